@@ -1,0 +1,152 @@
+# make help shows what there is to make.
+SHELL := /bin/bash -o pipefail
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+VERSION ?= v0.1.0
+IMAGE_REGISTRY ?= ghcr.io/kube-on-kube
+IMAGE_TAG ?= dev
+CONTROLPLANE_IMAGE ?= $(IMAGE_REGISTRY)/kok-controlplane-controller:$(IMAGE_TAG)
+
+# Every Go program of the project is static and reproducible.
+export CGO_ENABLED := 0
+GO_BUILD := go build -trimpath -buildvcs=false
+
+GIT_COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+VERSION_PACKAGE := github.com/kube-on-kube/cluster-api-provider-kok/internal/version
+LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=$(VERSION) -X $(VERSION_PACKAGE).gitCommit=$(GIT_COMMIT)
+
+CONTROLLER_GEN := bin/controller-gen
+CRD_REF_DOCS := bin/crd-ref-docs
+GOLANGCI_LINT := bin/golangci-lint
+LAB := bin/lab
+
+##@ Use it
+
+# The time of what make does here is a part of the quickstart's.
+STARTED := $(shell date +%s)
+# KUBECONFIG counts when it is given to make, not when the shell happens to have one.
+EXISTING_CLUSTER := $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG))
+QUICKSTART := bin/quickstart --started=$(STARTED) --controlplane-image=$(CONTROLPLANE_IMAGE) --provider-version=$(VERSION)
+
+.PHONY: quickstart
+quickstart: $(if $(EXISTING_CLUSTER),check-go,check-machine) build release-manifests $(LAB) ## Lab up, a tenant control plane, and a look at it; KUBECONFIG=... uses an existing cluster
+	@$(GO_BUILD) -o bin/quickstart ./test/quickstart
+	@$(QUICKSTART) $(if $(EXISTING_CLUSTER),--kubeconfig=$(EXISTING_CLUSTER))
+
+.PHONY: lab-up
+lab-up: check-machine build release-manifests $(LAB) ## Start the lab, a real host cluster on this machine, with the providers installed
+	@$(GO_BUILD) -o bin/quickstart ./test/quickstart
+	@$(QUICKSTART) providers
+
+.PHONY: clean-lab
+clean-lab: check-go $(LAB) ## Stop the lab and leave nothing of it behind but the cache
+	$(LAB) down --purge
+
+##@ Develop
+
+.PHONY: generate
+generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CRDs, RBAC, webhook manifests and the API reference
+	$(CONTROLLER_GEN) object paths=./api/...
+	$(CONTROLLER_GEN) crd:crdVersions=v1 paths=./api/controlplane/... \
+		output:crd:dir=config/controlplane/crd/bases
+	$(CONTROLLER_GEN) rbac:roleName=manager-role webhook paths=./controlplane/... \
+		output:rbac:dir=config/controlplane/rbac output:webhook:dir=config/controlplane/webhook
+	@mkdir -p docs/reference
+	$(CRD_REF_DOCS) --log-level=ERROR --source-path=api --config=hack/api-reference.yaml \
+		--renderer=markdown --output-path=docs/reference/api.md
+
+.PHONY: build
+build: check-go ## Build bin/manager
+	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
+
+.PHONY: release-manifests
+release-manifests: check-go ## Write a local clusterctl repository to out/repository and out/clusterctl.yaml
+	go run ./hack/release --version=$(VERSION) --controlplane-image=$(CONTROLPLANE_IMAGE)
+
+##@ Test
+
+# On a CI machine the lab is new; at home it goes on where it was.
+.PHONY: test
+test: check-machine lint verify test-unit test-envtest $(if $(CI),clean-lab) test-e2e ## The gating tests: lint, generated files, unit, envtest, one journey in the lab
+
+.PHONY: lint
+lint: check-go $(GOLANGCI_LINT) ## Run the linters
+	$(GOLANGCI_LINT) run --allow-parallel-runners
+
+.PHONY: verify
+verify: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Check that generated files and go.mod are up to date
+	go mod tidy -diff
+	go run ./hack/verify
+
+# Tests against a real kube-apiserver carry the build tag envtest, tests in the lab the tag e2e.
+.PHONY: test-unit
+test-unit: check-go ## Unit tests and golden files
+	go test ./...
+
+.PHONY: test-envtest
+test-envtest: check-machine ## Tests against a real etcd and kube-apiserver
+	go run ./hack/envtest-assets bin/envtest
+	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go test -tags=envtest ./api/... ./controlplane/... ./internal/... ./test/envtest/...
+
+# The suite's paths are relative to the folder that it is started in: it is built first.
+E2E_LABELS ?= gating
+E2E_TIMEOUT ?= 40m
+E2E_REPORT ?= out/e2e.json
+
+.PHONY: test-e2e
+test-e2e: lab-up ## The gating journey in the lab
+	go test -c -tags=e2e -o bin/e2e.test ./test/e2e
+	bin/e2e.test -test.timeout=0 -ginkgo.timeout=$(E2E_TIMEOUT) -ginkgo.v -ginkgo.label-filter='$(E2E_LABELS)' -ginkgo.json-report=$(E2E_REPORT) \
+		-e2e.controlplane-image=$(CONTROLPLANE_IMAGE) -e2e.provider-version=$(VERSION)
+
+.PHONY: e2e
+e2e: test-e2e ## The same as test-e2e
+
+.PHONY: e2e-full
+e2e-full: ## The long waits and the faults, in the lab
+	@$(MAKE) test-e2e E2E_LABELS=full E2E_TIMEOUT=3h E2E_REPORT=out/e2e-full.json
+
+.PHONY: test-lab
+test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave nothing behind
+	go test -timeout=30m ./test/lab/host ./test/lab/lab -args -lab
+
+.PHONY: test-all
+test-all: check-machine ## Every test, with the long waits, and a table of what ran
+	@go run ./hack/matrix
+
+.PHONY: bench-create
+bench-create: lab-up ## Time from apply to a usable control plane, beside the same binaries started as plain processes
+	go run ./test/bench/create
+
+##@ Prerequisites
+
+.PHONY: check-go
+check-go:
+	@command -v go >/dev/null || { echo "Go $(shell sed -n 's/^go //p' go.mod) or newer is needed and no go is in PATH" >&2; exit 1; }
+	@go list -m >/dev/null || { echo "this needs Go $(shell sed -n 's/^go //p' go.mod) or newer; found: $$(go version)" >&2; exit 1; }
+
+.PHONY: check-machine
+check-machine: check-go ## Check that this machine can run the lab
+	@go run ./hack/check-machine
+
+.PHONY: clean
+clean: ## Remove bin and out
+	rm -rf bin out
+
+# Tools are built from hack/tools/go.mod when they are missing or their versions changed.
+bin/controller-gen: hack/tools/go.sum
+	cd hack/tools && $(GO_BUILD) -o ../../$@ sigs.k8s.io/controller-tools/cmd/controller-gen
+bin/crd-ref-docs: hack/tools/go.sum
+	cd hack/tools && $(GO_BUILD) -o ../../$@ github.com/elastic/crd-ref-docs
+bin/golangci-lint: hack/tools/golangci-lint/go.sum
+	cd hack/tools/golangci-lint && $(GO_BUILD) -o ../../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+# Go knows best whether the lab's program is up to date.
+.PHONY: bin/lab
+bin/lab:
+	@$(GO_BUILD) -o $@ ./test/lab
+
+.PHONY: help
+help: ## Show this
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,0 +1,266 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// HostingSpec says where in the host cluster a control plane runs.
+//
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.ports) || has(self.ports)",message="hosting.ports cannot be removed once set: certificates, etcd members and kubeconfigs name the ports"
+type HostingSpec struct {
+	// nodeSelector chooses the host nodes. It is never empty: a control plane must not land on
+	// nodes that nobody gave to the pool. It must contain the labels that the manager's flag
+	// --host-node-selector names, by default kok.cluster.x-k8s.io/host-node=true.
+	// +optional
+	// +kubebuilder:default={"kok.cluster.x-k8s.io/host-node": "true"}
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=16
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations are added to every pod of the control plane. Each must name its taint, and not the
+	// one of the host cluster's own control plane, unless the manager's flag --allow-any-toleration is set.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// ports is the block of host ports that the components listen on. Unset, the first free block
+	// is claimed and written here. It is immutable once set.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="hosting.ports is immutable once set: certificates, etcd members and kubeconfigs name the ports"
+	Ports PortBlock `json:"ports,omitempty,omitzero"`
+}
+
+// PortBlockSize is the number of consecutive host ports that one tenant has.
+const PortBlockSize = 20
+
+// PortBlock is a block of PortBlockSize consecutive host ports.
+// +kubebuilder:validation:MinProperties=1
+type PortBlock struct {
+	// first is the first port of the block: a multiple of 20 (the block's size) from 1040 to 65500.
+	// The block must be in the range that the manager's flag --host-port-range gives to control
+	// planes, by default 20000-29999.
+	// +required
+	// +kubebuilder:validation:Minimum=1040
+	// +kubebuilder:validation:Maximum=65500
+	// +kubebuilder:validation:MultipleOf=20
+	First int32 `json:"first,omitempty"`
+}
+
+// ComponentSpec is what can be said of every component.
+type ComponentSpec struct {
+	// image overrides the component's image, with registry, path and tag or digest.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image,omitempty"`
+
+	// extraArgs are added to the command line, or replace a default of the same name. Arguments
+	// that the controller owns are refused.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=100
+	ExtraArgs []Arg `json:"extraArgs,omitempty"`
+
+	// resources are the container's requests and limits. Unset, requests fit a small tenant and
+	// there are no limits.
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// extraVolumes are mounted into the container.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	ExtraVolumes []ExtraVolume `json:"extraVolumes,omitempty"`
+}
+
+// Arg is one command line argument.
+type Arg struct {
+	// name of the argument, without leading dashes.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^[a-z][a-z0-9-]*$`
+	Name string `json:"name,omitempty"`
+
+	// value of the argument.
+	// +required
+	// +kubebuilder:validation:MinLength=0
+	// +kubebuilder:validation:MaxLength=4096
+	Value *string `json:"value,omitempty"`
+}
+
+// ExtraVolume mounts a ConfigMap, a Secret or an empty directory; exactly one is set.
+// +kubebuilder:validation:XValidation:rule="(has(self.configMap) ? 1 : 0) + (has(self.secret) ? 1 : 0) + (has(self.emptyDir) ? 1 : 0) == 1",message="exactly one of configMap, secret, emptyDir must be set"
+type ExtraVolume struct {
+	// name of the volume, unique in the component; names with the prefix "kok-" are the
+	// controller's.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('kok-')",message="volume names with the prefix kok- belong to the controller; choose another"
+	Name string `json:"name,omitempty"`
+
+	// mountPath is an absolute path in the container.
+	// +required
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^/[^:]+$`
+	MountPath string `json:"mountPath,omitempty"`
+
+	// configMap is a ConfigMap in the control plane's namespace.
+	// +optional
+	ConfigMap *corev1.ConfigMapVolumeSource `json:"configMap,omitempty"`
+
+	// secret is a Secret in the control plane's namespace.
+	// +optional
+	Secret *corev1.SecretVolumeSource `json:"secret,omitempty"`
+
+	// emptyDir is a directory that lives as long as its pod; unlike the others it can be written.
+	// +optional
+	EmptyDir *corev1.EmptyDirVolumeSource `json:"emptyDir,omitempty"`
+}
+
+// ReplicatedComponentSpec configures a component that runs as a Deployment with leader election.
+type ReplicatedComponentSpec struct {
+	ComponentSpec `json:",inline"`
+
+	// replicas is the number of pods, each on a host node of its own.
+	// +optional
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9
+	Replicas *int32 `json:"replicas,omitempty"`
+}
+
+// KubeAPIServerSpec configures kube-apiserver.
+type KubeAPIServerSpec struct {
+	ComponentSpec `json:",inline"`
+
+	// certSANs are further names and addresses of the serving certificate.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	CertSANs []string `json:"certSANs,omitempty"`
+
+	// audit turns the audit log on.
+	// +optional
+	Audit *AuditSpec `json:"audit,omitempty"`
+
+	// jwt are issuers of JSON Web Tokens that the tenant trusts, in the form of the "jwt" list of
+	// apiserver.config.k8s.io/v1 AuthenticationConfiguration. It takes the place of the oidc-*
+	// arguments.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	JWT []runtime.RawExtension `json:"jwt,omitempty"`
+}
+
+// AuditSpec configures the audit log: a file that is rotated, in a volume that lives as long as
+// its pod. The volume has room for maxBackups + 1 files of maxSizeMB and a tenth more.
+type AuditSpec struct {
+	// policy is an audit.k8s.io/v1 Policy as YAML. Unset, metadata of every request but reads of
+	// leases and health checks is logged.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	Policy string `json:"policy,omitempty"`
+
+	// maxSizeMB is the size at which the file is rotated, in megabytes.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MaxSizeMB int32 `json:"maxSizeMB,omitempty"`
+
+	// maxBackups is the number of rotated files that are kept.
+	// +optional
+	// +kubebuilder:default=5
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=20
+	MaxBackups int32 `json:"maxBackups,omitempty"`
+}
+
+// EtcdSpec configures the two etcd clusters.
+type EtcdSpec struct {
+	// image overrides the image of both etcd clusters.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image,omitempty"`
+
+	// data is the etcd cluster that holds everything but events.
+	// +optional
+	// +kubebuilder:default={}
+	Data EtcdClusterSpec `json:"data,omitempty,omitzero"`
+
+	// events is the etcd cluster that holds events, so that a storm of them cannot hurt the data.
+	// +optional
+	// +kubebuilder:default={}
+	Events EtcdClusterSpec `json:"events,omitempty,omitzero"`
+}
+
+// EtcdClusterSpec configures one etcd cluster.
+type EtcdClusterSpec struct {
+	// replicas is the number of members: odd, so that one more member is one more failure survived.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=7
+	// +kubebuilder:validation:XValidation:rule="self % 2 == 1",message="the number of etcd members must be odd (1, 3, 5 or 7): an even one survives no more failures than one less"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the number of etcd members cannot be changed after creation"
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// storage is where members keep their data.
+	// +optional
+	// +kubebuilder:default={}
+	Storage EtcdStorageSpec `json:"storage,omitempty,omitzero"`
+
+	// resources are the container's requests and limits.
+	// +optional
+	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// quotaBackendSize is the size of the database at which etcd refuses writes.
+	// +optional
+	// +kubebuilder:default="2Gi"
+	QuotaBackendSize *resource.Quantity `json:"quotaBackendSize,omitempty"`
+}
+
+// EtcdStorageType says where members keep their data.
+// +kubebuilder:validation:Enum=PersistentVolumeClaim;EmptyDir
+type EtcdStorageType string
+
+const (
+	// EtcdStoragePersistentVolumeClaim keeps a member's data in a PersistentVolume.
+	EtcdStoragePersistentVolumeClaim EtcdStorageType = "PersistentVolumeClaim"
+	// EtcdStorageEmptyDir keeps a member's data as long as its pod: for trials only.
+	EtcdStorageEmptyDir EtcdStorageType = "EmptyDir"
+)
+
+// EtcdStorageSpec says where members keep their data. It is immutable.
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="etcd storage is immutable: create a new control plane to change where its data lives"
+type EtcdStorageSpec struct {
+	// type is PersistentVolumeClaim or, for trials, EmptyDir.
+	// +optional
+	// +kubebuilder:default=PersistentVolumeClaim
+	Type EtcdStorageType `json:"type,omitempty"`
+
+	// size of each member's volume. An EmptyDir has it as its limit: a member that needs more is
+	// evicted, and its data is lost.
+	// +optional
+	// +kubebuilder:default="8Gi"
+	Size *resource.Quantity `json:"size,omitempty"`
+
+	// storageClassName of the claims; unset, the host cluster's default class.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	StorageClassName *string `json:"storageClassName,omitempty"`
+}

@@ -1,0 +1,282 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+const (
+	// KOKControlPlaneFinalizer holds a KOKControlPlane back until nothing of the tenant runs on the
+	// host cluster any more.
+	KOKControlPlaneFinalizer = "controlplane.cluster.x-k8s.io/kok"
+
+	// HostNodeLabel marks, with value "true", the nodes of the host cluster that carry control
+	// planes. A person sets it; it is the default of spec.hosting.nodeSelector.
+	HostNodeLabel = "kok.cluster.x-k8s.io/host-node"
+)
+
+// KOKControlPlaneSpec is the desired state of a tenant's control plane.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.replicas)",message="replicas must not be set: kube-apiserver runs as a DaemonSet, one replica on every host node that hosting.nodeSelector chooses; label more nodes to get more replicas"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || (has(self.controlPlaneEndpoint) && self.controlPlaneEndpoint == oldSelf.controlPlaneEndpoint)",message="controlPlaneEndpoint is immutable once set: kubeconfigs and certificates name it"
+type KOKControlPlaneSpec struct {
+	// version is the Kubernetes version of the control plane, for example "v1.36.3".
+	// A missing "v" is added.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+
+	// replicas must be unset: kube-apiserver runs once on every host node.
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// controlPlaneEndpoint is where the management cluster and people reach the tenant's
+	// API; workers use their local load balancer instead. Unset, it becomes the address
+	// of the API server's Service in the host cluster.
+	// +optional
+	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
+
+	// hosting says where in the host cluster the control plane runs.
+	// +optional
+	// +kubebuilder:default={}
+	Hosting HostingSpec `json:"hosting,omitempty,omitzero"`
+
+	// imageRepository is the registry and path that component images are pulled from, unless a
+	// component names its own image.
+	// +optional
+	// +kubebuilder:default="registry.k8s.io"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ImageRepository string `json:"imageRepository,omitempty"`
+
+	// kubeAPIServer configures kube-apiserver.
+	// +optional
+	KubeAPIServer KubeAPIServerSpec `json:"kubeAPIServer,omitempty,omitzero"`
+
+	// kubeControllerManager configures kube-controller-manager.
+	// +optional
+	// +kubebuilder:default={}
+	KubeControllerManager ReplicatedComponentSpec `json:"kubeControllerManager,omitempty,omitzero"`
+
+	// kubeScheduler configures kube-scheduler.
+	// +optional
+	// +kubebuilder:default={}
+	KubeScheduler ReplicatedComponentSpec `json:"kubeScheduler,omitempty,omitzero"`
+
+	// etcd configures the two etcd clusters of the control plane.
+	// +optional
+	// +kubebuilder:default={}
+	Etcd EtcdSpec `json:"etcd,omitempty,omitzero"`
+
+	// encryptionAtRest configures how the API server encrypts what it writes to etcd.
+	// +optional
+	// +kubebuilder:default={}
+	EncryptionAtRest EncryptionAtRestSpec `json:"encryptionAtRest,omitempty,omitzero"`
+
+	// rollout configures rollouts of the control plane.
+	// +optional
+	Rollout RolloutSpec `json:"rollout,omitempty,omitzero"`
+}
+
+// APIEndpoint is a reachable Kubernetes API.
+// +kubebuilder:validation:MinProperties=1
+type APIEndpoint struct {
+	// host is a DNS name or an IP address.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Host string `json:"host,omitempty"`
+
+	// port is the TCP port.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port,omitempty"`
+}
+
+// RolloutSpec configures rollouts.
+// +kubebuilder:validation:MinProperties=1
+type RolloutSpec struct {
+	// after makes every component take the newest rendering once this time has passed, even when
+	// nothing in spec changed; an upgrade of the provider alone never restarts a pod.
+	// +optional
+	After metav1.Time `json:"after,omitempty,omitzero"`
+}
+
+// EncryptionMode says how secrets are encrypted at rest.
+// +kubebuilder:validation:Enum=SecretBox;None
+type EncryptionMode string
+
+const (
+	// EncryptionSecretBox encrypts with XSalsa20 and Poly1305 and a key of the tenant's own.
+	EncryptionSecretBox EncryptionMode = "SecretBox"
+	// EncryptionNone writes plain text.
+	EncryptionNone EncryptionMode = "None"
+)
+
+// EncryptionAtRestSpec configures encryption at rest.
+type EncryptionAtRestSpec struct {
+	// mode is SecretBox or None. It is immutable: data written one way could not be read the other.
+	// +optional
+	// +kubebuilder:default=SecretBox
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="encryptionAtRest.mode is immutable: what etcd holds was written with it"
+	Mode EncryptionMode `json:"mode,omitempty"`
+
+	// resources are encrypted, in the form "resource" or "resource.group".
+	// +optional
+	// +listType=set
+	// +kubebuilder:default={secrets}
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	Resources []string `json:"resources,omitempty"`
+}
+
+// KOKControlPlaneStatus is the observed state of a tenant's control plane.
+type KOKControlPlaneStatus struct {
+	// conditions say what is true of the control plane; every message says what is wrong and where.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// initialization is what Cluster API orchestrates the first provisioning by.
+	// +optional
+	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
+
+	// selector selects the kube-apiserver pods, in query-parameter form.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
+	// replicas is the number of kube-apiserver pods.
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// readyReplicas is the number of ready kube-apiserver pods.
+	// +optional
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+
+	// availableReplicas is the number of available kube-apiserver pods.
+	// +optional
+	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
+
+	// upToDateReplicas is the number of kube-apiserver pods as the DaemonSet wants them now.
+	// +optional
+	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
+
+	// desiredReplicas is the number of host nodes that should run a kube-apiserver.
+	// +optional
+	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
+
+	// versions are the Kubernetes versions that components run, from older to newer; an old one
+	// stays until every pod of every component left it.
+	// +optional
+	// +listType=map
+	// +listMapKey=version
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	Versions []clusterv1.StatusVersion `json:"versions,omitempty"`
+
+	// etcd is the state of the etcd clusters.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=2
+	Etcd []EtcdClusterStatus `json:"etcd,omitempty"`
+
+	// etcdHealth sums up both etcd clusters for people, for example "3/3 3/3" for ready members
+	// of data and events.
+	// +optional
+	EtcdHealth string `json:"etcdHealth,omitempty"`
+
+	// externalManagedControlPlane is true: there are no Node objects for this control plane.
+	// +optional
+	ExternalManagedControlPlane *bool `json:"externalManagedControlPlane,omitempty"`
+
+	// observedGeneration is the generation of spec that this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// InitializationStatus is part of the control plane contract.
+// +kubebuilder:validation:MinProperties=1
+type InitializationStatus struct {
+	// controlPlaneInitialized is true once the tenant's API accepted requests.
+	// +optional
+	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
+}
+
+// EtcdClusterStatus is what was last seen of one etcd cluster.
+type EtcdClusterStatus struct {
+	// name is "data" or "events".
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	Name string `json:"name,omitempty"`
+
+	// replicas is the number of desired members.
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// readyReplicas is the number of members whose pod is ready.
+	// +optional
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+
+	// bootstrapped is true once every member had joined. From then on a member without data never
+	// starts by itself: it could neither found a cluster nor take part as who it was.
+	// +optional
+	Bootstrapped *bool `json:"bootstrapped,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=kokcontrolplanes,shortName=kokcp,scope=Namespaced,categories=cluster-api
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.metadata.labels['cluster\.x-k8s\.io/cluster-name']`
+// +kubebuilder:printcolumn:name="Available",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].status`
+// +kubebuilder:printcolumn:name="APIServers",type=integer,JSONPath=`.status.readyReplicas`,description="ready kube-apiserver pods"
+// +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desiredReplicas`,description="kube-apiserver pods that there should be"
+// +kubebuilder:printcolumn:name="Etcd",type=string,JSONPath=`.status.etcdHealth`,description="ready members of the data and events etcd"
+// +kubebuilder:printcolumn:name="Endpoint",type=string,JSONPath=`.spec.controlPlaneEndpoint.host`
+// +kubebuilder:printcolumn:name="Port",type=integer,JSONPath=`.spec.controlPlaneEndpoint.port`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Paused",type=string,priority=10,JSONPath=`.status.conditions[?(@.type=="Paused")].status`
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must be at most 63 characters: it becomes a label value"
+
+// KOKControlPlane is a tenant's control plane, run as pods of the host cluster.
+type KOKControlPlane struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired state.
+	// +required
+	Spec KOKControlPlaneSpec `json:"spec,omitempty,omitzero"`
+
+	// status is the observed state.
+	// +optional
+	Status KOKControlPlaneStatus `json:"status,omitempty,omitzero"`
+}
+
+// +kubebuilder:object:root=true
+
+// KOKControlPlaneList is a list of KOKControlPlanes.
+type KOKControlPlaneList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []KOKControlPlane `json:"items"`
+}
+
+// GetConditions returns the conditions, as Cluster API's conditions package wants it.
+func (c *KOKControlPlane) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions replaces the conditions, as Cluster API's conditions package wants it.
+func (c *KOKControlPlane) SetConditions(conditions []metav1.Condition) {
+	c.Status.Conditions = conditions
+}

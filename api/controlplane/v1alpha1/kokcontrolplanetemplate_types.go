@@ -1,0 +1,105 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// KOKControlPlaneTemplateSpec is the desired state of a KOKControlPlaneTemplate.
+type KOKControlPlaneTemplateSpec struct {
+	// template is what KOKControlPlanes are made from.
+	// +required
+	Template KOKControlPlaneTemplateResource `json:"template,omitempty,omitzero"`
+}
+
+// KOKControlPlaneTemplateResource is what KOKControlPlanes are made from.
+// +kubebuilder:validation:MinProperties=1
+type KOKControlPlaneTemplateResource struct {
+	// metadata is added to the metadata of every KOKControlPlane.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec of every KOKControlPlane; version comes from the Cluster's topology.
+	// +optional
+	Spec KOKControlPlaneTemplateResourceSpec `json:"spec,omitempty,omitzero"`
+}
+
+// KOKControlPlaneTemplateResourceSpec is KOKControlPlaneSpec without what a Cluster's topology
+// sets (version) and what only one control plane can have (endpoint, ports).
+type KOKControlPlaneTemplateResourceSpec struct {
+	// hosting says where in the host cluster the control planes run.
+	// +optional
+	Hosting HostingTemplateSpec `json:"hosting,omitempty,omitzero"`
+
+	// imageRepository is the registry and path that component images are pulled from.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ImageRepository string `json:"imageRepository,omitempty"`
+
+	// kubeAPIServer configures kube-apiserver.
+	// +optional
+	KubeAPIServer KubeAPIServerSpec `json:"kubeAPIServer,omitempty,omitzero"`
+
+	// kubeControllerManager configures kube-controller-manager.
+	// +optional
+	KubeControllerManager ReplicatedComponentSpec `json:"kubeControllerManager,omitempty,omitzero"`
+
+	// kubeScheduler configures kube-scheduler.
+	// +optional
+	KubeScheduler ReplicatedComponentSpec `json:"kubeScheduler,omitempty,omitzero"`
+
+	// etcd configures the two etcd clusters.
+	// +optional
+	Etcd EtcdSpec `json:"etcd,omitempty,omitzero"`
+
+	// encryptionAtRest configures how the API server encrypts what it writes to etcd.
+	// +optional
+	EncryptionAtRest EncryptionAtRestSpec `json:"encryptionAtRest,omitempty,omitzero"`
+
+	// rollout configures rollouts.
+	// +optional
+	Rollout RolloutSpec `json:"rollout,omitempty,omitzero"`
+}
+
+// HostingTemplateSpec is HostingSpec without the ports, which only one control plane can have.
+type HostingTemplateSpec struct {
+	// nodeSelector chooses the host nodes.
+	// +optional
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=16
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations are added to every pod of the control plane.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=kokcontrolplanetemplates,scope=Namespaced,categories=cluster-api
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+
+// KOKControlPlaneTemplate is the template of KOKControlPlanes that a ClusterClass names.
+type KOKControlPlaneTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the desired state.
+	// +required
+	Spec KOKControlPlaneTemplateSpec `json:"spec,omitempty,omitzero"`
+}
+
+// +kubebuilder:object:root=true
+
+// KOKControlPlaneTemplateList is a list of KOKControlPlaneTemplates.
+type KOKControlPlaneTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []KOKControlPlaneTemplate `json:"items"`
+}

@@ -1,0 +1,150 @@
+// Package apply writes desired objects to a cluster by server-side apply, and only when something
+// differs: a settled tenant costs no write. What a person edited by hand is put back, also fields
+// that were added.
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// RenderingAnnotation holds a hash of what was applied: when it is the wanted one, no applied field
+// has to be taken away.
+const RenderingAnnotation = "kok.cluster.x-k8s.io/rendering"
+
+// Applier applies objects to one cluster.
+type Applier struct {
+	client client.Client
+	// settled remembers the resource version at which an object was last found or made equal to a
+	// rendering, so that something a webhook of that cluster always changes back is not fought over.
+	settled sync.Map
+}
+
+type settledKey struct {
+	tenant client.ObjectKey
+	kind   string
+	name   types.NamespacedName
+}
+
+type settledValue struct{ resourceVersion, rendering string }
+
+// New returns an Applier that reads and writes with the given client; reads may come from a cache.
+func New(c client.Client) *Applier { return &Applier{client: c} }
+
+// Forget drops what is remembered of a tenant's objects.
+func (a *Applier) Forget(tenant client.ObjectKey) {
+	a.settled.Range(func(key, _ any) bool {
+		if key.(settledKey).tenant == tenant {
+			a.settled.Delete(key)
+		}
+		return true
+	})
+}
+
+// Apply makes the live object have every field of desired, and no spec or data field that another
+// manager added. It returns the live object as it is now, and whether it wrote.
+func (a *Applier) Apply(ctx context.Context, desired client.Object) (live client.Object, changed bool, err error) {
+	wanted, err := a.prepare(desired)
+	if err != nil {
+		return nil, false, err
+	}
+	live = desired.DeepCopyObject().(client.Object)
+	key := client.ObjectKeyFromObject(desired)
+	memory := settledKey{tenant: names.Tenant(desired), kind: wanted.GetKind(), name: key}
+	rendering := wanted.GetAnnotations()[RenderingAnnotation]
+
+	switch err := a.client.Get(ctx, key, live); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return nil, false, fmt.Errorf("read %s %s: %w", wanted.GetKind(), key, err)
+	default:
+		if last, ok := a.settled.Load(memory); ok && last == (settledValue{live.GetResourceVersion(), rendering}) {
+			return live, false, nil
+		}
+		drift, err := a.drift(wanted, live)
+		if err != nil {
+			return nil, false, err
+		}
+		if drift == none {
+			a.settled.Store(memory, settledValue{live.GetResourceVersion(), rendering})
+			return live, false, nil
+		}
+		if drift == foreignFields {
+			if err := a.takeOver(ctx, live); err != nil {
+				return nil, false, err
+			}
+		}
+	}
+
+	if err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted),
+		client.FieldOwner(names.FieldManager), client.ForceOwnership); err != nil {
+		return nil, false, fmt.Errorf("apply %s %s: %w", desired.GetObjectKind().GroupVersionKind().Kind, key, err)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, live); err != nil {
+		return nil, false, fmt.Errorf("read the applied %s %s: %w", wanted.GetKind(), key, err)
+	}
+	a.settled.Store(memory, settledValue{live.GetResourceVersion(), rendering})
+	return live, true, nil
+}
+
+// prepare turns a typed object into what is sent: without what only the server sets, with the hash
+// of the rest.
+func (a *Applier) prepare(desired client.Object) (*unstructured.Unstructured, error) {
+	gvk, err := apiutil.GVKForObject(desired, a.client.Scheme())
+	if err != nil {
+		return nil, fmt.Errorf("apply %T %s: %w", desired, client.ObjectKeyFromObject(desired), err)
+	}
+	wanted, err := toUnstructured(desired)
+	if err != nil {
+		return nil, err
+	}
+	wanted.SetGroupVersionKind(gvk)
+	raw, err := json.Marshal(wanted.Object)
+	if err != nil {
+		return nil, fmt.Errorf("hash %s %s: %w", gvk.Kind, client.ObjectKeyFromObject(desired), err)
+	}
+	hash := sha256.Sum256(raw)
+	annotations := wanted.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[RenderingAnnotation] = hex.EncodeToString(hash[:8])
+	wanted.SetAnnotations(annotations)
+	return wanted, nil
+}
+
+func toUnstructured(object client.Object) (*unstructured.Unstructured, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, fmt.Errorf("convert %T %s: %w", object, client.ObjectKeyFromObject(object), err)
+	}
+	delete(fields, "status")
+	u := &unstructured.Unstructured{Object: fields}
+	for _, path := range [][]string{
+		{"metadata", "creationTimestamp"},
+		{"spec", "template", "metadata", "creationTimestamp"},
+	} {
+		unstructured.RemoveNestedField(fields, path...)
+	}
+	if claims, ok, _ := unstructured.NestedSlice(fields, "spec", "volumeClaimTemplates"); ok {
+		for _, claim := range claims {
+			delete(claim.(map[string]any), "status")
+			unstructured.RemoveNestedField(claim.(map[string]any), "metadata", "creationTimestamp")
+		}
+		_ = unstructured.SetNestedSlice(fields, claims, "spec", "volumeClaimTemplates")
+	}
+	return u, nil
+}

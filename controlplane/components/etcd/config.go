@@ -1,0 +1,130 @@
+package etcd
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+)
+
+// Files in CertsDirectory. Peers dial with a certificate of their own that has no SAN: etcd would
+// compare a SAN with the address that a peer comes from, which on the host network is its node's.
+const (
+	CAFile        = "ca.crt"
+	ClientCAFile  = "client-ca.crt"
+	PeerClient    = "peer-client"
+	certSuffix    = ".crt"
+	keySuffix     = ".key"
+	newCluster    = "new"
+	existing      = "existing"
+	dataDirectory = "/var/lib/etcd/data"
+)
+
+// configFile is etcd's configuration file; see https://etcd.io/docs/v3.6/op-guide/configuration/.
+type configFile struct {
+	Name                     string        `json:"name"`
+	DataDir                  string        `json:"data-dir"`
+	ListenClientURLs         string        `json:"listen-client-urls"`
+	ListenPeerURLs           string        `json:"listen-peer-urls"`
+	ListenMetricsURLs        string        `json:"listen-metrics-urls"`
+	AdvertiseClientURLs      string        `json:"advertise-client-urls"`
+	InitialAdvertisePeerURLs string        `json:"initial-advertise-peer-urls"`
+	InitialCluster           string        `json:"initial-cluster"`
+	InitialClusterState      string        `json:"initial-cluster-state"`
+	InitialClusterToken      string        `json:"initial-cluster-token"`
+	ClientTransportSecurity  transportTLS  `json:"client-transport-security"`
+	PeerTransportSecurity    transportTLS  `json:"peer-transport-security"`
+	QuotaBackendBytes        int64         `json:"quota-backend-bytes"`
+	StrictReconfigCheck      bool          `json:"strict-reconfig-check"`
+	FeatureGates             string        `json:"feature-gates"`
+	WatchProgressNotify      time.Duration `json:"watch-progress-notify-interval"`
+	Logger                   string        `json:"logger"`
+	LogLevel                 string        `json:"log-level"`
+	LogOutputs               []string      `json:"log-outputs"`
+}
+
+type transportTLS struct {
+	CertFile       string `json:"cert-file"`
+	KeyFile        string `json:"key-file"`
+	ClientCertFile string `json:"client-cert-file,omitempty"`
+	ClientKeyFile  string `json:"client-key-file,omitempty"`
+	TrustedCAFile  string `json:"trusted-ca-file"`
+	ClientCertAuth bool   `json:"client-cert-auth"`
+}
+
+// Config holds one configuration file a member, named after its pod. It is no part of a rendering:
+// membership changes it, and pods do not restart for it.
+//
+// Until every member has joined, the files found a new cluster; etcd itself refuses a member that
+// comes back without data then, as long as another answers. Afterwards each file names its own
+// member alone: one that finds its data starts with it, one that has lost it finds nobody to join
+// and ends, rather than taking part under its old identity with nothing of what it had promised.
+func (c Cluster) Config(in *components.Input, bootstrapped bool) (*corev1.ConfigMap, error) {
+	ports := c.Ports(in)
+	peers := make([]string, 0, *c.Spec(in).Replicas)
+	for _, member := range c.Members(in) {
+		peers = append(peers, member+"="+url(in.Addresses[member], ports.Peer))
+	}
+
+	files := map[string]string{}
+	for i, member := range c.Members(in) {
+		state, initial := newCluster, strings.Join(peers, ",")
+		if bootstrapped {
+			state, initial = existing, peers[i]
+		}
+		address := in.Addresses[member]
+		raw, err := yaml.Marshal(configFile{
+			Name:                     member,
+			DataDir:                  dataDirectory,
+			ListenClientURLs:         url(anyAddress(address), ports.Client),
+			ListenPeerURLs:           url(anyAddress(address), ports.Peer),
+			ListenMetricsURLs:        "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports.Metrics))),
+			AdvertiseClientURLs:      url(address, ports.Client),
+			InitialAdvertisePeerURLs: url(address, ports.Peer),
+			InitialCluster:           initial,
+			InitialClusterState:      state,
+			InitialClusterToken:      in.Cluster.Namespace + "/" + in.Cluster.Name + "/" + c.Component,
+			ClientTransportSecurity: transportTLS{
+				CertFile: path(member + certSuffix), KeyFile: path(member + keySuffix),
+				TrustedCAFile: path(ClientCAFile), ClientCertAuth: true,
+			},
+			PeerTransportSecurity: transportTLS{
+				CertFile: path(member + certSuffix), KeyFile: path(member + keySuffix),
+				ClientCertFile: path(PeerClient + certSuffix), ClientKeyFile: path(PeerClient + keySuffix),
+				TrustedCAFile: path(CAFile), ClientCertAuth: true,
+			},
+			QuotaBackendBytes:   c.Spec(in).QuotaBackendSize.Value(),
+			StrictReconfigCheck: true,
+			FeatureGates:        "InitialCorruptCheck=true",
+			WatchProgressNotify: 5 * time.Second,
+			Logger:              "zap",
+			LogLevel:            "info",
+			LogOutputs:          []string{"stderr"},
+		})
+		if err != nil {
+			return nil, fmt.Errorf("render the configuration of etcd member %s: %w", member, err)
+		}
+		files[member+".yaml"] = string(raw)
+	}
+	return components.ConfigMap(in, c.Component, files), nil
+}
+
+func path(file string) string { return CertsDirectory + "/" + file }
+
+func url(host string, port int32) string {
+	return "https://" + net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// anyAddress is the wildcard address of the family of the given one.
+func anyAddress(address string) string {
+	if strings.Contains(address, ":") {
+		return "::"
+	}
+	return "0.0.0.0"
+}

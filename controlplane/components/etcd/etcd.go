@@ -1,0 +1,183 @@
+// Package etcd renders an etcd cluster of a control plane: a StatefulSet, one Service a member, and
+// one configuration file a member.
+package etcd
+
+import (
+	_ "embed"
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+)
+
+// QuotaAnnotation makes members restart, one by one, when their quota changes: etcd reads its
+// configuration file only when it starts.
+const QuotaAnnotation = "kok.cluster.x-k8s.io/quota-backend-bytes"
+
+const (
+	// CertsDirectory is where a member finds its certificates.
+	CertsDirectory = "/etc/etcd/pki"
+	dataVolume     = "kok-data"
+)
+
+//go:embed statefulset.yaml
+var statefulSet []byte
+
+// Cluster describes one of the two etcd clusters of a control plane.
+type Cluster struct {
+	// Component is names.EtcdData or names.EtcdEvents.
+	Component string
+	// Spec and Ports choose this cluster's part of the input.
+	Spec  func(in *components.Input) controlplanev1.EtcdClusterSpec
+	Ports func(in *components.Input) ports.EtcdPorts
+}
+
+var (
+	// Data holds everything but events.
+	Data = Cluster{
+		Component: names.EtcdData,
+		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Data },
+		Ports:     func(in *components.Input) ports.EtcdPorts { return in.Ports.EtcdData },
+	}
+	// Events holds events only.
+	Events = Cluster{
+		Component: names.EtcdEvents,
+		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Events },
+		Ports:     func(in *components.Input) ports.EtcdPorts { return in.Ports.EtcdEvents },
+	}
+)
+
+// Render describes the cluster as a component.
+func (c Cluster) Render() components.Component {
+	return components.Component{Name: c.Component, Ignore: c.ignore, Services: c.services, Objects: c.objects}
+}
+
+func (c Cluster) ignore(in *components.Input) {
+	in.Network, in.Addresses = components.Network{}, nil
+	in.Spec = controlplanev1.KOKControlPlaneSpec{
+		Hosting:         in.Spec.Hosting,
+		ImageRepository: in.Spec.ImageRepository,
+		Etcd:            in.Spec.Etcd,
+	}
+	if c.Component == names.EtcdData {
+		in.Spec.Etcd.Events = controlplanev1.EtcdClusterSpec{}
+	} else {
+		in.Spec.Etcd.Data = controlplanev1.EtcdClusterSpec{}
+	}
+}
+
+// Members are the names of the cluster's members, which are also those of their pods and Services.
+func (c Cluster) Members(in *components.Input) []string {
+	members := make([]string, 0, *c.Spec(in).Replicas)
+	for ordinal := range *c.Spec(in).Replicas {
+		members = append(members, fmt.Sprintf("%s-%d", names.Object(in.Cluster.Name, c.Component), ordinal))
+	}
+	return members
+}
+
+// ClientURLs are the addresses that clients dial, one a member: a client that knows all of them
+// leaves a dead member at once.
+func (c Cluster) ClientURLs(in *components.Input) []string {
+	urls := make([]string, 0, *c.Spec(in).Replicas)
+	for _, member := range c.Members(in) {
+		urls = append(urls, url(in.Addresses[member], c.Ports(in).Client))
+	}
+	return urls
+}
+
+// services gives every member an address that outlives its pod and needs no DNS. Members that are
+// not ready are reachable too: they become ready through each other.
+func (c Cluster) services(in *components.Input) ([]*corev1.Service, error) {
+	block := c.Ports(in)
+	services := make([]*corev1.Service, 0, *c.Spec(in).Replicas)
+	for _, member := range c.Members(in) {
+		selector := names.ComponentLabels(in.Cluster, c.Component)
+		selector[appsv1.StatefulSetPodNameLabel] = member
+		service := &corev1.Service{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+			Spec: corev1.ServiceSpec{
+				Type:                     corev1.ServiceTypeClusterIP,
+				ClusterIP:                in.Addresses[member],
+				PublishNotReadyAddresses: true,
+				Selector:                 selector,
+				Ports: []corev1.ServicePort{
+					{Name: "client", Protocol: corev1.ProtocolTCP, Port: block.Client, TargetPort: intstr.FromInt32(block.Client)},
+					{Name: "peer", Protocol: corev1.ProtocolTCP, Port: block.Peer, TargetPort: intstr.FromInt32(block.Peer)},
+				},
+			},
+		}
+		components.SetMeta(service, in, c.Component, member)
+		services = append(services, service)
+	}
+	return services, nil
+}
+
+func (c Cluster) objects(in *components.Input) ([]client.Object, error) {
+	spec := c.Spec(in)
+	workload := components.Decode[appsv1.StatefulSet](statefulSet)
+	components.SetMeta(workload, in, c.Component, names.Object(in.Cluster.Name, c.Component))
+	workload.Spec.Replicas = spec.Replicas
+	workload.Spec.Selector = components.Selector(in, c.Component)
+	c.adaptPod(&workload.Spec.Template, in)
+	if spec.Storage.Type != controlplanev1.EtcdStorageEmptyDir {
+		workload.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{c.claim(in)}
+	}
+	return append([]client.Object{workload}, components.DisruptionBudget(in, c.Component, *spec.Replicas)...), nil
+}
+
+func (c Cluster) adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
+	container := &template.Spec.Containers[0]
+	container.Image = in.Spec.Etcd.Image
+	if container.Image == "" {
+		container.Image = fmt.Sprintf("%s/etcd:%s", in.Spec.ImageRepository, in.EtcdImageTag)
+	}
+
+	block := c.Ports(in)
+	components.SetPort(container, "client", block.Client)
+	components.SetPort(container, "peer", block.Peer)
+	components.SetPort(container, "metrics", block.Metrics)
+	for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
+		components.Probe(probe, block.Metrics)
+	}
+
+	template.Spec.Volumes = []corev1.Volume{
+		{Name: "kok-config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: names.Config(in.Cluster.Name, c.Component)},
+		}}},
+		{Name: "kok-certs", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: names.Certs(in.Cluster.Name, c.Component),
+		}}},
+	}
+	if c.Spec(in).Storage.Type == controlplanev1.EtcdStorageEmptyDir {
+		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{
+			Name: dataVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: c.Spec(in).Storage.Size}},
+		})
+	}
+	components.FinishPod(template, in, c.Component, controlplanev1.ComponentSpec{Resources: c.Spec(in).Resources})
+	metav1.SetMetaDataAnnotation(&template.ObjectMeta, QuotaAnnotation, strconv.FormatInt(c.Spec(in).QuotaBackendSize.Value(), 10))
+}
+
+func (c Cluster) claim(in *components.Input) corev1.PersistentVolumeClaim {
+	storage := c.Spec(in).Storage
+	return corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: dataVolume, Labels: names.ComponentLabels(in.Cluster, c.Component)},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: storage.StorageClassName,
+			VolumeMode:       ptr.To(corev1.PersistentVolumeFilesystem),
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: *storage.Size},
+			},
+		},
+	}
+}

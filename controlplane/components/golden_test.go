@@ -1,0 +1,126 @@
+package components_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+// golden compares with testdata/<path>, or writes it.
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	path = filepath.Join("testdata", path)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (go test -update writes golden files)", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s differs (go test -update writes golden files):\n%s", path, diff)
+	}
+}
+
+// documents are objects as YAML, one document each.
+func documents[T any](t *testing.T, objects ...T) []byte {
+	t.Helper()
+	var all bytes.Buffer
+	for _, object := range objects {
+		raw, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.WriteString("---\n")
+		all.Write(raw)
+	}
+	return all.Bytes()
+}
+
+// render is everything of one component as YAML: Services, then what is rendered from its own inputs.
+func render(t *testing.T, component components.Component, in *components.Input) []byte {
+	t.Helper()
+	var all []byte
+	if component.Services != nil {
+		services, err := component.Services(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = documents(t, services...)
+	}
+	objects, err := component.Objects(component.Inputs(in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(all, documents(t, objects...)...)
+}
+
+func TestRenderings(t *testing.T) {
+	for variant, input := range variants {
+		for _, component := range all {
+			t.Run(component.Name+"/"+variant, func(t *testing.T) {
+				golden(t, filepath.Join(component.Name, variant+".yaml"), render(t, component, input()))
+			})
+		}
+	}
+}
+
+func TestConfigurationFilesOfEtcd(t *testing.T) {
+	for variant, input := range variants {
+		for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
+			t.Run(cluster.Component+"/"+variant, func(t *testing.T) {
+				golden(t, filepath.Join(cluster.Component, variant+".config.yaml"), configuration(t, cluster, input(), false))
+			})
+		}
+	}
+}
+
+// A member that lost its data must not found a cluster of its own beside the one that lives on, nor
+// learn from its file whom to join under its old identity.
+func TestMembersThatHaveJoinedStartWithTheirDataOrNotAtAll(t *testing.T) {
+	for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
+		in := variants["default"]()
+		config, err := cluster.Config(in, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, member := range cluster.Members(in) {
+			var file struct {
+				State   string `json:"initial-cluster-state"`
+				Initial string `json:"initial-cluster"`
+				Peer    string `json:"initial-advertise-peer-urls"`
+			}
+			if err := yaml.Unmarshal([]byte(config.Data[member+".yaml"]), &file); err != nil {
+				t.Fatal(err)
+			}
+			if file.State != "existing" || file.Initial != member+"="+file.Peer {
+				t.Errorf("%s: %+v", member, file)
+			}
+		}
+	}
+}
+
+func configuration(t *testing.T, cluster etcd.Cluster, in *components.Input, bootstrapped bool) []byte {
+	t.Helper()
+	config, err := cluster.Config(in, bootstrapped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return documents(t, config)
+}

@@ -1,0 +1,104 @@
+// Package components turns a KOKControlPlane into the objects of the host cluster that run it. Each
+// component is a folder with readable YAML and a small typed adapter; everything that all of them
+// share (placement, security, labels, volumes, extra arguments) is set here, in one place. Rendering
+// is pure: no client, no clock, the same input gives the same bytes.
+package components
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+// Input is everything that a rendering depends on. Its hash decides when a new rendering is
+// adopted, so it holds nothing that changes by itself: no certificate content, no node address, no
+// observed state but the addresses of Services, which are allocated once.
+type Input struct {
+	// Cluster is the tenant's Cluster. Its objects live in the namespace of the same name.
+	Cluster client.ObjectKey `json:"cluster"`
+	// Version is the Kubernetes version, with "v".
+	Version string `json:"version"`
+	// Spec is the control plane's spec, reduced to what renderings depend on; see NewInput.
+	Spec controlplanev1.KOKControlPlaneSpec `json:"spec"`
+	// EtcdImageTag is the tag of the etcd image that goes with Version. It is this program's choice, as
+	// the assets are, and no input: a newer program with another choice must not restart members.
+	EtcdImageTag string `json:"-"`
+	// Network is the tenant's own network.
+	Network Network `json:"network"`
+	// Ports are the host ports of the components; spec.hosting.ports, which is hashed, says which.
+	Ports ports.Ports `json:"-"`
+	// Addresses are the cluster IPs of the tenant's Services in the host cluster, by Service name.
+	Addresses map[string]string `json:"addresses"`
+	// RolloutAfter is spec.rollout.after once it has passed, else empty. It is no input: revisions are
+	// compared with it by their age.
+	RolloutAfter string `json:"-"`
+}
+
+// Network is the network of the tenant's own pods and Services.
+type Network struct {
+	PodCIDRs     []string `json:"podCIDRs"`
+	ServiceCIDRs []string `json:"serviceCIDRs"`
+	DNSDomain    string   `json:"dnsDomain"`
+}
+
+// Reduce returns the part of a spec that renderings depend on. What is left out may change without
+// a new rendering: the version and the rollout time are inputs of their own, endpoint and names in
+// certificates only reach Secrets.
+func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPlaneSpec {
+	reduced := *spec.DeepCopy()
+	reduced.Version = ""
+	reduced.ControlPlaneEndpoint = controlplanev1.APIEndpoint{}
+	reduced.KubeAPIServer.CertSANs = nil
+	reduced.Rollout = controlplanev1.RolloutSpec{}
+	reduced.EncryptionAtRest.Resources = nil
+	return reduced
+}
+
+// Hash identifies the inputs, safe for names and label values.
+func (in *Input) Hash() (string, error) {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return "", fmt.Errorf("hash the inputs of cluster %s: %w", in.Cluster, err)
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(raw)
+	return rand.SafeEncodeString(strconv.FormatUint(h.Sum64(), 10)), nil
+}
+
+// Image is the image of a Kubernetes component: the override, else "<repository>/<name>:<version>".
+func (in *Input) Image(name, override string) string {
+	if override != "" {
+		return override
+	}
+	return fmt.Sprintf("%s/%s:%s", in.Spec.ImageRepository, name, versions.ImageTag(in.Version))
+}
+
+// Component is one part of a control plane: what it is called, and how it is rendered.
+type Component struct {
+	// Name is the component's name and the suffix of its objects' names.
+	Name string
+	// Ignore clears what the component's objects do not depend on, so that a change of it never
+	// makes the component adopt a new rendering.
+	Ignore func(in *Input)
+	// Services are rendered first: their addresses are inputs of everything else.
+	Services func(in *Input) ([]*corev1.Service, error)
+	// Objects are all other objects. They are rendered from what Inputs gives.
+	Objects func(in *Input) ([]client.Object, error)
+}
+
+// Inputs are the inputs that the component's objects depend on.
+func (c Component) Inputs(in *Input) *Input {
+	own := *in
+	own.Spec = *in.Spec.DeepCopy()
+	c.Ignore(&own)
+	return &own
+}

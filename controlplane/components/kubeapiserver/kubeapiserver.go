@@ -1,0 +1,151 @@
+// Package kubeapiserver renders kube-apiserver: a DaemonSet on the host nodes, and the Service that
+// the management cluster and the other components reach it by.
+package kubeapiserver
+
+import (
+	_ "embed"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// ServicePort is the port of the API server's Service.
+const ServicePort = 6443
+
+// Names of the leaf certificates in the component's Secret, as the asset's arguments name them.
+const (
+	ServerCert           = "server"
+	EtcdClientCert       = "etcd-client"
+	KubeletClientCert    = "kubelet-client"
+	FrontProxyClientCert = "front-proxy-client"
+	// EtcdCAFile holds the CAs of both etcd clusters.
+	EtcdCAFile = "etcd-ca.crt"
+)
+
+//go:embed daemonset.yaml
+var daemonSet []byte
+
+// Component describes kube-apiserver.
+var Component = components.Component{Name: names.KubeAPIServer, Ignore: ignore, Services: services, Objects: objects}
+
+func ignore(in *components.Input) {
+	in.Network.PodCIDRs = nil
+	in.Spec = controlplanev1.KOKControlPlaneSpec{
+		Hosting:         in.Spec.Hosting,
+		ImageRepository: in.Spec.ImageRepository,
+		KubeAPIServer:   in.Spec.KubeAPIServer,
+		Etcd: controlplanev1.EtcdSpec{
+			Data:   controlplanev1.EtcdClusterSpec{Replicas: in.Spec.Etcd.Data.Replicas},
+			Events: controlplanev1.EtcdClusterSpec{Replicas: in.Spec.Etcd.Events.Replicas},
+		},
+	}
+}
+
+// Address is the host and port of the API server's Service.
+func Address(in *components.Input) string {
+	return net.JoinHostPort(in.Addresses[names.Object(in.Cluster.Name, names.KubeAPIServer)], strconv.Itoa(ServicePort))
+}
+
+func services(in *components.Input) ([]*corev1.Service, error) {
+	name := names.Object(in.Cluster.Name, names.KubeAPIServer)
+	service := &corev1.Service{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		Spec: corev1.ServiceSpec{
+			Type:      corev1.ServiceTypeClusterIP,
+			ClusterIP: in.Addresses[name],
+			Selector:  names.ComponentLabels(in.Cluster, names.KubeAPIServer),
+			Ports: []corev1.ServicePort{{
+				Name: "https", Protocol: corev1.ProtocolTCP, Port: ServicePort, TargetPort: intstr.FromInt32(in.Ports.APIServer),
+			}},
+		},
+	}
+	components.SetMeta(service, in, names.KubeAPIServer, name)
+	return []*corev1.Service{service}, nil
+}
+
+func objects(in *components.Input) ([]client.Object, error) {
+	config, err := configMap(in)
+	if err != nil {
+		return nil, err
+	}
+	workload := components.Decode[appsv1.DaemonSet](daemonSet)
+	components.SetMeta(workload, in, names.KubeAPIServer, names.Object(in.Cluster.Name, names.KubeAPIServer))
+	workload.Spec.Selector = components.Selector(in, names.KubeAPIServer)
+	adaptPod(&workload.Spec.Template, in)
+	return []client.Object{config, workload}, nil
+}
+
+func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
+	spec := in.Spec.KubeAPIServer
+	container := &template.Spec.Containers[0]
+	container.Image = in.Image(names.KubeAPIServer, spec.Image)
+
+	args := map[string]string{
+		"bind-address":             bindAddress(in),
+		"etcd-servers":             strings.Join(etcd.Data.ClientURLs(in), ","),
+		"etcd-servers-overrides":   "/events#" + strings.Join(etcd.Events.ClientURLs(in), ";"),
+		"secure-port":              strconv.Itoa(int(in.Ports.APIServer)),
+		"service-account-issuer":   fmt.Sprintf("https://kubernetes.default.svc.%s", in.Network.DNSDomain),
+		"service-cluster-ip-range": strings.Join(in.Network.ServiceCIDRs, ","),
+	}
+	if audit := spec.Audit; audit != nil {
+		args["audit-policy-file"] = "/etc/kubernetes/config/" + auditPolicyFile
+		args["audit-log-path"] = "/var/log/kubernetes/audit.log"
+		args["audit-log-maxsize"] = strconv.Itoa(int(audit.MaxSizeMB))
+		args["audit-log-maxbackup"] = strconv.Itoa(int(audit.MaxBackups))
+		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{
+			Name: "kok-audit", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: auditSize(audit)}},
+		})
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
+			Name: "kok-audit", MountPath: "/var/log/kubernetes",
+		})
+	}
+	container.Args = components.Args(container.Args, args, spec.ExtraArgs)
+
+	components.SetPort(container, "https", in.Ports.APIServer)
+	for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
+		components.Probe(probe, in.Ports.APIServer)
+	}
+	for i := range template.Spec.Volumes {
+		switch volume := &template.Spec.Volumes[i]; volume.Name {
+		case "kok-key-material":
+			volume.Secret.SecretName = names.KeyMaterial(in.Cluster.Name)
+		case "kok-certs":
+			volume.Secret.SecretName = names.Certs(in.Cluster.Name, names.KubeAPIServer)
+		case "kok-config":
+			volume.ConfigMap.Name = names.Config(in.Cluster.Name, names.KubeAPIServer)
+		}
+	}
+	components.FinishPod(template, in, names.KubeAPIServer, spec.ComponentSpec)
+	components.SetVersion(template, in)
+}
+
+// auditSize has room for the file that is written and for those that were rotated, and a tenth more: a
+// pod that needs more is evicted, which bounds what a tenant takes of a host's disk.
+func auditSize(audit *controlplanev1.AuditSpec) *resource.Quantity {
+	const mebibyte = 1 << 20
+	files := int64(audit.MaxBackups) + 1
+	return resource.NewQuantity(int64(audit.MaxSizeMB)*files*mebibyte*11/10, resource.BinarySI)
+}
+
+// bindAddress is the wildcard address of the family of the API server's Service: every listener is
+// on the host's network and takes mutual TLS or a token.
+func bindAddress(in *components.Input) string {
+	if strings.Contains(in.Addresses[names.Object(in.Cluster.Name, names.KubeAPIServer)], ":") {
+		return "::"
+	}
+	return "0.0.0.0"
+}

@@ -1,0 +1,127 @@
+package components
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+const (
+	// PriorityClassName is the PriorityClass of every component's pods; the provider's manifests
+	// install it.
+	PriorityClassName = "kok-control-plane"
+
+	// RolloutAnnotation makes pods restart when spec.rollout.after passes.
+	RolloutAnnotation = "kok.cluster.x-k8s.io/rollout-after"
+
+	// nonRoot is the user and group that components run as.
+	nonRoot int64 = 65532
+
+	// secretFileMode lets the component's group, and nobody else, read mounted Secrets.
+	secretFileMode int32 = 0o440
+)
+
+// FinishPod sets what the pods of all components have in common: labels, placement, tolerations,
+// security, host network. The asset's first container is the component's.
+func FinishPod(template *corev1.PodTemplateSpec, in *Input, component string, spec controlplanev1.ComponentSpec) {
+	template.Labels = names.ComponentLabels(in.Cluster, component)
+	if in.RolloutAfter != "" {
+		metav1.SetMetaDataAnnotation(&template.ObjectMeta, RolloutAnnotation, in.RolloutAfter)
+	}
+
+	pod := &template.Spec
+	pod.HostNetwork = true
+	pod.DNSPolicy = corev1.DNSDefault
+	pod.AutomountServiceAccountToken = ptr.To(false)
+	pod.EnableServiceLinks = ptr.To(false)
+	pod.PriorityClassName = PriorityClassName
+	pod.NodeSelector = in.Spec.Hosting.NodeSelector
+	pod.Tolerations = append(unreachableTolerations(), in.Spec.Hosting.Tolerations...)
+	pod.SecurityContext = &corev1.PodSecurityContext{
+		RunAsNonRoot:        ptr.To(true),
+		RunAsUser:           ptr.To(nonRoot),
+		RunAsGroup:          ptr.To(nonRoot),
+		FSGroup:             ptr.To(nonRoot),
+		FSGroupChangePolicy: ptr.To(corev1.FSGroupChangeOnRootMismatch),
+		SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	pod.TopologySpreadConstraints = spread(names.ComponentLabels(in.Cluster, component))
+
+	container := &pod.Containers[0]
+	container.ImagePullPolicy = corev1.PullIfNotPresent
+	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	container.SecurityContext = &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false),
+		ReadOnlyRootFilesystem:   ptr.To(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+	if spec.Resources != nil {
+		container.Resources = *spec.Resources
+	}
+	for i := range pod.Volumes {
+		if secret := pod.Volumes[i].Secret; secret != nil {
+			secret.DefaultMode = ptr.To(secretFileMode)
+		}
+		if projected := pod.Volumes[i].Projected; projected != nil {
+			projected.DefaultMode = ptr.To(secretFileMode)
+		}
+	}
+	addExtraVolumes(pod, spec.ExtraVolumes)
+}
+
+// unreachableTolerations keep pods where they are while the link to the host cluster's control
+// plane is cut: it would evict all members at once when the link heals.
+func unreachableTolerations() []corev1.Toleration {
+	return []corev1.Toleration{
+		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+		{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+	}
+}
+
+// spread asks for pods on different zones and hosts. Host ports already keep two pods of one
+// component apart, so nothing here may leave a pod unscheduled.
+func spread(labels map[string]string) []corev1.TopologySpreadConstraint {
+	constraints := make([]corev1.TopologySpreadConstraint, 0, 2)
+	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
+		constraints = append(constraints, corev1.TopologySpreadConstraint{
+			MaxSkew:           1,
+			TopologyKey:       key,
+			WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector:     &metav1.LabelSelector{MatchLabels: labels},
+		})
+	}
+	return constraints
+}
+
+func addExtraVolumes(pod *corev1.PodSpec, volumes []controlplanev1.ExtraVolume) {
+	container := &pod.Containers[0]
+	for _, v := range volumes {
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: v.Name, VolumeSource: corev1.VolumeSource{
+			ConfigMap: v.ConfigMap, Secret: v.Secret, EmptyDir: v.EmptyDir,
+		}})
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
+			Name: v.Name, MountPath: v.MountPath, ReadOnly: v.EmptyDir == nil,
+		})
+	}
+}
+
+// SetVersion labels pods with the Kubernetes version that they run, so that an upgrade is over when
+// no pod has the old one.
+func SetVersion(template *corev1.PodTemplateSpec, in *Input) {
+	template.Labels[names.VersionLabel] = versions.ImageTag(in.Version)
+}
+
+// SetPort declares a port of the component's container, so that the scheduler sees a clash, and
+// points the probes that name it to its number.
+func SetPort(container *corev1.Container, name string, port int32) {
+	container.Ports = append(container.Ports, corev1.ContainerPort{
+		Name: name, ContainerPort: port, HostPort: port, Protocol: corev1.ProtocolTCP,
+	})
+	slices.SortFunc(container.Ports, func(a, b corev1.ContainerPort) int { return int(a.ContainerPort - b.ContainerPort) })
+}

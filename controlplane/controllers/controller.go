@@ -1,0 +1,299 @@
+// Package controllers reconciles KOKControlPlanes: API object → desired state → apply → observe →
+// status.
+package controllers
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/patch"
+	"sigs.k8s.io/cluster-api/util/paused"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/clusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+)
+
+// Reconciler reconciles KOKControlPlanes.
+type Reconciler struct {
+	// Client writes to the management cluster; its reads come from a cache.
+	Client client.Client
+	// APIReader reads from the management cluster's API server.
+	APIReader client.Reader
+	// Host is the host cluster.
+	Host *Host
+	// Claims are the claims of port blocks in the host cluster.
+	Claims *ports.Claims
+	// Clock judges the validity of certificates.
+	Clock clock.Clock
+	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
+	WatchFilterValue string
+
+	// checkEtcd asks an etcd cluster; etcd.Check unless a test has none.
+	checkEtcd func(ctx context.Context, members map[string]string, config *tls.Config) (*etcd.Health, error)
+	recorder  events.EventRecorder
+	steps     *flow.Graph[*scope]
+	// questions asks etcds and tenants: a probe.Prober, so that nobody waits for them.
+	questions questioner
+}
+
+// questioner is what reconciles see of a probe.Prober.
+type questioner interface {
+	Ask(probe.Key, probe.Question) (probe.Answer, bool)
+	Forget(controlPlane client.ObjectKey)
+}
+
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kokcontrolplanes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kokcontrolplanes/status,verbs=patch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kokcontrolplanes/finalizers,verbs=update
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=apps,resources=statefulsets;daemonsets;deployments;controllerrevisions,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=services;configmaps,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;delete
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list;delete
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+
+// Reconcile brings one control plane a step closer to its spec.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
+	cared := false
+	defer func() {
+		// It is gone, deleted, paused or another's: it must not be asked, let alone written to, any more.
+		if reterr == nil && !cared {
+			r.questions.Forget(request.NamespacedName)
+		}
+	}()
+	controlPlane := &controlplanev1.KOKControlPlane{}
+	if err := r.Client.Get(ctx, request.NamespacedName, controlPlane); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.WatchFilterValue != "" && controlPlane.Labels[clusterv1.WatchLabel] != r.WatchFilterValue {
+		return ctrl.Result{}, nil
+	}
+	cluster, err := r.clusterOf(ctx, controlPlane)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if controlPlane.DeletionTimestamp.IsZero() {
+		if cluster == nil {
+			ctrl.LoggerFrom(ctx).Info("Waiting for a Cluster that names this control plane")
+			return ctrl.Result{}, nil
+		}
+		if !namesControlPlane(cluster, controlPlane) {
+			return ctrl.Result{}, r.refuseStranger(ctx, cluster, controlPlane)
+		}
+	}
+	if cluster != nil {
+		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KObj(cluster)))
+	}
+
+	if added, err := r.ensureHeld(ctx, cluster, controlPlane); err != nil || added {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, clusterOrEmpty(cluster), controlPlane); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+
+	helper, err := patch.NewHelper(controlPlane, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	defer func() {
+		options := []patch.Option{patch.WithOwnedConditions{Conditions: ownedConditions}}
+		if reterr == nil {
+			options = append(options, patch.WithStatusObservedGeneration{})
+		}
+		err := helper.Patch(ctx, controlPlane, options...)
+		if !controlPlane.DeletionTimestamp.IsZero() {
+			err = kerrors.FilterOut(err, apierrors.IsNotFound)
+		}
+		if err != nil {
+			reterr = errors.Join(reterr, fmt.Errorf("write the status: %w", err))
+		}
+	}()
+
+	if !controlPlane.DeletionTimestamp.IsZero() {
+		return r.reconcileDelete(ctx, cluster, controlPlane)
+	}
+	cared = true
+	return r.reconcile(ctx, cluster, controlPlane)
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (ctrl.Result, error) {
+	s := newScope(cluster, controlPlane, r.Host, r.store(), r.Clock.Now())
+	s.problem = invalid(s)
+	if s.problem != nil && !conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) {
+		return invalidSpec(ctx, controlPlane, s.problem)
+	}
+	blockMove(controlPlane, r.Host.Own)
+	s.outcomes = r.steps.Run(ctx, s)
+
+	seen, err := r.observe(ctx, s)
+	if err != nil {
+		return ctrl.Result{}, errors.Join(err, stepErrors(s))
+	}
+	wasInitialized := conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition)
+	if s.saidBefore() {
+		return r.result(ctx, s, controlPlane)
+	}
+	updateStatus(s, seen)
+	if !wasInitialized && conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) {
+		r.recorder.Eventf(controlPlane, nil, corev1.EventTypeNormal, "Initialized", "Initialize",
+			"The API of %s answers at %s", s.input.Version, endpointAddress(controlPlane))
+	}
+	return r.result(ctx, s, controlPlane)
+}
+
+// invalid says what keeps a control plane from being made. One that runs already is kept up all the
+// same: rules that came with a newer program must not end its care.
+func invalid(s *scope) error {
+	problems := append(clusters.Validate(s.cluster), clusters.ValidateNodeRanges(s.cluster, s.controlPlane.Spec.KubeControllerManager.ExtraArgs)...)
+	if len(problems) > 0 {
+		return fmt.Errorf("the Cluster cannot have a control plane: %w", problems.ToAggregate())
+	}
+	return s.unsupported
+}
+
+// invalidSpec is for what only a person can resolve: nothing is touched, and a change wakes the
+// controller.
+func invalidSpec(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane, problem error) (ctrl.Result, error) {
+	ctrl.LoggerFrom(ctx).Info("A person must act", "reason", problem.Error())
+	conditions.Set(controlPlane, condition(controlplanev1.AvailableCondition, metav1.ConditionFalse, controlplanev1.InvalidSpecReason, problem.Error()))
+	return ctrl.Result{}, nil
+}
+
+// blockMove keeps clusterctl move from taking along a control plane whose pods are in this cluster.
+func blockMove(controlPlane *controlplanev1.KOKControlPlane, block bool) {
+	if !block {
+		delete(controlPlane.Annotations, clusterctlv1.BlockMoveAnnotation)
+		return
+	}
+	annotations.AddAnnotations(controlPlane, map[string]string{clusterctlv1.BlockMoveAnnotation: "true"})
+}
+
+// settledInterval is how often a settled control plane is looked at although nothing happened.
+const settledInterval = time.Minute
+
+// result says when to look again: at once after an error, soon while something is unhealthy that no
+// watch reports, at the latest when a certificate is due.
+func (r *Reconciler) result(ctx context.Context, s *scope, controlPlane *controlplanev1.KOKControlPlane) (ctrl.Result, error) {
+	if err := stepErrors(s); err != nil {
+		return ctrl.Result{}, err
+	}
+	raced := false
+	for _, outcome := range s.outcomes {
+		switch {
+		case outcome.Err == nil:
+		case isRace(outcome.Err):
+			ctrl.LoggerFrom(ctx).V(4).Info("Another write was faster", "step", outcome.Name, "err", outcome.Err)
+			raced = true
+		default:
+			ctrl.LoggerFrom(ctx).Info("A person must act", "step", outcome.Name, "reason", outcome.Err.Error())
+		}
+	}
+	after := settledInterval
+	switch {
+	case raced:
+		after = 100 * time.Millisecond
+	case !conditions.IsTrue(controlPlane, controlplanev1.EtcdClusterHealthyCondition),
+		!conditions.IsTrue(controlPlane, controlplanev1.ControlPlaneComponentsHealthyCondition):
+		after = 10 * time.Second
+	}
+	if due := s.nextRenewal.Sub(r.Clock.Now()); !s.nextRenewal.IsZero() && due < after {
+		after = max(due, time.Second)
+	}
+	return ctrl.Result{RequeueAfter: after + rand.N(after/10)}, nil
+}
+
+// stepErrors are the errors of steps that are worth another try at once.
+func stepErrors(s *scope) error {
+	var failed []error
+	for _, outcome := range s.outcomes {
+		if outcome.Err != nil && !isRace(outcome.Err) && !isForPerson(outcome.Err) {
+			failed = append(failed, fmt.Errorf("step %s: %w", outcome.Name, outcome.Err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// isForPerson reports whether only a person can resolve an error: trying again at once is of no use,
+// the condition says what to do.
+func isForPerson(err error) bool {
+	var lost *pki.LostError
+	var invalid *pki.InvalidError
+	var held *ports.HeldError
+	var outside *ports.OutsideError
+	var exhausted *ports.ExhaustedError
+	return errors.As(err, &lost) || errors.As(err, &invalid) || errors.As(err, &held) || errors.As(err, &outside) || errors.As(err, &exhausted)
+}
+
+func (r *Reconciler) store() *pki.Store {
+	return &pki.Store{
+		Management: pki.Access{Cached: r.Client, Live: r.APIReader, Writer: r.Client},
+		Host:       pki.Access{Cached: r.Host.Client, Live: r.Host.Live, Writer: r.Host.Client},
+		Clock:      r.Clock,
+	}
+}
+
+// forget drops what is remembered of a tenant.
+func (r *Reconciler) forget(cluster client.ObjectKey) {
+	r.Host.Applier.Forget(cluster)
+}
+
+// clusterOf is the Cluster of a control plane: the one that owns it or, until Cluster API's core has
+// written the owner reference, the only one that names it. Nil while there is none, or when a
+// deletion outlives it.
+func (r *Reconciler) clusterOf(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane) (*clusterv1.Cluster, error) {
+	cluster, err := util.GetOwnerCluster(ctx, r.Client, controlPlane.ObjectMeta)
+	if apierrors.IsNotFound(err) && !controlPlane.DeletionTimestamp.IsZero() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the Cluster that owns the control plane: %w", err)
+	}
+	if cluster != nil {
+		return cluster, nil
+	}
+	list := &clusterv1.ClusterList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(controlPlane.Namespace), client.MatchingFields{controlPlaneRefIndex: controlPlane.Name}); err != nil {
+		return nil, fmt.Errorf("find the Cluster that names the control plane: %w", err)
+	}
+	if len(list.Items) != 1 {
+		return nil, nil
+	}
+	return &list.Items[0], nil
+}
+
+func clusterOrEmpty(cluster *clusterv1.Cluster) *clusterv1.Cluster {
+	if cluster == nil {
+		return &clusterv1.Cluster{}
+	}
+	return cluster
+}

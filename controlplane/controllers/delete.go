@@ -1,0 +1,129 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+const (
+	// deletionGracePeriod is what pods get when their cluster is deleted: nobody is left to drain for.
+	deletionGracePeriod = time.Second
+	grace               = int64(deletionGracePeriod / time.Second)
+	// deletionRecheck is how soon a deletion looks again by itself; watches usually wake it before.
+	deletionRecheck = time.Second
+)
+
+// Kinds in the host cluster, in the order in which they are deleted. Data and what pods mount go
+// only when no pod is left.
+var (
+	runningKinds = []schema.GroupVersionKind{
+		appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
+		appsv1.SchemeGroupVersion.WithKind("Deployment"),
+		appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
+		corev1.SchemeGroupVersion.WithKind("Pod"),
+	}
+	remainingKinds = []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+		corev1.SchemeGroupVersion.WithKind("Service"),
+		corev1.SchemeGroupVersion.WithKind("ConfigMap"),
+		appsv1.SchemeGroupVersion.WithKind("ControllerRevision"),
+		corev1.SchemeGroupVersion.WithKind("Secret"),
+	}
+)
+
+// reconcileDelete deletes everything of the tenant in the host cluster, then lets the object go. It
+// needs no sibling: the tenant is found by labels.
+func (r *Reconciler) reconcileDelete(ctx context.Context, owner *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (ctrl.Result, error) {
+	cluster, ok, err := r.tenantToDelete(ctx, owner, controlPlane)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !ok {
+		ctrl.LoggerFrom(ctx).Info("Leaving the tenant alone: it is not this control plane's")
+		controllerutil.RemoveFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
+		return ctrl.Result{}, nil
+	}
+	host := r.Host
+	left, err := deleteKinds(ctx, host, cluster, runningKinds)
+	if err == nil && len(left) == 0 {
+		left, err = deleteKinds(ctx, host, cluster, remainingKinds)
+	}
+	if err != nil {
+		setDeleting(controlPlane, err.Error())
+		return ctrl.Result{}, err
+	}
+	if len(left) > 0 {
+		setDeleting(controlPlane, "still there: "+strings.Join(left, ", "))
+		return ctrl.Result{RequeueAfter: deletionRecheck}, nil
+	}
+	if err := r.Claims.Release(ctx, cluster); err != nil {
+		setDeleting(controlPlane, err.Error())
+		return ctrl.Result{}, err
+	}
+	r.forget(cluster)
+	controllerutil.RemoveFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
+	return ctrl.Result{}, nil
+}
+
+func setDeleting(controlPlane *controlplanev1.KOKControlPlane, message string) {
+	conditions.Set(controlPlane, condition(controlplanev1.DeletingCondition, metav1.ConditionTrue, clusterv1.DeletingReason, message))
+	conditions.Set(controlPlane, condition(controlplanev1.AvailableCondition, metav1.ConditionFalse, clusterv1.DeletingReason, "the control plane is being deleted"))
+}
+
+// deleteKinds deletes the tenant's objects of some kinds and returns those that are still there. It
+// asks the API server: a cache may not know yet what was created last.
+func deleteKinds(ctx context.Context, host *Host, cluster client.ObjectKey, kinds []schema.GroupVersionKind) ([]string, error) {
+	var left []string
+	var failed []error
+	for _, kind := range kinds {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		if err := host.Live.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.Labels(cluster))); err != nil {
+			return nil, fmt.Errorf("list what is left of cluster %s: %w", cluster, err)
+		}
+		for i := range list.Items {
+			object := &list.Items[i]
+			object.SetGroupVersionKind(kind)
+			left = append(left, fmt.Sprintf("%s %s", kind.Kind, object.GetName()))
+			if object.GetDeletionTimestamp() != nil && ptr.Deref(object.GetDeletionGracePeriodSeconds(), 0) <= grace {
+				continue
+			}
+			if err := host.Client.Delete(ctx, object, deleteOptions(kind.Kind)...); err != nil && !apierrors.IsNotFound(err) {
+				failed = append(failed, fmt.Errorf("delete %s %s: %w", kind.Kind, client.ObjectKeyFromObject(object), err))
+			}
+		}
+	}
+	return left, errors.Join(failed...)
+}
+
+// deleteOptions leave the pods of API servers and etcd members to us: the garbage collector would
+// give them their own grace periods, and an API server that has lost etcd uses all of it.
+func deleteOptions(kind string) []client.DeleteOption {
+	switch kind {
+	case "Pod":
+		return []client.DeleteOption{client.GracePeriodSeconds(grace)}
+	case "DaemonSet", "StatefulSet":
+		return []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationOrphan)}
+	}
+	return []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationBackground)}
+}

@@ -1,0 +1,89 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+)
+
+// errBeingAsked is in the health of an etcd cluster that has not answered for the first time yet.
+var errBeingAsked = errors.New("it is being asked")
+
+// etcdHealth is what both etcd clusters said of themselves when they were last asked. They are asked
+// in the background, from when a quorum is ready, and at once when the number of ready members
+// changes. There is no health of a cluster that cannot be asked yet.
+func (r *Reconciler) etcdHealth(ctx context.Context, s *scope, workloads map[string]*workloadState) map[string]*etcd.Health {
+	result := map[string]*etcd.Health{}
+	if s.keys == nil || len(s.input.Addresses) == 0 {
+		return result
+	}
+	for _, cluster := range []etcdcomponent.Cluster{etcdcomponent.Data, etcdcomponent.Events} {
+		state := workloads[cluster.Component]
+		if state == nil || (!state.works() && !bootstrapped(s.controlPlane, cluster.Component)) {
+			continue
+		}
+		health := &etcd.Health{Err: errBeingAsked}
+		key := probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: cluster.Component}
+		if answer, ok := r.questions.Ask(key, r.etcdQuestion(ctx, s, cluster, *state)); ok {
+			health = answer.Value.(*etcd.Health)
+		} else {
+			s.asking = true
+		}
+		result[cluster.Component] = health
+	}
+	return result
+}
+
+// etcdQuestion asks an etcd cluster how it is. It keeps nothing of the reconcile but key material.
+func (r *Reconciler) etcdQuestion(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, state workloadState) probe.Question {
+	signer := pki.EtcdCA
+	if cluster.Component == etcdcomponent.Events.Component {
+		signer = pki.EtcdEventsCA
+	}
+	members := map[string]string{}
+	for _, member := range cluster.Members(&s.input) {
+		members[member] = "https://" + net.JoinHostPort(s.input.Addresses[member], strconv.Itoa(int(cluster.Ports(&s.input).Client)))
+	}
+	keys, log := s.keys, ctrl.LoggerFrom(ctx)
+	return probe.Question{
+		Identity: identityOf(keys.CA(signer), members),
+		Prompt:   fmt.Sprintf("%+v", state),
+		Ask: func(ctx context.Context) probe.Answer {
+			health := &etcd.Health{}
+			config, err := keys.ClientTLS(r.Clock, signer, managerUser, nil, "")
+			if err == nil {
+				health, err = r.checkEtcd(ctx, members, config)
+			}
+			if err != nil {
+				health = &etcd.Health{Err: err}
+			}
+			log.V(4).Info("Asked etcd", "component", cluster.Component, "problems", health.Problems())
+			return probe.Answer{Problem: strings.Join(health.Problems(), "\n"), Value: health}
+		},
+	}
+}
+
+// identityOf is different for other members, and for members that another CA vouches for.
+func identityOf(ca *pki.CA, members map[string]string) string {
+	identity := &strings.Builder{}
+	if ca != nil {
+		identity.Write(ca.Bundle)
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		fmt.Fprintf(identity, "%s=%s\n", name, members[name])
+	}
+	return identity.String()
+}

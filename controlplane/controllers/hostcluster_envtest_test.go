@@ -1,0 +1,294 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strconv"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// hostCluster does in one namespace what runs beside the API server in a real host cluster and cannot
+// run here: the controllers of workloads (pods, claims, workloads' status), kubelets (pods' status,
+// the end of deleted pods), and the garbage collector and the protection of claims (their finalizers).
+// It never touches anything of ours, least of all our status. What only real kubelets, etcds and API
+// servers show is tested in the lab.
+type hostCluster struct {
+	t         *testing.T
+	namespace string
+	// stopped are components whose pods do not come into being.
+	stopped map[string]bool
+	// hosts is the number of host nodes, by which a DaemonSet has pods.
+	hosts  int32
+	fronts map[string]*httptest.Server
+}
+
+func newHostCluster(t *testing.T, namespace string) *hostCluster {
+	t.Helper()
+	h := &hostCluster{t: t, namespace: namespace, stopped: map[string]bool{}, hosts: 3, fronts: map[string]*httptest.Server{}}
+	t.Cleanup(func() {
+		for _, front := range h.fronts {
+			front.Close()
+		}
+	})
+	return h
+}
+
+// work does all work that there is and tells whether it changed anything.
+func (h *hostCluster) work(ctx context.Context) (changed bool, err error) {
+	for _, do := range []func(context.Context) (bool, error){h.endDeleted, h.runWorkloads, h.serveTenants} {
+		did, err := do(ctx)
+		if err != nil {
+			return false, err
+		}
+		changed = changed || did
+	}
+	return changed, nil
+}
+
+func (h *hostCluster) runWorkloads(ctx context.Context) (changed bool, err error) {
+	sets, daemons, deployments := &appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &appsv1.DeploymentList{}
+	for _, list := range []client.ObjectList{sets, daemons, deployments} {
+		if err := environment.Client.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
+			return false, err
+		}
+	}
+	for i := range sets.Items {
+		set := &sets.Items[i]
+		did, err := h.runSet(ctx, set)
+		if err != nil {
+			return false, err
+		}
+		changed = changed || did
+	}
+	for i := range daemons.Items {
+		set := &daemons.Items[i]
+		ready, did, err := h.run(ctx, set, set.Spec.Template, h.hosts)
+		if err != nil {
+			return false, err
+		}
+		before := set.Status.DeepCopy()
+		set.Status.ObservedGeneration, set.Status.DesiredNumberScheduled = set.Generation, h.hosts
+		set.Status.CurrentNumberScheduled, set.Status.UpdatedNumberScheduled, set.Status.NumberReady = ready, ready, ready
+		wrote, err := h.report(ctx, set, equality.Semantic.DeepEqual(before, &set.Status))
+		if err != nil {
+			return false, err
+		}
+		changed = changed || did || wrote
+	}
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		ready, did, err := h.run(ctx, d, d.Spec.Template, *d.Spec.Replicas)
+		if err != nil {
+			return false, err
+		}
+		before := d.Status.DeepCopy()
+		d.Status.ObservedGeneration = d.Generation
+		d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = ready, ready, ready, ready
+		wrote, err := h.report(ctx, d, equality.Semantic.DeepEqual(before, &d.Status))
+		if err != nil {
+			return false, err
+		}
+		changed = changed || did || wrote
+	}
+	return changed, nil
+}
+
+func (h *hostCluster) runSet(ctx context.Context, set *appsv1.StatefulSet) (changed bool, err error) {
+	if set.DeletionTimestamp == nil && !h.stopped[set.Labels[names.ComponentLabel]] {
+		if changed, err = h.claim(ctx, set); err != nil {
+			return false, err
+		}
+	}
+	ready, did, err := h.run(ctx, set, set.Spec.Template, *set.Spec.Replicas)
+	if err != nil {
+		return false, err
+	}
+	before := set.Status.DeepCopy()
+	set.Status.ObservedGeneration = set.Generation
+	set.Status.Replicas, set.Status.UpdatedReplicas, set.Status.ReadyReplicas, set.Status.AvailableReplicas = ready, ready, ready, ready
+	wrote, err := h.report(ctx, set, equality.Semantic.DeepEqual(before, &set.Status))
+	return changed || did || wrote, err
+}
+
+// report writes a workload's status unless it is the same.
+func (h *hostCluster) report(ctx context.Context, workload client.Object, same bool) (bool, error) {
+	if same || workload.GetDeletionTimestamp() != nil {
+		return false, nil
+	}
+	err := environment.Client.Status().Update(ctx, workload)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	return err == nil, err
+}
+
+// claim makes the claims of a StatefulSet's pods.
+func (h *hostCluster) claim(ctx context.Context, set *appsv1.StatefulSet) (changed bool, err error) {
+	for _, template := range set.Spec.VolumeClaimTemplates {
+		for i := range *set.Spec.Replicas {
+			claim := &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("%s-%s-%d", template.Name, set.Name, i), Labels: template.Labels},
+				Spec:       template.Spec,
+			}
+			err := environment.Client.Create(ctx, claim)
+			if err != nil && !apierrors.IsAlreadyExists(err) {
+				return false, err
+			}
+			changed = changed || err == nil
+		}
+	}
+	return changed, nil
+}
+
+// run makes the pods of a workload, ready, and tells how many there are.
+func (h *hostCluster) run(ctx context.Context, workload client.Object, template corev1.PodTemplateSpec, pods int32) (ready int32, changed bool, err error) {
+	if workload.GetDeletionTimestamp() != nil || h.stopped[workload.GetLabels()[names.ComponentLabel]] {
+		return 0, false, nil
+	}
+	for i := range pods {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: h.namespace, Name: fmt.Sprintf("%s-%d", workload.GetName(), i), Labels: template.Labels, Annotations: template.Annotations,
+			},
+			Spec: *template.Spec.DeepCopy(),
+		}
+		pod.Spec.NodeName = fmt.Sprintf("host-%d", i)
+		// Volumes of a StatefulSet's claims are added by its controller.
+		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(corev1.Volume) bool { return true })
+		pod.Spec.Containers[0].VolumeMounts = nil
+		err := environment.Client.Create(ctx, pod)
+		switch {
+		case apierrors.IsAlreadyExists(err):
+			if err := environment.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+				return 0, false, client.IgnoreNotFound(err)
+			}
+		case err != nil:
+			return 0, false, err
+		}
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		ready++
+		if podReady(pod) {
+			continue
+		}
+		changed = true
+		pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, ptr.To(metav1.Now())
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		if err := environment.Client.Status().Update(ctx, pod); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return 0, false, err
+		}
+	}
+	return ready, changed, nil
+}
+
+// endDeleted lets what is deleted go, as kubelets, the garbage collector and the protection of claims do.
+func (h *hostCluster) endDeleted(ctx context.Context) (changed bool, err error) {
+	for _, list := range []client.ObjectList{
+		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &appsv1.DeploymentList{},
+	} {
+		if err := environment.Client.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
+			return false, err
+		}
+		for _, object := range objectsIn(list) {
+			if object.GetDeletionTimestamp() == nil {
+				continue
+			}
+			changed = true
+			if len(object.GetFinalizers()) > 0 {
+				before := object.DeepCopyObject().(client.Object)
+				object.SetFinalizers(nil)
+				if err := environment.Client.Patch(ctx, object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+					return false, err
+				}
+			}
+			if err := environment.Client.Delete(ctx, object, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+				return false, err
+			}
+		}
+	}
+	return changed, nil
+}
+
+// serveTenants lets a tenant's API answer at the address of its Service while its API server has ready
+// pods: with the certificate and the trust that the controller gave to the tenant, and a real
+// kube-apiserver, which is the host cluster's own, behind.
+func (h *hostCluster) serveTenants(ctx context.Context) (changed bool, err error) {
+	daemons := &appsv1.DaemonSetList{}
+	if err := environment.Client.List(ctx, daemons, client.InNamespace(h.namespace)); err != nil {
+		return false, err
+	}
+	for i := range daemons.Items {
+		name := daemons.Items[i].Name
+		if h.fronts[name] != nil || daemons.Items[i].Status.NumberReady == 0 {
+			continue
+		}
+		front, err := h.front(ctx, name, daemons.Items[i].Labels[names.ClusterNameLabel])
+		if err != nil {
+			return false, fmt.Errorf("serve the tenant's API of %s: %w", name, err)
+		}
+		h.fronts[name] = front
+		changed = true
+	}
+	return changed, nil
+}
+
+func (h *hostCluster) front(ctx context.Context, name, cluster string) (*httptest.Server, error) {
+	service, leaves, material := &corev1.Service{}, &corev1.Secret{}, &corev1.Secret{}
+	for secret, object := range map[string]client.Object{
+		name: service, names.Certs(cluster, names.KubeAPIServer): leaves, names.KeyMaterial(cluster): material,
+	} {
+		if err := environment.Client.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: secret}, object); err != nil {
+			return nil, err
+		}
+	}
+	serving, err := tls.X509KeyPair(leaves.Data[kubeapiserver.ServerCert+".crt"], leaves.Data[kubeapiserver.ServerCert+".key"])
+	if err != nil {
+		return nil, err
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(material.Data["ca.crt"])
+	behind, err := url.Parse(environment.Config.Host)
+	if err != nil {
+		return nil, err
+	}
+	if behind.Scheme == "" {
+		behind = &url.URL{Scheme: "https", Host: environment.Config.Host}
+	}
+	proxy := httputil.NewSingleHostReverseProxy(behind)
+	if proxy.Transport, err = rest.TransportFor(environment.Config); err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(kubeapiserver.ServicePort)))
+	if err != nil {
+		return nil, err
+	}
+	front := httptest.NewUnstartedServer(http.HandlerFunc(proxy.ServeHTTP))
+	_ = front.Listener.Close()
+	front.Listener = listener
+	front.TLS = &tls.Config{Certificates: []tls.Certificate{serving}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted}
+	front.StartTLS()
+	return front, nil
+}

@@ -1,0 +1,126 @@
+package controllers
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// podsOf lists the pods of a tenant's control plane, by component and name.
+func podsOf(ctx context.Context, s *scope) (map[string][]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	if err := s.host.Client.List(ctx, list, client.InNamespace(s.key.Namespace), client.MatchingLabels(names.Labels(s.key))); err != nil {
+		return nil, fmt.Errorf("list the pods of cluster %s: %w", s.key, err)
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	pods := map[string][]corev1.Pod{}
+	for _, pod := range list.Items {
+		component := pod.Labels[names.ComponentLabel]
+		pods[component] = append(pods[component], pod)
+	}
+	return pods, nil
+}
+
+func podCondition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == conditionType {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func podReady(pod *corev1.Pod) bool {
+	ready := podCondition(pod, corev1.PodReady)
+	return ready != nil && ready.Status == corev1.ConditionTrue
+}
+
+// podProblem says why a pod is not ready, in the words of whoever knows: the scheduler, the
+// kubelet, or the last lines of the container. Empty for a ready pod.
+func podProblem(pod *corev1.Pod) string {
+	if podReady(pod) {
+		return ""
+	}
+	where := "pod " + pod.Name
+	if pod.Spec.NodeName != "" {
+		where += " on " + pod.Spec.NodeName
+	}
+	if scheduled := podCondition(pod, corev1.PodScheduled); scheduled != nil && scheduled.Status == corev1.ConditionFalse {
+		return fmt.Sprintf("%s is not scheduled: %s", where, scheduled.Message)
+	}
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		if last := cmp.Or(status.State.Terminated, status.LastTerminationState.Terminated); last != nil {
+			times := "once"
+			if status.RestartCount > 1 {
+				times = fmt.Sprintf("%d times", status.RestartCount)
+			}
+			return strings.TrimSuffix(fmt.Sprintf("%s ended %s, last with %s (exit code %d): %s",
+				where, times, last.Reason, last.ExitCode, lastLine(last.Message)), ": ")
+		}
+		if waiting := status.State.Waiting; waiting != nil {
+			return strings.TrimSuffix(fmt.Sprintf("%s waits: %s: %s", where, waiting.Reason, waiting.Message), ": ")
+		}
+	}
+	if pod.DeletionTimestamp != nil {
+		return where + " is stopping"
+	}
+	return where + " is starting"
+}
+
+// lastLine keeps conditions short: a component's last line says why it gave up.
+func lastLine(message string) string {
+	message = strings.TrimSpace(message)
+	if i := strings.LastIndexByte(message, '\n'); i >= 0 {
+		message = message[i+1:]
+	}
+	const limit = 300
+	if len(message) > limit {
+		message = strings.ToValidUTF8(message[:limit], "") + "…"
+	}
+	return message
+}
+
+// creationPatience is how old a workload without its pods must be before events are asked.
+const creationPatience = 5 * time.Second
+
+// creationFailures says why a workload's pods do not come into being, such as a quota or the
+// namespace's pod security level. A Deployment says so itself, of the others only events tell.
+func creationFailures(ctx context.Context, s *scope, workloads map[string]client.Object, now time.Time) (map[string]string, error) {
+	failures := map[string]string{}
+	for component, workload := range workloads {
+		state := stateOf(workload)
+		if state == nil || !state.observed || state.current >= state.desired ||
+			now.Sub(workload.GetCreationTimestamp().Time) < creationPatience {
+			continue
+		}
+		if deployment, ok := workload.(*appsv1.Deployment); ok {
+			for _, c := range deployment.Status.Conditions {
+				if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+					failures[component] = c.Message
+				}
+			}
+			continue
+		}
+		list := &corev1.EventList{}
+		if err := s.host.Live.List(ctx, list, client.InNamespace(workload.GetNamespace()), client.MatchingFields{
+			"involvedObject.uid": string(workload.GetUID()), "reason": "FailedCreate",
+		}); err != nil {
+			return nil, fmt.Errorf("list events of %s %s: %w", component, client.ObjectKeyFromObject(workload), err)
+		}
+		if len(list.Items) > 0 {
+			latest := slices.MaxFunc(list.Items, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
+			failures[component] = latest.Message
+		}
+	}
+	return failures, nil
+}

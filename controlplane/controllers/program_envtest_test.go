@@ -1,0 +1,214 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+)
+
+// There is no etcd in these tests, so that its health is unknown; the lab's tests ask real ones.
+func noEtcd(context.Context, map[string]string, *tls.Config) (*etcd.Health, error) {
+	return nil, errors.New("there is no etcd in this test")
+}
+
+// patient asks within a reconcile and waits for the answer, so that a test knows when all is said.
+type patient struct{}
+
+func (patient) Ask(_ probe.Key, question probe.Question) (probe.Answer, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), probe.Timeout)
+	defer cancel()
+	return question.Ask(ctx), true
+}
+
+func (patient) Forget(client.ObjectKey) {}
+
+// program is one run of the controller without caches and watches: a test calls it step by step.
+type program struct {
+	*Reconciler
+	gate *gate
+}
+
+func newProgram(t *testing.T, g *gate) *program {
+	t.Helper()
+	inner, err := client.NewWithWatch(g.through(), client.Options{Scheme: environment.Scheme, Mapper: environment.Client.RESTMapper()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := interceptor.NewClient(inner, interceptor.Funcs{List: listClusters})
+	r := &Reconciler{
+		Client: c, APIReader: c,
+		Host:      &Host{Client: c, Live: c, Applier: apply.New(c), Own: true},
+		Claims:    ports.New(c, c, managerNamespace, ports.DefaultRange),
+		Clock:     clock.RealClock{},
+		checkEtcd: noEtcd,
+		questions: patient{},
+		recorder:  events.NewFakeRecorder(1000),
+	}
+	r.steps = r.graph()
+	return &program{Reconciler: r, gate: g}
+}
+
+// listClusters looks up the index that the manager's cache has.
+func listClusters(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+	clusters, ok := list.(*clusterv1.ClusterList)
+	if !ok {
+		return c.List(ctx, list, options...)
+	}
+	applied := (&client.ListOptions{}).ApplyOptions(options)
+	name, indexed := applied.FieldSelector.RequiresExactMatch(controlPlaneRefIndex)
+	applied.FieldSelector = nil
+	if err := c.List(ctx, clusters, applied); err != nil || !indexed {
+		return err
+	}
+	clusters.Items = slices.DeleteFunc(clusters.Items, func(cluster clusterv1.Cluster) bool {
+		return !slices.Contains(controlPlaneRefOf(&cluster), name)
+	})
+	return nil
+}
+
+// tenantTest is one tenant with its host cluster and the program that cares for it.
+type tenantTest struct {
+	t       *testing.T
+	key     client.ObjectKey
+	cluster client.ObjectKey
+	host    *hostCluster
+	program *program
+	// restarts is how often another program took over from one that was killed.
+	restarts int
+}
+
+func newTenantTest(t *testing.T, edit func(*controlplanev1.KOKControlPlane)) *tenantTest {
+	t.Helper()
+	namespace := newNamespace(t)
+	cluster, controlPlane := newTenant(t, namespace, "blue", edit)
+	return &tenantTest{
+		t: t, key: client.ObjectKeyFromObject(controlPlane), cluster: client.ObjectKeyFromObject(cluster),
+		host: newHostCluster(t, namespace), program: newProgram(t, &gate{}),
+	}
+}
+
+func (tt *tenantTest) reconcile() error {
+	_, err := tt.program.Reconcile(tt.t.Context(), ctrl.Request{NamespacedName: tt.key})
+	return err
+}
+
+// manyRounds is more than any story here takes; one that takes more does not come to rest.
+const manyRounds = 60
+
+// settle reconciles, and lets the host cluster work, until neither does anything any more.
+func (tt *tenantTest) settle() {
+	tt.t.Helper()
+	var last error
+	for range manyRounds {
+		tt.program.gate.take()
+		last = tt.reconcile()
+		wrote := len(tt.program.gate.takeWrites()) > 0
+		worked, err := tt.host.work(tt.t.Context())
+		if err != nil {
+			tt.t.Fatal(err)
+		}
+		if last == nil && !wrote && !worked {
+			return
+		}
+	}
+	tt.t.Fatalf("it does not come to rest; the last error was %v", last)
+}
+
+func (tt *tenantTest) controlPlane() *controlplanev1.KOKControlPlane {
+	tt.t.Helper()
+	controlPlane := &controlplanev1.KOKControlPlane{}
+	if err := environment.Client.Get(tt.t.Context(), tt.key, controlPlane); err != nil {
+		tt.t.Fatal(err)
+	}
+	return controlPlane
+}
+
+// edit changes an object as a person does.
+func edit[T client.Object](t *testing.T, key client.ObjectKey, object T, change func(T)) {
+	t.Helper()
+	if err := environment.Client.Get(t.Context(), key, object); err != nil {
+		t.Fatal(err)
+	}
+	before := object.DeepCopyObject().(client.Object)
+	change(object)
+	if err := environment.Client.Patch(t.Context(), object, client.MergeFrom(before), client.FieldOwner("kubectl-edit")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (tt *tenantTest) inNamespace(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: tt.key.Namespace, Name: name}
+}
+
+// objects are all objects of the tenant in its namespace, and its claims of port blocks.
+func (tt *tenantTest) objects() []client.Object {
+	tt.t.Helper()
+	var all []client.Object
+	for _, list := range []client.ObjectList{
+		&appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &appsv1.DeploymentList{}, &appsv1.ControllerRevisionList{},
+		&policyv1.PodDisruptionBudgetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
+		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
+	} {
+		for _, namespace := range []string{tt.key.Namespace, managerNamespace} {
+			if err := environment.Client.List(tt.t.Context(), list, client.InNamespace(namespace)); err != nil {
+				tt.t.Fatal(err)
+			}
+			for _, object := range objectsIn(list) {
+				ofTenant := object.GetLabels()[names.ClusterNamespaceLabel] == tt.cluster.Namespace
+				if object.GetName() != "kube-root-ca.crt" && (namespace != managerNamespace || ofTenant) {
+					all = append(all, object)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// objectsIn are the items of a list, with their kind.
+func objectsIn(list client.ObjectList) []client.Object {
+	items, err := meta.ExtractList(list)
+	if err != nil {
+		panic(err)
+	}
+	var objects []client.Object
+	for _, item := range items {
+		object := item.(client.Object)
+		if gvk, err := environment.Client.GroupVersionKindFor(object); err == nil {
+			object.GetObjectKind().SetGroupVersionKind(gvk)
+		}
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+// kindsAndNames are the objects as "Kind name", sorted.
+func kindsAndNames(objects []client.Object) []string {
+	var all []string
+	for _, object := range objects {
+		all = append(all, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetName())
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,132 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"context"
+	"crypto/tls"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+)
+
+// inBackground lets a program ask as it does in a manager. Answers that changed are in the queue.
+func (p *program) inBackground(t *testing.T) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	t.Helper()
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(queue.ShutDown)
+	prober := probe.New()
+	if err := prober.Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	p.questions = prober
+	return queue
+}
+
+func TestAnswersFromTheBackgroundCompleteACreation(t *testing.T) {
+	tt := newTenantTest(t, single)
+	queue := tt.program.inBackground(t)
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+		_ = tt.reconcile()
+		_, err := tt.host.work(ctx)
+		return conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) &&
+			conditions.IsTrue(tt.controlPlane(), controlplanev1.ReconciledCondition), err
+	})
+	if err != nil {
+		t.Fatalf("%v; it is %v", err, tt.controlPlane().Status.Conditions)
+	}
+	if next, _ := queue.Get(); next.NamespacedName != tt.key {
+		t.Errorf("an answer reconciles %s", next)
+	}
+}
+
+func TestAProgramThatStartsWritesNothingBeforeAndAfterTheFirstAnswers(t *testing.T) {
+	tt := newTenantTest(t, single)
+	tt.settle()
+	tt.program = newProgram(t, &gate{})
+	queue := tt.program.inBackground(t)
+	if err := tt.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if next, _ := queue.Get(); next.NamespacedName != tt.key {
+		t.Errorf("an answer reconciles %s", next)
+	}
+	for range 20 {
+		if err := tt.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if writes := tt.program.gate.takeWrites(); len(writes) > 0 {
+		t.Errorf("it wrote %v", writes)
+	}
+}
+
+func TestAReconcileDoesNotWaitForAnEtcdThatHangs(t *testing.T) {
+	tt := newTenantTest(t, single)
+	tt.settle()
+	tt.program = newProgram(t, &gate{})
+	var gaveUp atomic.Int32
+	tt.program.checkEtcd = func(ctx context.Context, _ map[string]string, _ *tls.Config) (*etcd.Health, error) {
+		<-ctx.Done()
+		gaveUp.Add(1)
+		return nil, ctx.Err()
+	}
+	tt.program.inBackground(t)
+	for range 3 {
+		if err := tt.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if gaveUp.Load() > 0 {
+		t.Error("reconciles took as long as the question")
+	}
+}
+
+// forgetful notes of whom nothing is wanted any more.
+type forgetful struct {
+	patient
+	forgotten map[client.ObjectKey]int
+}
+
+func (f forgetful) Forget(controlPlane client.ObjectKey) { f.forgotten[controlPlane]++ }
+
+func TestWhatIsPausedDeletedOrGoneIsAskedNoMore(t *testing.T) {
+	tt := newTenantTest(t, single)
+	notes := forgetful{forgotten: map[client.ObjectKey]int{}}
+	tt.settle()
+	tt.program.questions = notes
+	forgotten := func(when string, want bool) {
+		t.Helper()
+		clear(notes.forgotten)
+		if err := tt.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		if got := notes.forgotten[tt.key] > 0; got != want {
+			t.Errorf("%s it is forgotten: %t", when, got)
+		}
+	}
+	forgotten("in care", false)
+	edit(t, tt.cluster, &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) { cluster.Spec.Paused = ptr.To(true) })
+	forgotten("paused", true)
+	edit(t, tt.cluster, &clusterv1.Cluster{}, func(cluster *clusterv1.Cluster) { cluster.Spec.Paused = ptr.To(false) })
+	tt.settle()
+	forgotten("in care again", false)
+	if err := environment.Client.Delete(t.Context(), tt.controlPlane()); err != nil {
+		t.Fatal(err)
+	}
+	forgotten("deleted", true)
+	tt.settle()
+	forgotten("gone", true)
+}

@@ -1,0 +1,266 @@
+package controllers
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+)
+
+// notebook notes the questions, and has the answers that a test wrote.
+type notebook struct {
+	asked   map[string]probe.Question
+	answers map[string]probe.Answer
+}
+
+func newNotebook() *notebook {
+	return &notebook{asked: map[string]probe.Question{}, answers: map[string]probe.Answer{}}
+}
+
+func (n *notebook) Ask(key probe.Key, question probe.Question) (probe.Answer, bool) {
+	n.asked[key.Kind] = question
+	answer, ok := n.answers[key.Kind]
+	return answer, ok
+}
+
+func (n *notebook) Forget(client.ObjectKey) {}
+
+// askable is a scope of a control plane of which the addresses and the keys are there.
+func askable(t *testing.T) *scope {
+	t.Helper()
+	s := initializedScope()
+	s.keys = &pki.KeyMaterial{ClusterCA: pki.CA{Bundle: []byte("mine")}}
+	s.input.Cluster = s.key
+	s.input.Spec.Etcd.Data.Replicas, s.input.Spec.Etcd.Events.Replicas = new(int32(3)), new(int32(3))
+	s.input.Addresses = map[string]string{}
+	for _, component := range etcdComponents {
+		for i := range int32(3) {
+			s.input.Addresses[podName(component, i)] = "10.250.0.1"
+		}
+	}
+	return s
+}
+
+func TestEtcdIsAskedInTheBackground(t *testing.T) {
+	notes := newNotebook()
+	r := &Reconciler{questions: notes, Clock: clocktesting.NewFakeClock(time.Now()),
+		checkEtcd: func(context.Context, map[string]string, *tls.Config) (*etcd.Health, error) {
+			t.Error("a reconcile asked etcd itself")
+			return nil, nil
+		}}
+	s, seen := askable(t), settled()
+	health := r.etcdHealth(t.Context(), s, seen.workloads)
+	if !s.asking || !errors.Is(health[names.EtcdData].Err, errBeingAsked) || !errors.Is(health[names.EtcdEvents].Err, errBeingAsked) {
+		t.Errorf("before the first answer: asking %t, %v", s.asking, health)
+	}
+
+	answer := seen.etcd[names.EtcdData]
+	for _, component := range etcdComponents {
+		notes.answers[component] = probe.Answer{Value: answer}
+	}
+	s = askable(t)
+	if health = r.etcdHealth(t.Context(), s, seen.workloads); s.asking || health[names.EtcdData] != answer {
+		t.Errorf("after it: asking %t, %v", s.asking, health)
+	}
+}
+
+func TestWhenEtcdIsAskedAnew(t *testing.T) {
+	for name, test := range map[string]struct {
+		change           func(*scope, *observation)
+		identity, prompt bool
+	}{
+		"nothing changed":           {change: func(*scope, *observation) {}},
+		"a member turned ready":     {change: func(_ *scope, seen *observation) { seen.workloads[names.EtcdData].ready-- }, prompt: true},
+		"a member's address is new": {change: func(s *scope, _ *observation) { s.input.Addresses["blue-etcd-data-0"] = "10.250.0.9" }, identity: true},
+		"there is another CA":       {change: func(s *scope, _ *observation) { s.keys.EtcdCA.Bundle = []byte("other") }, identity: true},
+		"another cluster's CA":      {change: func(s *scope, _ *observation) { s.keys.EtcdEventsCA.Bundle = []byte("other") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			notes := newNotebook()
+			r := &Reconciler{questions: notes}
+			s, seen := askable(t), settled()
+			r.etcdHealth(t.Context(), s, seen.workloads)
+			before := notes.asked[names.EtcdData]
+			test.change(s, seen)
+			r.etcdHealth(t.Context(), s, seen.workloads)
+			after := notes.asked[names.EtcdData]
+			if (before.Identity != after.Identity) != test.identity || (before.Prompt != after.Prompt) != test.prompt {
+				t.Errorf("before %q, %q; after %q, %q", before.Identity, before.Prompt, after.Identity, after.Prompt)
+			}
+		})
+	}
+}
+
+func TestEtcdWithoutAQuorumIsNotAskedBeforeItsFirst(t *testing.T) {
+	notes := newNotebook()
+	s, seen := askable(t), settled()
+	s.controlPlane.Status.Etcd = nil
+	seen.workloads[names.EtcdData].ready = 1
+	health := (&Reconciler{questions: notes}).etcdHealth(t.Context(), s, seen.workloads)
+	if _, asked := notes.asked[names.EtcdData]; asked || health[names.EtcdData] != nil || health[names.EtcdEvents] == nil {
+		t.Errorf("asked %v, health %v", notes.asked, health)
+	}
+}
+
+func TestEtcdThatIsBeingAskedIsNeitherHealthyNorUnhealthy(t *testing.T) {
+	seen := settled()
+	seen.etcd[names.EtcdEvents] = &etcd.Health{Err: errBeingAsked}
+	got := etcdClusterHealthy(seen)
+	if got.Status != metav1.ConditionUnknown || got.Message != "etcd-events is being asked" {
+		t.Errorf("got %s: %s", got.Status, got.Message)
+	}
+	if joined(seen.etcd[names.EtcdEvents]) {
+		t.Error("members joined that nobody has heard of")
+	}
+}
+
+func TestTheTenantsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
+	notes := newNotebook()
+	r := &Reconciler{questions: notes, Clock: clocktesting.NewFakeClock(time.Now())}
+	run := func(s *scope) string {
+		t.Helper()
+		s.input.Version, s.input.Network.ServiceCIDRs, s.input.Network.PodCIDRs = "v1.36.3", []string{"10.96.0.0/12"}, []string{"192.168.0.0/16"}
+		s.input.Network.DNSDomain = "cluster.local"
+		s.controlPlane.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "10.250.0.1", Port: 6443}
+		waiting, err := r.applyTenantObjects(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return waiting
+	}
+	s := askable(t)
+	if waiting := run(s); waiting != "the tenant's API at 10.250.0.1:6443 is being asked" || !s.asking {
+		t.Errorf("before the first answer it waits %q, asking %t", waiting, s.asking)
+	}
+	first := notes.asked[tenantQuestion].Identity
+	for _, problem := range []string{"it does not answer", ""} {
+		notes.answers[tenantQuestion] = probe.Answer{Problem: problem}
+		s = askable(t)
+		if waiting := run(s); waiting != problem || s.asking {
+			t.Errorf("for the answer %q it waits %q, asking %t", problem, waiting, s.asking)
+		}
+	}
+	if notes.asked[tenantQuestion].Identity != first {
+		t.Error("the same question has another identity")
+	}
+	s = askable(t)
+	s.keys.ClusterCA.Bundle = []byte("other")
+	if run(s); notes.asked[tenantQuestion].Identity == first {
+		t.Error("a tenant with another CA is not asked anew")
+	}
+}
+
+// tenantAPI is a server with the certificates of a tenant's API that notes what it is asked for. It is
+// ready when it is told so, and has no objects.
+type tenantAPI struct {
+	address string
+	ready   atomic.Bool
+	refuse  atomic.Bool
+	looked  atomic.Int32
+	applied atomic.Int32
+}
+
+func serveTenantAPI(t *testing.T, of *issued) *tenantAPI {
+	t.Helper()
+	api := &tenantAPI{}
+	serving, err := tls.X509KeyPair(of.data[names.KubeAPIServer]["server.crt"], of.data[names.KubeAPIServer]["server.key"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AppendCertsFromPEM(of.keys.ClusterCA.Bundle)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		switch {
+		case request.URL.Path == "/readyz" && api.ready.Load():
+		case request.URL.Path == "/readyz", request.Method == http.MethodPatch && api.refuse.Load():
+			w.WriteHeader(http.StatusInternalServerError)
+		case request.Method == http.MethodPatch:
+			api.applied.Add(1)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"kube-public","name":"cluster-info"}}`)
+		default:
+			api.looked.Add(1)
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{serving}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	api.address = server.Listener.Addr().String()
+	return api
+}
+
+func TestATenantIsAskedWhetherItIsReadyAndThenGivenItsObjects(t *testing.T) {
+	of := issue(t, "blue", "blue.example.com")
+	api := serveTenantAPI(t, of)
+	clock := clocktesting.NewFakeClock(time.Now())
+	visit := &tenantVisit{r: &Reconciler{Clock: clock}, keys: of.keys, address: api.address, objects: []client.Object{&corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "cluster-info"},
+	}}}
+	for _, step := range []struct {
+		name            string
+		before          func()
+		problem         string
+		looked, applied int32
+	}{
+		{"it is not ready", func() {}, "the tenant's API does not answer at " + api.address, 0, 0},
+		{"it is ready and refuses", func() { api.ready.Store(true); api.refuse.Store(true) }, "does not take the objects that machines need to join", 1, 0},
+		{"it accepts", func() { api.refuse.Store(false) }, "", 2, 1},
+		{"it is asked again soon", func() { clock.Step(probe.Interval) }, "", 2, 1},
+		{"it is no longer ready", func() { api.ready.Store(false) }, "does not answer", 2, 1},
+		{"drift is looked for after a while", func() { api.ready.Store(true); clock.Step(tenantInterval) }, "", 3, 2},
+	} {
+		step.before()
+		answer := visit.ask(t.Context())
+		if (answer.Problem == "") != (step.problem == "") || !strings.Contains(answer.Problem, step.problem) {
+			t.Errorf("%s: the answer is %q", step.name, answer.Problem)
+		}
+		if api.looked.Load() != step.looked || api.applied.Load() != step.applied {
+			t.Errorf("%s: it was looked at %d times, applied %d times", step.name, api.looked.Load(), api.applied.Load())
+		}
+	}
+}
+
+func TestConditionsHoldWhileASettledTenantIsAskedForTheFirstTime(t *testing.T) {
+	s := initializedScope()
+	setConditions(s, settled())
+	if !conditions.IsTrue(s.controlPlane, controlplanev1.EtcdClusterHealthyCondition) {
+		t.Fatal("it was not healthy before")
+	}
+	for name, test := range map[string]struct {
+		is   func(*scope)
+		want bool
+	}{
+		"it is asked for the first time":  {func(*scope) {}, true},
+		"all questions are answered":      {func(s *scope) { s.asking = false }, false},
+		"its spec changed since":          {func(s *scope) { s.controlPlane.Generation++ }, false},
+		"it was never initialized before": {func(s *scope) { conditions.Delete(s.controlPlane, controlplanev1.InitializedCondition) }, false},
+	} {
+		s := initializedScope()
+		setConditions(s, settled())
+		s.asking = true
+		test.is(s)
+		if got := s.saidBefore(); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package controllers
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+// Host is a host cluster.
+type Host struct {
+	// Client writes; its reads come from a cache that holds the controller's own objects only.
+	Client client.Client
+	// Live reads from the API server.
+	Live client.Reader
+	// Applier applies renderings.
+	Applier *apply.Applier
+	// Own is true when the host cluster is the management cluster: only then can objects there
+	// have the control plane as their owner.
+	Own bool
+}
+
+// scope is what one reconcile of one control plane knows. Steps fill it in the order of the graph:
+// a step reads only what steps before it wrote.
+type scope struct {
+	cluster      *clusterv1.Cluster
+	controlPlane *controlplanev1.KOKControlPlane
+	key          client.ObjectKey
+	host         *Host
+	store        *pki.Store
+	revisions    *revision.Store
+
+	input components.Input
+	keys  *pki.KeyMaterial
+	// unsupported is why nothing new can be rendered; what is applied is kept up all the same.
+	unsupported error
+	// problem is what would keep a control plane like this from being made.
+	problem error
+	// rolloutAfter is spec.rollout.after once it has passed: older renderings are replaced.
+	rolloutAfter time.Time
+
+	lock sync.Mutex
+	// live holds the workloads of components as they were after apply, by component.
+	live map[string]client.Object
+	// asking is true when a question that was handed over has no answer yet.
+	asking bool
+	// nextRenewal is when the first certificate is due.
+	nextRenewal time.Time
+	outcomes    []flow.Outcome
+}
+
+// newScope gathers what a reconcile starts from.
+func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, host *Host, store *pki.Store, now time.Time) *scope {
+	s := &scope{
+		cluster:      cluster,
+		controlPlane: controlPlane,
+		key:          client.ObjectKeyFromObject(cluster),
+		host:         host,
+		store:        store,
+		live:         map[string]client.Object{},
+	}
+	s.revisions = &revision.Store{Client: host.Client, Live: host.Live, Owner: s.hostOwner()}
+
+	version := versions.Normalize(controlPlane.Spec.Version)
+	release, err := versions.Supported().Release(version)
+	if err != nil {
+		s.unsupported = fmt.Errorf("spec.version: %w", err)
+	}
+	s.input = components.Input{
+		Cluster:      s.key,
+		Version:      version,
+		Spec:         components.Reduce(controlPlane.Spec),
+		EtcdImageTag: release.Etcd,
+		Network:      components.NetworkOf(cluster),
+		Addresses:    map[string]string{},
+	}
+	if after := controlPlane.Spec.Rollout.After; !after.IsZero() && !after.After(now) {
+		s.rolloutAfter = after.Time
+		s.input.RolloutAfter = after.UTC().Format(time.RFC3339)
+	}
+	return s
+}
+
+// owner is the reference to the control plane for objects in the management cluster.
+func (s *scope) owner() *metav1.OwnerReference {
+	return metav1.NewControllerRef(s.controlPlane, controlplanev1.GroupVersion.WithKind("KOKControlPlane"))
+}
+
+// hostOwner is the reference for objects in the host cluster, nil when that is another one.
+func (s *scope) hostOwner() *metav1.OwnerReference {
+	if !s.host.Own {
+		return nil
+	}
+	return s.owner()
+}
+
+func (s *scope) remember(component string, workload client.Object) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.live[component] = workload
+}
+
+// applied is the workload of a component that this reconcile applied; nil for none.
+func (s *scope) applied(component string) client.Object {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return s.live[component]
+}
+
+// renewAt notes that a certificate is due at a time.
+func (s *scope) renewAt(at time.Time) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if !at.IsZero() && (s.nextRenewal.IsZero() || at.Before(s.nextRenewal)) {
+		s.nextRenewal = at
+	}
+}
+
+// saidBefore reports whether the status of before holds until the first answers, which come within
+// seconds and reconcile again: a program that starts writes nothing to settled tenants.
+func (s *scope) saidBefore() bool {
+	return s.asking && conditions.IsTrue(s.controlPlane, controlplanev1.InitializedCondition) &&
+		s.controlPlane.Status.ObservedGeneration == s.controlPlane.Generation
+}
+
+// outcome is how a step of this reconcile ended.
+func (s *scope) outcome(step string) flow.Outcome {
+	for _, outcome := range s.outcomes {
+		if outcome.Name == step {
+			return outcome
+		}
+	}
+	return flow.Outcome{Name: step}
+}

@@ -1,0 +1,126 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+)
+
+// HostKinds are the kinds that the controller makes in the host cluster and watches there.
+func HostKinds() []client.Object {
+	return []client.Object{
+		&appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.Deployment{}, &appsv1.ControllerRevision{},
+		&policyv1.PodDisruptionBudget{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Pod{},
+	}
+}
+
+// HostCache makes a cache hold the controller's own objects only, of those kinds that others have
+// too.
+func HostCache() map[client.Object]cache.ByObject {
+	own := labels.SelectorFromSet(labels.Set{names.ManagedByLabel: names.ManagedBy})
+	kinds := map[client.Object]cache.ByObject{}
+	for _, kind := range HostKinds() {
+		byObject := cache.ByObject{Label: own}
+		if _, ok := kind.(*corev1.Pod); ok {
+			byObject.Transform = cache.TransformStripManagedFields()
+		}
+		kinds[kind] = byObject
+	}
+	return kinds
+}
+
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx)
+	r.recorder = mgr.GetEventRecorder("kok-control-plane")
+	r.steps = r.graph()
+	if r.checkEtcd == nil {
+		r.checkEtcd = etcd.Check
+	}
+	questions := probe.New()
+	r.questions = questions
+	if err := metrics.Registry.Register(&tenantCollector{reader: r.Client}); err != nil {
+		return fmt.Errorf("register the metrics of control planes: %w", err)
+	}
+
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &clusterv1.Cluster{}, controlPlaneRefIndex, controlPlaneRefOf); err != nil {
+		return fmt.Errorf("index Clusters by their control plane: %w", err)
+	}
+
+	build := ctrl.NewControllerManagedBy(mgr).
+		For(&controlplanev1.KOKControlPlane{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToControlPlane),
+			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		WatchesRawSource(questions).
+		WithOptions(options)
+	for _, kind := range HostKinds() {
+		build = build.Watches(kind, handler.EnqueueRequestsFromMapFunc(r.hostObjectToControlPlane))
+	}
+	if err := build.Complete(r); err != nil {
+		return fmt.Errorf("set up the controller of KOKControlPlanes: %w", err)
+	}
+	return nil
+}
+
+// controlPlaneRefIndex finds Clusters by the name of the KOKControlPlane that they name.
+const controlPlaneRefIndex = "spec.controlPlaneRef.name"
+
+func controlPlaneRefOf(object client.Object) []string {
+	cluster, ok := object.(*clusterv1.Cluster)
+	if !ok || cluster.Spec.ControlPlaneRef.Kind != "KOKControlPlane" {
+		return nil
+	}
+	return []string{cluster.Spec.ControlPlaneRef.Name}
+}
+
+func clusterToControlPlane(_ context.Context, object client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, name := range controlPlaneRefOf(object) {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}})
+	}
+	return requests
+}
+
+// hostObjectToControlPlane finds the control plane of an object in the host cluster by its labels:
+// through the Cluster that they name or, when that is gone, by the control plane's own label.
+func (r *Reconciler) hostObjectToControlPlane(ctx context.Context, object client.Object) []reconcile.Request {
+	key := names.Tenant(object)
+	if key.Name == "" {
+		return nil
+	}
+	cluster := &clusterv1.Cluster{}
+	if err := r.Client.Get(ctx, key, cluster); err == nil {
+		return clusterToControlPlane(ctx, cluster)
+	}
+	list := &controlplanev1.KOKControlPlaneList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List the control planes of a cluster", "Cluster", klog.KRef(key.Namespace, key.Name))
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}

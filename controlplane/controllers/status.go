@@ -1,0 +1,228 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+// observation is what status and conditions are computed from. It is gathered once; everything
+// after it is pure.
+type observation struct {
+	// workloads by component; nil for one that does not exist.
+	workloads map[string]*workloadState
+	// pods by component.
+	pods map[string][]corev1.Pod
+	// etcd is what both clusters say of themselves, by component; nil for one that was not asked.
+	etcd map[string]*etcd.Health
+	// creationFailures say why pods of a component are not created, by component.
+	creationFailures map[string]string
+	// lostNodes are host nodes that the host cluster does not hear from.
+	lostNodes []string
+}
+
+// lost reports whether a pod is where the host cluster hears nothing from: it may well be running.
+func (seen *observation) lost(pod *corev1.Pod) bool {
+	return slices.Contains(seen.lostNodes, pod.Spec.NodeName)
+}
+
+// lostPods is the number of pods of a component that may well be running.
+func (seen *observation) lostPods(component string) int32 {
+	var count int32
+	for i := range seen.pods[component] {
+		if pod := &seen.pods[component][i]; seen.lost(pod) && !podReady(pod) {
+			count++
+		}
+	}
+	return count
+}
+
+// mayHave reports whether a component has a number of working pods if those that are lost work.
+func (seen *observation) mayHave(component string, pods int32) bool {
+	state, lost := seen.workloads[component], seen.lostPods(component)
+	return state != nil && lost > 0 && state.ready+lost >= pods
+}
+
+func (r *Reconciler) observe(ctx context.Context, s *scope) (*observation, error) {
+	seen := &observation{workloads: map[string]*workloadState{}, etcd: map[string]*etcd.Health{}}
+	var err error
+	if seen.pods, err = podsOf(ctx, s); err != nil {
+		return nil, err
+	}
+	workloads, err := workloadsOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	for component, workload := range workloads {
+		seen.workloads[component] = stateOf(workload)
+	}
+	if seen.creationFailures, err = creationFailures(ctx, s, workloads, r.Clock.Now()); err != nil {
+		return nil, err
+	}
+	seen.etcd = r.etcdHealth(ctx, s, seen.workloads)
+	seen.lostNodes, err = lostNodes(ctx, s, seen.pods)
+	return seen, err
+}
+
+// workloadsOf are the workloads of components that exist, as the steps left them or, where a step
+// did not run, as the cache has them.
+func workloadsOf(ctx context.Context, s *scope) (map[string]client.Object, error) {
+	workloads := maps.Clone(s.live)
+	for component, workload := range workloadKinds() {
+		if workloads[component] != nil {
+			continue
+		}
+		key := client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, component)}
+		switch err := s.host.Client.Get(ctx, key, workload); {
+		case err == nil:
+			workloads[component] = workload
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("read the workload of %s: %w", component, err)
+		}
+	}
+	return workloads, nil
+}
+
+func workloadKinds() map[string]client.Object {
+	return map[string]client.Object{
+		names.EtcdData:              &appsv1.StatefulSet{},
+		names.EtcdEvents:            &appsv1.StatefulSet{},
+		names.KubeAPIServer:         &appsv1.DaemonSet{},
+		names.KubeControllerManager: &appsv1.Deployment{},
+		names.KubeScheduler:         &appsv1.Deployment{},
+	}
+}
+
+// lostNodes are the nodes of unready pods that the host cluster does not hear from: their pods may
+// well be running.
+func lostNodes(ctx context.Context, s *scope, pods map[string][]corev1.Pod) ([]string, error) {
+	suspects := map[string]bool{}
+	for _, ofComponent := range pods {
+		for i := range ofComponent {
+			if !podReady(&ofComponent[i]) && ofComponent[i].Spec.NodeName != "" && ofComponent[i].Status.StartTime != nil {
+				suspects[ofComponent[i].Spec.NodeName] = true
+			}
+		}
+	}
+	if !ptr.Deref(s.controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
+		return nil, nil
+	}
+	var lost []string
+	for _, name := range slices.Sorted(maps.Keys(suspects)) {
+		node := &corev1.Node{}
+		if err := s.host.Live.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			return nil, fmt.Errorf("read host node %s: %w", name, err)
+		}
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionUnknown {
+				lost = append(lost, name)
+			}
+		}
+	}
+	return lost, nil
+}
+
+// updateStatus sets the whole status from what was observed.
+func updateStatus(s *scope, seen *observation) {
+	status := &s.controlPlane.Status
+	status.ExternalManagedControlPlane = ptr.To(true)
+	setReplicas(s, seen)
+	setEtcd(s, seen)
+	setVersions(s, seen)
+	if s.outcome(stepTenantObjects).Done() {
+		status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	}
+	setConditions(s, seen)
+}
+
+func setReplicas(s *scope, seen *observation) {
+	status := &s.controlPlane.Status
+	status.Selector = labels.SelectorFromSet(names.ComponentLabels(s.key, names.KubeAPIServer)).String()
+	state := seen.workloads[names.KubeAPIServer]
+	if state == nil {
+		state = &workloadState{}
+	}
+	status.DesiredReplicas = ptr.To(state.desired)
+	status.Replicas = ptr.To(state.current)
+	status.ReadyReplicas = ptr.To(state.ready)
+	status.AvailableReplicas = ptr.To(state.ready)
+	status.UpToDateReplicas = ptr.To(state.updated)
+}
+
+func setEtcd(s *scope, seen *observation) {
+	status := &s.controlPlane.Status
+	var clusters []controlplanev1.EtcdClusterStatus
+	var summary []string
+	for _, component := range []string{names.EtcdData, names.EtcdEvents} {
+		state := seen.workloads[component]
+		if state == nil {
+			state = &workloadState{desired: *etcdSpec(s.controlPlane, component).Replicas}
+		}
+		clusters = append(clusters, controlplanev1.EtcdClusterStatus{
+			Name:          etcdName(component),
+			Replicas:      ptr.To(state.desired),
+			ReadyReplicas: ptr.To(state.ready),
+			Bootstrapped:  ptr.To(bootstrapped(s.controlPlane, component) || joined(seen.etcd[component])),
+		})
+		summary = append(summary, fmt.Sprintf("%d/%d", state.ready, state.desired))
+	}
+	status.Etcd = clusters
+	status.EtcdHealth = strings.Join(summary, " ")
+}
+
+// joined reports whether every member that there should be is one, by what etcd itself says.
+func joined(health *etcd.Health) bool {
+	return health != nil && health.Err == nil && len(health.Members) > 0 && len(health.Problems()) == 0
+}
+
+func etcdSpec(controlPlane *controlplanev1.KOKControlPlane, component string) controlplanev1.EtcdClusterSpec {
+	if component == names.EtcdData {
+		return controlPlane.Spec.Etcd.Data
+	}
+	return controlPlane.Spec.Etcd.Events
+}
+
+// setVersions lists every version that a pod of a Kubernetes component still runs, with the number
+// of API servers at it, from older to newer.
+func setVersions(s *scope, seen *observation) {
+	apiServers := map[string]int32{}
+	for _, component := range []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler} {
+		for i := range seen.pods[component] {
+			version := strings.ReplaceAll(seen.pods[component][i].Labels[names.VersionLabel], "_", "+")
+			if version == "" {
+				continue
+			}
+			count := apiServers[version]
+			if component == names.KubeAPIServer {
+				count++
+			}
+			apiServers[version] = count
+		}
+	}
+	if len(apiServers) == 0 {
+		return
+	}
+	s.controlPlane.Status.Versions = nil
+	for _, version := range slices.SortedFunc(maps.Keys(apiServers), versions.Compare) {
+		s.controlPlane.Status.Versions = append(s.controlPlane.Status.Versions,
+			clusterv1.StatusVersion{Version: version, Replicas: apiServers[version]})
+	}
+}

@@ -1,0 +1,332 @@
+package controllers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+)
+
+// Steps of a reconcile besides the components, which are steps of their own names.
+const (
+	stepKeyMaterial   = "key-material"
+	stepPorts         = "ports"
+	stepEndpoint      = "endpoint"
+	stepCertificates  = "certificates"
+	stepKubeconfig    = "kubeconfig"
+	stepTenantObjects = "tenant-objects"
+)
+
+// allComponents are the components of every control plane.
+var allComponents = []components.Component{
+	etcd.Data.Render(), etcd.Events.Render(), kubeapiserver.Component, kubecontrollermanager.Component, kubescheduler.Component,
+}
+
+// graph is the order in which a control plane is made. What does not depend on each other runs
+// together.
+func (r *Reconciler) graph() *flow.Graph[*scope] {
+	return flow.New(observeStep,
+		flow.Step[*scope]{Name: stepKeyMaterial, Run: r.ensureKeyMaterial},
+		flow.Step[*scope]{Name: stepPorts, Run: r.claimPorts},
+		flow.Step[*scope]{Name: stepEndpoint, After: []string{stepPorts}, Run: r.applyServices},
+		flow.Step[*scope]{Name: stepCertificates, After: []string{stepKeyMaterial, stepEndpoint}, Run: r.ensureCertificates},
+		flow.Step[*scope]{Name: stepKubeconfig, After: []string{stepKeyMaterial, stepEndpoint}, Run: r.ensureKubeconfig},
+		flow.Step[*scope]{Name: names.EtcdData, After: []string{stepCertificates}, Run: applyEtcd(etcd.Data)},
+		flow.Step[*scope]{Name: names.EtcdEvents, After: []string{stepCertificates}, Run: applyEtcd(etcd.Events)},
+		flow.Step[*scope]{Name: names.KubeAPIServer, After: []string{names.EtcdData, names.EtcdEvents}, Run: applyComponent(kubeapiserver.Component)},
+		flow.Step[*scope]{Name: names.KubeControllerManager, After: []string{names.KubeAPIServer}, Run: applyComponent(kubecontrollermanager.Component)},
+		flow.Step[*scope]{Name: names.KubeScheduler, After: []string{names.KubeAPIServer}, Run: applyComponent(kubescheduler.Component)},
+		flow.Step[*scope]{Name: stepTenantObjects, After: []string{names.KubeAPIServer, stepKubeconfig}, Run: r.applyTenantObjects},
+	)
+}
+
+func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) (string, error) {
+	keys, err := s.store.Ensure(ctx, pki.Request{
+		Cluster:    s.key,
+		Owner:      s.owner(),
+		HostOwner:  s.hostOwner(),
+		Encryption: s.controlPlane.Spec.EncryptionAtRest,
+		UsedBy: func(ctx context.Context) (string, error) {
+			return keysUsedBy(ctx, s)
+		},
+	})
+	if err != nil {
+		return "", err
+	}
+	s.keys = keys
+	// One event each: Kubernetes folds events of one reason into a series, and keeps only the first text.
+	if len(keys.Generated) > 0 {
+		r.recorder.Eventf(s.controlPlane, nil, corev1.EventTypeNormal, "KeyMaterialGenerated", "GenerateKey",
+			"Generated %s", strings.Join(keys.Generated, ", "))
+	}
+	if len(keys.Copied) > 0 {
+		copied := make([]string, 0, len(keys.Copied))
+		for _, where := range keys.Copied {
+			copied = append(copied, where.String())
+		}
+		r.recorder.Eventf(s.controlPlane, nil, corev1.EventTypeWarning, "KeyMaterialRestored", "RestoreKey",
+			"Restored %s from the other copy", strings.Join(copied, ", "))
+	}
+	return "", nil
+}
+
+// keysUsedBy asks the API server for a component that uses key material, or for data of one; empty
+// when none was ever applied.
+func keysUsedBy(ctx context.Context, s *scope) (string, error) {
+	for _, kind := range []schema.GroupVersionKind{
+		appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+		appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
+		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+	} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		if err := s.host.Live.List(ctx, list, client.InNamespace(s.key.Namespace),
+			client.MatchingLabels(names.Labels(s.key)), client.Limit(1)); err != nil {
+			return "", fmt.Errorf("look for components of cluster %s: %w", s.key, err)
+		}
+		if len(list.Items) > 0 {
+			return fmt.Sprintf("%s %s", kind.Kind, list.Items[0].Name), nil
+		}
+	}
+	if ptr.Deref(s.controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
+		return "a control plane that was initialized", nil
+	}
+	return "", nil
+}
+
+// claimPorts claims the block of host ports and writes it into spec before anything uses it: a
+// person who pins another block later must be refused.
+func (r *Reconciler) claimPorts(ctx context.Context, s *scope) (string, error) {
+	pinned := s.controlPlane.Spec.Hosting.Ports.First
+	first, err := r.Claims.Claim(ctx, s.key, pinned)
+	if err != nil {
+		return "", err
+	}
+	if pinned == 0 {
+		written := s.controlPlane.DeepCopy()
+		written.Spec.Hosting.Ports = controlplanev1.PortBlock{First: first}
+		if err := r.Client.Patch(ctx, written, client.MergeFromWithOptions(s.controlPlane.DeepCopy(), client.MergeFromWithOptimisticLock{})); err != nil {
+			return "", fmt.Errorf("write spec.hosting.ports: %w", err)
+		}
+		s.controlPlane.Spec.Hosting.Ports = written.Spec.Hosting.Ports
+		s.input.Spec.Hosting.Ports = written.Spec.Hosting.Ports
+		r.recorder.Eventf(s.controlPlane, nil, corev1.EventTypeNormal, "PortsClaimed", "ClaimPorts",
+			"Claimed the host ports %d to %d", first, first+controlplanev1.PortBlockSize-1)
+	}
+	s.input.Ports = ports.Of(first)
+	return "", nil
+}
+
+// applyServices makes the Services of all components and learns their addresses. An address is
+// given once and kept: certificates and etcd members name it. A Service that was deleted by hand
+// asks for the one that its revision recorded.
+func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error) {
+	recorded, err := recordedAddresses(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	present, err := presentServices(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	missing := maps.Clone(recorded)
+	maps.DeleteFunc(missing, func(name, _ string) bool { return present[name] })
+
+	in := s.input
+	in.Addresses = missing
+	var applied []client.Object
+	for _, component := range allComponents {
+		if component.Services == nil {
+			continue
+		}
+		services, err := component.Services(&in)
+		if err != nil {
+			return "", err
+		}
+		for _, service := range services {
+			applied = append(applied, service)
+		}
+	}
+	applied, err = applyAll(ctx, s, applied)
+	if err != nil {
+		return "", err
+	}
+	for _, service := range applied {
+		s.input.Addresses[service.GetName()] = service.(*corev1.Service).Spec.ClusterIP
+	}
+	if err := recordAddresses(ctx, s); err != nil {
+		return "", err
+	}
+	if s.controlPlane.Spec.ControlPlaneEndpoint == (controlplanev1.APIEndpoint{}) {
+		s.controlPlane.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{
+			Host: s.input.Addresses[names.Object(s.key.Name, names.KubeAPIServer)],
+			Port: kubeapiserver.ServicePort,
+		}
+	}
+	return "", nil
+}
+
+func recordedAddresses(ctx context.Context, s *scope) (map[string]string, error) {
+	objects, err := s.revisions.Newest(ctx, s.key, names.Services)
+	if err != nil {
+		return nil, err
+	}
+	addresses := map[string]string{}
+	for _, object := range objects {
+		if service, ok := object.(*corev1.Service); ok {
+			addresses[service.Name] = service.Spec.ClusterIP
+		}
+	}
+	return addresses, nil
+}
+
+func presentServices(ctx context.Context, s *scope) (map[string]bool, error) {
+	list := &corev1.ServiceList{}
+	if err := s.host.Client.List(ctx, list, client.InNamespace(s.key.Namespace), client.MatchingLabels(names.Labels(s.key))); err != nil {
+		return nil, fmt.Errorf("list the Services of cluster %s: %w", s.key, err)
+	}
+	present := map[string]bool{}
+	for i := range list.Items {
+		present[list.Items[i].Name] = true
+	}
+	return present, nil
+}
+
+func recordAddresses(ctx context.Context, s *scope) error {
+	hash := sha256.New()
+	sorted := slices.Sorted(maps.Keys(s.input.Addresses))
+	for _, name := range sorted {
+		fmt.Fprintf(hash, "%s=%s\n", name, s.input.Addresses[name])
+	}
+	_, err := s.revisions.Rendering(ctx, s.key, names.Services, hex.EncodeToString(hash.Sum(nil)[:8]), time.Time{}, func() ([]client.Object, error) {
+		var services []client.Object
+		for _, name := range sorted {
+			services = append(services, &corev1.Service{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec:       corev1.ServiceSpec{ClusterIP: s.input.Addresses[name]},
+			})
+		}
+		return services, nil
+	})
+	return err
+}
+
+func (r *Reconciler) ensureCertificates(ctx context.Context, s *scope) (string, error) {
+	secrets, err := Certificates(&s.input, s.keys, s.controlPlane.Spec.ControlPlaneEndpoint.Host, s.controlPlane.Spec.KubeAPIServer.CertSANs)
+	if err != nil {
+		return "", err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, secret := range secrets {
+		secret.Owner = s.hostOwner()
+		group.Go(func() error {
+			result, err := s.store.EnsureLeaves(ctx, s.keys, secret)
+			s.renewAt(result.RenewAt)
+			return err
+		})
+	}
+	return "", group.Wait()
+}
+
+func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, error) {
+	result, err := s.store.EnsureKubeconfig(ctx, s.keys, pki.KubeconfigRequest{
+		Cluster: s.key,
+		Owner:   s.owner(),
+		Server:  "https://" + endpointAddress(s.controlPlane),
+	})
+	s.renewAt(result.RenewAt)
+	return "", err
+}
+
+// applyEtcd applies one etcd cluster. Its configuration files are written on every change of
+// membership, its workload only when the inputs change.
+func applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) (string, error) {
+	apply := applyComponent(cluster.Render())
+	return func(ctx context.Context, s *scope) (string, error) {
+		config, err := cluster.Config(&s.input, bootstrapped(s.controlPlane, cluster.Component))
+		if err != nil {
+			return "", err
+		}
+		if _, err := applyAll(ctx, s, []client.Object{config}); err != nil {
+			return "", err
+		}
+		return apply(ctx, s)
+	}
+}
+
+// applyComponent applies the component's rendering: the one that is stored while its inputs are the
+// same, else a new one.
+func applyComponent(component components.Component) func(context.Context, *scope) (string, error) {
+	return func(ctx context.Context, s *scope) (string, error) {
+		inputs := component.Inputs(&s.input)
+		hash, err := inputs.Hash()
+		if err != nil {
+			return "", err
+		}
+		objects, err := s.revisions.Rendering(ctx, s.key, component.Name, hash, s.rolloutAfter, func() ([]client.Object, error) {
+			if s.unsupported != nil {
+				return nil, s.unsupported
+			}
+			return component.Objects(inputs)
+		})
+		if err != nil {
+			return "", err
+		}
+		applied, err := applyAll(ctx, s, objects)
+		if err != nil {
+			return "", err
+		}
+		for _, object := range applied {
+			if state := stateOf(object); state != nil {
+				s.remember(component.Name, object)
+				return state.waiting(component.Name), nil
+			}
+		}
+		return "", nil
+	}
+}
+
+// applyAll applies objects of one step together and returns them as they are now.
+func applyAll(ctx context.Context, s *scope, objects []client.Object) ([]client.Object, error) {
+	live := make([]client.Object, len(objects))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, object := range objects {
+		if owner := s.hostOwner(); owner != nil {
+			object.SetOwnerReferences([]metav1.OwnerReference{*owner})
+		}
+		group.Go(func() (err error) {
+			live[i], _, err = s.host.Applier.Apply(ctx, object)
+			return err
+		})
+	}
+	return live, group.Wait()
+}
+
+// isRace reports whether an error only says that another write was faster or that a cache was
+// late: the next reconcile sees the new state.
+func isRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }

@@ -1,0 +1,98 @@
+package controllers
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// workloadState is what a workload says of its pods.
+type workloadState struct {
+	// observed is true when the numbers belong to the workload's present spec.
+	observed bool
+	// desired pods there should be, current there are, updated are as the spec wants them.
+	desired, current, updated, ready int32
+	// needed is how many must be ready for the component to work at all.
+	needed int32
+}
+
+// stateOf reads a workload's status; nil for objects of other kinds.
+func stateOf(object client.Object) *workloadState {
+	switch w := object.(type) {
+	case *appsv1.StatefulSet:
+		desired := ptr.Deref(w.Spec.Replicas, 1)
+		return &workloadState{
+			observed: w.Status.ObservedGeneration == w.Generation,
+			desired:  desired, current: w.Status.Replicas, updated: w.Status.UpdatedReplicas, ready: w.Status.ReadyReplicas,
+			needed: desired/2 + 1,
+		}
+	case *appsv1.DaemonSet:
+		return &workloadState{
+			observed: w.Status.ObservedGeneration == w.Generation,
+			desired:  w.Status.DesiredNumberScheduled, current: w.Status.CurrentNumberScheduled,
+			updated: w.Status.UpdatedNumberScheduled, ready: w.Status.NumberReady,
+			needed: 1,
+		}
+	case *appsv1.Deployment:
+		return &workloadState{
+			observed: w.Status.ObservedGeneration == w.Generation,
+			desired:  ptr.Deref(w.Spec.Replicas, 1), current: w.Status.Replicas,
+			updated: w.Status.UpdatedReplicas, ready: w.Status.ReadyReplicas,
+			needed: 1,
+		}
+	}
+	return nil
+}
+
+// works reports whether enough pods are ready for the component to do its work.
+func (w *workloadState) works() bool { return w != nil && w.ready >= w.needed }
+
+// wanted is how many pods there should be.
+func (w *workloadState) wanted() int32 {
+	if w == nil {
+		return 0
+	}
+	return w.desired
+}
+
+// complete reports whether every pod is ready and as the spec wants it.
+func (w *workloadState) complete() bool {
+	return w != nil && w.observed && w.desired > 0 && w.ready >= w.desired && w.updated >= w.desired && w.current == w.desired
+}
+
+// waiting says what a component still needs before others may build on it; empty for nothing. A
+// rollout must be over: nothing may be newer than the API server, or older than it for long.
+func (w *workloadState) waiting(component string) string {
+	switch {
+	case w.observed && w.desired == 0:
+		return fmt.Sprintf("no node of the host cluster matches spec.hosting.nodeSelector, so %s runs nowhere; label host nodes", component)
+	case !w.works():
+		return fmt.Sprintf("%s has %d of %d pods ready and needs %d", component, w.ready, w.desired, w.needed)
+	case !w.observed || w.updated < min(w.current, w.desired):
+		return fmt.Sprintf("%s rolls out: %d of %d pods are up to date", component, w.updated, w.desired)
+	}
+	return ""
+}
+
+// bootstrapped reports whether every member of an etcd cluster has joined it once.
+func bootstrapped(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
+	for _, cluster := range controlPlane.Status.Etcd {
+		if cluster.Name == etcdName(component) {
+			return ptr.Deref(cluster.Bootstrapped, false)
+		}
+	}
+	return false
+}
+
+// etcdName is the name of an etcd cluster in status.
+func etcdName(component string) string {
+	if component == names.EtcdData {
+		return "data"
+	}
+	return "events"
+}

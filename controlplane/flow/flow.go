@@ -1,0 +1,106 @@
+// Package flow runs the steps of a reconcile in the order that a graph gives. The graph is checked
+// when it is built. A step starts as soon as those before it are done; independent steps run
+// together. No step waits for the world: it says what it waits for, and the next reconcile, woken by
+// a watch, looks again.
+package flow
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Step is a node of the graph.
+type Step[T any] struct {
+	// Name identifies the step in conditions, logs and metrics.
+	Name string
+	// After are the names of the steps that must be done first.
+	After []string
+	// Run does the step's work for a target. It returns what it still waits for, empty when it is
+	// done.
+	Run func(ctx context.Context, target T) (waiting string, err error)
+}
+
+// Graph is a checked set of steps.
+type Graph[T any] struct {
+	steps   []Step[T]
+	observe func(step string, took time.Duration)
+}
+
+// Outcome is how a step ended.
+type Outcome struct {
+	Name string
+	// Ran is false when a step before it was not done.
+	Ran bool
+	// Waiting is what the step waits for; empty when it is done.
+	Waiting string
+	Err     error
+}
+
+// Done reports whether the step has nothing left to do.
+func (o Outcome) Done() bool { return o.Ran && o.Err == nil && o.Waiting == "" }
+
+// New checks the steps and returns their graph. It panics on a name that is used twice and on a
+// dependency that is not listed before its step: both are mistakes in the program. observe is
+// called with the duration of each step that ran.
+func New[T any](observe func(step string, took time.Duration), steps ...Step[T]) *Graph[T] {
+	known := map[string]bool{}
+	for _, step := range steps {
+		if known[step.Name] {
+			panic(fmt.Sprintf("step %q is listed twice", step.Name))
+		}
+		for _, before := range step.After {
+			if !known[before] {
+				panic(fmt.Sprintf("step %q comes after %q, which is not listed before it", step.Name, before))
+			}
+		}
+		known[step.Name] = true
+	}
+	return &Graph[T]{steps: steps, observe: observe}
+}
+
+// Run runs the steps for a target and returns their outcomes in the order of the graph.
+func (g *Graph[T]) Run(ctx context.Context, target T) []Outcome {
+	outcomes := make([]Outcome, len(g.steps))
+	finished := make(map[string]chan struct{}, len(g.steps))
+	for _, step := range g.steps {
+		finished[step.Name] = make(chan struct{})
+	}
+	var running sync.WaitGroup
+	for i, step := range g.steps {
+		running.Go(func() {
+			defer close(finished[step.Name])
+			outcomes[i].Name = step.Name
+			for _, before := range step.After {
+				<-finished[before]
+				if !outcomes[g.index(before)].Done() {
+					return
+				}
+			}
+			outcomes[i].Ran = true
+			start := time.Now()
+			outcomes[i].Waiting, outcomes[i].Err = runStep(ctx, step, target)
+			g.observe(step.Name, time.Since(start))
+		})
+	}
+	running.Wait()
+	return outcomes
+}
+
+// runStep turns a panic into the step's error: one tenant that trips over a mistake must not end the
+// care of all others.
+func runStep[T any](ctx context.Context, step Step[T], target T) (waiting string, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("panic: %v\n%s", reason, debug.Stack())
+		}
+	}()
+	return step.Run(ctx, target)
+}
+
+func (g *Graph[T]) index(name string) int {
+	return slices.IndexFunc(g.steps, func(s Step[T]) bool { return s.Name == name })
+}

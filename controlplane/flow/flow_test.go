@@ -1,0 +1,203 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var errBroken = errors.New("broken")
+
+// journal notes which steps began and ended.
+type journal struct {
+	lock  sync.Mutex
+	notes []string
+}
+
+func (j *journal) note(note string) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	j.notes = append(j.notes, note)
+}
+
+// step is one that takes a second of the test's clock and ends as told.
+func step(name string, after []string, waiting string, err error) Step[*journal] {
+	return Step[*journal]{Name: name, After: after, Run: func(_ context.Context, j *journal) (string, error) {
+		j.note("+" + name)
+		<-time.After(time.Second)
+		j.note("-" + name)
+		return waiting, err
+	}}
+}
+
+func done(name string, after ...string) Step[*journal] { return step(name, after, "", nil) }
+
+func ignore(string, time.Duration) {}
+
+func TestRun(t *testing.T) {
+	for name, test := range map[string]struct {
+		steps []Step[*journal]
+		// states are "done", "skipped", "waiting" or "failed", by the order of the steps.
+		states []string
+		// seconds that the whole run takes, when each step takes one.
+		seconds int
+		// order are pairs of notes of which the first must come before the second.
+		order [][2]string
+	}{
+		"nothing to do": {},
+		"one after the other": {
+			steps:  []Step[*journal]{done("a"), done("b", "a"), done("c", "b")},
+			states: []string{"done", "done", "done"}, seconds: 3,
+			order: [][2]string{{"-a", "+b"}, {"-b", "+c"}},
+		},
+		"independent steps run together": {
+			steps:  []Step[*journal]{done("a"), done("b"), done("c"), done("d", "a", "b", "c")},
+			states: []string{"done", "done", "done", "done"}, seconds: 2,
+			order: [][2]string{{"-a", "+d"}, {"-b", "+d"}, {"-c", "+d"}},
+		},
+		"a branch does not wait for the other": {
+			steps:  []Step[*journal]{done("a"), done("b"), done("c", "b"), done("d", "c"), done("e", "a")},
+			states: []string{"done", "done", "done", "done", "done"}, seconds: 3,
+			order: [][2]string{{"-b", "+c"}, {"-a", "+e"}, {"+e", "-c"}},
+		},
+		"a waiting step stops those after it and no other": {
+			steps:  []Step[*journal]{step("a", nil, "for the moon", nil), done("b", "a"), done("c", "b"), done("d")},
+			states: []string{"waiting", "skipped", "skipped", "done"}, seconds: 1,
+		},
+		"a failed step stops those after it and no other": {
+			steps:  []Step[*journal]{step("a", nil, "", errBroken), done("b", "a"), done("c", "b"), done("d")},
+			states: []string{"failed", "skipped", "skipped", "done"}, seconds: 1,
+		},
+		"one of two that are not done is enough to stop": {
+			steps:  []Step[*journal]{done("a"), step("b", nil, "for the moon", nil), done("c", "a", "b")},
+			states: []string{"done", "waiting", "skipped"}, seconds: 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := &journal{}
+				start := time.Now()
+				outcomes := New(ignore, test.steps...).Run(t.Context(), j)
+				if took := int(time.Since(start).Seconds()); took != test.seconds {
+					t.Errorf("took %d s, want %d", took, test.seconds)
+				}
+				if len(outcomes) != len(test.steps) {
+					t.Fatalf("got %d outcomes, want %d", len(outcomes), len(test.steps))
+				}
+				for i, outcome := range outcomes {
+					if outcome.Name != test.steps[i].Name {
+						t.Errorf("outcome %d is of %s, want %s", i, outcome.Name, test.steps[i].Name)
+					}
+					if got := state(outcome); got != test.states[i] {
+						t.Errorf("%s is %s, want %s", outcome.Name, got, test.states[i])
+					}
+					if ran := slices.Contains(j.notes, "+"+outcome.Name); ran != outcome.Ran {
+						t.Errorf("%s ran %t, its outcome says %t", outcome.Name, ran, outcome.Ran)
+					}
+				}
+				for _, pair := range test.order {
+					if slices.Index(j.notes, pair[0]) > slices.Index(j.notes, pair[1]) {
+						t.Errorf("%s is not before %s in %v", pair[0], pair[1], j.notes)
+					}
+				}
+			})
+		})
+	}
+}
+
+func state(o Outcome) string {
+	switch {
+	case o.Done():
+		return "done"
+	case !o.Ran:
+		return "skipped"
+	case o.Err != nil:
+		return "failed"
+	}
+	return "waiting"
+}
+
+func TestOutcomesSayWhatIsWaitedForAndWhatFailed(t *testing.T) {
+	outcomes := New(ignore,
+		Step[int]{Name: "a", Run: func(context.Context, int) (string, error) { return "for the moon", nil }},
+		Step[int]{Name: "b", Run: func(context.Context, int) (string, error) { return "", errBroken }},
+	).Run(t.Context(), 0)
+	if outcomes[0].Waiting != "for the moon" || !errors.Is(outcomes[1].Err, errBroken) {
+		t.Errorf("got %+v", outcomes)
+	}
+}
+
+// A step sees what those before it wrote into the target, without a lock of its own.
+func TestStepsSeeWhatThoseBeforeThemWrote(t *testing.T) {
+	type target struct{ a, b, sum int }
+	graph := New(ignore,
+		Step[*target]{Name: "a", Run: func(_ context.Context, t *target) (string, error) { t.a = 1; return "", nil }},
+		Step[*target]{Name: "b", Run: func(_ context.Context, t *target) (string, error) { t.b = 2; return "", nil }},
+		Step[*target]{Name: "sum", After: []string{"a", "b"}, Run: func(_ context.Context, t *target) (string, error) {
+			t.sum = t.a + t.b
+			return "", nil
+		}},
+	)
+	for range 100 {
+		seen := &target{}
+		if graph.Run(t.Context(), seen); seen.sum != 3 {
+			t.Fatalf("got %d", seen.sum)
+		}
+	}
+}
+
+func TestOnlyStepsThatRanAreTimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lock sync.Mutex
+		timed := map[string]time.Duration{}
+		observe := func(step string, took time.Duration) {
+			lock.Lock()
+			defer lock.Unlock()
+			timed[step] = took
+		}
+		New(observe, done("a"), step("b", []string{"a"}, "", errBroken), done("c", "b")).Run(t.Context(), &journal{})
+		if len(timed) != 2 || timed["a"] != time.Second || timed["b"] != time.Second {
+			t.Errorf("got %v", timed)
+		}
+	})
+}
+
+func TestNewPanicsOnAMistake(t *testing.T) {
+	for name, test := range map[string]struct {
+		steps []Step[*journal]
+		says  string
+	}{
+		"a name twice":                   {[]Step[*journal]{done("a"), done("a")}, `step "a" is listed twice`},
+		"an unknown step before":         {[]Step[*journal]{done("b", "a")}, `step "b" comes after "a", which is not listed before it`},
+		"a step that comes after itself": {[]Step[*journal]{done("a", "a")}, `step "a" comes after "a"`},
+		"a circle":                       {[]Step[*journal]{done("a", "b"), done("b", "a")}, `step "a" comes after "b"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if said, _ := recover().(string); !strings.Contains(said, test.says) {
+					t.Errorf("panicked with %q, want %q", said, test.says)
+				}
+			}()
+			New(ignore, test.steps...)
+		})
+	}
+}
+
+func TestAPanicIsAnErrorOfItsStep(t *testing.T) {
+	graph := New(func(string, time.Duration) {},
+		Step[int]{Name: "trips", Run: func(context.Context, int) (string, error) { panic("over a stone") }},
+		Step[int]{Name: "after", After: []string{"trips"}, Run: func(context.Context, int) (string, error) { return "", nil }},
+	)
+	outcomes := graph.Run(t.Context(), 1)
+	if err := outcomes[0].Err; err == nil || !strings.Contains(err.Error(), "over a stone") || !strings.Contains(err.Error(), "flow_test.go") {
+		t.Errorf("err = %v", err)
+	}
+	if outcomes[1].Ran {
+		t.Error("the step after it ran")
+	}
+}

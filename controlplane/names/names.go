@@ -1,0 +1,82 @@
+// Package names gives every object of a tenant's control plane its name and labels. Objects in the
+// host cluster are found by these labels, never by UIDs, which a move to another management cluster
+// changes.
+package names
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+const (
+	// FieldManager owns the fields that the controller applies.
+	FieldManager = "kok-control-plane"
+
+	// ManagedByLabel has the value ManagedBy on every object that the controller made. The
+	// manager's caches hold objects with this label only.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	// ManagedBy is the value of ManagedByLabel.
+	ManagedBy = "kok-control-plane"
+
+	// ClusterNameLabel names the tenant's Cluster.
+	ClusterNameLabel = clusterv1.ClusterNameLabel
+	// ClusterNamespaceLabel names the namespace of the tenant's Cluster in the management cluster.
+	ClusterNamespaceLabel = "kok.cluster.x-k8s.io/cluster-namespace"
+	// ComponentLabel names the component that an object belongs to.
+	ComponentLabel = "app.kubernetes.io/component"
+	// VersionLabel is the Kubernetes version that a pod runs.
+	VersionLabel = "app.kubernetes.io/version"
+)
+
+// Components of a control plane, as values of ComponentLabel and suffixes of object names.
+const (
+	EtcdData              = "etcd-data"
+	EtcdEvents            = "etcd-events"
+	KubeAPIServer         = "kube-apiserver"
+	KubeControllerManager = "kube-controller-manager"
+	KubeScheduler         = "kube-scheduler"
+	// PKI is the component of key material and certificates.
+	PKI = "pki"
+	// Services is the component of the addresses of all others.
+	Services = "services"
+)
+
+// Labels are the labels of every object of the tenant.
+func Labels(cluster client.ObjectKey) map[string]string {
+	return map[string]string{
+		ManagedByLabel:        ManagedBy,
+		ClusterNameLabel:      cluster.Name,
+		ClusterNamespaceLabel: cluster.Namespace,
+	}
+}
+
+// Tenant is the Cluster that an object's labels name; empty for an object that is not of a tenant.
+func Tenant(object client.Object) client.ObjectKey {
+	labels := object.GetLabels()
+	if labels[ManagedByLabel] != ManagedBy || labels[ClusterNameLabel] == "" {
+		return client.ObjectKey{}
+	}
+	return client.ObjectKey{Namespace: labels[ClusterNamespaceLabel], Name: labels[ClusterNameLabel]}
+}
+
+// ComponentLabels are the labels of every object of one component of the tenant, and the selector
+// of its pods.
+func ComponentLabels(cluster client.ObjectKey, component string) map[string]string {
+	labels := Labels(cluster)
+	labels[ComponentLabel] = component
+	return labels
+}
+
+// Object is the name of a component's main object: "<cluster>-<component>".
+func Object(cluster, component string) string { return cluster + "-" + component }
+
+// Certs is the name of the Secret with a component's leaf certificates.
+func Certs(cluster, component string) string { return Object(cluster, component) + "-certs" }
+
+// Config is the name of the ConfigMap with a component's configuration files.
+func Config(cluster, component string) string { return Object(cluster, component) + "-config" }
+
+// KeyMaterial is the name of the Secret in the host cluster that holds the second copy of all key
+// material; pods mount the parts that they need from it.
+func KeyMaterial(cluster string) string { return cluster + "-key-material" }

@@ -1,0 +1,123 @@
+package ports
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
+
+// Ports are the host ports of one tenant's components. On every host node each is free or serves this
+// tenant.
+type Ports struct {
+	// APIServer is where kube-apiserver serves HTTPS.
+	APIServer int32
+	// EtcdData are the ports of the etcd cluster that holds everything but events.
+	EtcdData EtcdPorts
+	// EtcdEvents are the ports of the etcd cluster that holds events.
+	EtcdEvents EtcdPorts
+	// ControllerManager is where kube-controller-manager serves HTTPS.
+	ControllerManager int32
+	// Scheduler is where kube-scheduler serves HTTPS.
+	Scheduler int32
+	// KonnectivityAgent is where konnectivity agents of the tenant's nodes connect to.
+	KonnectivityAgent int32
+	// KonnectivityAdmin is the konnectivity server's own API, on loopback.
+	KonnectivityAdmin int32
+	// KonnectivityHealth is for the konnectivity server's probes.
+	KonnectivityHealth int32
+}
+
+// EtcdPorts are the ports of the members of one etcd cluster.
+type EtcdPorts struct {
+	// Client is where clients connect to.
+	Client int32
+	// Peer is where other members connect to.
+	Peer int32
+	// Metrics is for probes and metrics.
+	Metrics int32
+}
+
+// Of returns the ports of the block that starts with first. The offsets never change: certificates,
+// members and kubeconfigs of running tenants name the ports. Offsets from 12 on are kept for later.
+func Of(first int32) Ports {
+	return Ports{
+		APIServer:          first,
+		EtcdData:           EtcdPorts{Client: first + 1, Peer: first + 2, Metrics: first + 3},
+		EtcdEvents:         EtcdPorts{Client: first + 4, Peer: first + 5, Metrics: first + 6},
+		ControllerManager:  first + 7,
+		Scheduler:          first + 8,
+		KonnectivityAgent:  first + 9,
+		KonnectivityAdmin:  first + 10,
+		KonnectivityHealth: first + 11,
+	}
+}
+
+// Span is a range of ports, both ends included.
+type Span struct {
+	First, Last int32
+}
+
+// Ranges that host nodes need for other things, with the defaults of Kubernetes and Linux.
+var (
+	// NodePorts is where kube-proxy serves Services of type NodePort.
+	NodePorts = Span{First: 30000, Last: 32767}
+	// Ephemeral is where the kernel takes the ports of outgoing connections from.
+	Ephemeral = Span{First: 32768, Last: 60999}
+)
+
+// DefaultRange is where blocks are claimed from when nobody says otherwise.
+var DefaultRange = Span{First: 20000, Last: 29999}
+
+// String is the form that ParseRange reads.
+func (s Span) String() string { return fmt.Sprintf("%d-%d", s.First, s.Last) }
+
+// Overlaps says whether the two ranges have a port in common.
+func (s Span) Overlaps(other Span) bool { return s.First <= other.Last && other.First <= s.Last }
+
+// Contains says whether all of the other range is in this one.
+func (s Span) Contains(other Span) bool { return s.First <= other.First && other.Last <= s.Last }
+
+// Block is the range of ports of the block that starts with first.
+func Block(first int32) Span {
+	return Span{First: first, Last: first + controlplanev1.PortBlockSize - 1}
+}
+
+// ParseRange reads a range of ports, for example "20000-29999", and checks that at least one block
+// fits into it and that it is clear of NodePorts and Ephemeral.
+func ParseRange(text string) (Span, error) {
+	firstText, lastText, found := strings.Cut(text, "-")
+	first, err1 := strconv.ParseUint(firstText, 10, 16)
+	last, err2 := strconv.ParseUint(lastText, 10, 16)
+	if !found || err1 != nil || err2 != nil {
+		return Span{}, fmt.Errorf("%q is not a range of ports like %s", text, DefaultRange)
+	}
+	span := Span{First: int32(first), Last: int32(last)}
+	if span.First < 1024 {
+		return Span{}, fmt.Errorf("port range %s starts below 1024, where only privileged processes can listen", span)
+	}
+	if span.Overlaps(NodePorts) {
+		return Span{}, fmt.Errorf("port range %s overlaps the range of NodePorts, %s; choose one like %s", span, NodePorts, DefaultRange)
+	}
+	if span.Overlaps(Ephemeral) {
+		return Span{}, fmt.Errorf("port range %s overlaps the range of ephemeral ports, %s; choose one like %s", span, Ephemeral, DefaultRange)
+	}
+	if span.blocks() < 1 {
+		return Span{}, fmt.Errorf("port range %s has no room for a block of %d ports that starts at a multiple of %d",
+			span, controlplanev1.PortBlockSize, controlplanev1.PortBlockSize)
+	}
+	return span, nil
+}
+
+// firstBlock is the first port of the first block in the range. Blocks start at multiples of their
+// size, so that two of them are the same or have no port in common.
+func (s Span) firstBlock() int32 {
+	const size = controlplanev1.PortBlockSize
+	return (s.First + size - 1) / size * size
+}
+
+// blocks is the number of blocks in the range.
+func (s Span) blocks() int32 {
+	return max(0, (s.Last-s.firstBlock()+1)/controlplanev1.PortBlockSize)
+}

@@ -1,0 +1,343 @@
+package ports
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+const namespace = "kok-system"
+
+func tenant(name string) client.ObjectKey { return client.ObjectKey{Namespace: "tenants", Name: name} }
+
+func claimsOf(c client.WithWatch, span Span) *Claims { return New(c, c, namespace, span) }
+
+func listAll(t *testing.T, c client.Client) []corev1.ConfigMap {
+	t.Helper()
+	var list corev1.ConfigMapList
+	NewWithT(t).Expect(c.List(t.Context(), &list, client.InNamespace(namespace))).To(Succeed())
+	return list.Items
+}
+
+func TestClaimWritesWhoHoldsTheBlock(t *testing.T) {
+	g := NewWithT(t)
+	c := fake.NewClientBuilder().Build()
+	first, err := claimsOf(c, DefaultRange).Claim(t.Context(), tenant("a"), 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(first % 20).To(BeZero())
+	g.Expect(first).To(And(BeNumerically(">=", DefaultRange.First), BeNumerically("<=", DefaultRange.Last-19)))
+
+	all := listAll(t, c)
+	g.Expect(all).To(HaveLen(1))
+	g.Expect(all[0].Name).To(Equal(fmt.Sprintf("kok-ports-%d", first)))
+	g.Expect(all[0].Labels).To(Equal(names.ComponentLabels(tenant("a"), Component)))
+	g.Expect(all[0].Data).To(Equal(map[string]string{"clusterNamespace": "tenants", "clusterName": "a"}))
+	g.Expect(all[0].Immutable).To(HaveValue(BeTrue()))
+}
+
+func TestClaimIsFoundAgainBeforeSpecWasWritten(t *testing.T) {
+	g := NewWithT(t)
+	c := fake.NewClientBuilder().Build()
+	before, err := claimsOf(c, DefaultRange).Claim(t.Context(), tenant("a"), 0)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	// The manager was killed here; the next one may even have another range.
+	after, err := claimsOf(c, Span{First: 10000, Last: 10999}).Claim(t.Context(), tenant("a"), 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(after).To(Equal(before))
+	g.Expect(listAll(t, c)).To(HaveLen(1))
+}
+
+func TestClaimIsFoundAgainWithoutItsLabels(t *testing.T) {
+	for _, pinned := range []bool{false, true} {
+		g := NewWithT(t)
+		c := fake.NewClientBuilder().Build()
+		claims := claimsOf(c, DefaultRange)
+		before, err := claims.Claim(t.Context(), tenant("a"), 0)
+		g.Expect(err).NotTo(HaveOccurred())
+		edited := listAll(t, c)[0]
+		edited.Labels = map[string]string{names.ClusterNameLabel: "b"}
+		g.Expect(c.Update(t.Context(), &edited)).To(Succeed())
+
+		wanted := int32(0)
+		if pinned {
+			wanted = before
+		}
+		after, err := claims.Claim(t.Context(), tenant("a"), wanted)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(after).To(Equal(before))
+		all := listAll(t, c)
+		g.Expect(all).To(HaveLen(1))
+		g.Expect(all[0].Labels).To(Equal(names.ComponentLabels(tenant("a"), Component)))
+	}
+}
+
+func TestSettledClaimWritesNothing(t *testing.T) {
+	g := NewWithT(t)
+	writes := 0
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			writes++
+			return c.Create(ctx, obj, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			writes++
+			return c.Patch(ctx, obj, patch, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			writes++
+			return c.Delete(ctx, obj, opts...)
+		},
+	}).Build()
+	claims := claimsOf(c, DefaultRange)
+	first, err := claims.Claim(t.Context(), tenant("a"), 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(writes).To(Equal(1))
+	for range 3 {
+		g.Expect(claims.Claim(t.Context(), tenant("a"), first)).To(Equal(first))
+		g.Expect(claims.Claim(t.Context(), tenant("a"), 0)).To(Equal(first))
+	}
+	g.Expect(writes).To(Equal(1))
+}
+
+func TestSettledClaimIsReadFromTheCache(t *testing.T) {
+	g := NewWithT(t)
+	c := fake.NewClientBuilder().Build()
+	first, err := claimsOf(c, DefaultRange).Claim(t.Context(), tenant("a"), 0)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	asked := 0
+	live := interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			asked++
+			return c.Get(ctx, key, obj, opts...)
+		},
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			asked++
+			return c.List(ctx, list, opts...)
+		},
+	})
+	claims := New(c, live, namespace, DefaultRange)
+	g.Expect(claims.Claim(t.Context(), tenant("a"), first)).To(Equal(first))
+	g.Expect(asked).To(BeZero())
+
+	// A cache of one other namespace has no claims, and one that is late has not this one.
+	for name, list := range map[string]func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error{
+		"without the namespace": func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("unknown namespace for the cache")
+		},
+		"late": func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
+	} {
+		asked = 0
+		cached := interceptor.NewClient(c, interceptor.Funcs{List: list})
+		g.Expect(New(cached, live, namespace, DefaultRange).Claim(t.Context(), tenant("a"), first)).To(Equal(first), name)
+		g.Expect(asked).NotTo(BeZero(), name)
+	}
+	g.Expect(listAll(t, c)).To(HaveLen(1))
+}
+
+func TestSameNameInAnotherNamespaceIsAnotherTenant(t *testing.T) {
+	g := NewWithT(t)
+	c := fake.NewClientBuilder().Build()
+	claims := claimsOf(c, DefaultRange)
+	a, err := claims.Claim(t.Context(), client.ObjectKey{Namespace: "one", Name: "a"}, 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	b, err := claims.Claim(t.Context(), client.ObjectKey{Namespace: "two", Name: "a"}, 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(a).NotTo(Equal(b))
+
+	g.Expect(claims.Release(t.Context(), client.ObjectKey{Namespace: "one", Name: "a"})).To(Succeed())
+	g.Expect(claims.Claim(t.Context(), client.ObjectKey{Namespace: "two", Name: "a"}, 0)).To(Equal(b))
+}
+
+func TestPinnedBlock(t *testing.T) {
+	g := NewWithT(t)
+	c := fake.NewClientBuilder().Build()
+	claims := claimsOf(c, DefaultRange)
+
+	g.Expect(claims.Claim(t.Context(), tenant("a"), 25000)).To(Equal(int32(25000)))
+	g.Expect(claims.Claim(t.Context(), tenant("a"), 25000)).To(Equal(int32(25000)))
+
+	_, err := claims.Claim(t.Context(), tenant("b"), 25000)
+	g.Expect(err).To(MatchError("host ports 25000-25019 belong to Cluster tenants/a (claim: ConfigMap kok-system/kok-ports-25000); " +
+		"choose another hosting.ports.first, or leave it out to get a free block"))
+	var held *HeldError
+	g.Expect(errors.As(err, &held)).To(BeTrue())
+	g.Expect(*held).To(Equal(HeldError{First: 25000, Holder: tenant("a"), Claim: client.ObjectKey{Namespace: namespace, Name: "kok-ports-25000"}}))
+	g.Expect(listAll(t, c)).To(HaveLen(1))
+}
+
+func TestPinnedBlockOutsideTheRange(t *testing.T) {
+	g := NewWithT(t)
+	c := fake.NewClientBuilder().Build()
+	// 10248 is kubelet's.
+	_, err := claimsOf(c, DefaultRange).Claim(t.Context(), tenant("a"), 10240)
+	g.Expect(err).To(MatchError("host ports 10240-10259 are not in 20000-29999, the range of control planes; " +
+		"give the manager a range with --host-port-range that contains them, or make the control plane anew without hosting.ports"))
+	var outside *OutsideError
+	g.Expect(errors.As(err, &outside)).To(BeTrue())
+	g.Expect(*outside).To(Equal(OutsideError{First: 10240, Range: DefaultRange}))
+	g.Expect(listAll(t, c)).To(BeEmpty())
+
+	// A block that is only partly in the range is out of it, too.
+	_, err = claimsOf(c, Span{First: 20000, Last: 20030}).Claim(t.Context(), tenant("a"), 20020)
+	g.Expect(errors.As(err, &outside)).To(BeTrue())
+}
+
+func TestAClaimOutlivesItsRange(t *testing.T) {
+	g := NewWithT(t)
+	c := fake.NewClientBuilder().Build()
+	g.Expect(claimsOf(c, Span{First: 15000, Last: 15999}).Claim(t.Context(), tenant("a"), 15000)).To(Equal(int32(15000)))
+	cached := fake.NewClientBuilder().Build()
+	g.Expect(New(cached, c, namespace, DefaultRange).Claim(t.Context(), tenant("a"), 15000)).To(Equal(int32(15000)))
+	g.Expect(listAll(t, c)).To(HaveLen(1))
+}
+
+func TestPinningGivesBackWhatWasClaimedBefore(t *testing.T) {
+	g := NewWithT(t)
+	c := fake.NewClientBuilder().Build()
+	claims := claimsOf(c, DefaultRange)
+	_, err := claims.Claim(t.Context(), tenant("a"), 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(claims.Claim(t.Context(), tenant("a"), 25000)).To(Equal(int32(25000)))
+	all := listAll(t, c)
+	g.Expect(all).To(HaveLen(1))
+	g.Expect(all[0].Name).To(Equal("kok-ports-25000"))
+}
+
+func TestDeletedClaimIsMadeAgain(t *testing.T) {
+	g := NewWithT(t)
+	c := fake.NewClientBuilder().Build()
+	claims := claimsOf(c, DefaultRange)
+	first, err := claims.Claim(t.Context(), tenant("a"), 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(c.DeleteAllOf(t.Context(), &corev1.ConfigMap{}, client.InNamespace(namespace))).To(Succeed())
+	g.Expect(claims.Claim(t.Context(), tenant("a"), first)).To(Equal(first))
+	g.Expect(listAll(t, c)).To(HaveLen(1))
+}
+
+func TestForeignObjectIsNeverTaken(t *testing.T) {
+	g := NewWithT(t)
+	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kok-ports-20000"}, Data: map[string]string{"a": "b"}}
+	c := fake.NewClientBuilder().WithObjects(foreign).Build()
+	claims := claimsOf(c, Span{First: 20000, Last: 20039})
+
+	g.Expect(claims.Claim(t.Context(), tenant("a"), 0)).To(Equal(int32(20020)))
+	_, err := claims.Claim(t.Context(), tenant("b"), 20000)
+	g.Expect(err).To(MatchError("host ports 20000-20019 cannot be claimed: ConfigMap kok-system/kok-ports-20000 is in the way and is no claim; " +
+		"delete it or choose another hosting.ports.first"))
+}
+
+func TestExhaustedRange(t *testing.T) {
+	g := NewWithT(t)
+	c := fake.NewClientBuilder().Build()
+	claims := claimsOf(c, Span{First: 20000, Last: 20059})
+	taken := map[int32]bool{}
+	for _, name := range []string{"a", "b", "c"} {
+		first, err := claims.Claim(t.Context(), tenant(name), 0)
+		g.Expect(err).NotTo(HaveOccurred())
+		taken[first] = true
+	}
+	g.Expect(taken).To(Equal(map[int32]bool{20000: true, 20020: true, 20040: true}))
+
+	_, err := claims.Claim(t.Context(), tenant("d"), 0)
+	g.Expect(err).To(MatchError("all 3 blocks of host ports in 20000-20059 are claimed; give the manager a wider range with --host-port-range, or delete a Cluster that is not needed"))
+	var exhausted *ExhaustedError
+	g.Expect(errors.As(err, &exhausted)).To(BeTrue())
+
+	g.Expect(claims.Release(t.Context(), tenant("b"))).To(Succeed())
+	g.Expect(claims.Release(t.Context(), tenant("b"))).To(Succeed(), "releasing twice")
+	_, err = claims.Claim(t.Context(), tenant("d"), 0)
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
+func TestManyTenantsAtOnceGetDifferentBlocks(t *testing.T) {
+	g := NewWithT(t)
+	c := fake.NewClientBuilder().Build()
+	const tenants, managers = 40, 3
+	var (
+		mutex   sync.Mutex
+		results = map[string]map[int32]bool{}
+		wait    sync.WaitGroup
+	)
+	for i := range tenants {
+		for range managers {
+			wait.Go(func() {
+				name := fmt.Sprintf("tenant-%d", i)
+				// Just enough blocks, so that every tenant runs into others.
+				first, err := claimsOf(c, Span{First: 20000, Last: 20000 + tenants*20 - 1}).Claim(t.Context(), tenant(name), 0)
+				mutex.Lock()
+				defer mutex.Unlock()
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+					return
+				}
+				if results[name] == nil {
+					results[name] = map[int32]bool{}
+				}
+				results[name][first] = true
+			})
+		}
+	}
+	wait.Wait()
+	owners := map[int32]string{}
+	for name, firsts := range results {
+		g.Expect(firsts).To(HaveLen(1), "managers disagree about %s", name)
+		for first := range firsts {
+			g.Expect(owners).NotTo(HaveKey(first))
+			owners[first] = name
+		}
+	}
+	g.Expect(owners).To(HaveLen(tenants))
+	g.Expect(listAll(t, c)).To(HaveLen(tenants))
+}
+
+func TestLosingTheRaceForABlockMeansTheNext(t *testing.T) {
+	g := NewWithT(t)
+	rival := tenant("rival")
+	var once sync.Once
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			once.Do(func() {
+				theirs := obj.DeepCopyObject().(*corev1.ConfigMap)
+				theirs.Labels = names.ComponentLabels(rival, Component)
+				theirs.Data = map[string]string{"clusterNamespace": rival.Namespace, "clusterName": rival.Name}
+				theirs.Immutable = ptr.To(true)
+				if err := c.Create(ctx, theirs); err != nil {
+					t.Error(err)
+				}
+			})
+			return c.Create(ctx, obj, opts...)
+		},
+	}).Build()
+	first, err := claimsOf(c, Span{First: 20000, Last: 20039}).Claim(t.Context(), tenant("a"), 0)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(listAll(t, c)).To(HaveLen(2))
+	_, err = claimsOf(c, Span{First: 20000, Last: 20039}).Claim(t.Context(), rival, first)
+	g.Expect(err).To(MatchError(ContainSubstring("belong to Cluster tenants/a")))
+}
+
+func TestErrorsOfTheAPIServerNameTheClaim(t *testing.T) {
+	g := NewWithT(t)
+	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return apierrors.NewForbidden(corev1.Resource("configmaps"), "", errors.New("no rights"))
+		},
+	}).Build()
+	_, err := claimsOf(c, DefaultRange).Claim(t.Context(), tenant("a"), 25000)
+	g.Expect(err).To(MatchError(ContainSubstring("claim host ports 25000-25019 for Cluster tenants/a with ConfigMap kok-system/kok-ports-25000")))
+	g.Expect(apierrors.IsForbidden(err)).To(BeTrue())
+}

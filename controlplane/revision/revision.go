@@ -1,0 +1,197 @@
+// Package revision keeps the applied rendering of each component as a ControllerRevision, beside
+// the hash of the inputs that it was made from. Repair compares live objects with that rendering; a
+// newer program's rendering is adopted only when the inputs change, so that an upgrade of the
+// provider never restarts a tenant's pods.
+package revision
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+const (
+	// ComponentLabel names the component that a revision is of. It is not the label that pods are
+	// selected by: StatefulSets and DaemonSets count revisions that match theirs as their own.
+	ComponentLabel = "kok.cluster.x-k8s.io/revision-of"
+
+	// Limit is the number of revisions that are kept of each component.
+	Limit = 10
+)
+
+// Store reads and writes revisions in the host cluster.
+type Store struct {
+	// Client writes; its reads may come from a cache.
+	Client client.Client
+	// Live reads from the API server.
+	Live client.Reader
+	// Owner, when set, is made the controller of new revisions.
+	Owner *metav1.OwnerReference
+}
+
+// content is what a revision holds; the API server keeps anybody from changing it.
+type content struct {
+	// Inputs is the hash of the inputs that Items were rendered from.
+	Inputs string `json:"inputs"`
+	Items  []any  `json:"items"`
+}
+
+// Rendering gives the objects of a component: the stored ones while the newest revision was made
+// from inputs with the same hash, and after notBefore unless that is zero; else those that render
+// makes, which become the newest revision.
+func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, component, inputs string, notBefore time.Time, render func() ([]client.Object, error)) ([]client.Object, error) {
+	revisions, err := s.list(ctx, cluster, component)
+	if err != nil {
+		return nil, err
+	}
+	var number int64 = 1
+	if n := len(revisions); n > 0 {
+		newest := &revisions[n-1]
+		stored, objects, err := s.decode(newest)
+		if err != nil {
+			return nil, err
+		}
+		if stored == inputs && !newest.CreationTimestamp.Time.Before(notBefore) {
+			return objects, nil
+		}
+		number = newest.Revision + 1
+	}
+
+	objects, err := render()
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", component, err)
+	}
+	created, err := s.create(ctx, cluster, component, number, inputs, objects)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.prune(ctx, revisions); err != nil {
+		return nil, err
+	}
+	_, objects, err = s.decode(created)
+	return objects, err
+}
+
+// create writes a revision. Its number is in its name: a second writer with a stale cache fails
+// instead of forking. One of that name whose labels somebody took away gets them back.
+func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component string, number int64, inputs string, objects []client.Object) (*appsv1.ControllerRevision, error) {
+	items := make([]any, 0, len(objects))
+	for _, object := range objects {
+		items = append(items, object)
+	}
+	data, err := json.Marshal(content{Inputs: inputs, Items: items})
+	if err != nil {
+		return nil, fmt.Errorf("store the rendering of %s: %w", component, err)
+	}
+	revision := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      fmt.Sprintf("%s-%d", names.Object(cluster.Name, component), number),
+			Namespace: cluster.Namespace,
+			Labels:    labels(cluster, component),
+		},
+		Revision: number,
+		Data:     runtime.RawExtension{Raw: data},
+	}
+	if s.Owner != nil {
+		revision.OwnerReferences = []metav1.OwnerReference{*s.Owner}
+	}
+	err = s.Client.Create(ctx, revision, client.FieldOwner(names.FieldManager))
+	if apierrors.IsAlreadyExists(err) {
+		if relabelErr := s.relabel(ctx, client.ObjectKeyFromObject(revision), revision.Labels); relabelErr != nil {
+			return nil, relabelErr
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store revision %d of %s: %w", number, component, err)
+	}
+	return revision, nil
+}
+
+// relabel puts back the labels of a revision that exists but was not found by them.
+func (s *Store) relabel(ctx context.Context, key client.ObjectKey, wanted map[string]string) error {
+	present := &appsv1.ControllerRevision{}
+	if err := s.Live.Get(ctx, key, present); err != nil {
+		return fmt.Errorf("read revision %s: %w", key, err)
+	}
+	labelled := present.DeepCopy()
+	if labelled.Labels == nil {
+		labelled.Labels = map[string]string{}
+	}
+	maps.Copy(labelled.Labels, wanted)
+	if maps.Equal(labelled.Labels, present.Labels) {
+		return nil
+	}
+	if err := s.Client.Patch(ctx, labelled, client.MergeFrom(present), client.FieldOwner(names.FieldManager)); err != nil {
+		return fmt.Errorf("put back the labels of revision %s: %w", key, err)
+	}
+	return nil
+}
+
+// Newest gives the objects of the newest revision; none when there is no revision yet.
+func (s *Store) Newest(ctx context.Context, cluster client.ObjectKey, component string) ([]client.Object, error) {
+	revisions, err := s.list(ctx, cluster, component)
+	if err != nil || len(revisions) == 0 {
+		return nil, err
+	}
+	_, objects, err := s.decode(&revisions[len(revisions)-1])
+	return objects, err
+}
+
+func labels(cluster client.ObjectKey, component string) map[string]string {
+	labels := names.Labels(cluster)
+	labels[ComponentLabel] = component
+	return labels
+}
+
+func (s *Store) list(ctx context.Context, cluster client.ObjectKey, component string) ([]appsv1.ControllerRevision, error) {
+	list := &appsv1.ControllerRevisionList{}
+	if err := s.Client.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(labels(cluster, component))); err != nil {
+		return nil, fmt.Errorf("list the revisions of %s: %w", component, err)
+	}
+	slices.SortFunc(list.Items, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+	return list.Items, nil
+}
+
+func (s *Store) prune(ctx context.Context, revisions []appsv1.ControllerRevision) error {
+	for i := 0; i < len(revisions)-Limit+1; i++ {
+		if err := s.Client.Delete(ctx, &revisions[i]); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete old revision %s: %w", client.ObjectKeyFromObject(&revisions[i]), err)
+		}
+	}
+	return nil
+}
+
+// decode reads the hash of a revision's inputs and its objects.
+func (s *Store) decode(revision *appsv1.ControllerRevision) (inputs string, objects []client.Object, err error) {
+	stored := &struct {
+		Inputs string                      `json:"inputs"`
+		Items  []unstructured.Unstructured `json:"items"`
+	}{}
+	if err := json.Unmarshal(revision.Data.Raw, stored); err != nil {
+		return "", nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
+	}
+	for i := range stored.Items {
+		typed, err := s.Client.Scheme().New(stored.Items[i].GroupVersionKind())
+		if err != nil {
+			return "", nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Items[i].Object, typed); err != nil {
+			return "", nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
+		}
+		objects = append(objects, typed.(client.Object))
+	}
+	return stored.Inputs, objects, nil
+}

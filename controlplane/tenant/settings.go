@@ -1,0 +1,121 @@
+package tenant
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	netutils "k8s.io/utils/net"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+const (
+	// LocalServer is where a worker's local load balancer listens. Workers reach the tenant's API
+	// there and nowhere else.
+	LocalServer = "127.0.0.1:6443"
+	// KubeletClientUser is the common name of the certificate that kube-apiserver shows to kubelets.
+	KubeletClientUser = "kube-apiserver-kubelet-client"
+	// NodeBootstrapTokenGroup is what a bootstrap token must name in auth-extra-groups for a machine
+	// to join with it.
+	NodeBootstrapTokenGroup = "system:bootstrappers:kubeadm:default-node-token"
+
+	// dnsIndex is the place of the DNS Service's address in the Service CIDR, as in kubeadm.
+	dnsIndex = 10
+)
+
+// Settings are what a tenant's objects depend on.
+type Settings struct {
+	// ClusterName is the name of the Cluster.
+	ClusterName string
+	// Version is the Kubernetes version, for example "v1.36.3".
+	Version string
+	// PodCIDRs may be empty, ServiceCIDRs must not.
+	PodCIDRs, ServiceCIDRs []string
+	// DNSDomain is components.DefaultDNSDomain if empty.
+	DNSDomain string
+	// CABundle is the cluster CA's certificate as PEM.
+	CABundle []byte
+	// Server is the host and port where joining machines reach the API; LocalServer if empty.
+	Server string
+	// ImageRepository is where kubeadm pulls images from; kubeadm's default if empty.
+	ImageRepository string
+	// KubeletServerTLSBootstrap makes kubelets ask for a serving certificate of the cluster CA.
+	// Something must approve these requests: Kubernetes itself does not, and until then logs and
+	// exec fail.
+	KubeletServerTLSBootstrap bool
+}
+
+func (s Settings) withDefaults() (Settings, error) {
+	if s.Server == "" {
+		s.Server = LocalServer
+	}
+	if s.DNSDomain == "" {
+		s.DNSDomain = components.DefaultDNSDomain
+	}
+	var problems []error
+	for name, value := range map[string]string{"cluster name": s.ClusterName, "version": s.Version, "CA bundle": string(s.CABundle)} {
+		if value == "" {
+			problems = append(problems, fmt.Errorf("%s is empty", name))
+		}
+	}
+	if host, port, err := net.SplitHostPort(s.Server); err != nil || host == "" {
+		problems = append(problems, fmt.Errorf("server %q: want host:port", s.Server))
+	} else if _, err := netutils.ParsePort(port, false); err != nil {
+		problems = append(problems, fmt.Errorf("server %q: want host:port: %w", s.Server, err))
+	}
+	if _, err := DNSAddress(s.ServiceCIDRs); err != nil {
+		problems = append(problems, err)
+	}
+	return s, errors.Join(problems...)
+}
+
+// DNSAddress is the address of the tenant's DNS Service: the tenth of its first Service CIDR.
+func DNSAddress(serviceCIDRs []string) (string, error) {
+	if len(serviceCIDRs) == 0 {
+		return "", errors.New("no Service CIDR: set the Cluster's spec.clusterNetwork.services.cidrBlocks")
+	}
+	// A dual-stack list may come as one string.
+	first, _, _ := strings.Cut(serviceCIDRs[0], ",")
+	_, network, err := netutils.ParseCIDRSloppy(first)
+	if err != nil {
+		return "", fmt.Errorf("parse Service CIDR %q: %w", first, err)
+	}
+	address, err := netutils.GetIndexedIP(network, dnsIndex)
+	if err != nil {
+		return "", fmt.Errorf("take address %d of Service CIDR %q: %w", dnsIndex, first, err)
+	}
+	return address.String(), nil
+}
+
+// Objects are all objects of the tenant that this package keeps.
+func Objects(settings Settings) ([]client.Object, error) {
+	settings, err := settings.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("settings of the tenant's objects: %w", err)
+	}
+	info, err := clusterInfo(settings)
+	if err != nil {
+		return nil, err
+	}
+	clusterConfiguration, err := kubeadmConfig(settings)
+	if err != nil {
+		return nil, err
+	}
+	kubelet, err := kubeletConfig(settings)
+	if err != nil {
+		return nil, err
+	}
+	return append([]client.Object{info, clusterConfiguration, kubelet}, rbac()...), nil
+}
+
+func objectMeta(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: namespace, Name: name,
+		Labels: map[string]string{names.ManagedByLabel: names.ManagedBy},
+	}
+}

@@ -1,0 +1,53 @@
+package webhooks
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+// validateChange holds the rules that compare two states of a control plane, besides those in CEL.
+func validateChange(before, after *controlplanev1.KOKControlPlane) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := validateVersionChange(before, after, path.Child("version"))
+	return append(errs, validateEncryptionChange(before.Spec.EncryptionAtRest, after.Spec.EncryptionAtRest,
+		path.Child("encryptionAtRest", "resources"))...)
+}
+
+// validateVersionChange allows the next minor only when the one before it has been reached: etcd's
+// content and the API servers may be one minor apart, not two.
+func validateVersionChange(before, after *controlplanev1.KOKControlPlane, path *field.Path) field.ErrorList {
+	from, to := before.Spec.Version, after.Spec.Version
+	if from == to {
+		return nil
+	}
+	if err := versions.Supported().ValidateUpgrade(from, to); err != nil {
+		return field.ErrorList{field.Invalid(path, to, err.Error())}
+	}
+	for _, running := range before.Status.Versions {
+		if err := versions.Supported().ValidateUpgrade(running.Version, to); err != nil {
+			return field.ErrorList{field.Invalid(path, to,
+				fmt.Sprintf("the upgrade to %s is still under way, some components run %s; wait until status.versions holds %s alone", from, running.Version, from))}
+		}
+	}
+	return nil
+}
+
+// validateEncryptionChange keeps every resource in the list that etcd may hold encrypted.
+func validateEncryptionChange(before, after controlplanev1.EncryptionAtRestSpec, path *field.Path) field.ErrorList {
+	if before.Mode == controlplanev1.EncryptionNone {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, resource := range before.Resources {
+		if !slices.Contains(after.Resources, resource) {
+			errs = append(errs, field.Invalid(path, after.Resources,
+				fmt.Sprintf("must keep %q: what etcd holds of it is encrypted and could not be read any more; resources can only be added", resource)))
+		}
+	}
+	return errs
+}

@@ -1,0 +1,59 @@
+package webhooks
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	apiservervalidation "k8s.io/apiserver/pkg/apis/apiserver/validation"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
+
+func validateEtcd(spec controlplanev1.EtcdSpec, path *field.Path) field.ErrorList {
+	errs := validateImage(spec.Image, path.Child("image"))
+	errs = append(errs, validateEtcdCluster(spec.Data, path.Child("data"))...)
+	return append(errs, validateEtcdCluster(spec.Events, path.Child("events"))...)
+}
+
+func validateEtcdCluster(spec controlplanev1.EtcdClusterSpec, path *field.Path) field.ErrorList {
+	errs := validateResources(spec.Resources, path.Child("resources"))
+	errs = append(errs, validatePositive(spec.QuotaBackendSize, "2Gi", path.Child("quotaBackendSize"))...)
+	errs = append(errs, validatePositive(spec.Storage.Size, "8Gi", path.Child("storage", "size"))...)
+	if quota, size := spec.QuotaBackendSize, spec.Storage.Size; len(errs) == 0 && quota != nil && size != nil && quota.Cmp(*size) >= 0 {
+		errs = append(errs, field.Invalid(path.Child("quotaBackendSize"), quota.String(),
+			fmt.Sprintf("must be less than storage.size, %s: the volume also holds the write-ahead log and snapshots", size)))
+	}
+	if class := spec.Storage.StorageClassName; class != nil {
+		at := path.Child("storage", "storageClassName")
+		if spec.Storage.Type == controlplanev1.EtcdStorageEmptyDir {
+			errs = append(errs, field.Invalid(at, *class, "must be unset when storage.type is EmptyDir"))
+		}
+		for _, problem := range validation.IsDNS1123Subdomain(*class) {
+			errs = append(errs, field.Invalid(at, *class, problem))
+		}
+	}
+	return errs
+}
+
+// validateEncryption asks kube-apiserver's own validation of the configuration that the controller
+// will write.
+func validateEncryption(spec controlplanev1.EncryptionAtRestSpec, path *field.Path) field.ErrorList {
+	if len(spec.Resources) == 0 || spec.Mode == controlplanev1.EncryptionNone {
+		return nil
+	}
+	const prefix = "resources[0].resources"
+	var errs field.ErrorList
+	for _, err := range apiservervalidation.ValidateEncryptionConfiguration(&apiserver.EncryptionConfiguration{
+		Resources: []apiserver.ResourceConfiguration{{
+			Resources: spec.Resources,
+			Providers: []apiserver.ProviderConfiguration{{Identity: &apiserver.IdentityConfiguration{}}},
+		}},
+	}, true) {
+		err.Field = path.String() + strings.TrimPrefix(err.Field, prefix)
+		errs = append(errs, err)
+	}
+	return errs
+}

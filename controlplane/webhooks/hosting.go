@@ -1,0 +1,81 @@
+package webhooks
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
+
+func validateEndpoint(endpoint controlplanev1.APIEndpoint, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch {
+	case endpoint == controlplanev1.APIEndpoint{}:
+		return nil
+	case endpoint.Host == "":
+		errs = append(errs, field.Required(path.Child("host"), "port is set; set both, or neither to get the address of the API server's Service"))
+	case endpoint.Port == 0:
+		errs = append(errs, field.Required(path.Child("port"), "host is set; set both, or neither to get the address of the API server's Service"))
+	}
+	if endpoint.Host != "" && !isHost(endpoint.Host) {
+		errs = append(errs, field.Invalid(path.Child("host"), endpoint.Host, "must be a DNS name or an IP address, without scheme and port"))
+	}
+	return errs
+}
+
+func validateNodeSelector(selector map[string]string, path *field.Path) field.ErrorList {
+	return metav1validation.ValidateLabels(selector, path)
+}
+
+// unreachable are the taints of nodes that the host cluster's control plane does not see.
+var unreachable = []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable}
+
+func validateTolerations(tolerations []corev1.Toleration, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, toleration := range tolerations {
+		errs = append(errs, validateToleration(toleration, path.Index(i))...)
+	}
+	return errs
+}
+
+// validateToleration has the rules of the API server for tolerations of pods, and one of our own.
+func validateToleration(t corev1.Toleration, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if t.Key != "" {
+		errs = append(errs, metav1validation.ValidateLabelName(t.Key, path.Child("key"))...)
+	}
+	switch t.Operator {
+	case corev1.TolerationOpEqual, "":
+		if t.Key == "" {
+			errs = append(errs, field.Invalid(path.Child("operator"), t.Operator, "must be Exists when key is empty, which means every taint"))
+		}
+		for _, problem := range validation.IsValidLabelValue(t.Value) {
+			errs = append(errs, field.Invalid(path.Child("value"), t.Value, problem))
+		}
+	case corev1.TolerationOpExists:
+		if t.Value != "" {
+			errs = append(errs, field.Invalid(path.Child("value"), t.Value, "must be empty when operator is Exists"))
+		}
+	default:
+		errs = append(errs, field.NotSupported(path.Child("operator"), t.Operator,
+			[]corev1.TolerationOperator{corev1.TolerationOpEqual, corev1.TolerationOpExists}))
+	}
+	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
+	if t.Effect != "" && !slices.Contains(effects, t.Effect) {
+		errs = append(errs, field.NotSupported(path.Child("effect"), t.Effect, effects))
+	}
+	if t.TolerationSeconds != nil {
+		switch {
+		case t.Effect != corev1.TaintEffectNoExecute:
+			errs = append(errs, field.Invalid(path.Child("tolerationSeconds"), *t.TolerationSeconds, "must be unset unless effect is NoExecute"))
+		case t.Key == "" || slices.Contains(unreachable, t.Key):
+			errs = append(errs, field.Invalid(path.Child("tolerationSeconds"), *t.TolerationSeconds,
+				"must be unset: a cut link to the host cluster's control plane must not evict a control plane"))
+		}
+	}
+	return errs
+}

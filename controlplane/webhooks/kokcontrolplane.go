@@ -1,0 +1,85 @@
+package webhooks
+
+import (
+	"context"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+// +kubebuilder:webhook:verbs=create;update,path=/mutate-controlplane-cluster-x-k8s-io-v1alpha1-kokcontrolplane,mutating=true,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kokcontrolplanes,versions=v1alpha1,name=default.kokcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1alpha1-kokcontrolplane,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kokcontrolplanes,versions=v1alpha1,name=validation.kokcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+// KOKControlPlane defaults and validates KOKControlPlanes.
+type KOKControlPlane struct {
+	// Limits are what control planes may ask for.
+	Limits Limits
+}
+
+var (
+	_ admission.Defaulter[*controlplanev1.KOKControlPlane] = &KOKControlPlane{}
+	_ admission.Validator[*controlplanev1.KOKControlPlane] = &KOKControlPlane{}
+)
+
+// Default adds the "v" that people leave out of the version; all other defaults are in the schema.
+func (*KOKControlPlane) Default(_ context.Context, c *controlplanev1.KOKControlPlane) error {
+	c.Spec.Version = versions.Normalize(c.Spec.Version)
+	return nil
+}
+
+// ValidateCreate refuses a new control plane that cannot work.
+func (w *KOKControlPlane) ValidateCreate(_ context.Context, c *controlplanev1.KOKControlPlane) (admission.Warnings, error) {
+	errs := append(validateControlPlane(c, w.Limits), w.Limits.validatePorts(c.Spec.Hosting.Ports, portsPath)...)
+	if err := versions.Supported().Validate(c.Spec.Version); err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "version"), c.Spec.Version, err.Error()))
+	}
+	return nil, invalid("KOKControlPlane", c.Name, errs)
+}
+
+// ValidateUpdate refuses a change that cannot work. Ports never change: those of a running control plane
+// stay when the range that others get theirs from is another.
+func (w *KOKControlPlane) ValidateUpdate(_ context.Context, before, after *controlplanev1.KOKControlPlane) (admission.Warnings, error) {
+	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
+		return nil, nil
+	}
+	errs := append(validateControlPlane(after, w.Limits), validateChange(before, after)...)
+	if before.Spec.Hosting.Ports != after.Spec.Hosting.Ports {
+		errs = append(errs, w.Limits.validatePorts(after.Spec.Hosting.Ports, portsPath)...)
+	}
+	return nil, invalid("KOKControlPlane", after.Name, errs)
+}
+
+// ValidateDelete allows every deletion.
+func (*KOKControlPlane) ValidateDelete(context.Context, *controlplanev1.KOKControlPlane) (admission.Warnings, error) {
+	return nil, nil
+}
+
+var portsPath = field.NewPath("spec", "hosting", "ports")
+
+func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := validateEndpoint(c.Spec.ControlPlaneEndpoint, path.Child("controlPlaneEndpoint"))
+	return append(errs, settings{
+		nodeSelector:          c.Spec.Hosting.NodeSelector,
+		tolerations:           c.Spec.Hosting.Tolerations,
+		imageRepository:       c.Spec.ImageRepository,
+		kubeAPIServer:         c.Spec.KubeAPIServer,
+		kubeControllerManager: c.Spec.KubeControllerManager,
+		kubeScheduler:         c.Spec.KubeScheduler,
+		etcd:                  c.Spec.Etcd,
+		encryptionAtRest:      c.Spec.EncryptionAtRest,
+	}.validate(path, limits)...)
+}
+
+func invalid(kind, name string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: controlplanev1.GroupVersion.Group, Kind: kind}, name, errs)
+}

@@ -1,0 +1,56 @@
+package webhooks
+
+import (
+	"context"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
+
+// +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1alpha1-kokcontrolplanetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kokcontrolplanetemplates,versions=v1alpha1,name=validation.kokcontrolplanetemplate.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+// KOKControlPlaneTemplate validates KOKControlPlaneTemplates. There is nothing to default: the version
+// comes from a Cluster's topology.
+type KOKControlPlaneTemplate struct {
+	// Limits are what control planes may ask for.
+	Limits Limits
+}
+
+var _ admission.Validator[*controlplanev1.KOKControlPlaneTemplate] = &KOKControlPlaneTemplate{}
+
+// ValidateCreate refuses a template from which no working control plane could be made.
+func (w *KOKControlPlaneTemplate) ValidateCreate(_ context.Context, t *controlplanev1.KOKControlPlaneTemplate) (admission.Warnings, error) {
+	path := field.NewPath("spec", "template")
+	spec := t.Spec.Template.Spec
+	errs := t.Spec.Template.ObjectMeta.Validate(path.Child("metadata"))
+	errs = append(errs, settings{
+		nodeSelector:          spec.Hosting.NodeSelector,
+		tolerations:           spec.Hosting.Tolerations,
+		imageRepository:       spec.ImageRepository,
+		kubeAPIServer:         spec.KubeAPIServer,
+		kubeControllerManager: spec.KubeControllerManager,
+		kubeScheduler:         spec.KubeScheduler,
+		etcd:                  spec.Etcd,
+		encryptionAtRest:      spec.EncryptionAtRest,
+	}.validate(path.Child("spec"), w.Limits)...)
+	return nil, invalid("KOKControlPlaneTemplate", t.Name, errs)
+}
+
+// ValidateUpdate refuses changes, as Cluster API does for its own control plane's template: Clusters
+// follow a template's name, and would not be told of a change.
+func (*KOKControlPlaneTemplate) ValidateUpdate(_ context.Context, before, after *controlplanev1.KOKControlPlaneTemplate) (admission.Warnings, error) {
+	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec.Template.Spec, after.Spec.Template.Spec) {
+		return nil, nil
+	}
+	return nil, invalid("KOKControlPlaneTemplate", after.Name, field.ErrorList{field.Invalid(
+		field.NewPath("spec", "template", "spec"), field.OmitValueType{},
+		"is immutable; create a new KOKControlPlaneTemplate and name it in the ClusterClass")})
+}
+
+// ValidateDelete allows every deletion.
+func (*KOKControlPlaneTemplate) ValidateDelete(context.Context, *controlplanev1.KOKControlPlaneTemplate) (admission.Warnings, error) {
+	return nil, nil
+}

@@ -1,0 +1,152 @@
+package webhooks
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+)
+
+// controlPlane is one as the API server hands it to the webhook, with defaults.
+func controlPlane(edit func(*controlplanev1.KOKControlPlaneSpec)) *controlplanev1.KOKControlPlane {
+	c := &controlplanev1.KOKControlPlane{}
+	c.Name = "tenant"
+	c.Spec.Version = "v1.36.3"
+	c.Spec.ImageRepository = "registry.k8s.io"
+	c.Spec.Hosting.NodeSelector = map[string]string{controlplanev1.HostNodeLabel: "true"}
+	edit(&c.Spec)
+	return c
+}
+
+func TestLimits(t *testing.T) {
+	const (
+		selector    = `spec.hosting.nodeSelector: Invalid value: `
+		mustContain = `: must contain pool=a, the label of nodes that may carry control planes (--host-node-selector of the manager)`
+		registries  = `: must be in docker.io/us or registry.example/k8s (--allowed-image-repositories of the manager)`
+	)
+	repositories, err := ParseImageRepositories([]string{"us", "registry.example/k8s"})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	poolA := Limits{HostPorts: ports.DefaultRange, HostNodes: map[string]string{"pool": "a"}}
+	ours := Limits{HostPorts: ports.DefaultRange, ImageRepositories: repositories}
+	type spec = controlplanev1.KOKControlPlaneSpec
+	nodes := func(labels map[string]string) func(*spec) {
+		return func(s *spec) { s.Hosting.NodeSelector = labels }
+	}
+	tolerate := func(toleration corev1.Toleration) func(*spec) {
+		return func(s *spec) { s.Hosting.Tolerations = []corev1.Toleration{toleration} }
+	}
+	everything := tolerate(corev1.Toleration{Operator: corev1.TolerationOpExists})
+	host := tolerate(corev1.Toleration{Key: "node-role.kubernetes.io/control-plane", Operator: corev1.TolerationOpExists})
+	repository := func(text string) func(*spec) { return func(s *spec) { s.ImageRepository = text } }
+	cases := []struct {
+		name   string
+		limits Limits
+		edit   func(*spec)
+		want   []string
+	}{
+		{"defaults", DefaultLimits(), func(*spec) {}, nil},
+		{"other nodes", poolA, func(*spec) {}, []string{selector + `{"kok.cluster.x-k8s.io/host-node":"true"}` + mustContain}},
+		{"another pool", poolA, nodes(map[string]string{"pool": "b"}), []string{selector + `{"pool":"b"}` + mustContain}},
+		{"no nodes", poolA, nodes(map[string]string{}), []string{selector + `{}` + mustContain}},
+		{"some of the nodes", poolA, nodes(map[string]string{"pool": "a", "zone": "b"}), nil},
+		{"any nodes", Limits{HostPorts: ports.DefaultRange}, nodes(map[string]string{"a": "b"}), nil},
+
+		{"toleration of everything", DefaultLimits(), everything, []string{
+			`spec.hosting.tolerations[0].key: Invalid value: "": must be set: without it every taint is tolerated, which the manager allows with --allow-any-toleration only; name the taint`}},
+		{"toleration of the host cluster's control plane", DefaultLimits(), host, []string{
+			`spec.hosting.tolerations[0].key: Invalid value: "node-role.kubernetes.io/control-plane": is the taint of the host cluster's own control plane, which the manager allows to tolerate with --allow-any-toleration only; remove it`}},
+		{"toleration of everything where it is allowed", Limits{HostPorts: ports.DefaultRange, AnyToleration: true}, everything, nil},
+		{"toleration of the control plane where it is allowed", Limits{HostPorts: ports.DefaultRange, AnyToleration: true}, host, nil},
+
+		{"another registry", ours, func(*spec) {}, []string{`spec.imageRepository: Invalid value: "registry.k8s.io"` + registries}},
+		{"our registry", ours, repository("registry.example/k8s"), nil},
+		{"below our registry", ours, repository("registry.example/k8s/mirror"), nil},
+		{"the default registry", ours, repository("us"), nil},
+		{"the default registry spelled out", ours, repository("docker.io/us/k8s"), nil},
+		{"registry with a name like ours", ours, repository("registry.example/k8s-of-them"), []string{`spec.imageRepository: Invalid value: "registry.example/k8s-of-them"` + registries}},
+		{"host with a name like ours", ours, repository("registry.example.org/k8s"), []string{`spec.imageRepository: Invalid value: "registry.example.org/k8s"` + registries}},
+		{"images", ours, func(s *spec) {
+			s.ImageRepository = "registry.example/k8s"
+			s.KubeAPIServer.Image = "registry.example/other/kube-apiserver:v1.36.3"
+			s.KubeControllerManager.Image = "kube-controller-manager:v1.36.3"
+			s.KubeScheduler.Image = "registry.example/k8s/kube-scheduler:v1.36.3"
+			s.Etcd.Image = "registry.k8s.io/etcd@sha256:" + strings.Repeat("a", 64)
+		}, []string{
+			`spec.kubeAPIServer.image: Invalid value: "registry.example/other/kube-apiserver:v1.36.3"` + registries,
+			`spec.kubeControllerManager.image: Invalid value: "kube-controller-manager:v1.36.3"` + registries,
+			`spec.etcd.image: Invalid value: "registry.k8s.io/etcd@sha256:` + strings.Repeat("a", 64) + `"` + registries}},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			g := NewWithT(t)
+			expect := func(errs field.ErrorList, want []string) {
+				messages := make([]string, 0, len(errs))
+				for _, err := range errs {
+					messages = append(messages, err.Error())
+				}
+				g.Expect(messages).To(ConsistOf(want))
+			}
+			c := controlPlane(tc.edit)
+			expect(validateControlPlane(c, tc.limits), tc.want)
+
+			// An update is held to the same, one that changes nothing is not.
+			w := &KOKControlPlane{Limits: tc.limits}
+			_, err := w.ValidateUpdate(t.Context(), c, c.DeepCopy())
+			g.Expect(err).NotTo(HaveOccurred())
+			after := c.DeepCopy()
+			after.Spec.Version = "v1.36.4"
+			_, err = w.ValidateUpdate(t.Context(), c, after)
+			g.Expect(err == nil).To(Equal(tc.want == nil), "%v", err)
+		})
+	}
+}
+
+func TestTemplatesHaveTheSameLimits(t *testing.T) {
+	g := NewWithT(t)
+	w := &KOKControlPlaneTemplate{Limits: DefaultLimits()}
+	template := &controlplanev1.KOKControlPlaneTemplate{}
+	_, err := w.ValidateCreate(t.Context(), template)
+	g.Expect(err).NotTo(HaveOccurred(), "what is unset in a template has its default later")
+	template.Spec.Template.Spec.Hosting.NodeSelector = map[string]string{"pool": "a"}
+	_, err = w.ValidateCreate(t.Context(), template)
+	g.Expect(err).To(MatchError(ContainSubstring("spec.template.spec.hosting.nodeSelector: Invalid value: {\"pool\":\"a\"}: must contain kok.cluster.x-k8s.io/host-node=true")))
+}
+
+func TestPortsThatWereClaimedStay(t *testing.T) {
+	g := NewWithT(t)
+	w := &KOKControlPlane{Limits: DefaultLimits()}
+	before := controlPlane(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.Ports.First = 15000 })
+	_, err := w.ValidateCreate(t.Context(), before)
+	g.Expect(err).To(MatchError(ContainSubstring("ports 15000-15019 are not in 20000-29999, the range of control planes (--host-port-range of the manager)")))
+
+	after := before.DeepCopy()
+	after.Spec.Version = "v1.36.4"
+	_, err = w.ValidateUpdate(t.Context(), before, after)
+	g.Expect(err).NotTo(HaveOccurred())
+
+	before.Spec.Hosting.Ports = controlplanev1.PortBlock{}
+	_, err = w.ValidateUpdate(t.Context(), before, after)
+	g.Expect(err).To(HaveOccurred())
+}
+
+func TestParseLimits(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(ParseHostNodes("a=b, example.com/c=d")).To(Equal(map[string]string{"a": "b", "example.com/c": "d"}))
+	g.Expect(ParseHostNodes("")).To(BeEmpty())
+	_, err := ParseHostNodes("a")
+	g.Expect(err).To(MatchError(ContainSubstring(`"a" is no list of labels like kok.cluster.x-k8s.io/host-node=true`)))
+
+	g.Expect(ParseImageRepositories(nil)).To(BeEmpty())
+	g.Expect(ParseImageRepositories([]string{"*"})).To(BeEmpty())
+	g.Expect(ParseImageRepositories([]string{"registry.k8s.io", "localhost:5000/a", "us", "docker.io"})).
+		To(Equal([]string{"registry.k8s.io", "localhost:5000/a", "docker.io/us", "docker.io"}))
+	for _, wrong := range []string{"", "https://registry.example", "registry.example/", "registry.example/a:v1", "registry.example/*"} {
+		_, err := ParseImageRepositories([]string{wrong})
+		g.Expect(err).To(HaveOccurred(), wrong)
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/onsi/ginkgo/v2/types"
+)
+
+// outcome of a step or a spec.
+type outcome string
+
+const (
+	passed        outcome = "passed"
+	failedOutcome outcome = "FAILED"
+	skipped       outcome = "skipped"
+	notRun        outcome = "not run"
+)
+
+type row struct {
+	name    string
+	outcome outcome
+	took    time.Duration
+	// note is why it was skipped or not run, or where to read about the failure.
+	note string
+}
+
+// readReport gives a row for every spec of a ginkgo report. A suite that failed before its specs may
+// have written none.
+func readReport(file string) ([]row, error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var reports []types.Report
+	if err := json.Unmarshal(data, &reports); err != nil {
+		return nil, fmt.Errorf("read the report %s: %w", file, err)
+	}
+	var rows []row
+	for _, report := range reports {
+		for _, spec := range report.SpecReports {
+			if spec.LeafNodeType.Is(types.NodeTypeIt) || spec.Failed() {
+				rows = append(rows, specRow(spec))
+			}
+		}
+	}
+	return rows, nil
+}
+
+func specRow(spec types.SpecReport) row {
+	r := row{name: "  " + name(spec), took: spec.RunTime}
+	switch {
+	case spec.State.Is(types.SpecStatePassed):
+		r.outcome = passed
+	case spec.State.Is(types.SpecStateSkipped) && spec.Failure.Message != "":
+		r.outcome, r.note = skipped, firstLine(spec.Failure.Message)
+	case spec.State.Is(types.SpecStateSkipped), spec.State.Is(types.SpecStatePending):
+		r.outcome, r.note = notRun, "not chosen by its labels, or an earlier step of its journey failed"
+	default:
+		r.outcome, r.note = failedOutcome, firstLine(spec.Failure.Message)
+	}
+	return r
+}
+
+func name(spec types.SpecReport) string {
+	if text := spec.FullText(); text != "" {
+		return text
+	}
+	return spec.LeafNodeType.String()
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}
+
+// writeTable writes the table, with sums at its end.
+func writeTable(w io.Writer, commit string, rows []row) error {
+	fmt.Fprintf(w, "\ncommit %s\n", commit)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "TEST\tOUTCOME\tSECONDS\tNOTE")
+	sums := map[outcome]int{}
+	for _, r := range rows {
+		sums[r.outcome]++
+		fmt.Fprintf(table, "%s\t%s\t%.1f\t%s\n", r.name, r.outcome, r.took.Seconds(), r.note)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%d passed, %d failed, %d skipped, %d not run\n",
+		sums[passed], sums[failedOutcome], sums[skipped], sums[notRun])
+	return err
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onsi/ginkgo/v2/types"
+)
+
+func TestEverySpecOfAReportHasARow(t *testing.T) {
+	spec := func(text string, state types.SpecState, message string) types.SpecReport {
+		return types.SpecReport{LeafNodeText: text, LeafNodeType: types.NodeTypeIt, State: state, Failure: types.Failure{Message: message}}
+	}
+	data, err := json.Marshal([]types.Report{{SpecReports: types.SpecReports{
+		{LeafNodeType: types.NodeTypeBeforeSuite, State: types.SpecStatePassed},
+		spec("creates a tenant", types.SpecStatePassed, ""),
+		spec("cuts the link", types.SpecStateSkipped, "needs the lab's hosts\nmore"),
+		spec("waits for long", types.SpecStateSkipped, ""),
+		spec("deletes a tenant", types.SpecStateFailed, "a pod is left"),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "report.json")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := readReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := writeTable(&out, "abc", rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"commit abc", "needs the lab's hosts\n", "a pod is left", "1 passed, 1 failed, 1 skipped, 1 not run"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, out.String())
+		}
+	}
+}
+
+func TestASuiteThatFailedEarlyHasNoRows(t *testing.T) {
+	rows, err := readReport(filepath.Join(t.TempDir(), "none.json"))
+	if err != nil || len(rows) != 0 {
+		t.Errorf("%v, %v", rows, err)
+	}
+}

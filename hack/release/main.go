@@ -1,0 +1,94 @@
+// Command release writes a local clusterctl repository: the components of Cluster API's core
+// provider and of the providers of this repository, and a clusterctl.yaml that names them.
+//
+// clusterctl's layout of a local repository is described in "clusterctl Configuration File" and
+// "Overrides Layer" of the Cluster API book.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+)
+
+type options struct {
+	// root is the top folder of this repository.
+	root string
+	// out is the folder that the repository and clusterctl.yaml are written to.
+	out string
+	// version is the version of this repository's providers, with a leading v.
+	version string
+	// controlPlaneImage is the control plane provider's image, with its tag.
+	controlPlaneImage string
+}
+
+func main() {
+	o := options{}
+	cmd := &cobra.Command{
+		Use:          "release",
+		Short:        "Write a local clusterctl repository",
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE:         func(*cobra.Command, []string) error { return run(o) },
+	}
+	cmd.Flags().StringVar(&o.root, "root", ".", "top folder of this repository")
+	cmd.Flags().StringVar(&o.out, "out", "out", "folder to write to")
+	cmd.Flags().StringVar(&o.version, "version", "v0.1.0", "version of the providers of this repository")
+	cmd.Flags().StringVar(&o.controlPlaneImage, "controlplane-image",
+		"ghcr.io/kube-on-kube/kok-controlplane-controller:dev", "image of the control plane provider")
+	if err := cmd.Execute(); err != nil {
+		os.Exit(1)
+	}
+}
+
+// run writes every provider and then clusterctl.yaml, so that a finished clusterctl.yaml names
+// files that are there.
+func run(o options) error {
+	root, err := filepath.Abs(o.root)
+	if err != nil {
+		return err
+	}
+	out, err := filepath.Abs(o.out)
+	if err != nil {
+		return err
+	}
+	core, err := findModule(root, "sigs.k8s.io/cluster-api")
+	if err != nil {
+		return err
+	}
+	providers := []provider{
+		{
+			name: "cluster-api", kind: "CoreProvider", label: "cluster-api", version: core.Version,
+			kustomization: filepath.Join(core.Dir, "core", "config", "default"),
+			image:         "registry.k8s.io/cluster-api/cluster-api-controller:" + core.Version,
+			components:    "core-components.yaml",
+			metadata:      filepath.Join(core.Dir, "metadata.yaml"),
+		},
+		{
+			name: "kok", kind: "ControlPlaneProvider", label: "control-plane-kok", version: o.version,
+			kustomization: filepath.Join(root, "config", "controlplane", "default"),
+			image:         o.controlPlaneImage,
+			components:    "control-plane-components.yaml",
+			metadata:      filepath.Join(root, "metadata.yaml"),
+		},
+	}
+	repository := filepath.Join(out, "repository")
+	var errs []error
+	for _, p := range providers {
+		if err := p.write(repository); err != nil {
+			errs = append(errs, fmt.Errorf("write provider %s: %w", p.label, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	file := filepath.Join(out, "clusterctl.yaml")
+	if err := writeClusterctlConfig(file, repository, providers); err != nil {
+		return err
+	}
+	fmt.Println(file)
+	return nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// provider is one provider of the repository.
+type provider struct {
+	// name, kind and label identify it: clusterctl's provider name and type, and the name of its
+	// folder.
+	name, kind, label string
+	version           string
+	// kustomization is the folder that its components are built from.
+	kustomization string
+	// image of its manager.
+	image string
+	// components is the name of the components file.
+	components string
+	// metadata is the path of its metadata.yaml.
+	metadata string
+}
+
+// write writes the provider's components and metadata below repository.
+func (p provider) write(repository string) error {
+	components, err := p.build()
+	if err != nil {
+		return err
+	}
+	metadata, err := os.ReadFile(p.metadata)
+	if err != nil {
+		return fmt.Errorf("read the release series: %w", err)
+	}
+	if err := writeFile(p.componentsPath(repository), components); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(filepath.Dir(p.componentsPath(repository)), "metadata.yaml"), metadata)
+}
+
+func (p provider) componentsPath(repository string) string {
+	return filepath.Join(repository, p.label, p.version, p.components)
+}
+
+// build runs kustomize and sets the manager's image, which is pulled only when a node lacks it.
+// Variables such as ${CAPI_DIAGNOSTICS_ADDRESS:=:8443} stay for clusterctl to fill in.
+func (p provider) build() ([]byte, error) {
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), p.kustomization)
+	if err != nil {
+		return nil, fmt.Errorf("kustomize build %s: %w", p.kustomization, err)
+	}
+	managers := 0
+	for _, resource := range resources.Resources() {
+		if resource.GetKind() != "Deployment" {
+			continue
+		}
+		err := resource.PipeE(
+			yaml.Lookup("spec", "template", "spec", "containers", "[name=manager]"),
+			yaml.Tee(yaml.SetField("image", yaml.NewStringRNode(p.image))),
+			yaml.Tee(yaml.SetField("imagePullPolicy", yaml.NewStringRNode("IfNotPresent"))),
+			yaml.FilterFunc(func(found *yaml.RNode) (*yaml.RNode, error) {
+				if found != nil {
+					managers++
+				}
+				return found, nil
+			}),
+		)
+		if err != nil {
+			return nil, fmt.Errorf("set the image of Deployment %s: %w", resource.GetName(), err)
+		}
+	}
+	if managers != 1 {
+		return nil, fmt.Errorf("kustomize build %s: want one Deployment with a container named manager, got %d", p.kustomization, managers)
+	}
+	return resources.AsYaml()
+}
+
+// writeClusterctlConfig writes the configuration that makes clusterctl read its providers from
+// repository. cert-manager is the host cluster's own: clusterctl only checks that it works.
+func writeClusterctlConfig(file, repository string, providers []provider) error {
+	b := &strings.Builder{}
+	b.WriteString("# For clusterctl --config. Written by make release-manifests.\nproviders:\n")
+	for _, p := range providers {
+		fmt.Fprintf(b, "- name: %s\n  type: %s\n  url: %q\n", p.name, p.kind, "file://"+p.componentsPath(repository))
+	}
+	fmt.Fprintf(b, "overridesFolder: %q\n", filepath.Join(filepath.Dir(file), "overrides"))
+	b.WriteString("cert-manager:\n  externallyProvisioned: \"true\"\n  timeout: 2m\n")
+	return writeFile(file, []byte(b.String()))
+}
+
+func writeFile(file string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o644)
+}

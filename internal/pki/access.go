@@ -1,0 +1,153 @@
+package pki
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// Access is the way to the Secrets of one cluster.
+type Access struct {
+	// Cached may be late and may not hold everything: what is missing in it is asked of Live.
+	Cached client.Reader
+	// Live reads from the API server.
+	Live client.Reader
+	// Writer writes.
+	Writer client.Writer
+}
+
+// Store keeps the Secrets of tenants.
+type Store struct {
+	// Management holds Cluster API's Secrets.
+	Management Access
+	// Host holds what pods mount. It may be the same cluster.
+	Host Access
+	// Clock is asked for the time when validity is judged and certificates are issued.
+	Clock clock.PassiveClock
+}
+
+// attempts bounds how often a write that lost a race is tried on a fresh reading.
+const attempts = 5
+
+var errRace = errors.New("another writer was faster each time")
+
+// get reads a Secret, nil if there is none. With live false the cache is asked first; fromCache
+// tells whether it answered.
+func (a Access) get(ctx context.Context, key client.ObjectKey, live bool) (secret *corev1.Secret, fromCache bool, err error) {
+	secret = &corev1.Secret{}
+	if !live {
+		err := a.Cached.Get(ctx, key, secret)
+		if err == nil {
+			return secret, true, nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return nil, false, fmt.Errorf("get Secret %s from the cache: %w", key, err)
+		}
+		secret = &corev1.Secret{}
+	}
+	err = a.Live.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("get Secret %s: %w", key, err)
+	}
+	return secret, false, nil
+}
+
+// write creates or updates a Secret, by whether it has a resource version. lost is true when
+// another writer was faster.
+func (a Access) write(ctx context.Context, secret *corev1.Secret) (lost bool, err error) {
+	key := client.ObjectKeyFromObject(secret)
+	if secret.ResourceVersion == "" {
+		err = a.Writer.Create(ctx, secret, client.FieldOwner(names.FieldManager))
+		if apierrors.IsAlreadyExists(err) {
+			return true, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("create Secret %s: %w", key, err)
+		}
+		return false, nil
+	}
+	err = a.Writer.Update(ctx, secret, client.FieldOwner(names.FieldManager))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("update Secret %s: %w", key, err)
+	}
+	return false, nil
+}
+
+// settle makes a Secret what mutate makes of it and tells whether that took a write. mutate gets
+// the present Secret, or an empty one with its name; it may be called several times. What the
+// cache holds can only show that nothing is to do: every write is decided on a live reading.
+func (a Access) settle(ctx context.Context, key client.ObjectKey, mutate func(*corev1.Secret) error) (bool, error) {
+	for attempt := range attempts {
+		present, fromCache, err := a.get(ctx, key, attempt > 0)
+		if err != nil {
+			return false, err
+		}
+		wanted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+		if present != nil {
+			wanted = present.DeepCopy()
+		}
+		if err := mutate(wanted); err != nil {
+			return false, err
+		}
+		if present != nil && apiequality.Semantic.DeepEqual(present, wanted) {
+			return false, nil
+		}
+		if fromCache {
+			continue
+		}
+		lost, err := a.write(ctx, wanted)
+		if err != nil {
+			return false, err
+		}
+		if !lost {
+			return true, nil
+		}
+	}
+	return false, fmt.Errorf("write Secret %s: %w", key, errRace)
+}
+
+// own sets labels and the owner reference of a Secret of ours; other labels and owners stay.
+func own(secret *corev1.Secret, labels map[string]string, owner *metav1.OwnerReference) {
+	if secret.Labels == nil && len(labels) > 0 {
+		secret.Labels = map[string]string{}
+	}
+	maps.Copy(secret.Labels, labels)
+	if owner == nil {
+		return
+	}
+	// A reference to the same owner under an older UID is left by a restored backup.
+	index := slices.IndexFunc(secret.OwnerReferences, func(r metav1.OwnerReference) bool {
+		return r.Kind == owner.Kind && r.Name == owner.Name && group(r) == group(*owner)
+	})
+	if index < 0 {
+		secret.OwnerReferences = append(secret.OwnerReferences, *owner)
+		return
+	}
+	secret.OwnerReferences[index] = *owner
+}
+
+func group(ref metav1.OwnerReference) string {
+	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Group
+}
+
+func ours(secret *corev1.Secret) bool {
+	return secret.Labels[names.ManagedByLabel] == names.ManagedBy
+}

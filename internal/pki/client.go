@@ -1,0 +1,170 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+)
+
+// TenantServerName is in every tenant's serving certificate: who dials an address that is not, such
+// as a host node's, verifies this name.
+const TenantServerName = "kubernetes.default.svc"
+
+// clientCertificates issues client certificates that live an hour and never leave memory.
+type clientCertificates struct {
+	leaf   Leaf
+	issuer *CA
+	clock  clock.PassiveClock
+
+	lock    sync.Mutex
+	current *tls.Certificate
+	renewAt time.Time
+}
+
+// get returns a certificate with at least half of its life before it: the same one until then.
+func (c *clientCertificates) get() (*tls.Certificate, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	now := c.clock.Now()
+	if c.current != nil && now.Before(c.renewAt) {
+		return c.current, nil
+	}
+	certPEM, keyPEM, err := c.leaf.issue(c.issuer, now, clientLife)
+	if err != nil {
+		return nil, fmt.Errorf("issue client certificate of %s: %w", c.leaf.CommonName, err)
+	}
+	issued, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("read client certificate of %s: %w", c.leaf.CommonName, err)
+	}
+	c.current, c.renewAt = &issued, now.Add(clientLife/2)
+	return c.current, nil
+}
+
+func (m *KeyMaterial) clientCertificates(clock clock.PassiveClock, signer Signer, commonName string, organizations []string) (*clientCertificates, error) {
+	issuer := m.CA(signer)
+	if issuer == nil {
+		return nil, fmt.Errorf("client certificate of %s: there is no certificate authority %q", commonName, signer)
+	}
+	return &clientCertificates{
+		leaf: Leaf{
+			Name: "client", Signer: signer, CommonName: commonName, Organizations: organizations,
+			Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		},
+		issuer: issuer,
+		clock:  clock,
+	}, nil
+}
+
+// ClientTLS is a TLS configuration for a client of servers that the signer certified. Its client
+// certificate lives an hour and is made anew for new connections, so the configuration itself
+// never expires. serverName is what servers are verified by; empty: the name that is dialled.
+func (m *KeyMaterial) ClientTLS(clock clock.PassiveClock, signer Signer, commonName string, organizations []string, serverName string) (*tls.Config, error) {
+	certificates, err := m.clientCertificates(clock, signer, commonName, organizations)
+	if err != nil {
+		return nil, err
+	}
+	return m.tlsConfig(certificates, signer, serverName), nil
+}
+
+func (m *KeyMaterial) tlsConfig(certificates *clientCertificates, signer Signer, serverName string) *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(m.CA(signer).Bundle)
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		RootCAs:    roots,
+		ServerName: serverName,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return certificates.get()
+		},
+	}
+}
+
+// RESTConfig is a client configuration for the tenant's API at server, a URL, by a client
+// certificate of the cluster CA. It never expires: requests go over new connections once the
+// certificate is past half of its hour.
+//
+// It brings its own transport: client-go keeps one for every certificate that it was ever given.
+func (m *KeyMaterial) RESTConfig(clock clock.PassiveClock, server, commonName string, organizations []string) (*rest.Config, error) {
+	certificates, err := m.clientCertificates(clock, ClusterCA, commonName, organizations)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host: server,
+		// The tenant's API server has priority and fairness; a limit here would only slow creation.
+		QPS: -1,
+		Transport: &renewingTransport{
+			certificates: certificates,
+			make: func() *http.Transport {
+				dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
+				return utilnet.SetTransportDefaults(&http.Transport{
+					// No proxy: the tenant's API is in the host cluster's network.
+					Proxy:               func(*http.Request) (*url.URL, error) { return nil, nil },
+					DialContext:         dialer.DialContext,
+					TLSClientConfig:     m.tlsConfig(certificates, ClusterCA, TenantServerName),
+					TLSHandshakeTimeout: 5 * time.Second,
+					MaxIdleConnsPerHost: 4,
+					IdleConnTimeout:     90 * time.Second,
+				})
+			},
+		},
+	}, nil
+}
+
+// renewingTransport opens new connections when the client certificate was renewed: kube-apiserver
+// checks with every request that the certificate of the connection has not expired.
+type renewingTransport struct {
+	certificates *clientCertificates
+	make         func() *http.Transport
+
+	lock    sync.Mutex
+	current *http.Transport
+	// madeFor is the certificate that current began with.
+	madeFor *tls.Certificate
+}
+
+// RoundTrip sends the request with a certificate that is valid for half an hour at least.
+func (t *renewingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	transport, err := t.transport()
+	if err != nil {
+		return nil, err
+	}
+	return transport.RoundTrip(request)
+}
+
+func (t *renewingTransport) transport() (*http.Transport, error) {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	certificate, err := t.certificates.get()
+	if err != nil {
+		return nil, err
+	}
+	if t.madeFor != certificate {
+		t.closeIdle()
+		t.current, t.madeFor = t.make(), certificate
+	}
+	return t.current, nil
+}
+
+// CloseIdleConnections lets http.Client.CloseIdleConnections reach the transport.
+func (t *renewingTransport) CloseIdleConnections() {
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.closeIdle()
+}
+
+func (t *renewingTransport) closeIdle() {
+	if t.current != nil {
+		t.current.CloseIdleConnections()
+	}
+}

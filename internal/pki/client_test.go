@@ -1,0 +1,122 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+)
+
+// tenantServer is a TLS server that names its callers and counts their connections.
+func tenantServer(t *testing.T, w *world, material *KeyMaterial) (url string, callers func() []*x509.Certificate) {
+	t.Helper()
+	leaf := Leaf{Name: "server", Signer: ClusterCA, CommonName: "kube-apiserver", DNSNames: []string{TenantServerName}, Usages: server}
+	certPEM, keyPEM, err := leaf.issue(&material.ClusterCA, w.clock.Now(), leafLife)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := x509.NewCertPool()
+	clients.AddCert(material.ClusterCA.Certificate)
+	var seen []*x509.Certificate
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+		seen = append(seen, request.TLS.PeerCertificates[0])
+		response.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(response).Encode(version.Info{GitVersion: "v1.36.3"})
+	}))
+	s.EnableHTTP2 = true
+	s.TLS = &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients,
+		Time: w.clock.Now,
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.URL, func() []*x509.Certificate { return seen }
+}
+
+func TestRESTConfigRenewsItsCertificate(t *testing.T) {
+	w := newWorld(t)
+	material := w.ensure()
+	url, callers := tenantServer(t, w, material)
+	config, err := material.RESTConfig(w.clock, url, "kok-control-plane", []string{"system:masters"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pass := range []time.Duration{0, clientLife/2 - time.Second, time.Second, clientLife / 2} {
+		w.clock.SetTime(w.clock.Now().Add(pass))
+		if got, err := tenant.ServerVersion(); err != nil || got.GitVersion != "v1.36.3" {
+			t.Fatalf("after %s: %v, %v", pass, got, err)
+		}
+	}
+	seen := callers()
+	if len(seen) != 4 {
+		t.Fatalf("%d requests", len(seen))
+	}
+	if !seen[0].Equal(seen[1]) || seen[1].Equal(seen[2]) || seen[2].Equal(seen[3]) {
+		t.Error("certificates are not renewed after half an hour, or earlier")
+	}
+	first := seen[0]
+	if first.Subject.CommonName != "kok-control-plane" || first.Subject.Organization[0] != "system:masters" || first.NotAfter.Sub(first.NotBefore) != clientLife {
+		t.Errorf("subject %s, life %s", first.Subject, first.NotAfter.Sub(first.NotBefore))
+	}
+}
+
+func TestRESTConfigTrustsItsOwnTenantOnly(t *testing.T) {
+	w, other := newWorld(t), newWorld(t)
+	material, foreign := w.ensure(), other.ensure()
+	url, _ := tenantServer(t, w, material)
+	mixed := *foreign
+	mixed.ClusterCA.Bundle = material.ClusterCA.Bundle
+	for name, stranger := range map[string]*KeyMaterial{"that does not trust the server": foreign, "that the server does not trust": &mixed} {
+		config, err := stranger.RESTConfig(w.clock, url, "kok-control-plane", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tenant, err := discovery.NewDiscoveryClientForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tenant.ServerVersion(); err == nil {
+			t.Errorf("a client %s was served", name)
+		}
+	}
+}
+
+func TestClientTLSShowsAFreshCertificateOnEachConnection(t *testing.T) {
+	w := newWorld(t)
+	material := w.ensure()
+	url, callers := tenantServer(t, w, material)
+	config, err := material.ClientTLS(w.clock, ClusterCA, "kok", nil, TenantServerName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DialContext: (&net.Dialer{}).DialContext, DisableKeepAlives: true}}
+		response, err := client.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		w.clock.SetTime(w.clock.Now().Add(clientLife))
+	}
+	if seen := callers(); len(seen) != 2 || seen[0].Equal(seen[1]) {
+		t.Error("an expired certificate was shown again")
+	}
+	if _, err := material.ClientTLS(w.clock, "nobody", "kok", nil, ""); err == nil {
+		t.Error("an unknown signer was accepted")
+	}
+}

@@ -1,0 +1,264 @@
+package pki
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// Request says whose key material is wanted.
+type Request struct {
+	// Cluster is the tenant's Cluster; both copies are in its namespace.
+	Cluster client.ObjectKey
+	// Owner becomes the owner of Secrets made in the management cluster.
+	Owner *metav1.OwnerReference
+	// HostOwner becomes the owner of the copy in the host cluster: only when both clusters are one.
+	HostOwner *metav1.OwnerReference
+	// Encryption is rendered beside the key.
+	Encryption controlplanev1.EncryptionAtRestSpec
+	// UsedBy says what uses key material already, for people; empty when nothing does, and only then
+	// are keys that are nowhere made. It must ask the API server, not a cache; it is called only when
+	// something is missing in both places.
+	UsedBy func(context.Context) (string, error)
+}
+
+// Ensure returns the tenant's key material after making sure that both copies are there.
+//
+// What is missing in one place is restored from the other. What is missing in both is generated if
+// nothing uses it yet, else *LostError is returned. *InvalidError is returned for a copy that
+// cannot be used and for copies that differ. With either of these errors nothing was written.
+// Nothing is written when nothing is to do.
+//
+// A key exists once its Secret in the management cluster was created: creation decides between
+// writers that race, and the host cluster's copy is written after. So whoever is killed at any
+// point, the next call goes on with the same keys.
+func (s *Store) Ensure(ctx context.Context, request Request) (*KeyMaterial, error) {
+	log := &KeyMaterial{}
+	for attempt := range attempts {
+		read, err := s.read(ctx, request.Cluster, attempt > 0)
+		if err != nil {
+			return nil, err
+		}
+		values, missing, err := read.merge()
+		if err != nil || len(missing) > 0 {
+			if read.fromCache {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if err := generate(ctx, request, read, values, missing); err != nil {
+				return nil, err
+			}
+		}
+		material, err := newKeyMaterial(values)
+		if err != nil {
+			return nil, fmt.Errorf("key material of cluster %s: %w", request.Cluster, err)
+		}
+		writes := read.managementWrites(request, values)
+		host, err := read.hostWrite(request, values)
+		if err != nil {
+			return nil, err
+		}
+		if read.fromCache && (len(writes) > 0 || host != nil) {
+			continue
+		}
+		settled, err := s.writeAll(ctx, read, writes, host, missing, log)
+		if err != nil {
+			return nil, err
+		}
+		if settled {
+			material.Copied, material.Generated = log.Copied, log.Generated
+			return material, nil
+		}
+	}
+	return nil, fmt.Errorf("write key material of cluster %s: %w", request.Cluster, errRace)
+}
+
+func (s *Store) read(ctx context.Context, cluster client.ObjectKey, live bool) (*copies, error) {
+	read := &copies{cluster: cluster, management: map[string]*corev1.Secret{}}
+	var lock sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	for _, it := range items {
+		group.Go(func() error {
+			found, fromCache, err := s.Management.get(ctx, read.managementLocation(it).ObjectKey, live)
+			lock.Lock()
+			defer lock.Unlock()
+			read.management[it.name] = found
+			read.fromCache = read.fromCache || fromCache
+			return err
+		})
+	}
+	group.Go(func() error {
+		found, fromCache, err := s.Host.get(ctx, read.hostLocation().ObjectKey, live)
+		lock.Lock()
+		defer lock.Unlock()
+		read.host = found
+		read.fromCache = read.fromCache || fromCache
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return nil, fmt.Errorf("read key material of cluster %s: %w", cluster, err)
+	}
+	return read, nil
+}
+
+// generate fills values with what is missing, or fails with *LostError.
+func generate(ctx context.Context, request Request, read *copies, values map[string][][]byte, missing []item) error {
+	user, err := request.UsedBy(ctx)
+	if err != nil {
+		return fmt.Errorf("find out what uses the keys of cluster %s: %w", request.Cluster, err)
+	}
+	if user != "" {
+		lost := &LostError{UsedBy: user}
+		for _, it := range missing {
+			lost.Keys = append(lost.Keys, LostKey{
+				What: it.name, Management: read.managementLocation(it), Host: read.hostLocation(), HostDataKeys: it.hostKeys,
+			})
+		}
+		return lost
+	}
+	for _, it := range missing {
+		value, err := it.generate()
+		if err != nil {
+			return fmt.Errorf("generate the %s of cluster %s: %w", it.name, request.Cluster, err)
+		}
+		values[it.name] = value
+	}
+	return nil
+}
+
+// managementWrites are the Secrets of the management cluster that must be created or completed. A
+// Secret that a person made is never among them.
+func (c *copies) managementWrites(request Request, values map[string][][]byte) map[string]*corev1.Secret {
+	writes := map[string]*corev1.Secret{}
+	for _, it := range items {
+		present := c.management[it.name]
+		// The label can be lost by hand; what the control plane controls was made here all the same.
+		if present != nil && !ours(present) && !controlledBy(present, request.Owner) {
+			continue
+		}
+		at := c.managementLocation(it)
+		wanted := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name},
+			Type:       clusterv1.ClusterSecretType,
+		}
+		if present != nil {
+			wanted = present.DeepCopy()
+		}
+		own(wanted, names.ComponentLabels(c.cluster, names.PKI), request.Owner)
+		fill(wanted, it.managementKeys, values[it.name])
+		if present == nil || !apiequality.Semantic.DeepEqual(present, wanted) {
+			writes[it.name] = wanted
+		}
+	}
+	return writes
+}
+
+// hostWrite is the host cluster's copy if it must be written. Data keys that are not known stay:
+// they may be key material of a later version.
+func (c *copies) hostWrite(request Request, values map[string][][]byte) (*corev1.Secret, error) {
+	at := c.hostLocation()
+	wanted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}, Type: corev1.SecretTypeOpaque}
+	if c.host != nil {
+		wanted = c.host.DeepCopy()
+	}
+	own(wanted, names.ComponentLabels(c.cluster, names.PKI), request.HostOwner)
+	for _, it := range items {
+		fill(wanted, it.hostKeys, values[it.name])
+	}
+	configuration, err := EncryptionConfiguration(request.Encryption, values[encryption][publicPart])
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(wanted.Data[EncryptionFileName], configuration) {
+		wanted.Data[EncryptionFileName] = configuration
+	}
+	if c.host != nil && apiequality.Semantic.DeepEqual(c.host, wanted) {
+		return nil, nil
+	}
+	return wanted, nil
+}
+
+// fill sets data that is not there; what is there was found to be the same key.
+func fill(secret *corev1.Secret, keys []string, parts [][]byte) {
+	if secret.Data == nil {
+		secret.Data = map[string][]byte{}
+	}
+	for i, key := range keys {
+		if len(secret.Data[key]) == 0 {
+			secret.Data[key] = parts[i]
+		}
+	}
+}
+
+// writeAll writes the management cluster's Secrets, then the host cluster's. settled is false when
+// a race was lost and everything must be read again.
+func (s *Store) writeAll(ctx context.Context, read *copies, writes map[string]*corev1.Secret, host *corev1.Secret, missing []item, log *KeyMaterial) (settled bool, err error) {
+	generated := map[string]bool{}
+	for _, it := range missing {
+		generated[it.name] = true
+	}
+	var lock sync.Mutex
+	settled = true
+	// Not bound to one another's errors: each Secret that is written is one less to write.
+	group := errgroup.Group{}
+	for _, it := range items {
+		wanted, ok := writes[it.name]
+		if !ok {
+			continue
+		}
+		group.Go(func() error {
+			before := part(read.management[it.name], it.managementKeys)
+			lost, err := s.Management.write(ctx, wanted)
+			lock.Lock()
+			defer lock.Unlock()
+			settled = settled && !lost
+			if lost || err != nil {
+				return err
+			}
+			if generated[it.name] {
+				log.Generated = append(log.Generated, it.name)
+			} else if !complete(before) {
+				log.Copied = append(log.Copied, read.managementLocation(it))
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil || !settled || host == nil {
+		return settled, err
+	}
+	lost, err := s.Host.write(ctx, host)
+	if err != nil || lost {
+		return false, err
+	}
+	if read.copied(generated) {
+		log.Copied = append(log.Copied, read.hostLocation())
+	}
+	return true, nil
+}
+
+// copied is true when the host cluster's copy took over a key that was there already. The first copy
+// of a tenant that is being made is no such case, whoever made its keys.
+func (c *copies) copied(generated map[string]bool) bool {
+	if c.host == nil && len(generated) > 0 {
+		return false
+	}
+	for _, it := range items {
+		if !generated[it.name] && !complete(part(c.host, it.hostKeys)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,77 @@
+package pki
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
+)
+
+const (
+	// EtcdEventsPurpose names the Secret of the events etcd's CA, as Cluster API names the others.
+	EtcdEventsPurpose = secret.Purpose("etcd-events")
+	// EncryptionPurpose names the Secret of the encryption key.
+	EncryptionPurpose = secret.Purpose("encryption")
+
+	keyAlgorithm = bootstrapv1.EncryptionAlgorithmECDSAP256
+
+	serviceAccount = "service account key"
+	encryption     = "encryption key"
+)
+
+// item is one piece of key material: a Secret in the management cluster, a few data keys in the
+// host cluster's copy.
+type item struct {
+	name    string
+	purpose secret.Purpose
+	// managementKeys and hostKeys name the same parts in the same order.
+	managementKeys, hostKeys []string
+	// check returns a *partError for parts that cannot be used.
+	check    func(parts [][]byte) error
+	generate func() ([][]byte, error)
+}
+
+var pairKeys = []string{secret.TLSCrtDataName, secret.TLSKeyDataName}
+
+var items = []item{
+	ca(ClusterCA, secret.ClusterCA, CACert, CAKey),
+	ca(EtcdCA, secret.EtcdCA, EtcdCACert, EtcdCAKey),
+	ca(EtcdEventsCA, EtcdEventsPurpose, EtcdEventsCACert, EtcdEventsCAKey),
+	ca(FrontProxyCA, secret.FrontProxyCA, FrontProxyCACert, FrontProxyCAKey),
+	{
+		name: serviceAccount, purpose: secret.ServiceAccount,
+		managementKeys: pairKeys, hostKeys: []string{ServiceAccountPub, ServiceAccountKey},
+		check: checkServiceAccount, generate: pair(secret.ServiceAccount),
+	},
+	{
+		name: encryption, purpose: EncryptionPurpose,
+		managementKeys: []string{EncryptionKey}, hostKeys: []string{EncryptionKey},
+		check: checkEncryptionKey,
+		generate: func() ([][]byte, error) {
+			key := make([]byte, encryptionKeySize)
+			if _, err := rand.Read(key); err != nil {
+				return nil, fmt.Errorf("read random bytes: %w", err)
+			}
+			return [][]byte{key}, nil
+		},
+	},
+}
+
+func ca(signer Signer, purpose secret.Purpose, certKey, keyKey string) item {
+	return item{
+		name: string(signer), purpose: purpose,
+		managementKeys: pairKeys, hostKeys: []string{certKey, keyKey},
+		check: checkCA, generate: pair(purpose),
+	}
+}
+
+func pair(purpose secret.Purpose) func() ([][]byte, error) {
+	return func() ([][]byte, error) {
+		certificate := secret.Certificate{Purpose: purpose, KeyEncryptionAlgorithm: keyAlgorithm}
+		if err := certificate.Generate(); err != nil {
+			return nil, err
+		}
+		return [][]byte{certificate.KeyPair.Cert, certificate.KeyPair.Key}, nil
+	}
+}

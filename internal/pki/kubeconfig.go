@@ -1,0 +1,160 @@
+package pki
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/certs"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// KubeconfigRequest says whose kubeconfig Secret is wanted.
+type KubeconfigRequest struct {
+	Cluster client.ObjectKey
+	// Owner becomes its controller.
+	Owner *metav1.OwnerReference
+	// Server is the URL of the control plane endpoint.
+	Server string
+}
+
+// KubeconfigResult says what EnsureKubeconfig found.
+type KubeconfigResult struct {
+	// Changed is true when the Secret was written.
+	Changed bool
+	// RenewAt is when the client certificate in it is due.
+	RenewAt time.Time
+}
+
+// EnsureKubeconfig keeps the Secret "<cluster>-kubeconfig" of Cluster API's control plane contract.
+// It is written anew when it is missing or unreadable, when the endpoint or the CA changed, or when
+// less than half a year of its client certificate is left. A Secret that this controller did not
+// make is a person's and stays as it is.
+func (s *Store) EnsureKubeconfig(ctx context.Context, material *KeyMaterial, request KubeconfigRequest) (KubeconfigResult, error) {
+	key := client.ObjectKey{Namespace: request.Cluster.Namespace, Name: secret.Name(request.Cluster.Name, secret.Kubeconfig)}
+	result := KubeconfigResult{}
+	changed, err := s.Management.settle(ctx, key, func(present *corev1.Secret) error {
+		result.RenewAt = time.Time{}
+		if present.ResourceVersion != "" && !ours(present) && !controlledBy(present, request.Owner) {
+			return nil
+		}
+		if present.ResourceVersion == "" {
+			present.Type = clusterv1.ClusterSecretType
+		}
+		own(present, names.ComponentLabels(request.Cluster, names.PKI), request.Owner)
+		now := s.Clock.Now()
+		content := present.Data[secret.KubeconfigDataName]
+		renewAt, err := checkKubeconfig(content, material, request, now)
+		if err != nil {
+			if content, err = newKubeconfig(material, request); err != nil {
+				return err
+			}
+			renewAt = now.Add(certs.ClientCertificateRenewalDuration)
+		}
+		present.Data = map[string][]byte{secret.KubeconfigDataName: content}
+		result.RenewAt = renewAt
+		return nil
+	})
+	if err != nil {
+		return KubeconfigResult{}, fmt.Errorf("kubeconfig of cluster %s: %w", request.Cluster, err)
+	}
+	result.Changed = changed
+	return result, nil
+}
+
+func controlledBy(object *corev1.Secret, owner *metav1.OwnerReference) bool {
+	controller := metav1.GetControllerOf(object)
+	return owner != nil && controller != nil && controller.UID == owner.UID
+}
+
+func newKubeconfig(material *KeyMaterial, request KubeconfigRequest) ([]byte, error) {
+	config, err := kubeconfig.New(request.Cluster.Name, request.Server, material.ClusterCA.Certificate, material.ClusterCA.Key,
+		kubeconfig.KeyEncryptionAlgorithm(keyAlgorithm))
+	if err != nil {
+		return nil, err
+	}
+	config.Clusters[request.Cluster.Name].CertificateAuthorityData = material.ClusterCA.Bundle
+	return clientcmd.Write(*config)
+}
+
+// checkKubeconfig returns why a kubeconfig must be made anew, else when it is due.
+func checkKubeconfig(content []byte, material *KeyMaterial, request KubeconfigRequest, now time.Time) (time.Time, error) {
+	config, err := clientcmd.Load(content)
+	if err != nil {
+		return time.Time{}, err
+	}
+	kubeContext := config.Contexts[config.CurrentContext]
+	if kubeContext == nil {
+		return time.Time{}, errors.New("no current context")
+	}
+	cluster, user := config.Clusters[kubeContext.Cluster], config.AuthInfos[kubeContext.AuthInfo]
+	if cluster == nil || user == nil {
+		return time.Time{}, errors.New("no cluster or no user")
+	}
+	if cluster.Server != request.Server {
+		return time.Time{}, errors.New("the endpoint changed")
+	}
+	if !bytes.Equal(cluster.CertificateAuthorityData, material.ClusterCA.Bundle) {
+		return time.Time{}, errors.New("the CA changed")
+	}
+	certificate, err := certs.DecodeCertPEM(user.ClientCertificateData)
+	if err != nil {
+		return time.Time{}, err
+	}
+	clientKey, err := certs.DecodePrivateKeyPEM(user.ClientKeyData)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if !samePublicKey(certificate.PublicKey, clientKey.Public()) {
+		return time.Time{}, errors.New("key belongs to another certificate")
+	}
+	if err := certificate.CheckSignatureFrom(material.ClusterCA.Certificate); err != nil {
+		return time.Time{}, err
+	}
+	renewAt := certificate.NotAfter.Add(-certs.ClientCertificateRenewalDuration)
+	if !now.Before(renewAt) {
+		return time.Time{}, errors.New("past half of its life")
+	}
+	return renewAt, nil
+}
+
+// KubeconfigFile says what a component's kubeconfig names.
+type KubeconfigFile struct {
+	// Server is a URL.
+	Server string
+	// User is the name of the user in the file.
+	User string
+	// CAFile, CertFile and KeyFile are paths in the component's container.
+	CAFile, CertFile, KeyFile string
+}
+
+// ComponentKubeconfig is a kubeconfig that names certificate files by path: client-go reads them
+// again when they change, so that a renewed certificate needs no restart.
+func ComponentKubeconfig(file KubeconfigFile) ([]byte, error) {
+	const name = "tenant"
+	out, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{name: {
+			Server: file.Server, TLSServerName: TenantServerName, CertificateAuthority: file.CAFile,
+		}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{file.User: {
+			ClientCertificate: file.CertFile, ClientKey: file.KeyFile,
+		}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: file.User}},
+		CurrentContext: name,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("marshal kubeconfig of %s: %w", file.User, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,152 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/certs"
+	"sigs.k8s.io/cluster-api/util/kubeconfig"
+)
+
+const kubeconfigName = "blue-kubeconfig"
+
+func (w *world) kubeconfig(material *KeyMaterial, server string) KubeconfigResult {
+	w.t.Helper()
+	result, err := w.store.EnsureKubeconfig(w.t.Context(), material, KubeconfigRequest{Cluster: cluster, Owner: w.request().Owner, Server: server})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return result
+}
+
+func TestEnsureKubeconfigMeetsTheContract(t *testing.T) {
+	w := newWorld(t)
+	material := w.ensure()
+	result := w.kubeconfig(material, "https://10.0.0.1:6443")
+	if half := w.clock.Now().Add(certs.ClientCertificateRenewalDuration); !result.Changed || result.RenewAt.Sub(half).Abs() > time.Minute {
+		t.Errorf("%+v", result)
+	}
+	s := w.get(w.management, kubeconfigName)
+	if s.Type != clusterv1.ClusterSecretType || s.Labels[clusterv1.ClusterNameLabel] != "blue" || len(s.OwnerReferences) != 1 {
+		t.Errorf("type %s, labels %v, owners %v", s.Type, s.Labels, s.OwnerReferences)
+	}
+	content, err := kubeconfig.FromSecret(t.Context(), w.management, cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Host != "https://10.0.0.1:6443" || string(config.CAData) != string(material.ClusterCA.Bundle) {
+		t.Errorf("server %s", config.Host)
+	}
+	certificate, err := certs.DecodeCertPEM(config.CertData)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := certificate.CheckSignatureFrom(material.ClusterCA.Certificate); err != nil {
+		t.Error(err)
+	}
+	if _, ok := certificate.PublicKey.(*ecdsa.PublicKey); !ok {
+		t.Errorf("key is a %T", certificate.PublicKey)
+	}
+	if again := w.kubeconfig(material, "https://10.0.0.1:6443"); again.Changed {
+		t.Error("not settled")
+	}
+}
+
+func TestEnsureKubeconfigIsMadeAnewOnlyForAReason(t *testing.T) {
+	const server = "https://10.0.0.1:6443"
+	for name, test := range map[string]struct {
+		edit   func(*world, *KeyMaterial)
+		server string
+		anew   bool
+	}{
+		"it was deleted":       {edit: func(w *world, _ *KeyMaterial) { w.delete(w.management, kubeconfigName) }, anew: true},
+		"the endpoint changed": {server: "https://10.0.0.2:6443", anew: true},
+		"the CA changed":       {edit: func(w *world, m *KeyMaterial) { m.ClusterCA = newWorld(w.t).ensure().ClusterCA }, anew: true},
+		"a CA was added": {edit: func(_ *world, m *KeyMaterial) {
+			m.ClusterCA.Bundle = append(slices.Clone(m.ClusterCA.Bundle), m.EtcdCA.Bundle...)
+		}, anew: true},
+		"half a year passed":      {edit: func(w *world, _ *KeyMaterial) { w.clock.SetTime(w.clock.Now().Add(leafLife/2 + time.Hour)) }, anew: true},
+		"less than half a year":   {edit: func(w *world, _ *KeyMaterial) { w.clock.SetTime(w.clock.Now().Add(leafLife/2 - time.Hour)) }},
+		"it cannot be read":       {edit: editKubeconfig(func(s *corev1.Secret) { s.Data["value"] = []byte("{") }), anew: true},
+		"it is empty":             {edit: editKubeconfig(func(s *corev1.Secret) { s.Data = nil }), anew: true},
+		"its labels are gone":     {edit: editKubeconfig(func(s *corev1.Secret) { s.Labels = nil })},
+		"a person annotated it":   {edit: editKubeconfig(func(s *corev1.Secret) { s.Annotations = map[string]string{"a": "b"} })},
+		"a person added data":     {edit: editKubeconfig(func(s *corev1.Secret) { s.Data["added"] = []byte("b") })},
+		"its owner has a new UID": {edit: editKubeconfig(func(s *corev1.Secret) { s.OwnerReferences[0].UID = "old" })},
+		"it names another server": {edit: editKubeconfig(func(s *corev1.Secret) {
+			s.Data["value"] = []byte(strings.ReplaceAll(string(s.Data["value"]), "10.0.0.1", "10.0.0.9"))
+		}), anew: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			material := w.ensure()
+			w.kubeconfig(material, server)
+			before := string(w.get(w.management, kubeconfigName).Data["value"])
+			if test.edit != nil {
+				test.edit(w, material)
+			}
+			wanted := server
+			if test.server != "" {
+				wanted = test.server
+			}
+			w.kubeconfig(material, wanted)
+			after := w.get(w.management, kubeconfigName)
+			if anew := string(after.Data["value"]) != before; anew != test.anew {
+				t.Errorf("made anew: %t", anew)
+			}
+			if len(after.Data) != 1 {
+				t.Errorf("it has %d data keys", len(after.Data))
+			}
+			if !ours(after) || after.OwnerReferences[0].UID != "uid-1" {
+				t.Errorf("labels %v, owners %v", after.Labels, after.OwnerReferences)
+			}
+		})
+	}
+	t.Run("a person's own stays", func(t *testing.T) {
+		w := newWorld(t)
+		material := w.ensure()
+		if err := w.management.Create(t.Context(), premade(kubeconfigName, map[string][]byte{"value": []byte("mine")})); err != nil {
+			t.Fatal(err)
+		}
+		if w.kubeconfig(material, server).Changed || string(w.get(w.management, kubeconfigName).Data["value"]) != "mine" {
+			t.Error("it was written")
+		}
+	})
+}
+
+func editKubeconfig(edit func(*corev1.Secret)) func(*world, *KeyMaterial) {
+	return func(w *world, _ *KeyMaterial) { w.edit(w.management, kubeconfigName, edit) }
+}
+
+func TestComponentKubeconfigNamesFiles(t *testing.T) {
+	content, err := ComponentKubeconfig(KubeconfigFile{
+		Server: "https://10.0.0.1:20000", User: "system:kube-scheduler",
+		CAFile: "/pki/ca.crt", CertFile: "/pki/client.crt", KeyFile: "/pki/client.key",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.Load(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := clientcmd.ConfirmUsable(*config, ""); err != nil && !strings.Contains(err.Error(), "no such file") {
+		t.Error(err)
+	}
+	current := config.Contexts[config.CurrentContext]
+	cluster, user := config.Clusters[current.Cluster], config.AuthInfos[current.AuthInfo]
+	if cluster.Server != "https://10.0.0.1:20000" || cluster.TLSServerName != TenantServerName || cluster.CertificateAuthority != "/pki/ca.crt" ||
+		user.ClientCertificate != "/pki/client.crt" || user.ClientKey != "/pki/client.key" || len(user.ClientCertificateData)+len(user.ClientKeyData) > 0 {
+		t.Errorf("%s", content)
+	}
+}

@@ -1,0 +1,73 @@
+package pki
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// LeafSecret is a Secret in the host cluster that a component's pods mount.
+type LeafSecret struct {
+	Key client.ObjectKey
+	// Labels and Owner are set on it; Owner may be nil.
+	Labels map[string]string
+	Owner  *metav1.OwnerReference
+	// Leaves are issued by the tenant's certificate authorities.
+	Leaves []Leaf
+	// Files are further data, such as a CA bundle or a kubeconfig.
+	Files map[string][]byte
+}
+
+// LeafResult says what EnsureLeaves found.
+type LeafResult struct {
+	// Changed is true when the Secret was written.
+	Changed bool
+	// RenewAt is when the next leaf is due; zero if none will be.
+	RenewAt time.Time
+}
+
+// EnsureLeaves makes the Secret hold the wanted leaves and files and nothing else.
+//
+// A leaf is issued again when it is missing, unreadable, signed by another than the present CA,
+// has a key, subject, alternative names or usages that differ from the wanted, or is past half of
+// its life. Others keep their bytes, so that nothing reloads without a reason.
+func (s *Store) EnsureLeaves(ctx context.Context, material *KeyMaterial, secret LeafSecret) (LeafResult, error) {
+	result := LeafResult{}
+	changed, err := s.Host.settle(ctx, secret.Key, func(present *corev1.Secret) error {
+		now := s.Clock.Now()
+		wanted := make(map[string][]byte, 2*len(secret.Leaves)+len(secret.Files))
+		result.RenewAt = time.Time{}
+		for _, leaf := range secret.Leaves {
+			issuer := material.CA(leaf.Signer)
+			if issuer == nil {
+				return fmt.Errorf("leaf %q: there is no certificate authority %q", leaf.Name, leaf.Signer)
+			}
+			renewAt, err := leaf.ensure(present.Data, wanted, issuer, now)
+			if err != nil {
+				return err
+			}
+			result.RenewAt = earlier(result.RenewAt, renewAt)
+		}
+		for name, content := range secret.Files {
+			if _, clash := wanted[name]; clash {
+				return fmt.Errorf("file %q has the name of a leaf", name)
+			}
+			wanted[name] = content
+		}
+		present.Data = wanted
+		if present.ResourceVersion == "" {
+			present.Type = corev1.SecretTypeOpaque
+		}
+		own(present, secret.Labels, secret.Owner)
+		return nil
+	})
+	if err != nil {
+		return LeafResult{}, fmt.Errorf("certificates in Secret %s: %w", secret.Key, err)
+	}
+	result.Changed = changed
+	return result, nil
+}

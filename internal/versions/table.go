@@ -1,0 +1,134 @@
+package versions
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"sigs.k8s.io/yaml"
+)
+
+//go:embed versions.yaml
+var embedded []byte
+
+// Release is what goes with one minor of Kubernetes.
+type Release struct {
+	// Minor is the minor, for example "v1.36".
+	Minor string `json:"minor"`
+	// Etcd is the tag of the etcd image.
+	Etcd string `json:"etcd"`
+}
+
+// Table holds the supported minors, from oldest to newest.
+type Table struct {
+	releases []Release
+}
+
+// Supported returns the table that is built into the program.
+var Supported = sync.OnceValue(func() *Table {
+	table, err := Load(embedded)
+	if err != nil {
+		panic(fmt.Sprintf("versions.yaml of this program: %v", err))
+	}
+	return table
+})
+
+var imageTag = regexp.MustCompile(`^\w[\w.-]{0,127}$`)
+
+// Load reads a table. Unknown keys, minors that are out of order or leave a gap, and missing values
+// are errors.
+func Load(data []byte) (*Table, error) {
+	var file struct {
+		Releases []Release `json:"releases"`
+	}
+	if err := yaml.UnmarshalStrict(data, &file); err != nil {
+		return nil, fmt.Errorf("read the table of versions: %w", err)
+	}
+	if len(file.Releases) == 0 {
+		return nil, errors.New("the table of versions has no releases")
+	}
+	var previous Version
+	for i, release := range file.Releases {
+		parsed, err := Parse(release.Minor + ".0")
+		if err != nil || parsed.MinorString() != release.Minor {
+			return nil, fmt.Errorf("releases[%d].minor: %q is not of the form v1.36", i, release.Minor)
+		}
+		if !imageTag.MatchString(release.Etcd) {
+			return nil, fmt.Errorf("releases[%d].etcd: %q is not an image tag", i, release.Etcd)
+		}
+		if i > 0 && (parsed.Major != previous.Major || parsed.Minor != previous.Minor+1) {
+			return nil, fmt.Errorf("releases[%d].minor: %s does not follow %s", i, release.Minor, previous.MinorString())
+		}
+		previous = parsed
+	}
+	return &Table{releases: file.Releases}, nil
+}
+
+// Minors are the supported minors, from oldest to newest.
+func (t *Table) Minors() []string {
+	minors := make([]string, 0, len(t.releases))
+	for _, release := range t.releases {
+		minors = append(minors, release.Minor)
+	}
+	return minors
+}
+
+// Release returns what goes with a version, for example "v1.36.3". The error says what is wrong with
+// it and lists what is supported.
+func (t *Table) Release(version string) (Release, error) {
+	parsed, err := Parse(version)
+	if err != nil {
+		return Release{}, err
+	}
+	i := slices.IndexFunc(t.releases, func(r Release) bool { return r.Minor == parsed.MinorString() })
+	if i < 0 {
+		return Release{}, fmt.Errorf("%s is not supported; supported are %s", parsed.MinorString(), t.list())
+	}
+	return t.releases[i], nil
+}
+
+// Validate refuses a version that is malformed or of an unsupported minor.
+func (t *Table) Validate(version string) error {
+	_, err := t.Release(version)
+	return err
+}
+
+// ValidateUpgrade refuses a change of version that Kubernetes' version skew policy does not allow for
+// a control plane: an older minor, or one that is not the next
+// (https://kubernetes.io/releases/version-skew-policy). Patch versions can go up and down. The target
+// must be supported; the version that is left need not be any more.
+func (t *Table) ValidateUpgrade(from, to string) error {
+	target, err := Parse(to)
+	if err != nil {
+		return err
+	}
+	current, err := Parse(from)
+	if err != nil {
+		return fmt.Errorf("the current version: %w", err)
+	}
+	next := Version{}
+	next.Major, next.Minor = current.Major, current.Minor+1
+	switch {
+	case target.Major != current.Major:
+		return fmt.Errorf("cannot go from %s to another major version", current)
+	case target.Minor < current.Minor:
+		return fmt.Errorf("cannot go back from %s to an older minor, which Kubernetes does not support; keep %s",
+			current, current.MinorString())
+	case target.Minor > next.Minor:
+		return fmt.Errorf("cannot skip minors from %s; go to %s first", current, next.MinorString())
+	}
+	return t.Validate(to)
+}
+
+func (t *Table) list() string {
+	minors := t.Minors()
+	if len(minors) == 1 {
+		return minors[0]
+	}
+	last := len(minors) - 1
+	return strings.Join(minors[:last], ", ") + " and " + minors[last]
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/floor"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/shape"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/timeline"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
+)
+
+const (
+	// namespace of the tenants; it is made and removed.
+	namespace = "kok-bench"
+	// runLimit bounds one creation or deletion.
+	runLimit = 5 * time.Minute
+)
+
+// bench is a benchmark that runs.
+type bench struct {
+	*options
+	lab     *lab.Lab
+	client  client.Client
+	watcher *tenant.Watcher
+	hosts   []*host.Host
+	version string
+	figures []string
+}
+
+// run measures every mode and cleans up, also when it is interrupted.
+func run(ctx context.Context, o *options) error {
+	b := &bench{options: o, version: artifacts.DefaultVersions().Host}
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	if err := b.open(watching); err != nil {
+		return err
+	}
+	defer b.watcher.Close()
+	err := b.prepare(ctx)
+	if err == nil {
+		err = b.measure(ctx)
+	}
+	cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), runLimit)
+	defer cancel()
+	if err := errors.Join(err, b.clean(cleaning)); err != nil {
+		return err
+	}
+	fmt.Println()
+	for _, figure := range b.figures {
+		fmt.Println(figure)
+	}
+	return nil
+}
+
+// open connects to the lab.
+func (b *bench) open(ctx context.Context) error {
+	l, err := lab.Open(lab.StateDirectory())
+	if err != nil {
+		return err
+	}
+	b.lab = l
+	hosts, err := l.Hosts()
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		if h.Site == host.SiteIDC {
+			b.hosts = append(b.hosts, h)
+		}
+	}
+	if want := int(shape.HighlyAvailable.APIServers); len(b.hosts) != want {
+		return fmt.Errorf("the lab has %d hosts in its data centre and %d are measured: bring it up (make lab-up), and remove hosts that were added", len(b.hosts), want)
+	}
+	config, err := l.RESTConfig()
+	if err != nil {
+		return err
+	}
+	config.QPS = -1
+	if b.client, err = client.New(config, client.Options{Scheme: tenant.Scheme()}); err != nil {
+		return fmt.Errorf("reach the host cluster (is the lab up?): %w", err)
+	}
+	b.watcher, err = tenant.Watch(ctx, config, b.client, namespace, b.hosts)
+	return err
+}
+
+// prepare removes what an interrupted benchmark left and makes the namespace anew.
+func (b *bench) prepare(ctx context.Context) error {
+	if err := b.clean(ctx); err != nil {
+		return err
+	}
+	if err := b.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+		return fmt.Errorf("make namespace %s: %w", namespace, err)
+	}
+	return nil
+}
+
+// clean removes the tenants, the namespace and the floor.
+func (b *bench) clean(ctx context.Context) error {
+	clusters := &clusterv1.ClusterList{}
+	if err := b.client.List(ctx, clusters, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("list tenants of the benchmark: %w", err)
+	}
+	for i := range clusters.Items {
+		key := client.ObjectKeyFromObject(&clusters.Items[i])
+		fmt.Printf("deleting tenant %s\n", key)
+		if _, err := b.watcher.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	err := b.client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete namespace %s: %w", namespace, err)
+	}
+	err = wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		err := b.client.Get(ctx, client.ObjectKey{Name: namespace}, &corev1.Namespace{})
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		return fmt.Errorf("wait until namespace %s is gone: %w", namespace, err)
+	}
+	return floor.Clean(b.hosts)
+}
+
+// tenantRun is one creation and deletion.
+type tenantRun struct {
+	tenant  *tenant.Tenant
+	deleted *timeline.Timeline
+}
+
+// createAndDelete measures one tenant. It is deleted also when its creation failed.
+func (b *bench) createAndDelete(ctx context.Context, s shape.Shape, name, node string) (*tenantRun, error) {
+	fmt.Printf("\ntenant %s\n", name)
+	before, err := b.settle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, runLimit)
+	defer cancel()
+	key := client.ObjectKey{Namespace: namespace, Name: name}
+	created, err := b.watcher.Create(limited, key, s, b.version, node)
+	if err != nil {
+		return nil, err
+	}
+	b.printUse(before)
+	printTrouble(created)
+	deleted, err := b.watcher.Delete(limited, key)
+	if err != nil {
+		return nil, err
+	}
+	return &tenantRun{created, deleted}, nil
+}
+
+// runFloor measures the floor of a shape.
+func (b *bench) runFloor(ctx context.Context, s shape.Shape, run int) (*timeline.Timeline, error) {
+	fmt.Printf("\nfloor of %s, run %d\n", s.Name, run)
+	config := &floor.Config{Shape: s, Hosts: b.hosts, Version: b.version}
+	cluster, controlPlane := s.Objects(client.ObjectKey{Namespace: namespace, Name: "floor"}, b.version, "")
+	// The host cluster fills in the defaults that a tenant gets.
+	if err := b.client.Create(ctx, controlPlane, client.DryRunAll); err != nil {
+		return nil, fmt.Errorf("ask for the defaults of a KOKControlPlane: %w", err)
+	}
+	config.Spec, config.Network = controlPlane.Spec, components.NetworkOf(cluster)
+	before, err := b.settle(ctx)
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, runLimit)
+	defer cancel()
+	return floor.Run(limited, config, func() { b.printUse(before) })
+}
+
+func printTrouble(t *tenant.Tenant) {
+	for _, restart := range t.Restarts() {
+		fmt.Printf("  container of %s was restarted %d times (%s)\n", restart.Pod, restart.Count, restart.Reason)
+	}
+	for _, what := range t.Trouble() {
+		fmt.Printf("  reported: %s\n", what)
+	}
+}

@@ -1,0 +1,118 @@
+package timeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// record is a Timeline with times that a test chose.
+func record(times map[string]time.Duration) *Timeline {
+	t := Start()
+	for instance, at := range times {
+		component, _, _ := strings.Cut(instance, "/")
+		k := key{Started, component}
+		if t.marks[k] == nil {
+			t.marks[k] = map[string]time.Duration{}
+		}
+		t.marks[k][instance] = at
+	}
+	return t
+}
+
+func TestMedian(t *testing.T) {
+	for _, test := range []struct {
+		values []time.Duration
+		want   time.Duration
+	}{
+		{nil, 0},
+		{[]time.Duration{7}, 7},
+		{[]time.Duration{9, 1, 4}, 4},
+		{[]time.Duration{8, 2, 4, 100}, 6},
+	} {
+		if got := Median(test.values); got != test.want {
+			t.Errorf("median of %v is %d, want %d", test.values, got, test.want)
+		}
+	}
+}
+
+func TestRowsReadFirstLastAndQuorum(t *testing.T) {
+	r := record(map[string]time.Duration{"a/0": 1, "a/1": 2, "a/2": 9, "b/0": 3, "b/1": 4, "b/2": 5})
+	for _, test := range []struct {
+		row  Row
+		want time.Duration
+	}{
+		{First("", Started, "a", "b"), 1},
+		{Last("", Started, "a", "b"), 9},
+		{Last("", Started, "b"), 5},
+		{Quorum("", Started, "a", "b"), 4},
+	} {
+		if got, ok := test.row.At(r); !ok || got != test.want {
+			t.Errorf("got %d, %v; want %d", got, ok, test.want)
+		}
+	}
+	if _, ok := Quorum("", Started, "a", "c").At(r); ok {
+		t.Error("a component without any instance has a quorum")
+	}
+}
+
+func TestOnlyTheFirstMarkCounts(t *testing.T) {
+	r := Start()
+	r.Mark(Answers, "a", "0")
+	first := r.Times(Answers, "a")
+	r.Mark(Answers, "a", "0")
+	if again := r.Times(Answers, "a"); len(again) != 1 || again[0] != first[0] {
+		t.Errorf("%v became %v", first, again)
+	}
+}
+
+func TestWaitEndsWithTheLastNeedAndNamesWhatIsMissing(t *testing.T) {
+	r := Start()
+	needs := []Need{{Answers, "a", 2}, {ConfigMapMade, "", 1}}
+	missing := func() string { return r.Missing(needs) }
+	ended := make(chan error, 1)
+	go func() { ended <- r.Wait(t.Context(), missing) }()
+	r.Mark(Answers, "a", "0")
+	r.Mark(ConfigMapMade, "", "")
+	if got := missing(); got != "a: answers its readiness path (1 of 2)" {
+		t.Errorf("missing is %q", got)
+	}
+	r.Mark(Answers, "a", "1")
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := Start().Wait(over, func() string { return "the moon" })
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the moon") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestPrintShowsEveryRunAndTheMedianWhereThereAreTimes(t *testing.T) {
+	var out bytes.Buffer
+	rows := []Row{Last("a", Started, "a"), Last("b", Started, "b")}
+	err := Print(&out, rows,
+		Column{"tenant", []*Timeline{record(map[string]time.Duration{"a/0": time.Second}), record(map[string]time.Duration{"a/0": 2 * time.Second})}},
+		Column{"floor", []*Timeline{record(map[string]time.Duration{"b/0": 500 * time.Millisecond})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines [][]string
+	for line := range strings.Lines(out.String()) {
+		lines = append(lines, strings.Fields(line))
+	}
+	for i, want := range []string{
+		"seconds tenant 1 tenant 2 median | floor 1 |",
+		"a 1.00 2.00 1.50 | |",
+		"b | 0.50 |",
+	} {
+		if got := strings.Join(lines[i], " "); got != want {
+			t.Errorf("line %d is %q, want %q", i, got, want)
+		}
+	}
+}

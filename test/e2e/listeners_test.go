@@ -1,0 +1,178 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/processes"
+)
+
+// listener is a TCP port that a component listens on, on one host node.
+type listener struct {
+	owner, component string
+	// address is that of the host node.
+	address string
+	// loopback is true when only the host node itself reaches it.
+	loopback bool
+	// path is something that only who is let in may read, own a credential that is.
+	path string
+	own  probe.Credential
+}
+
+// secrets are paths that must not be answered to who shows no credential.
+func (l listener) secrets() []string {
+	paths := []string{"/", l.path, "/metrics", "/configz", "/debug/pprof/", "/api/v1/secrets"}
+	if l.component == names.KubeControllerManager || l.component == names.KubeScheduler {
+		// These ask their API server, where everybody may read /version (ClusterRole
+		// system:public-info-viewer), and have nothing there.
+		return paths
+	}
+	return append(paths, "/version")
+}
+
+func (l listener) String() string {
+	return fmt.Sprintf("%s of %s at %s", l.component, l.owner, l.address)
+}
+
+// listenersOf finds every TCP listener of a tenant's components, as the kernel knows them.
+func listenersOf(ctx context.Context, t *tenant) []listener {
+	GinkgoHelper()
+	pods, err := t.pods(ctx, "")
+	Expect(err).NotTo(HaveOccurred())
+	hosts := env.hostNodes(ctx)
+	doors := t.doors(ctx)
+	var list []listener
+	for _, process := range processesOf(pods) {
+		addresses, err := processes.Listeners(process.pid)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(addresses).NotTo(BeEmpty(), "pod %s listens nowhere", process.pod)
+		node := hosts[process.node]
+		for _, found := range addresses {
+			l := listener{
+				owner: t.String(), component: process.component, loopback: found.Addr().IsLoopback(),
+				address: address(internalIP(&node), int32(found.Port())),
+			}
+			if !l.loopback {
+				door, ok := doors[int32(found.Port())]
+				Expect(ok).To(BeTrue(), "pod %s listens on %s, which is no port of its own", process.pod, found)
+				l.path, l.own = door.path, door.own
+			}
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+// door is what there is behind a port.
+type door struct {
+	path string
+	own  probe.Credential
+}
+
+// answer is what is answered at an address to who has the key.
+func (d door) answer(ctx context.Context, address string) probe.Answer {
+	return probe.TLS(ctx, address, d.own, d.path)
+}
+
+// doors are the tenant's ports that others may reach.
+func (t *tenant) doors(ctx context.Context) map[int32]door {
+	GinkgoHelper()
+	block := t.ports(ctx)
+	admin := certificate("the administrator of "+t.String(), t.adminCertificate())
+	apiServer := t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer))
+	etcdClient := certificate("the API server of "+t.String(), keyPair(apiServer, kubeapiserver.EtcdClientCert))
+	peer := func(component string) probe.Credential {
+		return certificate("a peer of "+component, keyPair(t.secret(ctx, names.Certs(t.Name, component)), etcd.PeerClient))
+	}
+	return map[int32]door{
+		block.APIServer:         {"/api/v1/namespaces", admin},
+		block.ControllerManager: {"/metrics", admin},
+		block.Scheduler:         {"/metrics", admin},
+		block.EtcdData.Client:   {"/version", etcdClient},
+		block.EtcdEvents.Client: {"/version", etcdClient},
+		block.EtcdData.Peer:     {"/members", peer(names.EtcdData)},
+		block.EtcdEvents.Peer:   {"/members", peer(names.EtcdEvents)},
+	}
+}
+
+// adminCertificate is the one in the kubeconfig that Cluster API gives to people.
+func (t *tenant) adminCertificate() tls.Certificate {
+	GinkgoHelper()
+	pair, err := tls.X509KeyPair(t.access.CertData, t.access.KeyData)
+	Expect(err).NotTo(HaveOccurred())
+	return pair
+}
+
+// certificate is a credential. It also claims to be a front proxy that knows an administrator.
+func certificate(name string, pair tls.Certificate) probe.Credential {
+	return probe.Credential{Name: name, Certificate: &pair, Header: http.Header{
+		"X-Remote-User": {"kubernetes-admin"}, "X-Remote-Group": {"system:masters"},
+	}}
+}
+
+// credentialsOf are all that a tenant has: the administrator's, every certificate of a component, and a
+// service account's token.
+func credentialsOf(ctx context.Context, t *tenant) []probe.Credential {
+	GinkgoHelper()
+	list := []probe.Credential{certificate("the administrator of "+t.String(), t.adminCertificate())}
+	secrets := &corev1.SecretList{}
+	listAll(ctx, secrets, client.InNamespace(t.Namespace), client.MatchingLabels(names.Labels(t.ObjectKey)))
+	for i := range secrets.Items {
+		secret := &secrets.Items[i]
+		if !strings.HasSuffix(secret.Name, "-certs") {
+			continue
+		}
+		for key := range secret.Data {
+			name, isKey := strings.CutSuffix(key, ".key")
+			if isKey {
+				list = append(list, certificate(fmt.Sprintf("%s of Secret %s", name, client.ObjectKeyFromObject(secret)), keyPair(secret, name)))
+			}
+		}
+	}
+	Expect(len(list)).To(BeNumerically(">", 10), "certificates of %s", t.ObjectKey)
+	return append(list, probe.Bearer("a service account of "+t.String(), t.mightyToken(ctx)))
+}
+
+// mightyToken is a token of a service account that may do everything in its tenant.
+func (t *tenant) mightyToken(ctx context.Context) string {
+	GinkgoHelper()
+	const name = "e2e-mighty"
+	accounts := t.api.CoreV1().ServiceAccounts(metav1.NamespaceSystem)
+	_, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	Expect(err).To(Or(Not(HaveOccurred()), MatchError(apierrors.IsAlreadyExists, "IsAlreadyExists")))
+	_, err = t.api.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: name}},
+	}, metav1.CreateOptions{})
+	Expect(err).To(Or(Not(HaveOccurred()), MatchError(apierrors.IsAlreadyExists, "IsAlreadyExists")))
+	token, err := accounts.CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	config := rest.AnonymousClientConfig(t.access)
+	config.BearerToken = token.Status.Token
+	bearer, err := kubernetes.NewForConfig(config)
+	Expect(err).NotTo(HaveOccurred())
+	_, err = bearer.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{Limit: 1})
+	Expect(err).NotTo(HaveOccurred(), "the token works in its own tenant")
+	return token.Status.Token
+}

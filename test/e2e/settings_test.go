@@ -1,0 +1,163 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+)
+
+const (
+	// mirror is a registry that only the lab's hosts have images of.
+	mirror = "mirror.example/kubernetes"
+	// ownImage is an image of one component alone.
+	ownImage = "mirror.example/scheduler:own"
+	// auditLog is where a tenant's API server writes, in its container.
+	auditLog = "/var/log/kubernetes/audit.log"
+)
+
+var _ = Describe("A control plane with settings of its own", Ordered, Label(full), func() {
+	t := newTenant("settings", "v1.36.3", nil)
+	removeAfter(t)
+	var authority *secret.Certificate
+
+	BeforeAll(func(ctx SpecContext) {
+		requireLab()
+		loadMirror(ctx, t.version)
+		t.remove(ctx)
+		Expect(env.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.Namespace}})).To(Succeed())
+
+		authority = &secret.Certificate{Purpose: secret.ClusterCA}
+		Expect(authority.Generate()).To(Succeed())
+		Expect(env.client.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: secret.Name(t.Name, secret.ClusterCA),
+				Labels: map[string]string{clusterv1.ClusterNameLabel: t.Name}},
+			Type: clusterv1.ClusterSecretType,
+			Data: map[string][]byte{secret.TLSCrtDataName: authority.KeyPair.Cert, secret.TLSKeyDataName: authority.KeyPair.Key},
+		})).To(Succeed())
+		Expect(env.client.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: "mounted"}, Data: map[string]string{"file": "mounted into the API server"},
+		})).To(Succeed())
+
+		t.apply(ctx, func(c *controlplanev1.KOKControlPlane) {
+			t.makeSingle(c)
+			c.Spec.ImageRepository = mirror
+			c.Spec.KubeScheduler.Image = ownImage
+			c.Spec.KubeControllerManager.ExtraArgs = []controlplanev1.Arg{{Name: "node-monitor-grace-period", Value: ptr.To("77s")}}
+			c.Spec.KubeAPIServer.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("300Mi")}}
+			c.Spec.KubeAPIServer.CertSANs = []string{"tenant.example"}
+			c.Spec.KubeAPIServer.Audit = &controlplanev1.AuditSpec{}
+			c.Spec.KubeAPIServer.ExtraVolumes = []controlplanev1.ExtraVolume{{
+				Name: "mounted", MountPath: "/etc/mounted",
+				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "mounted"}},
+			}}
+		})
+		Expect(t.quickstart().Wait(ctx)).To(Succeed())
+		t.connect(ctx)
+		t.expectHealthy(ctx)
+	}, NodeTimeout(3*creation))
+
+	It("uses the CA that a person made", func(ctx SpecContext) {
+		found := t.secret(ctx, secret.Name(t.Name, secret.ClusterCA))
+		Expect(found.Data[secret.TLSCrtDataName]).To(Equal(authority.KeyPair.Cert))
+		Expect(found.OwnerReferences).To(BeEmpty(), "a person's Secret is left alone")
+		Expect(t.access.CAData).To(Equal(authority.KeyPair.Cert))
+	})
+
+	It("runs the images that it was told to", func(ctx SpecContext) {
+		pods, err := t.pods(ctx, "")
+		Expect(err).NotTo(HaveOccurred())
+		for _, pod := range pods {
+			if pod.Labels[names.ComponentLabel] == names.KubeScheduler {
+				Expect(pod.Spec.Containers[0].Image).To(Equal(ownImage))
+			} else {
+				Expect(pod.Spec.Containers[0].Image).To(HavePrefix(mirror + "/"))
+			}
+		}
+	})
+
+	It("passes on arguments, resources and volumes", func(ctx SpecContext) {
+		for _, process := range t.processes(ctx, names.KubeControllerManager) {
+			line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(process.pid), "cmdline"))
+			Expect(err).NotTo(HaveOccurred())
+			Expect(strings.Split(string(line), "\x00")).To(ContainElement("--node-monitor-grace-period=77s"))
+		}
+		for _, process := range t.processes(ctx, names.KubeAPIServer) {
+			Expect(process.readFile("/etc/mounted/file")).To(Equal("mounted into the API server"))
+		}
+		pods, err := t.pods(ctx, names.KubeAPIServer)
+		Expect(err).NotTo(HaveOccurred())
+		for _, pod := range pods {
+			Expect(pod.Spec.Containers[0].Resources.Requests.Memory().String()).To(Equal("300Mi"))
+		}
+	})
+
+	It("logs what is asked for (D5)", func(ctx SpecContext) {
+		_, err := t.api.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "audited"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, func(g Gomega) {
+			logs := ""
+			for _, process := range t.processes(ctx, names.KubeAPIServer) {
+				log, err := process.file(auditLog)
+				g.Expect(err).NotTo(HaveOccurred())
+				logs += log
+			}
+			g.Expect(logs).To(ContainSubstring(`"requestURI":"/api/v1/namespaces/default/configmaps"`))
+			g.Expect(logs).NotTo(ContainSubstring(`"requestURI":"/readyz"`))
+		}).Should(Succeed())
+	})
+})
+
+// loadMirror gives the hosts images of the tenant's version under names that no other tenant uses.
+func loadMirror(ctx context.Context, version string) {
+	GinkgoHelper()
+	cache, err := artifacts.CacheDir()
+	Expect(err).NotTo(HaveOccurred())
+	set, err := artifacts.Ensure(ctx, cache, func(string) {})
+	Expect(err).NotTo(HaveOccurred())
+	programs, err := set.BinDir(version)
+	Expect(err).NotTo(HaveOccurred())
+	load := func(reference, program string) { Expect(env.lab.LoadProgram(ctx, reference, program)).To(Succeed()) }
+	for _, component := range []string{names.KubeAPIServer, names.KubeControllerManager} {
+		load(mirror+"/"+component+":"+version, filepath.Join(programs, component))
+	}
+	load(ownImage, filepath.Join(programs, names.KubeScheduler))
+	load(mirror+"/etcd:"+set.Versions.EtcdImageTag(), set.Etcd)
+}
+
+// processes are those of one component.
+func (t *tenant) processes(ctx context.Context, component string) []process {
+	GinkgoHelper()
+	pods, err := t.pods(ctx, component)
+	Expect(err).NotTo(HaveOccurred())
+	return processesOf(pods)
+}
+
+// file reads a file as the process sees it.
+func (p process) file(path string) (string, error) {
+	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.pid), "root", path))
+	return string(content), err
+}
+
+func (p process) readFile(path string) string {
+	GinkgoHelper()
+	content, err := p.file(path)
+	Expect(err).NotTo(HaveOccurred(), p.pod)
+	return content
+}

@@ -1,0 +1,80 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Labels of specs.
+const (
+	gating = "gating"
+	full   = "full"
+)
+
+// settings are the suite's flags; paths are relative to where it is started.
+var settings struct {
+	kubeconfig, repository, manager, image, providerVersion, template, artifacts string
+	keep                                                                         bool
+}
+
+func init() {
+	flag.StringVar(&settings.kubeconfig, "e2e.kubeconfig", "", "kubeconfig of an existing host cluster (default: the lab)")
+	flag.StringVar(&settings.repository, "e2e.repository", "out", "folder that make release-manifests wrote")
+	flag.StringVar(&settings.manager, "e2e.manager", "bin/manager", "program of the control plane provider")
+	flag.StringVar(&settings.image, "e2e.controlplane-image", "ghcr.io/kube-on-kube/kok-controlplane-controller:dev", "its image")
+	flag.StringVar(&settings.providerVersion, "e2e.provider-version", "v0.1.0", "version of the control plane provider in the repository")
+	flag.StringVar(&settings.template, "e2e.template", "templates/cluster-template-control-plane.yaml", "template of tenants")
+	flag.StringVar(&settings.artifacts, "e2e.artifacts", "out/artifacts", "folder for what explains a failure")
+	flag.BoolVar(&settings.keep, "e2e.keep", false, "leave tenants as they are at the end, also after a failure")
+}
+
+// env is the host cluster that specs run on.
+var env *environment
+
+func TestEndToEnd(t *testing.T) {
+	RegisterFailHandler(Fail)
+	klog.SetOutput(GinkgoWriter)
+	ctrl.SetLogger(GinkgoLogr)
+	EnforceDefaultTimeoutsWhenUsingContexts()
+	SetDefaultEventuallyTimeout(time.Minute)
+	SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
+	SetDefaultConsistentlyPollingInterval(250 * time.Millisecond)
+	RunSpecs(t, "Kube-on-Kube end to end")
+}
+
+var _ = BeforeSuite(func(ctx SpecContext) {
+	var err error
+	env, err = newEnvironment(ctx)
+	Expect(err).NotTo(HaveOccurred())
+}, NodeTimeout(10*time.Minute))
+
+var _ = AfterSuite(func() { printFigures() })
+
+// Objects and logs are those of the moment of the failure: this runs before what cleans up.
+var _ = JustAfterEach(func(ctx SpecContext) {
+	if CurrentSpecReport().Failed() {
+		collect(ctx)
+	}
+}, NodeTimeout(3*time.Minute))
+
+// figures are printed in the end, for people and for whoever compares runs.
+var figures []string
+
+func figure(name string, value any, unit string) {
+	figures = append(figures, fmt.Sprintf("figure %s %v %s", name, value, unit))
+}
+
+func printFigures() {
+	for _, line := range figures {
+		fmt.Println(line) // also where GinkgoWriter is silent
+	}
+}

@@ -1,0 +1,289 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/test/framework"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
+)
+
+// creation bounds the creation and every repair of a control plane: ten times what is usual.
+const creation = 4 * time.Minute
+
+// componentNames are the components that have pods.
+var componentNames = []string{names.EtcdData, names.EtcdEvents, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler}
+
+// tenant is a tenant cluster in a namespace of its own.
+type tenant struct {
+	client.ObjectKey
+	version string
+	// variables of the template.
+	variables map[string]string
+
+	access *rest.Config
+	api    *kubernetes.Clientset
+}
+
+func newTenant(name, version string, variables map[string]string) *tenant {
+	return &tenant{ObjectKey: client.ObjectKey{Namespace: "e2e-" + name, Name: name}, version: version, variables: variables}
+}
+
+// single are the variables of a control plane with one of each.
+func single() map[string]string {
+	return map[string]string{
+		"ETCD_REPLICAS": "1", "ETCD_EVENTS_REPLICAS": "1", "CONTROLLER_MANAGER_REPLICAS": "1", "SCHEDULER_REPLICAS": "1",
+	}
+}
+
+// removeAfter removes tenants when the specs of a container are over.
+func removeAfter(tenants ...*tenant) {
+	AfterAll(func(ctx SpecContext) {
+		for _, t := range tenants {
+			if !settings.keep {
+				t.remove(ctx)
+			}
+		}
+	}, NodeTimeout(2*creation))
+}
+
+// remove deletes the tenant, and its namespace, if they are there.
+func (t *tenant) remove(ctx context.Context) {
+	GinkgoHelper()
+	cluster := t.clusterObject()
+	Expect(client.IgnoreNotFound(env.client.Delete(ctx, cluster))).To(Succeed())
+	Eventually(ctx, func() error { return env.client.Get(ctx, t.ObjectKey, cluster) }).WithTimeout(creation).
+		Should(MatchError(apierrors.IsNotFound, "IsNotFound"), "Cluster %s is not deleted", t.ObjectKey)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.Namespace}}
+	Expect(client.IgnoreNotFound(env.client.Delete(ctx, namespace))).To(Succeed())
+	Eventually(ctx, func() error { return env.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace) }).WithTimeout(creation).
+		Should(MatchError(apierrors.IsNotFound, "IsNotFound"), "namespace %s is not deleted", t.Namespace)
+}
+
+// create makes the tenant as a person does, and waits until every part of it is ready.
+func (t *tenant) create(ctx context.Context) {
+	GinkgoHelper()
+	t.remove(ctx)
+	Expect(env.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.Namespace}})).To(Succeed())
+	q := t.quickstart()
+	Expect(q.Apply(ctx, t.variables)).To(Succeed())
+	Expect(q.Wait(ctx)).To(Succeed())
+	t.connect(ctx)
+	t.expectHealthy(ctx)
+}
+
+func (t *tenant) quickstart() *quickstart.Tenant {
+	return &quickstart.Tenant{
+		Key: t.ObjectKey, Version: t.version, Template: settings.template, ClusterctlConfig: clusterctlConfig(),
+		Clusterctl: env.clusterctl, Kubectl: env.kubectl,
+		Client: env.client, Config: env.config, Kubeconfig: env.proxy.GetKubeconfigPath(), Log: env.log,
+	}
+}
+
+// connect makes clients of the tenant from the kubeconfig that Cluster API gives to people.
+func (t *tenant) connect(ctx context.Context) {
+	GinkgoHelper()
+	proxy := env.proxy.GetWorkloadCluster(ctx, t.Namespace, t.Name, framework.WithRESTConfigModifier(func(config *rest.Config) {
+		config.QPS, config.Burst, config.Timeout = 50, 100, 20*time.Second
+	}))
+	t.access, t.api = proxy.GetRESTConfig(), proxy.GetClientSet()
+	proxy.Dispose(ctx)
+}
+
+// clusterObject names the Cluster.
+func (t *tenant) clusterObject() *clusterv1.Cluster {
+	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Name}}
+}
+
+func (t *tenant) cluster(ctx context.Context) *clusterv1.Cluster {
+	GinkgoHelper()
+	return framework.GetClusterByName(ctx, framework.GetClusterByNameInput{Getter: env.client, Name: t.Name, Namespace: t.Namespace})
+}
+
+func (t *tenant) controlPlane(ctx context.Context) *controlplanev1.KOKControlPlane {
+	GinkgoHelper()
+	controlPlane := &controlplanev1.KOKControlPlane{}
+	get(ctx, t.ObjectKey, controlPlane)
+	return controlPlane
+}
+
+// secret reads a Secret of the tenant's namespace.
+func (t *tenant) secret(ctx context.Context, name string) *corev1.Secret {
+	GinkgoHelper()
+	secret := &corev1.Secret{}
+	get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: name}, secret)
+	return secret
+}
+
+// pods lists the tenant's pods; of one component when it is named.
+func (t *tenant) pods(ctx context.Context, component string) ([]corev1.Pod, error) {
+	labels := client.MatchingLabels(names.Labels(t.ObjectKey))
+	if component != "" {
+		labels = names.ComponentLabels(t.ObjectKey, component)
+	}
+	list := &corev1.PodList{}
+	err := env.client.List(ctx, list, client.InNamespace(t.Namespace), labels)
+	return list.Items, err
+}
+
+// ports are the host ports of the tenant.
+func (t *tenant) ports(ctx context.Context) ports.Ports {
+	GinkgoHelper()
+	first := t.controlPlane(ctx).Spec.Hosting.Ports.First
+	Expect(first).NotTo(BeZero(), "%s has no block of host ports", t.ObjectKey)
+	return ports.Of(first)
+}
+
+// wantedPods is how many pods each component should have.
+func (t *tenant) wantedPods(ctx context.Context) map[string]int {
+	GinkgoHelper()
+	spec := t.controlPlane(ctx).Spec
+	return map[string]int{
+		names.EtcdData:              int(*spec.Etcd.Data.Replicas),
+		names.EtcdEvents:            int(*spec.Etcd.Events.Replicas),
+		names.KubeAPIServer:         len(env.hostNodes(ctx)),
+		names.KubeControllerManager: int(*spec.KubeControllerManager.Replicas),
+		names.KubeScheduler:         int(*spec.KubeScheduler.Replicas),
+	}
+}
+
+// healthy are the conditions of a control plane of which every part works.
+var healthy = []string{
+	controlplanev1.CertificatesAvailableCondition, controlplanev1.EtcdClusterHealthyCondition, controlplanev1.InitializedCondition,
+	controlplanev1.AvailableCondition, controlplanev1.ControlPlaneComponentsHealthyCondition,
+}
+
+// expectHealthy waits until every pod that there should be is there and ready, no other is left, and
+// the conditions say so.
+func (t *tenant) expectHealthy(ctx context.Context) {
+	GinkgoHelper()
+	wanted := t.wantedPods(ctx)
+	Eventually(ctx, func(g Gomega) {
+		for _, component := range componentNames {
+			pods, err := t.pods(ctx, component)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(pods).To(HaveLen(wanted[component]), "pods of %s", component)
+			for _, pod := range pods {
+				g.Expect(pod.DeletionTimestamp).To(BeNil(), "pod %s is being deleted", pod.Name)
+				g.Expect(isReady(&pod)).To(BeTrue(), "pod %s is not ready", pod.Name)
+			}
+		}
+		controlPlane := &controlplanev1.KOKControlPlane{}
+		g.Expect(env.client.Get(ctx, t.ObjectKey, controlPlane)).To(Succeed())
+		g.Expect(controlPlane.Status.ObservedGeneration).To(Equal(controlPlane.Generation))
+		for _, name := range healthy {
+			condition := conditions.Get(controlPlane, name)
+			g.Expect(condition).NotTo(BeNil(), "condition %s", name)
+			g.Expect(condition.Status).To(Equal(metav1.ConditionTrue), "%s: %s", name, condition.Message)
+		}
+	}).WithTimeout(creation).Should(Succeed(), "control plane %s", t.ObjectKey)
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// running identifies what runs: a pod that was replaced has another UID, one whose container ended more
+// restarts.
+type running struct {
+	UID      types.UID
+	Restarts int32
+	Node     string
+}
+
+// snapshot is what runs of the tenant, by pod.
+func (t *tenant) snapshot(ctx context.Context) map[string]running {
+	GinkgoHelper()
+	pods, err := t.pods(ctx, "")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(pods).NotTo(BeEmpty())
+	snapshot := map[string]running{}
+	for _, pod := range pods {
+		one := running{UID: pod.UID, Node: pod.Spec.NodeName}
+		for _, container := range pod.Status.ContainerStatuses {
+			one.Restarts += container.RestartCount
+		}
+		snapshot[pod.Name] = one
+	}
+	return snapshot
+}
+
+// etcd is a client of one of the tenant's etcd clusters, with the certificate that its API servers use.
+func (t *tenant) etcd(ctx context.Context, component string) *clientv3.Client {
+	GinkgoHelper()
+	block := t.ports(ctx).EtcdData
+	if component == names.EtcdEvents {
+		block = t.ports(ctx).EtcdEvents
+	}
+	services := &corev1.ServiceList{}
+	listAll(ctx, services, client.InNamespace(t.Namespace), client.MatchingLabels(names.ComponentLabels(t.ObjectKey, component)))
+	Expect(services.Items).NotTo(BeEmpty(), "Services of %s", component)
+	var endpoints []string
+	for _, service := range services.Items {
+		endpoints = append(endpoints, "https://"+net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(block.Client))))
+	}
+	certs := t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer))
+	roots := x509.NewCertPool()
+	Expect(roots.AppendCertsFromPEM(certs.Data[kubeapiserver.EtcdCAFile])).To(BeTrue())
+	etcd, err := clientv3.New(clientv3.Config{
+		Endpoints: endpoints, DialTimeout: 10 * time.Second, Context: ctx, Logger: zap.NewNop(),
+		TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{keyPair(certs, kubeapiserver.EtcdClientCert)}},
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(etcd.Close)
+	return etcd
+}
+
+// keyPair is a certificate with its key, by the names that the controller's Secrets have for both.
+func keyPair(secret *corev1.Secret, name string) tls.Certificate {
+	GinkgoHelper()
+	pair, err := tls.X509KeyPair(secret.Data[name+".crt"], secret.Data[name+".key"])
+	Expect(err).NotTo(HaveOccurred(), "%s in Secret %s", name, secret.Name)
+	return pair
+}
+
+// keys are the keys that an etcd cluster holds.
+func keys(ctx context.Context, etcd *clientv3.Client, prefix string) []string {
+	GinkgoHelper()
+	found, err := etcd.Get(ctx, prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	Expect(err).NotTo(HaveOccurred())
+	list := make([]string, 0, len(found.Kvs))
+	for _, pair := range found.Kvs {
+		list = append(list, string(pair.Key))
+	}
+	return list
+}
+
+// address of a host port.
+func address(host string, port int32) string { return net.JoinHostPort(host, fmt.Sprint(port)) }

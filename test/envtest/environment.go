@@ -1,0 +1,125 @@
+// Package envtest starts a real etcd and kube-apiserver with the project's custom resource definitions
+// and webhooks, for tests of what the API server decides: schema, CEL, admission, concurrency.
+//
+// The binaries come from the folder that KUBEBUILDER_ASSETS names; "make test-envtest" sets it.
+package envtest
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
+)
+
+// Environment is a running API server with our webhooks served by a manager.
+type Environment struct {
+	// Config reaches the API server as an administrator.
+	Config *rest.Config
+	// Scheme knows core Kubernetes, Cluster API's core and our types.
+	Scheme *runtime.Scheme
+	// Client has no cache.
+	Client client.Client
+
+	server  *envtest.Environment
+	cancel  context.CancelFunc
+	stopped chan error
+}
+
+// Start starts the API server and a manager that serves the webhooks, and returns when both answer.
+// configure may set flags of the API server before it starts.
+func Start(ctx context.Context, configure ...func(*envtest.APIServer)) (*Environment, error) {
+	e := &Environment{Scheme: runtime.NewScheme()}
+	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme)
+	if err := builder.AddToScheme(e.Scheme); err != nil {
+		return nil, fmt.Errorf("build the scheme: %w", err)
+	}
+	project, err := moduleDir("github.com/kube-on-kube/cluster-api-provider-kok")
+	if err != nil {
+		return nil, err
+	}
+	clusterAPI, err := moduleDir("sigs.k8s.io/cluster-api")
+	if err != nil {
+		return nil, err
+	}
+	e.server = &envtest.Environment{
+		CRDDirectoryPaths: []string{
+			filepath.Join(project, "config", "controlplane", "crd", "bases"),
+			filepath.Join(clusterAPI, "core", "config", "crd", "bases"),
+		},
+		ErrorIfCRDPathMissing: true,
+		WebhookInstallOptions: envtest.WebhookInstallOptions{
+			Paths: []string{filepath.Join(project, "config", "controlplane", "webhook", "manifests.yaml")},
+		},
+	}
+	for _, set := range configure {
+		set(e.server.ControlPlane.GetAPIServer())
+	}
+	if e.Config, err = e.server.Start(); err != nil {
+		return nil, fmt.Errorf("start etcd and kube-apiserver (KUBEBUILDER_ASSETS names the folder with both): %w", err)
+	}
+	if e.Client, err = client.New(e.Config, client.Options{Scheme: e.Scheme}); err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	if err := e.serveWebhooks(ctx); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Environment) serveWebhooks(ctx context.Context) error {
+	options := e.server.WebhookInstallOptions
+	mgr, err := ctrl.NewManager(e.Config, ctrl.Options{
+		Scheme:  e.Scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		WebhookServer: webhook.NewServer(webhook.Options{
+			Host:    options.LocalServingHost,
+			Port:    options.LocalServingPort,
+			CertDir: options.LocalServingCertDir,
+		}),
+	})
+	if err != nil {
+		return fmt.Errorf("make a manager: %w", err)
+	}
+	if err := webhooks.SetupWithManager(mgr, webhooks.DefaultLimits()); err != nil {
+		return err
+	}
+	ctx, e.cancel = context.WithCancel(ctx)
+	e.stopped = make(chan error, 1)
+	go func() { e.stopped <- mgr.Start(ctx) }()
+	return e.waitForWebhooks(ctx, mgr.GetWebhookServer())
+}
+
+// Stop ends the manager, the API server and etcd.
+func (e *Environment) Stop() error {
+	if e.cancel != nil {
+		e.cancel()
+		if err := <-e.stopped; err != nil {
+			return fmt.Errorf("stop the manager: %w", err)
+		}
+	}
+	return e.server.Stop()
+}
+
+// moduleDir asks the Go command where a module's source is; its output is one line made for programs.
+func moduleDir(module string) (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("find the source of module %s: %w", module, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

@@ -1,0 +1,161 @@
+//go:build envtest
+
+package envtest
+
+import (
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
+
+// running is a control plane as the controller leaves it.
+func running(namespace, name string) *controlplanev1.KOKControlPlane {
+	c := minimal(namespace)
+	c.Name = name
+	c.Spec.Version = "v1.35.4"
+	c.Spec.Hosting.Ports.First = 20000
+	c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "10.250.1.1", Port: 6443}
+	c.Spec.EncryptionAtRest.Resources = []string{"secrets", "configmaps"}
+	return c
+}
+
+func TestUpdate(t *testing.T) {
+	cases := []struct {
+		name    string
+		running []string
+		edit    func(*spec)
+		want    []string
+	}{
+		{"next minor", []string{"v1.35.4"}, func(s *spec) { s.Version = "1.36.3" }, nil},
+		{"older patch", []string{"v1.35.4"}, func(s *spec) { s.Version = "v1.35.0" }, nil},
+		{"older minor", []string{"v1.35.4"}, func(s *spec) { s.Version = "v1.34.9" }, []string{
+			`spec.version: Invalid value: "v1.34.9": cannot go back from v1.35.4 to an older minor, which Kubernetes does not support; keep v1.35`}},
+		{"skipped minor", []string{"v1.35.4"}, func(s *spec) { s.Version = "v1.37.0" }, []string{
+			`spec.version: Invalid value: "v1.37.0": cannot skip minors from v1.35.4; go to v1.36 first`}},
+		{"malformed version", nil, func(s *spec) { s.Version = "v1.36.x" }, []string{
+			`spec.version: Invalid value: "v1.36.x": "v1.36.x" is not a Kubernetes version of the form v1.36.3`}},
+		{"next minor before the last is reached", []string{"v1.34.1", "v1.35.4"}, func(s *spec) { s.Version = "v1.36.3" }, []string{
+			`spec.version: Invalid value: "v1.36.3": the upgrade to v1.35.4 is still under way, some components run v1.34.1; wait until status.versions holds v1.35.4 alone`}},
+		{"other change during an upgrade", []string{"v1.34.1", "v1.35.4"}, func(s *spec) { s.KubeScheduler.Replicas = ptr.To[int32](3) }, nil},
+
+		{"more replicas", nil, func(s *spec) { s.KubeControllerManager.Replicas = ptr.To[int32](3) }, nil},
+		{"larger quota", nil, func(s *spec) { s.Etcd.Data.QuotaBackendSize = ptr.To(resource.MustParse("4Gi")) }, nil},
+		{"another image repository", nil, func(s *spec) { s.ImageRepository = "registry.example/k8s" }, nil},
+		{"owned argument", nil, func(s *spec) { s.KubeScheduler.ExtraArgs = []controlplanev1.Arg{arg("kubeconfig", "/a")} }, []string{
+			`spec.kubeScheduler.extraArgs[0].name: Invalid value: "kubeconfig": belongs to the controller: the controller issues and renews the credentials that this component uses`}},
+
+		{"endpoint changed", nil, func(s *spec) { s.ControlPlaneEndpoint.Port = 443 }, []string{
+			`spec: Invalid value: controlPlaneEndpoint is immutable once set: kubeconfigs and certificates name it`}},
+		{"endpoint removed", nil, func(s *spec) { s.ControlPlaneEndpoint = controlplanev1.APIEndpoint{} }, []string{
+			`spec: Invalid value: controlPlaneEndpoint is immutable once set: kubeconfigs and certificates name it`}},
+		{"ports changed", nil, func(s *spec) { s.Hosting.Ports.First = 20020 }, []string{
+			`spec.hosting.ports: Invalid value: hosting.ports is immutable once set: certificates, etcd members and kubeconfigs name the ports`}},
+		{"ports removed", nil, func(s *spec) { s.Hosting.Ports = controlplanev1.PortBlock{} }, []string{
+			`spec.hosting: Invalid value: hosting.ports cannot be removed once set: certificates, etcd members and kubeconfigs name the ports`}},
+		{"hosting removed", nil, func(s *spec) { s.Hosting = controlplanev1.HostingSpec{} }, []string{
+			`spec.hosting: Invalid value: hosting.ports cannot be removed once set: certificates, etcd members and kubeconfigs name the ports`}},
+		{"etcd scaled", nil, func(s *spec) { s.Etcd.Data.Replicas = ptr.To[int32](5) }, []string{
+			`spec.etcd.data.replicas: Invalid value: 5: the number of etcd members cannot be changed after creation`}},
+		{"larger etcd volumes", nil, func(s *spec) { s.Etcd.Events.Storage.Size = ptr.To(resource.MustParse("16Gi")) }, []string{
+			`spec.etcd.events.storage: Invalid value: etcd storage is immutable: create a new control plane to change where its data lives`}},
+		{"etcd in memory", nil, func(s *spec) { s.Etcd.Data.Storage.Type = controlplanev1.EtcdStorageEmptyDir }, []string{
+			`spec.etcd.data.storage: Invalid value: etcd storage is immutable: create a new control plane to change where its data lives`}},
+		{"encryption turned off", nil, func(s *spec) { s.EncryptionAtRest.Mode = controlplanev1.EncryptionNone }, []string{
+			`spec.encryptionAtRest.mode: Invalid value: "None": encryptionAtRest.mode is immutable: what etcd holds was written with it`}},
+		{"one more encrypted resource", nil, func(s *spec) { s.EncryptionAtRest.Resources = []string{"secrets", "configmaps", "serviceaccounts"} }, nil},
+		{"one encrypted resource less", nil, func(s *spec) { s.EncryptionAtRest.Resources = []string{"secrets"} }, []string{
+			`spec.encryptionAtRest.resources: Invalid value: ["secrets"]: must keep "configmaps": what etcd holds of it is encrypted and could not be read any more; resources can only be added`}},
+		{"replicas of a DaemonSet", nil, func(s *spec) { s.Replicas = ptr.To[int32](3) }, []string{
+			`spec: Invalid value: replicas must not be set: kube-apiserver runs as a DaemonSet, one replica on every host node that hosting.nodeSelector chooses; label more nodes to get more replicas`}},
+	}
+	namespace := newNamespace(t)
+	for i, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			c := running(namespace, fmt.Sprintf("tenant-%d", i))
+			NewWithT(t).Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+			for _, version := range tc.running {
+				c.Status.Versions = append(c.Status.Versions, clusterv1.StatusVersion{Version: version})
+			}
+			NewWithT(t).Expect(environment.Client.Status().Update(t.Context(), c)).To(Succeed())
+			tc.edit(&c.Spec)
+			expectRefusal(t, environment.Client.Update(t.Context(), c), tc.want...)
+		})
+	}
+}
+
+func TestControllerMayFillEndpointAndPorts(t *testing.T) {
+	g := NewWithT(t)
+	c := minimal(newNamespace(t))
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	c.Spec.Hosting.Ports.First = 20000
+	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
+	c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "10.250.1.1", Port: 6443}
+	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
+}
+
+func TestScaleIsRefused(t *testing.T) {
+	g := NewWithT(t)
+	c := minimal(newNamespace(t))
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	err := environment.Client.SubResource("scale").Patch(t.Context(), c,
+		client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":3}}`)))
+	g.Expect(err).To(MatchError(ContainSubstring("replicas must not be set: kube-apiserver runs as a DaemonSet")))
+}
+
+// TestDeletionIsNeverHeldUp stores, with the webhooks out of the way, what a newer provider would
+// refuse, and checks that its finalizer can still be removed.
+func TestDeletionIsNeverHeldUp(t *testing.T) {
+	g := NewWithT(t)
+	c := minimal(newNamespace(t))
+	c.Finalizers = []string{controlplanev1.KOKControlPlaneFinalizer}
+	c.Spec.Version = "v1.20.0"
+	without, err := environment.WithoutWebhooks(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	g.Expect(without(t.Context())).To(Succeed())
+
+	g.Expect(environment.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c)).To(Succeed())
+	c.Spec.KubeScheduler.ExtraArgs = []controlplanev1.Arg{arg("kubeconfig", "/a")}
+	g.Expect(apierrors.IsInvalid(environment.Client.Update(t.Context(), c))).To(BeTrue(), "the webhooks are back")
+
+	g.Expect(environment.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c)).To(Succeed())
+	c.Annotations = map[string]string{"example.com/note": "an old object"}
+	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
+	g.Expect(environment.Client.Delete(t.Context(), c)).To(Succeed())
+	g.Expect(environment.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c)).To(Succeed())
+	c.Finalizers = nil
+	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
+	err = environment.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c)
+	g.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+}
+
+func TestIssuersAreStoredWhole(t *testing.T) {
+	g := NewWithT(t)
+	c := minimal(newNamespace(t))
+	c.Spec.KubeAPIServer.JWT = jwt(goodJWT)
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	stored := &controlplanev1.KOKControlPlane{}
+	g.Expect(environment.Client.Get(t.Context(), client.ObjectKeyFromObject(c), stored)).To(Succeed())
+	g.Expect(stored.Spec.KubeAPIServer.JWT).To(HaveLen(1))
+	g.Expect(stored.Spec.KubeAPIServer.JWT[0].Raw).To(MatchJSON(goodJWT))
+}
+
+func TestTolerationsAreStoredWhole(t *testing.T) {
+	g := NewWithT(t)
+	c := minimal(newNamespace(t))
+	c.Spec.Hosting.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](5)}}
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	stored := &controlplanev1.KOKControlPlane{}
+	g.Expect(environment.Client.Get(t.Context(), client.ObjectKeyFromObject(c), stored)).To(Succeed())
+	g.Expect(stored.Spec.Hosting.Tolerations).To(Equal(c.Spec.Hosting.Tolerations))
+}

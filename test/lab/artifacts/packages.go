@@ -1,0 +1,53 @@
+package artifacts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+)
+
+// machinePackages are what the lab needs on the machine, by a file that shows that a package is there.
+var machinePackages = map[string]string{
+	"mmdebstrap":        "/usr/bin/mmdebstrap",
+	"systemd-container": "/usr/bin/systemd-nspawn",
+	"nftables":          "/usr/sbin/nft",
+	"conntrack":         "/usr/sbin/conntrack",
+	"iproute2":          "/usr/sbin/ip",
+	"util-linux":        "/usr/bin/nsenter",
+	"gcc":               "/usr/bin/gcc",
+	"libc6-dev":         "/usr/lib/x86_64-linux-gnu/libc.a",
+}
+
+// installPackages installs what is missing by apt.
+func installPackages(ctx context.Context, progress func(string)) error {
+	var missing []string
+	for name, file := range machinePackages {
+		if !exists(file) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	by := "apt-get install --no-install-recommends " + strings.Join(missing, " ")
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("this machine lacks %s; run as root: %s", strings.Join(missing, ", "), by)
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return fmt.Errorf("this machine lacks %s, and the lab installs them only on Debian (apt-get): %w", strings.Join(missing, ", "), err)
+	}
+	progress("install missing packages: " + strings.Join(missing, ", "))
+	env := []string{"DEBIAN_FRONTEND=noninteractive"}
+	if _, err := run(ctx, command{name: "apt-get", args: []string{"update", "-q"}, env: env}); err != nil {
+		return err
+	}
+	args := append([]string{"install", "-y", "-q", "--no-install-recommends"}, missing...)
+	if _, err := run(ctx, command{name: "apt-get", args: args, env: env}); err != nil {
+		return fmt.Errorf("%w (by hand: %s)", err, by)
+	}
+	return nil
+}

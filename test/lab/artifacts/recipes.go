@@ -1,0 +1,82 @@
+package artifacts
+
+import (
+	"strings"
+
+	"golang.org/x/mod/semver"
+)
+
+// stampDate stands for the build date in stamped versions: a real one would make every build differ.
+const stampDate = "2026-01-01T00:00:00Z"
+
+// stamps sets the variables that Kubernetes' and Cluster API's version packages share. Unstamped programs say v0.0.0,
+// which clusterctl and kubelet refuse.
+func stamps(pkg, version string) []string {
+	return []string{
+		pkg + ".gitVersion=" + version,
+		pkg + ".gitMajor=" + strings.TrimPrefix(semver.Major(version), "v"),
+		pkg + ".gitMinor=" + minor(version),
+		pkg + ".gitTreeState=clean",
+		pkg + ".buildDate=" + stampDate,
+		pkg + ".gitCommit=" + strings.Repeat("0", 40),
+	}
+}
+
+// kubernetesRecipe builds commands of Kubernetes' own repository.
+func kubernetesRecipe(version string, commands ...string) (recipe, error) {
+	staging, err := stagingVersion(version)
+	if err != nil {
+		return recipe{}, err
+	}
+	r := recipe{
+		name: "kubernetes", module: "k8s.io/kubernetes", version: version,
+		local:  func(string) (string, error) { return staging, nil },
+		stamps: append(stamps("k8s.io/component-base/version", version), stamps("k8s.io/client-go/pkg/version", version)...),
+	}
+	for _, c := range commands {
+		r.programs = append(r.programs, program{name: c, pkg: "k8s.io/kubernetes/cmd/" + c})
+	}
+	return r, nil
+}
+
+func etcdRecipe(version string) recipe {
+	return recipe{
+		name: "etcd", module: "go.etcd.io/etcd/server/v3", version: version,
+		also: []string{"go.etcd.io/etcd/etcdctl/v3", "go.etcd.io/etcd/etcdutl/v3"},
+		local: func(path string) (string, error) {
+			// The rest are names that etcd forbids itself to import.
+			if strings.HasPrefix(path, "go.etcd.io/etcd/") {
+				return version, nil
+			}
+			return "", nil
+		},
+		stamps: []string{"go.etcd.io/etcd/api/v3/version.GitSHA=" + version},
+		programs: []program{
+			{name: "etcd", pkg: "go.etcd.io/etcd/server/v3"},
+			{name: "etcdctl", pkg: "go.etcd.io/etcd/etcdctl/v3"},
+			{name: "etcdutl", pkg: "go.etcd.io/etcd/etcdutl/v3"},
+		},
+	}
+}
+
+func clusterAPIRecipe(version string) recipe {
+	return recipe{
+		name: "cluster-api", module: "sigs.k8s.io/cluster-api", version: version,
+		local:  func(string) (string, error) { return version, nil },
+		stamps: stamps("sigs.k8s.io/cluster-api/version", version),
+		tags:   "fieldsv1string",
+		programs: []program{
+			{name: "cluster-api-controller", pkg: "sigs.k8s.io/cluster-api/core"},
+			{name: "clusterctl", pkg: "sigs.k8s.io/cluster-api/cmd/clusterctl"},
+		},
+	}
+}
+
+func kustomizeRecipe(version string) recipe {
+	return recipe{
+		name: "kustomize", module: "sigs.k8s.io/kustomize/kustomize/v5", version: version,
+		local:    func(string) (string, error) { return "", nil },
+		stamps:   []string{"sigs.k8s.io/kustomize/api/provenance.version=" + version, "sigs.k8s.io/kustomize/api/provenance.buildDate=" + stampDate},
+		programs: []program{{name: "kustomize", pkg: "sigs.k8s.io/kustomize/kustomize/v5"}},
+	}
+}

@@ -1,0 +1,69 @@
+package artifacts
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/semver"
+)
+
+// Versions pins what the lab is built from. Kubernetes and module versions carry a leading v.
+type Versions struct {
+	// Host is the Kubernetes version of the host cluster.
+	Host string
+	// Tenants are the Kubernetes versions that tenant control planes may run; the host's is always among them.
+	Tenants []string
+	// Etcd is the version of etcd of the host cluster and of tenants.
+	Etcd string
+	// ClusterAPI is the version of Cluster API's core manager and of clusterctl.
+	ClusterAPI string
+	// CertManager is the version of cert-manager's controllers, custom resource definitions and manifests.
+	CertManager string
+	// Kustomize is the version of the kustomize program.
+	Kustomize string
+	// Debian is the suite that hosts run.
+	Debian string
+}
+
+// DefaultVersions returns the versions that the project is tested with.
+func DefaultVersions() Versions {
+	return Versions{
+		Host:        "v1.36.3",
+		Tenants:     []string{"v1.35.4", "v1.36.3"},
+		Etcd:        "v3.6.16",
+		ClusterAPI:  "v1.14.2",
+		CertManager: "v1.21.2",
+		Kustomize:   "v5.8.2",
+		Debian:      "bookworm",
+	}
+}
+
+// EtcdImageTag is the tag of the etcd image: Kubernetes' own etcd images carry a build number after the version.
+func (v Versions) EtcdImageTag() string { return strings.TrimPrefix(v.Etcd, "v") + "-0" }
+
+// stagingVersion is the version of the k8s.io libraries that a Kubernetes release v1.x.y is made with: v0.x.y.
+func stagingVersion(kubernetes string) (string, error) {
+	if !semver.IsValid(kubernetes) || semver.Major(kubernetes) != "v1" {
+		return "", fmt.Errorf("kubernetes version %q is not of the form v1.x.y", kubernetes)
+	}
+	return "v0" + strings.TrimPrefix(kubernetes, "v1"), nil
+}
+
+// minor returns the second number of a version: "36" of v1.36.3.
+func minor(version string) string {
+	return strings.TrimPrefix(semver.MajorMinor(version), semver.Major(version)+".")
+}
+
+// CacheDir returns the folder that artifacts are kept in: $KOK_CACHE, else kok in the user's cache folder.
+func CacheDir() (string, error) {
+	if dir := os.Getenv("KOK_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find the cache folder (set KOK_CACHE to choose one): %w", err)
+	}
+	return filepath.Join(base, "kok"), nil
+}

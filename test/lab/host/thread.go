@@ -1,0 +1,58 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+)
+
+// onThread runs f on a thread of its own that ends with f, so that f may change the thread's namespace and cgroups.
+// The main thread is never used: the runtime cannot end it.
+func onThread(f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			done <- onThread(f)
+			runtime.UnlockOSThread()
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}
+
+// inNamespace runs f in the named network namespace.
+func inNamespace(name string, f func() error) error {
+	return onThread(func() error {
+		handle, err := netns.GetFromName(name)
+		if err != nil {
+			return fmt.Errorf("network namespace %s: %w", name, err)
+		}
+		defer handle.Close() //nolint:errcheck // only a descriptor
+		if err := netns.Set(handle); err != nil {
+			return fmt.Errorf("enter network namespace %s: %w", name, err)
+		}
+		return f()
+	})
+}
+
+// setNetworkParameters writes values below /proc/sys/net of a namespace; a parameter that the kernel lacks is left out.
+func setNetworkParameters(namespace string, values map[string]string) error {
+	return inNamespace(namespace, func() error {
+		for name, value := range values {
+			path := filepath.Join("/proc/sys/net", name)
+			if _, err := os.Stat(path); os.IsNotExist(err) {
+				continue
+			}
+			if err := os.WriteFile(path, []byte(value), 0); err != nil {
+				return fmt.Errorf("set net/%s in namespace %s: %w", name, namespace, err)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,7 @@
+// Package hostcluster brings up the lab's host cluster on booted hosts: a certificate authority, etcd and the
+// Kubernetes control plane as systemd services of the first cloud host, kubelet and kube-proxy on every host, pod
+// networks with routes, local persistent volumes and cert-manager.
+//
+// All of it is the real software with real TLS. [Bring] compares what should be with what is there, so it can be
+// interrupted and repeated at any time, and a repeated run restarts only services whose configuration changed.
+package hostcluster

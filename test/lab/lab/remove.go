@@ -1,0 +1,41 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// RemoveHost takes a host that AddHost added away for good: its power, its node in the host cluster, its disk. What
+// lay on its disk is lost; the first hosts of the lab stay.
+func (l *Lab) RemoveHost(ctx context.Context, name string) error {
+	if slices.Contains(firstHosts, name) {
+		return fmt.Errorf("host %s belongs to every lab and cannot be removed: use power-off", name)
+	}
+	return l.locked(ctx, func() error {
+		h, err := l.Host(name)
+		if err != nil {
+			return err
+		}
+		config, err := l.RESTConfig()
+		if err != nil {
+			return err
+		}
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		if err := h.PowerOff(ctx); err != nil {
+			return err
+		}
+		err = client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove node %s from the host cluster: %w", name, err)
+		}
+		return h.Remove(ctx)
+	})
+}

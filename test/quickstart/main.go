@@ -1,0 +1,87 @@
+// Command quickstart shows the project on one machine: a host cluster in the lab, the providers
+// installed by clusterctl, a tenant control plane made from a template, and a look at it. It can be
+// run again at any point: what is there is kept.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+)
+
+func main() {
+	// What goes wrong is told by errors; libraries' own logs would tear the progress apart.
+	klog.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command().ExecuteContext(ctx)
+	interrupted := ctx.Err() != nil
+	stop()
+	switch {
+	case err == nil:
+	case interrupted:
+		fmt.Fprintln(os.Stderr, "\nquickstart: interrupted; run the same command again to go on")
+		os.Exit(130)
+	default:
+		fmt.Fprintf(os.Stderr, "\nquickstart: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	o := &options{}
+	var started int64
+	cmd := &cobra.Command{
+		Use:           "quickstart",
+		Short:         "A tenant control plane on this machine",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			o.started = time.Now()
+			if started > 0 {
+				o.started = time.Unix(started, 0)
+			}
+			return o.check()
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.quickstart(cmd.Context()) },
+	}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of an existing host cluster (default: the lab)")
+	flags.StringVar(&o.repository, "repository", "out", "folder that make release-manifests wrote")
+	flags.StringVar(&o.manager, "manager", "bin/manager", "program of the control plane provider")
+	flags.StringVar(&o.image, "controlplane-image", "ghcr.io/kube-on-kube/kok-controlplane-controller:dev", "its image")
+	flags.StringVar(&o.providerVersion, "provider-version", "v0.1.0", "version of the control plane provider in the repository")
+	flags.Int64Var(&started, "started", 0, "when the work began, in seconds since 1970 (default: now)")
+	cmd.Flags().StringVar(&o.template, "template", "templates/cluster-template-control-plane.yaml", "template of the tenant")
+	cmd.Flags().StringVar(&o.name, "name", "quickstart", "name of the tenant")
+	cmd.Flags().StringVar(&o.namespace, "namespace", "default", "namespace of the tenant")
+	cmd.Flags().StringVar(&o.version, "kubernetes-version", "v1.36.3", "Kubernetes version of the tenant")
+	cmd.AddCommand(&cobra.Command{
+		Use:   "providers",
+		Short: "Bring the lab up and install the providers, without a tenant",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return o.providersOnly(cmd.Context()) },
+	})
+	return cmd
+}
+
+// check finds mistakes on the command line before anything starts.
+func (o *options) check() error {
+	if o.kubeconfig != "" {
+		if _, err := os.Stat(o.kubeconfig); err != nil {
+			return fmt.Errorf("read the kubeconfig of the host cluster: %w", err)
+		}
+	}
+	if _, err := os.Stat(o.manager); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s is missing: make build writes it", o.manager)
+	}
+	return nil
+}

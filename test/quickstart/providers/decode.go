@@ -1,0 +1,92 @@
+package providers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// clusterctlConfig is the configuration that make release-manifests wrote, where the host cluster
+// has a cert-manager of its own. Where it has none, clusterctl installs one, as it does by itself.
+func (i *Installer) clusterctlConfig(context.Context) (string, error) {
+	file := filepath.Join(i.Repository, "clusterctl.yaml")
+	_, err := i.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"})
+	if err == nil {
+		return file, nil
+	}
+	if !meta.IsNoMatchError(err) {
+		return "", fmt.Errorf("find out whether the host cluster has cert-manager: %w", err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	var config map[string]any
+	if err := sigsyaml.Unmarshal(data, &config); err != nil {
+		return "", fmt.Errorf("read %s: %w", file, err)
+	}
+	delete(config, "cert-manager")
+	if data, err = sigsyaml.Marshal(config); err != nil {
+		return "", err
+	}
+	file = filepath.Join(i.Repository, "clusterctl-cert-manager.yaml")
+	return file, os.WriteFile(file, data, 0o644)
+}
+
+// decode splits YAML documents into objects.
+func decode(documents []byte) ([]*unstructured.Unstructured, error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(documents), 4096)
+	var objects []*unstructured.Unstructured
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("decode what clusterctl generated: %w", err)
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+// podProblem says why a manager's pod does not run.
+func podProblem(pods []corev1.Pod) string {
+	for _, pod := range pods {
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+				return fmt.Sprintf(", pod %s is not scheduled: %s", pod.Name, condition.Message)
+			}
+		}
+		for _, container := range pod.Status.ContainerStatuses {
+			switch state := container.State; {
+			case state.Waiting != nil && state.Waiting.Reason != "ContainerCreating":
+				return fmt.Sprintf(", pod %s: %s: %s", pod.Name, state.Waiting.Reason, state.Waiting.Message)
+			case state.Terminated != nil:
+				return fmt.Sprintf(", pod %s: %s: %s", pod.Name, state.Terminated.Reason, lastLine(state.Terminated.Message))
+			}
+		}
+	}
+	return ""
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+func commandLine(args []string) string { return strings.Join(args, " ") }

@@ -1,0 +1,249 @@
+// Package providers installs Cluster API's core and the control plane provider of this repository
+// into a host cluster with the real clusterctl, and brings an installed provider up to date while its
+// version stays the same, as it does between two builds.
+package providers
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
+)
+
+const (
+	// buildAnnotation of the manager's Deployment says what was installed: the hash of the program
+	// and its components.
+	buildAnnotation = "kok.cluster.x-k8s.io/build"
+
+	namespace  = "kok-control-plane-system"
+	deployment = "kok-control-plane-controller-manager"
+	// core is the namespace and deployment of Cluster API's core.
+	coreNamespace  = "capi-system"
+	coreDeployment = "capi-controller-manager"
+
+	timeout = 3 * time.Minute
+)
+
+// Installer installs the providers.
+type Installer struct {
+	// Client is a client of the host cluster, Kubeconfig the file with the same access.
+	Client     client.Client
+	Kubeconfig string
+	// Clusterctl is the program; Repository the folder that make release-manifests wrote.
+	Clusterctl, Repository string
+	// Version is the version of the control plane provider in the repository, CoreVersion that of
+	// Cluster API.
+	Version, CoreVersion string
+	// Manager is the control plane provider's program.
+	Manager string
+	// Load makes an image of the program available to the host cluster's nodes; nil when nodes pull
+	// it themselves.
+	Load func(ctx context.Context, program string) error
+	Log  *progress.Log
+}
+
+// Install installs what is missing, updates what changed, and returns when both managers are ready.
+func (i *Installer) Install(ctx context.Context) error {
+	build, err := i.build()
+	if err != nil {
+		return err
+	}
+	installed, err := i.installed(ctx)
+	if err != nil {
+		return err
+	}
+	current := false
+	if installed["control-plane-kok"] {
+		if current, err = i.isCurrent(ctx, build); err != nil {
+			return err
+		}
+	}
+	if !current && i.Load != nil {
+		i.Log.Print("loading the manager's image into the host cluster's nodes")
+		if err := i.Load(ctx, i.Manager); err != nil {
+			return fmt.Errorf("load the image of %s: %w", i.Manager, err)
+		}
+	}
+	if err := i.initialize(ctx, installed); err != nil {
+		return err
+	}
+	switch {
+	case current:
+		i.Log.Print("the installed control plane provider is this build")
+	case installed["control-plane-kok"]:
+		if err := i.update(ctx, build); err != nil {
+			return err
+		}
+	}
+	for _, d := range []client.ObjectKey{{Namespace: coreNamespace, Name: coreDeployment}, {Namespace: namespace, Name: deployment}} {
+		if err := i.waitDeployment(ctx, d); err != nil {
+			return err
+		}
+	}
+	return i.markBuild(ctx, build)
+}
+
+// build is the hash of all that is installed.
+func (i *Installer) build() (string, error) {
+	hash := sha256.New()
+	for _, file := range []string{i.Manager, i.components()} {
+		if err := hashFile(hash, file); err != nil {
+			return "", fmt.Errorf("%w (make build release-manifests writes it)", err)
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil))[:16], nil
+}
+
+func (i *Installer) components() string {
+	return filepath.Join(i.Repository, "repository", "control-plane-kok", i.Version, "control-plane-components.yaml")
+}
+
+func hashFile(hash io.Writer, file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	_, err = io.Copy(hash, f)
+	return err
+}
+
+// installed is clusterctl's inventory. clusterctl adds a provider after its components, so that one
+// whose installation was interrupted is not in it and is installed again.
+func (i *Installer) installed(ctx context.Context) (map[string]bool, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "clusterctl.cluster.x-k8s.io", Version: "v1alpha3", Kind: "ProviderList"})
+	err := i.Client.List(ctx, list)
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the providers that clusterctl installed: %w", err)
+	}
+	installed := map[string]bool{}
+	for _, provider := range list.Items {
+		installed[provider.GetName()] = true
+	}
+	return installed, nil
+}
+
+func (i *Installer) isCurrent(ctx context.Context, build string) (bool, error) {
+	d := &appsv1.Deployment{}
+	err := i.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: deployment}, d)
+	return err == nil && d.Annotations[buildAnnotation] == build, client.IgnoreNotFound(err)
+}
+
+// initialize runs clusterctl init for the providers that are not installed.
+func (i *Installer) initialize(ctx context.Context, installed map[string]bool) error {
+	args := []string{"init", "--bootstrap", "-", "--infrastructure", "-"}
+	before := len(args)
+	if !installed["cluster-api"] {
+		args = append(args, "--core", "cluster-api:"+i.CoreVersion)
+	}
+	if !installed["control-plane-kok"] {
+		args = append(args, "--control-plane", "kok:"+i.Version)
+	}
+	if len(args) == before {
+		return nil
+	}
+	if installed["control-plane-kok"] {
+		args = append(args, "--control-plane", "-")
+	}
+	return i.clusterctl(ctx, i.Log, args...)
+}
+
+// update applies the components again and restarts the manager. clusterctl itself has no word for
+// another build of the same version.
+func (i *Installer) update(ctx context.Context, build string) error {
+	i.Log.Print("the control plane provider changed since it was installed: applying this build")
+	var components bytes.Buffer
+	if err := i.clusterctl(ctx, &components, "generate", "provider", "--control-plane", "kok:"+i.Version); err != nil {
+		return err
+	}
+	objects, err := decode(components.Bytes())
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if object.GetKind() == "Deployment" {
+			if err := unstructured.SetNestedField(object.Object, build, "spec", "template", "metadata", "annotations", buildAnnotation); err != nil {
+				return err
+			}
+		}
+		err := i.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("quickstart"), client.ForceOwnership)
+		if err != nil {
+			return fmt.Errorf("apply %s %s: %w", object.GetKind(), client.ObjectKeyFromObject(object), err)
+		}
+	}
+	return nil
+}
+
+// markBuild writes down what is installed, last of all: an interrupted installation is done again.
+func (i *Installer) markBuild(ctx context.Context, build string) error {
+	d := &appsv1.Deployment{}
+	d.Namespace, d.Name = namespace, deployment
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, buildAnnotation, build)
+	if err := i.Client.Patch(ctx, d, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+		return fmt.Errorf("note the build on Deployment %s/%s: %w", namespace, deployment, err)
+	}
+	return nil
+}
+
+func (i *Installer) clusterctl(ctx context.Context, out io.Writer, args ...string) error {
+	config, err := i.clusterctlConfig(ctx)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, i.Clusterctl, append(args, "--config", config)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+i.Kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
+	cmd.Stdout = out
+	cmd.Stderr = i.Log
+	i.Log.Print("$ clusterctl %s", commandLine(args))
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("clusterctl %s: %w", commandLine(args), err)
+	}
+	return nil
+}
+
+// waitDeployment waits until every pod of a manager is of the last applied build and ready.
+func (i *Installer) waitDeployment(ctx context.Context, key client.ObjectKey) error {
+	next := []string{
+		fmt.Sprintf("kubectl --namespace %s describe pods", key.Namespace),
+		fmt.Sprintf("kubectl --namespace %s logs deployment/%s", key.Namespace, key.Name),
+	}
+	return i.Log.Wait(ctx, "Deployment "+key.String(), timeout, next, func(ctx context.Context) (bool, string, error) {
+		d := &appsv1.Deployment{}
+		if err := i.Client.Get(ctx, key, d); err != nil {
+			return false, "", err
+		}
+		want := int32(1)
+		if d.Spec.Replicas != nil {
+			want = *d.Spec.Replicas
+		}
+		status := d.Status
+		if status.ObservedGeneration == d.Generation && status.UpdatedReplicas == want && status.AvailableReplicas == want && status.Replicas == want {
+			return true, "", nil
+		}
+		pods := &corev1.PodList{}
+		if err := i.Client.List(ctx, pods, client.InNamespace(key.Namespace), client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
+			return false, "", err
+		}
+		return false, fmt.Sprintf("%d of %d ready%s", status.AvailableReplicas, want, podProblem(pods.Items)), nil
+	})
+}
