@@ -22,6 +22,8 @@ func TestTheNetworkOfARunningTenantStays(t *testing.T) {
 		return c
 	}
 	running := cluster(true, "10.96.0.0/12", "10.244.0.0/16", "cluster.local")
+	otherPort := running.DeepCopy()
+	otherPort.Spec.ClusterNetwork.APIServerPort = 7443
 	for name, test := range map[string]struct {
 		before, after *clusterv1.Cluster
 		want          []string
@@ -33,6 +35,7 @@ func TestTheNetworkOfARunningTenantStays(t *testing.T) {
 		"the range of Services taken": {cluster(true, "10.97.0.0/16", "10.244.0.0/16", ""), cluster(true, "", "10.244.0.0/16", ""), []string{`go back to "10.97.0.0/16"`}},
 		"another range of pods":       {running, cluster(true, "", "10.245.0.0/16", ""), []string{`spec.clusterNetwork.pods.cidrBlocks: Invalid value: ["10.245.0.0/16"]: cannot be changed once the control plane is initialized, nodes have parts of it; go back to "10.244.0.0/16", or create a new Cluster`}},
 		"pods where there were none":  {cluster(true, "", "", ""), cluster(true, "", "10.244.0.0/16", ""), []string{`nodes have parts of it; leave it out, or create a new Cluster`}},
+		"another port":                {running, otherPort, []string{`spec.clusterNetwork.apiServerPort: Invalid value: 7443: cannot be changed once the control plane is initialized, kubeconfigs name it; go back to "6443", or create a new Cluster`}},
 		"another domain":              {running, cluster(true, "", "10.244.0.0/16", "example.org"), []string{`spec.clusterNetwork.serviceDomain: Invalid value: "example.org": cannot be changed once the control plane is initialized, service account tokens name it as their issuer; go back to "cluster.local", or create a new Cluster`}},
 	} {
 		errs := ValidateChange(test.before, test.after)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -32,6 +33,7 @@ var (
 	servicesPath = field.NewPath("spec", "clusterNetwork", "services", "cidrBlocks")
 	podsPath     = field.NewPath("spec", "clusterNetwork", "pods", "cidrBlocks")
 	domainPath   = field.NewPath("spec", "clusterNetwork", "serviceDomain")
+	portPath     = field.NewPath("spec", "clusterNetwork", "apiServerPort")
 )
 
 // Validate says everything that keeps the Cluster from having a control plane.
@@ -107,6 +109,10 @@ func ValidateChange(before, after *clusterv1.Cluster) field.ErrorList {
 	if was.DNSDomain != is.DNSDomain {
 		errs = append(errs, field.Invalid(domainPath, is.DNSDomain,
 			fmt.Sprintf(running, "service account tokens name it as their issuer", goBack(was.DNSDomain))))
+	}
+	if was.APIServerPort != is.APIServerPort {
+		errs = append(errs, field.Invalid(portPath, is.APIServerPort,
+			fmt.Sprintf(running, "kubeconfigs name it", goBack(strconv.Itoa(int(was.APIServerPort))))))
 	}
 	return errs
 }

@@ -48,6 +48,8 @@ type Network struct {
 	PodCIDRs     []string `json:"podCIDRs"`
 	ServiceCIDRs []string `json:"serviceCIDRs"`
 	DNSDomain    string   `json:"dnsDomain"`
+	// APIServerPort is the port of the API server's Service, which no pod template names.
+	APIServerPort int32 `json:"-"`
 }
 
 // Reduce returns the part of a spec that renderings depend on. What is left out may change without

@@ -29,24 +29,24 @@ var variants = map[string]func() *components.Input{
 	"default":    func() *components.Input { return input(defaulted(), ipv4, "10.250.0.") },
 	"customised": func() *components.Input { return input(customised(), ipv4, "10.250.0.") },
 	"trial": func() *components.Input {
-		return input(trial(), components.Network{ServiceCIDRs: []string{"10.96.0.0/12"}, DNSDomain: "cluster.local"}, "10.250.0.")
+		return input(trial(), components.Network{ServiceCIDRs: []string{"10.96.0.0/12"}, DNSDomain: "cluster.local", APIServerPort: 6443}, "10.250.0.")
 	},
 	"dual-stack": func() *components.Input {
 		return input(defaulted(), components.Network{
 			PodCIDRs:     []string{"10.244.0.0/16", "fd00:10:244::/56"},
 			ServiceCIDRs: []string{"10.96.0.0/16", "fd00:10:96::/112"},
-			DNSDomain:    "cluster.local",
+			DNSDomain:    "cluster.local", APIServerPort: 6443,
 		}, "10.250.0.")
 	},
 	"ipv6": func() *components.Input {
 		return input(defaulted(), components.Network{
-			PodCIDRs: []string{"fd00:10:244::/56"}, ServiceCIDRs: []string{"fd00:10:96::/112"}, DNSDomain: "cluster.local",
+			PodCIDRs: []string{"fd00:10:244::/56"}, ServiceCIDRs: []string{"fd00:10:96::/112"}, DNSDomain: "cluster.local", APIServerPort: 6443,
 		}, "fd00:250::")
 	},
 }
 
 var ipv4 = components.Network{
-	PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDRs: []string{"10.96.0.0/12"}, DNSDomain: "cluster.local",
+	PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDRs: []string{"10.96.0.0/12"}, DNSDomain: "cluster.local", APIServerPort: 6443,
 }
 
 // input is what the controller gathers for a spec: its Services have addresses with the prefix.

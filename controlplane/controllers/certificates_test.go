@@ -44,7 +44,7 @@ func issue(t *testing.T, cluster, endpoint string, sans ...string) *issued {
 	of.in = &components.Input{
 		Cluster: client.ObjectKey{Namespace: "team", Name: cluster},
 		Version: "v1.36.3",
-		Network: components.Network{PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDRs: []string{"10.96.0.0/12", "fd00:96::/112"}, DNSDomain: "example.local"},
+		Network: components.Network{PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDRs: []string{"10.96.0.0/12", "fd00:96::/112"}, DNSDomain: "example.local", APIServerPort: 6443},
 		Ports:   ports.Of(20000),
 		Addresses: map[string]string{
 			cluster + "-kube-apiserver": "10.250.0.10",

@@ -178,6 +178,9 @@ func invalid(s *scope) error {
 	if len(problems) > 0 {
 		return fmt.Errorf("the Cluster cannot have a control plane: %w", problems.ToAggregate())
 	}
+	if err := validateEndpoint(s.cluster, s.controlPlane); err != nil {
+		return err
+	}
 	return s.unsupported
 }
 

@@ -281,7 +281,7 @@ func (h *hostCluster) front(ctx context.Context, name, cluster string) (*httptes
 	if proxy.Transport, err = rest.TransportFor(environment.Config); err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(kubeapiserver.ServicePort)))
+	listener, err := net.Listen("tcp", net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(service.Spec.Ports[0].Port))))
 	if err != nil {
 		return nil, err
 	}

@@ -181,12 +181,9 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 	if err := recordAddresses(ctx, s); err != nil {
 		return "", err
 	}
-	if s.controlPlane.Spec.ControlPlaneEndpoint == (controlplanev1.APIEndpoint{}) {
-		s.controlPlane.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{
-			Host: s.input.Addresses[names.Object(s.key.Name, names.KubeAPIServer)],
-			Port: kubeapiserver.ServicePort,
-		}
-	}
+	s.controlPlane.Spec.ControlPlaneEndpoint = endpointOf(s.cluster, s.controlPlane, controlplanev1.APIEndpoint{
+		Host: s.input.Addresses[names.Object(s.key.Name, names.KubeAPIServer)], Port: s.input.Network.APIServerPort,
+	})
 	return "", nil
 }
 

@@ -6,15 +6,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net"
-	"strconv"
 	"time"
 
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
@@ -30,12 +27,6 @@ const (
 	// leaves its memory.
 	managerUser = "kok-control-plane"
 )
-
-// endpointAddress is the host and port of the control plane endpoint.
-func endpointAddress(controlPlane *controlplanev1.KOKControlPlane) string {
-	endpoint := controlPlane.Spec.ControlPlaneEndpoint
-	return net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port)))
-}
 
 // applyTenantObjects is done when the tenant's API answered at its endpoint and held what joining
 // machines need, when it was last asked. It is asked in the background, and at once when the number

@@ -39,7 +39,7 @@ func input() *components.Input {
 	in := &components.Input{
 		Cluster:   client.ObjectKey{Namespace: "tenants", Name: "a"},
 		Version:   "v1.36.3",
-		Network:   components.Network{PodCIDRs: []string{"192.168.0.0/16"}, ServiceCIDRs: []string{"10.96.0.0/12"}, DNSDomain: "cluster.local"},
+		Network:   components.Network{PodCIDRs: []string{"192.168.0.0/16"}, ServiceCIDRs: []string{"10.96.0.0/12"}, DNSDomain: "cluster.local", APIServerPort: 6443},
 		Ports:     ports.Of(20000),
 		Addresses: map[string]string{},
 	}

@@ -48,11 +48,11 @@ func Start(ctx context.Context, configure ...func(*envtest.APIServer)) (*Environ
 	if err := builder.AddToScheme(e.Scheme); err != nil {
 		return nil, fmt.Errorf("build the scheme: %w", err)
 	}
-	project, err := moduleDir("github.com/kube-on-kube/cluster-api-provider-kok")
+	project, err := ModuleDir("github.com/kube-on-kube/cluster-api-provider-kok")
 	if err != nil {
 		return nil, err
 	}
-	clusterAPI, err := moduleDir("sigs.k8s.io/cluster-api")
+	clusterAPI, err := ModuleDir("sigs.k8s.io/cluster-api")
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +115,8 @@ func (e *Environment) Stop() error {
 	return e.server.Stop()
 }
 
-// moduleDir asks the Go command where a module's source is; its output is one line made for programs.
-func moduleDir(module string) (string, error) {
+// ModuleDir asks the Go command where a module's source is; its output is one line made for programs.
+func ModuleDir(module string) (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
 		return "", fmt.Errorf("find the source of module %s: %w", module, err)

@@ -22,9 +22,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// ServicePort is the port of the API server's Service.
-const ServicePort = 6443
-
 // Names of the leaf certificates in the component's Secret, as the asset's arguments name them.
 const (
 	ServerCert           = "server"
@@ -56,7 +53,7 @@ func ignore(in *components.Input) {
 
 // Address is the host and port of the API server's Service.
 func Address(in *components.Input) string {
-	return net.JoinHostPort(in.Addresses[names.Object(in.Cluster.Name, names.KubeAPIServer)], strconv.Itoa(ServicePort))
+	return net.JoinHostPort(in.Addresses[names.Object(in.Cluster.Name, names.KubeAPIServer)], strconv.Itoa(int(in.Network.APIServerPort)))
 }
 
 func services(in *components.Input) ([]*corev1.Service, error) {
@@ -68,7 +65,7 @@ func services(in *components.Input) ([]*corev1.Service, error) {
 			ClusterIP: in.Addresses[name],
 			Selector:  names.ComponentLabels(in.Cluster, names.KubeAPIServer),
 			Ports: []corev1.ServicePort{{
-				Name: "https", Protocol: corev1.ProtocolTCP, Port: ServicePort, TargetPort: intstr.FromInt32(in.Ports.APIServer),
+				Name: "https", Protocol: corev1.ProtocolTCP, Port: in.Network.APIServerPort, TargetPort: intstr.FromInt32(in.Ports.APIServer),
 			}},
 		},
 	}

@@ -77,7 +77,8 @@ func render(ctx context.Context, config *Config) (*rendering, error) {
 		Addresses: map[string]string{names.Object(cluster, names.KubeAPIServer): loopback},
 	}
 	// In kubeconfigs is the port of a tenant's Service.
-	r.input.Ports.APIServer = kubeapiserver.ServicePort
+	r.input.Network.APIServerPort = components.DefaultAPIServerPort
+	r.input.Ports.APIServer = components.DefaultAPIServerPort
 	for _, members := range []etcd.Cluster{etcd.Data, etcd.Events} {
 		for i, member := range members.Members(&r.input) {
 			r.input.Addresses[member] = r.host(i).Address.String()
@@ -261,7 +262,7 @@ func (r *renderer) content(ctx context.Context, volume corev1.Volume) (map[strin
 
 // endpoint is where a kube-apiserver of the floor serves.
 func endpoint(h *host.Host) string {
-	return "https://" + net.JoinHostPort(h.Address.String(), fmt.Sprint(kubeapiserver.ServicePort))
+	return "https://" + net.JoinHostPort(h.Address.String(), fmt.Sprint(components.DefaultAPIServerPort))
 }
 
 // Config says which floor is started.

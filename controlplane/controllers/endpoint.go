@@ -1,0 +1,40 @@
+package controllers
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
+
+// endpointOf is where the management cluster and people reach a tenant's API. A person names it in
+// the control plane or in the Cluster, an infrastructure provider in the Cluster; else it is the
+// API server's Service. Rule "ControlPlane: endpoint" of Cluster API's contract.
+func endpointOf(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, service controlplanev1.APIEndpoint) controlplanev1.APIEndpoint {
+	if own := controlPlane.Spec.ControlPlaneEndpoint; own != (controlplanev1.APIEndpoint{}) {
+		return own
+	}
+	if given := cluster.Spec.ControlPlaneEndpoint; given.IsValid() {
+		return controlplanev1.APIEndpoint{Host: given.Host, Port: given.Port}
+	}
+	return service
+}
+
+// validateEndpoint refuses two endpoints for one tenant.
+func validateEndpoint(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) error {
+	own, given := controlPlane.Spec.ControlPlaneEndpoint, cluster.Spec.ControlPlaneEndpoint
+	if own == (controlplanev1.APIEndpoint{}) || !given.IsValid() || (own.Host == given.Host && own.Port == given.Port) {
+		return nil
+	}
+	return fmt.Errorf("spec.controlPlaneEndpoint is %s, but the Cluster's is %s; make the Cluster's the same, or leave it out",
+		endpointAddress(controlPlane), net.JoinHostPort(given.Host, strconv.Itoa(int(given.Port))))
+}
+
+// endpointAddress is the host and port of the control plane endpoint.
+func endpointAddress(controlPlane *controlplanev1.KOKControlPlane) string {
+	endpoint := controlPlane.Spec.ControlPlaneEndpoint
+	return net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port)))
+}
