@@ -116,16 +116,23 @@ func powerOnCommand(open opener) *cobra.Command {
 }
 
 func addHostCommand(open opener) *cobra.Command {
-	return &cobra.Command{
-		Use: "add-host", Short: "Add the next host to the data centre and the host cluster", Args: cobra.NoArgs,
+	var worker bool
+	cmd := &cobra.Command{
+		Use: "add-host", Short: "Add the next host to the data centre and the host cluster, or a worker for tenants", Args: cobra.NoArgs,
 		RunE: open.run(func(ctx context.Context, l *lab.Lab, _ []string) error {
-			h, err := l.AddHost(ctx, progress(time.Now()))
+			add := l.AddHost
+			if worker {
+				add = l.AddWorker
+			}
+			h, err := add(ctx, progress(time.Now()))
 			if err == nil {
 				fmt.Println(h.Name)
 			}
 			return err
 		}),
 	}
+	cmd.Flags().BoolVar(&worker, "worker", false, "a machine with an SSH server, cloud-init, containerd and kubelet that is no node of the host cluster")
+	return cmd
 }
 
 func removeHostCommand(open opener) *cobra.Command {

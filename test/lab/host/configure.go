@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // masked units would reach beyond the host (kernel parameters, modules, devices of the machine) or wait for what a
@@ -16,8 +17,11 @@ var masked = []string{
 	"sys-kernel-config.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "sys-fs-fuse-connections.mount",
 	"dev-hugepages.mount", "dev-mqueue.mount", "console-getty.service", "getty.target", "fstrim.timer", "e2scrub_all.timer",
 	"e2scrub_reap.service", "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "networking.service",
-	"ssh.service", "nftables.service",
+	sshUnit, "nftables.service",
 }
+
+// sshUnit runs on workers alone: what is done to nodes is done without it.
+const sshUnit = "ssh.service"
 
 // preparation makes the cgroups of the host writable, keeps from the machine the kernel parameters that a kubelet
 // sets, and shares mounts with containers, all before anything else starts.
@@ -53,14 +57,19 @@ func (h *Host) configure() error {
 		fmt.Fprintf(&mounts, "ExecStart=-/bin/mount -o remount,bind,rw /sys/fs/cgroup/%s\n", controller)
 	}
 	files := map[string]string{
-		"/etc/machine-id": h.machineID() + "\n",
-		"/etc/hostname":   h.Name + "\n",
-		"/etc/hosts":      fmt.Sprintf("127.0.0.1 localhost\n%s %s\n", h.Address, h.Name),
-		// The lab's own hosts have their configuration written before they boot.
-		"/etc/cloud/cloud-init.disabled":        "",
+		"/etc/machine-id":                       h.machineID() + "\n",
+		"/etc/hostname":                         h.Name + "\n",
+		"/etc/hosts":                            fmt.Sprintf("127.0.0.1 localhost\n%s %s\n", h.Address, h.Name),
 		"/etc/systemd/system.conf.d/kok.conf":   "[Manager]\nDefaultTimeoutStopSec=5s\nDefaultLimitNOFILE=1048576\n",
 		"/etc/systemd/journald.conf.d/kok.conf": "[Journal]\nStorage=persistent\nSystemMaxUse=200M\nRateLimitBurst=0\nReadKMsg=no\n",
 		"/var/log/journal/.kept":                "",
+	}
+	units := masked
+	if h.Worker() {
+		units = slices.DeleteFunc(slices.Clone(masked), func(unit string) bool { return unit == sshUnit })
+	} else {
+		// Nodes have their configuration written before they boot.
+		files["/etc/cloud/cloud-init.disabled"] = ""
 	}
 	for name, value := range kernelParameters {
 		copied := filepath.Join("/etc/kok/kernel", name)
@@ -77,7 +86,7 @@ func (h *Host) configure() error {
 		"/etc/systemd/system/sysinit.target.wants/kok-prepare.service": "/etc/systemd/system/kok-prepare.service",
 		"/etc/systemd/system/default.target":                           "/lib/systemd/system/multi-user.target",
 	}
-	for _, unit := range masked {
+	for _, unit := range units {
 		links["/etc/systemd/system/"+unit] = "/dev/null"
 	}
 	for path, target := range links {

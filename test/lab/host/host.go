@@ -23,15 +23,26 @@ const (
 	SiteIDC   = "idc"
 )
 
+// worker begins the names of machines in the data centre that are no nodes of the host cluster.
+const worker = "worker"
+
+// groups of hosts, by the beginning of their names: the site that they stand in, and how far their numbers are moved in
+// addresses.
+var groups = []struct {
+	name, site string
+	offset     int
+}{{SiteCloud, SiteCloud, 0}, {SiteIDC, SiteIDC, 0}, {worker, SiteIDC, 100}}
+
 // Host is one machine of the lab.
 type Host struct {
-	// Name is <site>-<number>, such as idc-2.
+	// Name is <group>-<number>, such as idc-2 or worker-1.
 	Name string `json:"name"`
 	// Site is the network that the host stands in.
 	Site string `json:"site"`
 	// Address is the host's address in its site.
 	Address netip.Addr `json:"address"`
-	// PodCIDR holds the addresses of the host's pods; the router sends it to Address.
+	// PodCIDR holds the addresses of the host's pods; the router sends it to Address. A worker has none: its pods'
+	// network is its own cluster's.
 	PodCIDR netip.Prefix `json:"podCIDR"`
 	// BaseRoot is the root file system that the host's own disk is laid over.
 	BaseRoot string `json:"baseRoot"`
@@ -43,26 +54,42 @@ type Host struct {
 
 // New names a host of the network; nothing is made. The name gives site and number.
 func New(network Network, stateDirectory, name string) (*Host, error) {
-	site, number, ok := strings.Cut(name, "-")
+	kind, number, ok := strings.Cut(name, "-")
 	n, err := strconv.Atoi(number)
-	if !ok || err != nil || n < 1 || n > 99 || (site != SiteCloud && site != SiteIDC) || strconv.Itoa(n) != number {
-		return nil, fmt.Errorf("host name %q: want %s-<n> or %s-<n> with n from 1 to 99", name, SiteCloud, SiteIDC)
+	if !ok || err != nil || n < 1 || n > 99 || strconv.Itoa(n) != number {
+		return nil, badName(name)
 	}
-	// Pod networks: 1-99 for the cloud's hosts, 101-199 for the data centre's.
-	third := n
+	for _, group := range groups {
+		if group.name != kind {
+			continue
+		}
+		h := &Host{
+			Name: name, Site: group.site, Address: hostAddress(network.site(group.site), group.offset+n),
+			network: network, directory: filepath.Join(stateDirectory, "hosts", name),
+		}
+		if !h.Worker() {
+			h.PodCIDR = podRange(network, group.site, n)
+		}
+		return h, nil
+	}
+	return nil, badName(name)
+}
+
+func badName(name string) error {
+	return fmt.Errorf("host name %q: want %s-<n>, %s-<n> or %s-<n> with n from 1 to 99", name, SiteCloud, SiteIDC, worker)
+}
+
+// Worker tells whether the host is a machine that is no node of the host cluster: a tenant may take it.
+func (h *Host) Worker() bool { return strings.HasPrefix(h.Name, worker+"-") }
+
+// podRange is that of a node: numbers 1-99 are for the cloud's hosts, 101-199 for the data centre's.
+func podRange(network Network, site string, n int) netip.Prefix {
 	if site == SiteIDC {
-		third += 100
+		n += 100
 	}
 	pods := network.Pods.Addr().As4()
-	pods[2] = byte(third)
-	return &Host{
-		Name:      name,
-		Site:      site,
-		Address:   hostAddress(network.site(site), n),
-		PodCIDR:   netip.PrefixFrom(netip.AddrFrom4(pods), 24),
-		network:   network,
-		directory: filepath.Join(stateDirectory, "hosts", name),
-	}, nil
+	pods[2] = byte(n)
+	return netip.PrefixFrom(netip.AddrFrom4(pods), 24)
 }
 
 // hostAddress is the site's address .10+n.
@@ -88,7 +115,7 @@ func Load(network Network, stateDirectory, name string) (*Host, error) {
 	return h, nil
 }
 
-// List gives the hosts that exist in the state directory: the cloud's first, then by number.
+// List gives the hosts that exist in the state directory: the cloud's first, workers last, each by number.
 func List(network Network, stateDirectory string) ([]*Host, error) {
 	entries, err := os.ReadDir(filepath.Join(stateDirectory, "hosts"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,9 +129,9 @@ func List(network Network, stateDirectory string) ([]*Host, error) {
 		names.Insert(e.Name())
 	}
 	var hosts []*Host
-	for _, site := range []string{SiteCloud, SiteIDC} {
+	for _, group := range groups {
 		for n := 1; n <= 99; n++ {
-			name := fmt.Sprintf("%s-%d", site, n)
+			name := fmt.Sprintf("%s-%d", group.name, n)
 			if !names.Has(name) {
 				continue
 			}

@@ -59,6 +59,10 @@ func (h *Host) wire() error {
 	if err := h.routes(host, site); err != nil {
 		return err
 	}
+	if h.Worker() {
+		// As machines of a data centre have it; the router knows the lab's ranges alone.
+		return route(host, netip.MustParsePrefix("0.0.0.0/0"), site.Addr().Next(), 0)
+	}
 	return route(router, h.PodCIDR, h.Address, 0)
 }
 

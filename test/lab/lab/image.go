@@ -13,7 +13,7 @@ import (
 )
 
 // LoadProgram makes an image of a static program, its entry point, and loads it under the reference into the container
-// stores of the named hosts; of all hosts that have power when none is named.
+// stores of the named hosts; of all nodes that have power when none is named.
 func (l *Lab) LoadProgram(ctx context.Context, reference, program string, hosts ...string) error {
 	directory, err := os.MkdirTemp("", "kok-image-")
 	if err != nil {
@@ -34,7 +34,7 @@ func (l *Lab) LoadProgram(ctx context.Context, reference, program string, hosts 
 	return l.LoadImage(ctx, archive.Name(), hosts...)
 }
 
-// LoadImage loads an image archive (docker save or OCI) into the container stores of the named hosts; of all hosts that
+// LoadImage loads an image archive (docker save or OCI) into the container stores of the named hosts; of all nodes that
 // have power when none is named.
 func (l *Lab) LoadImage(ctx context.Context, archive string, hosts ...string) error {
 	return l.locked(ctx, func() error {
@@ -74,7 +74,7 @@ func (l *Lab) imageTargets(names []string) ([]*host.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range all {
+	for _, h := range nodes(all) {
 		if h.Booted() {
 			targets = append(targets, h)
 		}

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,6 +36,9 @@ func (l *Lab) RemoveHost(ctx context.Context, name string) error {
 		err = client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("remove node %s from the host cluster: %w", name, err)
+		}
+		if err := ignoreMissing(os.Remove(l.hostKey(h))); err != nil {
+			return err
 		}
 		return h.Remove(ctx)
 	})

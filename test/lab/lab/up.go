@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -104,8 +105,13 @@ func (l *Lab) running() bool {
 	return true
 }
 
+// nodes are the hosts that belong to the host cluster.
+func nodes(hosts []*host.Host) []*host.Host {
+	return slices.DeleteFunc(slices.Clone(hosts), (*host.Host).Worker)
+}
+
 func (l *Lab) clusterConfig(hosts []*host.Host, set *artifacts.Set, progress func(string)) hostcluster.Config {
-	return hostcluster.Config{Hosts: hosts, Set: set, Network: l.network, StateDir: l.state, Progress: progress}
+	return hostcluster.Config{Hosts: nodes(hosts), Set: set, Network: l.network, StateDir: l.state, Progress: progress}
 }
 
 // ensureHosts makes the first hosts when they are missing, and boots all there are.
@@ -166,7 +172,7 @@ func (l *Lab) AddHost(ctx context.Context, progress func(string)) (*host.Host, e
 		if len(hosts) == 0 {
 			return fmt.Errorf("the lab is not up: bring it up first")
 		}
-		name := nextName(hosts)
+		name := nextName(host.SiteIDC, hosts)
 		set, err := l.artifacts(ctx, progress)
 		if err != nil {
 			return err
@@ -186,15 +192,15 @@ func (l *Lab) AddHost(ctx context.Context, progress func(string)) (*host.Host, e
 	return added, err
 }
 
-// nextName is the first free name of the data centre.
-func nextName(hosts []*host.Host) string {
+// nextName is the first free name of a group of hosts.
+func nextName(group string, hosts []*host.Host) string {
 	used := map[string]bool{}
 	for _, h := range hosts {
 		used[h.Name] = true
 	}
 	n := 1
-	for used[fmt.Sprintf("%s-%d", host.SiteIDC, n)] {
+	for used[fmt.Sprintf("%s-%d", group, n)] {
 		n++
 	}
-	return fmt.Sprintf("%s-%d", host.SiteIDC, n)
+	return fmt.Sprintf("%s-%d", group, n)
 }

@@ -1,0 +1,160 @@
+package lab
+
+import (
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
+)
+
+// workerUser may log in to workers with the lab's key, and become root with sudo.
+const workerUser = "kok"
+
+const hostKeyFile = "/etc/ssh/ssh_host_ed25519_key"
+
+// Access is how a worker is reached by SSH.
+type Access struct {
+	Address string
+	User    string
+	// PrivateKey of the user, in OpenSSH's format.
+	PrivateKey []byte
+	// HostKey is the worker's public key, in the format of authorized_keys.
+	HostKey string
+}
+
+// AddWorker adds a machine to the data centre that is no node of the host cluster: it has a container runtime, kubelet,
+// cloud-init and an SSH server whose host key the lab knows.
+func (l *Lab) AddWorker(ctx context.Context, progress func(string)) (*host.Host, error) {
+	var added *host.Host
+	err := l.locked(ctx, func() error {
+		hosts, err := l.Hosts()
+		if err != nil {
+			return err
+		}
+		if len(hosts) == 0 {
+			return fmt.Errorf("the lab is not up: bring it up first")
+		}
+		set, err := l.artifacts(ctx, progress)
+		if err != nil {
+			return err
+		}
+		added, err = l.createWorker(nextName("worker", hosts), set)
+		if err != nil {
+			return err
+		}
+		if err := added.Boot(ctx); err != nil {
+			return err
+		}
+		progress(added.Name + " booted")
+		return nil
+	})
+	return added, err
+}
+
+func (l *Lab) createWorker(name string, set *artifacts.Set) (*host.Host, error) {
+	if err := l.createHost(name, set); err != nil {
+		return nil, err
+	}
+	h, err := l.Host(name)
+	if err != nil {
+		return nil, err
+	}
+	return h, l.admit(h)
+}
+
+// admit lets the lab's key in as workerUser, and gives the worker a host key.
+func (l *Lab) admit(h *host.Host) error {
+	user, err := ensureKey(filepath.Join(l.state, "ssh", "id_ed25519"))
+	if err != nil {
+		return err
+	}
+	server, err := ensureKey(l.hostKey(h))
+	if err != nil {
+		return err
+	}
+	public, err := publicKey(user)
+	if err != nil {
+		return err
+	}
+	const home = "/home/" + workerUser
+	for _, file := range []struct {
+		path, content string
+		mode          fs.FileMode
+	}{
+		{hostKeyFile, string(server), 0o600},
+		{"/etc/sudoers.d/" + workerUser, workerUser + " ALL=(ALL) NOPASSWD:ALL\n", 0o440},
+		// sshd accepts keys that root keeps, and so the user needs no home that is written before there is a user.
+		{"/etc/ssh/authorized_keys/" + workerUser, public, 0o644},
+		{"/etc/ssh/sshd_config.d/lab.conf", "AuthorizedKeysFile /etc/ssh/authorized_keys/%u\nPasswordAuthentication no\nPermitRootLogin no\n", 0o644},
+		{"/etc/sysusers.d/lab.conf", fmt.Sprintf("u %s - \"Administrator\" %s /bin/bash\n", workerUser, home), 0o644},
+		{"/etc/tmpfiles.d/lab.conf", fmt.Sprintf("d %s 0750 %s %s -\n", home, workerUser, workerUser), 0o644},
+	} {
+		if err := h.WriteFile(file.path, []byte(file.content), file.mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Lab) hostKey(h *host.Host) string { return filepath.Join(l.state, "ssh", h.Name) }
+
+// WorkerAccess is how a worker is reached.
+func (l *Lab) WorkerAccess(name string) (*Access, error) {
+	h, err := l.Host(name)
+	if err != nil {
+		return nil, err
+	}
+	if !h.Worker() {
+		return nil, fmt.Errorf("host %s is no worker: it has no SSH server", name)
+	}
+	user, err := os.ReadFile(filepath.Join(l.state, "ssh", "id_ed25519"))
+	if err != nil {
+		return nil, err
+	}
+	server, err := os.ReadFile(l.hostKey(h))
+	if err != nil {
+		return nil, err
+	}
+	public, err := publicKey(server)
+	return &Access{Address: h.Address.String(), User: workerUser, PrivateKey: user, HostKey: public}, err
+}
+
+// ensureKey reads a private key, or makes it.
+func ensureKey(path string) ([]byte, error) {
+	if data, err := os.ReadFile(path); !errors.Is(err, fs.ErrNotExist) {
+		return data, err
+	}
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	block, err := ssh.MarshalPrivateKey(crypto.PrivateKey(private), "")
+	if err != nil {
+		return nil, err
+	}
+	data := pem.EncodeToMemory(block)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	return data, os.WriteFile(path, data, 0o600)
+}
+
+// publicKey is the public part of a private key, as authorized_keys has it.
+func publicKey(private []byte) (string, error) {
+	signer, err := ssh.ParsePrivateKey(private)
+	if err != nil {
+		return "", fmt.Errorf("read the lab's SSH key: %w", err)
+	}
+	return string(ssh.MarshalAuthorizedKey(signer.PublicKey())), nil
+}
