@@ -54,13 +54,14 @@ type Network struct {
 
 // Reduce returns the part of a spec that renderings depend on. What is left out may change without
 // a new rendering: the version and the rollout time are inputs of their own, endpoint and names in
-// certificates only reach Secrets.
+// certificates only reach Secrets, addons only the tenant.
 func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPlaneSpec {
 	reduced := *spec.DeepCopy()
 	reduced.Version = ""
 	reduced.ControlPlaneEndpoint = controlplanev1.APIEndpoint{}
 	reduced.KubeAPIServer.CertSANs = nil
 	reduced.Rollout = controlplanev1.RolloutSpec{}
+	reduced.Addons = controlplanev1.AddonsSpec{}
 	reduced.EncryptionAtRest.Resources = nil
 	return reduced
 }

@@ -167,6 +167,7 @@ func TestReduceTakesOutWhatNoRenderingDependsOn(t *testing.T) {
 	other.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "tenant.example", Port: 443}
 	other.KubeAPIServer.CertSANs = []string{"another.example"}
 	other.Rollout.After = metav1.NewTime(time.Unix(1, 0))
+	other.Addons.CoreDNS.Mode = controlplanev1.AddonNone
 	other.EncryptionAtRest.Resources = []string{"secrets", "configmaps"}
 	if !reflect.DeepEqual(components.Reduce(other), components.Reduce(customised())) {
 		t.Error("the reduced specs differ")
@@ -179,7 +180,7 @@ func TestChangesCoverEveryInput(t *testing.T) {
 	for _, path := range unset(reflect.ValueOf(components.Reduce(customised())), "spec") {
 		if !slices.Contains([]string{
 			"spec.version", "spec.replicas", "spec.controlPlaneEndpoint", "spec.kubeAPIServer.certSANs",
-			"spec.rollout", "spec.encryptionAtRest.resources",
+			"spec.rollout", "spec.encryptionAtRest.resources", "spec.addons",
 		}, path) {
 			t.Errorf("%s is not set in customised", path)
 		}

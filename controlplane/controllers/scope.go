@@ -44,6 +44,8 @@ type scope struct {
 
 	input components.Input
 	keys  *pki.KeyMaterial
+	// coreDNSTag is the tag of the CoreDNS image that goes with the version.
+	coreDNSTag string
 	// unsupported is why nothing new can be rendered; what is applied is kept up all the same.
 	unsupported error
 	// problem is what would keep a control plane like this from being made.
@@ -78,6 +80,7 @@ func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKContro
 	if err != nil {
 		s.unsupported = fmt.Errorf("spec.version: %w", err)
 	}
+	s.coreDNSTag = release.CoreDNS
 	s.input = components.Input{
 		Cluster:      s.key,
 		Version:      version,

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
@@ -32,24 +35,15 @@ const (
 // machines need, when it was last asked. It is asked in the background, and at once when the number
 // of ready API servers changes.
 func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) (string, error) {
-	objects, err := tenant.Objects(tenant.Settings{
-		ClusterName:               s.key.Name,
-		Version:                   s.input.Version,
-		PodCIDRs:                  s.input.Network.PodCIDRs,
-		ServiceCIDRs:              s.input.Network.ServiceCIDRs,
-		DNSDomain:                 s.input.Network.DNSDomain,
-		CABundle:                  s.keys.ClusterCA.Bundle,
-		ImageRepository:           s.input.Spec.ImageRepository,
-		KubeletServerTLSBootstrap: true,
-	})
+	objects, unwanted, err := tenantObjects(s)
 	if err != nil {
 		return "", err
 	}
-	raw, err := json.Marshal(objects)
+	raw, err := json.Marshal([][]client.Object{objects, unwanted})
 	if err != nil {
 		return "", fmt.Errorf("hash the tenant's objects: %w", err)
 	}
-	visit := &tenantVisit{r: r, keys: s.keys, address: endpointAddress(s.controlPlane), objects: objects}
+	visit := &tenantVisit{r: r, keys: s.keys, address: endpointAddress(s.controlPlane), objects: objects, unwanted: unwanted}
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s\n%s\n%s", visit.address, s.keys.ClusterCA.Bundle, raw)
 	prompt := ""
@@ -65,12 +59,46 @@ func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) (string, er
 	return answer.Problem, nil
 }
 
+// tenantObjects are the objects that a tenant shall hold, and those that it shall not.
+func tenantObjects(s *scope) (wanted, unwanted []client.Object, err error) {
+	wanted, err = tenant.Objects(tenant.Settings{
+		ClusterName:               s.key.Name,
+		Version:                   s.input.Version,
+		PodCIDRs:                  s.input.Network.PodCIDRs,
+		ServiceCIDRs:              s.input.Network.ServiceCIDRs,
+		DNSDomain:                 s.input.Network.DNSDomain,
+		CABundle:                  s.keys.ClusterCA.Bundle,
+		ImageRepository:           s.input.Spec.ImageRepository,
+		KubeletServerTLSBootstrap: true,
+	})
+	if err != nil || s.unsupported != nil {
+		return wanted, nil, err
+	}
+	dns, err := tenant.DNSAddress(s.input.Network.ServiceCIDRs)
+	if err != nil {
+		return nil, nil, err
+	}
+	addonObjects, unwanted, err := addons.Objects(&addon.Input{
+		Version:         s.input.Version,
+		CoreDNSTag:      s.coreDNSTag,
+		ImageRepository: s.input.Spec.ImageRepository,
+		Spec:            s.controlPlane.Spec.Addons,
+		PodCIDRs:        s.input.Network.PodCIDRs,
+		DNSDomain:       s.input.Network.DNSDomain,
+		DNSAddress:      dns,
+		Server:          tenant.LocalServer,
+	})
+	return append(wanted, addonObjects...), unwanted, err
+}
+
 // tenantVisit is one question to a tenant's API, asked again and again.
 type tenantVisit struct {
 	r       *Reconciler
 	keys    *pki.KeyMaterial
 	address string
 	objects []client.Object
+	// unwanted are objects of addons that are switched off.
+	unwanted []client.Object
 
 	client client.Client
 	probe  rest.Interface
@@ -90,7 +118,8 @@ func (v *tenantVisit) ask(ctx context.Context) probe.Answer {
 	if !v.applied.IsZero() && v.r.Clock.Since(v.applied) < tenantInterval {
 		return probe.Answer{}
 	}
-	if _, err := tenant.Apply(ctx, v.client, v.objects); err != nil {
+	_, err := tenant.Apply(ctx, v.client, v.objects)
+	if err = errors.Join(err, tenant.Remove(ctx, v.client, v.unwanted)); err != nil {
 		v.applied = time.Time{}
 		return probe.Answer{Problem: fmt.Sprintf("the tenant's API at %s does not take the objects that machines need to join: %v", v.address, err)}
 	}

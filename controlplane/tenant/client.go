@@ -23,6 +23,8 @@ func NewClient(config *rest.Config) (client.Client, error) {
 		{Group: "rbac.authorization.k8s.io", Version: "v1"},
 		{Group: "discovery.k8s.io", Version: "v1"},
 		{Group: "coordination.k8s.io", Version: "v1"},
+		{Group: "apps", Version: "v1"},
+		{Group: "policy", Version: "v1"},
 	} {
 		for kind := range clientgoscheme.Scheme.KnownTypes(version) {
 			scope := meta.RESTScope(meta.RESTScopeNamespace)

@@ -21,6 +21,8 @@ type Release struct {
 	Minor string `json:"minor"`
 	// Etcd is the tag of the etcd image.
 	Etcd string `json:"etcd"`
+	// CoreDNS is the tag of the CoreDNS image.
+	CoreDNS string `json:"coreDNS"`
 }
 
 // Table holds the supported minors, from oldest to newest.
@@ -59,6 +61,9 @@ func Load(data []byte) (*Table, error) {
 		}
 		if !imageTag.MatchString(release.Etcd) {
 			return nil, fmt.Errorf("releases[%d].etcd: %q is not an image tag", i, release.Etcd)
+		}
+		if !imageTag.MatchString(release.CoreDNS) {
+			return nil, fmt.Errorf("releases[%d].coreDNS: %q is not an image tag", i, release.CoreDNS)
 		}
 		if i > 0 && (parsed.Major != previous.Major || parsed.Minor != previous.Minor+1) {
 			return nil, fmt.Errorf("releases[%d].minor: %s does not follow %s", i, release.Minor, previous.MinorString())

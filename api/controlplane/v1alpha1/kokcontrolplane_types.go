@@ -74,6 +74,11 @@ type KOKControlPlaneSpec struct {
 	// +kubebuilder:default={}
 	EncryptionAtRest EncryptionAtRestSpec `json:"encryptionAtRest,omitempty,omitzero"`
 
+	// addons are installed in the tenant.
+	// +optional
+	// +kubebuilder:default={}
+	Addons AddonsSpec `json:"addons,omitempty,omitzero"`
+
 	// rollout configures rollouts of the control plane.
 	// +optional
 	Rollout RolloutSpec `json:"rollout,omitempty,omitzero"`

@@ -1,0 +1,157 @@
+package addons
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/kubeproxy"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+func input() *addon.Input {
+	return &addon.Input{
+		Version: "v1.36.3", CoreDNSTag: "v1.14.2", ImageRepository: "registry.k8s.io",
+		Spec: controlplanev1.AddonsSpec{
+			KubeProxy: controlplanev1.KubeProxySpec{Mode: controlplanev1.AddonManaged},
+			CoreDNS:   controlplanev1.CoreDNSSpec{Mode: controlplanev1.AddonManaged, Replicas: ptr.To[int32](2)},
+		},
+		PodCIDRs: []string{"10.244.0.0/16"}, DNSDomain: "cluster.local", DNSAddress: "10.96.0.10", Server: "127.0.0.1:6443",
+	}
+}
+
+func customised() *addon.Input {
+	in := input()
+	in.ImageRepository, in.Version = "registry.example/mirror", "v1.35.4"
+	in.PodCIDRs, in.DNSDomain, in.DNSAddress = []string{"10.244.0.0/16", "fd00:10:244::/56"}, "blue.example", "fd00:96::a"
+	in.Spec.CoreDNS.Image, in.Spec.CoreDNS.Replicas = "registry.example/dns:own", ptr.To[int32](5)
+	return in
+}
+
+func TestAddonsAreAsInTheGoldenFiles(t *testing.T) {
+	for name, in := range map[string]*addon.Input{"defaults": input(), "customised": customised()} {
+		t.Run(name, func(t *testing.T) {
+			wanted, unwanted, err := Objects(in)
+			if err != nil || len(unwanted) > 0 {
+				t.Fatal(unwanted, err)
+			}
+			got := documents(t, wanted)
+			path := "testdata/" + name + ".yaml"
+			if *update {
+				if err := os.WriteFile(path, got, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s differs; look at it after: go test ./controlplane/addons -update", path)
+			}
+		})
+	}
+}
+
+func documents(t *testing.T, objects []client.Object) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	for _, object := range objects {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(content, "status")
+		document, err := yaml.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.WriteString("---\n")
+		out.Write(document)
+	}
+	return out.Bytes()
+}
+
+func TestAnAddonThatIsSwitchedOffIsToBeRemoved(t *testing.T) {
+	in := input()
+	in.Spec.CoreDNS.Mode = controlplanev1.AddonNone
+	wanted, unwanted, err := Objects(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range wanted {
+		if object.GetLabels()[addon.NameLabel] != "kube-proxy" {
+			t.Errorf("%T %s is wanted", object, object.GetName())
+		}
+	}
+	for _, object := range unwanted {
+		if object.GetLabels()[addon.NameLabel] != "coredns" {
+			t.Errorf("%T %s is not wanted", object, object.GetName())
+		}
+	}
+	if len(wanted) == 0 || len(unwanted) == 0 {
+		t.Errorf("%d objects are wanted, %d are not", len(wanted), len(unwanted))
+	}
+}
+
+func TestEveryObjectIsMarkedAndKnowsItsKind(t *testing.T) {
+	wanted, _, err := Objects(input())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range wanted {
+		if object.GetLabels()[names.ManagedByLabel] != names.ManagedBy || object.GetObjectKind().GroupVersionKind().Empty() {
+			t.Errorf("%T %s has labels %v and kind %s", object, object.GetName(), object.GetLabels(), object.GetObjectKind().GroupVersionKind())
+		}
+	}
+}
+
+func TestKubeProxyReachesTheAPIByTheLocalLoadBalancer(t *testing.T) {
+	objects, err := kubeproxy.Addon.Objects(input())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.Load([]byte(addon.Find[*corev1.ConfigMap](objects).Data["kubeconfig"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	access := config.Contexts[config.CurrentContext]
+	if server := config.Clusters[access.Cluster].Server; server != "https://127.0.0.1:6443" {
+		t.Errorf("it reaches the API at %s", server)
+	}
+}
+
+func TestKubeProxyStartsAnewWhenItsConfigurationChanges(t *testing.T) {
+	template := func(in *addon.Input) map[string]string {
+		objects, err := kubeproxy.Addon.Objects(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return addon.Find[*appsv1.DaemonSet](objects).Spec.Template.Annotations
+	}
+	other := input()
+	other.PodCIDRs = []string{"10.1.0.0/16"}
+	first, second := template(input()), template(other)
+	for key, value := range first {
+		if second[key] == value {
+			t.Errorf("%s stays %s", key, value)
+		}
+	}
+	if len(first) == 0 || strings.Contains(first["kok.cluster.x-k8s.io/config-hash"], " ") {
+		t.Errorf("annotations %v", first)
+	}
+}

@@ -1,0 +1,98 @@
+// Package kubeproxy renders kube-proxy, which makes a tenant's Services reachable on its workers.
+package kubeproxy
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+const (
+	directory      = "/var/lib/kube-proxy"
+	serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// configHash is on the pods, which read their configuration once, when they start.
+	configHash = "kok.cluster.x-k8s.io/config-hash"
+)
+
+//go:embed kubeproxy.yaml
+var manifests []byte
+
+// Addon is kube-proxy.
+var Addon = addon.Addon{
+	Name:    "kube-proxy",
+	Mode:    func(spec *controlplanev1.AddonsSpec) controlplanev1.AddonMode { return spec.KubeProxy.Mode },
+	Objects: objects,
+}
+
+func objects(in *addon.Input) ([]client.Object, error) {
+	config, err := configuration(in)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := clientcmd.Write(access(in.Server))
+	if err != nil {
+		return nil, fmt.Errorf("marshal the kubeconfig: %w", err)
+	}
+	all := addon.Decode(manifests)
+	addon.Find[*corev1.ConfigMap](all).Data = map[string]string{"config.yaml": config, "kubeconfig": string(kubeconfig)}
+
+	daemonSet := addon.Find[*appsv1.DaemonSet](all)
+	hash := sha256.Sum256([]byte(config + string(kubeconfig)))
+	daemonSet.Spec.Template.Annotations = map[string]string{configHash: hex.EncodeToString(hash[:8])}
+	image := in.Spec.KubeProxy.Image
+	if image == "" {
+		image = fmt.Sprintf("%s/kube-proxy:%s", in.ImageRepository, versions.ImageTag(in.Version))
+	}
+	daemonSet.Spec.Template.Spec.Containers[0].Image = image
+	return all, nil
+}
+
+// configuration is kube-proxy's KubeProxyConfiguration
+// (https://kubernetes.io/docs/reference/config-api/kube-proxy-config.v1alpha1). The rules of nftables
+// are the mode that Kubernetes recommends since v1.33; it needs Linux 5.13.
+func configuration(in *addon.Input) (string, error) {
+	config := map[string]any{
+		"apiVersion":       "kubeproxy.config.k8s.io/v1alpha1",
+		"kind":             "KubeProxyConfiguration",
+		"mode":             "nftables",
+		"clientConnection": map[string]any{"kubeconfig": directory + "/kubeconfig"},
+		// Both are without authentication: they are for the node alone.
+		"metricsBindAddress": "127.0.0.1:10249",
+		"healthzBindAddress": "127.0.0.1:10256",
+	}
+	if len(in.PodCIDRs) > 0 {
+		config["clusterCIDR"] = strings.Join(in.PodCIDRs, ",")
+	}
+	out, err := yaml.Marshal(config)
+	if err != nil {
+		return "", fmt.Errorf("marshal the configuration: %w", err)
+	}
+	return string(out), nil
+}
+
+// access is by the node's own load balancer: the Service of the API is what kube-proxy makes.
+func access(server string) clientcmdapi.Config {
+	const name = "kube-proxy"
+	return clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{name: {
+			Server: (&url.URL{Scheme: "https", Host: server}).String(), CertificateAuthority: serviceAccount + "/ca.crt",
+		}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {TokenFile: serviceAccount + "/token"}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}
+}
