@@ -62,15 +62,18 @@ func single() map[string]string {
 	}
 }
 
-// removeAfter removes tenants when the specs of a container are over.
+// removeAfter removes tenants when the specs of a container are over. It is a cleanup and no AfterAll:
+// that would come before the cleanups of the last spec, which mend what the spec broke.
 func removeAfter(tenants ...*tenant) {
-	AfterAll(func(ctx SpecContext) {
-		for _, t := range tenants {
-			if !settings.keep {
-				t.remove(ctx)
+	BeforeAll(func() {
+		DeferCleanup(func(ctx SpecContext) {
+			for _, t := range tenants {
+				if !settings.keep {
+					t.remove(ctx)
+				}
 			}
-		}
-	}, NodeTimeout(2*creation))
+		}, NodeTimeout(2*creation))
+	})
 }
 
 // remove deletes the tenant, and its namespace, if they are there.

@@ -97,7 +97,7 @@ func buildPrograms(ctx context.Context, cache string, v Versions, progress func(
 	}
 	b.kubernetes = map[string]string{}
 	for _, version := range slices.Compact(slices.Sorted(slices.Values(append([]string{v.Host}, v.Tenants...)))) {
-		programs := tenantPrograms
+		programs := slices.Concat(tenantPrograms, workerPrograms)
 		if version == v.Host {
 			programs = hostPrograms
 		}
@@ -126,6 +126,9 @@ func buildPrograms(ctx context.Context, cache string, v Versions, progress func(
 		{etcdRecipe(v.Etcd), &b.etcd},
 		{clusterAPIRecipe(v.ClusterAPI), &b.clusterAPI},
 		{kustomizeRecipe(v.Kustomize), &b.kustomize},
+		{coreDNSRecipe(v.CoreDNS), &b.coreDNS},
+		{flannelRecipe(v.Flannel), &b.flannel},
+		{flannelPluginRecipe(v.FlannelPlugin), &b.flannelPlugin},
 	} {
 		if *p.dir, err = p.recipe.build(ctx, cache, goVersion, progress); err != nil {
 			return b, err
@@ -146,7 +149,12 @@ func assemble(ctx context.Context, cache string, v Versions, b bins, debian stri
 	if err != nil {
 		return nil, err
 	}
-	images := b.images(v)
+	b.debian = debian
+	tenantImages, err := b.tenantImages(v)
+	if err != nil {
+		return nil, err
+	}
+	images := append(b.images(v), tenantImages...)
 	s := &Set{
 		Versions: v, RootFS: root, kubernetes: b.kubernetes,
 		Kubectl: filepath.Join(host, "kubectl"), Clusterctl: filepath.Join(b.clusterAPI, "clusterctl"),

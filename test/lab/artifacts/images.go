@@ -21,7 +21,47 @@ func (b bins) provisionerImage() string {
 type bins struct {
 	kubernetes map[string]string
 	etcd, pause, clusterAPI, kustomize,
-	certManager, provisioner string
+	certManager, provisioner,
+	coreDNS, flannel, flannelPlugin string
+	// debian is the folder of the Debian system alone.
+	debian string
+}
+
+// Debian's programs that images bring along: kube-proxy and flannel write the packet filter with nft, and flannel's
+// manifests copy files.
+const (
+	filterProgram = "/usr/sbin/nft"
+	copyProgram   = "/usr/bin/cp"
+)
+
+// tenantImages are those that pods of tenants ask for.
+func (b bins) tenantImages(v Versions) ([]Image, error) {
+	filter, err := closure(b.debian, filterProgram)
+	if err != nil {
+		return nil, err
+	}
+	filterAndCopy, err := closure(b.debian, filterProgram, copyProgram)
+	if err != nil {
+		return nil, err
+	}
+	onlyCopy, err := closure(b.debian, copyProgram)
+	if err != nil {
+		return nil, err
+	}
+	var list []Image
+	for _, version := range v.Tenants {
+		proxy := ProgramImage("registry.k8s.io/kube-proxy:"+version, filepath.Join(b.kubernetes[version], "kube-proxy"))
+		proxy.Files = append(proxy.Files, filter...)
+		list = append(list, proxy)
+	}
+	one := func(name, path, program string, more ...File) Image {
+		return Image{Name: name, Files: append([]File{{Path: path, Source: program}}, more...)}
+	}
+	return append(list,
+		one("ghcr.io/flannel-io/flannel:"+v.Flannel, "/opt/bin/flanneld", filepath.Join(b.flannel, "flanneld"), filterAndCopy...),
+		one("ghcr.io/flannel-io/flannel-cni-plugin:"+v.FlannelPlugin, "/flannel", filepath.Join(b.flannelPlugin, "flannel"), onlyCopy...),
+		one("registry.k8s.io/coredns/coredns:"+v.CoreDNS, "/coredns", filepath.Join(b.coreDNS, "coredns")),
+	), nil
 }
 
 // images lists what every host has, under the names that the public registries give them and with upstream's users, so
@@ -54,6 +94,9 @@ func (b bins) images(v Versions) []Image {
 
 // tenantPrograms are the components of a tenant's control plane that come from Kubernetes.
 var tenantPrograms = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+
+// workerPrograms are those of a tenant's workers; they are never newer than its API servers.
+var workerPrograms = []string{"kubelet", "kube-proxy"}
 
 // hostPrograms are those of the host cluster.
 var hostPrograms = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl", "kube-proxy"}

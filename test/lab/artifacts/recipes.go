@@ -80,3 +80,29 @@ func kustomizeRecipe(version string) recipe {
 		programs: []program{{name: "kustomize", pkg: "sigs.k8s.io/kustomize/kustomize/v5"}},
 	}
 }
+
+func coreDNSRecipe(version string) recipe {
+	return recipe{
+		name: "coredns", module: "github.com/coredns/coredns", version: version,
+		local:    func(string) (string, error) { return "", nil },
+		programs: []program{{name: "coredns", pkg: "github.com/coredns/coredns"}},
+	}
+}
+
+func flannelRecipe(version string) recipe {
+	return recipe{
+		name: "flannel", module: "github.com/flannel-io/flannel", version: version,
+		local:    func(string) (string, error) { return "", nil },
+		stamps:   []string{"github.com/flannel-io/flannel/pkg/version.Version=" + version},
+		programs: []program{{name: "flanneld", pkg: "github.com/flannel-io/flannel"}},
+	}
+}
+
+// flannelPluginRecipe builds flannel's CNI plugin from the last release of the common plugins that has it.
+func flannelPluginRecipe(version string) recipe {
+	return recipe{
+		name: "cni-plugins", module: "github.com/containernetworking/plugins", version: version,
+		local:    func(string) (string, error) { return "", nil },
+		programs: []program{{name: "flannel", pkg: "github.com/containernetworking/plugins/plugins/meta/flannel"}},
+	}
+}

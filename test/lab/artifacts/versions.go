@@ -23,6 +23,10 @@ type Versions struct {
 	CertManager string
 	// Kustomize is the version of the kustomize program.
 	Kustomize string
+	// CoreDNS is the version of tenants' DNS server.
+	CoreDNS string
+	// Flannel is the version of tenants' pod network, FlannelPlugin that of the module with its CNI plugin.
+	Flannel, FlannelPlugin string
 	// Debian is the suite that hosts run.
 	Debian string
 }
@@ -30,13 +34,16 @@ type Versions struct {
 // DefaultVersions returns the versions that the project is tested with.
 func DefaultVersions() Versions {
 	return Versions{
-		Host:        "v1.36.3",
-		Tenants:     []string{"v1.35.4", "v1.36.3"},
-		Etcd:        "v3.6.16",
-		ClusterAPI:  "v1.14.2",
-		CertManager: "v1.21.2",
-		Kustomize:   "v5.8.2",
-		Debian:      "bookworm",
+		Host:          "v1.36.3",
+		Tenants:       []string{"v1.35.4", "v1.36.3"},
+		Etcd:          "v3.6.16",
+		ClusterAPI:    "v1.14.2",
+		CertManager:   "v1.21.2",
+		Kustomize:     "v5.8.2",
+		CoreDNS:       "v1.14.2",
+		Flannel:       "v0.28.4",
+		FlannelPlugin: "v0.9.1",
+		Debian:        "bookworm",
 	}
 }
 
