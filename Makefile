@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 VERSION ?= v0.1.0
 IMAGE_REGISTRY ?= ghcr.io/kube-on-kube
 IMAGE_TAG ?= dev
-CONTROLPLANE_IMAGE ?= $(IMAGE_REGISTRY)/kok-controlplane-controller:$(IMAGE_TAG)
+IMAGES := --image-registry=$(IMAGE_REGISTRY) --image-tag=$(IMAGE_TAG)
 
 # Every Go program of the project is static and reproducible.
 export CGO_ENABLED := 0
@@ -27,7 +27,7 @@ LAB := bin/lab
 STARTED := $(shell date +%s)
 # KUBECONFIG counts when it is given to make, not when the shell happens to have one.
 EXISTING_CLUSTER := $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG))
-QUICKSTART := bin/quickstart --started=$(STARTED) --controlplane-image=$(CONTROLPLANE_IMAGE) --provider-version=$(VERSION)
+QUICKSTART := bin/quickstart --started=$(STARTED) $(IMAGES) --provider-version=$(VERSION)
 
 .PHONY: quickstart
 quickstart: $(if $(EXISTING_CLUSTER),check-go,check-machine) build release-manifests $(LAB) ## Lab up, a tenant control plane, and a look at it; KUBECONFIG=... uses an existing cluster
@@ -62,7 +62,7 @@ build: check-go ## Build bin/manager
 
 .PHONY: release-manifests
 release-manifests: check-go ## Write a local clusterctl repository to out/repository and out/clusterctl.yaml
-	go run ./hack/release --version=$(VERSION) --controlplane-image=$(CONTROLPLANE_IMAGE)
+	go run ./hack/release --version=$(VERSION) $(IMAGES)
 
 ##@ Test
 
@@ -98,7 +98,7 @@ E2E_REPORT ?= out/e2e.json
 test-e2e: lab-up ## The gating journey in the lab
 	go test -c -tags=e2e -o bin/e2e.test ./test/e2e
 	bin/e2e.test -test.timeout=0 -ginkgo.timeout=$(E2E_TIMEOUT) -ginkgo.v -ginkgo.label-filter='$(E2E_LABELS)' -ginkgo.json-report=$(E2E_REPORT) \
-		-e2e.controlplane-image=$(CONTROLPLANE_IMAGE) -e2e.provider-version=$(VERSION)
+		-e2e.image-registry=$(IMAGE_REGISTRY) -e2e.image-tag=$(IMAGE_TAG) -e2e.provider-version=$(VERSION)
 
 .PHONY: e2e
 e2e: test-e2e ## The same as test-e2e

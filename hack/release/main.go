@@ -21,8 +21,8 @@ type options struct {
 	out string
 	// version is the version of this repository's providers, with a leading v.
 	version string
-	// controlPlaneImage is the control plane provider's image, with its tag.
-	controlPlaneImage string
+	// registry and tag are those of the providers' images.
+	registry, tag string
 }
 
 func main() {
@@ -37,8 +37,8 @@ func main() {
 	cmd.Flags().StringVar(&o.root, "root", ".", "top folder of this repository")
 	cmd.Flags().StringVar(&o.out, "out", "out", "folder to write to")
 	cmd.Flags().StringVar(&o.version, "version", "v0.1.0", "version of the providers of this repository")
-	cmd.Flags().StringVar(&o.controlPlaneImage, "controlplane-image",
-		"ghcr.io/kube-on-kube/kok-controlplane-controller:dev", "image of the control plane provider")
+	cmd.Flags().StringVar(&o.registry, "image-registry", "ghcr.io/kube-on-kube", "registry and path of the providers' images")
+	cmd.Flags().StringVar(&o.tag, "image-tag", "dev", "tag of the providers' images")
 	if err := cmd.Execute(); err != nil {
 		os.Exit(1)
 	}
@@ -70,7 +70,7 @@ func run(o options) error {
 		{
 			name: "kok", kind: "ControlPlaneProvider", label: "control-plane-kok", version: o.version,
 			kustomization: filepath.Join(root, "config", "controlplane", "default"),
-			image:         o.controlPlaneImage,
+			image:         o.registry + "/kok-controlplane-controller:" + o.tag,
 			components:    "control-plane-components.yaml",
 			metadata:      filepath.Join(root, "metadata.yaml"),
 		},

@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const testImage = "registry.example.com/manager:v9"
+const testImage = "registry.example.com/kok-controlplane-controller:v9"
 
 // components writes a repository and returns the objects of the control plane provider.
 func components(t *testing.T) []unstructured.Unstructured {
 	t.Helper()
 	out := t.TempDir()
-	if err := run(options{root: "../..", out: out, version: "v0.1.0", controlPlaneImage: testImage}); err != nil {
+	if err := run(options{root: "../..", out: out, version: "v0.1.0", registry: "registry.example.com", tag: "v9"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range []string{

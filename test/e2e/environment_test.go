@@ -73,12 +73,11 @@ func newEnvironment(ctx context.Context) (*environment, error) {
 
 	installer := &providers.Installer{
 		Client: e.client, Kubeconfig: kubeconfig, Clusterctl: e.clusterctl, Repository: settings.repository,
-		Version: settings.providerVersion, CoreVersion: coreVersion, Manager: settings.manager, Log: e.log,
+		Version: settings.providerVersion, CoreVersion: coreVersion, Log: e.log,
+		Providers: providers.Own(settings.programs, settings.registry, settings.tag),
 	}
 	if e.lab != nil {
-		installer.Load = func(ctx context.Context, program string) error {
-			return e.lab.LoadProgram(ctx, settings.image, program)
-		}
+		installer.Load = func(ctx context.Context, image, program string) error { return e.lab.LoadProgram(ctx, image, program) }
 	}
 	if err := installer.Install(ctx); err != nil {
 		return nil, fmt.Errorf("install the providers: %w", err)

@@ -22,15 +22,16 @@ const (
 
 // settings are the suite's flags; paths are relative to where it is started.
 var settings struct {
-	kubeconfig, repository, manager, image, providerVersion, template, artifacts string
-	keep                                                                         bool
+	kubeconfig, repository, programs, registry, tag, providerVersion, template, artifacts string
+	keep                                                                                  bool
 }
 
 func init() {
 	flag.StringVar(&settings.kubeconfig, "e2e.kubeconfig", "", "kubeconfig of an existing host cluster (default: the lab)")
 	flag.StringVar(&settings.repository, "e2e.repository", "out", "folder that make release-manifests wrote")
-	flag.StringVar(&settings.manager, "e2e.manager", "bin/manager", "program of the control plane provider")
-	flag.StringVar(&settings.image, "e2e.controlplane-image", "ghcr.io/kube-on-kube/kok-controlplane-controller:dev", "its image")
+	flag.StringVar(&settings.programs, "e2e.programs", "bin", "folder with the programs of the providers")
+	flag.StringVar(&settings.registry, "e2e.image-registry", "ghcr.io/kube-on-kube", "registry and path of the providers' images")
+	flag.StringVar(&settings.tag, "e2e.image-tag", "dev", "tag of the providers' images")
 	flag.StringVar(&settings.providerVersion, "e2e.provider-version", "v0.1.0", "version of the control plane provider in the repository")
 	flag.StringVar(&settings.template, "e2e.template", "templates/cluster-template-control-plane.yaml", "template of tenants")
 	flag.StringVar(&settings.artifacts, "e2e.artifacts", "out/artifacts", "folder for what explains a failure")

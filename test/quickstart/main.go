@@ -56,9 +56,10 @@ func command() *cobra.Command {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of an existing host cluster (default: the lab)")
 	flags.StringVar(&o.repository, "repository", "out", "folder that make release-manifests wrote")
-	flags.StringVar(&o.manager, "manager", "bin/manager", "program of the control plane provider")
-	flags.StringVar(&o.image, "controlplane-image", "ghcr.io/kube-on-kube/kok-controlplane-controller:dev", "its image")
-	flags.StringVar(&o.providerVersion, "provider-version", "v0.1.0", "version of the control plane provider in the repository")
+	flags.StringVar(&o.programs, "programs", "bin", "folder with the programs of the providers")
+	flags.StringVar(&o.registry, "image-registry", "ghcr.io/kube-on-kube", "registry and path of the providers' images")
+	flags.StringVar(&o.tag, "image-tag", "dev", "tag of the providers' images")
+	flags.StringVar(&o.providerVersion, "provider-version", "v0.1.0", "version of the providers in the repository")
 	flags.Int64Var(&started, "started", 0, "when the work began, in seconds since 1970 (default: now)")
 	cmd.Flags().StringVar(&o.template, "template", "templates/cluster-template-control-plane.yaml", "template of the tenant")
 	cmd.Flags().StringVar(&o.name, "name", "quickstart", "name of the tenant")
@@ -80,8 +81,10 @@ func (o *options) check() error {
 			return fmt.Errorf("read the kubeconfig of the host cluster: %w", err)
 		}
 	}
-	if _, err := os.Stat(o.manager); errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s is missing: make build writes it", o.manager)
+	for _, provider := range o.providers() {
+		if _, err := os.Stat(provider.Program); errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("%s is missing: make build writes it", provider.Program)
+		}
 	}
 	return nil
 }

@@ -25,9 +25,9 @@ import (
 
 // options is what the command line says, and what the stages find out for the ones after them.
 type options struct {
-	kubeconfig, repository, manager, image, providerVersion string
-	template, name, namespace, version                      string
-	started                                                 time.Time
+	kubeconfig, repository, programs, registry, tag, providerVersion string
+	template, name, namespace, version                               string
+	started                                                          time.Time
 
 	log    *progress.Log
 	stages *progress.Stages
@@ -137,7 +137,9 @@ func (o *options) findCluster(context.Context) error {
 	if err := o.connect(); err != nil {
 		return err
 	}
-	o.log.Print("using %s; its nodes pull %s", o.config.Host, o.image)
+	for _, provider := range o.providers() {
+		o.log.Print("using %s; its nodes pull %s", o.config.Host, provider.Image)
+	}
 	return nil
 }
 
@@ -163,12 +165,16 @@ func (o *options) connect() error {
 func (o *options) install(ctx context.Context) error {
 	installer := &providers.Installer{
 		Client: o.client, Kubeconfig: o.kubeconfig, Clusterctl: o.clusterctl, Repository: o.repository,
-		Version: o.providerVersion, CoreVersion: o.coreVersion, Manager: o.manager, Log: o.log,
+		Version: o.providerVersion, CoreVersion: o.coreVersion, Providers: o.providers(), Log: o.log,
 	}
 	if o.lab != nil {
-		installer.Load = func(ctx context.Context, program string) error { return o.lab.LoadProgram(ctx, o.image, program) }
+		installer.Load = func(ctx context.Context, image, program string) error { return o.lab.LoadProgram(ctx, image, program) }
 	}
 	return installer.Install(ctx)
+}
+
+func (o *options) providers() []providers.Provider {
+	return providers.Own(o.programs, o.registry, o.tag)
 }
 
 // next says what to try now.

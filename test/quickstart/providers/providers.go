@@ -1,6 +1,6 @@
-// Package providers installs Cluster API's core and the control plane provider of this repository
-// into a host cluster with the real clusterctl, and brings an installed provider up to date while its
-// version stays the same, as it does between two builds.
+// Package providers installs Cluster API's core and the providers of this repository into a host
+// cluster with the real clusterctl, and brings an installed provider up to date while its version stays
+// the same, as it does between two builds.
 package providers
 
 import (
@@ -27,18 +27,18 @@ import (
 )
 
 const (
-	// buildAnnotation of the manager's Deployment says what was installed: the hash of the program
-	// and its components.
+	// buildAnnotation of a manager's Deployment says what was installed: the hash of the program and
+	// its components.
 	buildAnnotation = "kok.cluster.x-k8s.io/build"
 
-	namespace  = "kok-control-plane-system"
-	deployment = "kok-control-plane-controller-manager"
-	// core is the namespace and deployment of Cluster API's core.
-	coreNamespace  = "capi-system"
-	coreDeployment = "capi-controller-manager"
+	// coreLabel is Cluster API's core in clusterctl's inventory.
+	coreLabel = "cluster-api"
 
 	timeout = 3 * time.Minute
 )
+
+// core is the manager of Cluster API's core.
+var core = client.ObjectKey{Namespace: "capi-system", Name: "capi-controller-manager"}
 
 // Installer installs the providers.
 type Installer struct {
@@ -47,71 +47,74 @@ type Installer struct {
 	Kubeconfig string
 	// Clusterctl is the program; Repository the folder that make release-manifests wrote.
 	Clusterctl, Repository string
-	// Version is the version of the control plane provider in the repository, CoreVersion that of
-	// Cluster API.
+	// Version is the version of this repository's providers there, CoreVersion that of Cluster API.
 	Version, CoreVersion string
-	// Manager is the control plane provider's program.
-	Manager string
-	// Load makes an image of the program available to the host cluster's nodes; nil when nodes pull
-	// it themselves.
-	Load func(ctx context.Context, program string) error
+	// Providers are those to install.
+	Providers []Provider
+	// Load makes an image of a program available to the host cluster's nodes; nil when nodes pull it
+	// themselves.
+	Load func(ctx context.Context, image, program string) error
 	Log  *progress.Log
 }
 
-// Install installs what is missing, updates what changed, and returns when both managers are ready.
+// Install installs what is missing, updates what changed, and returns when all managers are ready.
 func (i *Installer) Install(ctx context.Context) error {
-	build, err := i.build()
-	if err != nil {
-		return err
-	}
 	installed, err := i.installed(ctx)
 	if err != nil {
 		return err
 	}
-	current := false
-	if installed["control-plane-kok"] {
-		if current, err = i.isCurrent(ctx, build); err != nil {
+	builds, current := map[string]string{}, map[string]bool{}
+	for _, p := range i.Providers {
+		if builds[p.Label], err = i.build(p); err != nil {
 			return err
 		}
-	}
-	if !current && i.Load != nil {
-		i.Log.Print("loading the manager's image into the host cluster's nodes")
-		if err := i.Load(ctx, i.Manager); err != nil {
-			return fmt.Errorf("load the image of %s: %w", i.Manager, err)
+		if installed[p.Label] {
+			if current[p.Label], err = i.isCurrent(ctx, p, builds[p.Label]); err != nil {
+				return err
+			}
+		}
+		if current[p.Label] {
+			i.Log.Print("the installed provider %s is this build", p.Label)
+		} else if i.Load != nil {
+			i.Log.Print("loading %s into the host cluster's nodes", p.Image)
+			if err := i.Load(ctx, p.Image, p.Program); err != nil {
+				return fmt.Errorf("load the image of %s: %w", p.Program, err)
+			}
 		}
 	}
 	if err := i.initialize(ctx, installed); err != nil {
 		return err
 	}
-	switch {
-	case current:
-		i.Log.Print("the installed control plane provider is this build")
-	case installed["control-plane-kok"]:
-		if err := i.update(ctx, build); err != nil {
+	for _, p := range i.Providers {
+		if installed[p.Label] && !current[p.Label] {
+			if err := i.update(ctx, p, builds[p.Label]); err != nil {
+				return err
+			}
+		}
+	}
+	if err := i.waitDeployment(ctx, core); err != nil {
+		return err
+	}
+	for _, p := range i.Providers {
+		if err := i.waitDeployment(ctx, p.Manager); err != nil {
+			return err
+		}
+		if err := i.markBuild(ctx, p, builds[p.Label]); err != nil {
 			return err
 		}
 	}
-	for _, d := range []client.ObjectKey{{Namespace: coreNamespace, Name: coreDeployment}, {Namespace: namespace, Name: deployment}} {
-		if err := i.waitDeployment(ctx, d); err != nil {
-			return err
-		}
-	}
-	return i.markBuild(ctx, build)
+	return nil
 }
 
-// build is the hash of all that is installed.
-func (i *Installer) build() (string, error) {
+// build is the hash of all that is installed of a provider.
+func (i *Installer) build(p Provider) (string, error) {
 	hash := sha256.New()
-	for _, file := range []string{i.Manager, i.components()} {
+	for _, file := range []string{p.Program, filepath.Join(i.Repository, "repository", p.Label, i.Version, p.components)} {
 		if err := hashFile(hash, file); err != nil {
 			return "", fmt.Errorf("%w (make build release-manifests writes it)", err)
 		}
 	}
 	return hex.EncodeToString(hash.Sum(nil))[:16], nil
-}
-
-func (i *Installer) components() string {
-	return filepath.Join(i.Repository, "repository", "control-plane-kok", i.Version, "control-plane-components.yaml")
 }
 
 func hashFile(hash io.Writer, file string) error {
@@ -143,37 +146,40 @@ func (i *Installer) installed(ctx context.Context) (map[string]bool, error) {
 	return installed, nil
 }
 
-func (i *Installer) isCurrent(ctx context.Context, build string) (bool, error) {
+func (i *Installer) isCurrent(ctx context.Context, p Provider, build string) (bool, error) {
 	d := &appsv1.Deployment{}
-	err := i.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: deployment}, d)
+	err := i.Client.Get(ctx, p.Manager, d)
 	return err == nil && d.Annotations[buildAnnotation] == build, client.IgnoreNotFound(err)
 }
 
 // initialize runs clusterctl init for the providers that are not installed.
 func (i *Installer) initialize(ctx context.Context, installed map[string]bool) error {
-	args := []string{"init", "--bootstrap", "-", "--infrastructure", "-"}
-	before := len(args)
-	if !installed["cluster-api"] {
-		args = append(args, "--core", "cluster-api:"+i.CoreVersion)
+	args := []string{"init"}
+	if !installed[coreLabel] {
+		args = append(args, "--core", coreLabel+":"+i.CoreVersion)
 	}
-	if !installed["control-plane-kok"] {
-		args = append(args, "--control-plane", "kok:"+i.Version)
+	missing := len(args) > 1
+	for _, kind := range kinds {
+		value := "-" // clusterctl installs its own choice where nothing is said
+		for _, p := range i.Providers {
+			if p.kind == kind && !installed[p.Label] {
+				value, missing = p.name+":"+i.Version, true
+			}
+		}
+		args = append(args, "--"+kind, value)
 	}
-	if len(args) == before {
+	if !missing {
 		return nil
-	}
-	if installed["control-plane-kok"] {
-		args = append(args, "--control-plane", "-")
 	}
 	return i.clusterctl(ctx, i.Log, args...)
 }
 
 // update applies the components again and restarts the manager. clusterctl itself has no word for
 // another build of the same version.
-func (i *Installer) update(ctx context.Context, build string) error {
-	i.Log.Print("the control plane provider changed since it was installed: applying this build")
+func (i *Installer) update(ctx context.Context, p Provider, build string) error {
+	i.Log.Print("the provider %s changed since it was installed: applying this build", p.Label)
 	var components bytes.Buffer
-	if err := i.clusterctl(ctx, &components, "generate", "provider", "--control-plane", "kok:"+i.Version); err != nil {
+	if err := i.clusterctl(ctx, &components, "generate", "provider", "--"+p.kind, p.name+":"+i.Version); err != nil {
 		return err
 	}
 	objects, err := decode(components.Bytes())
@@ -195,12 +201,12 @@ func (i *Installer) update(ctx context.Context, build string) error {
 }
 
 // markBuild writes down what is installed, last of all: an interrupted installation is done again.
-func (i *Installer) markBuild(ctx context.Context, build string) error {
+func (i *Installer) markBuild(ctx context.Context, p Provider, build string) error {
 	d := &appsv1.Deployment{}
-	d.Namespace, d.Name = namespace, deployment
+	d.Namespace, d.Name = p.Manager.Namespace, p.Manager.Name
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, buildAnnotation, build)
 	if err := i.Client.Patch(ctx, d, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-		return fmt.Errorf("note the build on Deployment %s/%s: %w", namespace, deployment, err)
+		return fmt.Errorf("note the build on Deployment %s: %w", p.Manager, err)
 	}
 	return nil
 }

@@ -1,0 +1,35 @@
+package providers
+
+import (
+	"path/filepath"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// kinds are clusterctl's flags for the kinds of providers.
+var kinds = []string{"bootstrap", "control-plane", "infrastructure"}
+
+// Provider is one provider of this repository.
+type Provider struct {
+	// Label is its name in clusterctl's inventory, and of its folder in the repository.
+	Label string
+	// Manager is its Deployment.
+	Manager client.ObjectKey
+	// Program is the manager's program, and Image the image that its Deployment asks for.
+	Program, Image string
+
+	// kind and name are clusterctl's, components is the file with all objects.
+	kind, name, components string
+}
+
+// Own are the providers of this repository: their programs lie in a folder, and their images are in a
+// registry under a tag.
+func Own(programs, registry, tag string) []Provider {
+	return []Provider{
+		{
+			Label: "control-plane-kok", kind: "control-plane", name: "kok", components: "control-plane-components.yaml",
+			Manager: client.ObjectKey{Namespace: "kok-control-plane-system", Name: "kok-control-plane-controller-manager"},
+			Program: filepath.Join(programs, "manager"), Image: registry + "/kok-controlplane-controller:" + tag,
+		},
+	}
+}
