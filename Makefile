@@ -48,10 +48,12 @@ clean-lab: check-go $(LAB) ## Stop the lab and leave nothing of it behind but th
 .PHONY: generate
 generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CRDs, RBAC, webhook manifests and the API reference
 	$(CONTROLLER_GEN) object paths=./api/...
-	$(CONTROLLER_GEN) crd:crdVersions=v1 paths=./api/controlplane/... \
-		output:crd:dir=config/controlplane/crd/bases
-	$(CONTROLLER_GEN) rbac:roleName=manager-role webhook paths=./controlplane/... \
-		output:rbac:dir=config/controlplane/rbac output:webhook:dir=config/controlplane/webhook
+	set -e; for provider in controlplane bootstrap; do \
+		$(CONTROLLER_GEN) crd:crdVersions=v1 paths=./api/$$provider/... \
+			output:crd:dir=config/$$provider/crd/bases; \
+		$(CONTROLLER_GEN) rbac:roleName=manager-role webhook paths=./$$provider/... \
+			output:rbac:dir=config/$$provider/rbac output:webhook:dir=config/$$provider/webhook; \
+	done
 	@mkdir -p docs/reference
 	$(CRD_REF_DOCS) --log-level=ERROR --source-path=api --config=hack/api-reference.yaml \
 		--renderer=markdown --output-path=docs/reference/api.md

@@ -1,0 +1,86 @@
+package cloudinit
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// asset is a file that is the same on every machine.
+func asset(name string) []byte {
+	content, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		panic(err)
+	}
+	return content
+}
+
+const (
+	fetchProgram = stepDir + "fetch"
+	successFile  = stepDir + "success"
+)
+
+// steps collects the command lines of the bootstrap unit, and the files that they need.
+type steps struct {
+	lines []string
+	files []writeFile
+	err   error
+}
+
+func (s *steps) run(program string, args ...string) {
+	line, err := commandLine(program, args...)
+	if err != nil && s.err == nil {
+		s.err = err
+	}
+	s.lines = append(s.lines, line)
+}
+
+// commands run the user's commands, each from a file of its own.
+func (s *steps) commands(name string, commands []string) {
+	for i, command := range commands {
+		path := fmt.Sprintf("%s%s-%02d", stepDir, name, i)
+		s.files = append(s.files, ownFile(path, "0700", []byte(command+"\n")))
+		s.run("/bin/sh", "-e", path)
+	}
+}
+
+// addBootstrap adds the unit that is the order of the bootstrap, and starts it.
+func addBootstrap(d *document, in *Input) error {
+	s := &steps{}
+	s.run("/bin/rm", "--force", SentinelFile)
+	if mode := in.Spec.Software.Mode; mode == bootstrapv1.SoftwarePackages || mode == bootstrapv1.SoftwareURLs {
+		if len(in.Spec.Software.Downloads) > 0 {
+			s.files = append(s.files, ownFile(fetchProgram, "0755", asset("fetch.sh")))
+		}
+		for i, download := range in.Spec.Software.Downloads {
+			args, err := downloadArgs(fmt.Sprintf("software.downloads[%d]", i), download)
+			if err != nil {
+				return err
+			}
+			s.run("/bin/sh", append([]string{fetchProgram}, args...)...)
+		}
+	}
+	s.commands("pre-kubelet", in.Spec.PreKubeletCommands)
+	s.run("systemctl", "daemon-reload")
+	s.run("systemctl", "enable", containerdUnit, loadBalancerUnit, kubeletUnit)
+	// A package may have started what was not configured yet.
+	for _, unit := range []string{containerdUnit, loadBalancerUnit, kubeletUnit} {
+		s.run("systemctl", "restart", unit)
+	}
+	s.commands("post-kubelet", in.Spec.PostKubeletCommands)
+	s.files = append(s.files, ownFile(successFile, "0644", []byte("success\n")))
+	s.run("/usr/bin/install", "-D", "--mode=0644", successFile, SentinelFile)
+	if s.err != nil {
+		return s.err
+	}
+
+	unit := string(asset(bootstrapUnit)) + "ExecStart=" + strings.Join(s.lines, "\nExecStart=") + "\n"
+	d.WriteFiles = append(append(d.WriteFiles, s.files...), ownFile(unitDir+bootstrapUnit, "0644", []byte(unit)))
+	d.RunCmd = [][]string{{"systemctl", "daemon-reload"}, {"systemctl", "start", bootstrapUnit}}
+	return nil
+}

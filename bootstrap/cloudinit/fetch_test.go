@@ -1,0 +1,97 @@
+package cloudinit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// fetch runs the program that machines run.
+func fetch(t *testing.T, args ...string) (output string, err error) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "fetch")
+	if err := os.WriteFile(program, asset("fetch.sh"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", append([]string{program}, args...)...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err = cmd.Run()
+	return out.String(), err
+}
+
+func TestFetch(t *testing.T) {
+	const right = "the file"
+	sum := sha256.Sum256([]byte(right))
+	want := hex.EncodeToString(sum[:])
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		switch r.URL.Path {
+		case "/right [1]":
+			_, _ = w.Write([]byte(right))
+		case "/wrong":
+			_, _ = w.Write([]byte("another file"))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	good, wrong, missing := server.URL+"/right%20[1]", server.URL+"/wrong", server.URL+"/missing"
+
+	t.Run("takes the first URL that gives the right file", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "a dir", "file")
+		if output, err := fetch(t, want, "0750", path, missing, wrong, good); err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil || string(content) != right {
+			t.Errorf("%q, %v", content, err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o750 {
+			t.Errorf("%v, %v", info, err)
+		}
+	})
+	t.Run("refuses a file with another SHA-256 and leaves nothing", func(t *testing.T) {
+		dir := t.TempDir()
+		output, err := fetch(t, want, "0755", filepath.Join(dir, "file"), wrong, missing)
+		if err == nil || !strings.Contains(output, "the SHA-256 is not "+want) || !strings.Contains(output, "/missing: cannot be fetched") {
+			t.Errorf("%v: %s", err, output)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+			t.Errorf("%v, %v", left, err)
+		}
+	})
+	t.Run("keeps a file that is right already", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, []byte(right), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := asked
+		if output, err := fetch(t, want, "0755", path, good); err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+		if asked != before {
+			t.Error("it was fetched again")
+		}
+	})
+	t.Run("replaces a file that is wrong", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if output, err := fetch(t, want, "0755", path, good); err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+		if content, err := os.ReadFile(path); err != nil || string(content) != right {
+			t.Errorf("%q, %v", content, err)
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package cloudinit
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+)
+
+// reserved are the files, and with a slash at the end the directories, that are the controller's or
+// written by the programs that it starts.
+var reserved = []string{
+	ownDir, CAFile, BootstrapKubeconfig, Kubeconfig, KubeletConfiguration, "/var/lib/kubelet/pki/", "/var/lib/kok-apiserver-lb/",
+	unitDir + kubeletUnit, unitDir + loadBalancerUnit, unitDir + bootstrapUnit, kubeletDropIn, containerdDropIn, "/run/cluster-api/",
+}
+
+// ReservedPath says whether a file is the controller's.
+func ReservedPath(path string) bool {
+	for _, own := range reserved {
+		if path == own || strings.HasSuffix(own, "/") && strings.HasPrefix(path, own) {
+			return true
+		}
+	}
+	return false
+}
+
+// addFiles adds the user's files. It comes last, so that none replaces one of ours.
+func addFiles(d *document, in *Input) error {
+	written := map[string]bool{}
+	for _, file := range d.WriteFiles {
+		written[file.Path] = true
+	}
+	for i, file := range in.Spec.Files {
+		field := fmt.Sprintf("files[%d]", i)
+		if err := CheckPath(file.Path); err != nil {
+			return invalid(field+".path", file.Path, err)
+		}
+		if written[file.Path] || ReservedPath(file.Path) {
+			return invalid(field+".path", file.Path, fmt.Errorf("belongs to the controller or is there twice; choose another"))
+		}
+		written[file.Path] = true
+		rendered, err := in.file(field, file)
+		if err != nil {
+			return err
+		}
+		d.WriteFiles = append(d.WriteFiles, rendered)
+	}
+	return nil
+}
+
+func (in *Input) file(field string, file bootstrapv1.File) (writeFile, error) {
+	rendered := writeFile{Path: file.Path, Owner: file.Owner, Permissions: file.Permissions, Encoding: encodingBase64}
+	if rendered.Owner == "" {
+		rendered.Owner = "root:root"
+	}
+	if rendered.Permissions == "" {
+		rendered.Permissions = "0644"
+	}
+	if !owner.MatchString(rendered.Owner) {
+		return rendered, invalid(field+".owner", file.Owner, fmt.Errorf("must be a user and a group, for example root:root"))
+	}
+	if !octal.MatchString(rendered.Permissions) {
+		return rendered, invalid(field+".permissions", file.Permissions, fmt.Errorf("must be four octal digits, for example 0644"))
+	}
+	// Other users may be among those that the document adds.
+	rendered.Defer = rendered.Owner != "root:root"
+
+	var content []byte
+	switch {
+	case file.Content != nil && file.ContentFrom == nil:
+		content = []byte(*file.Content)
+	case file.ContentFrom != nil && file.Content == nil:
+		source := file.ContentFrom.Secret
+		var ok bool
+		if content, ok = in.Contents[source]; !ok {
+			return rendered, fmt.Errorf("spec.%s.contentFrom.secret: Secret %s with key %s was not read", field, source.Name, source.Key)
+		}
+	default:
+		return rendered, fmt.Errorf("spec.%s: exactly one of content and contentFrom must be set", field)
+	}
+	raw, err := Decode(file.Encoding, content)
+	if err != nil {
+		return rendered, fmt.Errorf("spec.%s: the content of %q: %w", field, file.Path, err)
+	}
+	if file.Encoding == bootstrapv1.GzipBase64 {
+		rendered.Encoding = encodingGzipBase64
+	}
+	rendered.Content = base64.StdEncoding.EncodeToString(raw)
+	return rendered, nil
+}
+
+// Decode takes the base64 off a content and checks that what a machine will read is well-formed; what
+// was compressed stays so.
+func Decode(encoding bootstrapv1.Encoding, content []byte) ([]byte, error) {
+	if encoding == "" {
+		return content, nil
+	}
+	if encoding != bootstrapv1.Base64 && encoding != bootstrapv1.GzipBase64 {
+		return nil, fmt.Errorf("encoding %q is not supported; use %s or %s", encoding, bootstrapv1.Base64, bootstrapv1.GzipBase64)
+	}
+	raw, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(string(content)), ""))
+	if err != nil {
+		return nil, fmt.Errorf("is not base64: %w", err)
+	}
+	if encoding == bootstrapv1.GzipBase64 {
+		if _, err := gzip.NewReader(bytes.NewReader(raw)); err != nil {
+			return nil, fmt.Errorf("is not gzip in base64: %w", err)
+		}
+	}
+	return raw, nil
+}

@@ -1,0 +1,79 @@
+package cloudinit
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+var update = flag.Bool("update", false, "write golden files")
+
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	path = filepath.Join("testdata", path)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v (go test -update writes golden files)", err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s differs (go test -update writes golden files):\n%s", path, diff)
+	}
+}
+
+// readable are the files of a document one after another, for people who review a change.
+func readable(t *testing.T, data []byte) []byte {
+	t.Helper()
+	files := contents(t, data)
+	var all bytes.Buffer
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		content := files[path]
+		if !utf8.ValidString(content) {
+			content = fmt.Sprintf("%x", content)
+		}
+		fmt.Fprintf(&all, "==> %s <==\n%s\n", path, content)
+	}
+	return all.Bytes()
+}
+
+func TestDocuments(t *testing.T) {
+	for _, version := range supported {
+		parsed, err := versions.Parse(version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for variant, in := range map[string]Input{"minimal": minimal(version), "full": full(version)} {
+			t.Run(parsed.MinorString()+"/"+variant, func(t *testing.T) {
+				data := render(t, in)
+				golden(t, filepath.Join(parsed.MinorString(), variant+".yaml"), data)
+				golden(t, filepath.Join(parsed.MinorString(), variant+".files.txt"), readable(t, data))
+			})
+		}
+	}
+}
+
+func TestEverySupportedMinorHasGoldenFiles(t *testing.T) {
+	for _, minor := range versions.Supported().Minors() {
+		if !slices.ContainsFunc(supported, func(version string) bool { return version[:len(minor)+1] == minor+"." }) {
+			t.Errorf("%s has none", minor)
+		}
+	}
+}

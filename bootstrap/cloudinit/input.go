@@ -1,0 +1,73 @@
+package cloudinit
+
+import (
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+)
+
+// Input is all that a document depends on.
+type Input struct {
+	// Version is the machine's Kubernetes version, for example "v1.36.3".
+	Version string
+	// Spec is the spec of the KOKConfig.
+	Spec bootstrapv1.KOKConfigSpec
+	// Contents are the contents of files that Spec takes from Secrets.
+	Contents map[bootstrapv1.SecretKey][]byte
+	// Cluster is what is known of the machine's cluster.
+	Cluster Cluster
+	// Token is the bootstrap token, in the form "abcdef.0123456789abcdef".
+	Token string
+}
+
+// Cluster is what a machine must know of the cluster that it joins.
+type Cluster struct {
+	// CABundle is the certificate of the cluster's certificate authority, as PEM.
+	CABundle []byte
+	// APIServers are the addresses of the API servers, each as host:port.
+	APIServers []string
+	// PodCIDRs may be empty, ServiceCIDRs must not.
+	PodCIDRs, ServiceCIDRs []string
+	// DNSDomain is DefaultDNSDomain if empty.
+	DNSDomain string
+}
+
+// DefaultDNSDomain is the domain of Services unless the Cluster names another.
+const DefaultDNSDomain = "cluster.local"
+
+// Where things are on the machine. The paths of kubelet are those of kubeadm, which people and
+// programs know.
+const (
+	// LocalServer is where the machine's load balancer listens: kubelet reaches the API there alone.
+	LocalServer = "127.0.0.1:6443"
+
+	// SentinelFile is there once the bootstrap succeeded (contract for BootstrapConfig, "Sentinel file").
+	SentinelFile = "/run/cluster-api/bootstrap-success.complete"
+
+	// CAFile is the certificate of the cluster's certificate authority.
+	CAFile = "/etc/kubernetes/pki/ca.crt"
+	// BootstrapKubeconfig is what kubelet asks for its first certificate with.
+	BootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
+	// Kubeconfig is what kubelet writes once it has a certificate.
+	Kubeconfig = "/etc/kubernetes/kubelet.conf"
+	// KubeletConfiguration is kubelet's configuration file.
+	KubeletConfiguration = "/var/lib/kubelet/config.yaml"
+	// KubeletEnvironment may set KUBELET_EXTRA_ARGS: an infrastructure provider or an image puts there
+	// what is true of one machine only, such as --provider-id.
+	KubeletEnvironment = "/etc/default/kubelet"
+
+	// LoadBalancerConfiguration is the load balancer's configuration file.
+	LoadBalancerConfiguration = "/etc/kok/apiserver-lb.yaml"
+	// LoadBalancerState is where the load balancer keeps the API servers that it knows.
+	LoadBalancerState = "/var/lib/kok-apiserver-lb/backends.json"
+
+	containerdSocket = "unix:///run/containerd/containerd.sock"
+	unitDir          = "/etc/systemd/system/"
+	ownDir           = "/etc/kok/"
+	stepDir          = ownDir + "bootstrap/"
+	proxyFile        = ownDir + "proxy.env"
+	registryDir      = "/etc/containerd/certs.d/"
+
+	containerdUnit   = "containerd.service"
+	loadBalancerUnit = "kok-apiserver-lb.service"
+	kubeletUnit      = "kubelet.service"
+	bootstrapUnit    = "kok-bootstrap.service"
+)

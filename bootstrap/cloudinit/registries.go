@@ -1,0 +1,117 @@
+package cloudinit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+
+	"github.com/pelletier/go-toml/v2"
+	"k8s.io/utils/ptr"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+)
+
+// registryNames are hosts with an optional port; containerd reads "_default" for all others.
+var registryNames = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?|_default)$`)
+
+// registryHost is a host in containerd's hosts.toml
+// (https://github.com/containerd/containerd/blob/main/docs/hosts.md).
+type registryHost struct {
+	Server       string   `toml:"server,omitempty"`
+	Capabilities []string `toml:"capabilities,omitempty"`
+	CA           string   `toml:"ca,omitempty"`
+	OverridePath bool     `toml:"override_path,omitempty"`
+}
+
+var pull = []string{"pull", "resolve"}
+
+func addRegistries(d *document, in *Input) error {
+	for i, mirror := range in.Spec.RegistryMirrors {
+		field := fmt.Sprintf("registryMirrors[%d]", i)
+		if err := CheckRegistry(mirror.Registry); err != nil {
+			return invalid(field+".registry", mirror.Registry, err)
+		}
+		dir := registryDir + mirror.Registry + "/"
+		var hosts []byte
+		for j, endpoint := range mirror.Endpoints {
+			if err := CheckURL(endpoint.URL); err != nil {
+				return invalid(fmt.Sprintf("%s.endpoints[%d].url", field, j), endpoint.URL, err)
+			}
+			host := registryHost{Capabilities: pull, OverridePath: ptr.Deref(endpoint.OverridePath, false)}
+			if endpoint.CABundle != "" {
+				host.CA = fmt.Sprintf("%sca-%d.crt", dir, j)
+				d.WriteFiles = append(d.WriteFiles, ownFile(host.CA, "0644", []byte(endpoint.CABundle)))
+			}
+			// containerd asks the hosts in the order of the file: each is marshalled by itself.
+			section, err := toml.Marshal(map[string]map[string]registryHost{"host": {endpoint.URL: host}})
+			if err != nil {
+				return fmt.Errorf("spec.%s.endpoints[%d]: marshal hosts.toml: %w", field, j, err)
+			}
+			hosts = append(hosts, bytes.TrimPrefix(section, []byte("[host]\n"))...)
+			if j == 0 && ptr.Deref(mirror.Exclusive, false) {
+				// containerd asks the server last: here it is the mirror again.
+				host.Server = endpoint.URL
+				top, err := toml.Marshal(host)
+				if err != nil {
+					return fmt.Errorf("spec.%s: marshal hosts.toml: %w", field, err)
+				}
+				hosts = append(append(top, '\n'), hosts...)
+			}
+		}
+		d.WriteFiles = append(d.WriteFiles, ownFile(dir+"hosts.toml", "0644", hosts))
+	}
+	return nil
+}
+
+// CheckRegistry wants a registry as it is in the names of images.
+func CheckRegistry(registry string) error {
+	if !registryNames.MatchString(registry) {
+		return errors.New("must be a host with an optional port, for example registry.k8s.io, or _default")
+	}
+	return nil
+}
+
+// CheckURL wants a URL that curl and containerd understand.
+func CheckURL(value string) error {
+	if err := checkWord(value); err != nil {
+		return err
+	}
+	parsed, err := url.Parse(value)
+	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Hostname() == "" {
+		return errors.New("must be a URL that starts with https:// or http://")
+	}
+	return nil
+}
+
+// downloads are checked and turned into the arguments of the fetch program.
+func downloadArgs(field string, download bootstrapv1.Download) ([]string, error) {
+	if err := CheckPath(download.Path); err != nil {
+		return nil, invalid(field+".path", download.Path, err)
+	}
+	if ReservedPath(download.Path) {
+		return nil, invalid(field+".path", download.Path, errors.New("belongs to the controller; choose another"))
+	}
+	if !sha256s.MatchString(download.SHA256) {
+		return nil, invalid(field+".sha256", download.SHA256, errors.New("must be 64 hexadecimal digits in lower case"))
+	}
+	mode := download.Mode
+	if mode == "" {
+		mode = "0755"
+	}
+	if !octal.MatchString(mode) {
+		return nil, invalid(field+".mode", mode, errors.New("must be four octal digits, for example 0755"))
+	}
+	if len(download.URLs) == 0 {
+		return nil, fmt.Errorf("spec.%s.urls: at least one URL is needed", field)
+	}
+	for i, address := range download.URLs {
+		if err := CheckURL(address); err != nil {
+			return nil, invalid(fmt.Sprintf("%s.urls[%d]", field, i), address, err)
+		}
+	}
+	return append([]string{download.SHA256, mode, download.Path}, download.URLs...), nil
+}
+
+var sha256s = regexp.MustCompile(`^[0-9a-f]{64}$`)

@@ -1,0 +1,57 @@
+package cloudinit
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	bootstraputil "k8s.io/cluster-bootstrap/token/util"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+// Render is the cloud-config document of a machine. An error names the field of the KOKConfig, its
+// Machine or its Cluster that must be another.
+func Render(in Input) ([]byte, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	d := &document{}
+	for _, part := range []func(*document, *Input) error{
+		addUsers, addNTP, addSoftware, addCluster, addKubelet, addLoadBalancer, addRegistries, addProxy, addBootstrap, addFiles,
+	} {
+		if err := part(d, &in); err != nil {
+			return nil, err
+		}
+	}
+	return d.marshal()
+}
+
+func (in *Input) check() error {
+	if in.Cluster.DNSDomain == "" {
+		in.Cluster.DNSDomain = DefaultDNSDomain
+	}
+	var problems []error
+	if err := versions.Supported().Validate(in.Version); err != nil {
+		problems = append(problems, fmt.Errorf("spec.version of the Machine: %w", err))
+	}
+	if format := in.Spec.Format; format != "" && format != bootstrapv1.CloudConfig {
+		problems = append(problems, fmt.Errorf("spec.format: %q is not supported; use %s", format, bootstrapv1.CloudConfig))
+	}
+	if !bootstraputil.IsValidBootstrapToken(in.Token) {
+		problems = append(problems, errors.New("the bootstrap token is malformed"))
+	}
+	if len(in.Cluster.CABundle) == 0 {
+		problems = append(problems, errors.New("the cluster's CA bundle is empty"))
+	}
+	if len(in.Cluster.APIServers) == 0 {
+		problems = append(problems, errors.New("no address of an API server is known"))
+	}
+	for _, address := range in.Cluster.APIServers {
+		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+			problems = append(problems, fmt.Errorf("address of an API server %q: want host:port", address))
+		}
+	}
+	return errors.Join(problems...)
+}

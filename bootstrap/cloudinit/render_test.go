@@ -1,0 +1,159 @@
+package cloudinit
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pelletier/go-toml/v2"
+	"k8s.io/utils/ptr"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+)
+
+func TestRenderIsDeterministic(t *testing.T) {
+	first := render(t, full("v1.36.3"))
+	for range 20 {
+		if !bytes.Equal(first, render(t, full("v1.36.3"))) {
+			t.Fatal("two documents of one input differ")
+		}
+	}
+}
+
+func TestRenderRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(*Input)
+		says string
+	}{
+		"an unsupported version":        {func(in *Input) { in.Version = "v1.33.1" }, "spec.version of the Machine: v1.33 is not supported"},
+		"no version":                    {func(in *Input) { in.Version = "" }, "spec.version of the Machine"},
+		"no token":                      {func(in *Input) { in.Token = "" }, "the bootstrap token is malformed"},
+		"no CA":                         {func(in *Input) { in.Cluster.CABundle = nil }, "CA bundle is empty"},
+		"no API server":                 {func(in *Input) { in.Cluster.APIServers = nil }, "no address of an API server"},
+		"an API server without a port":  {func(in *Input) { in.Cluster.APIServers = []string{"192.0.2.1"} }, `"192.0.2.1": want host:port`},
+		"no Service range":              {func(in *Input) { in.Cluster.ServiceCIDRs = nil }, "spec.clusterNetwork.services.cidrBlocks"},
+		"a small Service range":         {func(in *Input) { in.Cluster.ServiceCIDRs = []string{"10.96.0.0/30"} }, "10.96.0.0/30"},
+		"another format":                {func(in *Input) { in.Spec.Format = "ignition" }, `spec.format: "ignition"`},
+		"a file of the controller":      {file(CAFile), "spec.files[0].path"},
+		"a file below the controller's": {file("/etc/kok/bootstrap/zz"), "spec.files[0].path"},
+		"a file twice": {func(in *Input) {
+			in.Spec.Files = []bootstrapv1.File{{Path: "/etc/a", Content: ptr.To("")}, {Path: "/etc/a", Content: ptr.To("")}}
+		}, "spec.files[1].path"},
+		"a relative path":           {file("etc/a"), `spec.files[0].path: "etc/a": must be an absolute path`},
+		"a file without content":    {func(in *Input) { in.Spec.Files = []bootstrapv1.File{{Path: "/etc/a"}} }, "exactly one of content and contentFrom"},
+		"a Secret that nobody read": {func(in *Input) { in.Spec = full("v1.36.3").Spec }, "Secret motd with key text was not read"},
+		"content that is no base64": {func(in *Input) {
+			in.Spec.Files = []bootstrapv1.File{{Path: "/etc/a", Encoding: bootstrapv1.Base64, Content: ptr.To("!")}}
+		}, "is not base64"},
+		"content that is no gzip": {func(in *Input) {
+			in.Spec.Files = []bootstrapv1.File{{Path: "/etc/a", Encoding: bootstrapv1.GzipBase64, Content: ptr.To("aGVsbG8=")}}
+		}, "is not gzip"},
+		"an argument of the controller": {func(in *Input) {
+			in.Spec.Kubelet.ExtraArgs = []bootstrapv1.Arg{{Name: "authorization-mode", Value: ptr.To("AlwaysAllow")}}
+		}, "belongs to the controller"},
+		"a download over a file of ours": {func(in *Input) { in.Spec.Software = download("https://a.example", Kubeconfig) }, "software.downloads[0].path"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := minimal("v1.36.3")
+			test.edit(&in)
+			data, err := Render(in)
+			if err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v and %d bytes, want %q", err, len(data), test.says)
+			}
+			if err != nil && strings.Contains(err.Error(), "0123456789abcdef") {
+				t.Errorf("the message has the token: %v", err)
+			}
+		})
+	}
+}
+
+func file(path string) func(*Input) {
+	return func(in *Input) { in.Spec.Files = []bootstrapv1.File{{Path: path, Content: ptr.To("")}} }
+}
+
+func TestTokenIsFoundInTheDocument(t *testing.T) {
+	for name, in := range map[string]Input{"minimal": minimal("v1.36.3"), "full": full("v1.34.1")} {
+		if got, err := Token(render(t, in)); err != nil || got != testToken {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	for name, data := range map[string]string{
+		"nothing": "", "no YAML": "{", "another document": "#cloud-config\nruncmd: []\n", "an unknown key": "#cloud-config\nbootcmd: []\n",
+	} {
+		if got, err := Token([]byte(data)); err == nil {
+			t.Errorf("%s: found %q", name, got)
+		}
+	}
+}
+
+// TestWiringCannotBeReplaced keeps the list of owned arguments and what is rendered in step.
+func TestWiringCannotBeReplaced(t *testing.T) {
+	in := full("v1.36.3")
+	in.Spec.Kubelet.ExtraArgs = nil
+	args, err := kubeletArgs(&in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, arg := range args {
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		if _, owned := OwnedArg(name); !owned {
+			t.Errorf("--%s can be replaced", name)
+		}
+	}
+}
+
+// TestFilesCannotBeReplaced keeps the list of reserved paths and what is rendered in step.
+func TestFilesCannotBeReplaced(t *testing.T) {
+	for path := range contents(t, render(t, minimal("v1.36.3"))) {
+		if !ReservedPath(path) {
+			t.Errorf("%s can be replaced", path)
+		}
+	}
+}
+
+// TestNoCredentialButTheToken: a machine joins with its own identity, never with an administrator's.
+func TestNoCredentialButTheToken(t *testing.T) {
+	for path, content := range contents(t, render(t, minimal("v1.36.3"))) {
+		if strings.Contains(content, "PRIVATE KEY") || strings.Contains(content, "client-key") || strings.Contains(content, "client-certificate") {
+			t.Errorf("%s has a credential", path)
+		}
+		if strings.Contains(content, testToken) != (path == BootstrapKubeconfig) {
+			t.Errorf("%s: the token is at another place than %s", path, BootstrapKubeconfig)
+		}
+	}
+}
+
+func TestMirrorsAreAskedInOrder(t *testing.T) {
+	hosts := contents(t, render(t, full("v1.36.3")))[registryDir+"registry.k8s.io/hosts.toml"]
+	var parsed struct {
+		Server string                  `toml:"server"`
+		Host   map[string]registryHost `toml:"host"`
+	}
+	if err := toml.Unmarshal([]byte(hosts), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	first, second := strings.Index(hosts, "host.'https://z.example/k8s'"), strings.Index(hosts, "host.'http://a.example:5000'")
+	if len(parsed.Host) != 2 || first < 0 || second < first || parsed.Server != "https://z.example/k8s" {
+		t.Errorf("%+v in %s", parsed, hosts)
+	}
+}
+
+func TestStepsAreInOrder(t *testing.T) {
+	lines := bootstrapLines(contents(t, render(t, full("v1.36.3"))))
+	last := -1
+	for _, step := range []string{
+		"/bin/rm --force " + SentinelFile, "/bin/sh " + fetchProgram, "/bin/sh -e " + stepDir + "pre-kubelet-00", "systemctl daemon-reload",
+		"systemctl restart containerd.service", "systemctl restart kok-apiserver-lb.service", "systemctl restart kubelet.service",
+		"/bin/sh -e " + stepDir + "post-kubelet-00", "/usr/bin/install",
+	} {
+		at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, step) })
+		if at <= last {
+			t.Errorf("step %q is number %d, after %d", step, at, last)
+		}
+		last = at
+	}
+	if last != len(lines)-1 {
+		t.Errorf("the sentinel file is not the last step of %v", lines)
+	}
+}
