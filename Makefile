@@ -59,8 +59,9 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 		--renderer=markdown --output-path=docs/reference/api.md
 
 .PHONY: build
-build: check-go ## Build bin/manager
+build: check-go ## Build bin/manager and bin/bootstrap-manager
 	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
+	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
 
 .PHONY: release-manifests
 release-manifests: check-go ## Write a local clusterctl repository to out/repository and out/clusterctl.yaml
@@ -89,7 +90,7 @@ test-unit: check-go ## Unit tests and golden files
 .PHONY: test-envtest
 test-envtest: check-machine ## Tests against a real etcd and kube-apiserver
 	go run ./hack/envtest-assets bin/envtest
-	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go test -tags=envtest ./api/... ./controlplane/... ./internal/... ./test/envtest/...
+	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go test -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./internal/... ./test/envtest/...
 
 # The suite's paths are relative to the folder that it is started in: it is built first.
 E2E_LABELS ?= gating

@@ -74,6 +74,13 @@ func run(o options) error {
 			components:    "control-plane-components.yaml",
 			metadata:      filepath.Join(root, "metadata.yaml"),
 		},
+		{
+			name: "kok", kind: "BootstrapProvider", label: "bootstrap-kok", version: o.version,
+			kustomization: filepath.Join(root, "config", "bootstrap", "default"),
+			image:         o.registry + "/kok-bootstrap-controller:" + o.tag,
+			components:    "bootstrap-components.yaml",
+			metadata:      filepath.Join(root, "metadata.yaml"),
+		},
 	}
 	repository := filepath.Join(out, "repository")
 	var errs []error

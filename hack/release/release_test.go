@@ -16,24 +16,28 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const testImage = "registry.example.com/kok-controlplane-controller:v9"
-
-// components writes a repository and returns the objects of the control plane provider.
-func components(t *testing.T) []unstructured.Unstructured {
+// repository writes a repository and returns its folder.
+func repository(t *testing.T) string {
 	t.Helper()
 	out := t.TempDir()
 	if err := run(options{root: "../..", out: out, version: "v0.1.0", registry: "registry.example.com", tag: "v9"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range []string{
-		"clusterctl.yaml", "repository/control-plane-kok/v0.1.0/metadata.yaml",
+		"clusterctl.yaml", "repository/control-plane-kok/v0.1.0/metadata.yaml", "repository/bootstrap-kok/v0.1.0/metadata.yaml",
 		"repository/cluster-api/v1.14.2/core-components.yaml", "repository/cluster-api/v1.14.2/metadata.yaml",
 	} {
 		if _, err := os.Stat(filepath.Join(out, file)); err != nil {
 			t.Error(err)
 		}
 	}
-	data, err := os.ReadFile(filepath.Join(out, "repository/control-plane-kok/v0.1.0/control-plane-components.yaml"))
+	return filepath.Join(out, "repository")
+}
+
+// components are the objects in a components file.
+func components(t *testing.T, file string) []unstructured.Unstructured {
+	t.Helper()
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,11 +59,61 @@ func components(t *testing.T) []unstructured.Unstructured {
 	return objects
 }
 
+// contract is what is different in the components of the providers.
+type contract struct {
+	label, file, system, image string
+	webhooks                   int
+}
+
 func TestComponents(t *testing.T) {
-	objects := components(t)
+	folder := repository(t)
+	for _, provider := range []contract{
+		{"control-plane-kok", "control-plane-components.yaml", "kok-control-plane", "kok-controlplane-controller", 2},
+		{"bootstrap-kok", "bootstrap-components.yaml", "kok-bootstrap", "kok-bootstrap-controller", 1},
+	} {
+		t.Run(provider.label, func(t *testing.T) {
+			checkComponents(t, components(t, filepath.Join(folder, provider.label, "v0.1.0", provider.file)), provider)
+		})
+	}
+}
+
+func TestThePriorityClassHasTheNameThatPodsUse(t *testing.T) {
+	objects := components(t, filepath.Join(repository(t), "control-plane-kok/v0.1.0/control-plane-components.yaml"))
+	if !slices.ContainsFunc(objects, func(object unstructured.Unstructured) bool {
+		return object.GetKind() == "PriorityClass" && object.GetName() == "kok-control-plane"
+	}) {
+		t.Error("there is none")
+	}
+}
+
+func TestClusterctlFindsTheProviders(t *testing.T) {
+	folder := repository(t)
+	data, err := os.ReadFile(filepath.Join(filepath.Dir(folder), "clusterctl.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Providers []struct{ Name, Type, URL string }
+	}
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]string{}
+	for _, provider := range config.Providers {
+		kinds[provider.Type] = provider.Name
+		if _, err := os.Stat(strings.TrimPrefix(provider.URL, "file://")); err != nil {
+			t.Error(err)
+		}
+	}
+	if kinds["ControlPlaneProvider"] != "kok" || kinds["BootstrapProvider"] != "kok" || kinds["CoreProvider"] != "cluster-api" {
+		t.Errorf("%v", kinds)
+	}
+}
+
+func checkComponents(t *testing.T, objects []unstructured.Unstructured, provider contract) {
 	t.Run("every object has the provider's label", func(t *testing.T) {
 		for _, object := range objects {
-			if object.GetLabels()["cluster.x-k8s.io/provider"] != "control-plane-kok" {
+			if object.GetLabels()["cluster.x-k8s.io/provider"] != provider.label {
 				t.Errorf("%s %s has not", object.GetKind(), object.GetName())
 			}
 		}
@@ -86,13 +140,13 @@ func TestComponents(t *testing.T) {
 				continue
 			}
 			found++
-			want := "kok-control-plane-system/kok-control-plane-serving-cert"
+			want := provider.system + "-system/" + provider.system + "-serving-cert"
 			if got := object.GetAnnotations()["cert-manager.io/inject-ca-from"]; got != want {
 				t.Errorf("%s: %q, want %q", object.GetName(), got, want)
 			}
 		}
-		if found != 2 {
-			t.Errorf("%d webhook configurations, want 2", found)
+		if found != provider.webhooks {
+			t.Errorf("%d webhook configurations, want %d", found, provider.webhooks)
 		}
 	})
 	t.Run("roles have no wildcards", func(t *testing.T) {
@@ -116,18 +170,11 @@ func TestComponents(t *testing.T) {
 	t.Run("the manager has its image and no CPU limit", func(t *testing.T) {
 		index := slices.IndexFunc(objects, func(object unstructured.Unstructured) bool { return object.GetKind() == "Deployment" })
 		manager := as[appsv1.Deployment](t, objects[index]).Spec.Template.Spec.Containers[0]
-		if manager.Image != testImage || manager.ImagePullPolicy != "IfNotPresent" {
+		if manager.Image != "registry.example.com/"+provider.image+":v9" || manager.ImagePullPolicy != "IfNotPresent" {
 			t.Errorf("image %s, pulled %s", manager.Image, manager.ImagePullPolicy)
 		}
 		if !manager.Resources.Limits.Cpu().IsZero() || manager.Resources.Requests.Memory().IsZero() {
 			t.Errorf("resources %v", manager.Resources)
-		}
-	})
-	t.Run("the PriorityClass has the name that pods use", func(t *testing.T) {
-		if !slices.ContainsFunc(objects, func(object unstructured.Unstructured) bool {
-			return object.GetKind() == "PriorityClass" && object.GetName() == "kok-control-plane"
-		}) {
-			t.Error("there is none")
 		}
 	})
 }

@@ -1,0 +1,140 @@
+// Package controllers reconciles KOKConfigs: it makes the bootstrap data of each machine once, keeps
+// the machine's bootstrap token valid until it has joined, and revokes it then.
+//
+// The Secret with the bootstrap data is the record of the token: it is written first, the tenant learns
+// of the token from it, and only then the data is handed out. So a manager that ends in the middle
+// leaves nothing that the next one would mint again.
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/patch"
+	"sigs.k8s.io/cluster-api/util/paused"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+)
+
+// Reconciler reconciles KOKConfigs.
+type Reconciler struct {
+	// Client writes to the management cluster; its reads come from a cache that holds no content of
+	// Secrets but that of certificate authorities and kubeconfigs.
+	Client client.Client
+	// APIReader reads from the management cluster's API server.
+	APIReader client.Reader
+	// Tenants has connections to tenants.
+	Tenants clustercache.ClusterCache
+	// Clock judges how long tokens live.
+	Clock clock.Clock
+	// TokenTTL is how long a token lives; it is renewed at half of it.
+	TokenTTL time.Duration
+	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
+	WatchFilterValue string
+
+	recorder events.EventRecorder
+}
+
+// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kokconfigs,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kokconfigs/status,verbs=patch
+// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kokconfigs/finalizers,verbs=update
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+
+// Reconcile brings one config a step closer to a machine that has joined.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
+	config := &bootstrapv1.KOKConfig{}
+	if err := r.Client.Get(ctx, request.NamespacedName, config); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.WatchFilterValue != "" && config.Labels[clusterv1.WatchLabel] != r.WatchFilterValue {
+		return ctrl.Result{}, nil
+	}
+	if !config.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	machine, err := util.GetOwnerMachine(ctx, r.Client, config.ObjectMeta)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("read the Machine that owns the config: %w", err)
+	}
+	if machine == nil || err != nil {
+		if ownedByMachinePool(config) {
+			return ctrl.Result{}, r.refuseMachinePool(ctx, config)
+		}
+		ctrl.LoggerFrom(ctx).V(4).Info("Waiting for a Machine that owns this config")
+		return ctrl.Result{}, nil
+	}
+	cluster, err := util.GetClusterByName(ctx, r.Client, machine.Namespace, machine.Spec.ClusterName)
+	if apierrors.IsNotFound(err) {
+		ctrl.LoggerFrom(ctx).Info("Waiting for the Cluster of the Machine", "Machine", klog.KObj(machine))
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("read the Cluster %s of the Machine: %w", machine.Spec.ClusterName, err)
+	}
+	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KObj(cluster), "Machine", klog.KObj(machine)))
+
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, config); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+	helper, err := patch.NewHelper(config, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	defer func() { reterr = errors.Join(reterr, write(ctx, helper, config, reterr == nil)) }()
+
+	return r.reconcile(ctx, &scope{config: config, machine: machine, cluster: cluster})
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, error) {
+	if !s.created() && s.machine.Spec.Bootstrap.DataSecretName != nil {
+		// A move to another management cluster or a restore loses status; the Machine's spec has it.
+		s.setCreated(*s.machine.Spec.Bootstrap.DataSecretName)
+	}
+	if s.created() {
+		return r.keep(ctx, s)
+	}
+	return r.create(ctx, s)
+}
+
+// keep cares for what was created: its Secret, and the token until the machine has joined. The content of
+// the Secret is never changed: an infrastructure provider may have read it.
+func (r *Reconciler) keep(ctx context.Context, s *scope) (ctrl.Result, error) {
+	secret := &corev1.Secret{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.config.Namespace, Name: s.config.Status.DataSecretName}, secret)
+	switch {
+	case apierrors.IsNotFound(err) && !s.used():
+		ctrl.LoggerFrom(ctx).Info("The bootstrap data was deleted before it was used; making it again")
+		return r.create(ctx, s)
+	case apierrors.IsNotFound(err) && !s.joined():
+		s.unavailable(bootstrapv1.DataSecretLostReason, fmt.Sprintf(
+			"Secret %s was deleted while the machine was being made; its token is not renewed any more. Delete the Machine when it does not join", s.config.Status.DataSecretName))
+		return ctrl.Result{}, nil
+	case client.IgnoreNotFound(err) != nil:
+		return ctrl.Result{}, fmt.Errorf("get Secret %s with the bootstrap data: %w", s.config.Status.DataSecretName, err)
+	case err == nil:
+		if err := r.ensureOwned(ctx, s, secret); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	s.available()
+	if s.joined() || !s.machine.DeletionTimestamp.IsZero() {
+		return r.revoke(ctx, s)
+	}
+	return r.renew(ctx, s)
+}

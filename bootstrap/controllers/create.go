@@ -1,0 +1,164 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util/secret"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
+)
+
+const (
+	// defaultServiceCIDR is what control planes use when the Cluster names none, kubeadm's and ours.
+	defaultServiceCIDR = "10.96.0.0/12"
+
+	// unwatchedInterval is how often something is looked at that has no watch.
+	unwatchedInterval = 15 * time.Second
+)
+
+// create makes the bootstrap data: Secret first, then the token in the tenant, then status.
+func (r *Reconciler) create(ctx context.Context, s *scope) (ctrl.Result, error) {
+	if !s.machine.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	if reason, message := s.blocked(); reason != "" {
+		ctrl.LoggerFrom(ctx).Info("The bootstrap data cannot be made", "reason", message)
+		s.unavailable(reason, message)
+		return ctrl.Result{}, nil
+	}
+	tenant, err := r.Tenants.GetUncachedClient(ctx, client.ObjectKeyFromObject(s.cluster))
+	if err != nil {
+		return r.unreachable(s, err)
+	}
+	in, result, err := r.gather(ctx, s, tenant)
+	if in == nil || err != nil {
+		return result, err
+	}
+	if err := r.mint(ctx, s, tenant, in); err != nil {
+		var invalid *invalidError
+		var conflict *conflictError
+		switch {
+		case errors.As(err, &invalid):
+			s.unavailable(bootstrapv1.InvalidSpecReason, err.Error())
+			return ctrl.Result{}, nil
+		case errors.As(err, &conflict):
+			s.unavailable(bootstrapv1.DataSecretConflictReason, err.Error())
+			return ctrl.Result{RequeueAfter: unwatchedInterval}, nil
+		}
+		return ctrl.Result{}, err
+	}
+	s.setCreated(s.config.Name)
+	s.available()
+	ctrl.LoggerFrom(ctx).Info("The bootstrap data is there", "Secret", klog.KRef(s.config.Namespace, s.config.Name))
+	r.recorder.Eventf(s.config, s.machine, corev1.EventTypeNormal, "DataSecretCreated", "CreateDataSecret",
+		"Secret %s has the bootstrap data of Machine %s", s.config.Name, s.machine.Name)
+	return r.renewalDue(s), nil
+}
+
+// invalidError is about what a person must change.
+type invalidError struct{ error }
+
+// conflictError is about a Secret that belongs to something else.
+type conflictError struct{ error }
+
+// gather reads all that the data depends on but the token. Without an input and an error it waits, and the
+// condition says for what.
+func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client) (*cloudinit.Input, ctrl.Result, error) {
+	authority := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: secret.Name(s.cluster.Name, secret.ClusterCA)}
+	err := r.Client.Get(ctx, key, authority)
+	if apierrors.IsNotFound(err) || err == nil && len(authority.Data[secret.TLSCrtDataName]) == 0 {
+		s.unavailable(bootstrapv1.WaitingForCAReason, fmt.Sprintf(
+			"waiting for the key %s of Secret %s, the certificate of the cluster's certificate authority; the Secret must have the label %s", secret.TLSCrtDataName, key.Name, clusterv1.ClusterNameLabel))
+		return nil, ctrl.Result{}, nil
+	}
+	if err != nil {
+		return nil, ctrl.Result{}, fmt.Errorf("get Secret %s with the cluster's certificate authority: %w", key.Name, err)
+	}
+	contents, missing, err := r.contents(ctx, s.config)
+	if err != nil {
+		return nil, ctrl.Result{}, err
+	}
+	if missing != "" {
+		s.unavailable(bootstrapv1.ReferencedSecretNotFoundReason, missing)
+		return nil, ctrl.Result{RequeueAfter: unwatchedInterval}, nil
+	}
+	servers, err := apiServers(ctx, tenant)
+	if err != nil {
+		return nil, ctrl.Result{}, err
+	}
+	if len(servers) == 0 {
+		s.unavailable(bootstrapv1.WaitingForAPIServersReason, "waiting for an address in the tenant's EndpointSlice default/kubernetes")
+		return nil, ctrl.Result{RequeueAfter: unwatchedInterval}, nil
+	}
+	return &cloudinit.Input{
+		Version:  s.machine.Spec.Version,
+		Spec:     s.config.Spec,
+		Contents: contents,
+		Cluster: cloudinit.Cluster{
+			CABundle:     authority.Data[secret.TLSCrtDataName],
+			APIServers:   servers,
+			PodCIDRs:     s.cluster.Spec.ClusterNetwork.Pods.CIDRBlocks,
+			ServiceCIDRs: serviceCIDRs(s.cluster),
+			DNSDomain:    s.cluster.Spec.ClusterNetwork.ServiceDomain,
+		},
+	}, ctrl.Result{}, nil
+}
+
+// contents reads the Secrets that files come from. They have no label by which they could be cached.
+func (r *Reconciler) contents(ctx context.Context, config *bootstrapv1.KOKConfig) (_ map[bootstrapv1.SecretKey][]byte, missing string, _ error) {
+	contents := map[bootstrapv1.SecretKey][]byte{}
+	for i, file := range config.Spec.Files {
+		if file.ContentFrom == nil {
+			continue
+		}
+		source := file.ContentFrom.Secret
+		live := &corev1.Secret{}
+		err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: config.Namespace, Name: source.Name}, live)
+		content, found := live.Data[source.Key]
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, fmt.Sprintf("spec.files[%d].contentFrom: there is no Secret %s; create it", i, source.Name), nil
+		case err != nil:
+			return nil, "", fmt.Errorf("get Secret %s for the file %s: %w", source.Name, file.Path, err)
+		case !found:
+			return nil, fmt.Sprintf("spec.files[%d].contentFrom: Secret %s has no key %s; add it", i, source.Name, source.Key), nil
+		}
+		contents[source] = content
+	}
+	return contents, "", nil
+}
+
+// unreachable waits for a connection to the tenant, whose coming wakes the controller.
+func (r *Reconciler) unreachable(s *scope, err error) (ctrl.Result, error) {
+	if !errors.Is(err, clustercache.ErrClusterNotConnected) {
+		return ctrl.Result{}, fmt.Errorf("connect to the tenant: %w", err)
+	}
+	message := fmt.Sprintf("there is no connection to the API of Cluster %s; see its condition RemoteConnectionProbe", s.cluster.Name)
+	if s.created() {
+		s.set(bootstrapv1.BootstrapTokenValidCondition, metav1.ConditionUnknown, bootstrapv1.BootstrapTokenUnknownReason, message)
+	} else {
+		s.unavailable(bootstrapv1.TenantUnreachableReason, message)
+	}
+	return ctrl.Result{RequeueAfter: time.Minute}, nil
+}
+
+// serviceCIDRs are the Cluster's, or those that control planes have when it names none.
+func serviceCIDRs(cluster *clusterv1.Cluster) []string {
+	if blocks := cluster.Spec.ClusterNetwork.Services.CIDRBlocks; len(blocks) > 0 {
+		return blocks
+	}
+	return []string{defaultServiceCIDR}
+}

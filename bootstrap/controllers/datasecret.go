@@ -1,0 +1,140 @@
+package controllers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/tokens"
+)
+
+// Keys of the data Secret.
+const (
+	valueKey  = "value"
+	formatKey = "format"
+)
+
+// mint writes the Secret and makes the tenant accept the token in it. A Secret that is there already has
+// the token that is used.
+func (r *Reconciler) mint(ctx context.Context, s *scope, tenant client.Client, in *cloudinit.Input) error {
+	live, err := r.liveSecret(ctx, s)
+	if err != nil {
+		return err
+	}
+	if live != nil {
+		if in.Token, err = cloudinit.Token(live.Data[valueKey]); err != nil {
+			return &conflictError{fmt.Errorf("secret %s has content that is not the controller's (%w); delete it", live.Name, err)}
+		}
+	} else if in.Token, err = tokens.New(); err != nil {
+		return err
+	}
+	if err := r.writeSecret(ctx, s, live, in); err != nil {
+		return err
+	}
+	err = r.accept(ctx, s, tenant, in.Token)
+	if errors.Is(err, tokens.ErrTaken) {
+		// The id is by chance another machine's. The data was not handed out yet: it gets another token.
+		if in.Token, err = tokens.New(); err != nil {
+			return err
+		}
+		if live, err = r.liveSecret(ctx, s); err != nil {
+			return err
+		}
+		if err := r.writeSecret(ctx, s, live, in); err != nil {
+			return err
+		}
+		err = r.accept(ctx, s, tenant, in.Token)
+	}
+	return err
+}
+
+// liveSecret is the data Secret as the API server has it, nil when there is none.
+func (r *Reconciler) liveSecret(ctx context.Context, s *scope) (*corev1.Secret, error) {
+	live := &corev1.Secret{}
+	err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.config), live)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get Secret %s with the bootstrap data: %w", s.config.Name, err)
+	}
+	if !s.owns(live) {
+		return nil, &conflictError{fmt.Errorf("secret %s is there and does not belong to this KOKConfig; delete or rename it", live.Name)}
+	}
+	return live, nil
+}
+
+func (r *Reconciler) writeSecret(ctx context.Context, s *scope, live *corev1.Secret, in *cloudinit.Input) error {
+	document, err := cloudinit.Render(*in)
+	if err != nil {
+		return &invalidError{err}
+	}
+	wanted := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.config.Namespace, Name: s.config.Name,
+			Labels:          map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name},
+			OwnerReferences: []metav1.OwnerReference{s.ownerReference()},
+		},
+		Type: clusterv1.ClusterSecretType,
+		Data: map[string][]byte{valueKey: document, formatKey: []byte(bootstrapv1.CloudConfig)},
+	}
+	if live == nil {
+		if err := r.Client.Create(ctx, wanted); err != nil {
+			return fmt.Errorf("create Secret %s with the bootstrap data: %w", wanted.Name, err)
+		}
+		return nil
+	}
+	if maps.EqualFunc(live.Data, wanted.Data, bytes.Equal) {
+		return nil
+	}
+	live.Data = wanted.Data
+	if err := r.Client.Update(ctx, live); err != nil {
+		return fmt.Errorf("update Secret %s with the bootstrap data: %w", wanted.Name, err)
+	}
+	return nil
+}
+
+// owns reports whether a Secret is the config's, also after a restore that gave the config another UID.
+func (s *scope) owns(live *corev1.Secret) bool {
+	owner := metav1.GetControllerOf(live)
+	return owner != nil && owner.Kind == "KOKConfig" && owner.Name == s.config.Name && live.Type == clusterv1.ClusterSecretType
+}
+
+func (s *scope) ownerReference() metav1.OwnerReference {
+	return *metav1.NewControllerRef(s.config, bootstrapv1.GroupVersion.WithKind("KOKConfig"))
+}
+
+// ensureOwned repairs the owner reference and the label of the data Secret, which clean-up and moves go
+// by.
+func (r *Reconciler) ensureOwned(ctx context.Context, s *scope, cached *corev1.Secret) error {
+	owner := metav1.GetControllerOf(cached)
+	if owner != nil && owner.UID == s.config.UID || cached.Name != s.config.Name {
+		return nil
+	}
+	live, err := r.liveSecret(ctx, s)
+	if live == nil || err != nil {
+		var conflict *conflictError
+		if errors.As(err, &conflict) {
+			ctrl.LoggerFrom(ctx).Info("The Secret with the bootstrap data has another owner", "Secret", klog.KObj(cached))
+			return nil
+		}
+		return err
+	}
+	live.OwnerReferences = []metav1.OwnerReference{s.ownerReference()}
+	if err := r.Client.Update(ctx, live); err != nil {
+		return fmt.Errorf("repair the owner of Secret %s with the bootstrap data: %w", live.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package servingcertificates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
+
+// waitInterval is how often a request is looked at that waits for what has no watch: a Node's own
+// addresses.
+const waitInterval = 10 * time.Second
+
+// Reconciler decides on the requests for serving certificates in the tenants of Clusters. It cares for
+// nodes whose Machine is bootstrapped by a KOKConfig, and for all nodes of a KOKControlPlane: there
+// kubelets ask for serving certificates whoever bootstrapped them.
+type Reconciler struct {
+	// Client reads from the management cluster's cache.
+	Client client.Reader
+	// Tenants has connections to tenants.
+	Tenants clustercache.ClusterCache
+	// WatchFilterValue restricts the controller to Clusters with this value of Cluster API's watch label.
+	WatchFilterValue string
+
+	watcher clustercache.SourceWatcher[ctrl.Request]
+}
+
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+
+// Reconcile decides on all pending requests of one Cluster's tenant.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	cluster := &clusterv1.Cluster{}
+	if err := r.Client.Get(ctx, request.NamespacedName, cluster); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.WatchFilterValue != "" && cluster.Labels[clusterv1.WatchLabel] != r.WatchFilterValue || annotations.IsPaused(cluster, cluster) {
+		return ctrl.Result{}, nil
+	}
+	machines := &clusterv1.MachineList{}
+	if err := r.Client.List(ctx, machines, client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list the Machines of Cluster %s: %w", cluster.Name, err)
+	}
+	ours := machines.Items
+	if !hasKOKControlPlane(cluster) {
+		ours = bootstrappedByKOK(machines.Items)
+	}
+	if len(ours) == 0 {
+		return ctrl.Result{}, nil
+	}
+	result, err := r.decideAll(ctx, client.ObjectKeyFromObject(cluster), ours)
+	if errors.Is(err, clustercache.ErrClusterNotConnected) {
+		// The connection wakes the controller when it is there.
+		return ctrl.Result{RequeueAfter: time.Minute}, nil
+	}
+	return result, err
+}
+
+func hasKOKControlPlane(cluster *clusterv1.Cluster) bool {
+	ref := cluster.Spec.ControlPlaneRef
+	return ref.Kind == "KOKControlPlane" && ref.APIGroup == controlplanev1.GroupVersion.Group
+}
+
+func bootstrappedByKOK(machines []clusterv1.Machine) []clusterv1.Machine {
+	var ours []clusterv1.Machine
+	for _, machine := range machines {
+		if ref := machine.Spec.Bootstrap.ConfigRef; ref.Kind == "KOKConfig" && ref.APIGroup == bootstrapv1.GroupVersion.Group {
+			ours = append(ours, machine)
+		}
+	}
+	return ours
+}
+
+func (r *Reconciler) decideAll(ctx context.Context, cluster client.ObjectKey, machines []clusterv1.Machine) (ctrl.Result, error) {
+	err := r.Tenants.Watch(ctx, cluster, clustercache.NewWatcher(clustercache.WatcherOptions{
+		Name: "serving-certificates", Watcher: r.watcher, Kind: &certificatesv1.CertificateSigningRequest{},
+		EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
+			if request, ok := object.(*certificatesv1.CertificateSigningRequest); !ok || !Pending(request) {
+				return nil
+			}
+			return []ctrl.Request{{NamespacedName: cluster}}
+		}),
+	}))
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("watch the certificate signing requests of the tenant: %w", err)
+	}
+	tenant, err := r.Tenants.GetClient(ctx, cluster)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("connect to the tenant: %w", err)
+	}
+	requests := &certificatesv1.CertificateSigningRequestList{}
+	if err := tenant.List(ctx, requests); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list the certificate signing requests of the tenant: %w", err)
+	}
+	var result ctrl.Result
+	var problems []error
+	for i := range requests.Items {
+		if !Pending(&requests.Items[i]) {
+			continue
+		}
+		waits, err := r.decide(ctx, tenant, cluster, requests.Items[i].DeepCopy(), machines)
+		if waits {
+			result.RequeueAfter = waitInterval
+		}
+		problems = append(problems, err)
+	}
+	return result, errors.Join(problems...)
+}
+
+// decide writes the decision on one request. It tells whether the request waits for something that does not
+// wake the controller.
+func (r *Reconciler) decide(ctx context.Context, tenant client.Client, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (waits bool, _ error) {
+	log := ctrl.LoggerFrom(ctx).WithValues("CertificateSigningRequest", klog.KObj(request), "user", request.Spec.Username)
+	node, unwatched, err := r.gather(ctx, cluster, request, machines)
+	if err != nil {
+		return false, err
+	}
+	decision := Decide(request, node)
+	if decision.Action == Wait {
+		log.V(2).Info("A request for a serving certificate waits", "reason", decision.Message)
+		return unwatched, nil
+	}
+	condition := certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "KOKServingCertificateApproved",
+		Message: decision.Message, LastUpdateTime: metav1.Now(),
+	}
+	if decision.Action == Deny {
+		condition.Type, condition.Reason = certificatesv1.CertificateDenied, "KOKServingCertificateDenied"
+	}
+	request.Status.Conditions = append(request.Status.Conditions, condition)
+	err = tenant.SubResource("approval").Update(ctx, request)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		// Somebody else was faster; a pending request that is left comes again.
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("write the decision %s on certificate signing request %s of the tenant: %w", decision.Action, request.Name, err)
+	}
+	log.Info("Decided on a request for a serving certificate", "decision", decision.Action, "reason", decision.Message)
+	return false, nil
+}
+
+// gather finds out what is known of the node that a request comes from; unwatched is true when nothing
+// tells the controller that more is known.
+func (r *Reconciler) gather(ctx context.Context, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (_ Node, unwatched bool, _ error) {
+	name, isNode := NodeName(request)
+	if !isNode {
+		return Node{}, false, nil
+	}
+	machine := machineOf(name, machines)
+	if machine == nil {
+		return Node{}, false, nil
+	}
+	node := Node{Machine: machine.Name, Addresses: machineAddresses(machine)}
+	if !trustsNode(machine) {
+		return node, false, nil
+	}
+	live, err := r.Tenants.GetUncachedClient(ctx, cluster)
+	if err != nil {
+		return node, false, fmt.Errorf("connect to the tenant: %w", err)
+	}
+	object := &corev1.Node{}
+	if err := live.Get(ctx, client.ObjectKey{Name: name}, object); client.IgnoreNotFound(err) != nil {
+		return node, false, fmt.Errorf("get Node %s of the tenant: %w", name, err)
+	}
+	node.Addresses = nodeAddresses(object)
+	return node, true, nil
+}

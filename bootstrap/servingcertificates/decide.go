@@ -1,0 +1,152 @@
+package servingcertificates
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+)
+
+const (
+	nodeUserPrefix = "system:node:"
+	nodesGroup     = "system:nodes"
+)
+
+// Action is what is done with a request.
+type Action string
+
+// Actions.
+const (
+	// Approve lets the tenant sign the certificate.
+	Approve Action = "Approve"
+	// Deny refuses the request for good; kubelet will make another one.
+	Deny Action = "Deny"
+	// Wait leaves the request as it is: what it depends on is not known yet, or it is none of ours.
+	Wait Action = "Wait"
+)
+
+// Decision is what a request deserves, and why.
+type Decision struct {
+	Action Action
+	// Message says why, in words for the person who reads the request.
+	Message string
+}
+
+// Node is what is known of the node that a request comes from.
+type Node struct {
+	// Machine is the name of its Machine; empty when no Machine is known for the node yet.
+	Machine string
+	// Addresses are the names and IP addresses that the node may serve at, besides its own name. Empty while
+	// they are not known yet.
+	Addresses []string
+}
+
+// NodeName is the name of the node that a request comes from, by the user that the tenant
+// authenticated; false when it is no node.
+func NodeName(request *certificatesv1.CertificateSigningRequest) (string, bool) {
+	name, found := strings.CutPrefix(request.Spec.Username, nodeUserPrefix)
+	return name, found && name != "" && slices.Contains(request.Spec.Groups, nodesGroup)
+}
+
+// Pending reports whether a request is for a kubelet's serving certificate and nobody has decided on it.
+func Pending(request *certificatesv1.CertificateSigningRequest) bool {
+	if request.Spec.SignerName != certificatesv1.KubeletServingSignerName || len(request.Status.Certificate) > 0 {
+		return false
+	}
+	return !slices.ContainsFunc(request.Status.Conditions, func(condition certificatesv1.CertificateSigningRequestCondition) bool {
+		return condition.Type == certificatesv1.CertificateApproved || condition.Type == certificatesv1.CertificateDenied || condition.Type == certificatesv1.CertificateFailed
+	})
+}
+
+// Decide says what a pending request deserves. The rules for its form are those of the signer
+// kubernetes.io/kubelet-serving
+// (https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers).
+func Decide(request *certificatesv1.CertificateSigningRequest, node Node) Decision {
+	name, isNode := NodeName(request)
+	if !isNode {
+		return Decision{Deny, fmt.Sprintf("requested by %q, which is no node: the user must be %s<name>, in group %s", request.Spec.Username, nodeUserPrefix, nodesGroup)}
+	}
+	certificate, err := parse(request, name)
+	if err != nil {
+		return Decision{Deny, err.Error()}
+	}
+	switch {
+	case node.Machine == "":
+		return Decision{Wait, fmt.Sprintf("no Machine has node %s yet", name)}
+	case len(node.Addresses) == 0:
+		return Decision{Wait, fmt.Sprintf("the addresses of Machine %s, node %s, are not known yet", node.Machine, name)}
+	}
+	if foreign := foreignNames(certificate, name, node.Addresses); len(foreign) > 0 {
+		return Decision{Deny, fmt.Sprintf("%s: not among the addresses of Machine %s, node %s, which are %s",
+			strings.Join(foreign, ", "), node.Machine, name, strings.Join(node.Addresses, ", "))}
+	}
+	return Decision{Approve, fmt.Sprintf("requested by node %s for itself, with addresses of Machine %s", name, node.Machine)}
+}
+
+// parse checks everything of a request that needs no knowledge of the node.
+func parse(request *certificatesv1.CertificateSigningRequest, name string) (*x509.CertificateRequest, error) {
+	block, rest := pem.Decode(request.Spec.Request)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(bytes.TrimSpace(rest)) > 0 {
+		return nil, errors.New("spec.request is not one PEM block CERTIFICATE REQUEST")
+	}
+	certificate, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("spec.request cannot be read: %w", err)
+	}
+	if err := certificate.CheckSignature(); err != nil {
+		return nil, fmt.Errorf("spec.request is not signed by its own key: %w", err)
+	}
+	if err := checkUsages(request.Spec.Usages); err != nil {
+		return nil, err
+	}
+	if want := nodeUserPrefix + name; certificate.Subject.CommonName != want {
+		return nil, fmt.Errorf("the common name is %q; it must be the requester's, %q", certificate.Subject.CommonName, want)
+	}
+	if !slices.Equal(certificate.Subject.Organization, []string{nodesGroup}) {
+		return nil, fmt.Errorf("the organizations are %q; they must be %q alone", certificate.Subject.Organization, nodesGroup)
+	}
+	if len(certificate.EmailAddresses) > 0 || len(certificate.URIs) > 0 {
+		return nil, errors.New("it asks for e-mail addresses or URIs, which no kubelet serves at")
+	}
+	if len(certificate.DNSNames)+len(certificate.IPAddresses) == 0 {
+		return nil, errors.New("it asks for no name and no address")
+	}
+	return certificate, nil
+}
+
+func checkUsages(usages []certificatesv1.KeyUsage) error {
+	for _, required := range []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth} {
+		if !slices.Contains(usages, required) {
+			return fmt.Errorf("usage %q is missing", required)
+		}
+	}
+	for _, usage := range usages {
+		switch usage {
+		case certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth, certificatesv1.UsageKeyEncipherment:
+		default:
+			return fmt.Errorf("usage %q is more than a server needs", usage)
+		}
+	}
+	return nil
+}
+
+// foreignNames are those that a request asks for and that are not the node's.
+func foreignNames(certificate *x509.CertificateRequest, name string, addresses []string) []string {
+	var foreign []string
+	for _, asked := range certificate.DNSNames {
+		if asked != name && !slices.ContainsFunc(addresses, func(address string) bool { return strings.EqualFold(address, asked) }) {
+			foreign = append(foreign, "name "+asked)
+		}
+	}
+	for _, asked := range certificate.IPAddresses {
+		if !slices.ContainsFunc(addresses, func(address string) bool { return sameIP(address, asked) }) {
+			foreign = append(foreign, "address "+asked.String())
+		}
+	}
+	return foreign
+}
