@@ -66,9 +66,13 @@ func run(ctx context.Context, opts *options) error {
 	if err := setUp(ctx, mgr, opts); err != nil {
 		return err
 	}
+	if err := webhooks.SetupWithManager(mgr); err != nil {
+		return err
+	}
 	return manager.Start(ctx, mgr)
 }
 
+// setUp registers the controllers.
 func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
 	tenants, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
 		SecretClient:     mgr.GetClient(),
@@ -88,12 +92,9 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.concurrency}); err != nil {
 		return err
 	}
-	if err := (&servingcertificates.Reconciler{
+	return (&servingcertificates.Reconciler{
 		Client: mgr.GetClient(), Tenants: tenants, WatchFilterValue: opts.WatchFilter,
-	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.tenantConcurrency}); err != nil {
-		return err
-	}
-	return webhooks.SetupWithManager(mgr)
+	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.tenantConcurrency})
 }
 
 func newScheme() *runtime.Scheme {

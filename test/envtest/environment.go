@@ -7,10 +7,12 @@ package envtest
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -19,10 +21,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/yaml"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	bootstrapwebhooks "github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/webhooks"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
 )
 
@@ -44,7 +49,7 @@ type Environment struct {
 // configure may set flags of the API server before it starts.
 func Start(ctx context.Context, configure ...func(*envtest.APIServer)) (*Environment, error) {
 	e := &Environment{Scheme: runtime.NewScheme()}
-	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme)
+	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme)
 	if err := builder.AddToScheme(e.Scheme); err != nil {
 		return nil, fmt.Errorf("build the scheme: %w", err)
 	}
@@ -56,14 +61,20 @@ func Start(ctx context.Context, configure ...func(*envtest.APIServer)) (*Environ
 	if err != nil {
 		return nil, err
 	}
+	bootstrap, err := validatingWebhooks(project, "bootstrap")
+	if err != nil {
+		return nil, err
+	}
 	e.server = &envtest.Environment{
 		CRDDirectoryPaths: []string{
+			filepath.Join(project, "config", "bootstrap", "crd", "bases"),
 			filepath.Join(project, "config", "controlplane", "crd", "bases"),
 			filepath.Join(clusterAPI, "core", "config", "crd", "bases"),
 		},
 		ErrorIfCRDPathMissing: true,
 		WebhookInstallOptions: envtest.WebhookInstallOptions{
-			Paths: []string{filepath.Join(project, "config", "controlplane", "webhook", "manifests.yaml")},
+			Paths:              []string{filepath.Join(project, "config", "controlplane", "webhook", "manifests.yaml")},
+			ValidatingWebhooks: []*admissionregistrationv1.ValidatingWebhookConfiguration{bootstrap},
 		},
 	}
 	for _, set := range configure {
@@ -98,10 +109,29 @@ func (e *Environment) serveWebhooks(ctx context.Context) error {
 	if err := webhooks.SetupWithManager(mgr, webhooks.DefaultLimits()); err != nil {
 		return err
 	}
+	if err := bootstrapwebhooks.SetupWithManager(mgr); err != nil {
+		return err
+	}
 	ctx, e.cancel = context.WithCancel(ctx)
 	e.stopped = make(chan error, 1)
 	go func() { e.stopped <- mgr.Start(ctx) }()
 	return e.waitForWebhooks(ctx, mgr.GetWebhookServer())
+}
+
+// validatingWebhooks reads the configuration of a provider whose manifest holds nothing else, under a
+// name of its own: an installation of a provider adds a prefix to it.
+func validatingWebhooks(project, provider string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
+	file := filepath.Join(project, "config", provider, "webhook", "manifests.yaml")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the webhooks of provider %s: %w", provider, err)
+	}
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := yaml.UnmarshalStrict(data, configuration); err != nil {
+		return nil, fmt.Errorf("read the webhooks in %s: %w", file, err)
+	}
+	configuration.Name = provider + "-" + configuration.Name
+	return configuration, nil
 }
 
 // Stop ends the manager, the API server and etcd.

@@ -26,7 +26,7 @@ type KOKConfigSpec struct {
 	// software says where containerd, kubelet and kok-apiserver-lb come from. All three must be in
 	// a directory of the system's path, such as /usr/bin or /usr/local/bin.
 	// +optional
-	// +kubebuilder:default={}
+	// +kubebuilder:default={"mode": "Preinstalled"}
 	Software SoftwareSpec `json:"software,omitempty,omitzero"`
 
 	// registryMirrors are where containerd pulls images from. It reads them when the config_path of its
