@@ -1,0 +1,328 @@
+//go:build envtest
+
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/contract"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	testenvironment "github.com/kube-on-kube/cluster-api-provider-kok/test/envtest"
+)
+
+// contractRules has one test for each rule of Cluster API's contract for bootstrap configs, by the name
+// that the contract gives it.
+var contractRules = map[string]func(*testing.T){
+	"All resources: scope":                                                     allNamespaced,
+	"All resources: `TypeMeta` and `ObjectMeta`field":                          allHaveMetadata,
+	"All resources: `APIVersion` field value":                                  allSayTheirContract,
+	"BootstrapConfig, BootstrapConfigList resource definition":                 kindAndList("KOKConfig"),
+	"BootstrapConfigTemplate, BootstrapConfigTemplateList resource definition": kindAndList("KOKConfigTemplate"),
+	"BootstrapConfig: data secret":                                             dataSecret,
+	"BootstrapConfig: initialization completed":                                initialization,
+	"BootstrapConfig: conditions":                                              conditionsAreThere,
+	"BootstrapConfig: terminal failures":                                       failuresAreConditions,
+	"BootstrapConfig: support for in-place changes":                            changesAreAllowed,
+	"BootstrapConfigTemplate: support for SSA dry run":                         topologyDryRun,
+	"Sentinel file":                          sentinelFile,
+	"Taint Nodes at creation":                taintAtCreation,
+	"Support for running multiple instances": multipleInstances,
+	"BootstrapConfig: pausing":               pausing,
+}
+
+// otherRules are tested elsewhere.
+var otherRules = map[string]string{
+	"Clusterctl support": "the components file is tested in hack/release; clusterctl itself in the lab",
+}
+
+func TestContractOfBootstrapConfigs(t *testing.T) {
+	for rule, test := range contractRules {
+		t.Run(rule, test)
+	}
+	t.Run("every rule of this version of Cluster API has a test", func(t *testing.T) {
+		for _, rule := range rulesOfContract(t) {
+			if contractRules[rule] == nil && otherRules[rule] == "" {
+				t.Errorf("nothing tests %q", rule)
+			}
+		}
+	})
+}
+
+// rulesOfContract are the rows of the contract's table of rules.
+func rulesOfContract(t *testing.T) []string {
+	t.Helper()
+	dir, err := testenvironment.ModuleDir("sigs.k8s.io/cluster-api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "docs/book/src/developer/providers/contracts/bootstrap-config.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules []string
+	for _, row := range regexp.MustCompile(`(?m)^\| \[(.+?)\] +\|`).FindAllStringSubmatch(string(text), -1) {
+		rules = append(rules, row[1])
+	}
+	if len(rules) < len(contractRules) {
+		t.Fatalf("the contract has only the rules %q", rules)
+	}
+	return rules
+}
+
+// definitions are the CustomResourceDefinitions as they are released.
+func definitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../config/bootstrap/crd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*apiextensionsv1.CustomResourceDefinition
+	for _, resource := range resources.Resources() {
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict([]byte(resource.MustYaml()), definition); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, definition)
+	}
+	if len(all) != 2 {
+		t.Fatalf("%d definitions are released", len(all))
+	}
+	return all
+}
+
+func allNamespaced(t *testing.T) {
+	for _, definition := range definitions(t) {
+		if definition.Spec.Scope != apiextensionsv1.NamespaceScoped {
+			t.Errorf("%s has scope %s", definition.Name, definition.Spec.Scope)
+		}
+	}
+}
+
+func allHaveMetadata(t *testing.T) {
+	for _, definition := range definitions(t) {
+		for _, version := range definition.Spec.Versions {
+			properties := version.Schema.OpenAPIV3Schema.Properties
+			for name, kind := range map[string]string{"apiVersion": "string", "kind": "string", "metadata": "object"} {
+				if properties[name].Type != kind {
+					t.Errorf("%s %s: %s is of type %q", definition.Name, version.Name, name, properties[name].Type)
+				}
+			}
+		}
+	}
+}
+
+func allSayTheirContract(t *testing.T) {
+	for _, definition := range definitions(t) {
+		versions := strings.Split(definition.Labels["cluster.x-k8s.io/v1beta2"], "_")
+		for _, version := range versions {
+			if !slices.ContainsFunc(definition.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version }) {
+				t.Errorf("%s: the label names version %q", definition.Name, version)
+			}
+		}
+		if definition.Spec.Group != "bootstrap.cluster.x-k8s.io" {
+			t.Errorf("%s is of group %s", definition.Name, definition.Spec.Group)
+		}
+	}
+}
+
+func kindAndList(kind string) func(*testing.T) {
+	return func(t *testing.T) {
+		for _, definition := range definitions(t) {
+			if definition.Spec.Names.Kind != kind {
+				continue
+			}
+			if want := contract.CalculateCRDName(definition.Spec.Group, kind); definition.Name != want {
+				t.Errorf("it is named %s, want %s", definition.Name, want)
+			}
+			if definition.Spec.Names.ListKind != kind+"List" {
+				t.Errorf("its list is %s", definition.Spec.Names.ListKind)
+			}
+			return
+		}
+		t.Errorf("there is no %s", kind)
+	}
+}
+
+func dataSecret(t *testing.T) {
+	w := up(t)
+	config, secret := w.config(), w.secret()
+	if config.Status.DataSecretName != secret.Name || config.Status.DataSecretName != config.Name {
+		t.Errorf("the Secret is %s, status says %s", secret.Name, config.Status.DataSecretName)
+	}
+	if secret.Labels[clusterv1.ClusterNameLabel] != "blue" || secret.Type != clusterv1.ClusterSecretType {
+		t.Errorf("labels %v, type %s", secret.Labels, secret.Type)
+	}
+	if owner := metav1.GetControllerOf(secret); owner == nil || owner.UID != config.UID || owner.APIVersion != bootstrapv1.GroupVersion.String() || owner.Kind != "KOKConfig" {
+		t.Errorf("owner %+v", owner)
+	}
+	if !bytes.HasPrefix(secret.Data["value"], []byte("#cloud-config\n")) {
+		t.Error("it has no bootstrap data")
+	}
+}
+
+func initialization(t *testing.T) {
+	w := newWorker(t, func(*bootstrapv1.KOKConfig) {})
+	w.eventually("it says what it waits for", func() bool {
+		return conditions.GetReason(w.config(), bootstrapv1.DataSecretAvailableCondition) == bootstrapv1.WaitingForClusterInfrastructureReason
+	})
+	if w.isCreated() {
+		t.Error("the bootstrap data is there before the Cluster")
+	}
+	w.clusterIsUp()
+	w.eventually("the bootstrap data is there", w.isCreated)
+	w.secret()
+}
+
+func conditionsAreThere(t *testing.T) {
+	w := up(t)
+	for _, kind := range []string{"Ready", "DataSecretAvailable", "BootstrapTokenValid"} {
+		condition := conditions.Get(w.config(), kind)
+		if condition == nil || condition.Status != metav1.ConditionTrue || condition.Reason == "" || condition.ObservedGeneration == 0 {
+			t.Errorf("condition %s is %+v", kind, condition)
+		}
+	}
+	if paused := conditions.Get(w.config(), clusterv1.PausedCondition); paused == nil || paused.Status != metav1.ConditionFalse {
+		t.Errorf("condition Paused is %+v", paused)
+	}
+}
+
+func failuresAreConditions(t *testing.T) {
+	w := newWorker(t, func(*bootstrapv1.KOKConfig) {})
+	w.machine.Spec.Version = "v1.20.0"
+	if err := environment.Client.Update(t.Context(), w.machine); err != nil {
+		t.Fatal(err)
+	}
+	w.clusterIsUp()
+	w.eventually("it says what is wrong", func() bool {
+		return conditions.GetReason(w.config(), bootstrapv1.ReadyCondition) == bootstrapv1.InvalidSpecReason
+	})
+	if message := conditions.GetMessage(w.config(), bootstrapv1.ReadyCondition); !strings.Contains(message, "v1.20 is not supported") {
+		t.Error(message)
+	}
+}
+
+func changesAreAllowed(t *testing.T) {
+	w := up(t)
+	before := w.secret()
+	config := w.config()
+	config.Spec.Kubelet.Configuration.MaxPods = 5
+	if err := environment.Client.Update(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the change was looked at", func() bool { return w.config().Status.ObservedGeneration == config.Generation })
+	if w.secret().ResourceVersion != before.ResourceVersion {
+		t.Error("the bootstrap data was made anew")
+	}
+}
+
+func topologyDryRun(t *testing.T) {
+	w := newWorker(t, func(*bootstrapv1.KOKConfig) {})
+	template := &bootstrapv1.KOKConfigTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.key.Namespace, Name: "workers"}}
+	template.Spec.Template.Spec.PreKubeletCommands = []string{"true"}
+	w.create(template)
+	template.Spec.Template.Spec.PreKubeletCommands = []string{"false"}
+	if err := environment.Client.Update(t.Context(), template.DeepCopy(), client.DryRunAll); !apierrors.IsInvalid(err) {
+		t.Errorf("another's dry run: %v", err)
+	}
+	template.Annotations = map[string]string{clusterv1.TopologyDryRunAnnotation: ""}
+	if err := environment.Client.Update(t.Context(), template.DeepCopy(), client.DryRunAll); err != nil {
+		t.Errorf("the topology's dry run: %v", err)
+	}
+	if err := environment.Client.Update(t.Context(), template.DeepCopy()); !apierrors.IsInvalid(err) {
+		t.Errorf("a change: %v", err)
+	}
+}
+
+// files are the files of a machine's bootstrap data.
+func files(t *testing.T, w *worker) map[string]string {
+	t.Helper()
+	var document struct {
+		WriteFiles []struct{ Path, Content string } `json:"write_files"`
+	}
+	if err := yaml.Unmarshal(w.secret().Data["value"], &document); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, file := range document.WriteFiles {
+		content, err := base64.StdEncoding.DecodeString(file.Content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[file.Path] = string(content)
+	}
+	return found
+}
+
+func sentinelFile(t *testing.T) {
+	unit := strings.TrimSpace(files(t, up(t))["/etc/systemd/system/kok-bootstrap.service"])
+	lines := strings.Split(unit, "\n")
+	if last := lines[len(lines)-1]; !strings.HasPrefix(last, "ExecStart=") || !strings.HasSuffix(last, " /run/cluster-api/bootstrap-success.complete") {
+		t.Errorf("the last step is %q", last)
+	}
+}
+
+func taintAtCreation(t *testing.T) {
+	if configuration := files(t, up(t))["/var/lib/kubelet/config.yaml"]; !strings.Contains(configuration, "key: node.cluster.x-k8s.io/uninitialized") {
+		t.Errorf("kubelet registers without the taint: %s", configuration)
+	}
+}
+
+// multipleInstances: the manager of these tests cares for one value of the watch label alone.
+func multipleInstances(t *testing.T) {
+	w := newWorker(t, func(*bootstrapv1.KOKConfig) {})
+	others := map[string]*bootstrapv1.KOKConfig{"unlabelled": w.config(), "another": w.config()}
+	for name, other := range others {
+		other.ResourceVersion, other.UID, other.Name, other.Status = "", "", name, bootstrapv1.KOKConfigStatus{}
+		other.Labels[clusterv1.WatchLabel] = name
+	}
+	delete(others["unlabelled"].Labels, clusterv1.WatchLabel)
+	for _, other := range others {
+		w.create(other)
+	}
+	w.clusterIsUp()
+	w.eventually("the bootstrap data is there", w.isCreated)
+	for name, other := range others {
+		if err := environment.Client.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil {
+			t.Fatal(err)
+		}
+		if len(other.Status.Conditions) > 0 {
+			t.Errorf("the %s config is cared for: %+v", name, other.Status)
+		}
+	}
+}
+
+func pausing(t *testing.T) {
+	w := newWorker(t, func(*bootstrapv1.KOKConfig) {})
+	w.cluster.Spec.Paused = ptr.To(true)
+	if err := environment.Client.Update(t.Context(), w.cluster); err != nil {
+		t.Fatal(err)
+	}
+	w.clusterIsUp()
+	w.eventually("it says that it is paused", func() bool { return conditions.IsTrue(w.config(), clusterv1.PausedCondition) })
+	if w.isCreated() {
+		t.Error("the bootstrap data was made while it was paused")
+	}
+	w.cluster.Spec.Paused = nil
+	if err := environment.Client.Update(t.Context(), w.cluster); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("it goes on", w.isCreated)
+}

@@ -1,0 +1,169 @@
+//go:build envtest
+
+package main
+
+import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
+)
+
+// tenantToken is the Secret by which the tenant knows the machine's token.
+func (w *worker) tenantToken() (*corev1.Secret, error) {
+	token := &corev1.Secret{}
+	err := environment.Client.Get(w.t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "bootstrap-token-" + w.config().Status.BootstrapToken.ID}, token)
+	return token, err
+}
+
+// joins is what the core writes once it has found the machine's Node.
+func (w *worker) joins(addresses ...clusterv1.MachineAddress) {
+	w.t.Helper()
+	if err := environment.Client.Get(w.t.Context(), w.key, w.machine); err != nil {
+		w.t.Fatal(err)
+	}
+	w.machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: "node-" + w.key.Namespace}
+	w.machine.Status.Addresses = addresses
+	w.machine.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	if err := environment.Client.Status().Update(w.t.Context(), w.machine); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestATokenLivesUntilTheMachineHasJoined(t *testing.T) {
+	w := up(t)
+	recorded, err := cloudinit.Token(w.secret().Data["value"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := w.tenantToken()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(token.Data["token-id"]) + "." + string(token.Data["token-secret"]); got != recorded {
+		t.Error("the tenant has another token than the bootstrap data")
+	}
+	w.joins()
+	w.eventually("the token is revoked", func() bool {
+		_, err := w.tenantToken()
+		return apierrors.IsNotFound(err)
+	})
+}
+
+func TestTheAPIServersAreSeedsOfTheLoadBalancer(t *testing.T) {
+	configuration := files(t, up(t))["/etc/kok/apiserver-lb.yaml"]
+	address, err := url.Parse(environment.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(configuration, ":"+address.Port()+"\n") {
+		t.Errorf("the API server's port %s is not in %s", address.Port(), configuration)
+	}
+}
+
+func TestWaitingEndsByWatching(t *testing.T) {
+	w := newWorker(t, func(c *bootstrapv1.KOKConfig) {
+		c.Spec.Files = []bootstrapv1.File{{Path: "/etc/a", Content: ptr.To("a")}}
+	})
+	authority := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: w.key.Namespace, Name: "blue-ca"}
+	if err := environment.Client.Get(t.Context(), key, authority); err != nil {
+		t.Fatal(err)
+	}
+	if err := environment.Client.Delete(t.Context(), authority); err != nil {
+		t.Fatal(err)
+	}
+	w.clusterIsUp()
+	w.eventually("it waits for the certificate authority", func() bool {
+		for _, condition := range w.config().Status.Conditions {
+			if condition.Reason == bootstrapv1.WaitingForCAReason {
+				return true
+			}
+		}
+		return false
+	})
+	authority.ResourceVersion, authority.UID = "", ""
+	w.create(authority)
+	w.eventually("the bootstrap data is there", w.isCreated)
+}
+
+// asNode makes a request for a serving certificate as kubelet does, as the user that a node is.
+func (w *worker) asNode(name string, addresses ...string) *certificatesv1.CertificateSigningRequest {
+	w.t.Helper()
+	private, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	key, err := keyutil.ParsePrivateKeyPEM(private)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	user := "system:node:" + name
+	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: []string{"system:nodes"}}, DNSNames: []string{name}}
+	for _, address := range addresses {
+		template.IPAddresses = append(template.IPAddresses, net.ParseIP(address))
+	}
+	pem, err := cert.MakeCSRFromTemplate(key, template)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	config := rest.CopyConfig(environment.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:nodes", "system:authenticated"}}
+	node, err := client.New(config, client.Options{Scheme: environment.Scheme})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	request := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: pem, SignerName: certificatesv1.KubeletServingSignerName,
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+		},
+	}
+	if err := node.Create(w.t.Context(), request); err != nil {
+		w.t.Fatal(err)
+	}
+	return request
+}
+
+// decided waits for the decision on a request.
+func (w *worker) decided(request *certificatesv1.CertificateSigningRequest) certificatesv1.CertificateSigningRequestCondition {
+	w.t.Helper()
+	w.eventually("the request "+request.Name+" is decided", func() bool {
+		return environment.Client.Get(w.t.Context(), client.ObjectKeyFromObject(request), request) == nil && len(request.Status.Conditions) > 0
+	})
+	return request.Status.Conditions[0]
+}
+
+func TestServingCertificates(t *testing.T) {
+	w := up(t)
+	name := "node-" + w.key.Namespace
+	// The first request comes before Cluster API has found the Node.
+	early := w.asNode(name, "192.0.2.1")
+	w.joins(clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: "192.0.2.1"})
+	if decision := w.decided(early); decision.Type != certificatesv1.CertificateApproved || decision.Reason == "" {
+		t.Errorf("the machine's own address: %+v", decision)
+	}
+	if decision := w.decided(w.asNode(name, "192.0.2.1")); decision.Type != certificatesv1.CertificateApproved {
+		t.Errorf("a renewal: %+v", decision)
+	}
+	if decision := w.decided(w.asNode(name, "192.0.2.2")); decision.Type != certificatesv1.CertificateDenied || !strings.Contains(decision.Message, "192.0.2.2") {
+		t.Errorf("a foreign address: %+v", decision)
+	}
+}
