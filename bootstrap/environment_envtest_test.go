@@ -153,6 +153,8 @@ func newWorker(t *testing.T, edit func(*bootstrapv1.KOKConfig)) *worker {
 	w.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "blue", Labels: labels}}
 	w.cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KOKControlPlane", Name: "blue"}
 	w.create(w.cluster)
+	// Its connection ends with it: an API server that stops waits for the watches of its clients.
+	t.Cleanup(func() { _ = environment.Client.Delete(context.Background(), w.cluster) })
 	w.create(&corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "blue-kubeconfig", Labels: labels}, Type: clusterv1.ClusterSecretType,
 		Data: map[string][]byte{"value": adminKubeconfig(t)},
