@@ -37,6 +37,10 @@ func TestDefaultsOfAMinimalControlPlane(t *testing.T) {
 		KubeScheduler:         controlplanev1.ReplicatedComponentSpec{Replicas: ptr.To[int32](2)},
 		Etcd:                  controlplanev1.EtcdSpec{Data: etcd, Events: etcd},
 		EncryptionAtRest:      controlplanev1.EncryptionAtRestSpec{Mode: controlplanev1.EncryptionSecretBox, Resources: []string{"secrets"}},
+		Addons: controlplanev1.AddonsSpec{
+			KubeProxy: controlplanev1.KubeProxySpec{Mode: controlplanev1.AddonManaged},
+			CoreDNS:   controlplanev1.CoreDNSSpec{Mode: controlplanev1.AddonManaged, Replicas: ptr.To[int32](2)},
+		},
 	}
 	stored := &controlplanev1.KOKControlPlane{}
 	g.Expect(environment.Client.Get(t.Context(), client.ObjectKeyFromObject(c), stored)).To(Succeed())

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -25,6 +27,8 @@ type recipe struct {
 	module, version string
 	// also are further modules of the same repository that hold some of the programs, at the same version.
 	also []string
+	// newer are dependencies, by path, that are needed in a newer version than upstream pins.
+	newer map[string]string
 	// local gives the published version of a library that upstream replaces by a local folder.
 	local func(path string) (string, error)
 	// stamps are the values to set at link time, as package.variable=value.
@@ -96,7 +100,12 @@ func (r recipe) writeModule(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if mod, err = addRequires(mod, r.also, r.version); err != nil {
+	requires := map[string]string{}
+	maps.Copy(requires, r.newer)
+	for _, path := range r.also {
+		requires[path] = r.version
+	}
+	if mod, err = addRequires(mod, requires); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -112,13 +121,13 @@ func (r recipe) writeModule(ctx context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o644)
 }
 
-func addRequires(mod []byte, paths []string, version string) ([]byte, error) {
+func addRequires(mod []byte, requires map[string]string) ([]byte, error) {
 	f, err := modfile.Parse("go.mod", mod, nil)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range paths {
-		if err := f.AddRequire(p, version); err != nil {
+	for _, path := range slices.Sorted(maps.Keys(requires)) {
+		if err := f.AddRequire(path, requires[path]); err != nil {
 			return nil, err
 		}
 	}

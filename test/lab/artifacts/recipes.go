@@ -92,8 +92,10 @@ func coreDNSRecipe(version string) recipe {
 func flannelRecipe(version string) recipe {
 	return recipe{
 		name: "flannel", module: "github.com/flannel-io/flannel", version: version,
-		local:    func(string) (string, error) { return "", nil },
-		stamps:   []string{"github.com/flannel-io/flannel/pkg/version.Version=" + version},
+		local:  func(string) (string, error) { return "", nil },
+		stamps: []string{"github.com/flannel-io/flannel/pkg/version.Version=" + version},
+		// The version that upstream pins was withdrawn.
+		newer:    map[string]string{"github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common": "v1.3.82"},
 		programs: []program{{name: "flanneld", pkg: "github.com/flannel-io/flannel"}},
 	}
 }
