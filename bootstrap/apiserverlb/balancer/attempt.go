@@ -19,6 +19,8 @@ type attempt struct {
 	// abandoned is set when another attempt won; the session's lock guards it.
 	abandoned bool
 	cancel    context.CancelFunc
+	// asked is when the server was sent the first bytes of the ClientHello.
+	asked time.Time
 	// done is closed when the server's direction has ended.
 	done chan struct{}
 }
@@ -81,9 +83,18 @@ func (a *attempt) connect() (*source, error) {
 	}
 	a.server, a.cancel, a.done = server, nil, make(chan struct{})
 	if len(s.opening.hello) > 0 {
-		_ = a.send(s.opening.hello)
+		a.ask(s.opening.hello)
 	}
 	return from, nil
+}
+
+// ask gives the server bytes of the ClientHello. Whether it has them shows in what it answers. The
+// session's lock is held.
+func (a *attempt) ask(bytes []byte) {
+	if a.asked.IsZero() {
+		a.asked = time.Now()
+	}
+	_ = a.send(bytes)
 }
 
 func (a *attempt) address() string {

@@ -152,7 +152,7 @@ func (s *session) forward(bytes []byte) error {
 	o.hello = append(o.hello, bytes...)
 	for _, a := range o.underway {
 		if a.server != nil {
-			_ = a.send(bytes)
+			a.ask(bytes)
 		}
 	}
 	if len(o.hello) > maxHello {
@@ -180,7 +180,9 @@ func (s *session) win(a *attempt) bool {
 	if s.opening == nil || s.ended {
 		return s.server == a && !s.ended
 	}
-	s.balancer.hedging.answered(time.Since(s.opening.started))
+	if !a.asked.IsZero() {
+		s.balancer.hedging.answered(time.Since(a.asked))
+	}
 	s.choose(a)
 	return true
 }

@@ -137,7 +137,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case "/ticks":
 		ticks(w, r)
 	case "/bytes":
-		_, _ = io.CopyN(w, zeros{}, 64<<20)
+		_, _ = io.CopyN(w, zeros{}, 16<<20)
 	default:
 		if s.handler == nil {
 			http.NotFound(w, r)
