@@ -65,10 +65,9 @@ func (r *Readyz) Ask(ctx context.Context, report func(Answer)) {
 			report(answer)
 			return
 		}
-		if ctx.Err() != nil {
+		if !r.drop(l) || ctx.Err() != nil {
 			return
 		}
-		r.drop(l)
 	}
 }
 
@@ -146,11 +145,9 @@ func (r *Readyz) dial(done chan struct{}) {
 		_ = r.current.connection.Close()
 	}
 	r.current, r.failure = l, err
-	if l == nil && err == nil || r.closed {
+	if r.closed && l != nil {
+		_ = l.connection.Close()
 		r.current, r.failure = nil, net.ErrClosed
-		if l != nil {
-			_ = l.connection.Close()
-		}
 	}
 }
 
@@ -230,14 +227,16 @@ func (r *Readyz) answered(l *link) {
 	l.waiting = 0
 }
 
-// drop forgets a connection that broke.
-func (r *Readyz) drop(l *link) {
+// drop forgets a connection that broke; false when another had replaced it.
+func (r *Readyz) drop(l *link) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	_ = l.connection.Close()
-	if r.current == l {
-		r.current = nil
+	if r.current != l {
+		return false
 	}
+	r.current = nil
+	return true
 }
 
 // failedCheck is the first check that /readyz reports as failed, for people.
