@@ -15,6 +15,7 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 )
 
 // inNamespace runs a test in a network of its own, which needs root. It stays on one thread: names are
@@ -94,7 +95,7 @@ func expect(t *testing.T, address netip.AddrPort, want string) {
 	t.Helper()
 	connection, err := net.DialTimeout("tcp", address.String(), 10*time.Second)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("expected %q: %v", want, err)
 	}
 	defer func() { _ = connection.Close() }()
 	if err := connection.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
@@ -144,6 +145,7 @@ func TestConnectionsComeHereWhileTheAddressIsTaken(t *testing.T) {
 				if err := Take(address); err != nil {
 					t.Fatal(err)
 				}
+				isLocal(t, address.Addr())
 				expect(t, address, "here")
 			}
 			for range 2 {
@@ -154,6 +156,24 @@ func TestConnectionsComeHereWhileTheAddressIsTaken(t *testing.T) {
 			}
 			leavesNothing(t, address)
 		})
+	}
+}
+
+// isLocal waits for the kernel to know an IPv6 address as its own, which it does some moments after it
+// was added.
+func isLocal(t *testing.T, address netip.Addr) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for {
+		routes, err := netlink.RouteGet(address.AsSlice())
+		if err == nil && len(routes) > 0 && routes[0].Type == unix.RTN_LOCAL {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("%s is not local: %v, %v", address, routes, err)
+		case <-time.After(time.Millisecond):
+		}
 	}
 }
 

@@ -13,8 +13,9 @@ const (
 	Path = "/etc/systemd/system/" + Name
 	// BinaryPath is where the unit expects the program.
 	BinaryPath = "/usr/local/bin/kok-apiserver-lb"
-	// StateFile is where the unit lets the program keep its list of API servers.
-	StateFile = "/var/lib/kok-apiserver-lb/backends.json"
+	// StateFile is where the unit lets the program keep its list of API servers: systemd keeps the state
+	// of a dynamic user there, and the usual link to it is not in the unit's view of the file system.
+	StateFile = "/var/lib/private/kok-apiserver-lb/backends.json"
 	// ServiceAddressPath is where the drop-in for a configuration with a serviceAddress is installed.
 	ServiceAddressPath = Path + ".d/service-address.conf"
 )
