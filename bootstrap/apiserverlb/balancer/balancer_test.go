@@ -397,7 +397,9 @@ func TestNothingIsLeftOfHundredsOfConnections(t *testing.T) {
 	if _, err := get(client, "/name"); err != nil {
 		t.Fatal(err)
 	}
-	settled := func() bool { return s.balancer.Connections() == 0 && s.servers[0].Open()+s.servers[1].Open()+s.servers[2].Open() == 0 }
+	settled := func() bool {
+		return s.balancer.Connections() == 0 && s.servers[0].Open()+s.servers[1].Open()+s.servers[2].Open() == 0
+	}
 	eventually(t, "the first connection ends", settled)
 	goroutines, descriptors := runtime.NumGoroutine(), openDescriptors(t)
 	var clients sync.WaitGroup

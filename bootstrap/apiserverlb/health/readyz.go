@@ -264,4 +264,3 @@ func TLS(read func() ([]byte, error), serverName string) func() (*tls.Config, er
 		return &tls.Config{RootCAs: roots, ServerName: serverName, MinVersion: tls.VersionTLS12}, nil
 	}
 }
-

@@ -41,7 +41,13 @@ type Server struct {
 // does not serve itself; nil for nothing.
 func New(t testing.TB, authority *Authority, host string, handler http.Handler) *Server {
 	t.Helper()
-	s := &Server{Address: net.JoinHostPort(host, "0"), t: t, authority: authority, handler: handler, gate: newGate()}
+	return NewAt(t, authority, net.JoinHostPort(host, "0"), handler)
+}
+
+// NewAt is New at host:port.
+func NewAt(t testing.TB, authority *Authority, address string, handler http.Handler) *Server {
+	t.Helper()
+	s := &Server{Address: address, t: t, authority: authority, handler: handler, gate: newGate()}
 	s.Ready.Store(http.StatusOK)
 	s.Start()
 	t.Cleanup(func() {
