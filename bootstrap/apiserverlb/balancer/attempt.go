@@ -25,14 +25,21 @@ type attempt struct {
 	done chan struct{}
 }
 
-// run connects, waits for the server's first byte, and carries what follows.
+// run connects and hands over to a goroutine that carries: the stack that dialling needs would stay as
+// long as the connection.
 func (a *attempt) run() {
-	defer a.backend.Release(a)
 	from, err := a.connect()
 	if err != nil {
+		a.backend.Release(a)
 		a.session.lost(a, err)
 		return
 	}
+	go a.serve(from)
+}
+
+// serve waits for the server's first byte and carries what follows.
+func (a *attempt) serve(from *source) {
+	defer a.backend.Release(a)
 	defer close(a.done)
 	defer func() { _ = a.server.Close() }()
 	bytes, err := from.next()

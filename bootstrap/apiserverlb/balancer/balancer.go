@@ -122,6 +122,8 @@ func (b *Balancer) Serve(listener Listener) {
 		b.counters.Accepted.Add(1)
 		s := &session{balancer: b, port: listener.BackendPort, client: client, service: listener.Service}
 		b.add(s)
+		// Here, so that the goroutine that stays needs no deep stack.
+		s.open()
 		go s.serve()
 	}
 }

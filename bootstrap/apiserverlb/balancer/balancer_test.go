@@ -407,7 +407,7 @@ func TestNothingIsLeftOfHundredsOfConnections(t *testing.T) {
 		clients.Go(func() {
 			for i := range 100 {
 				if worker == 0 && i == 50 {
-					s.servers[0].Kill()
+					s.servers[0].Refuse()
 				}
 				if _, err := get(client, "/name"); err != nil {
 					t.Error(err)

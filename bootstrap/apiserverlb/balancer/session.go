@@ -57,7 +57,6 @@ func (s *session) serve() {
 	if err != nil {
 		return
 	}
-	s.open()
 	for {
 		bytes, err := from.next()
 		if err == nil {
@@ -148,6 +147,7 @@ func (s *session) forward(bytes []byte) error {
 		// The wait for an answer begins with the question.
 		o.started = time.Now()
 		o.hedge.Reset(o.wait)
+		o.hello = (*hellos.Get().(*[]byte))[:0]
 	}
 	o.hello = append(o.hello, bytes...)
 	for _, a := range o.underway {
@@ -192,13 +192,26 @@ func (s *session) choose(a *attempt) {
 	s.server = a
 	o := s.opening
 	s.opening = nil
-	o.hedge.Stop()
+	o.close()
 	for _, other := range o.underway {
 		if other != a {
 			other.abandon()
 		}
 	}
 }
+
+// close frees what an opening holds.
+func (o *opening) close() {
+	o.hedge.Stop()
+	if cap(o.hello) > 0 {
+		hello := o.hello
+		o.hello = nil
+		hellos.Put(&hello)
+	}
+}
+
+// hellos are buffers of ClientHellos, of which most have less than 2 KiB.
+var hellos = sync.Pool{New: func() any { return new(make([]byte, 0, 2<<10)) }}
 
 // lost is called by an attempt that failed without a byte from its server: the next follows at once.
 func (s *session) lost(a *attempt, err error) {
@@ -259,7 +272,7 @@ func (s *session) close(reset bool) {
 	s.ended = true
 	if o := s.opening; o != nil {
 		s.opening = nil
-		o.hedge.Stop()
+		o.close()
 		for _, a := range o.underway {
 			a.abandon()
 		}

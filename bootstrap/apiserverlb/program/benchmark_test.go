@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -40,6 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 func serve(path string) error {
+	debug.SetGCPercent(GCPercent)
 	c, err := configuration.Read(path)
 	if err != nil {
 		return err
