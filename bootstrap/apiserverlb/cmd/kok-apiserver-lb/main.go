@@ -4,9 +4,7 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 
 	"k8s.io/klog/v2"
 
@@ -14,8 +12,6 @@ import (
 )
 
 func main() {
-	// A client's connection that breaks while it is written to is an error there, not the end of all.
-	signal.Ignore(syscall.SIGPIPE)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(program.GCPercent)
 	}
