@@ -1,0 +1,203 @@
+package backends
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// State is what new and existing connections may expect of a backend.
+type State int
+
+const (
+	// Ready takes new connections.
+	Ready State = iota
+	// Draining takes no new connections while another backend is ready; existing ones stay.
+	Draining
+	// Dead does not answer; existing connections were closed, so that clients come back at once.
+	Dead
+)
+
+// String is the state as people and metrics read it.
+func (s State) String() string {
+	switch s {
+	case Ready:
+		return "ready"
+	case Draining:
+		return "draining"
+	default:
+		return "dead"
+	}
+}
+
+// Verdict is what is held of a backend.
+type Verdict struct {
+	State State
+	// Reason says why it is in this state, for people.
+	Reason string
+	// Suspect is a ready backend whose last probe is unanswered: it is chosen last among the ready.
+	Suspect bool
+	// Answers is true when the backend served the last request for /readyz with success.
+	Answers bool
+}
+
+// Connection is an open connection that a backend carries.
+type Connection interface {
+	// Reset closes the connection at once, with a TCP reset to its client.
+	Reset()
+}
+
+// Backend is one API server. Its counters are free of locks: they are on the path of every byte.
+type Backend struct {
+	// Address is host:port.
+	Address string
+
+	sent        atomic.Uint64
+	received    atomic.Uint64
+	connections atomic.Int64
+	// poke wakes who probes this backend.
+	poke chan struct{}
+
+	lock    sync.Mutex
+	verdict Verdict
+	since   time.Time
+	problem string
+	listed  bool
+	seed    bool
+	carried map[Connection]struct{}
+}
+
+func newBackend(address string) *Backend {
+	return &Backend{
+		Address: address,
+		poke:    make(chan struct{}, 1),
+		verdict: Verdict{Reason: "not probed yet"},
+		since:   time.Now(),
+		carried: map[Connection]struct{}{},
+	}
+}
+
+// CountSent adds bytes that went to the backend.
+func (b *Backend) CountSent(bytes int) { b.sent.Add(uint64(bytes)) }
+
+// CountReceived adds bytes that came from the backend.
+func (b *Backend) CountReceived(bytes int) { b.received.Add(uint64(bytes)) }
+
+// Sent is the number of bytes that went to the backend.
+func (b *Backend) Sent() uint64 { return b.sent.Load() }
+
+// Received is the number of bytes that came from the backend.
+func (b *Backend) Received() uint64 { return b.received.Load() }
+
+// Connections is the number of connections that the backend carries, and of those being opened.
+func (b *Backend) Connections() int { return int(b.connections.Load()) }
+
+// Poke has the backend probed soon: something looks wrong with it.
+func (b *Backend) Poke() {
+	select {
+	case b.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Poked receives when the backend is to be probed soon.
+func (b *Backend) Poked() <-chan struct{} { return b.poke }
+
+// Fail notes what went wrong with a connection to the backend and has it probed. It changes no
+// state: one failure is not evidence for others.
+func (b *Backend) Fail(err error) {
+	b.lock.Lock()
+	b.problem = err.Error()
+	b.lock.Unlock()
+	b.Poke()
+}
+
+// Carry counts a connection as carried by the backend, until Release.
+func (b *Backend) Carry(connection Connection) {
+	b.connections.Add(1)
+	b.lock.Lock()
+	b.carried[connection] = struct{}{}
+	b.lock.Unlock()
+}
+
+// Release ends Carry.
+func (b *Backend) Release(connection Connection) {
+	b.lock.Lock()
+	delete(b.carried, connection)
+	b.lock.Unlock()
+	b.connections.Add(-1)
+}
+
+// Reset closes all connections that the backend carries and returns their number.
+func (b *Backend) Reset() int {
+	b.lock.Lock()
+	carried := make([]Connection, 0, len(b.carried))
+	for connection := range b.carried {
+		carried = append(carried, connection)
+	}
+	b.lock.Unlock()
+	for _, connection := range carried {
+		connection.Reset()
+	}
+	return len(carried)
+}
+
+// Judge gives the backend a verdict and returns the one before.
+func (b *Backend) Judge(verdict Verdict) (before Verdict) {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	before = b.verdict
+	b.verdict = verdict
+	if before.State != verdict.State {
+		b.since = time.Now()
+	}
+	if verdict.State != Ready {
+		b.problem = verdict.Reason
+	}
+	return before
+}
+
+// Verdict is what is held of the backend now.
+func (b *Backend) Verdict() Verdict {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return b.verdict
+}
+
+// Listed reports whether the backend is a member by the present list.
+func (b *Backend) Listed() bool {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return b.listed
+}
+
+// Seed reports whether the backend is in the configuration.
+func (b *Backend) Seed() bool {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return b.seed
+}
+
+// Snapshot is a backend at one moment.
+type Snapshot struct {
+	Address     string
+	Verdict     Verdict
+	Since       time.Time
+	Listed      bool
+	Seed        bool
+	Connections int
+	Sent        uint64
+	Received    uint64
+	// LastError is the last thing that went wrong with the backend, empty when nothing did.
+	LastError string
+}
+
+// Snapshot returns what is known of the backend now.
+func (b *Backend) Snapshot() Snapshot {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return Snapshot{
+		Address: b.Address, Verdict: b.verdict, Since: b.since, Listed: b.listed, Seed: b.seed,
+		Connections: b.Connections(), Sent: b.Sent(), Received: b.Received(), LastError: b.problem,
+	}
+}

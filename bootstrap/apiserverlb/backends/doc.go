@@ -1,0 +1,8 @@
+// Package backends holds the API servers that the load balancer knows: which of them are members, in
+// which state each is, and which connections it carries.
+//
+// Members come from two lists. Seeds are in the configuration and are never forgotten. Listed
+// addresses come from the EndpointSlice default/kubernetes, or, until it was read, from what an
+// earlier run kept on disk. As long as the EndpointSlice was not read in this run both lists count;
+// afterwards a seed that it does not list is used only when nothing else answers.
+package backends

@@ -1,0 +1,185 @@
+package balancer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
+)
+
+// attempt is one backend's chance to have a session, and its carrier when it wins.
+type attempt struct {
+	session *session
+	backend *backends.Backend
+	// server is nil until it is connected; the session's lock guards that.
+	server *net.TCPConn
+	// abandoned is set when another attempt won; the session's lock guards it.
+	abandoned bool
+	cancel    context.CancelFunc
+	// asked is when the server was sent the first bytes of the ClientHello.
+	asked time.Time
+	// done is closed when the server's direction has ended.
+	done chan struct{}
+}
+
+// run connects and hands over to a goroutine that carries: the stack that dialling needs would stay as
+// long as the connection.
+func (a *attempt) run() {
+	from, err := a.connect()
+	if err != nil {
+		a.backend.Release(a)
+		a.session.lost(a, err)
+		return
+	}
+	go a.serve(from)
+}
+
+// serve waits for the server's first byte and carries what follows.
+func (a *attempt) serve(from *source) {
+	defer a.backend.Release(a)
+	defer close(a.done)
+	defer func() { _ = a.server.Close() }()
+	bytes, err := from.next()
+	if err != nil {
+		// A session that was committed to this backend ends with it, any other goes on to the next.
+		a.session.serverEnded(a, err)
+		if errors.Is(err, io.EOF) {
+			err = errClosed
+		}
+		a.session.lost(a, err)
+		return
+	}
+	if !a.session.win(a) {
+		from.release()
+		return
+	}
+	a.carry(from, bytes)
+}
+
+// connect dials the backend and gives it what the client has said so far.
+func (a *attempt) connect() (*source, error) {
+	b := a.session.balancer
+	ctx, cancel := context.WithTimeout(context.Background(), b.timing.GiveUp)
+	defer cancel()
+	s := a.session
+	s.lock.Lock()
+	a.cancel = cancel
+	abandoned := a.abandoned
+	s.lock.Unlock()
+	if abandoned {
+		return nil, net.ErrClosed
+	}
+	dialled, err := b.dialer.DialContext(ctx, "tcp", a.address())
+	if err != nil {
+		return nil, err
+	}
+	server := dialled.(*net.TCPConn)
+	from, err := newSource(server)
+	if err != nil {
+		_ = server.Close()
+		return nil, err
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if a.abandoned || s.opening == nil {
+		_ = server.Close()
+		return nil, net.ErrClosed
+	}
+	a.server, a.cancel, a.done = server, nil, make(chan struct{})
+	if len(s.opening.hello) > 0 {
+		a.ask(s.opening.hello)
+	}
+	return from, nil
+}
+
+// ask gives the server bytes of the ClientHello. Whether it has them shows in what it answers. The
+// session's lock is held.
+func (a *attempt) ask(bytes []byte) {
+	if a.asked.IsZero() {
+		a.asked = time.Now()
+	}
+	_ = a.send(bytes)
+}
+
+func (a *attempt) address() string {
+	if a.session.port == "" {
+		return a.backend.Address
+	}
+	host, _, _ := net.SplitHostPort(a.backend.Address)
+	return net.JoinHostPort(host, a.session.port)
+}
+
+// carry brings the server's bytes to the client until either ends.
+func (a *attempt) carry(from *source, bytes []byte) {
+	s := a.session
+	for {
+		s.moved.Add(1)
+		a.backend.CountReceived(len(bytes))
+		_, err := s.client.Write(bytes)
+		from.release()
+		if err != nil {
+			s.end(err)
+			return
+		}
+		if bytes, err = from.next(); err != nil {
+			s.serverEnded(a, err)
+			return
+		}
+	}
+}
+
+// serverEnded passes the server's end on to the client.
+func (s *session) serverEnded(a *attempt, err error) {
+	s.lock.Lock()
+	chosen := s.server == a && !s.ended
+	s.lock.Unlock()
+	if !chosen {
+		return
+	}
+	if !errors.Is(err, io.EOF) {
+		if isReset(err) {
+			a.backend.Fail(err)
+		}
+		s.end(err)
+		return
+	}
+	_ = s.client.CloseWrite()
+	_ = s.client.SetReadDeadline(time.Now().Add(s.balancer.timing.HalfClosed))
+}
+
+// send writes to the server.
+func (a *attempt) send(bytes []byte) error {
+	a.backend.CountSent(len(bytes))
+	_, err := a.server.Write(bytes)
+	return err
+}
+
+// abandon ends an attempt that lost. The session's lock is held.
+func (a *attempt) abandon() {
+	a.abandoned = true
+	if a.cancel != nil {
+		a.cancel()
+	}
+	if a.server != nil {
+		_ = a.server.Close()
+	}
+}
+
+// Reset is called when the backend is dead: the session that it has is reset, one that it does not
+// have goes on without it.
+func (a *attempt) Reset() {
+	s := a.session
+	s.lock.Lock()
+	if s.server != a {
+		defer s.lock.Unlock()
+		if s.opening != nil {
+			a.abandon()
+		}
+		return
+	}
+	s.lock.Unlock()
+	s.reset()
+}

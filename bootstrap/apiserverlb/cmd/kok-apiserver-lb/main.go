@@ -1,0 +1,24 @@
+// Command kok-apiserver-lb balances the connections of one machine over the API servers of a tenant.
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"k8s.io/klog/v2"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/program"
+)
+
+func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(program.GCPercent)
+	}
+	defer klog.Flush()
+	if err := newCommand().Execute(); err != nil {
+		fmt.Fprintf(os.Stderr, "kok-apiserver-lb: %v\n", err)
+		klog.Flush()
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,72 @@
+package discovery
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+)
+
+// kept is what the file holds.
+type kept struct {
+	// Backends are the API servers that the EndpointSlice listed last, as host:port.
+	Backends []string `json:"backends"`
+}
+
+// Load reads the API servers that Save kept. There are none when the file does not exist. A file that
+// cannot be read is an error, of which a caller may take note and go on: the seeds are still there.
+func Load(path string) ([]string, error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the kept list of API servers: %w", err)
+	}
+	var k kept
+	if err := json.Unmarshal(content, &k); err != nil {
+		return nil, fmt.Errorf("read the kept list of API servers in %s: %w", path, err)
+	}
+	for _, address := range k.Backends {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return nil, fmt.Errorf("read the kept list of API servers in %s: %w", path, err)
+		}
+	}
+	return k.Backends, nil
+}
+
+// Save keeps the API servers for the next start. The file is whole at any moment, also when the power
+// goes.
+func Save(path string, backends []string) error {
+	content, err := json.Marshal(kept{Backends: backends})
+	if err != nil {
+		return err
+	}
+	if err := replace(path, append(content, '\n')); err != nil {
+		return fmt.Errorf("keep the list of API servers: %w", err)
+	}
+	return nil
+}
+
+func replace(path string, content []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(file.Name()))
+	}
+	directory, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(directory.Sync(), directory.Close())
+}

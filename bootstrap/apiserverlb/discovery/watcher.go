@@ -1,0 +1,220 @@
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
+)
+
+const (
+	// firstRetry and longestRetry bound the pause between attempts to use the kubeconfig: kubelet
+	// writes its certificate some seconds after the load balancer started.
+	firstRetry   = time.Second
+	longestRetry = time.Minute
+)
+
+// Watcher keeps a set of backends as the EndpointSlice default/kubernetes lists them.
+type Watcher struct {
+	options Options
+	set     *backends.Set
+	log     logr.Logger
+	traffic traffic
+
+	lock sync.Mutex
+	kept []string
+	// unreached is what is wrong with asking, unusable what is wrong with the answer.
+	unreached string
+	unusable  string
+	changed   time.Time
+}
+
+// New returns a Watcher that asks nobody before Run.
+func New(options Options, set *backends.Set, log logr.Logger) *Watcher {
+	return &Watcher{options: options, set: set, log: log}
+}
+
+// Status is how discovery goes.
+type Status struct {
+	// Changed is when the list was read or changed last; zero when it was not read in this run.
+	Changed time.Time
+	// Problem is what is wrong now; empty when nothing is.
+	Problem string
+	// BytesReceived and BytesSent are on the wire.
+	BytesReceived, BytesSent uint64
+}
+
+// Status returns how discovery goes.
+func (w *Watcher) Status() Status {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return Status{Changed: w.changed, Problem: cmp.Or(w.unreached, w.unusable), BytesReceived: w.traffic.received.Load(), BytesSent: w.traffic.sent.Load()}
+}
+
+// Run watches until the context ends. Who may not watch yet, because there is no certificate, is
+// tried again.
+func (w *Watcher) Run(ctx context.Context) {
+	retry := firstRetry
+	for ctx.Err() == nil {
+		started := time.Now()
+		if err := w.watch(ctx); err != nil && ctx.Err() == nil {
+			w.note(err)
+		}
+		if time.Since(started) > longestRetry {
+			retry = firstRetry
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retry + rand.N(retry/4)):
+		}
+		retry = min(2*retry, longestRetry)
+	}
+}
+
+// watch lists and watches until the context ends or the identity is refused: then it may be read anew.
+func (w *Watcher) watch(ctx context.Context) error {
+	lister, err := w.options.lister(&w.traffic)
+	if err != nil {
+		return err
+	}
+	watching, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	reflector := cache.NewReflectorWithOptions(w.noting(lister, stop), &discoveryv1.EndpointSlice{}, (*store)(w), cache.ReflectorOptions{Name: "default/kubernetes"})
+	reflector.RunWithContext(watching)
+	if err := context.Cause(watching); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// noting lists and watches with lister, notes what goes wrong, and stops when the identity is refused.
+func (w *Watcher) noting(lister *cache.ListWatch, stop context.CancelCauseFunc) *cache.ListWatch {
+	check := func(err error) {
+		if err == nil {
+			w.reached()
+			return
+		}
+		if errors.Is(err, context.Canceled) {
+			return
+		}
+		w.note(fmt.Errorf("watch EndpointSlice %s/%s: %w", namespace, name, err))
+		if apierrors.IsUnauthorized(err) {
+			stop(err)
+		}
+	}
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list, err := lister.ListWithContext(ctx, options)
+			check(err)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			events, err := lister.WatchWithContext(ctx, options)
+			check(err)
+			return events, err
+		},
+	}
+}
+
+// note keeps a problem for the status, and logs it once. What an API server answered is unusable, any
+// other problem keeps us from reaching one.
+func (w *Watcher) note(err error) {
+	w.lock.Lock()
+	place := &w.unreached
+	if errors.Is(err, backends.ErrEmpty) {
+		place = &w.unusable
+	}
+	repeated := *place == err.Error()
+	*place = err.Error()
+	w.lock.Unlock()
+	if !repeated {
+		w.log.Error(err, "Cannot learn where the API servers are, keeping the last list")
+	}
+}
+
+func (w *Watcher) reached() {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.unreached = ""
+}
+
+// accept takes what the EndpointSlice lists now.
+func (w *Watcher) accept(slice *discoveryv1.EndpointSlice) {
+	addresses := Addresses(slice)
+	slices.Sort(addresses)
+	if err := w.set.Confirm(addresses); err != nil {
+		w.note(fmt.Errorf("EndpointSlice %s/%s: %w", namespace, name, err))
+		return
+	}
+	w.lock.Lock()
+	same := slices.Equal(w.kept, addresses)
+	w.kept, w.unreached, w.unusable = addresses, "", ""
+	if !same || w.changed.IsZero() {
+		w.changed = time.Now()
+	}
+	w.lock.Unlock()
+	if same {
+		return
+	}
+	w.log.Info("The API servers are known", "Backends", addresses)
+	if w.options.StateFile == "" {
+		return
+	}
+	if err := Save(w.options.StateFile, addresses); err != nil {
+		w.log.Error(err, "Cannot keep the list of API servers for the next start")
+	}
+}
+
+// store receives the EndpointSlice from the reflector.
+type store Watcher
+
+func (s *store) take(object any) error {
+	slice, ok := object.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return fmt.Errorf("expected an EndpointSlice, got %T", object)
+	}
+	(*Watcher)(s).accept(slice)
+	return nil
+}
+
+// Add takes a new EndpointSlice.
+func (s *store) Add(object any) error { return s.take(object) }
+
+// Update takes a changed EndpointSlice.
+func (s *store) Update(object any) error { return s.take(object) }
+
+// Delete is not believed: some API server answered, so there is one.
+func (s *store) Delete(any) error {
+	(*Watcher)(s).note(fmt.Errorf("EndpointSlice %s/%s was deleted: %w", namespace, name, backends.ErrEmpty))
+	return nil
+}
+
+// Replace takes the only EndpointSlice of a list.
+func (s *store) Replace(objects []any, _ string) error {
+	if len(objects) == 0 {
+		(*Watcher)(s).note(fmt.Errorf("EndpointSlice %s/%s does not exist: %w", namespace, name, backends.ErrEmpty))
+	}
+	for _, object := range objects {
+		if err := s.take(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Resync has nothing to do.
+func (s *store) Resync() error { return nil }

@@ -1,0 +1,245 @@
+package health
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
+)
+
+// asker asks one backend again and again and keeps the evidence.
+type asker struct {
+	checker *Checker
+	backend *backends.Backend
+	probe   Probe
+	stop    context.CancelFunc
+	answers chan Answer
+	// nudge has the backend asked because of another one.
+	nudge chan struct{}
+
+	lock     sync.Mutex
+	evidence Evidence
+	// heard is when the backend last gave a sign of life to a probe or on a connection.
+	heard time.Time
+	// troubled is how many probes in a row found the backend other than ready.
+	troubled int
+	traffic  traffic
+}
+
+// traffic is what the last tick saw of the bytes to and from a backend.
+type traffic struct {
+	sent, received uint64
+	// waiting is since when bytes were sent without any coming back; zero when none were.
+	waiting time.Time
+	poked   time.Time
+}
+
+func (a *asker) run(ctx context.Context) {
+	defer a.probe.Close()
+	for {
+		started := time.Now()
+		if a.wanted() {
+			a.ask(ctx, started)
+		}
+		if !a.pause(ctx, started) {
+			return
+		}
+	}
+}
+
+// wanted is false for a seed that is not listed while a listed backend is ready: it needs no probe.
+func (a *asker) wanted() bool {
+	if a.backend.Listed() || a.backend.Connections() > 0 {
+		return true
+	}
+	for _, other := range a.checker.set.All() {
+		if other.Listed() && other.Verdict().State == backends.Ready && other.Verdict().Answers {
+			return false
+		}
+	}
+	return true
+}
+
+// ask sends a probe and waits for an answer, as long as one may take.
+func (a *asker) ask(ctx context.Context, started time.Time) {
+	c := a.checker
+	c.lock.Lock()
+	c.probes++
+	c.lock.Unlock()
+	if a.doubted() {
+		c.nudgeOthers(a)
+	}
+	received := a.backend.Received()
+	asking, cancel := context.WithTimeout(ctx, c.timing.Patience)
+	go func() {
+		defer cancel()
+		a.probe.Ask(asking, func(answer Answer) {
+			select {
+			case a.answers <- answer:
+			default:
+			}
+		})
+	}()
+	alive := false
+	timer := time.NewTimer(c.timing.Answer)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case answer := <-a.answers:
+			if answer.Kind != Alive {
+				a.answered(answer)
+				return
+			}
+			alive = true
+			a.hear()
+		case <-timer.C:
+			a.unanswered(started, alive || a.backend.Received() != received)
+			return
+		}
+	}
+}
+
+func (a *asker) answered(answer Answer) {
+	a.lock.Lock()
+	a.evidence.Last = answer
+	a.evidence.Silent, a.evidence.Unanswered, a.evidence.Slow = 0, 0, 0
+	if answer.Kind != Refused {
+		a.heard = time.Now()
+	}
+	// What was sent before the probe is not waited for any longer.
+	a.traffic.waiting = time.Time{}
+	a.lock.Unlock()
+	a.judge()
+}
+
+// unanswered notes a probe without an answer; alive is true when the backend gave another sign of
+// life meanwhile.
+func (a *asker) unanswered(started time.Time, alive bool) {
+	c := a.checker
+	late := c.late(started) || time.Since(started) > c.timing.Answer+c.timing.Late
+	others := c.othersHeard(a, started)
+	a.lock.Lock()
+	e := &a.evidence
+	switch {
+	case alive:
+		e.Slow++
+		e.Silent, e.Unanswered = 0, 0
+	case others && !late:
+		e.Silent++
+		e.Slow = 0
+		e.Unanswered++
+	default:
+		// All are silent, or this machine is: nothing is known of this one in particular.
+		if e.Silent < enough {
+			e.Silent = 0
+		}
+		e.Slow = 0
+		e.Unanswered++
+	}
+	a.lock.Unlock()
+	a.judge()
+}
+
+// judge gives the backend its verdict and acts on a change.
+func (a *asker) judge() {
+	c := a.checker
+	a.lock.Lock()
+	a.evidence.Listed, a.evidence.Connections = a.backend.Listed(), a.backend.Connections()
+	verdict := Judge(a.evidence)
+	silent := a.evidence.Silent >= enough
+	before := a.backend.Judge(verdict)
+	a.lock.Unlock()
+	if before.State == verdict.State {
+		return
+	}
+	reset := 0
+	if silent {
+		reset = a.backend.Reset()
+		c.lock.Lock()
+		c.resets += uint64(reset)
+		c.lock.Unlock()
+	}
+	c.log.Info("A backend changed its state", "Backend", a.backend.Address, "Before", before.State.String(), "State", verdict.State.String(), "Reason", verdict.Reason, "ConnectionsReset", reset)
+}
+
+// pause waits until the next probe is due, or wanted sooner; false when the context ended.
+func (a *asker) pause(ctx context.Context, started time.Time) bool {
+	c := a.checker
+	alert, none := c.mood()
+	a.lock.Lock()
+	if a.backend.Verdict().State == backends.Ready {
+		a.troubled = 0
+	} else {
+		a.troubled++
+	}
+	next := c.timing.next(alert, none, a.troubled)
+	a.lock.Unlock()
+	// However often it is poked, a backend is not asked more often than this.
+	soonest := time.NewTimer(time.Until(started.Add(c.timing.Answer / 2)))
+	defer soonest.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-soonest.C:
+	}
+	due := time.NewTimer(time.Until(started.Add(next)))
+	defer due.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-a.backend.Poked():
+		c.nudgeOthers(a)
+	case <-a.nudge:
+	case <-due.C:
+	}
+	return true
+}
+
+// look finds bytes that went to the backend and brought none back.
+func (a *asker) look(now time.Time) {
+	sent, received := a.backend.Sent(), a.backend.Received()
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	t := &a.traffic
+	switch {
+	case received != t.received:
+		a.heard = now
+		t.waiting = time.Time{}
+	case sent != t.sent && t.waiting.IsZero():
+		t.waiting = now
+	}
+	t.sent, t.received = sent, received
+	if !t.waiting.IsZero() && now.Sub(t.waiting) >= a.checker.timing.Unanswered && now.Sub(t.poked) >= time.Second {
+		t.poked = now
+		a.backend.Poke()
+	}
+}
+
+func (a *asker) hear() {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	a.heard = time.Now()
+}
+
+func (a *asker) heardAt() time.Time {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	return a.heard
+}
+
+// doubted is true when the last probe had no answer.
+func (a *asker) doubted() bool {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	return a.evidence.Unanswered > 0 && a.evidence.Silent < enough
+}
+
+// fresh is true while the backend's silence is new; one that is silent for long alerts nobody.
+func (a *asker) fresh() bool {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	return a.evidence.Unanswered < long
+}

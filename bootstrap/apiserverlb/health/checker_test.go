@@ -1,0 +1,296 @@
+package health
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
+)
+
+// fake is a backend whose answers a test chooses. Silent is the zero Answer.
+type fake struct {
+	answer atomic.Value
+	asked  atomic.Int32
+}
+
+func (f *fake) Ask(_ context.Context, report func(Answer)) {
+	f.asked.Add(1)
+	if answer := f.answer.Load().(Answer); answer.Kind != Unknown {
+		report(answer)
+	}
+}
+
+func (f *fake) Close() {}
+
+// carried is a connection that notes its end.
+type carried struct{ reset atomic.Bool }
+
+func (c *carried) Reset() { c.reset.Store(true) }
+
+// world is three backends in a bubble of its own time.
+type world struct {
+	t       *testing.T
+	set     *backends.Set
+	checker *Checker
+	probes  map[string]*fake
+	late    atomic.Bool
+}
+
+const first, second, third, seed = "10.0.0.1:6443", "10.0.0.2:6443", "10.0.0.3:6443", "10.0.0.9:6443"
+
+var (
+	serving = Answer{Kind: Serving}
+	silence = Answer{}
+	refused = Answer{Refused, "connection refused"}
+	stopped = Answer{NotReady, "/readyz answers 500"}
+)
+
+func inBubble(t *testing.T, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		set, err := backends.NewSet([]string{seed}, []string{first, second, third}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := set.Confirm([]string{first, second, third}); err != nil {
+			t.Fatal(err)
+		}
+		w := &world{t: t, set: set, probes: map[string]*fake{}}
+		for _, address := range []string{first, second, third, seed, "10.0.0.4:6443"} {
+			w.probes[address] = &fake{}
+			w.answer(address, serving)
+		}
+		w.checker = New(set, func(address string) Probe { return w.probes[address] }, DefaultTiming, logr.Discard())
+		w.checker.late = func(time.Time) bool { return w.late.Load() }
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			w.checker.Run(ctx)
+			close(ended)
+		}()
+		after(time.Minute)
+		test(w)
+		cancel()
+		<-ended
+	})
+}
+
+// after lets time pass, and everything that is due happen.
+func after(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // In the bubble of synctest it takes no time.
+	synctest.Wait()
+}
+
+func (w *world) answer(address string, answer Answer) { w.probes[address].answer.Store(answer) }
+
+func (w *world) backend(address string) *backends.Backend {
+	for _, b := range w.set.All() {
+		if b.Address == address {
+			return b
+		}
+	}
+	w.t.Fatalf("no backend %s", address)
+	return nil
+}
+
+func (w *world) expect(address string, state backends.State) {
+	w.t.Helper()
+	if verdict := w.backend(address).Verdict(); verdict.State != state {
+		w.t.Errorf("%s is %s (%s), expected %s", address, verdict.State, verdict.Reason, state)
+	}
+}
+
+func (w *world) carry(address string) *carried {
+	c := &carried{}
+	w.backend(address).Carry(c)
+	return c
+}
+
+func TestASilentBackendDiesAndItsConnectionsAreResetWithinASecondOfASign(t *testing.T) {
+	inBubble(t, func(w *world) {
+		ours, theirs := w.carry(first), w.carry(second)
+		w.answer(first, silence)
+		w.backend(first).CountSent(100)
+		after(time.Second)
+		w.expect(first, backends.Dead)
+		w.expect(second, backends.Ready)
+		if !ours.reset.Load() || theirs.reset.Load() {
+			t.Errorf("reset of the dead: %t, of the living: %t", ours.reset.Load(), theirs.reset.Load())
+		}
+		w.answer(first, serving)
+		after(2 * time.Second)
+		w.expect(first, backends.Ready)
+	})
+}
+
+func TestASilentBackendWithoutTrafficDiesToo(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.answer(first, silence)
+		after(DefaultTiming.Longest*6/5 + time.Second + DefaultTiming.Answer)
+		w.expect(first, backends.Dead)
+	})
+}
+
+func TestNobodyDiesWhen(t *testing.T) {
+	for name, fault := range map[string]func(w *world){
+		"all are silent": func(w *world) {
+			for _, address := range []string{first, second, third, seed} {
+				w.answer(address, silence)
+			}
+		},
+		"our own timers are late": func(w *world) {
+			w.late.Store(true)
+			w.answer(first, silence)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				ours := w.carry(first)
+				fault(w)
+				w.backend(first).CountSent(1)
+				after(time.Minute)
+				w.expect(first, backends.Ready)
+				if ours.reset.Load() {
+					t.Error("a connection was reset")
+				}
+				if !w.backend(first).Verdict().Suspect {
+					t.Error("the silent backend is not suspect")
+				}
+			})
+		})
+	}
+}
+
+func TestABackendWhoseConnectionsCarryBytesIsNotDead(t *testing.T) {
+	inBubble(t, func(w *world) {
+		ours := w.carry(first)
+		w.answer(first, silence)
+		for range 200 {
+			w.backend(first).CountReceived(1)
+			after(100 * time.Millisecond)
+		}
+		w.expect(first, backends.Draining)
+		if ours.reset.Load() {
+			t.Error("a living connection was reset")
+		}
+	})
+}
+
+func TestTheFirstToAnswerAfterAllWereSilentDoesNotKillTheOthers(t *testing.T) {
+	inBubble(t, func(w *world) {
+		for _, address := range []string{first, second, third, seed} {
+			w.answer(address, silence)
+		}
+		ours := w.carry(second)
+		after(time.Minute)
+		w.answer(first, serving)
+		after(400 * time.Millisecond)
+		w.expect(second, backends.Ready)
+		w.answer(second, serving)
+		w.answer(third, serving)
+		after(3 * time.Second)
+		for _, address := range []string{first, second, third} {
+			w.expect(address, backends.Ready)
+		}
+		if ours.reset.Load() {
+			t.Error("a connection was reset")
+		}
+	})
+}
+
+func TestAStoppingBackendKeepsItsConnections(t *testing.T) {
+	inBubble(t, func(w *world) {
+		ours := w.carry(first)
+		for _, answer := range []Answer{stopped, refused} {
+			w.answer(first, answer)
+			after(6 * time.Second)
+			w.expect(first, backends.Draining)
+		}
+		if ours.reset.Load() {
+			t.Error("a connection was reset")
+		}
+		w.backend(first).Release(ours)
+		after(time.Second)
+		w.expect(first, backends.Dead)
+		w.answer(first, serving)
+		after(6 * time.Second)
+		w.expect(first, backends.Ready)
+	})
+}
+
+func TestABackendThatLeftTheListDrainsAndIsForgottenWithItsLastConnection(t *testing.T) {
+	inBubble(t, func(w *world) {
+		ours := w.carry(third)
+		if err := w.set.Confirm([]string{first, second, "10.0.0.4:6443"}); err != nil {
+			t.Fatal(err)
+		}
+		after(time.Second)
+		w.expect(third, backends.Draining)
+		w.expect("10.0.0.4:6443", backends.Ready)
+		w.backend(third).Release(ours)
+		after(time.Second)
+		for _, b := range w.set.All() {
+			if b.Address == third {
+				t.Error("it is still there")
+			}
+		}
+	})
+}
+
+func TestASettledBackendIsAskedEveryFewSecondsAndASeedThatIsNotListedNever(t *testing.T) {
+	inBubble(t, func(w *world) {
+		before, seedBefore := w.probes[first].asked.Load(), w.probes[seed].asked.Load()
+		after(10 * time.Minute)
+		if asked := w.probes[first].asked.Load() - before; asked < 95 || asked > 155 {
+			t.Errorf("asked %d times in ten minutes", asked)
+		}
+		if asked := w.probes[seed].asked.Load() - seedBefore; asked != 0 {
+			t.Errorf("the seed was asked %d times", asked)
+		}
+	})
+}
+
+func TestASeedThatIsNotListedServesWhenNothingElseDoes(t *testing.T) {
+	inBubble(t, func(w *world) {
+		for _, address := range []string{first, second, third} {
+			w.answer(address, refused)
+		}
+		after(20 * time.Second)
+		candidates, _ := w.set.Candidates()
+		if candidates[0].Address != seed {
+			t.Errorf("the first candidate is %s", candidates[0].Address)
+		}
+	})
+}
+
+func TestABackendThatIsDeadForLongIsAskedRarely(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.answer(first, silence)
+		after(10 * time.Minute)
+		w.expect(first, backends.Dead)
+		before, living := w.probes[first].asked.Load(), w.probes[second].asked.Load()
+		after(10 * time.Minute)
+		if asked := w.probes[first].asked.Load() - before; asked > 155 {
+			t.Errorf("the dead was asked %d times in ten minutes", asked)
+		}
+		if asked := w.probes[second].asked.Load() - living; asked > 155 {
+			t.Errorf("a living one was asked %d times in ten minutes", asked)
+		}
+	})
+}
+
+func TestAPokeIsAnsweredWithOneProbeOfAll(t *testing.T) {
+	inBubble(t, func(w *world) {
+		before := w.checker.Probes()
+		w.backend(first).Poke()
+		after(200 * time.Millisecond)
+		if asked := w.checker.Probes() - before; asked < 3 || asked > 5 {
+			t.Errorf("%d probes", asked)
+		}
+	})
+}

@@ -1,0 +1,19 @@
+// Package health finds out in which state each backend is.
+//
+// Each backend is asked for /readyz over one TLS connection that is kept, together with an HTTP/2
+// ping: the ping shows that the process lives even when /readyz hangs. Nothing is asked as anybody:
+// kube-apiserver answers /readyz to all.
+//
+// Backends are asked every few seconds while all is well, and several times a second when something
+// looks wrong: a probe without an answer, a failed or silent new connection, bytes that went to a
+// backend without any coming back.
+//
+// # Dead by silence
+//
+// Closing connections is the only way to bring clients back soon from a server that hangs, and the
+// worst thing to do to one that works. A probe counts as silent only when nothing at all came from
+// the backend meanwhile, not even bytes of the connections that it carries; when another backend did
+// answer meanwhile, so that it is not the network or this machine; and when the timers of this
+// process were not late, so that it is not this machine that starves. Three such probes in a row are
+// a dead backend.
+package health

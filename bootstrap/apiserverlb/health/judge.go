@@ -1,0 +1,80 @@
+package health
+
+import (
+	"fmt"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
+)
+
+// Kind is how a probe was answered.
+type Kind int
+
+const (
+	// Unknown is before the first answer.
+	Unknown Kind = iota
+	// Serving is success of /readyz.
+	Serving
+	// NotReady is any other answer of /readyz.
+	NotReady
+	// Alive is an HTTP/2 ping that was answered; /readyz may still be.
+	Alive
+	// Refused is a new connection that the backend's host refused.
+	Refused
+	// Foreign is a server that cannot prove to be one of the cluster's.
+	Foreign
+)
+
+// Answer is what came of a probe.
+type Answer struct {
+	Kind Kind
+	// Problem says what is wrong, for people; empty when nothing is.
+	Problem string
+}
+
+// Evidence is all that is known of a backend.
+type Evidence struct {
+	// Listed is true when the backend is a member by the present list.
+	Listed bool
+	// Connections that the backend carries.
+	Connections int
+	// Last is the last answer to a probe, without mere signs of life.
+	Last Answer
+	// Silent is how many probes in a row were silent by the rules of this package.
+	Silent int
+	// Unanswered is how many probes in a row had no answer, whatever the reason.
+	Unanswered int
+	// Slow is how many probes in a row had no answer of a backend that lives.
+	Slow int
+}
+
+// enough is how many probes in a row change a state that one must not.
+const enough = 3
+
+// Judge decides what is held of a backend. It is the only place that does.
+func Judge(e Evidence) backends.Verdict {
+	answers := e.Last.Kind == Serving && e.Slow < enough
+	verdict := func(state backends.State, format string, args ...any) backends.Verdict {
+		return backends.Verdict{State: state, Reason: fmt.Sprintf(format, args...), Suspect: e.Unanswered > 0, Answers: answers}
+	}
+	switch {
+	case e.Silent >= enough:
+		return verdict(backends.Dead, "silent for %d probes while another backend answered", enough)
+	case e.Last.Kind == Refused && e.Connections == 0:
+		return verdict(backends.Dead, "refuses connections: %s", e.Last.Problem)
+	case e.Last.Kind == Refused:
+		return verdict(backends.Draining, "refuses new connections and still has open ones: %s", e.Last.Problem)
+	case e.Last.Kind == Foreign, e.Last.Kind == NotReady:
+		return verdict(backends.Draining, "%s", e.Last.Problem)
+	case e.Slow >= enough:
+		return verdict(backends.Draining, "lives, and does not answer /readyz")
+	case !e.Listed:
+		return verdict(backends.Draining, "not in the EndpointSlice default/kubernetes")
+	case e.Last.Kind == Unknown && e.Unanswered > 0:
+		return verdict(backends.Ready, "never answered a probe")
+	case e.Last.Kind == Unknown:
+		return verdict(backends.Ready, "not probed yet")
+	case e.Unanswered > 0:
+		return verdict(backends.Ready, "no answer to the last %d probes", e.Unanswered)
+	}
+	return verdict(backends.Ready, "answers /readyz")
+}

@@ -1,0 +1,59 @@
+package health
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Lateness tells whether the timers of this process are late: then silence of others proves nothing.
+type Lateness struct {
+	period    time.Duration
+	tolerance time.Duration
+	began     time.Time
+	// last is when a timer was late last, after began.
+	last atomic.Int64
+	// tick is when the timer fired last, after began.
+	tick atomic.Int64
+}
+
+// NewLateness returns a Lateness that looks every period and takes a delay beyond tolerance as late.
+func NewLateness(period, tolerance time.Duration) *Lateness {
+	l := &Lateness{period: period, tolerance: tolerance, began: time.Now()}
+	l.last.Store(-1)
+	return l
+}
+
+// Run watches the timers until the context ends, and calls each at every tick.
+func (l *Lateness) Run(ctx context.Context, each func()) {
+	timer := time.NewTimer(l.period)
+	defer timer.Stop()
+	l.tick.Store(int64(time.Since(l.began)))
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		l.note(time.Since(l.began))
+		each()
+		timer.Reset(l.period)
+		// What each took is not the timer's.
+		l.tick.Store(int64(time.Since(l.began)))
+	}
+}
+
+func (l *Lateness) note(now time.Duration) {
+	if now-time.Duration(l.tick.Load()) > l.period+l.tolerance {
+		l.last.Store(int64(now))
+	}
+}
+
+// Since reports whether a timer was late after the given moment, or is overdue now.
+func (l *Lateness) Since(moment time.Time) bool {
+	now := time.Since(l.began)
+	if now-time.Duration(l.tick.Load()) > l.period+l.tolerance {
+		return true
+	}
+	return time.Duration(l.last.Load()) >= moment.Sub(l.began) && l.last.Load() >= 0
+}

@@ -1,0 +1,143 @@
+package health
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/apiservertest"
+)
+
+// patient gives a loaded machine time.
+var patient = Timing{Patience: 10 * time.Second}
+
+func newReadyz(t *testing.T, authority *apiservertest.Authority, address string) *Readyz {
+	t.Helper()
+	r := NewReadyz(address, TLS(func() ([]byte, error) { return authority.PEM, nil }, apiservertest.ServerName), patient)
+	t.Cleanup(r.Close)
+	return r
+}
+
+// ask returns the answer that is more than a sign of life, or Unknown for none within the time.
+func ask(t *testing.T, r *Readyz, within time.Duration) Answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), within)
+	defer cancel()
+	answers := make(chan Answer, 4)
+	go r.Ask(ctx, func(answer Answer) { answers <- answer })
+	for {
+		select {
+		case answer := <-answers:
+			if answer.Kind != Alive {
+				return answer
+			}
+		case <-ctx.Done():
+			return Answer{}
+		}
+	}
+}
+
+func TestReadyzOverOneConnection(t *testing.T) {
+	authority := apiservertest.NewAuthority(t)
+	server := apiservertest.New(t, authority, "127.0.0.2", nil)
+	r := newReadyz(t, authority, server.Address)
+	for range 10 {
+		if answer := ask(t, r, 10*time.Second); answer.Kind != Serving {
+			t.Fatalf("answer %+v", answer)
+		}
+	}
+	if open := server.Open(); open != 1 {
+		t.Errorf("%d connections for ten probes", open)
+	}
+}
+
+func TestReadyzTellsWhatIsWrong(t *testing.T) {
+	authority, stranger := apiservertest.NewAuthority(t), apiservertest.NewAuthority(t)
+	for name, test := range map[string]struct {
+		fault   func(*apiservertest.Server)
+		trust   *apiservertest.Authority
+		kind    Kind
+		problem string
+	}{
+		"a server that stops":             {func(s *apiservertest.Server) { s.Ready.Store(500) }, authority, NotReady, "/readyz answers 500 (shutdown failed"},
+		"a server that is gone":           {(*apiservertest.Server).Kill, authority, Refused, "connection refused"},
+		"a server of another cluster":     {func(*apiservertest.Server) {}, stranger, Foreign, "certificate is not one of this cluster"},
+		"a server that forbids anonymous": {func(s *apiservertest.Server) { s.Ready.Store(401) }, authority, NotReady, "/readyz answers 401"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := apiservertest.New(t, authority, "127.0.0.2", nil)
+			test.fault(server)
+			answer := ask(t, newReadyz(t, test.trust, server.Address), 10*time.Second)
+			if answer.Kind != test.kind || !strings.Contains(answer.Problem, test.problem) {
+				t.Errorf("answer %+v", answer)
+			}
+		})
+	}
+}
+
+func TestReadyzOfAServerThatCameBackIsAskedOnANewConnection(t *testing.T) {
+	authority := apiservertest.NewAuthority(t)
+	server := apiservertest.New(t, authority, "127.0.0.2", nil)
+	r := newReadyz(t, authority, server.Address)
+	ask(t, r, 10*time.Second)
+	server.Kill()
+	if answer := ask(t, r, 10*time.Second); answer.Kind != Refused {
+		t.Errorf("of the killed server: %+v", answer)
+	}
+	server.Start()
+	if answer := ask(t, r, 10*time.Second); answer.Kind != Serving {
+		t.Errorf("of the new server: %+v", answer)
+	}
+}
+
+func TestReadyzOfAHangingServerHasNoAnswer(t *testing.T) {
+	authority := apiservertest.NewAuthority(t)
+	server := apiservertest.New(t, authority, "127.0.0.2", nil)
+	r := newReadyz(t, authority, server.Address)
+	ask(t, r, 10*time.Second)
+	server.Hang()
+	if answer := ask(t, r, 300*time.Millisecond); answer.Kind != Unknown {
+		t.Errorf("answer %+v", answer)
+	}
+	server.Resume()
+	if answer := ask(t, r, 10*time.Second); answer.Kind != Serving {
+		t.Errorf("after it went on: %+v", answer)
+	}
+}
+
+func TestAHangingReadyzOfALivingServerIsToldByAPing(t *testing.T) {
+	authority := apiservertest.NewAuthority(t)
+	server := apiservertest.New(t, authority, "127.0.0.2", nil)
+	server.Slow.Store(true)
+	r := newReadyz(t, authority, server.Address)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answers := make(chan Answer, 4)
+	go r.Ask(ctx, func(answer Answer) { answers <- answer })
+	if answer := <-answers; answer.Kind != Alive {
+		t.Errorf("answer %+v", answer)
+	}
+}
+
+func TestReadyzOfWhatIsNoTLSServer(t *testing.T) {
+	authority := apiservertest.NewAuthority(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	go func() {
+		for {
+			accepted, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = accepted.Write([]byte("SSH-2.0-OpenSSH_9.9\r\n"))
+		}
+	}()
+	if answer := ask(t, newReadyz(t, authority, listener.Addr().String()), 10*time.Second); answer.Kind != Foreign {
+		t.Errorf("answer %+v", answer)
+	}
+}

@@ -1,0 +1,63 @@
+package health
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Timing is how often backends are probed and what counts as silence.
+type Timing struct {
+	// Answer is how long a probe may take, and the interval while something looks wrong.
+	Answer time.Duration
+	// Recheck is the interval for a backend that is not ready.
+	Recheck time.Duration
+	// Longest is the interval for a backend that has not been ready for long, and for all while all is
+	// well.
+	Longest time.Duration
+	// Patience is how long a late answer still counts as a sign of life.
+	Patience time.Duration
+	// Tick is how often traffic is looked at.
+	Tick time.Duration
+	// Unanswered is how long bytes may go to a backend without any coming back before it is probed.
+	Unanswered time.Duration
+	// Late is by how much a timer may be late.
+	Late time.Duration
+}
+
+// DefaultTiming finds a hanging server in about a second while there is traffic.
+var DefaultTiming = Timing{
+	Answer:     250 * time.Millisecond,
+	Recheck:    500 * time.Millisecond,
+	Longest:    5 * time.Second,
+	Patience:   5 * time.Second,
+	Tick:       50 * time.Millisecond,
+	Unanswered: 100 * time.Millisecond,
+	Late:       100 * time.Millisecond,
+}
+
+// long is how often Recheck comes before it grows to Longest.
+const long = 60
+
+// next is the time between the start of a probe and that of the next. alert is true when some backend
+// has just stopped to answer, none is true when no backend is ready, troubled is how many probes in a
+// row found the backend other than ready.
+func (t Timing) next(alert, none bool, troubled int) time.Duration {
+	switch {
+	case alert:
+		return t.Answer
+	case none && troubled < long:
+		return jittered(t.Answer)
+	case none:
+		return jittered(2 * t.Recheck)
+	case troubled == 0:
+		return jittered(t.Longest)
+	case troubled < long:
+		return jittered(t.Recheck)
+	}
+	return jittered(t.Longest)
+}
+
+// jittered is a time within a fifth of d: workers that began together must not probe together.
+func jittered(d time.Duration) time.Duration {
+	return d - d/5 + time.Duration(rand.Int64N(int64(2*d/5)))
+}

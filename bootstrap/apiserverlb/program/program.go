@@ -1,0 +1,179 @@
+// Package program puts the parts of the load balancer together, starts them in order and stops them.
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/balancer"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/discovery"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/health"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
+)
+
+// GCPercent is the GOGC that suits a program that holds little and should take little of a worker: its
+// live heap is a few MiB.
+const GCPercent = 50
+
+// Program is a load balancer.
+type Program struct {
+	configuration *configuration.Configuration
+	log           logr.Logger
+	started       time.Time
+
+	backends *backends.Set
+	balancer *balancer.Balancer
+	checker  *health.Checker
+	// watcher is nil without a kubeconfig.
+	watcher *discovery.Watcher
+	// service is nil without a Service's address.
+	service *service
+	status  *http.Server
+}
+
+// New makes a load balancer of a configuration. It opens nothing.
+func New(c *configuration.Configuration, log logr.Logger) (*Program, error) {
+	if _, err := os.ReadFile(c.CertificateAuthorityFile); err != nil {
+		return nil, fmt.Errorf("certificateAuthorityFile: %w", err)
+	}
+	var kept []string
+	if c.StateFile != "" {
+		var err error
+		if kept, err = discovery.Load(c.StateFile); err != nil {
+			log.Error(err, "The kept list of API servers is not used")
+		}
+	}
+	set, err := backends.NewSet(c.SeedBackends, kept, []string{c.ListenAddress, c.ServiceAddress})
+	if err != nil {
+		return nil, err
+	}
+	p := &Program{configuration: c, log: log, started: time.Now(), backends: set}
+	p.balancer = balancer.New(set, balancer.DefaultTiming, log)
+	tls := health.TLS(func() ([]byte, error) { return os.ReadFile(c.CertificateAuthorityFile) }, c.ServerName)
+	p.checker = health.New(set, func(address string) health.Probe {
+		return health.NewReadyz(address, tls, health.DefaultTiming)
+	}, health.DefaultTiming, log)
+	if c.KubeconfigFile != "" {
+		p.watcher = discovery.New(discovery.Options{
+			Kubeconfig: c.KubeconfigFile, Address: c.ListenAddress, CAFile: c.CertificateAuthorityFile, ServerName: c.ServerName,
+			UserAgent: "kok-apiserver-lb/" + version.Get().GitVersion, StateFile: c.StateFile,
+		}, set, log)
+	}
+	if c.ServiceAddress != "" {
+		address, err := netip.ParseAddrPort(c.ServiceAddress)
+		if err != nil {
+			return nil, fmt.Errorf("serviceAddress: %w", err)
+		}
+		p.service = &service{address: address, log: log}
+	}
+	p.status = status.NewServer(p.Report, p.checker.Alive)
+	return p, nil
+}
+
+// Run serves until the context ends, and then stops: it accepts no more connections, gives the
+// Service's address back, and waits as long as the configuration says for connections to be quiet.
+func (p *Program) Run(ctx context.Context) error {
+	listeners, err := p.listen(ctx)
+	if err != nil {
+		return err
+	}
+	statusListener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.configuration.StatusAddress)
+	if err != nil {
+		closeAll(listeners)
+		return fmt.Errorf("listen for status: %w", err)
+	}
+	// What clients use goes on until their connections have drained.
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var running sync.WaitGroup
+	failed := make(chan error, 1)
+	running.Go(func() {
+		if err := p.status.Serve(statusListener); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve status: %w", err)
+		}
+	})
+	running.Go(func() { p.checker.Run(working) })
+	for _, listener := range listeners {
+		running.Go(func() { p.balancer.Serve(listener) })
+	}
+	if p.watcher != nil {
+		running.Go(func() { p.watcher.Run(ctx) })
+	}
+	if p.service != nil {
+		running.Go(func() { p.service.hold(ctx) })
+	}
+	running.Go(func() { p.notify(ctx) })
+	p.log.Info("Serving", "Address", p.configuration.ListenAddress, "Backends", addresses(p.backends.All()))
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	p.stop(listeners)
+	stop()
+	running.Wait()
+	return err
+}
+
+// stop ends what clients use.
+func (p *Program) stop(listeners []balancer.Listener) {
+	p.log.Info("Stopping", "Connections", p.balancer.Connections())
+	closeAll(listeners)
+	if p.service != nil {
+		p.balancer.ResetService()
+		p.service.giveBack()
+	}
+	draining, cancel := context.WithTimeout(context.Background(), p.configuration.StopTimeout.Duration)
+	defer cancel()
+	p.balancer.Drain(draining)
+	_ = p.status.Close()
+}
+
+func (p *Program) listen(ctx context.Context) ([]balancer.Listener, error) {
+	all := append([]configuration.Listener{{ListenAddress: p.configuration.ListenAddress}}, p.configuration.AdditionalListeners...)
+	var listeners []balancer.Listener
+	for _, wanted := range all {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", wanted.ListenAddress)
+		if err != nil {
+			closeAll(listeners)
+			return nil, fmt.Errorf("listen for clients: %w", err)
+		}
+		port := ""
+		if wanted.BackendPort != 0 {
+			port = strconv.Itoa(wanted.BackendPort)
+		}
+		listeners = append(listeners, balancer.Listener{TCPListener: listener.(*net.TCPListener), BackendPort: port})
+	}
+	if p.service != nil {
+		if listener := p.service.listen(ctx); listener != nil {
+			listeners = append(listeners, balancer.Listener{TCPListener: listener, Service: true})
+		}
+	}
+	return listeners, nil
+}
+
+func closeAll(listeners []balancer.Listener) {
+	for _, listener := range listeners {
+		_ = listener.Close()
+	}
+}
+
+func addresses(all []*backends.Backend) []string {
+	addresses := make([]string, len(all))
+	for i, b := range all {
+		addresses[i] = b.Address
+	}
+	return addresses
+}

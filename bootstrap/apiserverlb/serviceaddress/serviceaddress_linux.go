@@ -1,0 +1,102 @@
+package serviceaddress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/netip"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// loopback is the interface that gets the address.
+const loopback = "lo"
+
+// Listen listens at an address that this machine may not have yet.
+func Listen(ctx context.Context, address netip.AddrPort) (*net.TCPListener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var failure error
+		err := raw.Control(func(descriptor uintptr) {
+			if address.Addr().Is4() {
+				failure = unix.SetsockoptInt(int(descriptor), unix.SOL_IP, unix.IP_FREEBIND, 1)
+			} else {
+				failure = unix.SetsockoptInt(int(descriptor), unix.SOL_IPV6, unix.IPV6_FREEBIND, 1)
+			}
+		})
+		return errors.Join(err, failure)
+	}}
+	listener, err := config.Listen(ctx, "tcp", address.String())
+	if err != nil {
+		return nil, fmt.Errorf("listen at the Service's address: %w", err)
+	}
+	return listener.(*net.TCPListener), nil
+}
+
+// Take brings connections to the address to this machine's loopback. It may be called again, to
+// repair what others undid.
+func Take(address netip.AddrPort) error {
+	link, err := netlink.LinkByName(loopback)
+	if err != nil {
+		return fmt.Errorf("find the loopback interface: %w", err)
+	}
+	if err := isFree(address.Addr(), link); err != nil {
+		return err
+	}
+	if err := setRules(address); err != nil {
+		return fmt.Errorf("except %s from connection tracking: %w", address, err)
+	}
+	err = netlink.AddrAdd(link, onLoopback(address.Addr()))
+	if err != nil && !errors.Is(err, syscall.EEXIST) {
+		return fmt.Errorf("add %s to the loopback interface: %w", address.Addr(), err)
+	}
+	return nil
+}
+
+// GiveBack undoes Take. It does nothing where there is nothing to undo.
+func GiveBack(address netip.AddrPort) error {
+	link, err := netlink.LinkByName(loopback)
+	if err != nil {
+		return fmt.Errorf("find the loopback interface: %w", err)
+	}
+	var failures []error
+	err = netlink.AddrDel(link, onLoopback(address.Addr()))
+	if err != nil && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+		failures = append(failures, fmt.Errorf("remove %s from the loopback interface: %w", address.Addr(), err))
+	}
+	if err := removeRules(address); err != nil {
+		failures = append(failures, fmt.Errorf("track connections to %s again: %w", address, err))
+	}
+	return errors.Join(failures...)
+}
+
+// isFree fails when another interface has the address.
+func isFree(address netip.Addr, loopback netlink.Link) error {
+	addresses, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	if err != nil {
+		return fmt.Errorf("list addresses of this machine: %w", err)
+	}
+	for _, present := range addresses {
+		if present.IP.Equal(address.AsSlice()) && present.LinkIndex != loopback.Attrs().Index {
+			name := "another interface"
+			if link, err := netlink.LinkByIndex(present.LinkIndex); err == nil {
+				name = link.Attrs().Name
+			}
+			return fmt.Errorf("%s is on %s already: with kube-proxy's IPVS mode the Service's address cannot be taken", address, name)
+		}
+	}
+	return nil
+}
+
+// onLoopback is the address as the interface has it. It is never chosen as a source: it is known on
+// this machine alone.
+func onLoopback(address netip.Addr) *netlink.Addr {
+	network := &net.IPNet{IP: address.AsSlice(), Mask: net.CIDRMask(address.BitLen(), address.BitLen())}
+	if address.Is4() {
+		return &netlink.Addr{IPNet: network, Scope: int(netlink.SCOPE_HOST)}
+	}
+	return &netlink.Addr{IPNet: network, Flags: unix.IFA_F_NODAD, ValidLft: math.MaxUint32, PreferedLft: 0}
+}

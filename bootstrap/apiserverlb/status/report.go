@@ -1,0 +1,91 @@
+// Package status tells how the load balancer does: as JSON, as a table for people, as Prometheus
+// metrics and as answers to health checks, all on loopback.
+package status
+
+import (
+	"time"
+)
+
+// Report is everything at one moment.
+type Report struct {
+	// Version is the program's.
+	Version string `json:"version"`
+	// Server is what to write into a kubeconfig, a URL.
+	Server string `json:"server"`
+	// Started is when the program began.
+	Started time.Time `json:"started"`
+	// Connections are the clients' that are open.
+	Connections int       `json:"connections"`
+	Counters    Counters  `json:"counters"`
+	Discovery   Discovery `json:"discovery"`
+	// Service is absent when the program serves for no Service.
+	Service  *Service  `json:"service,omitempty"`
+	Backends []Backend `json:"backends"`
+}
+
+// Counters count since the start.
+type Counters struct {
+	// Accepted are connections of clients, Failed those that no backend had.
+	Accepted uint64 `json:"accepted"`
+	Failed   uint64 `json:"failed"`
+	// FailedAttempts are attempts at a backend that ended without a byte from it.
+	FailedAttempts uint64 `json:"failedAttempts"`
+	// Hedged are attempts made because another backend was silent.
+	Hedged uint64 `json:"hedged"`
+	// Probes are requests for /readyz.
+	Probes uint64 `json:"probes"`
+	// Reset are connections that were closed because their backend was dead.
+	Reset uint64 `json:"reset"`
+}
+
+// Discovery is how the list of API servers is learnt.
+type Discovery struct {
+	// Confirmed is true when the EndpointSlice was read in this run.
+	Confirmed bool `json:"confirmed"`
+	// Changed is when the list was read or changed last.
+	Changed time.Time `json:"changed,omitzero"`
+	// Problem says what keeps the list from being learnt, empty when nothing does.
+	Problem string `json:"problem,omitempty"`
+	// BytesReceived and BytesSent are what discovery cost on the wire.
+	BytesReceived uint64 `json:"bytesReceived"`
+	BytesSent     uint64 `json:"bytesSent"`
+}
+
+// Service is the address of the Service kubernetes on this machine.
+type Service struct {
+	Address string `json:"address"`
+	// Taken is true when connections to it come here.
+	Taken   bool   `json:"taken"`
+	Problem string `json:"problem,omitempty"`
+}
+
+// Backend is one API server.
+type Backend struct {
+	Address string `json:"address"`
+	// State is ready, draining or dead.
+	State string `json:"state"`
+	// Reason says why it is in this state, Since when it came to be.
+	Reason string    `json:"reason"`
+	Since  time.Time `json:"since"`
+	// Listed is true for a member by the present list, Seed for one in the configuration.
+	Listed bool `json:"listed"`
+	Seed   bool `json:"seed"`
+	// Suspect is a ready backend whose last probe is unanswered.
+	Suspect       bool   `json:"suspect"`
+	Connections   int    `json:"connections"`
+	BytesSent     uint64 `json:"bytesSent"`
+	BytesReceived uint64 `json:"bytesReceived"`
+	// LastError is the last thing that went wrong, empty when nothing did.
+	LastError string `json:"lastError,omitempty"`
+}
+
+// Ready is the number of backends that are ready.
+func (r *Report) Ready() int {
+	ready := 0
+	for _, backend := range r.Backends {
+		if backend.State == "ready" {
+			ready++
+		}
+	}
+	return ready
+}

@@ -1,0 +1,33 @@
+// Package unit has the systemd unit of the load balancer and where everything that it needs is, for
+// whoever installs it.
+package unit
+
+import (
+	_ "embed"
+)
+
+const (
+	// Name is the unit's name.
+	Name = "kok-apiserver-lb.service"
+	// Path is where the unit is installed.
+	Path = "/etc/systemd/system/" + Name
+	// BinaryPath is where the unit expects the program.
+	BinaryPath = "/usr/local/bin/kok-apiserver-lb"
+	// StateFile is where the unit lets the program keep its list of API servers: systemd keeps the state
+	// of a dynamic user there, and the usual link to it is not in the unit's view of the file system.
+	StateFile = "/var/lib/private/kok-apiserver-lb/backends.json"
+	// ServiceAddressPath is where the drop-in for a configuration with a serviceAddress is installed.
+	ServiceAddressPath = Path + ".d/service-address.conf"
+)
+
+// Service is the unit. It serves loopback only and needs no privilege but to read kubelet's client
+// certificate.
+//
+//go:embed kok-apiserver-lb.service
+var Service string
+
+// ServiceAddress is a drop-in with what it takes to have the address of the Service kubernetes. It is
+// needed only with serviceAddress in the configuration.
+//
+//go:embed service-address.conf
+var ServiceAddress string
