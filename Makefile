@@ -59,9 +59,10 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 		--renderer=markdown --output-path=docs/reference/api.md
 
 .PHONY: build
-build: check-go ## Build bin/manager and bin/bootstrap-manager
+build: check-go ## Build the providers' managers and kok-apiserver-lb
 	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
 	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
+	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/kok-apiserver-lb ./bootstrap/apiserverlb/cmd/kok-apiserver-lb
 
 .PHONY: release-manifests
 release-manifests: check-go ## Write a local clusterctl repository to out/repository and out/clusterctl.yaml

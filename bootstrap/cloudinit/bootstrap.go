@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
 )
 
 //go:embed assets
@@ -67,10 +68,10 @@ func addBootstrap(d *document, in *Input) error {
 	}
 	s.commands("pre-kubelet", in.Spec.PreKubeletCommands)
 	s.run("systemctl", "daemon-reload")
-	s.run("systemctl", "enable", containerdUnit, loadBalancerUnit, kubeletUnit)
+	s.run("systemctl", "enable", containerdUnit, unit.Name, kubeletUnit)
 	// A package may have started what was not configured yet.
-	for _, unit := range []string{containerdUnit, loadBalancerUnit, kubeletUnit} {
-		s.run("systemctl", "restart", unit)
+	for _, name := range []string{containerdUnit, unit.Name, kubeletUnit} {
+		s.run("systemctl", "restart", name)
 	}
 	s.commands("post-kubelet", in.Spec.PostKubeletCommands)
 	s.files = append(s.files, ownFile(successFile, "0644", []byte("success\n")))
@@ -79,8 +80,8 @@ func addBootstrap(d *document, in *Input) error {
 		return s.err
 	}
 
-	unit := string(asset(bootstrapUnit)) + "ExecStart=" + strings.Join(s.lines, "\nExecStart=") + "\n"
-	d.WriteFiles = append(append(d.WriteFiles, s.files...), ownFile(unitDir+bootstrapUnit, "0644", []byte(unit)))
+	content := string(asset(bootstrapUnit)) + "ExecStart=" + strings.Join(s.lines, "\nExecStart=") + "\n"
+	d.WriteFiles = append(append(d.WriteFiles, s.files...), ownFile(unitDir+bootstrapUnit, "0644", []byte(content)))
 	d.RunCmd = [][]string{{"systemctl", "daemon-reload"}, {"systemctl", "start", bootstrapUnit}}
 	return nil
 }

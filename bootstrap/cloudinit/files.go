@@ -5,16 +5,19 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
 )
 
 // reserved are the files, and with a slash at the end the directories, that are the controller's or
 // written by the programs that it starts.
 var reserved = []string{
-	ownDir, CAFile, BootstrapKubeconfig, Kubeconfig, KubeletConfiguration, "/var/lib/kubelet/pki/", "/var/lib/kok-apiserver-lb/",
-	unitDir + kubeletUnit, unitDir + loadBalancerUnit, unitDir + bootstrapUnit, kubeletDropIn, containerdDropIn, "/run/cluster-api/",
+	ownDir, CAFile, BootstrapKubeconfig, Kubeconfig, KubeletConfiguration, "/var/lib/kubelet/pki/", filepath.Dir(configuration.DefaultPath) + "/", "/var/lib/kok-apiserver-lb/", "/var/lib/private/",
+	unitDir + kubeletUnit, unit.Path, unitDir + bootstrapUnit, kubeletDropIn, containerdDropIn, "/run/cluster-api/",
 }
 
 // ReservedPath says whether a file is the controller's.

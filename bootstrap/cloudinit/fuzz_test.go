@@ -124,7 +124,7 @@ var places = map[string]struct {
 			in.Spec.Kubelet.Taints = []corev1.Taint{{Key: v, Effect: corev1.TaintEffectNoSchedule}}
 		},
 		func(_ *document, files map[string]string) string {
-			return configuration(files).RegisterWithTaints[1].Key
+			return keptConfiguration(files).RegisterWithTaints[1].Key
 		},
 	},
 	"eviction threshold": {
@@ -132,7 +132,7 @@ var places = map[string]struct {
 			in.Spec.Kubelet.Configuration.EvictionHard = map[string]string{"memory.available": v}
 		},
 		func(_ *document, files map[string]string) string {
-			return configuration(files).EvictionHard["memory.available"]
+			return keptConfiguration(files).EvictionHard["memory.available"]
 		},
 	},
 	"mirror": {
@@ -218,7 +218,7 @@ func argValue(files map[string]string, prefix string) string {
 	return "there is no " + prefix
 }
 
-func configuration(files map[string]string) *kubeletv1beta1.KubeletConfiguration {
+func keptConfiguration(files map[string]string) *kubeletv1beta1.KubeletConfiguration {
 	parsed := &kubeletv1beta1.KubeletConfiguration{RegisterWithTaints: make([]corev1.Taint, 2)}
 	if err := yaml.UnmarshalStrict([]byte(files[KubeletConfiguration]), parsed); err != nil {
 		parsed.RegisterWithTaints[1].Key = err.Error()
@@ -237,7 +237,7 @@ func FuzzValuesStayInTheirPlace(f *testing.F) {
 	seeds := []string{
 		"plain", "/usr/bin/plain", "https://plain.example/a", "", " ", "a b", "two\nlines", "a\nruncmd:\n- [rm, -rf, /]\n", "\"", "'", "`id`", "$(id)", "${HOME}", "%h%%",
 		"#cloud-config", "## template: jinja\n{{ ds }}", "- a", "a: b", "&a *a", "!!binary a", "|\n a", "---\n...", "\\", "\\\"", "\\n", "a\\", "\x00", "\xff", "\u2028", "\u0085", "\r\n",
-		"; rm -rf /", "a ; b", "../../etc/shadow", "/etc/../etc/shadow", "/etc/kok/apiserver-lb.yaml", "/etc/a b", "a,b=c", "--config=/a", "https://a.example/'\"]\n[x]", "https://a.example/\\", "a:b", "root:root",
+		"; rm -rf /", "a ; b", "../../etc/shadow", "/etc/../etc/shadow", "/etc/kok-apiserver-lb/config.yaml", "/etc/a b", "a,b=c", "--config=/a", "https://a.example/'\"]\n[x]", "https://a.example/\\", "a:b", "root:root",
 		"true", "null", "1e3", "0x10", "~", "deb https://a.example / \ndeb x", "ALL=(ALL) ALL\nother ALL=ALL", "/usr/bin/$$a%i", "https://a.example/$a%i",
 	}
 	for place := range names {

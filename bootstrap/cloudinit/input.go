@@ -54,11 +54,6 @@ const (
 	// what is true of one machine only, such as --provider-id.
 	KubeletEnvironment = "/etc/default/kubelet"
 
-	// LoadBalancerConfiguration is the load balancer's configuration file.
-	LoadBalancerConfiguration = "/etc/kok/apiserver-lb.yaml"
-	// LoadBalancerState is where the load balancer keeps the API servers that it knows.
-	LoadBalancerState = "/var/lib/kok-apiserver-lb/backends.json"
-
 	containerdSocket = "unix:///run/containerd/containerd.sock"
 	unitDir          = "/etc/systemd/system/"
 	ownDir           = "/etc/kok/"
@@ -66,8 +61,7 @@ const (
 	proxyFile        = ownDir + "proxy.env"
 	registryDir      = "/etc/containerd/certs.d/"
 
-	containerdUnit   = "containerd.service"
-	loadBalancerUnit = "kok-apiserver-lb.service"
-	kubeletUnit      = "kubelet.service"
-	bootstrapUnit    = "kok-bootstrap.service"
+	containerdUnit = "containerd.service"
+	kubeletUnit    = "kubelet.service"
+	bootstrapUnit  = "kok-bootstrap.service"
 )

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 )
 
@@ -117,14 +118,17 @@ func powerOnCommand(open opener) *cobra.Command {
 
 func addHostCommand(open opener) *cobra.Command {
 	var worker bool
+	var programs []string
 	cmd := &cobra.Command{
 		Use: "add-host", Short: "Add the next host to the data centre and the host cluster, or a worker for tenants", Args: cobra.NoArgs,
 		RunE: open.run(func(ctx context.Context, l *lab.Lab, _ []string) error {
-			add := l.AddHost
+			var h *host.Host
+			var err error
 			if worker {
-				add = l.AddWorker
+				h, err = l.AddWorker(ctx, programs, progress(time.Now()))
+			} else {
+				h, err = l.AddHost(ctx, progress(time.Now()))
 			}
-			h, err := add(ctx, progress(time.Now()))
 			if err == nil {
 				fmt.Println(h.Name)
 			}
@@ -132,6 +136,7 @@ func addHostCommand(open opener) *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVar(&worker, "worker", false, "a machine with an SSH server, cloud-init, containerd and kubelet that is no node of the host cluster")
+	cmd.Flags().StringSliceVar(&programs, "install", nil, "programs that a worker gets besides, such as kok-apiserver-lb or a kubelet of another version")
 	return cmd
 }
 

@@ -33,6 +33,8 @@ type recipe struct {
 	local func(path string) (string, error)
 	// stamps are the values to set at link time, as package.variable=value.
 	stamps []string
+	// cgo is for programs with C of their own, which are linked statically all the same.
+	cgo bool
 	// tags are upstream's build tags.
 	tags string
 	// programs are built together, to compile what they share once.
@@ -44,6 +46,9 @@ var buildEnv = []string{"CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=mod -trimpa
 
 func (r recipe) linkFlags() string {
 	flags := []string{"-s", "-w"}
+	if r.cgo {
+		flags = append(flags, "-linkmode", "external", "-extldflags", "-static")
+	}
 	for _, s := range r.stamps {
 		flags = append(flags, "-X", s)
 	}
@@ -74,7 +79,11 @@ func (r recipe) build(ctx context.Context, cache, goVersion string, progress fun
 		if err := r.writeModule(ctx, work); err != nil {
 			return err
 		}
-		return r.compileWith(ctx, work, tmp, buildEnv)
+		env := buildEnv
+		if r.cgo {
+			env = append(slices.Clone(env), "CGO_ENABLED=1")
+		}
+		return r.compileWith(ctx, work, tmp, env)
 	})
 	if err != nil {
 		return "", fmt.Errorf("build %s %s: %w", r.name, r.version, err)

@@ -95,7 +95,9 @@ func flannelRecipe(version string) recipe {
 		local:  func(string) (string, error) { return "", nil },
 		stamps: []string{"github.com/flannel-io/flannel/pkg/version.Version=" + version},
 		// The version that upstream pins was withdrawn.
-		newer:    map[string]string{"github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common": "v1.3.82"},
+		newer: map[string]string{"github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common": "v1.3.82"},
+		// Its UDP backend is written in C.
+		cgo: true, tags: "netgo,osusergo",
 		programs: []program{{name: "flanneld", pkg: "github.com/flannel-io/flannel"}},
 	}
 }

@@ -34,8 +34,8 @@ type Access struct {
 }
 
 // AddWorker adds a machine to the data centre that is no node of the host cluster: it has a container runtime, kubelet,
-// cloud-init and an SSH server whose host key the lab knows.
-func (l *Lab) AddWorker(ctx context.Context, progress func(string)) (*host.Host, error) {
+// cloud-init, an SSH server whose host key the lab knows, and the programs, which replace those of the same name.
+func (l *Lab) AddWorker(ctx context.Context, programs []string, progress func(string)) (*host.Host, error) {
 	var added *host.Host
 	err := l.locked(ctx, func() error {
 		hosts, err := l.Hosts()
@@ -52,6 +52,15 @@ func (l *Lab) AddWorker(ctx context.Context, progress func(string)) (*host.Host,
 		added, err = l.createWorker(nextName("worker", hosts), set)
 		if err != nil {
 			return err
+		}
+		for _, program := range programs {
+			content, err := os.ReadFile(program)
+			if err != nil {
+				return err
+			}
+			if err := added.WriteFile("/usr/local/bin/"+filepath.Base(program), content, 0o755); err != nil {
+				return err
+			}
 		}
 		if err := added.Boot(ctx); err != nil {
 			return err

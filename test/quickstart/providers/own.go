@@ -27,6 +27,11 @@ type Provider struct {
 func Own(programs, registry, tag string) []Provider {
 	return []Provider{
 		{
+			Label: "bootstrap-kok", kind: "bootstrap", name: "kok", components: "bootstrap-components.yaml",
+			Manager: client.ObjectKey{Namespace: "kok-bootstrap-system", Name: "kok-bootstrap-controller-manager"},
+			Program: filepath.Join(programs, "bootstrap-manager"), Image: registry + "/kok-bootstrap-controller:" + tag,
+		},
+		{
 			Label: "control-plane-kok", kind: "control-plane", name: "kok", components: "control-plane-components.yaml",
 			Manager: client.ObjectKey{Namespace: "kok-control-plane-system", Name: "kok-control-plane-controller-manager"},
 			Program: filepath.Join(programs, "manager"), Image: registry + "/kok-controlplane-controller:" + tag,
