@@ -1,0 +1,227 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// IDCHostFinalizer holds a claimed IDCHost back until its machine gave it back. It is written
+	// together with the claim and removed together with it: a free host goes at once.
+	IDCHostFinalizer = "infrastructure.cluster.x-k8s.io/idchost-claim"
+
+	// SSHPrivateKey is the key of a Secret that holds a private SSH key in OpenSSH's or PEM's format,
+	// as in Secrets of type kubernetes.io/ssh-auth.
+	SSHPrivateKey = corev1.SSHAuthPrivateKey
+	// SSHCertificate is the optional key of a Secret that holds an OpenSSH certificate of that key.
+	SSHCertificate = "ssh-certificate"
+
+	// MoveLabel makes clusterctl move take an object along that no Cluster owns. The definition of
+	// IDCHost has it, and the controller gives it to the Secrets with keys that hosts name.
+	MoveLabel = "clusterctl.cluster.x-k8s.io/move"
+)
+
+// SSHServer is an SSH server and how to log in to it.
+type SSHServer struct {
+	// address is the server's IP address or DNS name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Address string `json:"address,omitempty"`
+
+	// port is the server's TCP port.
+	// +optional
+	// +kubebuilder:default=22
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port,omitempty"`
+
+	// user is who logs in.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	User string `json:"user,omitempty"`
+
+	// keySecretRef names the Secret, in the host's namespace, with the user's private key in
+	// ssh-privatekey and, optionally, its OpenSSH certificate in ssh-certificate.
+	// +required
+	KeySecretRef SecretReference `json:"keySecretRef,omitempty,omitzero"`
+
+	// hostKeys are the server's public keys as in the files /etc/ssh/ssh_host_*_key.pub. A server that
+	// has none of them is not talked to.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=8192
+	HostKeys []string `json:"hostKeys,omitempty"`
+}
+
+// SecretReference names a Secret in the same namespace.
+type SecretReference struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+}
+
+// IDCHostSpec is what is known of a host, who uses it, and why it must not be used. The last two are
+// in spec because clusterctl move takes spec along, and no status.
+type IDCHostSpec struct {
+	// SSHServer is the host's own SSH server. The user is root, or may become root by sudo without a
+	// password.
+	SSHServer `json:",inline"`
+
+	// bastion is an SSH server through which the host is reached.
+	// +optional
+	Bastion *SSHServer `json:"bastion,omitempty"`
+
+	// failureDomain is the part of the data centre that fails together with this host.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureDomain string `json:"failureDomain,omitempty"`
+
+	// capacity is what the host has, for IDCMachines that ask for a least capacity. What is left out,
+	// of cpu and memory, is found out.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+
+	// claim is the IDCMachine that the host is reserved for. The controller writes it.
+	// +optional
+	Claim *HostClaim `json:"claim,omitempty"`
+
+	// quarantine keeps the host from being used. The controller sets it when a clean-up failed; a
+	// person who put the host right removes it.
+	// +optional
+	Quarantine *HostQuarantine `json:"quarantine,omitempty"`
+}
+
+// HostClaim reserves a host for an IDCMachine of the same namespace. It names no UID: those change
+// when clusterctl moves objects.
+type HostClaim struct {
+	// name of the IDCMachine.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+
+	// instanceID is the IDCMachine's spec.instanceID. It tells machines apart that had the same name
+	// one after the other.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	InstanceID string `json:"instanceID,omitempty"`
+}
+
+// HostQuarantine says why a host must not be used.
+type HostQuarantine struct {
+	// reason says what is wrong with the host, for people.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=4096
+	Reason string `json:"reason,omitempty"`
+
+	// since is when the host was put into quarantine.
+	// +optional
+	Since metav1.Time `json:"since,omitempty,omitzero"`
+}
+
+// IDCHostStatus is what was last seen of a host.
+type IDCHostStatus struct {
+	// conditions say what is true of the host; every message says what is wrong and the way out.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// system is what runs on the host.
+	// +optional
+	System SystemInfo `json:"system,omitempty,omitzero"`
+
+	// capacity is what the host said that it has.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+
+	// observedGeneration is the generation of spec that this status was computed from.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// SystemInfo is what runs on a host.
+// +kubebuilder:validation:MinProperties=1
+type SystemInfo struct {
+	// architecture of the processor, as Go names it, for example amd64.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Architecture string `json:"architecture,omitempty"`
+
+	// kernelVersion is the release of the kernel.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	KernelVersion string `json:"kernelVersion,omitempty"`
+
+	// osImage is the pretty name in /etc/os-release.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	OSImage string `json:"osImage,omitempty"`
+
+	// programs are those of containerd, kubelet, kubeadm, crictl and ctr that the host has already.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	Programs []string `json:"programs,omitempty"`
+}
+
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=idchosts,scope=Namespaced,categories=cluster-api
+// +kubebuilder:metadata:labels={"clusterctl.cluster.x-k8s.io/move="}
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.spec.address`
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.status.conditions[?(@.type=="Available")].reason`
+// +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.claim.name`
+// +kubebuilder:printcolumn:name="Reachable",type=string,JSONPath=`.status.conditions[?(@.type=="Reachable")].status`
+// +kubebuilder:printcolumn:name="Healthy",type=string,JSONPath=`.status.conditions[?(@.type=="Healthy")].status`
+// +kubebuilder:printcolumn:name="FailureDomain",type=string,JSONPath=`.spec.failureDomain`
+// +kubebuilder:printcolumn:name="OS",type=string,priority=1,JSONPath=`.status.system.osImage`
+// +kubebuilder:printcolumn:name="CPU",type=string,priority=1,JSONPath=`.status.capacity.cpu`
+// +kubebuilder:printcolumn:name="Memory",type=string,priority=1,JSONPath=`.status.capacity.memory`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+
+// IDCHost is a host in a data centre that can be made a machine of a cluster. IDCMachines choose it by
+// the labels of this object.
+type IDCHost struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what is known of the host.
+	// +required
+	Spec IDCHostSpec `json:"spec,omitempty,omitzero"`
+
+	// status is what was last seen of the host.
+	// +optional
+	Status IDCHostStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions.
+func (h *IDCHost) GetConditions() []metav1.Condition { return h.Status.Conditions }
+
+// SetConditions replaces the conditions.
+func (h *IDCHost) SetConditions(conditions []metav1.Condition) { h.Status.Conditions = conditions }
+
+// +kubebuilder:object:root=true
+
+// IDCHostList is a list of IDCHosts.
+type IDCHostList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []IDCHost `json:"items"`
+}

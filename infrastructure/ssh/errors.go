@@ -1,0 +1,50 @@
+package ssh
+
+import "fmt"
+
+// Reason is what kept a connection from being made.
+type Reason string
+
+const (
+	// Away: nobody answers, or what answers is no SSH server.
+	Away Reason = "Away"
+	// HostKeyMismatch: who answers has none of the pinned host keys.
+	HostKeyMismatch Reason = "HostKeyMismatch"
+	// AuthenticationFailed: the server does not accept the key for that user.
+	AuthenticationFailed Reason = "AuthenticationFailed"
+	// CredentialsInvalid: the private key, certificate or a pinned key cannot be read.
+	CredentialsInvalid Reason = "CredentialsInvalid"
+)
+
+// Error says why there is no connection.
+type Error struct {
+	// Reason is what programs decide by.
+	Reason Reason
+	// Server is who could not be reached, as user@address:port; empty when none was tried.
+	Server string
+	// Bastion is true when Server is the bastion in front of the host.
+	Bastion bool
+	// Err is the cause.
+	Err error
+}
+
+// Error says what was tried and what to do.
+func (e *Error) Error() string {
+	what := "host"
+	if e.Bastion {
+		what = "bastion"
+	}
+	switch e.Reason {
+	case HostKeyMismatch:
+		return fmt.Sprintf("the %s %s %v; if its keys were changed on purpose, put the new ones into hostKeys", what, e.Server, e.Err)
+	case AuthenticationFailed:
+		return fmt.Sprintf("the %s %s does not accept the key: %v; add the public key to that user's authorized_keys, or put the right key into the Secret", what, e.Server, e.Err)
+	case CredentialsInvalid:
+		return e.Err.Error()
+	default:
+		return fmt.Sprintf("the %s %s cannot be reached: %v; check that it is switched on, its address, its network and its SSH server", what, e.Server, e.Err)
+	}
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,93 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// maxOutput is how much of a command's output is kept, in bytes; a host must not fill our memory.
+const maxOutput = 1 << 20
+
+// Command is a program and its arguments.
+type Command struct {
+	// Args are the program and its arguments, each of which arrives as it is.
+	Args []string
+	// Stdin is what the program reads.
+	Stdin []byte
+}
+
+// Result is how a command ended.
+type Result struct {
+	// Stdout and Stderr are the first MiB of each.
+	Stdout []byte
+	Stderr []byte
+	// ExitStatus is 0 for success, 127 when the program is not there (POSIX shell, section 2.8.2).
+	ExitStatus int
+}
+
+// Run runs a command and waits for its end. An exit status other than 0 is no error: an error means
+// that nobody knows how the command ended. Ending the context ends the wait, not always the command.
+func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
+	result := Result{}
+	session, err := c.client.NewSession()
+	if err != nil {
+		return result, fmt.Errorf("run %s: open a session: %w", command.Args[0], err)
+	}
+	defer func() { _ = session.Close() }()
+	stop := context.AfterFunc(ctx, func() {
+		// A silent peer confirms nothing; then the connection goes too.
+		time.AfterFunc(time.Second, c.Close)
+		_ = session.Signal(ssh.SIGTERM)
+		_ = session.Close()
+	})
+	defer stop()
+
+	stdout, stderr := &bounded{}, &bounded{}
+	session.Stdout, session.Stderr = stdout, stderr
+	session.Stdin = bytes.NewReader(command.Stdin)
+	err = session.Run(Quote(command.Args))
+	result.Stdout, result.Stderr = stdout.kept, stderr.kept
+	var exit *ssh.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return result, fmt.Errorf("run %s: %w", command.Args[0], ctx.Err())
+	case errors.As(err, &exit) && exit.Signal() == "":
+		result.ExitStatus = exit.ExitStatus()
+		return result, nil
+	case err != nil:
+		return result, fmt.Errorf("run %s: %w", command.Args[0], err)
+	}
+	return result, nil
+}
+
+// bounded keeps the first maxOutput bytes and drops the rest.
+type bounded struct{ kept []byte }
+
+func (b *bounded) Write(data []byte) (int, error) {
+	free := maxOutput - len(b.kept)
+	b.kept = append(b.kept, data[:min(free, len(data))]...)
+	return len(data), nil
+}
+
+// plain is what no shell gives a meaning to.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*$`)
+
+// Quote writes arguments so that a POSIX shell reads them back as they are.
+func Quote(args []string) string {
+	quoted := make([]string, len(args))
+	for i, arg := range args {
+		if plain.MatchString(arg) {
+			quoted[i] = arg
+			continue
+		}
+		quoted[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+	}
+	return strings.Join(quoted, " ")
+}

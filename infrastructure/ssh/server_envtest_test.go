@@ -1,0 +1,276 @@
+//go:build envtest
+
+package ssh_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh/sshtest"
+)
+
+func credentials(t *testing.T, key sshtest.Key, certificate []byte) *ssh.Credentials {
+	t.Helper()
+	c, err := ssh.ParseCredentials(key.Private, certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func target(t *testing.T, s *sshtest.Server) ssh.Target {
+	t.Helper()
+	return ssh.Target{Host: ssh.Server{
+		Address: s.Address, Port: s.Port, User: s.User, Credentials: credentials(t, s.UserKey, nil), HostKeys: []string{s.HostKey},
+	}}
+}
+
+func dial(t *testing.T, to ssh.Target) *ssh.Client {
+	t.Helper()
+	c, err := ssh.Dial(t.Context(), to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	c := dial(t, target(t, sshtest.Start(t)))
+	for name, test := range map[string]struct {
+		command ssh.Command
+		want    ssh.Result
+	}{
+		"arguments arrive as they are": {ssh.Command{Args: []string{"printf", "%s|", "a b", "$HOME", "it's", "*", ""}}, ssh.Result{Stdout: []byte("a b|$HOME|it's|*||")}},
+		"input is read":                {ssh.Command{Args: []string{"cat"}, Stdin: []byte("a\x00b\n")}, ssh.Result{Stdout: []byte("a\x00b\n")}},
+		"an exit status is no error":   {ssh.Command{Args: []string{"sh", "-c", "echo bad >&2; exit 7"}}, ssh.Result{Stderr: []byte("bad\n"), ExitStatus: 7}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := c.Run(t.Context(), test.command)
+			if err != nil || !bytes.Equal(got.Stdout, test.want.Stdout) || !bytes.Equal(got.Stderr, test.want.Stderr) || got.ExitStatus != test.want.ExitStatus {
+				t.Errorf("%q %q %d, %v", got.Stdout, got.Stderr, got.ExitStatus, err)
+			}
+		})
+	}
+	t.Run("a program that is not there is told from one that fails", func(t *testing.T) {
+		got, err := c.Run(t.Context(), ssh.Command{Args: []string{"no-such-program"}})
+		if err != nil || got.ExitStatus != 127 {
+			t.Errorf("%d, %v", got.ExitStatus, err)
+		}
+	})
+	t.Run("a host cannot fill our memory", func(t *testing.T) {
+		got, err := c.Run(t.Context(), ssh.Command{Args: []string{"head", "--bytes=5000000", "/dev/zero"}})
+		if err != nil || len(got.Stdout) != 1<<20 {
+			t.Errorf("%d bytes, %v", len(got.Stdout), err)
+		}
+	})
+	t.Run("a signal that ends a command is an error", func(t *testing.T) {
+		if _, err := c.Run(t.Context(), ssh.Command{Args: []string{"sh", "-c", "kill -9 $$"}}); err == nil {
+			t.Error("it is none")
+		}
+	})
+}
+
+func TestACommandEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	c := dial(t, target(t, sshtest.Start(t)))
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	started := time.Now()
+	if _, err := c.Run(ctx, ssh.Command{Args: []string{"sleep", "600"}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(started); took > 30*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+func TestCertificates(t *testing.T) {
+	t.Parallel()
+	s := sshtest.Start(t)
+	key := sshtest.NewKey(t)
+	to := target(t, s)
+	to.Host.Credentials = credentials(t, key, s.CA.Certify(t, key, s.User))
+	dial(t, to)
+
+	t.Run("of an authority that the host does not know are refused", func(t *testing.T) {
+		to.Host.Credentials = credentials(t, key, sshtest.NewKey(t).Certify(t, key, s.User))
+		expect(t, to, ssh.AuthenticationFailed, "does not accept the key")
+	})
+	t.Run("of another key are not used", func(t *testing.T) {
+		_, err := ssh.ParseCredentials(sshtest.NewKey(t).Private, s.CA.Certify(t, key, s.User))
+		if err == nil || err.Error() != "the certificate belongs to another private key" {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// expect dials and compares why it fails.
+func expect(t *testing.T, to ssh.Target, reason ssh.Reason, message string) *ssh.Error {
+	t.Helper()
+	c, err := ssh.Dial(t.Context(), to)
+	if err == nil {
+		c.Close()
+	}
+	var failed *ssh.Error
+	if !errors.As(err, &failed) || failed.Reason != reason || !strings.Contains(failed.Error(), message) {
+		t.Fatalf("%v, want %s: %s", err, reason, message)
+	}
+	return failed
+}
+
+func TestWhatKeepsFromAHost(t *testing.T) {
+	t.Parallel()
+	s := sshtest.Start(t)
+	for name, test := range map[string]struct {
+		edit    func(*ssh.Server)
+		reason  ssh.Reason
+		message string
+	}{
+		"another host key": {func(h *ssh.Server) { h.HostKeys = []string{sshtest.NewKey(t).Public} },
+			ssh.HostKeyMismatch, "(ssh-ed25519), which is not among hostKeys; if its keys were changed on purpose, put the new ones into hostKeys"},
+		"another key": {func(h *ssh.Server) { h.Credentials = credentials(t, sshtest.NewKey(t), nil) },
+			ssh.AuthenticationFailed, "does not accept the key: "},
+		"another user": {func(h *ssh.Server) { h.User = "nobody" },
+			ssh.AuthenticationFailed, "nobody@127.0.0.1"},
+		"nobody listens": {func(h *ssh.Server) { h.Port = 1 },
+			ssh.Away, "cannot be reached: dial tcp 127.0.0.1:1: connect: connection refused; check that it is switched on"},
+		"a pinned key that is none": {func(h *ssh.Server) { h.HostKeys = []string{"SHA256:abc"} },
+			ssh.CredentialsInvalid, "hostKeys[0] must be a public key as in /etc/ssh/ssh_host_ed25519_key.pub"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			to := target(t, s)
+			test.edit(&to.Host)
+			expect(t, to, test.reason, test.message)
+		})
+	}
+	t.Run("one of several pinned keys is enough", func(t *testing.T) {
+		to := target(t, s)
+		to.Host.HostKeys = []string{sshtest.NewKey(t).Public, s.HostKey + " comment"}
+		dial(t, to)
+	})
+}
+
+func TestAServerThatSaysNothingIsAway(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	to := target(t, sshtest.Start(t))
+	to.Host.Port = listener.Addr().(*net.TCPAddr).Port
+	expect(t, to, ssh.Away, "cannot be reached")
+}
+
+func TestBastion(t *testing.T) {
+	t.Parallel()
+	bastion := sshtest.Start(t)
+	through := target(t, bastion).Host
+	t.Run("the host is reached through it", func(t *testing.T) {
+		to := target(t, sshtest.Start(t))
+		to.Bastion = &through
+		got, err := dial(t, to).Run(t.Context(), ssh.Command{Args: []string{"printenv", "SSH_CONNECTION"}})
+		if err != nil || !strings.HasPrefix(string(got.Stdout), "127.0.0.1 ") {
+			t.Errorf("%s, %v", got.Stdout, err)
+		}
+	})
+	t.Run("is named when it does not let us in", func(t *testing.T) {
+		to := target(t, bastion)
+		wrong := through
+		wrong.Credentials = credentials(t, sshtest.NewKey(t), nil)
+		to.Bastion = &wrong
+		if failed := expect(t, to, ssh.AuthenticationFailed, "the bastion "); !failed.Bastion {
+			t.Error("it is not")
+		}
+	})
+	t.Run("a host behind it that is away is not blamed on it", func(t *testing.T) {
+		to := target(t, bastion)
+		to.Bastion, to.Host.Port = &through, 1
+		if failed := expect(t, to, ssh.Away, "the host "); failed.Bastion {
+			t.Error("it is")
+		}
+	})
+	t.Run("the host's key is checked through it, too", func(t *testing.T) {
+		to := target(t, sshtest.Start(t))
+		to.Bastion, to.Host.HostKeys = &through, []string{bastion.HostKey}
+		expect(t, to, ssh.HostKeyMismatch, "the host ")
+	})
+}
+
+// A host that loses power ends no connection: its peer must notice by itself.
+func TestAConnectionThatFallsSilentEnds(t *testing.T) {
+	t.Parallel()
+	s := sshtest.Start(t)
+	to := target(t, s)
+	wire := newWire(t, net.JoinHostPort(s.Address, strconv.Itoa(s.Port)))
+	to.Host.Port = wire.port
+	c := dial(t, to)
+	started := time.Now()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Run(context.WithoutCancel(t.Context()), ssh.Command{Args: []string{"sleep", "600"}})
+		ended <- err
+	}()
+	wire.cut.Store(true)
+	if err := <-ended; err == nil {
+		t.Error("no error")
+	}
+	if took := time.Since(started); took > 3*time.Minute {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// wire passes bytes on until it is cut; then they vanish.
+type wire struct {
+	port int
+	cut  atomic.Bool
+}
+
+func newWire(t *testing.T, to string) *wire {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{port: listener.Addr().(*net.TCPAddr).Port}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		near, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", to)
+		if err != nil {
+			_ = near.Close()
+			return
+		}
+		go w.pass(near, far)
+		w.pass(far, near)
+	}()
+	return w
+}
+
+func (w *wire) pass(from, to net.Conn) {
+	defer func() { _ = to.Close() }()
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err == nil && !w.cut.Load() {
+			_, err = to.Write(buffer[:n])
+		}
+		if errors.Is(err, io.EOF) || err != nil {
+			return
+		}
+	}
+}
