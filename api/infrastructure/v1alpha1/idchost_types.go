@@ -69,6 +69,8 @@ type SecretReference struct {
 
 // IDCHostSpec is what is known of a host, who uses it, and why it must not be used. The last two are
 // in spec because clusterctl move takes spec along, and no status.
+//
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.claim) || !has(self.claim) || self.claim == oldSelf.claim",message="claim cannot be changed to another machine's: delete the Machine, so that the host is given back clean"
 type IDCHostSpec struct {
 	// SSHServer is the host's own SSH server. The user is root, or may become root by sudo without a
 	// password.

@@ -1,0 +1,150 @@
+package controllers
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+)
+
+// choice are the hosts that a machine may have, best first, and why others will not do.
+type choice struct {
+	hosts    []*infrav1.IDCHost
+	rejected []rejection
+}
+
+type rejection struct {
+	host *infrav1.IDCHost
+	// why is the same text for all hosts with the same fault.
+	why string
+}
+
+// choose sorts out hosts for a machine. Machines that look at the same time prefer different hosts, so
+// that they rarely race for one.
+func choose(machine *infrav1.IDCMachine, failureDomain string, all []infrav1.IDCHost) (choice, error) {
+	selector := labels.Everything()
+	if machine.Spec.HostSelector != nil {
+		var err error
+		if selector, err = metav1.LabelSelectorAsSelector(machine.Spec.HostSelector); err != nil {
+			return choice{}, fmt.Errorf("read spec.hostSelector: %w", err)
+		}
+	}
+	c := choice{}
+	for i := range all {
+		host := &all[i]
+		if why := unfit(host, machine, selector, failureDomain); why != "" {
+			c.rejected = append(c.rejected, rejection{host, why})
+			continue
+		}
+		c.hosts = append(c.hosts, host)
+	}
+	slices.SortFunc(c.hosts, func(a, b *infrav1.IDCHost) int {
+		return cmp.Or(
+			cmp.Compare(b2i(claimedBy(b, machine)), b2i(claimedBy(a, machine))),
+			cmp.Compare(rank(machine, a), rank(machine, b)),
+			strings.Compare(a.Name, b.Name),
+		)
+	})
+	return c, nil
+}
+
+func b2i(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// rank is a number that a machine and a host have together (rendezvous hashing).
+func rank(machine *infrav1.IDCMachine, host *infrav1.IDCHost) uint64 {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(machine.Spec.InstanceID + "/" + host.Name))
+	return hash.Sum64()
+}
+
+// unfit says why a machine cannot have a host; empty when it can.
+func unfit(host *infrav1.IDCHost, machine *infrav1.IDCMachine, selector labels.Selector, failureDomain string) string {
+	switch {
+	case claimedBy(host, machine) && host.DeletionTimestamp.IsZero():
+		return ""
+	case !selector.Matches(labels.Set(host.Labels)):
+		return "not selected by hostSelector " + selector.String()
+	case failureDomain != "" && host.Spec.FailureDomain != failureDomain:
+		return fmt.Sprintf("not in failure domain %q", failureDomain)
+	case host.Spec.Claim != nil:
+		return "claimed by others"
+	case host.Spec.Quarantine != nil:
+		return "in quarantine"
+	case !host.DeletionTimestamp.IsZero():
+		return "being deleted"
+	}
+	if name, lacks := lacking(machine.Spec.MinCapacity, capacity(host)); lacks {
+		return "too small, or of unknown size, by minCapacity." + name
+	}
+	if !conditions.IsTrue(host, infrav1.AvailableCondition) {
+		return "not healthy, see their conditions"
+	}
+	return ""
+}
+
+// capacity is what a host has: what a person said, else what the host said.
+func capacity(host *infrav1.IDCHost) corev1.ResourceList {
+	all := corev1.ResourceList{}
+	for _, source := range []corev1.ResourceList{host.Status.Capacity, host.Spec.Capacity} {
+		for name, quantity := range source {
+			all[name] = quantity
+		}
+	}
+	return all
+}
+
+// lacking names the first resource of which there is less than the least.
+func lacking(least, has corev1.ResourceList) (string, bool) {
+	names := make([]string, 0, len(least))
+	for name := range least {
+		names = append(names, string(name))
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		quantity, want := has[corev1.ResourceName(name)], least[corev1.ResourceName(name)]
+		if quantity.Cmp(want) < 0 {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// message says why there is no host, and the way out.
+func (c *choice) message(namespace string) string {
+	if len(c.rejected) == 0 {
+		return fmt.Sprintf("there is no IDCHost in namespace %s; create one for each host", namespace)
+	}
+	counts := map[string]int{}
+	var order []string
+	for _, rejected := range c.rejected {
+		if counts[rejected.why] == 0 {
+			order = append(order, rejected.why)
+		}
+		counts[rejected.why]++
+	}
+	slices.Sort(order)
+	for i, why := range order {
+		order[i] = fmt.Sprintf("%d %s", counts[why], why)
+	}
+	return fmt.Sprintf("none of the %d IDCHosts in namespace %s can be had: %s; add hosts, or put these right",
+		len(c.rejected), namespace, strings.Join(order, ", "))
+}
+
+// claimedBy reports whether a host is reserved for exactly this machine.
+func claimedBy(host *infrav1.IDCHost, machine *infrav1.IDCMachine) bool {
+	claim := host.Spec.Claim
+	return claim != nil && machine.Spec.InstanceID != "" && claim.Name == machine.Name && claim.InstanceID == machine.Spec.InstanceID
+}

@@ -1,0 +1,190 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+)
+
+// claimed is how a claim went.
+type claimed struct {
+	// host is the machine's; nil when it has none.
+	host *infrav1.IDCHost
+	// problem says why it has none, and the way out; empty when another write was faster, or the next
+	// try has better chances.
+	problem string
+	// reason goes with problem.
+	reason string
+}
+
+// claims reserves hosts for machines.
+type claims struct {
+	// Client writes, and lists from a cache.
+	client.Client
+	// live reads from the API server: decisions are never made on what a cache says of a claim.
+	live client.Reader
+}
+
+// claim gives a machine its host, or finds the one it has. The machine becomes as it is stored. Every
+// write carries the version that the decision was made on; an error that is a conflict means that
+// another one was faster.
+func (c *claims) claim(ctx context.Context, machine *infrav1.IDCMachine, failureDomain string) (claimed, error) {
+	if err := c.live.Get(ctx, client.ObjectKeyFromObject(machine), machine); err != nil {
+		return claimed{}, err
+	}
+	if !machine.DeletionTimestamp.IsZero() {
+		return claimed{}, nil
+	}
+	if machine.Spec.HostRef == nil {
+		chosen, err := c.choose(ctx, machine, failureDomain)
+		if err != nil || chosen.host == nil {
+			return chosen, err
+		}
+		if err := c.patchMachine(ctx, machine, func() { machine.Spec.HostRef = &infrav1.HostReference{Name: chosen.host.Name} }); err != nil {
+			return claimed{}, fmt.Errorf("name IDCHost %s in the machine: %w", chosen.host.Name, err)
+		}
+	}
+	host := &infrav1.IDCHost{}
+	err := c.live.Get(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.HostRef.Name}, host)
+	if apierrors.IsNotFound(err) {
+		return c.lost(ctx, machine, "is gone")
+	}
+	if err != nil {
+		return claimed{}, fmt.Errorf("read the machine's host: %w", err)
+	}
+	if !claimedBy(host, machine) {
+		if why := taken(host); why != "" || machine.Spec.ProviderID != "" {
+			return c.lost(ctx, machine, why)
+		}
+		if err := c.reserve(ctx, host, machine); err != nil {
+			return claimed{}, err
+		}
+	}
+	if machine.Spec.ProviderID == "" {
+		if err := c.patchMachine(ctx, machine, func() { machine.Spec.ProviderID = providerID(host) }); err != nil {
+			return claimed{}, fmt.Errorf("write the provider ID: %w", err)
+		}
+	}
+	return claimed{host: host}, nil
+}
+
+// providerID names a host in the way that Nodes and Machines do.
+func providerID(host *infrav1.IDCHost) string {
+	return "idc://" + host.Namespace + "/" + host.Name
+}
+
+// choose finds a host that is free.
+func (c *claims) choose(ctx context.Context, machine *infrav1.IDCMachine, failureDomain string) (claimed, error) {
+	list := &infrav1.IDCHostList{}
+	if err := c.List(ctx, list, client.InNamespace(machine.Namespace)); err != nil {
+		return claimed{}, fmt.Errorf("list the hosts: %w", err)
+	}
+	found, err := choose(machine, failureDomain, list.Items)
+	switch {
+	case err != nil:
+		return claimed{}, err
+	case len(found.hosts) == 0:
+		return claimed{reason: infrav1.NoHostReason, problem: found.message(machine.Namespace)}, nil
+	default:
+		return claimed{host: found.hosts[0]}, nil
+	}
+}
+
+// taken says why a host can be reserved by nobody; empty when it can.
+func taken(host *infrav1.IDCHost) string {
+	switch {
+	case host.Spec.Claim != nil:
+		return "is claimed by IDCMachine " + host.Spec.Claim.Name
+	case host.Spec.Quarantine != nil:
+		return "is in quarantine: " + host.Spec.Quarantine.Reason
+	case !host.DeletionTimestamp.IsZero():
+		return "is being deleted"
+	default:
+		return ""
+	}
+}
+
+// lost lets a machine that was not on its host yet look for another one; of a machine that was, a
+// person hears.
+func (c *claims) lost(ctx context.Context, machine *infrav1.IDCMachine, why string) (claimed, error) {
+	name := machine.Spec.HostRef.Name
+	if machine.Spec.ProviderID == "" {
+		ctrl.LoggerFrom(ctx).Info("The host cannot be had; looking for another one", "IDCHost", klog.KRef(machine.Namespace, name), "reason", why)
+		if err := c.patchMachine(ctx, machine, func() { machine.Spec.HostRef = nil }); err != nil {
+			return claimed{}, fmt.Errorf("forget IDCHost %s: %w", name, err)
+		}
+		return claimed{}, nil
+	}
+	if why == "" {
+		why = "is no longer claimed by this machine"
+	}
+	return claimed{
+		reason:  infrav1.HostLostReason,
+		problem: fmt.Sprintf("IDCHost %s %s; delete the Machine, its replacement gets another host", name, why),
+	}, nil
+}
+
+// reserve writes the claim on a host that is free, together with the finalizer that keeps the host from
+// vanishing under its machine.
+func (c *claims) reserve(ctx context.Context, host *infrav1.IDCHost, machine *infrav1.IDCMachine) error {
+	err := c.patchHost(ctx, host, func() {
+		host.Spec.Claim = &infrav1.HostClaim{Name: machine.Name, InstanceID: machine.Spec.InstanceID}
+		controllerutil.AddFinalizer(host, infrav1.IDCHostFinalizer)
+	})
+	if err != nil {
+		return fmt.Errorf("claim IDCHost %s: %w", host.Name, err)
+	}
+	return nil
+}
+
+// release gives a host back; with a quarantine nobody gets it.
+func (c *claims) release(ctx context.Context, host *infrav1.IDCHost, quarantine *infrav1.HostQuarantine) error {
+	err := c.patchHost(ctx, host, func() {
+		host.Spec.Claim = nil
+		if quarantine != nil {
+			host.Spec.Quarantine = quarantine
+		}
+		controllerutil.RemoveFinalizer(host, infrav1.IDCHostFinalizer)
+	})
+	if err != nil {
+		return fmt.Errorf("release IDCHost %s: %w", host.Name, err)
+	}
+	return nil
+}
+
+// held are the hosts that are reserved for a machine; at most one, unless something was cut short.
+func (c *claims) held(ctx context.Context, machine *infrav1.IDCMachine) ([]*infrav1.IDCHost, error) {
+	if machine.Spec.InstanceID == "" {
+		return nil, nil
+	}
+	list := &infrav1.IDCHostList{}
+	if err := c.live.List(ctx, list, client.InNamespace(machine.Namespace)); err != nil {
+		return nil, fmt.Errorf("list the hosts: %w", err)
+	}
+	var held []*infrav1.IDCHost
+	for i := range list.Items {
+		if claimedBy(&list.Items[i], machine) {
+			held = append(held, &list.Items[i])
+		}
+	}
+	return held, nil
+}
+
+func (c *claims) patchMachine(ctx context.Context, machine *infrav1.IDCMachine, change func()) error {
+	before := machine.DeepCopy()
+	change()
+	return c.Patch(ctx, machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+func (c *claims) patchHost(ctx context.Context, host *infrav1.IDCHost, change func()) error {
+	before := host.DeepCopy()
+	change()
+	return c.Patch(ctx, host, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}

@@ -1,0 +1,132 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+)
+
+// ownedHostConditions are the conditions that the controller sets.
+var ownedHostConditions = []string{
+	clusterv1.PausedCondition, infrav1.ReachableCondition, infrav1.HealthyCondition, infrav1.AvailableCondition,
+}
+
+// setHostConditions writes what was seen into the status. Until the first answer what was said before
+// holds: a program that starts makes no host unavailable.
+func setHostConditions(host *infrav1.IDCHost, seen hostSeen, answered bool, user hostUser) {
+	if answered || conditions.Get(host, infrav1.ReachableCondition) == nil {
+		conditions.Set(host, reachable(seen, answered))
+		conditions.Set(host, healthy(seen, answered))
+	}
+	if answered && seen.facts != nil {
+		setFacts(host, seen.facts)
+	}
+	conditions.Set(host, available(host, user))
+}
+
+func condition(conditionType string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message}
+}
+
+// reachable is about the way to the host.
+func reachable(seen hostSeen, answered bool) metav1.Condition {
+	const name = infrav1.ReachableCondition
+	var failed *ssh.Error
+	switch {
+	case !answered:
+		return condition(name, metav1.ConditionUnknown, infrav1.NotAskedReason, "the host is being asked")
+	case seen.err == nil:
+		return condition(name, metav1.ConditionTrue, infrav1.ReachableReason, "")
+	case errors.As(seen.err, &failed):
+		return condition(name, metav1.ConditionFalse, reachReason(failed), failed.Error())
+	default:
+		return condition(name, metav1.ConditionUnknown, infrav1.ProbeFailedReason, seen.err.Error())
+	}
+}
+
+func reachReason(failed *ssh.Error) string {
+	switch {
+	case failed.Reason == ssh.CredentialsInvalid:
+		return infrav1.CredentialsInvalidReason
+	case failed.Bastion && failed.Reason == ssh.Away:
+		return infrav1.BastionAwayReason
+	case failed.Reason == ssh.HostKeyMismatch:
+		return infrav1.HostKeyMismatchReason
+	case failed.Reason == ssh.AuthenticationFailed:
+		return infrav1.AuthenticationFailedReason
+	default:
+		return infrav1.HostAwayReason
+	}
+}
+
+// healthReasons are the reasons of a host's problems in conditions.
+var healthReasons = map[string]string{
+	hosts.SudoMissing: infrav1.SudoMissingReason, hosts.DiskFull: infrav1.DiskFullReason,
+	hosts.SoftwareMissing: infrav1.SoftwareMissingReason, hosts.InUse: infrav1.InUseReason,
+}
+
+// healthy is about what the host is like.
+func healthy(seen hostSeen, answered bool) metav1.Condition {
+	const name = infrav1.HealthyCondition
+	switch {
+	case !answered:
+		return condition(name, metav1.ConditionUnknown, infrav1.NotAskedReason, "the host is being asked")
+	case seen.err != nil:
+		return condition(name, metav1.ConditionUnknown, infrav1.NotReachableReason, "see condition "+infrav1.ReachableCondition)
+	case seen.problem != nil:
+		return condition(name, metav1.ConditionFalse, healthReasons[seen.problem.Reason], seen.problem.Message)
+	default:
+		return condition(name, metav1.ConditionTrue, infrav1.HealthyReason, "")
+	}
+}
+
+// available is whether the host can be had.
+func available(host *infrav1.IDCHost, user hostUser) metav1.Condition {
+	const name = infrav1.AvailableCondition
+	no := func(reason, message string) metav1.Condition {
+		return condition(name, metav1.ConditionFalse, reason, message)
+	}
+	switch {
+	case host.Spec.Claim != nil && user.machine == nil:
+		return no(infrav1.ClaimLostReason, fmt.Sprintf("IDCMachine %s (instance %s), which claimed the host, is gone without giving it back; "+
+			"clean the host, remove /var/lib/kok-infrastructure on it, then remove spec.claim and the finalizer %s", host.Spec.Claim.Name, host.Spec.Claim.InstanceID, infrav1.IDCHostFinalizer))
+	case host.Spec.Claim != nil && !host.DeletionTimestamp.IsZero():
+		return no(infrav1.DeletingReason, fmt.Sprintf("the host goes when IDCMachine %s gave it back; delete that Machine", host.Spec.Claim.Name))
+	case host.Spec.Quarantine != nil:
+		return no(infrav1.QuarantinedReason, fmt.Sprintf("in quarantine since %s: %s; put the host right, then remove spec.quarantine",
+			host.Spec.Quarantine.Since.UTC().Format(time.RFC3339), host.Spec.Quarantine.Reason))
+	case host.Spec.Claim != nil:
+		return no(infrav1.ClaimedReason, "claimed by IDCMachine "+host.Spec.Claim.Name)
+	case !host.DeletionTimestamp.IsZero():
+		return no(infrav1.DeletingReason, "the host is being deleted")
+	}
+	for _, cause := range []string{infrav1.ReachableCondition, infrav1.HealthyCondition} {
+		if found := conditions.Get(host, cause); found == nil || found.Status != metav1.ConditionTrue {
+			return no(infrav1.NotHealthyReason, "see condition "+cause)
+		}
+	}
+	return condition(name, metav1.ConditionTrue, infrav1.FreeReason, "")
+}
+
+// setFacts writes what the host said of itself. Memory is rounded, so that a kernel's update does not
+// change it.
+func setFacts(host *infrav1.IDCHost, facts *hosts.Facts) {
+	host.Status.System = infrav1.SystemInfo{
+		Architecture: facts.Architecture, KernelVersion: facts.KernelVersion, OSImage: facts.OSImage, Programs: facts.Programs,
+	}
+	const mebibyte = 1 << 20
+	host.Status.Capacity = corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(facts.CPUs, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(facts.Memory/mebibyte*mebibyte, resource.BinarySI),
+	}
+}

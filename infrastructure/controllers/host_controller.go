@@ -1,0 +1,257 @@
+package controllers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/patch"
+	"sigs.k8s.io/cluster-api/util/paused"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/background"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+)
+
+// runner is what reconciles see of a background.Runner.
+type runner interface {
+	Run(background.Key, background.Task) (background.Outcome, bool)
+	Forget(object client.ObjectKey)
+}
+
+// HostReconciler watches the health of IDCHosts and says which can be had.
+type HostReconciler struct {
+	// Client writes; its reads come from a cache.
+	Client client.Client
+	// APIReader reads from the API server.
+	APIReader client.Reader
+	// Operator works on hosts.
+	Operator Operator
+	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
+	WatchFilterValue string
+
+	probes   runner
+	recorder events.EventRecorder
+}
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idchosts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idchosts/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idcmachines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconcile asks one host how it is and writes that down.
+func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
+	asked := false
+	defer func() {
+		if reterr == nil && !asked {
+			r.probes.Forget(request.NamespacedName)
+		}
+	}()
+	host := &infrav1.IDCHost{}
+	if err := r.Client.Get(ctx, request.NamespacedName, host); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.WatchFilterValue != "" && host.Labels[clusterv1.WatchLabel] != r.WatchFilterValue {
+		return ctrl.Result{}, nil
+	}
+	user, err := r.userOf(ctx, host)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, user.cluster, host); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+	helper, err := patch.NewHelper(host, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	defer func() {
+		options := []patch.Option{patch.WithOwnedConditions{Conditions: ownedHostConditions}}
+		if reterr == nil {
+			options = append(options, patch.WithStatusObservedGeneration{})
+		}
+		err := helper.Patch(ctx, host, options...)
+		if !host.DeletionTimestamp.IsZero() {
+			err = kerrors.FilterOut(err, apierrors.IsNotFound)
+		}
+		if err != nil {
+			reterr = errors.Join(reterr, fmt.Errorf("write the status: %w", err))
+		}
+	}()
+	released, err := r.releaseDouble(ctx, host, user)
+	if err != nil || released {
+		return ctrl.Result{}, err
+	}
+	if err := r.markForMove(ctx, host); err != nil {
+		return ctrl.Result{}, err
+	}
+	asked = true
+	seen, answered := r.ask(host)
+	setHostConditions(host, seen, answered, user)
+	return ctrl.Result{}, nil
+}
+
+// hostUser is who has a host.
+type hostUser struct {
+	// machine that the claim names; nil when there is none, or it is another one of that name.
+	machine *infrav1.IDCMachine
+	// cluster of the machine, which may pause the host with it.
+	cluster *clusterv1.Cluster
+}
+
+// userOf finds the machine that a host's claim names. Its absence is asked of the API server itself.
+func (r *HostReconciler) userOf(ctx context.Context, host *infrav1.IDCHost) (hostUser, error) {
+	user := hostUser{}
+	if host.Spec.Claim == nil {
+		return user, nil
+	}
+	key := client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.Name}
+	machine := &infrav1.IDCMachine{}
+	err := r.Client.Get(ctx, key, machine)
+	if apierrors.IsNotFound(err) || err == nil && !claimedBy(host, machine) {
+		err = r.APIReader.Get(ctx, key, machine)
+	}
+	if apierrors.IsNotFound(err) {
+		return user, nil
+	}
+	if err != nil {
+		return user, fmt.Errorf("read the machine that claims the host: %w", err)
+	}
+	cluster, err := util.GetClusterFromMetadata(ctx, r.Client, machine.ObjectMeta)
+	if err == nil {
+		user.cluster = cluster
+	} else if !apierrors.IsNotFound(err) && !errors.Is(err, util.ErrNoCluster) {
+		return user, fmt.Errorf("read the Cluster of the machine that claims the host: %w", err)
+	}
+	if claimedBy(host, machine) {
+		user.machine = machine
+	}
+	return user, nil
+}
+
+// releaseDouble gives a host back that was claimed for a machine which by then had named another one.
+// Nothing was done on it: work begins only when both name each other.
+func (r *HostReconciler) releaseDouble(ctx context.Context, host *infrav1.IDCHost, user hostUser) (bool, error) {
+	if user.machine == nil || user.machine.Spec.HostRef == nil || user.machine.Spec.HostRef.Name == host.Name {
+		return false, nil
+	}
+	machine := &infrav1.IDCMachine{}
+	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(user.machine), machine); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	if machine.Spec.HostRef == nil || machine.Spec.HostRef.Name == host.Name {
+		return false, nil
+	}
+	ctrl.LoggerFrom(ctx).Info("The machine has another host; releasing this one", "IDCMachine", klog.KObj(machine), "hostOfMachine", machine.Spec.HostRef.Name)
+	c := claims{Client: r.Client, live: r.APIReader}
+	return true, c.release(ctx, host.DeepCopy(), nil)
+}
+
+// markForMove gives the Secrets with the host's keys the label that makes clusterctl move take them
+// along with the host.
+func (r *HostReconciler) markForMove(ctx context.Context, host *infrav1.IDCHost) error {
+	names := []string{host.Spec.KeySecretRef.Name}
+	if host.Spec.Bastion != nil {
+		names = append(names, host.Spec.Bastion.KeySecretRef.Name)
+	}
+	for _, name := range names {
+		secret := &corev1.Secret{}
+		err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: host.Namespace, Name: name}, secret)
+		if apierrors.IsNotFound(err) {
+			continue // The probe says so.
+		}
+		if err != nil {
+			return fmt.Errorf("read Secret %s: %w", name, err)
+		}
+		if _, marked := secret.Labels[infrav1.MoveLabel]; marked || !secret.DeletionTimestamp.IsZero() {
+			continue
+		}
+		before := secret.DeepCopy()
+		if secret.Labels == nil {
+			secret.Labels = map[string]string{}
+		}
+		secret.Labels[infrav1.MoveLabel] = ""
+		if err := r.Client.Patch(ctx, secret, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("label Secret %s for clusterctl move: %w", name, err)
+		}
+	}
+	return nil
+}
+
+const (
+	probeTimeout = 30 * time.Second
+	// probeInterval is how often a host is asked that is well, probeRetry one that is not.
+	probeInterval = time.Minute
+	probeRetry    = 15 * time.Second
+)
+
+// hostSeen is what a probe saw.
+type hostSeen struct {
+	facts   *hosts.Facts
+	problem *hosts.Problem
+	err     error
+}
+
+// ask has the host probed, and returns what the last probe saw; false when there is none yet.
+func (r *HostReconciler) ask(host *infrav1.IDCHost) (hostSeen, bool) {
+	host = host.DeepCopy()
+	instanceID := ""
+	if host.Spec.Claim != nil {
+		instanceID = host.Spec.Claim.InstanceID
+	}
+	outcome, ok := r.probes.Run(background.Key{Object: client.ObjectKeyFromObject(host), Kind: "probe"}, background.Task{
+		Identity: accessOf(host) + "/" + instanceID,
+		Timeout:  probeTimeout,
+		Do: func(ctx context.Context) background.Outcome {
+			seen := hostSeen{}
+			seen.facts, seen.problem, seen.err = r.Operator.Probe(ctx, host, instanceID)
+			return seen.outcome()
+		},
+	})
+	if !ok {
+		return hostSeen{}, false
+	}
+	seen, isSeen := outcome.Value.(hostSeen)
+	if !isSeen {
+		seen.err = errors.New(outcome.Text)
+	}
+	return seen, true
+}
+
+func (s hostSeen) outcome() background.Outcome {
+	outcome := background.Outcome{Value: s, Again: probeInterval}
+	switch {
+	case s.err != nil:
+		outcome.Text, outcome.Again = s.err.Error(), probeRetry
+	case s.problem != nil:
+		outcome.Text, outcome.Again = s.problem.Message, probeRetry
+	default:
+		outcome.Text = fmt.Sprintf("%+v", *s.facts)
+	}
+	return outcome
+}
+
+// accessOf identifies how a host is reached: another way is another question.
+func accessOf(host *infrav1.IDCHost) string {
+	data, err := json.Marshal([]any{host.Spec.SSHServer, host.Spec.Bastion})
+	if err != nil {
+		panic(err) // Strings and numbers.
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

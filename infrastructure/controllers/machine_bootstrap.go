@@ -1,0 +1,131 @@
+package controllers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/background"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+)
+
+const (
+	// bootstrapTimeout bounds one visit to the host, not all of cloud-init.
+	bootstrapTimeout = 2 * time.Minute
+	// bootstrapAgain is when the host is visited again while cloud-init runs, bootstrapRetry after a
+	// visit that failed, bootstrapRecheck after cloud-init failed: a person may have put it right.
+	bootstrapAgain   = 100 * time.Millisecond
+	bootstrapRetry   = 5 * time.Second
+	bootstrapRecheck = 30 * time.Second
+)
+
+// bootstrapSeen is how far a bootstrap is.
+type bootstrapSeen struct {
+	// known is false until the host was visited.
+	known    bool
+	progress hosts.Progress
+	// err says that the host could not be visited, or did not do what it should.
+	err error
+	// data says what is wrong with the bootstrap data.
+	data string
+}
+
+func (s bootstrapSeen) done() bool { return s.known && s.err == nil && s.progress.State == hosts.Done }
+
+func (s bootstrapSeen) failed() bool {
+	return s.data != "" || s.known && s.err == nil && s.progress.State == hosts.Failed
+}
+
+// bootstrap has the host made a machine and notes how far that is.
+func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) error {
+	data, problem, err := r.bootstrapData(ctx, s)
+	if err != nil {
+		return err
+	}
+	if problem != "" {
+		s.progress.data = problem
+		return nil
+	}
+	host := s.claim.host.DeepCopy()
+	machine := hosts.Machine{
+		Namespace: s.machine.Namespace, Name: s.machine.Name, InstanceID: s.machine.Spec.InstanceID,
+		ProviderID: s.machine.Spec.ProviderID, UserData: data,
+	}
+	sum := sha256.Sum256(data)
+	outcome, known := r.work.Run(background.Key{Object: client.ObjectKeyFromObject(s.machine), Kind: workKind}, background.Task{
+		Identity: "bootstrap/" + host.Name + "/" + accessOf(host) + "/" + hex.EncodeToString(sum[:]),
+		Timeout:  bootstrapTimeout,
+		Do: func(ctx context.Context) background.Outcome {
+			seen := bootstrapSeen{known: true}
+			seen.progress, seen.err = r.Operator.Bootstrap(ctx, host, machine)
+			return seen.outcome()
+		},
+	})
+	if !known {
+		return nil
+	}
+	seen, ok := outcome.Value.(bootstrapSeen)
+	if !ok {
+		seen = bootstrapSeen{known: true, err: errors.New(outcome.Text)}
+	}
+	s.progress = seen
+	if seen.done() {
+		r.event(s.machine, "Bootstrapped", "Bootstrap", "cloud-init made a node of IDCHost %s", host.Name)
+	}
+	return nil
+}
+
+// workKind is the kind of all tasks that work on a machine's host: there is one at a time.
+const workKind = "work"
+
+func (s bootstrapSeen) outcome() background.Outcome {
+	outcome := background.Outcome{Value: s}
+	switch {
+	case s.err != nil:
+		outcome.Text, outcome.Again = s.err.Error(), bootstrapRetry
+	case s.progress.State == hosts.Running:
+		outcome.Text, outcome.Again = s.progress.Detail, bootstrapAgain
+	case s.progress.State == hosts.Failed:
+		outcome.Text, outcome.Again = s.progress.Detail+s.progress.Output, bootstrapRecheck
+	default:
+		outcome.Text = string(s.progress.State)
+	}
+	return outcome
+}
+
+// bootstrapData reads the Secret of the bootstrap provider (contract for BootstrapConfig, "Bootstrap
+// data"). It says what is wrong with it in words for people.
+func (r *MachineReconciler) bootstrapData(ctx context.Context, s *machineScope) ([]byte, string, error) {
+	if s.owner.Spec.Bootstrap.DataSecretName == nil {
+		return nil, fmt.Sprintf("Machine %s names no bootstrap data any more", s.owner.Name), nil
+	}
+	name := *s.owner.Spec.Bootstrap.DataSecretName
+	secret := &corev1.Secret{}
+	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: s.machine.Namespace, Name: name}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Sprintf("Secret %s with the bootstrap data of Machine %s is not there; delete the Machine, its replacement gets another one", name, s.owner.Name), nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read the bootstrap data: %w", err)
+	}
+	if format := string(secret.Data["format"]); format != "" && format != string(bootstrapv1.CloudConfig) {
+		return nil, fmt.Sprintf("the bootstrap data in Secret %s have format %q; hosts run cloud-init, make the bootstrap provider write %s", name, format, bootstrapv1.CloudConfig), nil
+	}
+	if len(secret.Data["value"]) == 0 {
+		return nil, fmt.Sprintf("Secret %s has no bootstrap data in its key value", name), nil
+	}
+	return secret.Data["value"], "", nil
+}
+
+func (r *MachineReconciler) event(machine *infrav1.IDCMachine, reason, action, format string, args ...any) {
+	r.recorder.Eventf(machine, nil, corev1.EventTypeNormal, reason, action, format, args...)
+}

@@ -1,0 +1,113 @@
+package controllers
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+)
+
+// ownedMachineConditions are the conditions that the controller sets.
+var ownedMachineConditions = []string{
+	clusterv1.PausedCondition, infrav1.ReadyCondition, infrav1.HostClaimedCondition, infrav1.BootstrappedCondition, infrav1.DeletingCondition,
+}
+
+// machineScope is what one reconcile of one machine knows.
+type machineScope struct {
+	machine *infrav1.IDCMachine
+	owner   *clusterv1.Machine
+	// waiting is what keeps it from getting a host; nil for nothing.
+	waiting  *waiting
+	claim    claimed
+	progress bootstrapSeen
+}
+
+// waiting is what a machine waits for.
+type waiting struct {
+	reason, message string
+}
+
+// updateMachineStatus computes the status from what the reconcile learnt.
+func updateMachineStatus(s *machineScope) {
+	status := &s.machine.Status
+	if host := s.claim.host; host != nil {
+		status.FailureDomain = host.Spec.FailureDomain
+		status.Addresses = addresses(host, s.machine)
+	}
+	if s.progress.done() {
+		status.Initialization.Provisioned = ptr.To(true)
+	}
+	conditions.Set(s.machine, hostClaimed(s))
+	conditions.Set(s.machine, bootstrapped(s))
+	conditions.Set(s.machine, condition(infrav1.DeletingCondition, metav1.ConditionFalse, infrav1.NotDeletingReason, ""))
+	conditions.Set(s.machine, machineReady(s.machine))
+}
+
+// addresses are those of the host and the name that cloud-init gives it.
+func addresses(host *infrav1.IDCHost, machine *infrav1.IDCMachine) []clusterv1.MachineAddress {
+	kind := clusterv1.MachineInternalDNS
+	if _, err := netip.ParseAddr(host.Spec.Address); err == nil {
+		kind = clusterv1.MachineInternalIP
+	}
+	return []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: machine.Name}, {Type: kind, Address: host.Spec.Address}}
+}
+
+func hostClaimed(s *machineScope) metav1.Condition {
+	const name = infrav1.HostClaimedCondition
+	switch {
+	case s.waiting != nil:
+		return condition(name, metav1.ConditionFalse, s.waiting.reason, s.waiting.message)
+	case s.claim.host == nil:
+		return condition(name, metav1.ConditionFalse, s.claim.reason, s.claim.problem)
+	default:
+		return condition(name, metav1.ConditionTrue, infrav1.HostClaimedReason, "")
+	}
+}
+
+func bootstrapped(s *machineScope) metav1.Condition {
+	const name = infrav1.BootstrappedCondition
+	no := func(reason, message string) metav1.Condition {
+		return condition(name, metav1.ConditionFalse, reason, message)
+	}
+	var inUse *hosts.InUseError
+	p := s.progress
+	switch {
+	case ptr.Deref(s.machine.Status.Initialization.Provisioned, false):
+		return condition(name, metav1.ConditionTrue, infrav1.BootstrappedReason, "")
+	case s.claim.host == nil:
+		return no(infrav1.BootstrappingReason, "see condition "+infrav1.HostClaimedCondition)
+	case p.data != "":
+		return no(infrav1.BootstrapDataInvalidReason, p.data)
+	case !p.known:
+		return no(infrav1.BootstrappingReason, fmt.Sprintf("IDCHost %s is being prepared", s.claim.host.Name))
+	case errors.As(p.err, &inUse):
+		return no(infrav1.InUseReason, inUse.Error())
+	case p.err != nil:
+		return no(infrav1.BootstrappingReason, fmt.Sprintf("working on IDCHost %s, which is tried again: %v", s.claim.host.Name, p.err))
+	case p.progress.State == hosts.Failed:
+		message := fmt.Sprintf("on IDCHost %s %s; look at the end of its output, put its cause right, then delete the Machine", s.claim.host.Name, p.progress.Detail)
+		if p.progress.Output != "" {
+			message += "\n" + p.progress.Output
+		}
+		return no(infrav1.BootstrapFailedReason, message)
+	default:
+		return no(infrav1.BootstrappingReason, fmt.Sprintf("on IDCHost %s %s", s.claim.host.Name, p.progress.Detail))
+	}
+}
+
+// machineReady is the first of the others that is not as it should be.
+func machineReady(machine *infrav1.IDCMachine) metav1.Condition {
+	for _, cause := range []string{infrav1.HostClaimedCondition, infrav1.BootstrappedCondition} {
+		if found := conditions.Get(machine, cause); found != nil && found.Status != metav1.ConditionTrue {
+			return condition(infrav1.ReadyCondition, metav1.ConditionFalse, found.Reason, found.Message)
+		}
+	}
+	return condition(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+}

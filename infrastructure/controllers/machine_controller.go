@@ -1,0 +1,214 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/patch"
+	"sigs.k8s.io/cluster-api/util/paused"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+)
+
+// MachineReconciler gives IDCMachines their hosts, bootstraps those, and gives them back clean.
+type MachineReconciler struct {
+	// Client writes; its reads come from a cache.
+	Client client.Client
+	// APIReader reads from the API server.
+	APIReader client.Reader
+	// Operator works on hosts.
+	Operator Operator
+	// Clock measures how long a clean-up takes.
+	Clock clock.PassiveClock
+	// CleanUpTimeout is how long after the deletion of a machine its host may take to be clean; then it
+	// is put into quarantine and the machine goes.
+	CleanUpTimeout time.Duration
+	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
+	WatchFilterValue string
+
+	work     runner
+	recorder events.EventRecorder
+}
+
+// DefaultCleanUpTimeout is the usual CleanUpTimeout: a host that reboots is back by then.
+const DefaultCleanUpTimeout = 10 * time.Minute
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idcmachines,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idcmachines/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idchosts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+
+// Reconcile brings one machine a step closer to its spec, or to its end.
+func (r *MachineReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
+	cared := false
+	defer func() {
+		// It is gone, paused or another's: its host must not be worked on any more.
+		if reterr == nil && !cared {
+			r.work.Forget(request.NamespacedName)
+		}
+	}()
+	machine := &infrav1.IDCMachine{}
+	if err := r.Client.Get(ctx, request.NamespacedName, machine); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.WatchFilterValue != "" && machine.Labels[clusterv1.WatchLabel] != r.WatchFilterValue {
+		return ctrl.Result{}, nil
+	}
+	owner, cluster, err := r.ownersOf(ctx, machine)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if machine.DeletionTimestamp.IsZero() {
+		if owner == nil || cluster == nil {
+			ctrl.LoggerFrom(ctx).Info("Waiting for a Machine and a Cluster that own this machine")
+			return ctrl.Result{}, nil
+		}
+		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Machine", klog.KObj(owner), "Cluster", klog.KObj(cluster)))
+		if added, err := r.ensureHeld(ctx, machine); err != nil || added {
+			return ctrl.Result{}, err
+		}
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, machine); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+	cared = true
+	if !machine.DeletionTimestamp.IsZero() {
+		return r.reconcileDelete(ctx, machine)
+	}
+	return r.reconcile(ctx, cluster, owner, machine)
+}
+
+// ownersOf are a machine's Machine and Cluster; nil for one that is not known or, to a machine that is
+// being deleted, gone.
+func (r *MachineReconciler) ownersOf(ctx context.Context, machine *infrav1.IDCMachine) (*clusterv1.Machine, *clusterv1.Cluster, error) {
+	deleting := !machine.DeletionTimestamp.IsZero()
+	owner, err := util.GetOwnerMachine(ctx, r.Client, machine.ObjectMeta)
+	if err != nil && !(deleting && apierrors.IsNotFound(err)) {
+		return nil, nil, fmt.Errorf("read the Machine that owns this machine: %w", err)
+	}
+	cluster, err := util.GetClusterFromMetadata(ctx, r.Client, machine.ObjectMeta)
+	if errors.Is(err, util.ErrNoCluster) || apierrors.IsNotFound(err) {
+		return owner, nil, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the Cluster of this machine: %w", err)
+	}
+	return owner, cluster, nil
+}
+
+// ensureHeld gives a new machine its finalizer and its identity, before anything is reserved for it.
+func (r *MachineReconciler) ensureHeld(ctx context.Context, machine *infrav1.IDCMachine) (bool, error) {
+	if controllerutil.ContainsFinalizer(machine, infrav1.IDCMachineFinalizer) && machine.Spec.InstanceID != "" {
+		return false, nil
+	}
+	before := machine.DeepCopy()
+	controllerutil.AddFinalizer(machine, infrav1.IDCMachineFinalizer)
+	if machine.Spec.InstanceID == "" {
+		machine.Spec.InstanceID = string(uuid.NewUUID())
+	}
+	if err := r.Client.Patch(ctx, machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return false, ignoreRace(ctx, fmt.Errorf("add the finalizer: %w", err))
+	}
+	return true, nil
+}
+
+// ignoreRace takes a lost race for what it is: the watch brings what the other one wrote.
+func ignoreRace(ctx context.Context, err error) error {
+	if err != nil && apierrors.IsConflict(err) {
+		ctrl.LoggerFrom(ctx).V(4).Info("Another write was faster", "err", err)
+		return nil
+	}
+	return err
+}
+
+// raceRetry is when to look again after a lost race.
+const raceRetry = 100 * time.Millisecond
+
+func (r *MachineReconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, owner *clusterv1.Machine, machine *infrav1.IDCMachine) (_ ctrl.Result, reterr error) {
+	s := &machineScope{machine: machine, owner: owner}
+	s.waiting = waitingFor(cluster, owner, machine)
+	if s.waiting == nil {
+		c := claims{Client: r.Client, live: r.APIReader}
+		had := machine.Spec.ProviderID != ""
+		claim, err := c.claim(ctx, machine, owner.Spec.FailureDomain)
+		if err != nil {
+			if apierrors.IsConflict(err) {
+				return ctrl.Result{RequeueAfter: raceRetry}, nil
+			}
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		if claim.host == nil && claim.problem == "" {
+			return ctrl.Result{RequeueAfter: raceRetry}, nil
+		}
+		s.claim = claim
+		if claim.host != nil && !had {
+			r.event(machine, "HostClaimed", "Claim", "IDCHost %s is reserved", claim.host.Name)
+		}
+	}
+	helper, err := patch.NewHelper(machine, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	defer func() { reterr = errors.Join(reterr, r.write(ctx, helper, machine, reterr == nil)) }()
+
+	if s.claim.host != nil && !ptr.Deref(machine.Status.Initialization.Provisioned, false) {
+		if err := r.bootstrap(ctx, s); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	updateMachineStatus(s)
+	if ptr.Deref(machine.Status.Initialization.Provisioned, false) {
+		r.work.Forget(client.ObjectKeyFromObject(machine))
+	}
+	if s.claim.host == nil || s.progress.failed() {
+		return ctrl.Result{RequeueAfter: time.Minute}, nil
+	}
+	return ctrl.Result{}, nil
+}
+
+// waitingFor is what keeps a machine from getting a host; nil for nothing. A machine that has one waits
+// for nothing.
+func waitingFor(cluster *clusterv1.Cluster, owner *clusterv1.Machine, machine *infrav1.IDCMachine) *waiting {
+	switch {
+	case machine.Spec.ProviderID != "":
+		return nil
+	case !ptr.Deref(cluster.Status.Initialization.InfrastructureProvisioned, false):
+		return &waiting{infrav1.WaitingForClusterReason, fmt.Sprintf("waiting for the infrastructure of Cluster %s", cluster.Name)}
+	case owner.Spec.Bootstrap.DataSecretName == nil:
+		return &waiting{infrav1.WaitingForBootstrapDataReason, fmt.Sprintf("waiting for the bootstrap data of Machine %s", owner.Name)}
+	default:
+		return nil
+	}
+}
+
+func (r *MachineReconciler) write(ctx context.Context, helper *patch.Helper, machine *infrav1.IDCMachine, observed bool) error {
+	options := []patch.Option{patch.WithOwnedConditions{Conditions: ownedMachineConditions}}
+	if observed {
+		options = append(options, patch.WithStatusObservedGeneration{})
+	}
+	err := helper.Patch(ctx, machine, options...)
+	if !machine.DeletionTimestamp.IsZero() {
+		err = kerrors.FilterOut(err, apierrors.IsNotFound)
+	}
+	if err != nil {
+		return fmt.Errorf("write the status: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/patch"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/background"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+)
+
+const (
+	// cleanUpTimeout bounds one clean-up; pods with large volumes take long to be removed.
+	cleanUpTimeout = 5 * time.Minute
+	// cleanUpRetry is when a clean-up is tried again.
+	cleanUpRetry = 5 * time.Second
+	// cleanUpTries is how often a host that answers may fail before it is put into quarantine.
+	cleanUpTries = 3
+)
+
+// cleanUpSeen is how a clean-up went.
+type cleanUpSeen struct {
+	// tries is how often the host itself failed; one that was not reached did not.
+	tries int
+	err   error
+}
+
+// reconcileDelete gives the machine's host back, clean or in quarantine, and lets the machine go.
+// Nothing but the host is needed for it: no Machine, Cluster, Secret with bootstrap data.
+func (r *MachineReconciler) reconcileDelete(ctx context.Context, machine *infrav1.IDCMachine) (_ ctrl.Result, reterr error) {
+	if !controllerutil.ContainsFinalizer(machine, infrav1.IDCMachineFinalizer) {
+		return ctrl.Result{}, nil
+	}
+	c := claims{Client: r.Client, live: r.APIReader}
+	held, err := c.held(ctx, machine)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if len(held) == 0 {
+		r.work.Forget(client.ObjectKeyFromObject(machine))
+		return ctrl.Result{}, r.letGo(ctx, machine)
+	}
+	host := held[0]
+	quarantine, message := r.cleanUp(machine, host)
+	if message == "" {
+		return ctrl.Result{RequeueAfter: raceRetry}, r.giveBack(ctx, &c, machine, host, quarantine)
+	}
+	helper, err := patch.NewHelper(machine, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	defer func() { reterr = errors.Join(reterr, r.write(ctx, helper, machine, reterr == nil)) }()
+	conditions.Set(machine, condition(infrav1.DeletingCondition, metav1.ConditionTrue, infrav1.CleaningUpReason, message))
+	conditions.Set(machine, condition(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.CleaningUpReason, message))
+	return ctrl.Result{RequeueAfter: cleanUpRetry}, nil
+}
+
+// cleanUp has the host cleaned. A message says that it is not over; without one it is, and went well
+// when there is no quarantine.
+func (r *MachineReconciler) cleanUp(machine *infrav1.IDCMachine, host *infrav1.IDCHost) (*infrav1.HostQuarantine, string) {
+	host = host.DeepCopy()
+	instanceID := machine.Spec.InstanceID
+	tries := 0
+	outcome, known := r.work.Run(background.Key{Object: client.ObjectKeyFromObject(machine), Kind: workKind}, background.Task{
+		Identity: "clean-up/" + host.Name + "/" + accessOf(host),
+		Timeout:  cleanUpTimeout,
+		Do: func(ctx context.Context) background.Outcome {
+			seen := cleanUpSeen{err: r.Operator.CleanUp(ctx, host, instanceID)}
+			if !away(seen.err) {
+				tries++
+			}
+			seen.tries = tries
+			return seen.outcome()
+		},
+	})
+	if !known {
+		return nil, fmt.Sprintf("IDCHost %s is being cleaned", host.Name)
+	}
+	seen, ok := outcome.Value.(cleanUpSeen)
+	if !ok {
+		seen = cleanUpSeen{err: errors.New(outcome.Text), tries: cleanUpTries}
+	}
+	if seen.err == nil {
+		return nil, ""
+	}
+	end := machine.DeletionTimestamp.Add(r.CleanUpTimeout)
+	if seen.tries < cleanUpTries && r.Clock.Now().Before(end) {
+		return nil, fmt.Sprintf("IDCHost %s is not clean yet: %v; it is tried again, and put into quarantine at %s", host.Name, seen.err, end.UTC().Format(time.RFC3339))
+	}
+	return &infrav1.HostQuarantine{
+		Reason: shorten(fmt.Sprintf("the clean-up after IDCMachine %s failed: %v", machine.Name, seen.err)),
+		Since:  metav1.NewTime(r.Clock.Now()),
+	}, ""
+}
+
+func (s cleanUpSeen) outcome() background.Outcome {
+	if s.err == nil {
+		return background.Outcome{Text: "clean", Value: s}
+	}
+	return background.Outcome{Text: fmt.Sprintf("%d: %v", s.tries, s.err), Value: s, Again: cleanUpRetry}
+}
+
+// away reports whether a host was not reached, or its connection ended: trying again may help.
+func away(err error) bool {
+	var unreached *ssh.Error
+	return errors.As(err, &unreached) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// maxReason is the length of a quarantine's reason, as the schema has it.
+const maxReason = 4096
+
+func shorten(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxReason-3], "") + "..."
+}
+
+// giveBack releases the host, and the machine with the next reconcile.
+func (r *MachineReconciler) giveBack(ctx context.Context, c *claims, machine *infrav1.IDCMachine, host *infrav1.IDCHost, quarantine *infrav1.HostQuarantine) error {
+	if err := c.release(ctx, host, quarantine); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return ignoreRace(ctx, err)
+	}
+	if quarantine == nil {
+		r.event(machine, "HostReleased", "CleanUp", "IDCHost %s is clean and free", host.Name)
+		return nil
+	}
+	ctrl.LoggerFrom(ctx).Info("A person must act: the host is in quarantine", "IDCHost", klog.KObj(host), "reason", quarantine.Reason)
+	r.recorder.Eventf(host, machine, corev1.EventTypeWarning, "Quarantined", "CleanUp", "%s", shortNote(quarantine.Reason))
+	return nil
+}
+
+// shortNote is a text that an Event accepts (at most 1 kB).
+func shortNote(text string) string {
+	const most = 1000
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}
+
+// letGo takes the finalizer off.
+func (r *MachineReconciler) letGo(ctx context.Context, machine *infrav1.IDCMachine) error {
+	before := machine.DeepCopy()
+	controllerutil.RemoveFinalizer(machine, infrav1.IDCMachineFinalizer)
+	if err := r.Client.Patch(ctx, machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return ignoreRace(ctx, fmt.Errorf("remove the finalizer: %w", err))
+	}
+	return nil
+}

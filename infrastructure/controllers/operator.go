@@ -1,0 +1,99 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+)
+
+// Operator works on hosts. Errors that are an *ssh.Error say that a host was not reached.
+type Operator interface {
+	// Probe is hosts.Probe.
+	Probe(ctx context.Context, host *infrav1.IDCHost, instanceID string) (*hosts.Facts, *hosts.Problem, error)
+	// Bootstrap is hosts.Bootstrap.
+	Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error)
+	// CleanUp is hosts.CleanUp.
+	CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error
+}
+
+// SSHOperator works on hosts by SSH.
+type SSHOperator struct {
+	// Secrets reads the Secrets with keys; it needs no cache.
+	Secrets client.Reader
+}
+
+var _ Operator = &SSHOperator{}
+
+// Probe logs in and looks whether the host can be made a machine.
+func (o *SSHOperator) Probe(ctx context.Context, host *infrav1.IDCHost, instanceID string) (facts *hosts.Facts, problem *hosts.Problem, err error) {
+	err = o.with(ctx, host, func(h *hosts.Host) error {
+		facts, problem, err = h.Probe(ctx, instanceID)
+		return err
+	})
+	return facts, problem, err
+}
+
+// Bootstrap logs in and makes the host a machine, or goes on with it.
+func (o *SSHOperator) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (progress hosts.Progress, err error) {
+	err = o.with(ctx, host, func(h *hosts.Host) error {
+		progress, err = h.Bootstrap(ctx, machine)
+		return err
+	})
+	return progress, err
+}
+
+// CleanUp logs in and makes the machine a plain host again.
+func (o *SSHOperator) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error {
+	return o.with(ctx, host, func(h *hosts.Host) error { return h.CleanUp(ctx, instanceID) })
+}
+
+func (o *SSHOperator) with(ctx context.Context, host *infrav1.IDCHost, work func(*hosts.Host) error) error {
+	target := ssh.Target{}
+	server, err := o.server(ctx, host.Namespace, &host.Spec.SSHServer)
+	if err != nil {
+		return err
+	}
+	target.Host = *server
+	if host.Spec.Bastion != nil {
+		if target.Bastion, err = o.server(ctx, host.Namespace, host.Spec.Bastion); err != nil {
+			return err
+		}
+	}
+	connection, err := ssh.Dial(ctx, target)
+	if err != nil {
+		return err
+	}
+	defer connection.Close()
+	return work(hosts.New(connection, host.Spec.User))
+}
+
+// server reads the credentials for an SSH server.
+func (o *SSHOperator) server(ctx context.Context, namespace string, spec *infrav1.SSHServer) (*ssh.Server, error) {
+	invalid := func(err error) error {
+		return &ssh.Error{Reason: ssh.CredentialsInvalid, Err: err}
+	}
+	secret := &corev1.Secret{}
+	name := spec.KeySecretRef.Name
+	if err := o.Secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret); err != nil {
+		err = fmt.Errorf("read Secret %s with the key: %w", name, err)
+		if apierrors.IsNotFound(err) {
+			return nil, invalid(fmt.Errorf("%w; create it, with the private key in %s", err, infrav1.SSHPrivateKey))
+		}
+		return nil, err
+	}
+	if len(secret.Data[infrav1.SSHPrivateKey]) == 0 {
+		return nil, invalid(fmt.Errorf("Secret %s has no %s; put the private key there", name, infrav1.SSHPrivateKey)) //nolint:staticcheck // A kind.
+	}
+	credentials, err := ssh.ParseCredentials(secret.Data[infrav1.SSHPrivateKey], secret.Data[infrav1.SSHCertificate])
+	if err != nil {
+		return nil, invalid(fmt.Errorf("Secret %s: %w", name, err)) //nolint:staticcheck // A kind.
+	}
+	return &ssh.Server{Address: spec.Address, Port: int(spec.Port), User: spec.User, Credentials: credentials, HostKeys: spec.HostKeys}, nil
+}

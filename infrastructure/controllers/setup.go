@@ -1,0 +1,169 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/background"
+)
+
+const (
+	// probePlaces and workPlaces are how many hosts are approached at the same moment.
+	probePlaces = 32
+	workPlaces  = 32
+)
+
+// clusterChanges are those of a Cluster that matter here: spec, and what its status says is provisioned.
+var clusterChanges = predicate.ResourceVersionChangedPredicate{}
+
+// SetupWithManager registers the controller of IDCHosts.
+func (r *HostReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	probes := background.New(probePlaces)
+	r.probes = probes
+	r.recorder = mgr.GetEventRecorder("kok-infrastructure")
+	err := ctrl.NewControllerManagedBy(mgr).
+		For(&infrav1.IDCHost{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilterValue))).
+		Watches(&infrav1.IDCMachine{}, handler.EnqueueRequestsFromMapFunc(r.machineToHost)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.clusterToHosts),
+			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		WatchesRawSource(probes).
+		WithOptions(options).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the controller of IDCHosts: %w", err)
+	}
+	return nil
+}
+
+// machineToHost wakes the hosts of a machine: the one that it names, and those that it claims.
+func (r *HostReconciler) machineToHost(ctx context.Context, object client.Object) []reconcile.Request {
+	list := &infrav1.IDCHostList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(object.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List the hosts of a machine", "IDCMachine", klog.KObj(object))
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if claim := list.Items[i].Spec.Claim; claim != nil && claim.Name == object.GetName() {
+			requests = append(requests, requestFor(&list.Items[i]))
+		}
+	}
+	return requests
+}
+
+// clusterToHosts wakes the hosts of a Cluster's machines, which are paused with it.
+func (r *HostReconciler) clusterToHosts(ctx context.Context, object client.Object) []reconcile.Request {
+	list := &infrav1.IDCMachineList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(object.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: object.GetName()}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List the machines of a Cluster", "Cluster", klog.KObj(object))
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if ref := list.Items[i].Spec.HostRef; ref != nil {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}})
+		}
+	}
+	return requests
+}
+
+func requestFor(object client.Object) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(object)}
+}
+
+// SetupWithManager registers the controller of IDCMachines.
+func (r *MachineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	work := background.New(workPlaces)
+	r.work = work
+	r.recorder = mgr.GetEventRecorder("kok-infrastructure")
+	if r.Clock == nil {
+		r.Clock = clock.RealClock{}
+	}
+	if r.CleanUpTimeout == 0 {
+		r.CleanUpTimeout = DefaultCleanUpTimeout
+	}
+	clusterToMachines, err := util.ClusterToTypedObjectsMapper(r.Client, &infrav1.IDCMachineList{}, mgr.GetScheme())
+	if err != nil {
+		return fmt.Errorf("map Clusters to IDCMachines: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(mgr).
+		For(&infrav1.IDCMachine{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilterValue))).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("IDCMachine")))).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToMachines), builder.WithPredicates(clusterChanges)).
+		Watches(&infrav1.IDCHost{}, handler.EnqueueRequestsFromMapFunc(r.hostToMachines)).
+		WatchesRawSource(work).
+		WithOptions(options).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the controller of IDCMachines: %w", err)
+	}
+	return nil
+}
+
+// hostToMachines wakes the machine that has the host or, for one that is free, those that want one.
+func (r *MachineReconciler) hostToMachines(ctx context.Context, object client.Object) []reconcile.Request {
+	host, ok := object.(*infrav1.IDCHost)
+	if !ok {
+		return nil
+	}
+	if host.Spec.Claim != nil {
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.Name}}}
+	}
+	list := &infrav1.IDCMachineList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(host.Namespace)); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List the machines that want a host", "IDCHost", klog.KObj(host))
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		machine := &list.Items[i]
+		if ref := machine.Spec.HostRef; ref == nil || ref.Name == host.Name {
+			requests = append(requests, requestFor(machine))
+		}
+	}
+	return requests
+}
+
+// SetupWithManager registers the controller of IDCClusters.
+func (r *ClusterReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		For(&infrav1.IDCCluster{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilterValue))).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(
+			util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("IDCCluster"), r.Client, &infrav1.IDCCluster{})),
+			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&infrav1.IDCHost{}, handler.EnqueueRequestsFromMapFunc(r.hostToClusters), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(options).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the controller of IDCClusters: %w", err)
+	}
+	return nil
+}
+
+// hostToClusters wakes all IDCClusters of a namespace: the host may have brought a failure domain.
+func (r *ClusterReconciler) hostToClusters(ctx context.Context, object client.Object) []reconcile.Request {
+	list := &infrav1.IDCClusterList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(object.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List the clusters that use a host", "IDCHost", klog.KObj(object))
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, requestFor(&list.Items[i]))
+	}
+	return requests
+}

@@ -1,0 +1,292 @@
+package hosts
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	seedDir = "/var/lib/cloud/seed/nocloud"
+	// cloudConfigFile is ours among cloud-init's settings.
+	cloudConfigFile = "/etc/cloud/cloud.cfg.d/99-kok.cfg"
+	// unitName is the unit that runs cloud-init, and unitFile is where it is, until the next boot.
+	unitName = "kok-cloud-init.service"
+	unitFile = "/run/systemd/system/" + unitName
+	// bootstrapUnit is what bootstrap data of a KOKConfig starts; its journal says what failed.
+	bootstrapUnit = "kok-bootstrap.service"
+	// sentinelDir holds sentinelFile, which the bootstrap data makes when all went well.
+	sentinelDir  = "/run/cluster-api"
+	sentinelFile = sentinelDir + "/bootstrap-success.complete"
+	// kubeletFile may set arguments of kubelet (kubeadm's drop-in of kubelet.service reads it, too).
+	kubeletFile = "/etc/default/kubelet"
+
+	hostnameFile = "/etc/hostname"
+	outputFile   = "/var/log/cloud-init-output.log"
+)
+
+const (
+	// watchTime is how long Bootstrap watches cloud-init before it says how far it is.
+	watchTime = 5 * time.Second
+	// watchInterval is how often it looks.
+	watchInterval = 500 * time.Millisecond
+)
+
+//go:embed assets/kok-cloud-init.service
+var unitContent []byte
+
+//go:embed assets/99-kok.cfg
+var cloudConfigContent []byte
+
+// Machine is what a host is to become.
+type Machine struct {
+	// Namespace and Name are the IDCMachine's. The name is the host's name, and so the Node's.
+	Namespace, Name string
+	// InstanceID is cloud-init's instance-id.
+	InstanceID string
+	// ProviderID is the Node's.
+	ProviderID string
+	// UserData is the bootstrap data, for cloud-init.
+	UserData []byte
+}
+
+func (m *Machine) dataHash() string {
+	sum := sha256.Sum256(m.UserData)
+	return hex.EncodeToString(sum[:])
+}
+
+// metaData is what bootstrap data finds as ds.meta_data in templates. JSON is YAML.
+func (m *Machine) metaData() ([]byte, error) {
+	return json.Marshal(map[string]string{
+		"instance-id": m.InstanceID, "local-hostname": m.Name, "provider_id": m.ProviderID,
+	})
+}
+
+// Bootstrap makes a host a machine, or goes on with it, and says after a few seconds at most how far
+// it is. It is called again until the state is Done or Failed; data that differ from those that failed
+// start anew. The error is an *InUseError when the host carries another machine.
+func (h *Host) Bootstrap(ctx context.Context, machine Machine) (Progress, error) {
+	record, err := h.readRecord(ctx)
+	if err != nil {
+		return Progress{}, err
+	}
+	if record != nil && record.InstanceID != machine.InstanceID {
+		return Progress{}, &InUseError{Record: *record}
+	}
+	if record != nil && record.Done {
+		return Progress{State: Done}, nil
+	}
+	units, err := h.units(ctx, unitName)
+	if err != nil {
+		return Progress{}, err
+	}
+	if record != nil && record.DataHash != machine.dataHash() && units[0].active != "activating" {
+		if err := h.CleanUp(ctx, machine.InstanceID); err != nil {
+			return Progress{}, fmt.Errorf("start anew with other bootstrap data: %w", err)
+		}
+		record, units[0] = nil, unitState{}
+	}
+	if record == nil {
+		if record, err = h.seed(ctx, machine); err != nil {
+			return Progress{}, fmt.Errorf("prepare the host for cloud-init: %w", err)
+		}
+	}
+	if !record.Started {
+		if !units[0].loaded || units[0].active == "inactive" {
+			if _, err := h.run(ctx, "systemctl", "start", "--no-block", unitName); err != nil {
+				return Progress{}, fmt.Errorf("start cloud-init: %w", err)
+			}
+		}
+		record.Started = true
+		if err := h.writeRecord(ctx, record); err != nil {
+			return Progress{}, err
+		}
+	}
+	return h.watch(ctx, record)
+}
+
+// seed writes what cloud-init reads, after it noted what is there already.
+func (h *Host) seed(ctx context.Context, machine Machine) (*Record, error) {
+	record, err := h.note(ctx, machine)
+	if err != nil {
+		return nil, err
+	}
+	metaData, err := machine.metaData()
+	if err != nil {
+		return nil, err
+	}
+	kubelet, err := h.kubeletDefaults(ctx, machine.ProviderID)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range [][]string{
+		{"rm", "-rf", "--", sentinelDir, seedDir},
+		{"install", "-d", "-m", "0700", seedDir},
+		{"install", "-d", "-m", "0755", "/etc/cloud/cloud.cfg.d", "/etc/default", "/run/systemd/system"},
+	} {
+		if _, err := h.run(ctx, step...); err != nil {
+			return nil, err
+		}
+	}
+	files := []struct {
+		path    string
+		content []byte
+	}{
+		{seedDir + "/meta-data", metaData}, {seedDir + "/user-data", machine.UserData},
+		{cloudConfigFile, cloudConfigContent}, {kubeletFile, kubelet}, {unitFile, unitContent},
+	}
+	for _, file := range files {
+		if err := h.write(ctx, file.path, file.content); err != nil {
+			return nil, err
+		}
+	}
+	_, err = h.run(ctx, "systemctl", "daemon-reload")
+	return record, err
+}
+
+// note writes down, before anything changes, what the machine will change.
+func (h *Host) note(ctx context.Context, machine Machine) (*Record, error) {
+	found := footprintOf(machine.UserData)
+	files := append(found.files, kubeletFile, hostnameFile, cloudConfigFile)
+	there, err := h.existing(ctx, files...)
+	if err != nil {
+		return nil, err
+	}
+	hostname, err := h.run(ctx, "uname", "-n")
+	if err != nil {
+		return nil, err
+	}
+	record := &Record{
+		Namespace: machine.Namespace, Name: machine.Name, InstanceID: machine.InstanceID, DataHash: machine.dataHash(),
+		Hostname: strings.TrimSpace(string(hostname)), Replaced: there,
+		Added: slices.DeleteFunc(files, func(file string) bool { return slices.Contains(there, file) }),
+	}
+	for _, user := range found.users {
+		result, err := h.try(ctx, "getent", "passwd", user)
+		if err != nil {
+			return nil, err
+		}
+		if result.ExitStatus != 0 {
+			record.Users = append(record.Users, user)
+		}
+	}
+	if _, err := h.run(ctx, "install", "-d", "-m", "0700", stateDir, originalsDir); err != nil {
+		return nil, err
+	}
+	if len(there) > 0 {
+		copies := append(append([]string{"cp", "--archive", "--parents", "--"}, there...), originalsDir)
+		if _, err := h.run(ctx, copies...); err != nil {
+			return nil, fmt.Errorf("keep a copy of what will be replaced: %w", err)
+		}
+	}
+	return record, h.writeRecord(ctx, record)
+}
+
+// kubeletDefaults is the host's own file of arguments for kubelet, with the provider ID added.
+func (h *Host) kubeletDefaults(ctx context.Context, providerID string) ([]byte, error) {
+	there, err := h.existing(ctx, kubeletFile)
+	if err != nil || len(there) == 0 {
+		return withProviderID("", providerID), err
+	}
+	content, err := h.run(ctx, "cat", kubeletFile)
+	return withProviderID(string(content), providerID), err
+}
+
+const kubeletArguments = "KUBELET_EXTRA_ARGS="
+
+// withProviderID adds the argument to an environment file (systemd.exec(5), EnvironmentFile).
+func withProviderID(content, providerID string) []byte {
+	argument := "--provider-id=" + providerID
+	var lines []string
+	added := false
+	for line := range strings.SplitSeq(strings.TrimRight(content, "\n"), "\n") {
+		if value, ok := strings.CutPrefix(line, kubeletArguments); ok && !added {
+			added = true
+			quote := ""
+			if value != "" && (value[0] == '"' || value[0] == '\'') {
+				quote, value = value[:1], value[1:]
+			}
+			separator := " "
+			if value == "" || value == quote {
+				separator = ""
+			}
+			line = kubeletArguments + quote + argument + separator + value
+		}
+		lines = append(lines, line)
+	}
+	if !added {
+		lines = append(lines, kubeletArguments+argument)
+	}
+	return []byte(strings.TrimLeft(strings.Join(lines, "\n"), "\n") + "\n")
+}
+
+// watch looks how far cloud-init is, for watchTime or until it ended. The command line of cloud-init
+// takes longer than the other questions: it is asked once.
+func (h *Host) watch(ctx context.Context, record *Record) (Progress, error) {
+	progress := Progress{}
+	unit := unitState{}
+	look := func(ctx context.Context) (bool, error) {
+		// The unit first: once it ended, what is not there will not come.
+		units, err := h.units(ctx, unitName)
+		if err != nil {
+			return false, err
+		}
+		sentinel, err := h.existing(ctx, sentinelFile)
+		if err != nil {
+			return false, err
+		}
+		unit = units[0]
+		progress = judge(len(sentinel) > 0, unit, nil)
+		return progress.State == Done || unit.active != "activating", nil
+	}
+	err := wait.PollUntilContextTimeout(ctx, watchInterval, watchTime, true, look)
+	if err != nil && !wait.Interrupted(err) || ctx.Err() != nil {
+		return Progress{}, fmt.Errorf("watch cloud-init: %w", err)
+	}
+	if progress.State == Running {
+		status, err := h.cloudInit(ctx)
+		if err != nil {
+			return Progress{}, err
+		}
+		progress = judge(false, unit, status)
+	}
+	switch progress.State {
+	case Done:
+		record.Done = true
+		return progress, h.writeRecord(ctx, record)
+	case Failed:
+		progress.Output, err = h.lastWords(ctx)
+		return progress, err
+	default:
+		return progress, nil
+	}
+}
+
+// lastWords is the end of what a failed bootstrap wrote.
+func (h *Host) lastWords(ctx context.Context) (string, error) {
+	result, err := h.try(ctx, "tail", "--lines=20", outputFile)
+	if err != nil {
+		return "", err
+	}
+	output := result.Stdout
+	units, err := h.units(ctx, bootstrapUnit)
+	if err != nil {
+		return "", err
+	}
+	if units[0].active == "failed" {
+		journal, err := h.try(ctx, "journalctl", "--unit="+bootstrapUnit, "--boot", "--lines=20", "--output=cat", "--no-pager")
+		if err != nil {
+			return "", err
+		}
+		output = append(append(output, "\n"...), journal.Stdout...)
+	}
+	return tail(output), nil
+}

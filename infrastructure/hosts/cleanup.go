@@ -1,0 +1,218 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// nodeUnits are stopped in this order: what starts others first, the load balancer after its user.
+var nodeUnits = []string{unitName, bootstrapUnit, "kubelet.service", "kok-apiserver-lb.service"}
+
+// mountFolders are where a node mounts volumes.
+var mountFolders = []string{"/var/lib/kubelet", "/run/calico", "/run/cilium"}
+
+// nodePaths are what a node has and a plain host has not.
+var nodePaths = []string{
+	"/var/lib/kubelet", "/etc/kubernetes", "/var/lib/etcd", "/etc/cni/net.d", "/var/lib/cni", "/run/flannel",
+	"/var/lib/calico", "/run/calico", "/run/cilium", "/var/log/pods", "/var/log/containers",
+	"/etc/kok", "/var/lib/kok-apiserver-lb", "/run/kok-apiserver-lb",
+	sentinelDir, seedDir, unitFile,
+}
+
+// UncleanError says what a clean-up left behind.
+type UncleanError struct {
+	// Left names each thing, for people.
+	Left []string
+}
+
+func (e *UncleanError) Error() string {
+	return "after the clean-up there still is: " + strings.Join(e.Left, "; ")
+}
+
+// CleanUp makes a host a plain host again, verifies that, and then removes the Record. A host without
+// Record was never touched, or is clean already. The error is an *InUseError when the host carries
+// another machine, and contains an *UncleanError when something is left.
+func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
+	record, err := h.readRecord(ctx)
+	if err != nil || record == nil {
+		return err
+	}
+	if record.InstanceID != instanceID {
+		return &InUseError{Record: *record}
+	}
+	programs, err := h.programs(ctx)
+	if err != nil {
+		return err
+	}
+	steps := []struct {
+		name string
+		do   func(context.Context) error
+	}{
+		{"stop the units of a node", func(ctx context.Context) error { return h.stopUnits(ctx, record) }},
+		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, programs) }},
+		{"remove the pods' network", h.removeNetwork},
+		{"remove packet filter rules", func(ctx context.Context) error { return h.removeRules(ctx, programs) }},
+		{"unmount volumes", func(ctx context.Context) error { return h.unmount(ctx, mountFolders...) }},
+		{"reset cloud-init", h.resetCloudInit},
+		{"remove a node's files", func(ctx context.Context) error { return h.removePaths(ctx, nodePaths...) }},
+		{"take back what cloud-init wrote", func(ctx context.Context) error { return h.takeBack(ctx, record) }},
+		{"reload systemd", func(ctx context.Context) error { return h.reload(ctx) }},
+	}
+	var problems []error
+	for _, step := range steps {
+		if err := step.do(ctx); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", step.name, err))
+		}
+		if ctx.Err() != nil {
+			return errors.Join(problems...)
+		}
+	}
+	left, err := h.leftovers(ctx, record)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("verify that the host is clean: %w", err))
+	}
+	if len(left) > 0 {
+		problems = append(problems, &UncleanError{Left: left})
+	}
+	if len(problems) > 0 {
+		return errors.Join(problems...)
+	}
+	return h.removePaths(ctx, stateDir)
+}
+
+// stopUnits stops a node's units and those that the bootstrap data brought along.
+func (h *Host) stopUnits(ctx context.Context, record *Record) error {
+	names := append([]string{}, nodeUnits...)
+	for _, file := range record.Added {
+		if name := path.Base(file); path.Dir(file) == "/etc/systemd/system" && path.Ext(name) != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	states, err := h.units(ctx, names...)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	for i, name := range names {
+		if states[i].runs() {
+			if _, err := h.run(ctx, "systemctl", "stop", "--", name); err != nil {
+				problems = append(problems, err)
+			}
+		}
+		if states[i].enabled {
+			if _, err := h.run(ctx, "systemctl", "disable", "--", name); err != nil {
+				problems = append(problems, err)
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// resetCloudInit lets cloud-init forget the machine, with the secrets in its caches.
+func (h *Host) resetCloudInit(ctx context.Context) error {
+	if _, err := h.run(ctx, "cloud-init", "clean", "--logs", "--seed"); err != nil {
+		return err
+	}
+	return h.removePaths(ctx, "/run/cloud-init")
+}
+
+// removePaths removes files and folders. It stays on their file system: a volume that is still mounted
+// keeps its content, and is reported as left behind.
+func (h *Host) removePaths(ctx context.Context, paths ...string) error {
+	_, err := h.run(ctx, append([]string{"rm", "-rf", "--one-file-system", "--"}, paths...)...)
+	return err
+}
+
+// takeBack removes the files and users that the bootstrap data added and restores what it replaced.
+func (h *Host) takeBack(ctx context.Context, record *Record) error {
+	if len(record.Added) > 0 {
+		if _, err := h.run(ctx, append([]string{"rm", "-f", "--"}, record.Added...)...); err != nil {
+			return err
+		}
+	}
+	for _, file := range record.Replaced {
+		if _, err := h.run(ctx, "cp", "--archive", "--remove-destination", "--", originalsDir+file, file); err != nil {
+			return err
+		}
+	}
+	for _, user := range record.Users {
+		there, err := h.hasUser(ctx, user)
+		if err != nil {
+			return err
+		}
+		if !there {
+			continue
+		}
+		if _, err := h.run(ctx, "userdel", "--remove", "--force", "--", user); err != nil {
+			return err
+		}
+	}
+	if record.Hostname == "" {
+		return nil
+	}
+	_, err := h.run(ctx, "hostname", "--", record.Hostname)
+	return err
+}
+
+func (h *Host) hasUser(ctx context.Context, name string) (bool, error) {
+	result, err := h.try(ctx, "getent", "passwd", name)
+	return result.ExitStatus == 0, err
+}
+
+func (h *Host) reload(ctx context.Context) error {
+	if _, err := h.run(ctx, "systemctl", "daemon-reload"); err != nil {
+		return err
+	}
+	// It is no failure that nothing failed.
+	_, err := h.try(ctx, append([]string{"systemctl", "reset-failed", "--"}, nodeUnits...)...)
+	return err
+}
+
+// leftovers names what a clean host must not have.
+func (h *Host) leftovers(ctx context.Context, record *Record) ([]string, error) {
+	var left []string
+	states, err := h.units(ctx, nodeUnits...)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range nodeUnits {
+		if states[i].runs() {
+			left = append(left, fmt.Sprintf("unit %s (%s)", name, states[i].active))
+		}
+	}
+	points, err := h.mountsBelow(ctx, mountFolders...)
+	if err != nil {
+		return nil, err
+	}
+	for _, point := range points {
+		left = append(left, "mount "+tidy(point))
+	}
+	tasks, err := h.entries(ctx, tasksDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, task := range tasks {
+		left = append(left, "container "+tidy(path.Base(task)))
+	}
+	paths, err := h.existing(ctx, append(slices.Clone(nodePaths), record.Added...)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range paths {
+		left = append(left, "file "+tidy(file))
+	}
+	for _, user := range record.Users {
+		there, err := h.hasUser(ctx, user)
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			left = append(left, "user "+user)
+		}
+	}
+	return left, nil
+}

@@ -1,0 +1,82 @@
+package hosts
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// cloudInitStatus is what `cloud-init status --format json` prints (cloud-init, "CLI commands", status).
+type cloudInitStatus struct {
+	// Status is "not run" or "not started", "running", "done", "error" or "disabled".
+	Status string `json:"status"`
+	// Detail names the stage while it runs.
+	Detail string `json:"detail"`
+	// Errors are those of all stages.
+	Errors []string `json:"errors"`
+	// BootStatusCode says why it is disabled.
+	BootStatusCode string `json:"boot_status_code"`
+}
+
+func (s *cloudInitStatus) running() bool { return strings.HasPrefix(s.Status, "running") }
+
+// cloudInit asks cloud-init how it is. Its exit status repeats what the answer says.
+func (h *Host) cloudInit(ctx context.Context) (*cloudInitStatus, error) {
+	result, err := h.try(ctx, "cloud-init", "status", "--format", "json")
+	if err != nil {
+		return nil, err
+	}
+	status := &cloudInitStatus{}
+	if err := json.Unmarshal(result.Stdout, status); err != nil || status.Status == "" {
+		return nil, fmt.Errorf("ask cloud-init for its status: exit status %d, %s; cloud-init 22.4 or newer is needed", result.ExitStatus, lastLine(result.Stderr))
+	}
+	return status, nil
+}
+
+// State is how far a bootstrap is.
+type State string
+
+const (
+	// Running: cloud-init works.
+	Running State = "Running"
+	// Done: the host is bootstrapped.
+	Done State = "Done"
+	// Failed: cloud-init ended without success.
+	Failed State = "Failed"
+)
+
+// Progress is how far a bootstrap is, for people.
+type Progress struct {
+	State State
+	// Detail is the stage that runs, or what failed.
+	Detail string
+	// Output is the end of what a failed cloud-init wrote, without secrets.
+	Output string
+}
+
+// judge decides how far a bootstrap is. The sentinel file is what counts for success (contract for
+// BootstrapConfig, "Sentinel file"): a module that failed may not have mattered.
+func judge(sentinel bool, unit unitState, status *cloudInitStatus) Progress {
+	switch {
+	case sentinel:
+		return Progress{State: Done}
+	case unit.active == "activating":
+		detail := "cloud-init starts"
+		if status != nil && status.running() && status.Detail != "" {
+			detail = "cloud-init: " + tidy(status.Detail)
+		}
+		return Progress{State: Running, Detail: detail}
+	case status == nil:
+		return Progress{State: Running, Detail: "cloud-init is asked how it ended"}
+	case !unit.loaded && status.running():
+		// The unit is gone since a reboot: cloud-init runs with the same seed as a part of it.
+		return Progress{State: Running, Detail: "cloud-init, after a reboot: " + tidy(status.Detail)}
+	case len(status.Errors) > 0:
+		return Progress{State: Failed, Detail: "cloud-init failed: " + tail([]byte(strings.Join(status.Errors, "; ")))}
+	case status.Status == "disabled":
+		return Progress{State: Failed, Detail: fmt.Sprintf("cloud-init is switched off on the host (%s); remove /etc/cloud/cloud-init.disabled", tidy(status.BootStatusCode))}
+	default:
+		return Progress{State: Failed, Detail: fmt.Sprintf("cloud-init ended (%s) and there is no %s: a command of the bootstrap data failed", tidy(status.Status), sentinelFile)}
+	}
+}

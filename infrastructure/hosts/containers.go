@@ -1,0 +1,114 @@
+package hosts
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+const (
+	containerdUnit   = "containerd.service"
+	containerdSocket = "unix:///run/containerd/containerd.sock"
+	// tasksDir has a folder for each container of Kubernetes that runs, whether containerd does or not.
+	tasksDir = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
+	// namespacesDir has the network namespaces of pods, named cni-...
+	namespacesDir = "/run/netns"
+)
+
+// kubernetes is ctr in the namespace that kubelet's containers are in.
+func kubernetes(args ...string) []string {
+	return append([]string{"ctr", "--namespace", "k8s.io"}, args...)
+}
+
+// containers are the identifiers of kubelet's containers.
+func (h *Host) containers(ctx context.Context) ([]string, error) {
+	output, err := h.run(ctx, kubernetes("containers", "list", "--quiet")...)
+	if err != nil {
+		return nil, err
+	}
+	return strings.Fields(string(output)), nil
+}
+
+// removePods ends and removes every container of kubelet's, and none of another's. What crictl, which
+// also releases addresses, does not remove, ctr does; containerd, started anew, has forgotten them.
+func (h *Host) removePods(ctx context.Context, programs []string) error {
+	if !slices.Contains(programs, "ctr") {
+		return nil
+	}
+	units, err := h.units(ctx, containerdUnit)
+	if err != nil {
+		return err
+	}
+	tasks, err := h.entries(ctx, tasksDir)
+	if err != nil {
+		return err
+	}
+	if !units[0].runs() {
+		if len(tasks) == 0 {
+			return nil
+		}
+		if _, err := h.run(ctx, "systemctl", "start", containerdUnit); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(programs, "crictl") {
+		if _, err := h.try(ctx, "crictl", "--runtime-endpoint", containerdSocket, "rmp", "--all", "--force"); err != nil {
+			return err
+		}
+	}
+	left, err := h.containers(ctx)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	// Some have no task, which is no failure; that nothing is left is verified at the end.
+	if _, err := h.try(ctx, kubernetes(append([]string{"tasks", "delete", "--force"}, left...)...)...); err != nil {
+		return err
+	}
+	if _, err := h.try(ctx, kubernetes(append([]string{"containers", "delete"}, left...)...)...); err != nil {
+		return err
+	}
+	_, err = h.run(ctx, "systemctl", "restart", containerdUnit)
+	return err
+}
+
+// entries are what is in a folder; none when it is not there.
+func (h *Host) entries(ctx context.Context, folder string) ([]string, error) {
+	result, err := h.try(ctx, "find", folder, "-mindepth", "1", "-maxdepth", "1", "-print0")
+	if err != nil {
+		return nil, err
+	}
+	return list(result.Stdout, "\x00"), nil
+}
+
+// nodeLinks are network devices that CNI plugins and kube-proxy make once for a node.
+var nodeLinks = []string{"cni0", "flannel.1", "flannel-v6.1", "cilium_host", "cilium_net", "cilium_vxlan", "vxlan.calico", "kube-ipvs0"}
+
+// removeNetwork removes the network namespaces of pods and the devices of a node.
+func (h *Host) removeNetwork(ctx context.Context) error {
+	namespaces, err := h.entries(ctx, namespacesDir)
+	if err != nil {
+		return err
+	}
+	for _, namespace := range namespaces {
+		if name, ok := strings.CutPrefix(namespace, namespacesDir+"/cni-"); ok {
+			if _, err := h.run(ctx, "ip", "netns", "delete", "cni-"+name); err != nil {
+				return err
+			}
+		}
+	}
+	var devices []string
+	for _, link := range nodeLinks {
+		devices = append(devices, "/sys/class/net/"+link)
+	}
+	there, err := h.existing(ctx, devices...)
+	if err != nil {
+		return err
+	}
+	for _, device := range there {
+		// The second of a pair went with the first.
+		if _, err := h.try(ctx, "ip", "link", "delete", strings.TrimPrefix(device, "/sys/class/net/")); err != nil {
+			return err
+		}
+	}
+	return nil
+}

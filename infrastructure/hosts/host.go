@@ -1,0 +1,128 @@
+package hosts
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+)
+
+// Connection runs commands on a host; an *ssh.Client is one.
+type Connection interface {
+	// Run returns how a command ended; an error means that nobody knows.
+	Run(ctx context.Context, command ssh.Command) (ssh.Result, error)
+}
+
+// Host is a host that we are logged in to.
+type Host struct {
+	connection Connection
+	// sudo comes before what only root may do; empty for root.
+	sudo []string
+}
+
+// New returns a host reached by a connection of that user.
+func New(connection Connection, user string) *Host {
+	h := &Host{connection: connection}
+	if user != "root" {
+		h.sudo = []string{"sudo", "-n", "--"}
+	}
+	return h
+}
+
+// CommandError says that a command failed on the host.
+type CommandError struct {
+	// Command is the program and its arguments.
+	Command []string
+	// ExitStatus is what it ended with.
+	ExitStatus int
+	// Output is the end of what it wrote to standard error.
+	Output string
+}
+
+func (e *CommandError) Error() string {
+	message := fmt.Sprintf("%s ended with status %d", strings.Join(e.Command, " "), e.ExitStatus)
+	if e.Output != "" {
+		message += ": " + e.Output
+	}
+	return message
+}
+
+// try runs a command as root; its exit status is no error.
+func (h *Host) try(ctx context.Context, args ...string) (ssh.Result, error) {
+	return h.connection.Run(ctx, ssh.Command{Args: append(append([]string{}, h.sudo...), args...)})
+}
+
+// run runs a command as root that must succeed, and returns its output.
+func (h *Host) run(ctx context.Context, args ...string) ([]byte, error) {
+	return h.feed(ctx, nil, args...)
+}
+
+// feed is run with standard input.
+func (h *Host) feed(ctx context.Context, stdin []byte, args ...string) ([]byte, error) {
+	result, err := h.connection.Run(ctx, ssh.Command{Args: append(append([]string{}, h.sudo...), args...), Stdin: stdin})
+	if err != nil {
+		return nil, err
+	}
+	if result.ExitStatus != 0 {
+		return result.Stdout, &CommandError{Command: args, ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
+	}
+	return result.Stdout, nil
+}
+
+func lastLine(text []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return tidy(lines[len(lines)-1])
+}
+
+// write replaces a file of root's that nobody else may read, in a folder that must be there. A reader
+// sees the old content or the new one.
+func (h *Host) write(ctx context.Context, file string, content []byte) error {
+	temporary := path.Join(path.Dir(file), "."+path.Base(file)+".new")
+	steps := [][]string{
+		{"install", "-m", "0600", "/dev/null", temporary},
+		// dd reads a pipe and a socket alike, which is what standard input is.
+		{"dd", "of=" + temporary, "status=none", "conv=fsync"},
+		{"mv", "-f", temporary, file},
+	}
+	for i, step := range steps {
+		var input []byte
+		if i == 1 {
+			input = content
+		}
+		if _, err := h.feed(ctx, input, step...); err != nil {
+			return fmt.Errorf("write %s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// existing are those of the paths that are there.
+func (h *Host) existing(ctx context.Context, paths ...string) ([]string, error) {
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	// find says of a path that is not there that it is not, and ends with status 1.
+	args := append(append([]string{"find"}, paths...), "-maxdepth", "0", "-print0")
+	result, err := h.try(ctx, args...)
+	if err != nil {
+		return nil, err
+	}
+	if result.ExitStatus > 1 {
+		return nil, &CommandError{Command: args[:1], ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
+	}
+	return list(result.Stdout, "\x00"), nil
+}
+
+// list splits an output of records, each of which a separator ends.
+func list(output []byte, separator string) []string {
+	var records []string
+	for record := range bytes.SplitSeq(output, []byte(separator)) {
+		if len(record) > 0 {
+			records = append(records, string(record))
+		}
+	}
+	return records
+}

@@ -1,0 +1,72 @@
+package hosts
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// mountsBelow are the mount points in and below the folders, the latest mount first.
+func (h *Host) mountsBelow(ctx context.Context, folders ...string) ([]string, error) {
+	output, err := h.run(ctx, "cat", "/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	return parseMounts(string(output), folders), nil
+}
+
+// parseMounts reads mountinfo (proc_pid_mountinfo(5)): the fifth field is the mount point, in which
+// blanks and backslashes are octal.
+func parseMounts(mountinfo string, folders []string) []string {
+	var points []string
+	for line := range strings.Lines(mountinfo) {
+		fields := strings.Fields(line)
+		if len(fields) < 5 {
+			continue
+		}
+		point := unescape(fields[4])
+		if slices.ContainsFunc(folders, func(folder string) bool { return point == folder || strings.HasPrefix(point, folder+"/") }) {
+			points = append(points, point)
+		}
+	}
+	slices.Reverse(points)
+	return points
+}
+
+func unescape(field string) string {
+	text := &strings.Builder{}
+	for i := 0; i < len(field); i++ {
+		if field[i] == '\\' && i+3 < len(field) {
+			if code, err := strconv.ParseUint(field[i+1:i+4], 8, 8); err == nil {
+				text.WriteByte(byte(code))
+				i += 3
+				continue
+			}
+		}
+		text.WriteByte(field[i])
+	}
+	return text.String()
+}
+
+// unmount unmounts everything in and below the folders. What is busy goes out of sight at once, and
+// for good when its last user ends: nothing that is removed afterwards reaches into a volume.
+func (h *Host) unmount(ctx context.Context, folders ...string) error {
+	points, err := h.mountsBelow(ctx, folders...)
+	if err != nil {
+		return err
+	}
+	for _, point := range points {
+		result, err := h.try(ctx, "umount", "--", point)
+		if err != nil {
+			return err
+		}
+		if result.ExitStatus == 0 {
+			continue
+		}
+		if _, err := h.run(ctx, "umount", "--lazy", "--", point); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,182 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const (
+	// minFreeBytes is the least space that bootstrap data, logs and images' metadata need.
+	minFreeBytes = 1 << 30
+	// minFreeInodes is the least number of files that can still be made.
+	minFreeInodes = 10000
+)
+
+// diskFolders are on the file systems that a node writes to.
+var diskFolders = []string{"/", "/var/lib", "/var/log", "/run"}
+
+// Problem is what is wrong with a host, as a reason for programs and a message for people.
+type Problem struct {
+	Reason  string
+	Message string
+}
+
+// Reasons of problems.
+const (
+	SudoMissing     = "SudoMissing"
+	DiskFull        = "DiskFull"
+	SoftwareMissing = "SoftwareMissing"
+	InUse           = "InUse"
+)
+
+// Facts are what a host says of itself.
+type Facts struct {
+	// Architecture is Go's name of the processor's, KernelVersion the kernel's release.
+	Architecture, KernelVersion string
+	// OSImage is the system's pretty name.
+	OSImage string
+	// Programs are those of containerd, ctr, crictl, kubelet and kubeadm that are there.
+	Programs []string
+	// CPUs is the number of processors, Memory the amount in bytes.
+	CPUs   int64
+	Memory int64
+}
+
+// Probe looks whether the host could be made a machine, or is the machine with that instance ID
+// already; empty for none. It changes nothing on the host. A nil problem is good news; an error means
+// that the host could not be asked.
+func (h *Host) Probe(ctx context.Context, instanceID string) (*Facts, *Problem, error) {
+	if len(h.sudo) > 0 {
+		result, err := h.try(ctx, "true")
+		if err != nil {
+			return nil, nil, err
+		}
+		if result.ExitStatus != 0 {
+			return nil, &Problem{SudoMissing, fmt.Sprintf("the user may not run commands as root without a password (%s); "+
+				"allow it, for example with \"<user> ALL=(ALL) NOPASSWD: ALL\" in /etc/sudoers.d", lastLine(result.Stderr))}, nil
+		}
+	}
+	programs, err := h.programs(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	facts, err := h.facts(ctx, programs)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, check := range []func(context.Context) (*Problem, error){
+		func(context.Context) (*Problem, error) { return missing(programs), nil },
+		h.switchedOff,
+		h.full,
+		func(ctx context.Context) (*Problem, error) { return h.used(ctx, instanceID) },
+	} {
+		if problem, err := check(ctx); err != nil || problem != nil {
+			return facts, problem, err
+		}
+	}
+	return facts, nil, nil
+}
+
+func missing(programs []string) *Problem {
+	for _, name := range []string{"systemctl", "cloud-init"} {
+		if !slices.Contains(programs, name) {
+			return &Problem{SoftwareMissing, fmt.Sprintf("%s is not in /usr/bin, /usr/sbin or below /usr/local; install it, for example with apt-get install %s",
+				name, strings.Replace(name, "systemctl", "systemd", 1))}
+		}
+	}
+	return nil
+}
+
+// disabledFile switches cloud-init off (cloud-init, "Disable cloud-init").
+const disabledFile = "/etc/cloud/cloud-init.disabled"
+
+func (h *Host) switchedOff(ctx context.Context) (*Problem, error) {
+	there, err := h.existing(ctx, disabledFile)
+	if err != nil || len(there) == 0 {
+		return nil, err
+	}
+	return &Problem{SoftwareMissing, "cloud-init is switched off by " + disabledFile + "; remove that file"}, nil
+}
+
+func (h *Host) full(ctx context.Context) (*Problem, error) {
+	// Free blocks, their size, free and all inodes; some file systems have no fixed number of inodes.
+	output, err := h.run(ctx, append([]string{"stat", "--file-system", "--format=%a %S %d %c"}, diskFolders...)...)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	if len(lines) != len(diskFolders) {
+		return nil, fmt.Errorf("stat answered for %d file systems of %d", len(lines), len(diskFolders))
+	}
+	for i, line := range lines {
+		var blocks, size, inodes, allInodes uint64
+		if _, err := fmt.Sscan(line, &blocks, &size, &inodes, &allInodes); err != nil {
+			return nil, fmt.Errorf("read what stat says of %s: %w", diskFolders[i], err)
+		}
+		least := uint64(minFreeBytes)
+		if diskFolders[i] == "/run" {
+			least = minFreeBytes / 64
+		}
+		switch {
+		case blocks*size < least:
+			return &Problem{DiskFull, fmt.Sprintf("the file system of %s has %d MiB free, %d MiB are needed; make room on it", diskFolders[i], blocks*size>>20, least>>20)}, nil
+		case allInodes > 0 && inodes < minFreeInodes:
+			return &Problem{DiskFull, fmt.Sprintf("the file system of %s has %d inodes free, %d are needed; remove small files from it", diskFolders[i], inodes, minFreeInodes)}, nil
+		}
+	}
+	return nil, nil
+}
+
+func (h *Host) used(ctx context.Context, instanceID string) (*Problem, error) {
+	record, err := h.readRecord(ctx)
+	if err != nil || record == nil || record.InstanceID == instanceID {
+		return nil, err
+	}
+	return &Problem{InUse, (&InUseError{Record: *record}).Error()}, nil
+}
+
+// architectures are Go's names of what uname -m says.
+var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x"}
+
+func (h *Host) facts(ctx context.Context, programs []string) (*Facts, error) {
+	facts := &Facts{}
+	for _, name := range programs {
+		if slices.Contains([]string{"containerd", "ctr", "crictl", "kubelet", "kubeadm"}, name) {
+			facts.Programs = append(facts.Programs, name)
+		}
+	}
+	answers := map[string]string{}
+	for name, command := range map[string][]string{
+		"machine": {"uname", "-m"}, "release": {"uname", "-r"}, "cpus": {"nproc", "--all"},
+		"system": {"cat", "/etc/os-release"}, "memory": {"cat", "/proc/meminfo"},
+	} {
+		output, err := h.run(ctx, command...)
+		if err != nil {
+			return nil, err
+		}
+		answers[name] = strings.TrimSpace(string(output))
+	}
+	facts.Architecture = answers["machine"]
+	if name, ok := architectures[facts.Architecture]; ok {
+		facts.Architecture = name
+	}
+	facts.KernelVersion = answers["release"]
+	facts.OSImage = value(answers["system"], "PRETTY_NAME", "=")
+	facts.CPUs, _ = strconv.ParseInt(answers["cpus"], 10, 64)
+	kibibytes, _ := strconv.ParseInt(strings.TrimSuffix(value(answers["memory"], "MemTotal", ":"), " kB"), 10, 64)
+	facts.Memory = kibibytes << 10
+	return facts, nil
+}
+
+// value is that of a name in lines like os-release(5) and proc_meminfo(5) have.
+func value(text, name, separator string) string {
+	for line := range strings.Lines(text) {
+		if key, found, ok := strings.Cut(strings.TrimSpace(line), separator); ok && key == name {
+			return tidy(strings.Trim(strings.TrimSpace(found), `"'`))
+		}
+	}
+	return ""
+}

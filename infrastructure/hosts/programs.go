@@ -1,0 +1,37 @@
+package hosts
+
+import (
+	"context"
+	"path"
+	"slices"
+)
+
+// known are the programs that make a difference to us.
+var known = []string{
+	"cloud-init", "systemctl", "containerd", "ctr", "crictl", "kubelet", "kubeadm", "ip", "nft", "iptables-save", "ip6tables-save",
+}
+
+// programs are those of known that the host has, sorted.
+func (h *Host) programs(ctx context.Context) ([]string, error) {
+	args := []string{"find", "-L", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "-maxdepth", "1", "-type", "f", "("}
+	for i, name := range known {
+		if i > 0 {
+			args = append(args, "-o")
+		}
+		args = append(args, "-name", name)
+	}
+	// A folder that is not there makes find end with status 1.
+	result, err := h.try(ctx, append(args, ")", "-print0")...)
+	if err != nil {
+		return nil, err
+	}
+	if result.ExitStatus > 1 {
+		return nil, &CommandError{Command: args[:1], ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
+	}
+	var found []string
+	for _, file := range list(result.Stdout, "\x00") {
+		found = append(found, path.Base(file))
+	}
+	slices.Sort(found)
+	return slices.Compact(found), nil
+}

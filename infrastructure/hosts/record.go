@@ -1,0 +1,76 @@
+package hosts
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+const (
+	// stateDir holds what we keep on a host while it is a machine.
+	stateDir = "/var/lib/kok-infrastructure"
+	// recordFile is the Record.
+	recordFile = stateDir + "/machine.json"
+	// originalsDir holds copies of files that cloud-init was about to replace.
+	originalsDir = stateDir + "/originals"
+)
+
+// Record says, on the host, which machine it carries and what that machine changed.
+type Record struct {
+	// Namespace and Name are the IDCMachine's, InstanceID is its spec.instanceID.
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	InstanceID string `json:"instanceID"`
+	// DataHash is the SHA-256 of the bootstrap data in hexadecimal.
+	DataHash string `json:"dataHash"`
+	// Started is true once cloud-init was started with that data, Done once it succeeded.
+	Started bool `json:"started,omitempty"`
+	Done    bool `json:"done,omitempty"`
+	// Hostname is the host's name before.
+	Hostname string `json:"hostname,omitempty"`
+	// Added are files of the bootstrap data that were not there before; Replaced were, and have a copy.
+	Added    []string `json:"added,omitempty"`
+	Replaced []string `json:"replaced,omitempty"`
+	// Users are those of the bootstrap data that were not there before.
+	Users []string `json:"users,omitempty"`
+}
+
+// InUseError says that a host carries another machine than the one that wants it.
+type InUseError struct {
+	// Record is what the host says of that machine.
+	Record Record
+}
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("the host carries the IDCMachine %s/%s (instance %s), of which this inventory does not know; "+
+		"find out which management cluster has it, delete that Machine there, or clean the host and remove %s on it",
+		e.Record.Namespace, e.Record.Name, e.Record.InstanceID, recordFile)
+}
+
+// readRecord returns nil when the host carries no machine.
+func (h *Host) readRecord(ctx context.Context) (*Record, error) {
+	there, err := h.existing(ctx, recordFile)
+	if err != nil || len(there) == 0 {
+		return nil, err
+	}
+	data, err := h.run(ctx, "cat", recordFile)
+	if err != nil {
+		return nil, err
+	}
+	record := &Record{}
+	if err := json.Unmarshal(data, record); err != nil {
+		return nil, fmt.Errorf("read %s on the host: %w; clean the host and remove that file", recordFile, err)
+	}
+	return record, nil
+}
+
+func (h *Host) writeRecord(ctx context.Context, record *Record) error {
+	data, err := json.MarshalIndent(record, "", "  ")
+	if err != nil {
+		return err
+	}
+	if _, err := h.run(ctx, "install", "-d", "-m", "0700", stateDir); err != nil {
+		return err
+	}
+	return h.write(ctx, recordFile, append(data, '\n'))
+}

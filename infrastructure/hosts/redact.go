@@ -1,0 +1,62 @@
+package hosts
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Redacted stands in messages where a secret was.
+const Redacted = "<redacted>"
+
+// secrets are what bootstrap data has that nobody else may see: kubeadm's tokens (their form is in
+// k8s.io/cluster-bootstrap/token/api), JSON web tokens, PEM, base64 of some length, and what follows a
+// telling word.
+var secrets = []*regexp.Regexp{
+	regexp.MustCompile(`-----BEGIN [A-Z ]*-----[^-]*(-----END [A-Z ]*-----)?`),
+	regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`),
+	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`),
+	regexp.MustCompile(`[A-Za-z0-9+/]{64,}={0,2}`),
+	regexp.MustCompile(`(?i)((?:password|passwd|passphrase|secret|token|authorization|api[-_]?key)["']?\s*[:=]\s*)("[^"]*"|'[^']*'|(?:bearer |basic )?\S+)`),
+}
+
+// redact takes secrets out of a text.
+func redact(text string) string {
+	for i, secret := range secrets {
+		replacement := Redacted
+		if i == len(secrets)-1 {
+			replacement = "${1}" + Redacted
+		}
+		text = secret.ReplaceAllString(text, replacement)
+	}
+	return text
+}
+
+// tidy makes what a host said fit for a message: valid, printable, without secrets.
+func tidy(text string) string {
+	text = strings.ToValidUTF8(text, "?")
+	text = strings.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
+	return strings.TrimSpace(redact(text))
+}
+
+// maxTail is the length of the end of an output in a message, in bytes.
+const maxTail = 4096
+
+// tail is the end of an output, fit for a message.
+func tail(output []byte) string {
+	text := tidy(string(output))
+	if len(text) <= maxTail {
+		return text
+	}
+	text = text[len(text)-maxTail:]
+	for !utf8.RuneStart(text[0]) {
+		text = text[1:]
+	}
+	return "..." + text
+}

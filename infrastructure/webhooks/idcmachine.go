@@ -1,0 +1,53 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+)
+
+// +kubebuilder:webhook:verbs=create;update,path=/validate-infrastructure-cluster-x-k8s-io-v1alpha1-idcmachine,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=infrastructure.cluster.x-k8s.io,resources=idcmachines,versions=v1alpha1,name=validation.idcmachine.infrastructure.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+
+// IDCMachine validates IDCMachines.
+type IDCMachine struct{}
+
+var _ admission.Validator[*infrav1.IDCMachine] = &IDCMachine{}
+
+// ValidateCreate refuses a machine that could not get a host.
+func (*IDCMachine) ValidateCreate(_ context.Context, machine *infrav1.IDCMachine) (admission.Warnings, error) {
+	return nil, invalid("IDCMachine", machine.Name, validateMachine(machine))
+}
+
+// ValidateUpdate refuses a change after which the machine could not work; CEL has what is immutable.
+func (*IDCMachine) ValidateUpdate(_ context.Context, before, after *infrav1.IDCMachine) (admission.Warnings, error) {
+	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
+		return nil, nil
+	}
+	return nil, invalid("IDCMachine", after.Name, validateMachine(after))
+}
+
+// ValidateDelete allows every deletion.
+func (*IDCMachine) ValidateDelete(context.Context, *infrav1.IDCMachine) (admission.Warnings, error) {
+	return nil, nil
+}
+
+func validateMachine(machine *infrav1.IDCMachine) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := validateRequirements(machine.Spec.HostRequirements, path)
+	if len(validation.IsDNS1123Label(machine.Name)) > 0 {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), machine.Name,
+			fmt.Sprintf("becomes the name of the host and of the Node: it must have at most %d characters, lower case letters, digits and '-'", validation.DNS1123LabelMaxLength)))
+	}
+	if ref := machine.Spec.HostRef; ref != nil && machine.Spec.ProviderID != "" {
+		if want := "idc://" + machine.Namespace + "/" + ref.Name; machine.Spec.ProviderID != want {
+			errs = append(errs, field.Invalid(path.Child("providerID"), machine.Spec.ProviderID, fmt.Sprintf("must be %s, which names the host in hostRef; the controller writes both", want)))
+		}
+	}
+	return errs
+}
