@@ -95,37 +95,49 @@ func (h *Host) Bootstrap(ctx context.Context, machine Machine) (Progress, error)
 		record, units[0] = nil, unitState{}
 	}
 	if record == nil {
-		if record, err = h.seed(ctx, machine); err != nil {
-			return Progress{}, fmt.Errorf("prepare the host for cloud-init: %w", err)
+		if record, err = h.note(ctx, machine); err != nil {
+			return Progress{}, fmt.Errorf("note what is on the host: %w", err)
 		}
 	}
-	if !record.Started {
-		if !units[0].loaded || units[0].active == "inactive" {
-			if _, err := h.run(ctx, "systemctl", "start", "--no-block", unitName); err != nil {
-				return Progress{}, fmt.Errorf("start cloud-init: %w", err)
-			}
-		}
-		record.Started = true
-		if err := h.writeRecord(ctx, record); err != nil {
-			return Progress{}, err
-		}
+	if err := h.start(ctx, machine, record, units[0]); err != nil {
+		return Progress{}, err
 	}
 	return h.watch(ctx, record)
 }
 
-// seed writes what cloud-init reads, after it noted what is there already.
-func (h *Host) seed(ctx context.Context, machine Machine) (*Record, error) {
-	record, err := h.note(ctx, machine)
-	if err != nil {
-		return nil, err
+// start seeds and starts cloud-init, unless both was done before.
+func (h *Host) start(ctx context.Context, machine Machine, record *Record, unit unitState) error {
+	if !record.Seeded {
+		if err := h.seed(ctx, machine); err != nil {
+			return fmt.Errorf("prepare the host for cloud-init: %w", err)
+		}
+		record.Seeded = true
+		if err := h.writeRecord(ctx, record); err != nil {
+			return err
+		}
 	}
+	if record.Started {
+		return nil
+	}
+	// It may run, or be through, since a start that nobody came to write down.
+	if !unit.loaded || unit.active == "inactive" {
+		if _, err := h.run(ctx, "systemctl", "start", "--no-block", unitName); err != nil {
+			return fmt.Errorf("start cloud-init: %w", err)
+		}
+	}
+	record.Started = true
+	return h.writeRecord(ctx, record)
+}
+
+// seed writes what cloud-init reads.
+func (h *Host) seed(ctx context.Context, machine Machine) error {
 	metaData, err := machine.metaData()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	kubelet, err := h.kubeletDefaults(ctx, machine.ProviderID)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, step := range [][]string{
 		{"rm", "-rf", "--", sentinelDir, seedDir},
@@ -133,7 +145,7 @@ func (h *Host) seed(ctx context.Context, machine Machine) (*Record, error) {
 		{"install", "-d", "-m", "0755", "/etc/cloud/cloud.cfg.d", "/etc/default", "/run/systemd/system"},
 	} {
 		if _, err := h.run(ctx, step...); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	files := []struct {
@@ -145,11 +157,11 @@ func (h *Host) seed(ctx context.Context, machine Machine) (*Record, error) {
 	}
 	for _, file := range files {
 		if err := h.write(ctx, file.path, file.content); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	_, err = h.run(ctx, "systemctl", "daemon-reload")
-	return record, err
+	return err
 }
 
 // note writes down, before anything changes, what the machine will change.
@@ -205,6 +217,9 @@ const kubeletArguments = "KUBELET_EXTRA_ARGS="
 // withProviderID adds the argument to an environment file (systemd.exec(5), EnvironmentFile).
 func withProviderID(content, providerID string) []byte {
 	argument := "--provider-id=" + providerID
+	if strings.Contains(content, argument) {
+		return []byte(content)
+	}
 	var lines []string
 	added := false
 	for line := range strings.SplitSeq(strings.TrimRight(content, "\n"), "\n") {

@@ -21,6 +21,7 @@ var nodePaths = []string{
 	"/var/lib/calico", "/run/calico", "/run/cilium", "/var/log/pods", "/var/log/containers",
 	"/etc/kok", "/var/lib/kok-apiserver-lb", "/run/kok-apiserver-lb",
 	sentinelDir, seedDir, unitFile,
+	temporaryOf(unitFile), temporaryOf(cloudConfigFile), temporaryOf(kubeletFile),
 }
 
 // UncleanError says what a clean-up left behind.

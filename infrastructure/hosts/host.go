@@ -80,7 +80,7 @@ func lastLine(text []byte) string {
 // write replaces a file of root's that nobody else may read, in a folder that must be there. A reader
 // sees the old content or the new one.
 func (h *Host) write(ctx context.Context, file string, content []byte) error {
-	temporary := path.Join(path.Dir(file), "."+path.Base(file)+".new")
+	temporary := temporaryOf(file)
 	steps := [][]string{
 		{"install", "-m", "0600", "/dev/null", temporary},
 		// dd reads a pipe and a socket alike, which is what standard input is.
@@ -97,6 +97,11 @@ func (h *Host) write(ctx context.Context, file string, content []byte) error {
 		}
 	}
 	return nil
+}
+
+// temporaryOf is where a file is written before it is complete.
+func temporaryOf(file string) string {
+	return path.Join(path.Dir(file), "."+path.Base(file)+".new")
 }
 
 // existing are those of the paths that are there.

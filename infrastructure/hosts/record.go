@@ -23,7 +23,9 @@ type Record struct {
 	InstanceID string `json:"instanceID"`
 	// DataHash is the SHA-256 of the bootstrap data in hexadecimal.
 	DataHash string `json:"dataHash"`
-	// Started is true once cloud-init was started with that data, Done once it succeeded.
+	// Seeded is true once all that cloud-init reads was written, Started once it was started, Done once
+	// it succeeded.
+	Seeded  bool `json:"seeded,omitempty"`
 	Started bool `json:"started,omitempty"`
 	Done    bool `json:"done,omitempty"`
 	// Hostname is the host's name before.

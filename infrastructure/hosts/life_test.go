@@ -1,0 +1,268 @@
+package hosts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+)
+
+const userData = `#cloud-config
+write_files:
+- path: /etc/systemd/system/kubelet.service
+  content: kubelet
+- path: /etc/motd
+  content: changed
+users:
+- default
+- name: deploy
+- name: admin
+runcmd: []
+`
+
+func worker() Machine {
+	return Machine{Namespace: "team", Name: "worker-1", InstanceID: "id-1", ProviderID: "idc://team/host-1", UserData: []byte(userData)}
+}
+
+// untilEnded bootstraps until there is nothing more to do.
+func untilEnded(ctx context.Context, h *Host, machine Machine) (Progress, error) {
+	for {
+		progress, err := h.Bootstrap(ctx, machine)
+		if err != nil || progress.State != Running {
+			return progress, err
+		}
+	}
+}
+
+func TestAHostBecomesAMachineAndAHostAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulated(t)
+		before := s.plain()
+		h := New(s, "admin")
+		if progress, err := untilEnded(t.Context(), h, worker()); err != nil || progress.State != Done {
+			t.Fatalf("%+v, %v", progress, err)
+		}
+		if got := s.files[seedDir+"/user-data"]; got != userData {
+			t.Errorf("user data is %q", got)
+		}
+		meta := map[string]string{}
+		if err := json.Unmarshal([]byte(s.files[seedDir+"/meta-data"]), &meta); err != nil || meta["instance-id"] != "id-1" || meta["local-hostname"] != "worker-1" || meta["provider_id"] != "idc://team/host-1" {
+			t.Errorf("meta data is %v, %v", meta, err)
+		}
+		if got := s.files[kubeletFile]; got != "KUBELET_EXTRA_ARGS=--provider-id=idc://team/host-1\n" {
+			t.Errorf("%s is %q", kubeletFile, got)
+		}
+		ran := len(s.ran)
+		if progress, err := h.Bootstrap(t.Context(), worker()); err != nil || progress.State != Done || s.starts != 1 || len(s.ran) > ran+2 {
+			t.Errorf("once more it took %q", s.ran[ran:])
+		}
+		if err := h.CleanUp(t.Context(), "id-1"); err != nil {
+			t.Fatal(err)
+		}
+		if after := s.plain(); after != before {
+			t.Errorf("the host was\n%s\nand is\n%s", before, after)
+		}
+		if !slices.Contains(s.mounts, "/data") {
+			t.Error("a mount of the host's own is gone")
+		}
+		ran = len(s.ran)
+		if err := h.CleanUp(t.Context(), "id-1"); err != nil || len(s.ran) != ran+1 {
+			t.Errorf("once more: %v, %q", err, s.ran[ran:])
+		}
+	})
+}
+
+// A program that is killed, or a connection that breaks, leaves the next one in the middle.
+func TestABootstrapThatIsCutGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for cut := 1; ; cut++ {
+			s := newSimulated(t)
+			before := s.plain()
+			h := New(s, "admin")
+			s.cutAfter = cut
+			_, err := untilEnded(t.Context(), h, worker())
+			if err == nil {
+				if cut < 30 {
+					t.Errorf("it took only %d commands", cut)
+				}
+				return
+			}
+			s.cutAfter = 0
+			if cut%2 == 0 {
+				if progress, err := untilEnded(t.Context(), h, worker()); err != nil || progress.State != Done || s.starts > 1 {
+					t.Errorf("cut after %q: %+v, %v, cloud-init was started %d times", s.ran[cut-1], progress, err, s.starts)
+				}
+			}
+			if err := h.CleanUp(t.Context(), "id-1"); err != nil {
+				t.Errorf("cut after %q: %v", s.ran[cut-1], err)
+			}
+			// What was left half-written before the first record goes with the folder.
+			s.remove(stateDir)
+			if after := s.plain(); after != before {
+				t.Errorf("cut after %q, the host was\n%s\nand is\n%s", s.ran[cut-1], before, after)
+			}
+		}
+	})
+}
+
+func TestACleanUpThatIsCutGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for cut := 1; ; cut++ {
+			s := newSimulated(t)
+			before := s.plain()
+			h := New(s, "root")
+			if _, err := untilEnded(t.Context(), h, worker()); err != nil {
+				t.Fatal(err)
+			}
+			s.ran, s.cutAfter = nil, cut
+			if h.CleanUp(t.Context(), "id-1") == nil {
+				if cut < 20 {
+					t.Errorf("it took only %d commands", cut)
+				}
+				return
+			}
+			s.cutAfter = 0
+			if err := h.CleanUp(t.Context(), "id-1"); err != nil {
+				t.Errorf("cut after %q: %v", s.ran[cut-1], err)
+			}
+			if after := s.plain(); after != before {
+				t.Errorf("cut after %q, the host was\n%s\nand is\n%s", s.ran[cut-1], before, after)
+			}
+		}
+	})
+}
+
+func TestAFailedBootstrapSaysWhyAndKeepsSecrets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulated(t)
+		s.succeed = false
+		h := New(s, "admin")
+		for range 2 {
+			progress, err := untilEnded(t.Context(), h, worker())
+			if err != nil || progress.State != Failed || !strings.Contains(progress.Detail, "Runparts: 1 failures") {
+				t.Errorf("%+v, %v", progress, err)
+			}
+			if want := "Cloud-init starts\ntoken: <redacted>\nit broke"; progress.Output != want {
+				t.Errorf("the output is %q", progress.Output)
+			}
+		}
+		if s.starts != 1 {
+			t.Errorf("cloud-init was started %d times with the same data", s.starts)
+		}
+		s.succeed = true
+		other := worker()
+		other.UserData = append(other.UserData, "# another token\n"...)
+		if progress, err := untilEnded(t.Context(), h, other); err != nil || progress.State != Done || s.starts != 2 {
+			t.Errorf("with other data: %+v, %v, cloud-init was started %d times", progress, err, s.starts)
+		}
+		if progress, err := untilEnded(t.Context(), h, worker()); err != nil || progress.State != Done || s.starts != 2 {
+			t.Errorf("what is done is done anew: %+v, %v", progress, err)
+		}
+	})
+}
+
+func TestAnotherMachinesHostIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulated(t)
+		h := New(s, "admin")
+		if _, err := untilEnded(t.Context(), h, worker()); err != nil {
+			t.Fatal(err)
+		}
+		before := s.plain()
+		other := worker()
+		other.Name, other.InstanceID = "worker-2", "id-2"
+		var inUse *InUseError
+		if _, err := h.Bootstrap(t.Context(), other); !errors.As(err, &inUse) || inUse.Record.Name != "worker-1" {
+			t.Errorf("bootstrap: %v", err)
+		}
+		if err := h.CleanUp(t.Context(), "id-2"); !errors.As(err, &inUse) {
+			t.Errorf("clean-up: %v", err)
+		}
+		if _, problem, err := h.Probe(t.Context(), ""); err != nil || problem == nil || problem.Reason != InUse {
+			t.Errorf("probe: %v, %v", problem, err)
+		}
+		if _, problem, err := h.Probe(t.Context(), "id-1"); err != nil || problem != nil {
+			t.Errorf("probe for its own machine: %v, %v", problem, err)
+		}
+		if after := s.plain(); after != before {
+			t.Error("it was changed")
+		}
+	})
+}
+
+func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
+	for name, test := range map[string]struct {
+		sticky string
+		want   string
+	}{
+		"a folder": {"/var/lib/kubelet", "after the clean-up there still is: file /var/lib/kubelet"},
+		"a unit":   {"kubelet.service", "after the clean-up there still is: unit kubelet.service (active)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSimulated(t)
+				h := New(s, "admin")
+				if _, err := untilEnded(t.Context(), h, worker()); err != nil {
+					t.Fatal(err)
+				}
+				s.sticky[test.sticky] = true
+				var unclean *UncleanError
+				if err := h.CleanUp(t.Context(), "id-1"); !errors.As(err, &unclean) || unclean.Error() != test.want {
+					t.Errorf("%v", err)
+				}
+				s.sticky = map[string]bool{}
+				if err := h.CleanUp(t.Context(), "id-1"); err != nil || s.there(stateDir) {
+					t.Errorf("a second one: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestProbe(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit    func(*simulated)
+		reason  string
+		message string
+	}{
+		"a good host": {func(*simulated) {}, "", ""},
+		"no sudo": {func(s *simulated) { s.noSudo = true }, SudoMissing,
+			`the user may not run commands as root without a password (sudo: a password is required); allow it`},
+		"no cloud-init": {func(s *simulated) { s.remove("/usr/bin/cloud-init") }, SoftwareMissing,
+			"cloud-init is not in /usr/bin, /usr/sbin or below /usr/local; install it, for example with apt-get install cloud-init"},
+		"cloud-init switched off": {func(s *simulated) { s.files[disabledFile] = "" }, SoftwareMissing, "is switched off by " + disabledFile},
+		"a full disk": {func(s *simulated) {
+			s.answers["stat --file-system --format=%a %S %d %c "+strings.Join(diskFolders, " ")] = ssh.Result{Stdout: []byte("1000000 4096 500000 1000000\n100000 4096 500000 1000000\n1000000 4096 500000 1000000\n1000000 4096 500000 1000000\n")}
+		}, DiskFull, "the file system of /var/lib has 390 MiB free, 1024 MiB are needed; make room on it"},
+		"no inodes": {func(s *simulated) {
+			s.answers["stat --file-system --format=%a %S %d %c "+strings.Join(diskFolders, " ")] = ssh.Result{Stdout: []byte(strings.Repeat("1000000 4096 9 1000000\n", 4))}
+		}, DiskFull, "the file system of / has 9 inodes free, 10000 are needed"},
+		"a file system without inodes": {func(s *simulated) {
+			s.answers["stat --file-system --format=%a %S %d %c "+strings.Join(diskFolders, " ")] = ssh.Result{Stdout: []byte(strings.Repeat("1000000 4096 0 0\n", 4))}
+		}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSimulated(t)
+			test.edit(s)
+			facts, problem, err := New(s, "admin").Probe(t.Context(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if problem == nil {
+				problem = &Problem{}
+			}
+			if problem.Reason != test.reason || !strings.Contains(problem.Message, test.message) {
+				t.Errorf("%+v", problem)
+			}
+			if !s.noSudo && (facts == nil || facts.Architecture != "amd64" || facts.OSImage != "Debian GNU/Linux 12" || facts.CPUs != 4 || facts.Memory != 8032000<<10 || fmt.Sprint(facts.Programs) != "[containerd ctr]") {
+				t.Errorf("%+v", facts)
+			}
+		})
+	}
+}

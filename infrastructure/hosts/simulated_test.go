@@ -1,0 +1,306 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+)
+
+// simulated is a host that understands the commands of this package, and no others. The lab's tests use
+// real hosts; this one can be cut off after any command.
+type simulated struct {
+	t *testing.T
+	// files are the files of the host; folders need not be made.
+	files map[string]string
+	// units are those that systemd has loaded; users, tasks and mounts are there or not.
+	units  map[string]*unitState
+	users  map[string]bool
+	tasks  []string
+	mounts []string
+	name   string
+	// succeed says how cloud-init ends.
+	succeed bool
+	// starts counts runs of cloud-init.
+	starts int
+	// sticky are paths that rm does not remove, and units that do not stop.
+	sticky map[string]bool
+	// cutAfter commands the connection is gone; never for 0.
+	cutAfter int
+	ran      []string
+	noSudo   bool
+	answers  map[string]ssh.Result
+}
+
+func newSimulated(t *testing.T) *simulated {
+	return &simulated{
+		t: t, name: "host-1", succeed: true, users: map[string]bool{"root": true, "admin": true}, units: map[string]*unitState{
+			"containerd.service": {loaded: true, active: "active", enabled: true},
+		},
+		files: map[string]string{
+			"/etc/hostname": "host-1\n", "/usr/bin/cloud-init": "", "/usr/bin/systemctl": "", "/usr/bin/ctr": "", "/usr/bin/containerd": "",
+			"/etc/motd": "hello\n", "/etc/os-release": "PRETTY_NAME=\"Debian GNU/Linux 12\"\nID=debian\n", "/proc/meminfo": "MemTotal:       8032000 kB\n",
+		},
+		sticky: map[string]bool{}, answers: map[string]ssh.Result{},
+	}
+}
+
+var errCut = errors.New("the connection is cut")
+
+func (s *simulated) Run(ctx context.Context, command ssh.Command) (ssh.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return ssh.Result{}, err
+	}
+	if s.cutAfter > 0 && len(s.ran) >= s.cutAfter {
+		return ssh.Result{}, errCut
+	}
+	args := command.Args
+	if args[0] == "sudo" {
+		if s.noSudo {
+			return ssh.Result{ExitStatus: 1, Stderr: []byte("sudo: a password is required\n")}, nil
+		}
+		args = args[3:]
+	}
+	s.ran = append(s.ran, strings.Join(args, " "))
+	if answer, ok := s.answers[strings.Join(args, " ")]; ok {
+		return answer, nil
+	}
+	out, status := s.execute(args, string(command.Stdin))
+	return ssh.Result{Stdout: []byte(out), ExitStatus: status}, nil
+}
+
+func (s *simulated) there(file string) bool {
+	for name := range s.files {
+		if name == file || strings.HasPrefix(name, file+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *simulated) remove(file string) {
+	for name := range maps.Clone(s.files) {
+		if (name == file || strings.HasPrefix(name, file+"/")) && !s.sticky[file] {
+			delete(s.files, name)
+		}
+	}
+}
+
+// operands are the arguments after "--".
+func operands(args []string) []string { return args[slices.Index(args, "--")+1:] }
+
+func (s *simulated) execute(args []string, stdin string) (string, int) {
+	switch args[0] {
+	case "true", "modprobe", "ip", "nft", "journalctl":
+		return "", 0
+	case "find":
+		return s.find(args[1:])
+	case "cat":
+		if args[1] == "/proc/self/mountinfo" {
+			text := ""
+			for i, mount := range s.mounts {
+				text += fmt.Sprintf("%d 1 0:5 / %s rw - tmpfs tmpfs rw\n", i+30, strings.ReplaceAll(mount, " ", `\040`))
+			}
+			return text, 0
+		}
+		return s.files[args[1]], 0
+	case "tail":
+		return "Cloud-init starts\ntoken: abcdef.0123456789abcdef\nit broke\n", 0
+	case "install":
+		if last := args[len(args)-1]; args[len(args)-2] == "/dev/null" {
+			s.files[last] = ""
+		}
+		return "", 0
+	case "dd":
+		s.files[strings.TrimPrefix(args[1], "of=")] = stdin
+		return "", 0
+	case "mv":
+		s.files[args[3]] = s.files[args[2]]
+		delete(s.files, args[2])
+		return "", 0
+	case "cp":
+		return s.copy(args)
+	case "rm":
+		for _, file := range operands(args) {
+			s.remove(file)
+		}
+		return "", 0
+	case "umount":
+		point := args[len(args)-1]
+		s.mounts = slices.DeleteFunc(s.mounts, func(mount string) bool { return mount == point })
+		return "", 0
+	case "uname":
+		return map[string]string{"-n": s.name, "-m": "x86_64", "-r": "6.1.0"}[args[1]] + "\n", 0
+	case "nproc":
+		return "4\n", 0
+	case "stat":
+		return strings.Repeat("1000000 4096 500000 1000000\n", len(diskFolders)), 0
+	case "getent":
+		if !s.users[args[2]] {
+			return "", 2
+		}
+		return "", 0
+	case "userdel":
+		delete(s.users, args[len(args)-1])
+		return "", 0
+	case "hostname":
+		s.name = args[2]
+		return "", 0
+	case "ctr":
+		return s.ctr(args)
+	case "systemctl":
+		return s.systemctl(args[1:])
+	case "cloud-init":
+		return s.cloudInit(args[1:])
+	}
+	s.t.Errorf("the host knows no command %q", args)
+	return "", 127
+}
+
+func (s *simulated) find(args []string) (string, int) {
+	found, status := "", 0
+	switch {
+	case slices.Contains(args, "-name"):
+		for i, arg := range args {
+			if arg == "-name" && s.there("/usr/bin/"+args[i+1]) {
+				found += "/usr/bin/" + args[i+1] + "\x00"
+			}
+		}
+	case args[0] == tasksDir:
+		for _, task := range s.tasks {
+			found += tasksDir + "/" + task + "\x00"
+		}
+	case slices.Contains(args, "-mindepth"):
+	default:
+		for _, file := range args[:slices.Index(args, "-maxdepth")] {
+			if s.there(file) {
+				found += file + "\x00"
+			} else {
+				status = 1
+			}
+		}
+	}
+	return found, status
+}
+
+func (s *simulated) copy(args []string) (string, int) {
+	paths := operands(args)
+	to := paths[len(paths)-1]
+	for _, from := range paths[:len(paths)-1] {
+		if slices.Contains(args, "--parents") {
+			s.files[to+from] = s.files[from]
+		} else {
+			s.files[to] = s.files[from]
+		}
+	}
+	return "", 0
+}
+
+func (s *simulated) ctr(args []string) (string, int) {
+	switch strings.Join(args[3:5], " ") {
+	case "containers list":
+		return strings.Join(s.tasks, "\n"), 0
+	case "tasks delete":
+		s.tasks = nil
+	}
+	return "", 0
+}
+
+func (s *simulated) systemctl(args []string) (string, int) {
+	last := args[len(args)-1]
+	switch args[0] {
+	case "show":
+		text := ""
+		for _, name := range operands(args) {
+			state := s.units[name]
+			if state == nil {
+				state = &unitState{active: "inactive"}
+			}
+			text += fmt.Sprintf("LoadState=%s\nActiveState=%s\nUnitFileState=%s\n\n",
+				map[bool]string{true: "loaded", false: "not-found"}[state.loaded], state.active, map[bool]string{true: "enabled"}[state.enabled])
+		}
+		return text, 0
+	case "start":
+		if last == unitName {
+			for _, file := range []string{seedDir + "/user-data", seedDir + "/meta-data", cloudConfigFile, kubeletFile, unitFile} {
+				if s.files[file] == "" {
+					s.t.Errorf("cloud-init starts without %s", file)
+				}
+			}
+			s.starts++
+			s.runCloudInit()
+		}
+	case "stop":
+		if state := s.units[last]; state != nil && !s.sticky[last] {
+			state.active = "inactive"
+		}
+	case "disable":
+		s.units[last].enabled = false
+	case "daemon-reload":
+		for name := range maps.Clone(s.units) {
+			if !s.there(unitFile) && name == unitName || name == "kubelet.service" && !s.there("/etc/systemd/system/kubelet.service") {
+				if !s.units[name].runs() {
+					delete(s.units, name)
+				}
+			}
+		}
+		if s.there(unitFile) && s.units[unitName] == nil {
+			s.units[unitName] = &unitState{loaded: true, active: "inactive"}
+		}
+	}
+	return "", 0
+}
+
+// runCloudInit does what the bootstrap data of these tests say.
+func (s *simulated) runCloudInit() {
+	s.units[unitName] = &unitState{loaded: true, active: "active"}
+	s.files["/var/lib/cloud/instance/user-data.txt"] = s.files[seedDir+"/user-data"]
+	s.files["/run/cloud-init/status.json"] = "{}"
+	s.files["/etc/systemd/system/kubelet.service"], s.files["/etc/motd"] = "kubelet", "changed"
+	s.files["/etc/hostname"], s.name = "worker-1\n", "worker-1"
+	s.users["deploy"] = true
+	if !s.succeed {
+		return
+	}
+	s.units["kubelet.service"] = &unitState{loaded: true, active: "active", enabled: true}
+	s.files["/var/lib/kubelet/config.yaml"], s.files["/etc/kubernetes/kubelet.conf"] = "", ""
+	s.files["/etc/cni/net.d/10-flannel.conflist"], s.files[sentinelFile] = "", "success"
+	s.tasks = []string{"0123abc", "4567def"}
+	s.mounts = append(s.mounts, "/var/lib/kubelet/pods/1/volumes/a b", "/data")
+}
+
+func (s *simulated) cloudInit(args []string) (string, int) {
+	switch args[0] {
+	case "status":
+		if s.succeed {
+			return `{"status": "done", "detail": "DataSourceNoCloud", "errors": []}`, 0
+		}
+		return `{"status": "error", "detail": "x", "errors": ["('scripts-user', RuntimeError('Runparts: 1 failures'))"]}`, 1
+	case "clean":
+		s.remove("/var/lib/cloud")
+	}
+	return "", 0
+}
+
+// plain is everything about a host that a machine must leave as it was.
+func (s *simulated) plain() string {
+	units := map[string]unitState{}
+	for name, state := range s.units {
+		units[name] = *state
+	}
+	return fmt.Sprint(s.name, s.files, units, s.users, s.tasks, slices.DeleteFunc(slices.Clone(s.mounts), func(m string) bool { return m == "/data" }))
+}
+
+func TestPathsOfTheSimulatedHostAreAbsolute(t *testing.T) {
+	for _, file := range nodePaths {
+		if !path.IsAbs(file) || path.Clean(file) != file || strings.Count(file, "/") < 2 {
+			t.Errorf("%q must not be removed", file)
+		}
+	}
+}

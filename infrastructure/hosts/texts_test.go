@@ -1,0 +1,148 @@
+package hosts
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSecretsStayOutOfMessages(t *testing.T) {
+	for secret, text := range map[string]string{
+		"abcdef.0123456789abcdef":    "kubeadm join --token abcdef.0123456789abcdef",
+		"eyJhbGciOi.eyJpc3MiOi.c2ln": "got eyJhbGciOi.eyJpc3MiOi.c2ln back",
+		"hunter2":                    "Password: hunter2",
+		"s3cret":                     `{"token": "s3cret"}`,
+		"abc-def":                    "Authorization: Bearer abc-def",
+		"MC4CAQAwBQYDK2VwBCIEIA":     "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIA\n-----END PRIVATE KEY-----",
+		"MC4CAQAwBQYDK2VwBCIEIB":     "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIB\n cut off",
+		strings.Repeat("LS0tLS1CRUdJTiBDRVJU", 4): "content: " + strings.Repeat("LS0tLS1CRUdJTiBDRVJU", 4),
+	} {
+		if got := tidy("before " + text); strings.Contains(got, secret) || !strings.Contains(got, Redacted) || !strings.HasPrefix(got, "before ") {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	plain := "Get \"https://127.0.0.1:6443/readyz\": dial tcp 127.0.0.1:6443: connect: connection refused"
+	if got := tidy(plain); got != plain {
+		t.Errorf("%q became %q", plain, got)
+	}
+}
+
+func TestATailIsBoundedAndPrintable(t *testing.T) {
+	got := tail([]byte(strings.Repeat("\x1b[0mé\x00\xff\n", 5000)))
+	if len(got) > maxTail+3 || strings.ContainsAny(got, "\x00\x1b\xff") || !strings.HasPrefix(got, "...") {
+		t.Errorf("%d bytes: %q", len(got), got[:20])
+	}
+}
+
+func TestMounts(t *testing.T) {
+	const mountinfo = `22 1 8:1 / / rw - ext4 /dev/sda1 rw
+30 22 0:5 / /var/lib/kubelet rw shared:1 - tmpfs tmpfs rw
+31 30 0:6 / /var/lib/kubelet/pods/a/volumes/b\040c rw - tmpfs tmpfs rw
+32 22 0:7 / /var/lib/kubelets rw - tmpfs tmpfs rw
+short
+`
+	want := []string{"/var/lib/kubelet/pods/a/volumes/b c", "/var/lib/kubelet"}
+	if got := parseMounts(mountinfo, []string{"/var/lib/kubelet"}); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestOnlyANodesRulesGo(t *testing.T) {
+	const saved = `# Generated
+*nat
+:PREROUTING ACCEPT [0:0]
+:KUBE-SERVICES - [0:0]
+:CNI-1a2b - [0:0]
+:DOCKER - [0:0]
+-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-A PREROUTING -j DOCKER
+-A KUBE-SERVICES -d 10.96.0.1/32 -j KUBE-SVC-X
+-A DOCKER -j RETURN
+COMMIT
+*filter
+:INPUT DROP [0:0]
+:FORWARD ACCEPT [0:0]
+-A INPUT -p tcp --dport 22 -m comment --comment "not for KUBE-" -j ACCEPT
+COMMIT
+`
+	const want = `*nat
+-D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
+-F KUBE-SERVICES
+-F CNI-1a2b
+-X KUBE-SERVICES
+-X CNI-1a2b
+COMMIT
+`
+	if diff := cmp.Diff(want, removal(saved)); diff != "" {
+		t.Error(diff)
+	}
+	if got := removal("*nat\n:PREROUTING ACCEPT [0:0]\nCOMMIT\n"); got != "" {
+		t.Errorf("of a host's own rules go %q", got)
+	}
+}
+
+func TestProviderIDIsAddedToKubeletsArguments(t *testing.T) {
+	const added = "KUBELET_EXTRA_ARGS=--provider-id=idc://a/b"
+	for before, want := range map[string]string{
+		"":                                      added + "\n",
+		"# mine\nA=b\n":                         "# mine\nA=b\n" + added + "\n",
+		"KUBELET_EXTRA_ARGS=\n":                 added + "\n",
+		"KUBELET_EXTRA_ARGS=--v=4":              added + " --v=4\n",
+		"KUBELET_EXTRA_ARGS=\"--a --b\"\nC=d\n": "KUBELET_EXTRA_ARGS=\"--provider-id=idc://a/b --a --b\"\nC=d\n",
+		"KUBELET_EXTRA_ARGS=''\n":               "KUBELET_EXTRA_ARGS='--provider-id=idc://a/b'\n",
+	} {
+		if got := string(withProviderID(before, "idc://a/b")); got != want {
+			t.Errorf("%q became %q", before, got)
+		}
+	}
+}
+
+func TestFootprint(t *testing.T) {
+	for name, test := range map[string]struct {
+		data  string
+		files []string
+		users []string
+	}{
+		"a cloud-config":      {userData, []string{"/etc/systemd/system/kubelet.service", "/etc/motd"}, []string{"deploy", "admin"}},
+		"one with a template": {"## template: jinja\n#cloud-config\nwrite_files:\n- path: /run/kubeadm/kubeadm.yaml\n", []string{"/run/kubeadm/kubeadm.yaml"}, nil},
+		"a script":            {"#!/bin/sh\necho: a\n", nil, nil},
+		"nothing":             {"", nil, nil},
+		"odd paths":           {"write_files:\n- path: relative\n- path: /etc/../etc/a\n- path: /etc/a\n- {}\n", []string{"/etc/a"}, nil},
+		"odd users":           {"users:\n- -rf\n- [a]\n- 'a b'\n- plain\n", nil, []string{"plain"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := footprintOf([]byte(test.data))
+			if !slices.Equal(found.files, test.files) || !slices.Equal(found.users, test.users) {
+				t.Errorf("%+v", found)
+			}
+		})
+	}
+}
+
+func TestJudge(t *testing.T) {
+	ended := unitState{loaded: true, active: "active"}
+	for name, test := range map[string]struct {
+		sentinel bool
+		unit     unitState
+		status   *cloudInitStatus
+		state    State
+		detail   string
+	}{
+		"the sentinel counts":                   {true, unitState{loaded: true, active: "activating"}, nil, Done, ""},
+		"a stage that runs is named":            {false, unitState{loaded: true, active: "activating"}, &cloudInitStatus{Status: "running", Detail: "Running in stage: modules-final"}, Running, "Running in stage: modules-final"},
+		"what was said before a start is old":   {false, unitState{loaded: true, active: "activating"}, &cloudInitStatus{Status: "done", Detail: "old"}, Running, "cloud-init starts"},
+		"a reboot in the middle is waited for":  {false, unitState{active: "inactive"}, &cloudInitStatus{Status: "running", Detail: "Running in stage: init"}, Running, "after a reboot"},
+		"an error is told":                      {false, ended, &cloudInitStatus{Status: "error", Errors: []string{"a", "b"}}, Failed, "cloud-init failed: a; b"},
+		"an end without success is a failure":   {false, ended, &cloudInitStatus{Status: "done"}, Failed, "there is no /run/cluster-api/bootstrap-success.complete"},
+		"a cloud-init that is switched off":     {false, ended, &cloudInitStatus{Status: "disabled", BootStatusCode: "disabled-by-marker-file"}, Failed, "disabled-by-marker-file"},
+		"newer versions have more words for it": {false, ended, &cloudInitStatus{Status: "error - done", Errors: []string{"x"}}, Failed, "cloud-init failed: x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := judge(test.sentinel, test.unit, test.status); got.State != test.state || !strings.Contains(got.Detail, test.detail) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
