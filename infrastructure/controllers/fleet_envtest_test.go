@@ -1,0 +1,154 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/background"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+)
+
+// fleet stands for the hosts of a data centre. What is done on a host is tested in package hosts; here
+// is which host gets what done, and what is told of it. It fails the test when two machines meet on one
+// host.
+type fleet struct {
+	t *testing.T
+
+	lock  sync.Mutex
+	hosts map[string]*machineHost
+}
+
+// machineHost is one host.
+type machineHost struct {
+	// machine is the instance ID of the machine that it carries, data its bootstrap data.
+	machine, data string
+	// bootstraps and cleanUps count what was done.
+	bootstraps, cleanUps int
+	under                bool
+	// What goes wrong on it; nothing goes wrong by itself.
+	reach    error
+	problem  *hosts.Problem
+	fails    *hosts.Progress
+	cleanErr error
+}
+
+func newFleet(t *testing.T) *fleet { return &fleet{t: t, hosts: map[string]*machineHost{}} }
+
+// edit changes a host, which it makes if need be, and returns what it is then.
+func (f *fleet) edit(name string, change func(*machineHost)) machineHost {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	if f.hosts[name] == nil {
+		f.hosts[name] = &machineHost{}
+	}
+	if change != nil {
+		change(f.hosts[name])
+	}
+	return *f.hosts[name]
+}
+
+func (f *fleet) enter(name string) {
+	f.edit(name, func(h *machineHost) {
+		if h.under {
+			f.t.Errorf("two tasks work on %s", name)
+		}
+		h.under = true
+	})
+}
+
+func (f *fleet) leave(name string) { f.edit(name, func(h *machineHost) { h.under = false }) }
+
+func (f *fleet) Probe(_ context.Context, host *infrav1.IDCHost, instanceID string) (*hosts.Facts, *hosts.Problem, error) {
+	h := f.edit(host.Name, nil)
+	if h.reach != nil {
+		return nil, nil, h.reach
+	}
+	if h.machine != "" && h.machine != instanceID {
+		return nil, &hosts.Problem{Reason: hosts.InUse, Message: "carries " + h.machine}, nil
+	}
+	return &hosts.Facts{Architecture: "amd64", OSImage: "Debian", CPUs: 4, Memory: 8 << 30, Programs: []string{"containerd"}}, h.problem, nil
+}
+
+func (f *fleet) Bootstrap(_ context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
+	f.enter(host.Name)
+	defer f.leave(host.Name)
+	var progress hosts.Progress
+	var err error
+	f.edit(host.Name, func(h *machineHost) {
+		if h.machine != "" && h.machine != machine.InstanceID {
+			f.t.Errorf("machine %s (%s) is bootstrapped on %s, which carries %s", machine.Name, machine.InstanceID, host.Name, h.machine)
+		}
+		switch {
+		case h.reach != nil:
+			err = h.reach
+		case h.machine == machine.InstanceID && h.fails == nil:
+			progress.State = hosts.Done
+		case h.fails != nil && h.data == string(machine.UserData):
+			progress = *h.fails
+		default:
+			h.machine, h.data = machine.InstanceID, string(machine.UserData)
+			h.bootstraps++
+			progress = hosts.Progress{State: hosts.Running, Detail: "cloud-init: Running in stage: modules-final"}
+		}
+	})
+	return progress, err
+}
+
+func (f *fleet) CleanUp(_ context.Context, host *infrav1.IDCHost, instanceID string) error {
+	f.enter(host.Name)
+	defer f.leave(host.Name)
+	var err error
+	f.edit(host.Name, func(h *machineHost) {
+		switch {
+		case h.reach != nil:
+			err = h.reach
+		case h.machine == "":
+		case h.machine != instanceID:
+			f.t.Errorf("%s is cleaned for %s and carries %s", host.Name, instanceID, h.machine)
+			err = fmt.Errorf("in use")
+		case h.cleanErr != nil:
+			h.cleanUps++
+			err = h.cleanErr
+		default:
+			h.cleanUps++
+			h.machine, h.data = "", ""
+		}
+	})
+	return err
+}
+
+// inline does tasks within a reconcile, so that a test knows when all is done.
+type inline struct {
+	tasks map[background.Key]*inlineTask
+}
+
+type inlineTask struct {
+	identity string
+	outcome  background.Outcome
+}
+
+func newInline() *inline { return &inline{tasks: map[background.Key]*inlineTask{}} }
+
+func (r *inline) Run(key background.Key, task background.Task) (background.Outcome, bool) {
+	known := r.tasks[key]
+	if known == nil || known.identity != task.Identity || known.outcome.Again > 0 {
+		known = &inlineTask{identity: task.Identity, outcome: task.Do(context.Background())}
+		r.tasks[key] = known
+	}
+	return known.outcome, true
+}
+
+func (r *inline) Forget(object client.ObjectKey) {
+	for key := range r.tasks {
+		if key.Object == object {
+			delete(r.tasks, key)
+		}
+	}
+}

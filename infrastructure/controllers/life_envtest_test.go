@@ -1,0 +1,334 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+)
+
+func (s *site) ready(name string) {
+	s.t.Helper()
+	says(s, &infrav1.IDCMachine{}, name, infrav1.ReadyCondition, infrav1.ReadyReason)
+	s.eventually("it is provisioned", func() bool { return ptr.Deref(s.getMachine(name).Status.Initialization.Provisioned, false) })
+}
+
+func TestAHostServesOneMachineAfterTheOther(t *testing.T) {
+	s := newSite(t)
+	s.manager(nil)
+	s.host("host-1", func(h *infrav1.IDCHost) { h.Spec.FailureDomain = "rack-a" })
+	says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.FreeReason)
+	for _, name := range []string{"worker-1", "worker-2"} {
+		s.machine(name, nil)
+		s.ready(name)
+		machine := s.getMachine(name)
+		if machine.Spec.ProviderID != "idc://"+s.namespace+"/host-1" || machine.Status.FailureDomain != "rack-a" || !ptr.Deref(machine.Status.Initialization.Provisioned, false) {
+			t.Errorf("%+v %+v", machine.Spec, machine.Status)
+		}
+		says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.ClaimedReason)
+		s.delete(&infrav1.IDCMachine{}, name)
+		s.eventually("the machine is gone", func() bool { return s.gone(&infrav1.IDCMachine{}, name) })
+		says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.FreeReason)
+	}
+	host := s.getHost("host-1")
+	if host.Spec.Claim != nil || len(host.Finalizers) > 0 || host.Status.System.Architecture != "amd64" || host.Status.Capacity.Cpu().Value() != 4 {
+		t.Errorf("%+v", host)
+	}
+	if h := s.fleet.edit("host-1", nil); h.bootstraps != 2 || h.cleanUps != 2 {
+		t.Errorf("%+v", h)
+	}
+}
+
+func TestHostsThatWillNotDoSayWhyAndAreNotClaimed(t *testing.T) {
+	s := newSite(t)
+	for name, test := range map[string]struct {
+		host      machineHost
+		condition string
+		reason    string
+	}{
+		"wrong-host-key": {machineHost{reach: &ssh.Error{Reason: ssh.HostKeyMismatch, Err: errors.New("x")}}, infrav1.ReachableCondition, infrav1.HostKeyMismatchReason},
+		"wrong-key":      {machineHost{reach: &ssh.Error{Reason: ssh.AuthenticationFailed, Err: errors.New("x")}}, infrav1.ReachableCondition, infrav1.AuthenticationFailedReason},
+		"away":           {machineHost{reach: &ssh.Error{Reason: ssh.Away, Err: errors.New("x")}}, infrav1.ReachableCondition, infrav1.HostAwayReason},
+		"bastion-away":   {machineHost{reach: &ssh.Error{Reason: ssh.Away, Bastion: true, Err: errors.New("x")}}, infrav1.ReachableCondition, infrav1.BastionAwayReason},
+		"no-key":         {machineHost{reach: &ssh.Error{Reason: ssh.CredentialsInvalid, Err: errors.New("x")}}, infrav1.ReachableCondition, infrav1.CredentialsInvalidReason},
+		"no-sudo":        {machineHost{problem: &hosts.Problem{Reason: hosts.SudoMissing, Message: "x"}}, infrav1.HealthyCondition, infrav1.SudoMissingReason},
+		"disk-full":      {machineHost{problem: &hosts.Problem{Reason: hosts.DiskFull, Message: "x"}}, infrav1.HealthyCondition, infrav1.DiskFullReason},
+		"no-cloud-init":  {machineHost{problem: &hosts.Problem{Reason: hosts.SoftwareMissing, Message: "x"}}, infrav1.HealthyCondition, infrav1.SoftwareMissingReason},
+		"in-use":         {machineHost{machine: "foreign"}, infrav1.HealthyCondition, infrav1.InUseReason},
+	} {
+		s.fleet.edit(name, func(h *machineHost) { *h = test.host })
+		s.host(name, nil)
+		defer func() {
+			says(s, &infrav1.IDCHost{}, name, test.condition, test.reason)
+			says(s, &infrav1.IDCHost{}, name, infrav1.AvailableCondition, infrav1.NotHealthyReason)
+			if s.getHost(name).Spec.Claim != nil {
+				t.Errorf("%s is claimed", name)
+			}
+		}()
+	}
+	s.host("other-pool", func(h *infrav1.IDCHost) { h.Labels = map[string]string{"pool": "b"} })
+	s.host("other-rack", func(h *infrav1.IDCHost) { h.Spec.FailureDomain = "b" })
+	s.host("small", func(h *infrav1.IDCHost) { h.Spec.FailureDomain = "a" })
+	s.host("sick", func(h *infrav1.IDCHost) {
+		h.Spec.FailureDomain, h.Spec.Quarantine = "a", &infrav1.HostQuarantine{Reason: "broken fan", Since: metav1.Now()}
+	})
+	s.manager(nil)
+	s.machine("worker-1", func(m *infrav1.IDCMachine, owner *clusterv1.Machine) {
+		owner.Spec.FailureDomain = "a"
+		m.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "pool", Operator: metav1.LabelSelectorOpDoesNotExist}}}
+		m.Spec.MinCapacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}
+	})
+	says(s, &infrav1.IDCHost{}, "small", infrav1.AvailableCondition, infrav1.FreeReason)
+	message := says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.NoHostReason)
+	for _, part := range []string{
+		"none of the 13 IDCHosts", "1 not selected by hostSelector !pool", `10 not in failure domain "a"`, "1 in quarantine",
+		"1 too small, or of unknown size, by minCapacity.cpu", "add hosts, or put these right",
+	} {
+		if !strings.Contains(message, part) {
+			t.Errorf("%q does not say %q", message, part)
+		}
+	}
+	s.host("large", func(h *infrav1.IDCHost) {
+		h.Spec.FailureDomain, h.Spec.Capacity = "a", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16")}
+	})
+	s.ready("worker-1")
+	if got := s.getMachine("worker-1").Spec.HostRef.Name; got != "large" {
+		t.Errorf("it has %s", got)
+	}
+}
+
+func TestABootstrapThatFailsIsTold(t *testing.T) {
+	s := newSite(t)
+	s.manager(nil)
+	s.host("host-1", nil)
+	s.fleet.edit("host-1", func(h *machineHost) {
+		h.fails = &hosts.Progress{State: hosts.Failed, Detail: "cloud-init failed: Runparts: 1 failures", Output: "containerd: not found"}
+	})
+	s.machine("worker-1", nil)
+	message := says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.BootstrapFailedReason)
+	if message != "on IDCHost host-1 cloud-init failed: Runparts: 1 failures; look at the end of its output, put its cause right, then delete the Machine\ncontainerd: not found" {
+		t.Errorf("%q", message)
+	}
+	if ptr.Deref(s.getMachine("worker-1").Status.Initialization.Provisioned, false) {
+		t.Error("it is provisioned")
+	}
+	s.delete(&infrav1.IDCMachine{}, "worker-1")
+	says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.FreeReason)
+
+	s.fleet.edit("host-1", func(h *machineHost) { h.fails = nil })
+	s.machine("ignition", nil)
+	edit(s, "ignition", func(secret *corev1.Secret) { secret.Data["format"] = []byte("ignition") })
+	s.machine("unready", func(_ *infrav1.IDCMachine, owner *clusterv1.Machine) {
+		owner.Spec.Bootstrap.DataSecretName = nil
+		owner.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KOKConfig", Name: "unready"}
+	})
+	says(s, &infrav1.IDCMachine{}, "unready", infrav1.ReadyCondition, infrav1.WaitingForBootstrapDataReason)
+}
+
+func TestACleanUpThatFailsQuarantinesTheHost(t *testing.T) {
+	s := newSite(t)
+	s.manager(nil)
+	s.host("host-1", nil)
+	s.machine("worker-1", nil)
+	s.ready("worker-1")
+	s.fleet.edit("host-1", func(h *machineHost) { h.cleanErr = &hosts.UncleanError{Left: []string{"mount /var/lib/kubelet/a"}} })
+	s.delete(&infrav1.IDCMachine{}, "worker-1")
+	message := says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.DeletingCondition, infrav1.CleaningUpReason)
+	if !strings.Contains(message, "IDCHost host-1 is ") {
+		t.Errorf("%q", message)
+	}
+	s.eventually("the machine is gone", func() bool { return s.gone(&infrav1.IDCMachine{}, "worker-1") })
+	message = says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.QuarantinedReason)
+	if !strings.Contains(message, "the clean-up after IDCMachine worker-1 failed: after the clean-up there still is: mount /var/lib/kubelet/a; put the host right, then remove spec.quarantine") {
+		t.Errorf("%q", message)
+	}
+	if h := s.fleet.edit("host-1", nil); h.cleanUps != cleanUpTries {
+		t.Errorf("%d tries", h.cleanUps)
+	}
+	s.machine("worker-2", nil)
+	says(s, &infrav1.IDCMachine{}, "worker-2", infrav1.ReadyCondition, infrav1.NoHostReason)
+
+	// A person puts it right.
+	s.fleet.edit("host-1", func(h *machineHost) { h.machine, h.cleanErr = "", nil })
+	edit(s, "host-1", func(h *infrav1.IDCHost) { h.Spec.Quarantine = nil })
+	s.eventually("the second machine has it", func() bool { return s.getHost("host-1").Spec.Claim != nil })
+}
+
+func TestAHostThatIsAwayDoesNotHoldItsMachineForEver(t *testing.T) {
+	s := newSite(t)
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	s.manager(func(r *MachineReconciler) { r.Clock, r.CleanUpTimeout = clock, time.Hour })
+	s.host("host-1", nil)
+	s.machine("worker-1", nil)
+	s.ready("worker-1")
+	s.fleet.edit("host-1", func(h *machineHost) {
+		h.reach = &ssh.Error{Reason: ssh.Away, Server: "admin@host-1:22", Err: errors.New("no route")}
+	})
+	s.delete(&infrav1.IDCMachine{}, "worker-1")
+	s.eventually("it says so", func() bool {
+		return strings.Contains(says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.DeletingCondition, infrav1.CleaningUpReason), "cannot be reached: no route")
+	})
+	if s.getHost("host-1").Spec.Claim == nil {
+		t.Error("the host is given back")
+	}
+	clock.SetTime(time.Now().Add(2 * time.Hour))
+	s.eventually("the machine is gone", func() bool { return s.gone(&infrav1.IDCMachine{}, "worker-1") })
+	if host := s.getHost("host-1"); host.Spec.Quarantine == nil || !strings.Contains(host.Spec.Quarantine.Reason, "no route") || host.Spec.Claim != nil {
+		t.Errorf("%+v", host.Spec)
+	}
+}
+
+func TestDeletionNeedsNothingButTheHost(t *testing.T) {
+	for name, before := range map[string]func(*site){
+		"the host is gone": func(s *site) {
+			edit(s, "host-1", func(h *infrav1.IDCHost) { h.Finalizers = nil })
+			s.delete(&infrav1.IDCHost{}, "host-1")
+		},
+		"the Machine is gone":        func(s *site) { s.delete(&clusterv1.Machine{}, "worker-1") },
+		"the Cluster is gone":        func(s *site) { s.delete(&clusterv1.Cluster{}, "blue") },
+		"the bootstrap data is gone": func(s *site) { s.delete(&corev1.Secret{}, "worker-1") },
+		"all is gone": func(s *site) {
+			s.delete(&clusterv1.Machine{}, "worker-1")
+			s.delete(&clusterv1.Cluster{}, "blue")
+			s.delete(&corev1.Secret{}, "worker-1")
+		},
+		"another machine has the host": func(s *site) {
+			edit(s, "host-1", func(h *infrav1.IDCHost) { h.Spec.Claim = nil })
+			edit(s, "host-1", func(h *infrav1.IDCHost) { h.Spec.Claim = &infrav1.HostClaim{Name: "worker-1", InstanceID: "another"} })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.manager(nil)
+			s.host("host-1", nil)
+			s.machine("worker-1", nil)
+			s.ready("worker-1")
+			before(s)
+			s.delete(&infrav1.IDCMachine{}, "worker-1")
+			s.eventually("the machine is gone", func() bool { return s.gone(&infrav1.IDCMachine{}, "worker-1") })
+		})
+	}
+}
+
+func TestHostsAreDeletedWhenNobodyHasThem(t *testing.T) {
+	s := newSite(t)
+	s.manager(nil)
+	s.host("host-1", nil)
+	s.machine("worker-1", nil)
+	s.ready("worker-1")
+	s.delete(&infrav1.IDCHost{}, "host-1")
+	message := says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.DeletingReason)
+	if message != "the host goes when IDCMachine worker-1 gave it back; delete that Machine" {
+		t.Errorf("%q", message)
+	}
+	s.delete(&infrav1.IDCMachine{}, "worker-1")
+	s.eventually("both are gone", func() bool {
+		return s.gone(&infrav1.IDCMachine{}, "worker-1") && s.gone(&infrav1.IDCHost{}, "host-1")
+	})
+	if h := s.fleet.edit("host-1", nil); h.machine != "" || h.cleanUps != 1 {
+		t.Errorf("it is not clean: %+v", h)
+	}
+	s.host("host-2", nil)
+	says(s, &infrav1.IDCHost{}, "host-2", infrav1.AvailableCondition, infrav1.FreeReason)
+	s.delete(&infrav1.IDCHost{}, "host-2")
+	if !s.gone(&infrav1.IDCHost{}, "host-2") {
+		t.Error("a free host does not go at once")
+	}
+}
+
+func TestAClaimOfAMachineThatIsGoneIsForAPerson(t *testing.T) {
+	s := newSite(t)
+	s.host("host-1", func(h *infrav1.IDCHost) { h.Spec.Claim = &infrav1.HostClaim{Name: "worker-1", InstanceID: "1"} })
+	s.manager(nil)
+	message := says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.ClaimLostReason)
+	if !strings.Contains(message, "IDCMachine worker-1 (instance 1), which claimed the host, is gone") {
+		t.Errorf("%q", message)
+	}
+	// Another machine of that name does not inherit it.
+	s.machine("worker-1", nil)
+	says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.NoHostReason)
+}
+
+func TestAPausedClusterIsLeftAlone(t *testing.T) {
+	s := newSite(t)
+	s.manager(nil)
+	s.host("host-1", nil)
+	s.machine("worker-1", nil)
+	s.ready("worker-1")
+	edit(s, "blue", func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
+	says(s, &infrav1.IDCMachine{}, "worker-1", clusterv1.PausedCondition, clusterv1.PausedReason)
+	says(s, &infrav1.IDCHost{}, "host-1", clusterv1.PausedCondition, clusterv1.PausedReason)
+	s.delete(&infrav1.IDCMachine{}, "worker-1")
+	stays := without(t, time.Second, func() bool { return s.gone(&infrav1.IDCMachine{}, "worker-1") || s.getHost("host-1").Spec.Claim == nil })
+	if !stays {
+		t.Error("a paused machine is deleted")
+	}
+	edit(s, "blue", func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(false) })
+	s.eventually("the machine is gone", func() bool { return s.gone(&infrav1.IDCMachine{}, "worker-1") })
+	says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.FreeReason)
+}
+
+// without reports whether something did not happen in a time.
+func without(t *testing.T, d time.Duration, happens func() bool) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return true
+		case <-ticker.C:
+			if happens() {
+				return false
+			}
+		}
+	}
+}
+
+// A settled inventory costs no write.
+func TestASettledSiteIsQuiet(t *testing.T) {
+	s := newSite(t)
+	stop := s.manager(nil)
+	for i := range 3 {
+		s.host(fmt.Sprintf("host-%d", i), nil)
+	}
+	s.machine("worker-1", nil)
+	s.ready("worker-1")
+	versions := func() string {
+		text := s.getMachine("worker-1").ResourceVersion
+		for i := range 3 {
+			text += " " + s.getHost(fmt.Sprintf("host-%d", i)).ResourceVersion
+		}
+		return text
+	}
+	before, since := versions(), time.Now()
+	s.eventually("nothing is written for three seconds", func() bool {
+		if now := versions(); now != before {
+			before, since = now, time.Now()
+		}
+		return time.Since(since) > 3*time.Second
+	})
+	stop()
+	s.manager(nil)
+	if !without(t, 3*time.Second, func() bool { return versions() != before }) {
+		t.Errorf("a manager that starts writes: %s became %s", before, versions())
+	}
+}
