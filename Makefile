@@ -48,7 +48,7 @@ clean-lab: check-go $(LAB) ## Stop the lab and leave nothing of it behind but th
 .PHONY: generate
 generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CRDs, RBAC, webhook manifests and the API reference
 	$(CONTROLLER_GEN) object paths=./api/...
-	set -e; for provider in controlplane bootstrap; do \
+	set -e; for provider in controlplane bootstrap infrastructure; do \
 		$(CONTROLLER_GEN) crd:crdVersions=v1 paths=./api/$$provider/... \
 			output:crd:dir=config/$$provider/crd/bases; \
 		$(CONTROLLER_GEN) rbac:roleName=manager-role webhook paths=./$$provider/... \
@@ -62,6 +62,7 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 build: check-go ## Build the providers' managers and kok-apiserver-lb
 	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
 	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
+	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/infrastructure-manager ./infrastructure
 	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/kok-apiserver-lb ./bootstrap/apiserverlb/cmd/kok-apiserver-lb
 
 .PHONY: release-manifests
@@ -91,7 +92,7 @@ test-unit: check-go ## Unit tests and golden files
 .PHONY: test-envtest
 test-envtest: check-machine ## Tests against a real etcd and kube-apiserver
 	go run ./hack/envtest-assets bin/envtest
-	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go test -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./internal/... ./test/envtest/...
+	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go test -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./infrastructure/... ./internal/... ./test/envtest/...
 
 # The suite's paths are relative to the folder that it is started in: it is built first.
 E2E_LABELS ?= gating

@@ -81,6 +81,13 @@ func run(o options) error {
 			components:    "bootstrap-components.yaml",
 			metadata:      filepath.Join(root, "metadata.yaml"),
 		},
+		{
+			name: "idc", kind: "InfrastructureProvider", label: "infrastructure-idc", version: o.version,
+			kustomization: filepath.Join(root, "config", "infrastructure", "default"),
+			image:         o.registry + "/kok-infrastructure-controller:" + o.tag,
+			components:    "infrastructure-components.yaml",
+			metadata:      filepath.Join(root, "metadata.yaml"),
+		},
 	}
 	repository := filepath.Join(out, "repository")
 	var errs []error

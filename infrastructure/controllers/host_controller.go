@@ -215,7 +215,8 @@ func (r *HostReconciler) ask(host *infrav1.IDCHost) (hostSeen, bool) {
 		instanceID = host.Spec.Claim.InstanceID
 	}
 	outcome, ok := r.probes.Run(background.Key{Object: client.ObjectKeyFromObject(host), Kind: "probe"}, background.Task{
-		Identity: accessOf(host) + "/" + instanceID,
+		// Who takes a host out of quarantine wants to know at once whether it is well.
+		Identity: fmt.Sprintf("%s/%s/%t", accessOf(host), instanceID, host.Spec.Quarantine != nil),
 		Timeout:  probeTimeout,
 		Do: func(ctx context.Context) background.Outcome {
 			seen := hostSeen{}

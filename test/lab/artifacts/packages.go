@@ -15,6 +15,7 @@ var machinePackages = map[string]string{
 	"systemd-container": "/usr/bin/systemd-nspawn",
 	"nftables":          "/usr/sbin/nft",
 	"conntrack":         "/usr/sbin/conntrack",
+	"openssh-server":    "/usr/sbin/sshd",
 	"iproute2":          "/usr/sbin/ip",
 	"util-linux":        "/usr/bin/nsenter",
 	"gcc":               "/usr/bin/gcc",
