@@ -29,7 +29,9 @@ const (
 	// kubeletFile may set arguments of kubelet (kubeadm's drop-in of kubelet.service reads it, too).
 	kubeletFile = "/etc/default/kubelet"
 
+	// hostnameFile and hostsFile change with the host's name.
 	hostnameFile = "/etc/hostname"
+	hostsFile    = "/etc/hosts"
 	outputFile   = "/var/log/cloud-init-output.log"
 )
 
@@ -167,7 +169,7 @@ func (h *Host) seed(ctx context.Context, machine Machine) error {
 // note writes down, before anything changes, what the machine will change.
 func (h *Host) note(ctx context.Context, machine Machine) (*Record, error) {
 	found := footprintOf(machine.UserData)
-	files := append(found.files, kubeletFile, hostnameFile, cloudConfigFile)
+	files := append(found.files, kubeletFile, hostnameFile, hostsFile, cloudConfigFile)
 	there, err := h.existing(ctx, files...)
 	if err != nil {
 		return nil, err

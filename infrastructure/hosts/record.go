@@ -66,12 +66,10 @@ func (h *Host) readRecord(ctx context.Context) (*Record, error) {
 	return record, nil
 }
 
+// writeRecord writes into stateDir, which note makes.
 func (h *Host) writeRecord(ctx context.Context, record *Record) error {
 	data, err := json.MarshalIndent(record, "", "  ")
 	if err != nil {
-		return err
-	}
-	if _, err := h.run(ctx, "install", "-d", "-m", "0700", stateDir); err != nil {
 		return err
 	}
 	return h.write(ctx, recordFile, append(data, '\n'))

@@ -1,0 +1,81 @@
+//go:build envtest
+
+package hosts
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh/sshtest"
+)
+
+// The commands that only touch what they are told to, on a real system by a real SSH server.
+func TestCommandsOnARealSystem(t *testing.T) {
+	s := sshtest.Start(t)
+	credentials, err := ssh.ParseCredentials(s.UserKey.Private, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection, err := ssh.Dial(t.Context(), ssh.Target{Host: ssh.Server{
+		Address: s.Address, Port: s.Port, User: s.User, Credentials: credentials, HostKeys: []string{s.HostKey},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(connection.Close)
+	h := New(connection, s.User)
+	file := filepath.Join(t.TempDir(), "it's a $file")
+
+	t.Run("a file is written whole and for root alone", func(t *testing.T) {
+		content := strings.Repeat("a\x00'\"$(id)\n", 100_000)
+		if err := h.write(t.Context(), file, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(file)
+		if err != nil || string(got) != content {
+			t.Errorf("%d bytes of %d, %v", len(got), len(content), err)
+		}
+		info, err := os.Stat(file)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+		if entries, err := os.ReadDir(filepath.Dir(file)); err != nil || len(entries) != 1 {
+			t.Errorf("there are %v, %v", entries, err)
+		}
+	})
+	t.Run("what is there is told from what is not", func(t *testing.T) {
+		got, err := h.existing(t.Context(), file, "/no/such", "/etc/passwd")
+		if err != nil || !slices.Equal(got, []string{file, "/etc/passwd"}) {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+	t.Run("folders are removed", func(t *testing.T) {
+		if err := h.removePaths(t.Context(), filepath.Dir(file), "/no/such"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(file); !os.IsNotExist(err) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("a write that fails names the file", func(t *testing.T) {
+		if err := h.write(t.Context(), "/no/such/file", nil); err == nil || !strings.Contains(err.Error(), "write /no/such/file: install") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("the system's own mounts are found", func(t *testing.T) {
+		points, err := h.mountsBelow(t.Context(), "/proc")
+		if err != nil || !slices.Contains(points, "/proc") {
+			t.Errorf("%q, %v", points, err)
+		}
+	})
+	t.Run("a probe says what the system is", func(t *testing.T) {
+		facts, problem, err := h.Probe(t.Context(), "")
+		if err != nil || facts == nil || facts.CPUs < 1 || facts.Memory < 1<<28 || facts.OSImage == "" || facts.KernelVersion == "" {
+			t.Errorf("%+v, %v, %v", facts, problem, err)
+		}
+	})
+}
