@@ -184,11 +184,11 @@ func (h *Host) note(ctx context.Context, machine Machine) (*Record, error) {
 		Added: slices.DeleteFunc(files, func(file string) bool { return slices.Contains(there, file) }),
 	}
 	for _, user := range found.users {
-		result, err := h.try(ctx, "getent", "passwd", user)
+		known, err := h.hasUser(ctx, user)
 		if err != nil {
 			return nil, err
 		}
-		if result.ExitStatus != 0 {
+		if !known {
 			record.Users = append(record.Users, user)
 		}
 	}
@@ -265,7 +265,12 @@ func (h *Host) watch(ctx context.Context, record *Record) (Progress, error) {
 		return progress.State == Done || unit.active != "activating", nil
 	}
 	err := wait.PollUntilContextTimeout(ctx, watchInterval, watchTime, true, look)
-	if err != nil && !wait.Interrupted(err) || ctx.Err() != nil {
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	} else if wait.Interrupted(err) {
+		err = nil // It runs longer than we watch.
+	}
+	if err != nil {
 		return Progress{}, fmt.Errorf("watch cloud-init: %w", err)
 	}
 	if progress.State == Running {

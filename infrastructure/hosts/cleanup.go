@@ -160,8 +160,18 @@ func (h *Host) takeBack(ctx context.Context, record *Record) error {
 }
 
 func (h *Host) hasUser(ctx context.Context, name string) (bool, error) {
-	result, err := h.try(ctx, "getent", "passwd", name)
-	return result.ExitStatus == 0, err
+	args := []string{"getent", "passwd", name}
+	result, err := h.try(ctx, args...)
+	switch {
+	case err != nil:
+		return false, err
+	case result.ExitStatus == 0:
+		return true, nil
+	case result.ExitStatus == 2: // getent(1): a key could not be found.
+		return false, nil
+	default:
+		return false, &CommandError{Command: args, ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
+	}
 }
 
 func (h *Host) reload(ctx context.Context) error {

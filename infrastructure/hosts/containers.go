@@ -73,11 +73,12 @@ func (h *Host) removePods(ctx context.Context, programs []string) error {
 
 // entries are what is in a folder; none when it is not there.
 func (h *Host) entries(ctx context.Context, folder string) ([]string, error) {
-	result, err := h.try(ctx, "find", folder, "-mindepth", "1", "-maxdepth", "1", "-print0")
-	if err != nil {
+	there, err := h.existing(ctx, folder)
+	if err != nil || len(there) == 0 {
 		return nil, err
 	}
-	return list(result.Stdout, "\x00"), nil
+	output, err := h.run(ctx, "find", folder, "-mindepth", "1", "-maxdepth", "1", "-print0")
+	return list(output, "\x00"), err
 }
 
 // nodeLinks are network devices that CNI plugins and kube-proxy make once for a node.

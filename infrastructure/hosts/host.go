@@ -104,21 +104,19 @@ func temporaryOf(file string) string {
 	return path.Join(path.Dir(file), "."+path.Base(file)+".new")
 }
 
-// existing are those of the paths that are there.
+// existing are those of the paths that are there. The root folder is asked for as well: an answer
+// without it is none, such as that of a sudo that refuses.
 func (h *Host) existing(ctx context.Context, paths ...string) ([]string, error) {
-	if len(paths) == 0 {
-		return nil, nil
-	}
-	// find says of a path that is not there that it is not, and ends with status 1.
-	args := append(append([]string{"find"}, paths...), "-maxdepth", "0", "-print0")
+	args := append(append([]string{"find", "/"}, paths...), "-maxdepth", "0", "-print0")
 	result, err := h.try(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
-	if result.ExitStatus > 1 {
+	found := list(result.Stdout, "\x00")
+	if len(found) == 0 || found[0] != "/" {
 		return nil, &CommandError{Command: args[:1], ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
 	}
-	return list(result.Stdout, "\x00"), nil
+	return found[1:], nil
 }
 
 // list splits an output of records, each of which a separator ends.

@@ -196,6 +196,21 @@ func TestAnotherMachinesHostIsLeftAlone(t *testing.T) {
 	})
 }
 
+// A host that does not let us look is not clean.
+func TestAHostWithoutSudoIsNeverTakenForClean(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulated(t)
+		h := New(s, "admin")
+		s.noSudo = true
+		if err := h.CleanUp(t.Context(), "id-1"); err == nil || !strings.Contains(err.Error(), "a password is required") {
+			t.Errorf("clean-up: %v", err)
+		}
+		if progress, err := h.Bootstrap(t.Context(), worker()); err == nil || !strings.Contains(err.Error(), "a password is required") {
+			t.Errorf("bootstrap: %+v, %v", progress, err)
+		}
+	})
+}
+
 func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 	for name, test := range map[string]struct {
 		sticky string

@@ -25,7 +25,7 @@ func (h *Host) programs(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if result.ExitStatus > 1 {
+	if result.ExitStatus > 1 || result.ExitStatus == 1 && len(result.Stdout) == 0 {
 		return nil, &CommandError{Command: args[:1], ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
 	}
 	var found []string

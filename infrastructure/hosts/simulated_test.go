@@ -77,7 +77,7 @@ func (s *simulated) Run(ctx context.Context, command ssh.Command) (ssh.Result, e
 
 func (s *simulated) there(file string) bool {
 	for name := range s.files {
-		if name == file || strings.HasPrefix(name, file+"/") {
+		if file == "/" || name == file || strings.HasPrefix(name, file+"/") {
 			return true
 		}
 	}
@@ -179,7 +179,7 @@ func (s *simulated) find(args []string) (string, int) {
 	case slices.Contains(args, "-mindepth"):
 	default:
 		for _, file := range args[:slices.Index(args, "-maxdepth")] {
-			if s.there(file) {
+			if s.there(file) || file == tasksDir && len(s.tasks) > 0 {
 				found += file + "\x00"
 			} else {
 				status = 1

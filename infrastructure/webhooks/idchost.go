@@ -24,9 +24,10 @@ func (*IDCHost) ValidateCreate(_ context.Context, host *infrav1.IDCHost) (admiss
 	return nil, invalid("IDCHost", host.Name, validateHost(host))
 }
 
-// ValidateUpdate refuses a change after which the host could not be reached.
+// ValidateUpdate refuses a change after which the host could not be reached. Claim and quarantine can
+// always be written: a host that was stored before a rule came must still be given back.
 func (*IDCHost) ValidateUpdate(_ context.Context, before, after *infrav1.IDCHost) (admission.Warnings, error) {
-	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
+	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(asWritten(before), asWritten(after)) {
 		return nil, nil
 	}
 	return nil, invalid("IDCHost", after.Name, validateHost(after))
@@ -35,6 +36,13 @@ func (*IDCHost) ValidateUpdate(_ context.Context, before, after *infrav1.IDCHost
 // ValidateDelete allows every deletion: a finalizer keeps a host that is in use.
 func (*IDCHost) ValidateDelete(context.Context, *infrav1.IDCHost) (admission.Warnings, error) {
 	return nil, nil
+}
+
+// asWritten is what a person writes of a host.
+func asWritten(host *infrav1.IDCHost) infrav1.IDCHostSpec {
+	spec := host.Spec
+	spec.Claim, spec.Quarantine = nil, nil
+	return spec
 }
 
 func validateHost(host *infrav1.IDCHost) field.ErrorList {

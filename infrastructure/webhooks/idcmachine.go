@@ -24,12 +24,13 @@ func (*IDCMachine) ValidateCreate(_ context.Context, machine *infrav1.IDCMachine
 	return nil, invalid("IDCMachine", machine.Name, validateMachine(machine))
 }
 
-// ValidateUpdate refuses a change after which the machine could not work; CEL has what is immutable.
+// ValidateUpdate refuses a provider ID that is not the host's. CEL keeps what a person writes from being
+// changed, and what was stored before a rule came must still get its host.
 func (*IDCMachine) ValidateUpdate(_ context.Context, before, after *infrav1.IDCMachine) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil
 	}
-	return nil, invalid("IDCMachine", after.Name, validateMachine(after))
+	return nil, invalid("IDCMachine", after.Name, validateProviderID(after))
 }
 
 // ValidateDelete allows every deletion.
@@ -38,16 +39,20 @@ func (*IDCMachine) ValidateDelete(context.Context, *infrav1.IDCMachine) (admissi
 }
 
 func validateMachine(machine *infrav1.IDCMachine) field.ErrorList {
-	path := field.NewPath("spec")
-	errs := validateRequirements(machine.Spec.HostRequirements, path)
+	errs := validateRequirements(machine.Spec.HostRequirements, field.NewPath("spec"))
 	if len(validation.IsDNS1123Label(machine.Name)) > 0 {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), machine.Name,
 			fmt.Sprintf("becomes the name of the host and of the Node: it must have at most %d characters, lower case letters, digits and '-'", validation.DNS1123LabelMaxLength)))
 	}
+	return append(errs, validateProviderID(machine)...)
+}
+
+func validateProviderID(machine *infrav1.IDCMachine) field.ErrorList {
 	if ref := machine.Spec.HostRef; ref != nil && machine.Spec.ProviderID != "" {
 		if want := "idc://" + machine.Namespace + "/" + ref.Name; machine.Spec.ProviderID != want {
-			errs = append(errs, field.Invalid(path.Child("providerID"), machine.Spec.ProviderID, fmt.Sprintf("must be %s, which names the host in hostRef; the controller writes both", want)))
+			return field.ErrorList{field.Invalid(field.NewPath("spec", "providerID"), machine.Spec.ProviderID,
+				fmt.Sprintf("must be %s, which names the host in hostRef; the controller writes both", want))}
 		}
 	}
-	return errs
+	return nil
 }
