@@ -2,8 +2,9 @@ package controllers
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -65,9 +66,8 @@ func b2i(is bool) int {
 
 // rank is a number that a machine and a host have together (rendezvous hashing).
 func rank(machine *infrav1.IDCMachine, host *infrav1.IDCHost) uint64 {
-	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(machine.Spec.InstanceID + "/" + host.Name))
-	return hash.Sum64()
+	sum := sha256.Sum256([]byte(machine.Spec.InstanceID + "/" + host.Name))
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 // unfit says why a machine cannot have a host; empty when it can.

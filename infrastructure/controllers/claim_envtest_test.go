@@ -141,7 +141,7 @@ func (s *site) program(m *mortal) *program {
 			Client: c, APIReader: c, Operator: s.fleet, Clock: clocktesting.NewFakePassiveClock(time.Now()), CleanUpTimeout: time.Hour,
 			work: newInline(), recorder: events.NewFakeRecorder(1000),
 		},
-		hosts: &HostReconciler{Client: c, APIReader: c, Operator: s.fleet, probes: newInline(), recorder: events.NewFakeRecorder(1000)},
+		hosts: &HostReconciler{Client: c, APIReader: c, Operator: s.fleet, probes: newInline()},
 	}
 }
 

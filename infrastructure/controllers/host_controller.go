@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -43,8 +42,7 @@ type HostReconciler struct {
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
 	WatchFilterValue string
 
-	probes   runner
-	recorder events.EventRecorder
+	probes runner
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idchosts,verbs=get;list;watch;patch
@@ -52,7 +50,6 @@ type HostReconciler struct {
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idcmachines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;patch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile asks one host how it is and writes that down.
 func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {

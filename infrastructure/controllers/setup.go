@@ -34,7 +34,6 @@ var clusterChanges = predicate.ResourceVersionChangedPredicate{}
 func (r *HostReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	probes := background.New(probePlaces)
 	r.probes = probes
-	r.recorder = mgr.GetEventRecorder("kok-infrastructure")
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IDCHost{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilterValue))).
 		Watches(&infrav1.IDCMachine{}, handler.EnqueueRequestsFromMapFunc(r.machineToHost)).
