@@ -62,14 +62,15 @@ func components(t *testing.T, file string) []unstructured.Unstructured {
 // contract is what is different in the components of the providers.
 type contract struct {
 	label, file, system, image string
-	webhooks                   int
+	webhooks, definitions      int
 }
 
 func TestComponents(t *testing.T) {
 	folder := repository(t)
 	for _, provider := range []contract{
-		{"control-plane-kok", "control-plane-components.yaml", "kok-control-plane", "kok-controlplane-controller", 2},
-		{"bootstrap-kok", "bootstrap-components.yaml", "kok-bootstrap", "kok-bootstrap-controller", 1},
+		{"control-plane-kok", "control-plane-components.yaml", "kok-control-plane", "kok-controlplane-controller", 2, 2},
+		{"bootstrap-kok", "bootstrap-components.yaml", "kok-bootstrap", "kok-bootstrap-controller", 1, 2},
+		{"infrastructure-idc", "infrastructure-components.yaml", "kok-infrastructure", "kok-infrastructure-controller", 1, 5},
 	} {
 		t.Run(provider.label, func(t *testing.T) {
 			checkComponents(t, components(t, filepath.Join(folder, provider.label, "v0.1.0", provider.file)), provider)
@@ -129,8 +130,8 @@ func checkComponents(t *testing.T, objects []unstructured.Unstructured, provider
 				t.Errorf("%s does not", object.GetName())
 			}
 		}
-		if found != 2 {
-			t.Errorf("%d CRDs, want 2", found)
+		if found != provider.definitions {
+			t.Errorf("%d CRDs, want %d", found, provider.definitions)
 		}
 	})
 	t.Run("webhooks get their CA from the serving certificate", func(t *testing.T) {
