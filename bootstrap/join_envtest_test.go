@@ -67,7 +67,7 @@ func TestATokenLivesUntilTheMachineHasJoined(t *testing.T) {
 }
 
 func TestTheAPIServersAreSeedsOfTheLoadBalancer(t *testing.T) {
-	configuration := files(t, up(t))["/etc/kok/apiserver-lb.yaml"]
+	configuration := files(t, up(t))["/etc/kok-apiserver-lb/config.yaml"]
 	address, err := url.Parse(environment.Config.Host)
 	if err != nil {
 		t.Fatal(err)

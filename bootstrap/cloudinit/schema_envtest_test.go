@@ -9,11 +9,12 @@ import (
 	"testing"
 )
 
-// TestCloudInitTakesTheDocuments asks the real cloud-init, which the machine must have.
+// TestCloudInitTakesTheDocuments asks the real cloud-init of the Debian system that the lab's hosts run:
+// make test-envtest puts a link to it beside kube-apiserver.
 func TestCloudInitTakesTheDocuments(t *testing.T) {
-	program, err := exec.LookPath("cloud-init")
+	root, err := filepath.EvalSymlinks(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "debian"))
 	if err != nil {
-		t.Fatalf("this test needs cloud-init (Debian package cloud-init): %v", err)
+		t.Fatalf("find the Debian system that has cloud-init (make test-envtest makes it): %v", err)
 	}
 	for _, version := range supported {
 		for name, in := range map[string]Input{"minimal": minimal(version), "full": full(version)} {
@@ -22,10 +23,29 @@ func TestCloudInitTakesTheDocuments(t *testing.T) {
 				if err := os.WriteFile(file, render(t, in), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				if output, err := exec.CommandContext(t.Context(), program, "schema", "--config-file", file).CombinedOutput(); err != nil {
+				if output, err := checkSchema(t, root, file); err != nil {
 					t.Errorf("%v: %s", err, output)
 				}
 			})
 		}
 	}
+	t.Run("and refuses another", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "user-data")
+		if err := os.WriteFile(file, []byte("#cloud-config\nruncmd: 1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if output, err := checkSchema(t, root, file); err == nil {
+			t.Errorf("it takes what is wrong: %s", output)
+		}
+	})
+}
+
+func checkSchema(t *testing.T, root, file string) ([]byte, error) {
+	t.Helper()
+	const inside = "/run/user-data"
+	cmd := exec.CommandContext(t.Context(), "systemd-nspawn", "--quiet", "--directory="+root, "--read-only", "--register=no",
+		"--keep-unit", "--pipe", "--resolv-conf=off", "--timezone=off", "--link-journal=no", "--bind-ro="+file+":"+inside,
+		"cloud-init", "schema", "--config-file", inside)
+	cmd.Env = append(os.Environ(), "SYSTEMD_NSPAWN_API_VFS_WRITABLE=yes")
+	return cmd.CombinedOutput()
 }

@@ -30,6 +30,9 @@ import (
 	testenvironment "github.com/kube-on-kube/cluster-api-provider-kok/test/envtest"
 )
 
+// serviceRange is the API server's.
+const serviceRange = "127.250.0.0/16"
+
 // managerNamespace holds the claims of port blocks.
 const managerNamespace = "kok-system"
 
@@ -44,7 +47,7 @@ func run(m *testing.M) int {
 	var err error
 	// Services get addresses that this machine can listen on: a tenant's API is at its default endpoint.
 	environment, err = testenvironment.Start(context.Background(), func(server *envtest.APIServer) {
-		server.Configure().Set("service-cluster-ip-range", "127.250.0.0/16").
+		server.Configure().Set("service-cluster-ip-range", serviceRange).
 			Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
 	})
 	if err == nil {
@@ -218,6 +221,8 @@ func newTenant(t *testing.T, namespace, name string, edit func(*controlplanev1.K
 	t.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	cluster.Spec.ClusterNetwork.Pods.CIDRBlocks = []string{"192.168.0.0/16"}
+	// Tenants are shown on the host cluster's own API server: their DNS Service must have an address there.
+	cluster.Spec.ClusterNetwork.Services.CIDRBlocks = []string{serviceRange}
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{
 		APIGroup: controlplanev1.GroupVersion.Group, Kind: "KOKControlPlane", Name: name + "-control-plane",
 	}

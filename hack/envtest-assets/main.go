@@ -1,5 +1,6 @@
 // Command envtest-assets fills a folder with links to the lab's etcd, kube-apiserver and kubectl, as
-// KUBEBUILDER_ASSETS wants it, and builds them when the cache has none.
+// KUBEBUILDER_ASSETS wants it, and to the Debian system of the lab's hosts. It builds what the cache has
+// not.
 package main
 
 import (
@@ -43,12 +44,16 @@ func run(ctx context.Context, args []string) error {
 	if err := os.MkdirAll(args[0], 0o755); err != nil {
 		return err
 	}
+	links := map[string]string{"debian": set.RootFS}
 	for _, program := range []string{set.Etcd, set.Kubectl, filepath.Join(kubernetes, "kube-apiserver")} {
-		link := filepath.Join(args[0], filepath.Base(program))
+		links[filepath.Base(program)] = program
+	}
+	for name, target := range links {
+		link := filepath.Join(args[0], name)
 		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := os.Symlink(program, link); err != nil {
+		if err := os.Symlink(target, link); err != nil {
 			return err
 		}
 	}

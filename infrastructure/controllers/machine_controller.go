@@ -101,7 +101,7 @@ func (r *MachineReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 func (r *MachineReconciler) ownersOf(ctx context.Context, machine *infrav1.IDCMachine) (*clusterv1.Machine, *clusterv1.Cluster, error) {
 	deleting := !machine.DeletionTimestamp.IsZero()
 	owner, err := util.GetOwnerMachine(ctx, r.Client, machine.ObjectMeta)
-	if err != nil && !(deleting && apierrors.IsNotFound(err)) {
+	if err != nil && (!deleting || !apierrors.IsNotFound(err)) {
 		return nil, nil, fmt.Errorf("read the Machine that owns this machine: %w", err)
 	}
 	cluster, err := util.GetClusterFromMetadata(ctx, r.Client, machine.ObjectMeta)

@@ -38,11 +38,11 @@ func (h *Host) cloudInit(ctx context.Context) (*cloudInitStatus, error) {
 type State string
 
 const (
-	// Running: cloud-init works.
+	// Running means that cloud-init works.
 	Running State = "Running"
-	// Done: the host is bootstrapped.
+	// Done means that the host is bootstrapped.
 	Done State = "Done"
-	// Failed: cloud-init ended without success.
+	// Failed means that cloud-init ended without success.
 	Failed State = "Failed"
 )
 

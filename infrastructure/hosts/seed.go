@@ -52,7 +52,7 @@ func (h *Host) seed(ctx context.Context, machine Machine) error {
 // note writes down, before anything changes, what the machine will change.
 func (h *Host) note(ctx context.Context, machine Machine) (*Record, error) {
 	found := footprintOf(machine.UserData)
-	files := append(found.files, kubeletFile, hostnameFile, hostsFile, cloudConfigFile)
+	files := slices.Concat(found.files, []string{kubeletFile, hostnameFile, hostsFile, cloudConfigFile})
 	there, err := h.existing(ctx, files...)
 	if err != nil {
 		return nil, err

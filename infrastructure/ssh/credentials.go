@@ -50,11 +50,11 @@ func ParseCredentials(privateKey, certificate []byte) (*Credentials, error) {
 // optional comment.
 func ParseHostKey(line string) (ssh.PublicKey, error) {
 	if strings.ContainsAny(line, "\n\r") {
-		return nil, errors.New("must be one line, like ssh-ed25519 AAAA...")
+		return nil, errors.New("must be one line, for example ssh-ed25519 AAAA")
 	}
 	key, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil || len(options) > 0 || len(rest) > 0 {
-		return nil, errors.New("must be a public key as in /etc/ssh/ssh_host_ed25519_key.pub, like ssh-ed25519 AAAA...")
+		return nil, errors.New("must be a public key as in /etc/ssh/ssh_host_ed25519_key.pub, for example ssh-ed25519 AAAA")
 	}
 	if _, isCertificate := key.(*ssh.Certificate); isCertificate {
 		return nil, errors.New("must be a plain public key, not a certificate")

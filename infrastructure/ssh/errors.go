@@ -6,13 +6,13 @@ import "fmt"
 type Reason string
 
 const (
-	// Away: nobody answers, or what answers is no SSH server.
+	// Away means that nobody answers, or that what answers is no SSH server.
 	Away Reason = "Away"
-	// HostKeyMismatch: who answers has none of the pinned host keys.
+	// HostKeyMismatch means that who answers has none of the pinned host keys.
 	HostKeyMismatch Reason = "HostKeyMismatch"
-	// AuthenticationFailed: the server does not accept the key for that user.
+	// AuthenticationFailed means that the server does not accept the key for that user.
 	AuthenticationFailed Reason = "AuthenticationFailed"
-	// CredentialsInvalid: the private key, certificate or a pinned key cannot be read.
+	// CredentialsInvalid means that the private key, certificate or a pinned key cannot be read.
 	CredentialsInvalid Reason = "CredentialsInvalid"
 )
 

@@ -105,7 +105,7 @@ func TestCertificates(t *testing.T) {
 
 	t.Run("of an authority that the host does not know are refused", func(t *testing.T) {
 		to.Host.Credentials = credentials(t, key, sshtest.NewKey(t).Certify(t, key, s.User))
-		expect(t, to, ssh.AuthenticationFailed, "does not accept the key")
+		_ = expect(t, to, ssh.AuthenticationFailed, "does not accept the key")
 	})
 	t.Run("of another key are not used", func(t *testing.T) {
 		_, err := ssh.ParseCredentials(sshtest.NewKey(t).Private, s.CA.Certify(t, key, s.User))
@@ -151,7 +151,7 @@ func TestWhatKeepsFromAHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			to := target(t, s)
 			test.edit(&to.Host)
-			expect(t, to, test.reason, test.message)
+			_ = expect(t, to, test.reason, test.message)
 		})
 	}
 	t.Run("one of several pinned keys is enough", func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestAServerThatSaysNothingIsAway(t *testing.T) {
 	t.Cleanup(func() { _ = listener.Close() })
 	to := target(t, sshtest.Start(t))
 	to.Host.Port = listener.Addr().(*net.TCPAddr).Port
-	expect(t, to, ssh.Away, "cannot be reached")
+	_ = expect(t, to, ssh.Away, "cannot be reached")
 }
 
 func TestBastion(t *testing.T) {
@@ -204,7 +204,7 @@ func TestBastion(t *testing.T) {
 	t.Run("the host's key is checked through it, too", func(t *testing.T) {
 		to := target(t, sshtest.Start(t))
 		to.Bastion, to.Host.HostKeys = &through, []string{bastion.HostKey}
-		expect(t, to, ssh.HostKeyMismatch, "the host ")
+		_ = expect(t, to, ssh.HostKeyMismatch, "the host ")
 	})
 }
 

@@ -75,7 +75,7 @@ func newHost() *infrav1.IDCHost {
 }
 
 func TestHosts(t *testing.T) {
-	const keyHelp = "must be a public key as in /etc/ssh/ssh_host_ed25519_key.pub, like ssh-ed25519 AAAA..."
+	const keyHelp = "must be a public key as in /etc/ssh/ssh_host_ed25519_key.pub, for example ssh-ed25519 AAAA"
 	for name, test := range map[string]struct {
 		edit func(*infrav1.IDCHost)
 		want []string

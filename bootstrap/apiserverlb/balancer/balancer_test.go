@@ -93,7 +93,7 @@ func watch(t testing.TB, client *http.Client) (server string, end func() error) 
 	t.Helper()
 	streaming := *client
 	streaming.Timeout = 0
-	response, err := streaming.Get("https://" + apiservertest.ServerName + "/watch")
+	response, err := streaming.Get("https://" + apiservertest.ServerName + "/watch") //nolint:bodyclose // By the function that is returned.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,16 +107,6 @@ func watch(t testing.TB, client *http.Client) (server string, end func() error) 
 		_, err := lines.ReadString('\n')
 		return err
 	}
-}
-
-func (s *stage) server(address string) *apiservertest.Server {
-	for _, server := range s.servers {
-		if server.Address == address {
-			return server
-		}
-	}
-	s.t.Fatalf("no server %q", address)
-	return nil
 }
 
 func (s *stage) backend(address string) *backends.Backend {

@@ -83,7 +83,7 @@ func (s *stage) startProcess() *exec.Cmd {
 
 func (s *stage) eventuallyServes() {
 	s.t.Helper()
-	client := s.client(true)
+	client := s.client()
 	s.eventually("it serves", func() bool {
 		_, err := s.get(s.t.Context(), client)
 		return err == nil

@@ -154,10 +154,11 @@ func (s *stage) eventually(what string, condition func() bool) {
 	}
 }
 
-func (s *stage) client(fresh bool) *http.Client {
+// client opens a connection for each request.
+func (s *stage) client() *http.Client {
 	transport := &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: s.authority.Pool(), ServerName: apiservertest.ServerName, MinVersion: tls.VersionTLS12},
-		DisableKeepAlives: fresh, ForceAttemptHTTP2: !fresh,
+		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", s.config.ListenAddress)
 		},
@@ -183,7 +184,7 @@ func (s *stage) get(ctx context.Context, client *http.Client) (string, error) {
 // load sends a request on a fresh connection every 50 ms until it is stopped.
 func (s *stage) load() (stop func() (requests, failed int)) {
 	ctx, cancel := context.WithCancel(s.t.Context())
-	client := s.client(true)
+	client := s.client()
 	var requests, failed atomic.Int32
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -216,7 +217,7 @@ func (s *stage) watches() map[string]<-chan struct{} {
 	s.t.Helper()
 	ends := map[string]<-chan struct{}{}
 	for len(ends) < len(s.servers) {
-		response, err := s.client(true).Get("https://" + apiservertest.ServerName + "/watch")
+		response, err := s.client().Get("https://" + apiservertest.ServerName + "/watch") //nolint:bodyclose // By the goroutine that reads it.
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -286,7 +287,7 @@ func TestFaultsOfOneServerFailNoRequestAndTouchNoOtherWatch(t *testing.T) {
 			}
 			before := faulty.Requests.Load()
 			for range 10 {
-				if _, err := s.get(t.Context(), s.client(true)); err != nil {
+				if _, err := s.get(t.Context(), s.client()); err != nil {
 					t.Error(err)
 				}
 			}
@@ -331,7 +332,7 @@ func TestEveryServerAwayIsToldAtOnceAndTheFirstBackServes(t *testing.T) {
 	}
 	s.eventually("all are dead", func() bool { return s.report().Ready() == 0 })
 	start := time.Now()
-	if _, err := s.get(t.Context(), s.client(true)); err == nil {
+	if _, err := s.get(t.Context(), s.client()); err == nil {
 		t.Error("a request was served")
 	}
 	if took := time.Since(start); took > 5*time.Second {
@@ -347,7 +348,7 @@ func TestEveryServerAwayIsToldAtOnceAndTheFirstBackServes(t *testing.T) {
 	}
 	s.servers[1].Start()
 	s.eventually("a request is served", func() bool {
-		_, err := s.get(t.Context(), s.client(true))
+		_, err := s.get(t.Context(), s.client())
 		return err == nil
 	})
 }
@@ -375,7 +376,7 @@ func TestAllSilentKeepsConnections(t *testing.T) {
 		}
 		return true
 	})
-	if _, err := s.get(t.Context(), s.client(true)); err != nil {
+	if _, err := s.get(t.Context(), s.client()); err != nil {
 		t.Error(err)
 	}
 }
@@ -386,7 +387,7 @@ func TestAStaleKeptListDoesNotLockOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	if name, err := s.get(t.Context(), s.client(true)); err != nil || name != s.servers[0].Address {
+	if name, err := s.get(t.Context(), s.client()); err != nil || name != s.servers[0].Address {
 		t.Errorf("answered by %q, %v", name, err)
 	}
 	s.eventually("the stale list is replaced", func() bool {
@@ -414,7 +415,7 @@ func TestTheKeptListServesWhenTheSeedIsGone(t *testing.T) {
 	s.servers[1].Kill()
 	s.slice.Set(s.servers[2].Address)
 	s.start()
-	if name, err := s.get(t.Context(), s.client(true)); err != nil || name != s.servers[2].Address {
+	if name, err := s.get(t.Context(), s.client()); err != nil || name != s.servers[2].Address {
 		t.Errorf("answered by %q, %v", name, err)
 	}
 	s.eventually("the new list is confirmed", func() bool { return s.report().Discovery.Confirmed })

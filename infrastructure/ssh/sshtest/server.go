@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -111,14 +112,14 @@ func Start(t *testing.T, configuration ...string) *Server {
 			t.Fatal(err)
 		}
 	}
-	lines := append(configuration,
-		"ListenAddress "+net.JoinHostPort(s.Address, strconv.Itoa(s.Port)),
-		"HostKey "+write("host", host.Private),
-		"AuthorizedKeysFile "+write("authorized", []byte(s.UserKey.Public+"\n")),
-		"TrustedUserCAKeys "+write("ca", []byte(s.CA.Public+"\n")),
+	lines := slices.Concat(configuration, []string{
+		"ListenAddress " + net.JoinHostPort(s.Address, strconv.Itoa(s.Port)),
+		"HostKey " + write("host", host.Private),
+		"AuthorizedKeysFile " + write("authorized", []byte(s.UserKey.Public+"\n")),
+		"TrustedUserCAKeys " + write("ca", []byte(s.CA.Public+"\n")),
 		"PidFile none", "StrictModes no", "UsePAM no", "PermitRootLogin prohibit-password", "PasswordAuthentication no",
 		"AllowTcpForwarding yes", "MaxStartups 100", "LogLevel VERBOSE",
-	)
+	})
 	s.run(t, write("config", []byte(strings.Join(lines, "\n")+"\n")))
 	return s
 }

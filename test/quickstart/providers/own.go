@@ -32,6 +32,11 @@ func Own(programs, registry, tag string) []Provider {
 			Program: filepath.Join(programs, "bootstrap-manager"), Image: registry + "/kok-bootstrap-controller:" + tag,
 		},
 		{
+			Label: "infrastructure-idc", kind: "infrastructure", name: "idc", components: "infrastructure-components.yaml",
+			Manager: client.ObjectKey{Namespace: "kok-infrastructure-system", Name: "kok-infrastructure-controller-manager"},
+			Program: filepath.Join(programs, "infrastructure-manager"), Image: registry + "/kok-infrastructure-controller:" + tag,
+		},
+		{
 			Label: "control-plane-kok", kind: "control-plane", name: "kok", components: "control-plane-components.yaml",
 			Manager: client.ObjectKey{Namespace: "kok-control-plane-system", Name: "kok-control-plane-controller-manager"},
 			Program: filepath.Join(programs, "manager"), Image: registry + "/kok-controlplane-controller:" + tag,

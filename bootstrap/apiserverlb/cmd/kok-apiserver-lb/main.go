@@ -15,10 +15,10 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(program.GCPercent)
 	}
-	defer klog.Flush()
-	if err := newCommand().Execute(); err != nil {
+	err := newCommand().Execute()
+	klog.Flush()
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "kok-apiserver-lb: %v\n", err)
-		klog.Flush()
 		os.Exit(1)
 	}
 }

@@ -85,7 +85,7 @@ func (s *Server) Resume() { s.gate.lift() }
 func (s *Server) Kill() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	_ = s.listener.TCPListener.Close()
+	_ = s.listener.Close()
 	s.listener.reset()
 	go func(server *http.Server) { _ = server.Close() }(s.http)
 }
@@ -94,7 +94,7 @@ func (s *Server) Kill() {
 func (s *Server) Refuse() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	_ = s.listener.TCPListener.Close()
+	_ = s.listener.Close()
 }
 
 // Stop ends the server as SIGTERM does: it refuses new connections, tells clients to go away, and
