@@ -3,19 +3,18 @@ package tenant
 import (
 	"fmt"
 	"net/url"
-	"reflect"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
 	kubeadmv1beta4 "sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/types/upstreamv1beta4"
-	"sigs.k8s.io/yaml"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/sparse"
 )
 
 const (
@@ -49,7 +48,7 @@ func clusterInfo(settings Settings) (*corev1.ConfigMap, error) {
 
 // kubeadmConfig is the ClusterConfiguration that "kubeadm join" reads.
 func kubeadmConfig(settings Settings) (*corev1.ConfigMap, error) {
-	content, err := marshal(&kubeadmv1beta4.ClusterConfiguration{
+	content, err := sparse.YAML(&kubeadmv1beta4.ClusterConfiguration{
 		TypeMeta:             metav1.TypeMeta{APIVersion: kubeadmv1beta4.GroupVersion.String(), Kind: "ClusterConfiguration"},
 		ClusterName:          settings.ClusterName,
 		KubernetesVersion:    settings.Version,
@@ -65,7 +64,7 @@ func kubeadmConfig(settings Settings) (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("marshal ClusterConfiguration: %w", err)
 	}
-	return configMap(metav1.NamespaceSystem, kubeadmConfigName, "ClusterConfiguration", content), nil
+	return configMap(metav1.NamespaceSystem, kubeadmConfigName, "ClusterConfiguration", string(content)), nil
 }
 
 // kubeletConfig holds what kubeadm sets by default; the cgroup driver is left to each node.
@@ -74,7 +73,7 @@ func kubeletConfig(settings Settings) (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, err := marshal(&kubeletv1beta1.KubeletConfiguration{
+	content, err := sparse.YAML(&kubeletv1beta1.KubeletConfiguration{
 		TypeMeta:      metav1.TypeMeta{APIVersion: kubeletv1beta1.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
 		StaticPodPath: "/etc/kubernetes/manifests",
 		ClusterDNS:    []string{dns},
@@ -93,39 +92,5 @@ func kubeletConfig(settings Settings) (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("marshal KubeletConfiguration: %w", err)
 	}
-	return configMap(metav1.NamespaceSystem, kubeletConfigName, "kubelet", content), nil
-}
-
-// marshal writes value as YAML without what its zero value would hold too: fields that were never
-// set may be unknown to a node of an older version.
-func marshal(value, zero any) (string, error) {
-	set, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)
-	if err != nil {
-		return "", err
-	}
-	unset, err := runtime.DefaultUnstructuredConverter.ToUnstructured(zero)
-	if err != nil {
-		return "", err
-	}
-	without(set, unset)
-	out, err := yaml.Marshal(set)
-	return string(out), err
-}
-
-// without removes from set what is the same in unset.
-func without(set, unset map[string]any) {
-	for key, common := range unset {
-		inner, ok := set[key].(map[string]any)
-		innerUnset, same := common.(map[string]any)
-		if ok && same {
-			without(inner, innerUnset)
-			if len(inner) == 0 {
-				delete(set, key)
-			}
-			continue
-		}
-		if reflect.DeepEqual(set[key], common) {
-			delete(set, key)
-		}
-	}
+	return configMap(metav1.NamespaceSystem, kubeletConfigName, "kubelet", string(content)), nil
 }

@@ -90,8 +90,8 @@ func Main(o *Options, run func(context.Context) error) {
 func UserAgent(name string) string { return name + "/" + version.Get().GitVersion }
 
 // New makes a manager with a name, which is also that of its leader election. byObject restricts its
-// cache.
-func (o *Options) New(name string, scheme *runtime.Scheme, byObject map[client.Object]cache.ByObject) (ctrl.Manager, error) {
+// cache; uncached kinds are read from the API server.
+func (o *Options) New(name string, scheme *runtime.Scheme, byObject map[client.Object]cache.ByObject, uncached ...client.Object) (ctrl.Manager, error) {
 	tlsOptions, metricsOptions, err := flags.GetManagerOptions(o.manager)
 	if err != nil {
 		return nil, fmt.Errorf("flags of the manager: %w", err)
@@ -116,6 +116,7 @@ func (o *Options) New(name string, scheme *runtime.Scheme, byObject map[client.O
 		PprofBindAddress:              o.profiler,
 		Metrics:                       *metricsOptions,
 		Cache:                         o.cacheOptions(byObject),
+		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: uncached}},
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Port: o.webhookPort, CertDir: o.webhookCertDir, TLSOpts: tlsOptions,
 		}),
