@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -177,8 +178,14 @@ func (a *asker) ask(ctx context.Context) (answer Answer) {
 			answer = Answer{Problem: fmt.Sprintf("asking %s panicked: %v", a.key.Kind, cause)}
 		}
 	}()
-	return a.question.Ask(ctx)
+	answer = a.question.Ask(ctx)
+	answer.Problem = localAddress.ReplaceAllString(answer.Problem, "")
+	return answer
 }
+
+// localAddress is what errors of package net say of this end of a connection, such as 10.0.0.1:40000->. It
+// is another one each time: without it the same problem is the same answer.
+var localAddress = regexp.MustCompile(`\S+->`)
 
 // record keeps an answer, and reconciles the object when it is another than before.
 func (p *Prober) record(a *asker, answer Answer) {

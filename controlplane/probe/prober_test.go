@@ -202,6 +202,24 @@ func TestNoAnswerIsAnAnswerAfterTheTimeout(t *testing.T) {
 	})
 }
 
+func TestTheSameProblemFromAnotherPortIsTheSameAnswer(t *testing.T) {
+	inBubble(t, func(t *testing.T, p *Prober, w *woken) {
+		port := 40000
+		question := Question{Ask: func(context.Context) Answer {
+			port++
+			return Answer{Problem: fmt.Sprintf("read tcp 10.0.0.1:%d->10.250.0.1:6443: connection reset by peer", port)}
+		}}
+		p.Ask(key("blue", "tenant"), question)
+		after(5 * time.Minute)
+		if w.count.Load() != 1 || port < 40003 {
+			t.Errorf("asked %d times, it woke %d times", port-40000, w.count.Load())
+		}
+		if answer, _ := p.Ask(key("blue", "tenant"), question); answer.Problem != "read tcp 10.250.0.1:6443: connection reset by peer" {
+			t.Errorf("it says %q", answer.Problem)
+		}
+	})
+}
+
 func TestAPanicIsABadAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T, p *Prober, w *woken) {
 		question := Question{Ask: func(context.Context) Answer { panic("no map") }}

@@ -266,7 +266,11 @@ func (s *site) manager(change func(*MachineReconciler)) (stop func()) {
 		&HostReconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Operator: s.fleet}, machines,
 		&ClusterReconciler{Client: mgr.GetClient()},
 	} {
-		if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: 10, SkipNameValidation: ptr.To(true)}); err != nil {
+		if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{
+			MaxConcurrentReconciles: 10, SkipNameValidation: ptr.To(true),
+			// As the manager has it, see internal/manager.
+			UsePriorityQueue: ptr.To(false),
+		}); err != nil {
 			s.t.Fatal(err)
 		}
 	}

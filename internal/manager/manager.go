@@ -17,11 +17,13 @@ import (
 	logsv1 "k8s.io/component-base/logs/api/v1"
 	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/flags"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
@@ -96,14 +98,14 @@ func (o *Options) New(name string, scheme *runtime.Scheme, byObject map[client.O
 	if err != nil {
 		return nil, fmt.Errorf("flags of the manager: %w", err)
 	}
-	config, err := ctrl.GetConfig()
+	access, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find the management cluster: %w", err)
 	}
-	config.QPS, config.Burst = o.qps, o.burst
-	config.UserAgent = UserAgent(name)
+	access.QPS, access.Burst = o.qps, o.burst
+	access.UserAgent = UserAgent(name)
 
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	mgr, err := ctrl.NewManager(access, ctrl.Options{
 		Scheme:                        scheme,
 		LeaderElection:                o.leaderElection,
 		LeaderElectionID:              name + "-leader-election",
@@ -117,6 +119,9 @@ func (o *Options) New(name string, scheme *runtime.Scheme, byObject map[client.O
 		Metrics:                       *metricsOptions,
 		Cache:                         o.cacheOptions(byObject),
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: uncached}},
+		// With controller-runtime v0.24.1 a stop can hang: who hands out the items of a priority queue keeps
+		// its lock while nobody takes them any more.
+		Controller: config.Controller{UsePriorityQueue: ptr.To(false)},
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Port: o.webhookPort, CertDir: o.webhookCertDir, TLSOpts: tlsOptions,
 		}),
