@@ -26,9 +26,10 @@ type AddonsSpec struct {
 
 // KubeProxySpec configures kube-proxy.
 type KubeProxySpec struct {
-	// mode is Managed or None. None is for networks that bring a replacement.
+	// mode is Managed or None. Managed needs workers with the local load balancer; None is also for networks
+	// that bring a replacement.
 	// +optional
-	// +kubebuilder:default=Managed
+	// +kubebuilder:default=None
 	Mode AddonMode `json:"mode,omitempty"`
 
 	// image overrides the image, with registry, path and tag or digest.
@@ -42,7 +43,7 @@ type KubeProxySpec struct {
 type CoreDNSSpec struct {
 	// mode is Managed or None.
 	// +optional
-	// +kubebuilder:default=Managed
+	// +kubebuilder:default=None
 	Mode AddonMode `json:"mode,omitempty"`
 
 	// replicas is the number of pods.
