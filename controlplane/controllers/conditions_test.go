@@ -118,7 +118,7 @@ func initializedScope() *scope {
 	s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	for _, step := range []string{
 		stepKeyMaterial, stepPorts, stepEndpoint, stepCertificates, stepKubeconfig, names.EtcdData, names.EtcdEvents,
-		names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, stepTenantObjects,
+		names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, stepTenantObjects, stepAddons,
 	} {
 		s.outcomes = append(s.outcomes, flow.Outcome{Name: step, Ran: true})
 	}

@@ -213,7 +213,7 @@ func TestATenantIsAskedWhetherItIsReadyAndThenGivenItsObjects(t *testing.T) {
 	of := issue(t, "blue", "blue.example.com")
 	api := serveTenantAPI(t, of)
 	clock := clocktesting.NewFakeClock(time.Now())
-	visit := &tenantVisit{r: &Reconciler{Clock: clock}, keys: of.keys, address: api.address, objects: []client.Object{&corev1.ConfigMap{
+	visit := &tenantVisit{r: &Reconciler{Clock: clock}, keys: of.keys, address: api.address, what: "the addons", wanted: []client.Object{&corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "cluster-info"},
 	}}}
 	for _, step := range []struct {
@@ -223,7 +223,7 @@ func TestATenantIsAskedWhetherItIsReadyAndThenGivenItsObjects(t *testing.T) {
 		looked, applied int32
 	}{
 		{"it is not ready", func() {}, "the tenant's API does not answer at " + api.address, 0, 0},
-		{"it is ready and refuses", func() { api.ready.Store(true); api.refuse.Store(true) }, "does not take the objects that machines need to join", 1, 0},
+		{"it is ready and refuses", func() { api.ready.Store(true); api.refuse.Store(true) }, "does not take the addons", 1, 0},
 		{"it accepts", func() { api.refuse.Store(false) }, "", 2, 1},
 		{"it is asked again soon", func() { clock.Step(probe.Interval) }, "", 2, 1},
 		{"it is no longer ready", func() { api.ready.Store(false) }, "does not answer", 2, 1},

@@ -39,6 +39,7 @@ const (
 	stepCertificates  = "certificates"
 	stepKubeconfig    = "kubeconfig"
 	stepTenantObjects = "tenant-objects"
+	stepAddons        = "addons"
 )
 
 // allComponents are the components of every control plane.
@@ -61,6 +62,7 @@ func (r *Reconciler) graph() *flow.Graph[*scope] {
 		flow.Step[*scope]{Name: names.KubeControllerManager, After: []string{names.KubeAPIServer}, Run: applyComponent(kubecontrollermanager.Component)},
 		flow.Step[*scope]{Name: names.KubeScheduler, After: []string{names.KubeAPIServer}, Run: applyComponent(kubescheduler.Component)},
 		flow.Step[*scope]{Name: stepTenantObjects, After: []string{names.KubeAPIServer, stepKubeconfig}, Run: r.applyTenantObjects},
+		flow.Step[*scope]{Name: stepAddons, After: []string{stepTenantObjects}, Run: r.applyAddons},
 	)
 }
 

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -21,7 +22,7 @@ const (
 	Places = 64
 	// Patience is how long a question keeps its place.
 	Patience = 500 * time.Millisecond
-	// Timeout is when a question that is not answered is given up.
+	// Timeout is when a question that is not answered is given up, unless it says otherwise.
 	Timeout = 5 * time.Second
 	// Interval is how often a question is asked whose last answer was good.
 	Interval = time.Minute
@@ -43,6 +44,8 @@ type Question struct {
 	// Prompt is what the reconcile saw that may change the answer, such as a number of ready pods.
 	// When it changes the question is asked at once; what was answered before holds until then.
 	Prompt string
+	// Timeout is when an unanswered question is given up; the constant Timeout if zero.
+	Timeout time.Duration
 	// Ask asks. It is never called twice at the same time for one Question, and returns soon after its
 	// context ended.
 	Ask func(ctx context.Context) Answer
@@ -163,7 +166,7 @@ func (p *Prober) once(ctx context.Context, a *asker) (Answer, bool) {
 	defer leave()
 	defer time.AfterFunc(Patience, leave).Stop()
 
-	bounded, cancel := context.WithTimeout(ctx, Timeout)
+	bounded, cancel := context.WithTimeout(ctx, cmp.Or(a.question.Timeout, Timeout))
 	defer cancel()
 	answer := a.ask(bounded)
 	return answer, ctx.Err() == nil

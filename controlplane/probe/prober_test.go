@@ -189,17 +189,27 @@ func TestWhatHangsIsCutShortWhenItsPromptChanges(t *testing.T) {
 }
 
 func TestNoAnswerIsAnAnswerAfterTheTimeout(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *Prober, w *woken) {
-		p.Ask(key("blue", "tenant"), Question{Ask: hang})
-		after(Timeout - time.Millisecond)
-		if w.count.Load() != 0 {
-			t.Error("given up too early")
-		}
-		after(time.Millisecond)
-		if answer, ok := p.Ask(key("blue", "tenant"), Question{Ask: hang}); !ok || answer.Problem == "" {
-			t.Errorf("answer %v, %t", answer, ok)
-		}
-	})
+	for name, test := range map[string]struct {
+		question Question
+		timeout  time.Duration
+	}{
+		"by default":         {Question{Ask: hang}, Timeout},
+		"by a timeout given": {Question{Ask: hang, Timeout: time.Minute}, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, p *Prober, w *woken) {
+				p.Ask(key("blue", "tenant"), test.question)
+				after(test.timeout - time.Millisecond)
+				if w.count.Load() != 0 {
+					t.Error("given up too early")
+				}
+				after(time.Millisecond)
+				if answer, ok := p.Ask(key("blue", "tenant"), test.question); !ok || answer.Problem == "" {
+					t.Errorf("answer %v, %t", answer, ok)
+				}
+			})
+		})
+	}
 }
 
 func TestTheSameProblemFromAnotherPortIsTheSameAnswer(t *testing.T) {

@@ -5,6 +5,7 @@ package e2e
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,7 +51,23 @@ func TestEndToEnd(t *testing.T) {
 	SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
 	SetDefaultConsistentlyPollingInterval(250 * time.Millisecond)
 	RunSpecs(t, "Kube-on-Kube end to end")
+	for _, failure := range failures {
+		t.Error(failure)
+	}
 }
+
+// failures are those of all specs in a line each: the last that is printed says what went wrong.
+var failures []string
+
+var _ = ReportAfterSuite("failures in short", func(report Report) {
+	const most = 1500
+	for _, spec := range report.SpecReports {
+		if spec.Failed() {
+			message := strings.Join(strings.Fields(spec.FailureMessage()), " ")
+			failures = append(failures, fmt.Sprintf("%s: %.*s", spec.FullText(), most, message))
+		}
+	}
+})
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error

@@ -26,10 +26,10 @@ type AddonsSpec struct {
 
 // KubeProxySpec configures kube-proxy.
 type KubeProxySpec struct {
-	// mode is Managed or None. Managed needs workers with the local load balancer; None is also for networks
+	// mode is Managed or None. Managed needs workers with the local load balancer; None is for networks
 	// that bring a replacement.
 	// +optional
-	// +kubebuilder:default=None
+	// +kubebuilder:default=Managed
 	Mode AddonMode `json:"mode,omitempty"`
 
 	// image overrides the image, with registry, path and tag or digest.
@@ -43,7 +43,7 @@ type KubeProxySpec struct {
 type CoreDNSSpec struct {
 	// mode is Managed or None.
 	// +optional
-	// +kubebuilder:default=None
+	// +kubebuilder:default=Managed
 	Mode AddonMode `json:"mode,omitempty"`
 
 	// replicas is the number of pods.

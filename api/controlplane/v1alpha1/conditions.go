@@ -26,6 +26,10 @@ const (
 	// kube-controller-manager and kube-scheduler is ready.
 	ControlPlaneComponentsHealthyCondition = "ControlPlaneComponentsHealthy"
 
+	// AddonsInstalledCondition is true while the tenant holds the objects of every addon that is switched
+	// on, and of none that is switched off. Their pods run on workers.
+	AddonsInstalledCondition = "AddonsInstalled"
+
 	// RollingOutCondition is true while pods of a component are not yet as their workload wants.
 	RollingOutCondition = clusterv1.RollingOutCondition
 
@@ -70,6 +74,9 @@ const (
 	HealthyReason       = "Healthy"
 	UnhealthyReason     = "Unhealthy"
 	HealthUnknownReason = "HealthUnknown"
+
+	// InstalledReason goes with AddonsInstalledCondition.
+	InstalledReason = "Installed"
 
 	// HostedByManagementClusterReason and HostedElsewhereReason go with MovableCondition.
 	HostedByManagementClusterReason = "HostedByManagementCluster"

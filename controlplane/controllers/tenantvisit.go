@@ -1,0 +1,92 @@
+package controllers
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+)
+
+const (
+	// tenantInterval is how often the objects in a settled tenant are looked at.
+	tenantInterval = 5 * time.Minute
+	// managerUser is who the controller is in a tenant, by a certificate that lives an hour and never
+	// leaves its memory.
+	managerUser = "kok-control-plane"
+)
+
+// tenantVisit is one question to a tenant's API, asked again and again: does it hold some objects?
+type tenantVisit struct {
+	r       *Reconciler
+	keys    *pki.KeyMaterial
+	address string
+	// what names the objects in messages.
+	what string
+	// wanted are objects that the tenant shall hold, unwanted those that it shall not.
+	wanted, unwanted []client.Object
+
+	client client.Client
+	probe  rest.Interface
+	// applied is when the objects were last found or made right.
+	applied time.Time
+}
+
+// ask proves that the tenant's API answers, and writes what is missing there; in a settled tenant it
+// looks for that every tenantInterval.
+func (v *tenantVisit) ask(ctx context.Context) probe.Answer {
+	if err := v.connect(); err != nil {
+		return probe.Answer{Problem: err.Error()}
+	}
+	if err := v.probe.Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		return probe.Answer{Problem: fmt.Sprintf("the tenant's API does not answer at %s: %v", v.address, err)}
+	}
+	if !v.applied.IsZero() && v.r.Clock.Since(v.applied) < tenantInterval {
+		return probe.Answer{}
+	}
+	_, err := tenant.Apply(ctx, v.client, v.wanted)
+	if err = errors.Join(err, tenant.Remove(ctx, v.client, v.unwanted)); err != nil {
+		v.applied = time.Time{}
+		return probe.Answer{Problem: fmt.Sprintf("the tenant's API at %s does not take %s: %v", v.address, v.what, err)}
+	}
+	v.applied = v.r.Clock.Now()
+	return probe.Answer{}
+}
+
+// question is the visit as a question whose identity covers all that it depends on.
+func (v *tenantVisit) question() (probe.Question, error) {
+	raw, err := json.Marshal([][]client.Object{v.wanted, v.unwanted})
+	if err != nil {
+		return probe.Question{}, fmt.Errorf("hash %s: %w", v.what, err)
+	}
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%s\n%s\n%s", v.address, v.keys.ClusterCA.Bundle, raw)
+	return probe.Question{Identity: hex.EncodeToString(hash.Sum(nil)), Ask: v.ask}, nil
+}
+
+// connect makes the clients, once.
+func (v *tenantVisit) connect() error {
+	if v.client != nil {
+		return nil
+	}
+	config, err := v.keys.RESTConfig(v.r.Clock, "https://"+v.address, managerUser, []string{"system:masters"})
+	if err != nil {
+		return fmt.Errorf("connect to the tenant: %w", err)
+	}
+	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
+	if v.probe, err = rest.UnversionedRESTClientFor(config); err != nil {
+		return fmt.Errorf("connect to the tenant: %w", err)
+	}
+	v.client, err = tenant.NewClient(config)
+	return err
+}
