@@ -3,7 +3,10 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -13,6 +16,7 @@ import (
 	. "github.com/onsi/gomega/gstruct"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -121,6 +125,35 @@ func (j *journey) creation() {
 			}
 			g.Expect(addresses).To(ConsistOf(want...))
 		}).Should(Succeed())
+	})
+
+	It("installs the addons; one that is switched off goes, and comes back", func(ctx SpecContext) {
+		mode := func(mode controlplanev1.AddonMode) {
+			GinkgoHelper()
+			patch(ctx, j.a.controlPlane(ctx), fmt.Sprintf(`{"spec":{"addons":{"coreDNS":{"mode":%q}}}}`, mode))
+		}
+		has := func(ctx context.Context, coreDNS bool) {
+			GinkgoHelper()
+			Eventually(ctx, func(g Gomega) {
+				_, err := j.a.api.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, "kube-proxy", metav1.GetOptions{})
+				g.Expect(err).NotTo(HaveOccurred())
+				_, err = j.a.api.AppsV1().Deployments(metav1.NamespaceSystem).Get(ctx, "coredns", metav1.GetOptions{})
+				service, serviceErr := j.a.api.CoreV1().Services(metav1.NamespaceSystem).Get(ctx, "kube-dns", metav1.GetOptions{})
+				if coreDNS {
+					g.Expect(errors.Join(err, serviceErr)).NotTo(HaveOccurred())
+					g.Expect(service.Spec.ClusterIP).To(HaveSuffix(".10"))
+				} else {
+					g.Expect(err).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+					g.Expect(serviceErr).To(MatchError(apierrors.IsNotFound, "IsNotFound"))
+				}
+				g.Expect(conditions.IsTrue(j.a.controlPlane(ctx), controlplanev1.AddonsInstalledCondition)).To(BeTrue())
+			}).Should(Succeed())
+		}
+		has(ctx, true)
+		mode(controlplanev1.AddonNone)
+		has(ctx, false)
+		mode(controlplanev1.AddonManaged)
+		has(ctx, true)
 	})
 
 	It("shows at a glance how it is", func(ctx SpecContext) {
