@@ -30,8 +30,9 @@ EXISTING_CLUSTER := $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFI
 QUICKSTART := bin/quickstart --started=$(STARTED) $(IMAGES) --provider-version=$(VERSION)
 
 .PHONY: quickstart
-quickstart: $(if $(EXISTING_CLUSTER),check-go,check-machine) build release-manifests $(LAB) ## Lab up, a tenant control plane, and a look at it; KUBECONFIG=... uses an existing cluster
+quickstart: $(if $(EXISTING_CLUSTER),check-go,check-machine) build release-manifests $(LAB) ## Lab up, a tenant with two workers, and a look at it; KUBECONFIG=... uses an existing cluster, without workers
 	@$(GO_BUILD) -o bin/quickstart ./test/quickstart
+	@$(GO_BUILD) -o bin/hello ./test/quickstart/hello
 	@$(QUICKSTART) $(if $(EXISTING_CLUSTER),--kubeconfig=$(EXISTING_CLUSTER))
 
 .PHONY: lab-up

@@ -61,7 +61,7 @@ func command() *cobra.Command {
 	flags.StringVar(&o.tag, "image-tag", "dev", "tag of the providers' images")
 	flags.StringVar(&o.providerVersion, "provider-version", "v0.1.0", "version of the providers in the repository")
 	flags.Int64Var(&started, "started", 0, "when the work began, in seconds since 1970 (default: now)")
-	cmd.Flags().StringVar(&o.template, "template", "templates/cluster-template-control-plane.yaml", "template of the tenant")
+	cmd.Flags().StringVar(&o.template, "template", "", "template of the tenant (default: templates/cluster-template.yaml, with workers, in the lab, else templates/cluster-template-control-plane.yaml)")
 	cmd.Flags().StringVar(&o.name, "name", "quickstart", "name of the tenant")
 	cmd.Flags().StringVar(&o.namespace, "namespace", "default", "namespace of the tenant")
 	cmd.Flags().StringVar(&o.version, "kubernetes-version", "v1.36.3", "Kubernetes version of the tenant")
@@ -76,6 +76,12 @@ func command() *cobra.Command {
 
 // check finds mistakes on the command line before anything starts.
 func (o *options) check() error {
+	if o.template == "" {
+		o.template = "templates/cluster-template-control-plane.yaml"
+		if o.workers() > 0 {
+			o.template = "templates/cluster-template.yaml"
+		}
+	}
 	if o.kubeconfig != "" {
 		if _, err := os.Stat(o.kubeconfig); err != nil {
 			return fmt.Errorf("read the kubeconfig of the host cluster: %w", err)

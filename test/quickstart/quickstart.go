@@ -16,11 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
 
 // options is what the command line says, and what the stages find out for the ones after them.
@@ -36,14 +38,20 @@ type options struct {
 	warm bool
 	// programs for this machine.
 	clusterctl, kubectl, coreVersion string
-	config                           *rest.Config
-	client                           client.Client
+	// network is the file with the manifests of a pod network.
+	network string
+	config  *rest.Config
+	client  client.Client
 }
 
 // quickstart runs every stage.
 func (o *options) quickstart(ctx context.Context) error {
-	t := &tenant.Tenant{Key: client.ObjectKey{Namespace: o.namespace, Name: o.name}, Version: o.version, Template: o.template}
-	err := o.run(ctx, append(o.hostCluster(),
+	t := &tenant.Tenant{Key: client.ObjectKey{Namespace: o.namespace, Name: o.name}, Version: o.version, Template: o.template, Workers: o.workers()}
+	stages := o.hostCluster()
+	if o.workers() > 0 {
+		stages = append(stages, progress.Stage{Name: "add workers to the data centre", Run: o.addWorkers})
+	}
+	stages = append(stages,
 		progress.Stage{Name: "apply a tenant", Run: func(ctx context.Context) error {
 			t.Client, t.Config, t.Kubeconfig, t.Log = o.client, o.config, o.kubeconfig, o.log
 			t.Clusterctl, t.Kubectl = o.clusterctl, o.kubectl
@@ -54,10 +62,19 @@ func (o *options) quickstart(ctx context.Context) error {
 			}
 			return t.Apply(ctx, variables)
 		}},
-		progress.Stage{Name: "wait for its control plane", Run: func(ctx context.Context) error { return t.Wait(ctx) }},
-		progress.Stage{Name: "use it", Run: func(ctx context.Context) error { return t.Use(ctx) }},
-	))
-	if err != nil {
+		progress.Stage{Name: "wait for its control plane", Run: t.Wait})
+	if o.workers() > 0 {
+		stages = append(stages,
+			progress.Stage{Name: "install a pod network", Run: func(ctx context.Context) error { return t.InstallNetwork(ctx, o.network) }},
+			progress.Stage{Name: "wait for its workers", Run: t.WaitWorkers})
+	}
+	stages = append(stages, progress.Stage{Name: "use it", Run: func(ctx context.Context) error {
+		if err := t.Use(ctx); err != nil || o.workers() == 0 {
+			return err
+		}
+		return t.Hello(ctx, helloImage)
+	}})
+	if err := o.run(ctx, stages); err != nil {
 		return err
 	}
 	o.log.Title("times")
@@ -69,6 +86,31 @@ func (o *options) quickstart(ctx context.Context) error {
 		fmt.Printf("\nfigure quickstart_warm_seconds %.1f s\n", o.stages.Total().Seconds())
 	}
 	return nil
+}
+
+// helloImage is the image of the program hello, which workers of the lab get.
+const helloImage = "ghcr.io/kube-on-kube/hello:quickstart"
+
+// workers is how many workers the tenant has: none on an existing host cluster, of whose data centre
+// nothing is known.
+func (o *options) workers() int {
+	if o.kubeconfig != "" && o.lab == nil {
+		return 0
+	}
+	return 2
+}
+
+// addWorkers makes the lab have workers, and gives them the image that no registry has.
+func (o *options) addWorkers(ctx context.Context) error {
+	pool := &workers.Pool{
+		Lab: o.lab, Client: o.client, Namespace: o.namespace, Log: o.log,
+		Programs: []string{filepath.Join(o.programs, "kok-apiserver-lb")},
+	}
+	names, err := pool.Ensure(ctx, o.workers())
+	if err != nil {
+		return err
+	}
+	return o.lab.LoadProgram(ctx, helloImage, filepath.Join(o.programs, "hello"), names...)
 }
 
 // providersOnly stops before the tenant.
@@ -120,6 +162,7 @@ func (o *options) labUp(ctx context.Context) error {
 		return err
 	}
 	o.clusterctl, o.kubectl, o.coreVersion = set.Clusterctl, set.Kubectl, set.Versions.ClusterAPI
+	o.network = set.Flannel
 	return o.connect()
 }
 
@@ -151,7 +194,7 @@ func (o *options) connect() error {
 	}
 	o.config.QPS, o.config.Burst = 100, 200
 	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme} {
 		if err := add(types); err != nil {
 			return err
 		}

@@ -28,6 +28,8 @@ type Set struct {
 	ProvisionerImage string
 	// CertManager is the file with cert-manager's manifests.
 	CertManager string
+	// Flannel is the file with the manifests of tenants' pod network.
+	Flannel string
 	// Kubectl, Clusterctl, Kustomize, Etcd and Etcdctl are programs for this machine.
 	Kubectl, Clusterctl, Kustomize, Etcd, Etcdctl string
 
@@ -163,6 +165,9 @@ func assemble(ctx context.Context, cache string, v Versions, b bins, debian stri
 		Etcd: filepath.Join(b.etcd, "etcd"), Etcdctl: filepath.Join(b.etcd, "etcdctl"),
 	}
 	if s.CertManager, err = renderCertManager(ctx, cache, b.certManager, v.CertManager); err != nil {
+		return nil, err
+	}
+	if s.Flannel, err = renderFlannel(ctx, cache, v); err != nil {
 		return nil, err
 	}
 	s.ContainerdRoot, err = buildStore(ctx, cache, debian, images, progress)

@@ -91,14 +91,14 @@ func coreDNSRecipe(version string) recipe {
 
 func flannelRecipe(version string) recipe {
 	return recipe{
-		name: "flannel", module: "github.com/flannel-io/flannel", version: version,
+		name: "flannel", module: flannelModule, version: version,
 		local:  func(string) (string, error) { return "", nil },
-		stamps: []string{"github.com/flannel-io/flannel/pkg/version.Version=" + version},
+		stamps: []string{flannelModule + "/pkg/version.Version=" + version},
 		// The version that upstream pins was withdrawn.
 		newer: map[string]string{"github.com/tencentcloud/tencentcloud-sdk-go/tencentcloud/common": "v1.3.82"},
 		// Its UDP backend is written in C.
 		cgo: true, tags: "netgo,osusergo",
-		programs: []program{{name: "flanneld", pkg: "github.com/flannel-io/flannel"}},
+		programs: []program{{name: "flanneld", pkg: flannelModule}},
 	}
 }
 

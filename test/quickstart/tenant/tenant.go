@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,8 @@ type Tenant struct {
 	Key client.ObjectKey
 	// Version is its Kubernetes version.
 	Version string
+	// Workers is how many workers it has; none when the template knows no workers.
+	Workers int
 	// Template is the file that it is made from, ClusterctlConfig clusterctl's configuration.
 	Template, ClusterctlConfig string
 	// Clusterctl and Kubectl are programs.
@@ -92,6 +95,9 @@ func (t *Tenant) Apply(ctx context.Context, variables map[string]string) error {
 	args := []string{
 		"generate", "cluster", t.Key.Name, "--from", t.Template,
 		"--kubernetes-version", t.Version, "--target-namespace", t.Key.Namespace, "--config", t.ClusterctlConfig,
+	}
+	if t.Workers > 0 {
+		args = append(args, "--worker-machine-count", strconv.Itoa(t.Workers))
 	}
 	t.Log.Print("$ clusterctl %s | kubectl apply --server-side -f -", strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, t.Clusterctl, args...)

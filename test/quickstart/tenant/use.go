@@ -105,16 +105,16 @@ func (t *Tenant) write(ctx context.Context) error {
 	if version.GitVersion != t.Version {
 		return fmt.Errorf("the tenant is Kubernetes %s, want %s", version.GitVersion, t.Version)
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "hello"}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: helloNamespace}}
 	if _, err := tenant.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create namespace hello in the tenant: %w", err)
 	}
 	written := time.Now().Format(time.RFC3339Nano)
 	hello := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "quickstart-"}, Data: map[string]string{"written": written}}
-	if hello, err = tenant.CoreV1().ConfigMaps("hello").Create(ctx, hello, metav1.CreateOptions{}); err != nil {
+	if hello, err = tenant.CoreV1().ConfigMaps(helloNamespace).Create(ctx, hello, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create a ConfigMap in the tenant's namespace hello: %w", err)
 	}
-	read, err := tenant.CoreV1().ConfigMaps("hello").Get(ctx, hello.Name, metav1.GetOptions{})
+	read, err := tenant.CoreV1().ConfigMaps(helloNamespace).Get(ctx, hello.Name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read ConfigMap hello/%s back: %w", hello.Name, err)
 	}

@@ -1,0 +1,103 @@
+package tenant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
+)
+
+const helloNamespace = "hello"
+
+// Hello runs a web server on the tenant's workers, and a pod that asks it by the name of its Service: the pod
+// network, kube-proxy and CoreDNS all have to work for its answer, which comes out of the pod's log.
+func (t *Tenant) Hello(ctx context.Context, image string) error {
+	return t.with(ctx, func(tenant *kubernetes.Clientset) error {
+		if err := createHello(ctx, tenant, image); err != nil {
+			return err
+		}
+		var job *batchv1.Job
+		err := t.Log.Wait(ctx, "a pod to reach a Service by its name", timeout, []string{
+			"clusterctl get kubeconfig " + t.Key.Name + " --namespace " + t.Key.Namespace + " > " + t.Key.Name + ".kubeconfig",
+			"kubectl --kubeconfig " + t.Key.Name + ".kubeconfig get pods --all-namespaces --output wide",
+			"kubectl --kubeconfig " + t.Key.Name + ".kubeconfig --namespace " + helloNamespace + " describe pods",
+		}, func(ctx context.Context) (done bool, blocked string, err error) {
+			server, err := tenant.AppsV1().Deployments(helloNamespace).Get(ctx, "hello", metav1.GetOptions{})
+			if err != nil {
+				return false, "", err
+			}
+			if job, err = tenant.BatchV1().Jobs(helloNamespace).Get(ctx, "ask", metav1.GetOptions{}); err != nil {
+				return false, "", err
+			}
+			return job.Status.Succeeded > 0, fmt.Sprintf("%d of %d servers run, the client failed %d times", server.Status.AvailableReplicas, *server.Spec.Replicas, job.Status.Failed), nil
+		})
+		if err != nil {
+			return err
+		}
+		return t.showAnswer(ctx, tenant, job)
+	})
+}
+
+// createHello makes a server with its Service, and a new client.
+func createHello(ctx context.Context, tenant *kubernetes.Clientset, image string) error {
+	labels := map[string]string{"app": "hello"}
+	container := func(args ...string) []corev1.Container {
+		return []corev1.Container{{Name: "hello", Image: image, Args: args}}
+	}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "hello"}, Spec: appsv1.DeploymentSpec{
+		Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: container("serve", ":8080")}},
+	}}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "hello"}, Spec: corev1.ServiceSpec{
+		Selector: labels, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
+	}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "ask"}, Spec: batchv1.JobSpec{
+		BackoffLimit: ptr.To[int32](20),
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyOnFailure, Containers: container("ask", "http://hello"),
+		}},
+	}}
+	_, namespaceErr := tenant.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: helloNamespace}}, metav1.CreateOptions{})
+	_, deploymentErr := tenant.AppsV1().Deployments(helloNamespace).Create(ctx, deployment, metav1.CreateOptions{})
+	_, serviceErr := tenant.CoreV1().Services(helloNamespace).Create(ctx, service, metav1.CreateOptions{})
+	_, jobErr := tenant.BatchV1().Jobs(helloNamespace).Create(ctx, job, metav1.CreateOptions{})
+	var problems []error
+	for _, err := range []error{namespaceErr, deploymentErr, serviceErr, jobErr} {
+		if !apierrors.IsAlreadyExists(err) {
+			problems = append(problems, err)
+		}
+	}
+	if err := errors.Join(problems...); err != nil {
+		return fmt.Errorf("create a web server and its client in the tenant: %w", err)
+	}
+	return nil
+}
+
+// showAnswer prints what the client's pod printed: kube-apiserver has it from the worker's kubelet.
+func (t *Tenant) showAnswer(ctx context.Context, tenant *kubernetes.Clientset, job *batchv1.Job) error {
+	pods, err := tenant.CoreV1().Pods(helloNamespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job.Name})
+	if err != nil {
+		return fmt.Errorf("list the client's pods: %w", err)
+	}
+	for _, pod := range pods.Items {
+		if pod.Status.Phase != corev1.PodSucceeded {
+			continue
+		}
+		answer, err := tenant.CoreV1().Pods(helloNamespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
+		if err != nil {
+			return fmt.Errorf("read the log of pod %s/%s on %s: %w", helloNamespace, pod.Name, pod.Spec.NodeName, err)
+		}
+		t.Log.Print("pod %s on %s asked http://hello: %s", pod.Name, pod.Spec.NodeName, strings.TrimSpace(string(answer)))
+		return nil
+	}
+	return errors.New("no pod of the client succeeded")
+}

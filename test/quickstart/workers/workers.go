@@ -1,0 +1,89 @@
+// Package workers makes machines of the lab known to Cluster API: each is an IDCHost that a tenant's
+// Machines may claim.
+package workers
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
+)
+
+// KeySecret is the Secret with the SSH key that all workers of the lab let in.
+const KeySecret = "lab-ssh"
+
+// Pool is the lab's workers, as IDCHosts of one namespace.
+type Pool struct {
+	Lab    *lab.Lab
+	Client client.Client
+	// Namespace is that of the IDCHosts: machines of Clusters in it can have them.
+	Namespace string
+	// Programs are installed on new workers, such as kok-apiserver-lb.
+	Programs []string
+	Log      *progress.Log
+}
+
+// Ensure makes the pool have at least a number of workers, and returns the names of all. Those that are
+// there already are kept.
+func (p *Pool) Ensure(ctx context.Context, count int) (names []string, err error) {
+	all, err := p.Lab.Hosts()
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range all {
+		if h.Worker() {
+			names = append(names, h.Name)
+		}
+	}
+	for len(names) < count {
+		added, err := p.Lab.AddWorker(ctx, p.Programs, func(step string) { p.Log.Print("%s", step) })
+		if err != nil {
+			return nil, fmt.Errorf("add a worker to the lab: %w", err)
+		}
+		names = append(names, added.Name)
+	}
+	for _, name := range names {
+		if err := p.register(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	p.Log.Print("%d IDCHosts in namespace %s", len(names), p.Namespace)
+	return names, nil
+}
+
+// register writes what a person writes to make a machine known: its address, its host key, and a Secret
+// with the key that it lets in.
+func (p *Pool) register(ctx context.Context, name string) error {
+	access, err := p.Lab.WorkerAccess(name)
+	if err != nil {
+		return fmt.Errorf("read how worker %s is reached: %w", name, err)
+	}
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: KeySecret}}
+	if _, err := controllerutil.CreateOrPatch(ctx, p.Client, key, func() error {
+		key.Type = corev1.SecretTypeSSHAuth
+		key.Data = map[string][]byte{corev1.SSHAuthPrivateKey: access.PrivateKey}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("write Secret %s: %w", client.ObjectKeyFromObject(key), err)
+	}
+	known := &infrav1.IDCHost{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: name}}
+	if _, err := controllerutil.CreateOrPatch(ctx, p.Client, known, func() error {
+		known.Spec.SSHServer = infrav1.SSHServer{
+			Address: access.Address, Port: 22, User: access.User,
+			KeySecretRef: infrav1.SecretReference{Name: KeySecret}, HostKeys: []string{access.HostKey},
+		}
+		known.Spec.FailureDomain = host.SiteIDC
+		return nil
+	}); err != nil {
+		return fmt.Errorf("write IDCHost %s: %w", client.ObjectKeyFromObject(known), err)
+	}
+	return nil
+}
