@@ -310,10 +310,11 @@ func applyComponent(component components.Component) func(context.Context, *scope
 	}
 }
 
-// applyAll applies objects of one step together and returns them as they are now.
+// applyAll applies objects of one step together and returns them as they are now. One that fails does not
+// cut the requests of others: a creation of a Service that is cut leaves its address taken for minutes.
 func applyAll(ctx context.Context, s *scope, objects []client.Object) ([]client.Object, error) {
 	live := make([]client.Object, len(objects))
-	group, ctx := errgroup.WithContext(ctx)
+	group := errgroup.Group{}
 	for i, object := range objects {
 		if owner := s.hostOwner(); owner != nil {
 			object.SetOwnerReferences([]metav1.OwnerReference{*owner})

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/crypto/ssh"
 
@@ -104,7 +105,7 @@ func (l *Lab) admit(h *host.Host) error {
 		{hostKeyFile, string(server), 0o600},
 		{"/etc/sudoers.d/" + workerUser, workerUser + " ALL=(ALL) NOPASSWD:ALL\n", 0o440},
 		// sshd accepts keys that root keeps, and so the user needs no home that is written before there is a user.
-		{"/etc/ssh/authorized_keys/" + workerUser, public, 0o644},
+		{"/etc/ssh/authorized_keys/" + workerUser, public + "\n", 0o644},
 		{"/etc/ssh/sshd_config.d/lab.conf", "AuthorizedKeysFile /etc/ssh/authorized_keys/%u\nPasswordAuthentication no\nPermitRootLogin no\n", 0o644},
 		{"/etc/sysusers.d/lab.conf", fmt.Sprintf("u %s - \"Administrator\" %s /bin/bash\n", workerUser, home), 0o644},
 		{"/etc/tmpfiles.d/lab.conf", fmt.Sprintf("d %s 0750 %s %s -\n", home, workerUser, workerUser), 0o644},
@@ -159,11 +160,11 @@ func ensureKey(path string) ([]byte, error) {
 	return data, os.WriteFile(path, data, 0o600)
 }
 
-// publicKey is the public part of a private key, as authorized_keys has it.
+// publicKey is the public part of a private key, as a line of authorized_keys.
 func publicKey(private []byte) (string, error) {
 	signer, err := ssh.ParsePrivateKey(private)
 	if err != nil {
 		return "", fmt.Errorf("read the lab's SSH key: %w", err)
 	}
-	return string(ssh.MarshalAuthorizedKey(signer.PublicKey())), nil
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))), nil
 }
