@@ -67,6 +67,7 @@ func addBootstrap(d *document, in *Input) error {
 		}
 	}
 	s.commands("pre-kubelet", in.Spec.PreKubeletCommands)
+	s.run("/bin/mkdir", "--parents", "--mode=0755", unit.CertificatesDir)
 	s.run("systemctl", "daemon-reload")
 	s.run("systemctl", "enable", containerdUnit, unit.Name, kubeletUnit)
 	// A package may have started what was not configured yet.

@@ -143,7 +143,7 @@ func TestStepsAreInOrder(t *testing.T) {
 	lines := bootstrapLines(contents(t, render(t, full("v1.36.3"))))
 	last := -1
 	for _, step := range []string{
-		"/bin/rm --force " + SentinelFile, "/bin/sh " + fetchProgram, "/bin/sh -e " + stepDir + "pre-kubelet-00", "systemctl daemon-reload",
+		"/bin/rm --force " + SentinelFile, "/bin/sh " + fetchProgram, "/bin/sh -e " + stepDir + "pre-kubelet-00", "/bin/mkdir --parents --mode=0755 /var/lib/kubelet/pki", "systemctl daemon-reload",
 		"systemctl restart containerd.service", "systemctl restart kok-apiserver-lb.service", "systemctl restart kubelet.service",
 		"/bin/sh -e " + stepDir + "post-kubelet-00", "/usr/bin/install",
 	} {

@@ -36,7 +36,7 @@ const (
 	// watchTime is how long Bootstrap watches cloud-init before it says how far it is.
 	watchTime = 5 * time.Second
 	// watchInterval is how often it looks.
-	watchInterval = 500 * time.Millisecond
+	watchInterval = 250 * time.Millisecond
 )
 
 // Machine is what a host is to become.
@@ -122,26 +122,14 @@ func (h *Host) start(ctx context.Context, machine Machine, record *Record, unit 
 	return h.writeRecord(ctx, record)
 }
 
-// watch looks how far cloud-init is, for watchTime or until it ended. The command line of cloud-init
-// takes longer than the other questions: it is asked once.
+// watch looks for the sentinel file, for watchTime at most, and then how far cloud-init is.
 func (h *Host) watch(ctx context.Context, record *Record) (Progress, error) {
-	progress := Progress{}
-	unit := unitState{}
-	look := func(ctx context.Context) (bool, error) {
-		// The unit first: once it ended, what is not there will not come.
-		units, err := h.units(ctx, unitName)
-		if err != nil {
-			return false, err
-		}
+	made := false
+	err := wait.PollUntilContextTimeout(ctx, watchInterval, watchTime, true, func(ctx context.Context) (_ bool, err error) {
 		sentinel, err := h.existing(ctx, sentinelFile)
-		if err != nil {
-			return false, err
-		}
-		unit = units[0]
-		progress = judge(len(sentinel) > 0, unit, nil)
-		return progress.State == Done || unit.active != "activating", nil
-	}
-	err := wait.PollUntilContextTimeout(ctx, watchInterval, watchTime, true, look)
+		made = len(sentinel) > 0
+		return made, err
+	})
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	} else if wait.Interrupted(err) {
@@ -150,12 +138,9 @@ func (h *Host) watch(ctx context.Context, record *Record) (Progress, error) {
 	if err != nil {
 		return Progress{}, fmt.Errorf("watch cloud-init: %w", err)
 	}
-	if progress.State == Running {
-		status, err := h.cloudInit(ctx)
-		if err != nil {
-			return Progress{}, err
-		}
-		progress = judge(false, unit, status)
+	progress, err := h.progress(ctx, made)
+	if err != nil {
+		return Progress{}, fmt.Errorf("watch cloud-init: %w", err)
 	}
 	switch progress.State {
 	case Done:
@@ -167,6 +152,33 @@ func (h *Host) watch(ctx context.Context, record *Record) (Progress, error) {
 	default:
 		return progress, nil
 	}
+}
+
+// progress asks for what judge needs. The command line of cloud-init takes longer than all other questions
+// together: it is asked once its unit has ended.
+func (h *Host) progress(ctx context.Context, made bool) (Progress, error) {
+	if made {
+		return judge(true, unitState{}, nil), nil
+	}
+	// The unit first: once it ended, what is not there will not come.
+	units, err := h.units(ctx, unitName)
+	if err != nil {
+		return Progress{}, err
+	}
+	sentinel, err := h.existing(ctx, sentinelFile)
+	if err != nil {
+		return Progress{}, err
+	}
+	var status *cloudInitStatus
+	if units[0].active == "activating" {
+		status, err = h.stage(ctx)
+	} else if len(sentinel) == 0 {
+		status, err = h.cloudInit(ctx)
+	}
+	if err != nil {
+		return Progress{}, err
+	}
+	return judge(len(sentinel) > 0, units[0], status), nil
 }
 
 // lastWords is the end of what a failed bootstrap wrote.

@@ -17,9 +17,9 @@ var mountFolders = []string{"/var/lib/kubelet", "/run/calico", "/run/cilium"}
 
 // nodePaths are what a node has and a plain host has not.
 var nodePaths = []string{
-	"/var/lib/kubelet", "/etc/kubernetes", "/var/lib/etcd", "/etc/cni/net.d", "/var/lib/cni", "/run/flannel",
+	"/var/lib/kubelet", "/etc/kubernetes", "/etc/cni/net.d", "/var/lib/cni", "/run/flannel",
 	"/var/lib/calico", "/run/calico", "/run/cilium", "/var/log/pods", "/var/log/containers",
-	"/etc/kok", "/var/lib/kok-apiserver-lb", "/run/kok-apiserver-lb",
+	"/etc/kok", "/var/lib/kok-apiserver-lb", "/var/lib/private/kok-apiserver-lb", "/run/kok-apiserver-lb",
 	sentinelDir, seedDir, unitFile,
 	temporaryOf(unitFile), temporaryOf(cloudConfigFile), temporaryOf(kubeletFile),
 }
@@ -57,9 +57,9 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, programs) }},
 		{"remove the pods' network", h.removeNetwork},
 		{"remove packet filter rules", func(ctx context.Context) error { return h.removeRules(ctx, programs) }},
-		{"unmount volumes", func(ctx context.Context) error { return h.unmount(ctx, mountFolders...) }},
+		{"unmount volumes", func(ctx context.Context) error { return h.unmount(ctx, record) }},
 		{"reset cloud-init", h.resetCloudInit},
-		{"remove a node's files", func(ctx context.Context) error { return h.removePaths(ctx, nodePaths...) }},
+		{"remove a node's files", func(ctx context.Context) error { return h.removeNode(ctx, record) }},
 		{"take back what cloud-init wrote", func(ctx context.Context) error { return h.takeBack(ctx, record) }},
 		{"reload systemd", func(ctx context.Context) error { return h.reload(ctx) }},
 	}
@@ -119,6 +119,30 @@ func (h *Host) resetCloudInit(ctx context.Context) error {
 		return err
 	}
 	return h.removePaths(ctx, "/run/cloud-init")
+}
+
+// split tells a node's paths that go from those that stay, empty, because the host mounts something there.
+func (r *Record) split(paths []string) (gone, emptied []string) {
+	for _, dir := range paths {
+		if slices.ContainsFunc(r.Mounts, func(point string) bool { return point == dir || strings.HasPrefix(point, dir+"/") }) {
+			emptied = append(emptied, dir)
+		} else {
+			gone = append(gone, dir)
+		}
+	}
+	return gone, emptied
+}
+
+// removeNode removes a node's files.
+func (h *Host) removeNode(ctx context.Context, record *Record) error {
+	gone, emptied := record.split(nodePaths)
+	for _, dir := range slices.Concat(record.Mounts, emptied) {
+		// It cannot remove a mount point in there; what counts is verified afterwards.
+		if _, err := h.try(ctx, "find", dir, "-xdev", "-mindepth", "1", "-delete"); err != nil {
+			return err
+		}
+	}
+	return h.removePaths(ctx, gone...)
 }
 
 // removePaths removes files and folders. It stays on their file system: a volume that is still mounted
@@ -195,7 +219,7 @@ func (h *Host) leftovers(ctx context.Context, record *Record) ([]string, error) 
 			left = append(left, fmt.Sprintf("unit %s (%s)", name, states[i].active))
 		}
 	}
-	points, err := h.mountsBelow(ctx, mountFolders...)
+	points, err := h.mounted(ctx, record)
 	if err != nil {
 		return nil, err
 	}
@@ -209,9 +233,17 @@ func (h *Host) leftovers(ctx context.Context, record *Record) ([]string, error) 
 	for _, task := range tasks {
 		left = append(left, "container "+tidy(path.Base(task)))
 	}
-	paths, err := h.existing(ctx, append(slices.Clone(nodePaths), record.Added...)...)
+	gone, emptied := record.split(nodePaths)
+	paths, err := h.existing(ctx, append(gone, record.Added...)...)
 	if err != nil {
 		return nil, err
+	}
+	for _, dir := range emptied {
+		output, err := h.run(ctx, "find", dir, "-mindepth", "1", "-not", "-type", "d", "-print0", "-quit")
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, list(output, "\x00")...)
 	}
 	for _, file := range paths {
 		left = append(left, "file "+tidy(file))

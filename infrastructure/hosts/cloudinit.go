@@ -34,6 +34,24 @@ func (h *Host) cloudInit(ctx context.Context) (*cloudInitStatus, error) {
 	return status, nil
 }
 
+// stage is what cloud-init works at, from the file that it keeps for `cloud-init status`; nil when there is
+// none yet.
+func (h *Host) stage(ctx context.Context) (*cloudInitStatus, error) {
+	result, err := h.try(ctx, "cat", "/run/cloud-init/status.json")
+	if err != nil {
+		return nil, err
+	}
+	kept := struct {
+		V1 struct {
+			Stage string `json:"stage"`
+		} `json:"v1"`
+	}{}
+	if result.ExitStatus != 0 || json.Unmarshal(result.Stdout, &kept) != nil || kept.V1.Stage == "" {
+		return nil, nil
+	}
+	return &cloudInitStatus{Status: "running", Detail: "stage " + kept.V1.Stage}, nil
+}
+
 // State is how far a bootstrap is.
 type State string
 

@@ -216,7 +216,7 @@ func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 		sticky string
 		want   string
 	}{
-		"a folder": {"/var/lib/kubelet", "after the clean-up there still is: file /var/lib/kubelet"},
+		"a folder": {"/var/lib/kubelet", "after the clean-up there still is: file /var/lib/kubelet/config.yaml"},
 		"a unit":   {"kubelet.service", "after the clean-up there still is: unit kubelet.service (active)"},
 	} {
 		t.Run(name, func(t *testing.T) {

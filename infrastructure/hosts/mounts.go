@@ -49,10 +49,16 @@ func unescape(field string) string {
 	return text.String()
 }
 
-// unmount unmounts everything in and below the folders. What is busy goes out of sight at once, and
-// for good when its last user ends: nothing that is removed afterwards reaches into a volume.
-func (h *Host) unmount(ctx context.Context, folders ...string) error {
-	points, err := h.mountsBelow(ctx, folders...)
+// mounted are the mount points in and below mountFolders that the host did not have of its own.
+func (h *Host) mounted(ctx context.Context, record *Record) ([]string, error) {
+	points, err := h.mountsBelow(ctx, mountFolders...)
+	return slices.DeleteFunc(points, func(point string) bool { return slices.Contains(record.Mounts, point) }), err
+}
+
+// unmount unmounts what a node mounted. What is busy goes out of sight at once, and for good when its last
+// user ends: nothing that is removed afterwards reaches into a volume.
+func (h *Host) unmount(ctx context.Context, record *Record) error {
+	points, err := h.mounted(ctx, record)
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,9 @@ type Record struct {
 	Replaced []string `json:"replaced,omitempty"`
 	// Users are those of the bootstrap data that were not there before.
 	Users []string `json:"users,omitempty"`
+	// Mounts are mount points of the host's own in a node's folders, such as a disk for /var/lib/kubelet:
+	// they stay, without their content.
+	Mounts []string `json:"mounts,omitempty"`
 }
 
 // InUseError says that a host carries another machine than the one that wants it.

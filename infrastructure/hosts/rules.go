@@ -9,6 +9,9 @@ import (
 // chainPrefixes are how kubelet, kube-proxy, CNI plugins and flannel name their chains.
 var chainPrefixes = []string{"KUBE-", "CNI-", "FLANNEL-"}
 
+// flannelTables are flannel's in nftables mode.
+var flannelTables = map[string]string{"ip": "flannel-ipv4", "ip6": "flannel-ipv6"}
+
 func isNodeChain(name string) bool {
 	return slices.ContainsFunc(chainPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
@@ -58,7 +61,7 @@ func jumpsToNode(rule string) bool {
 	return false
 }
 
-// removeRules takes a node's packet filter rules away, those of kube-proxy's nftables mode too.
+// removeRules takes a node's packet filter rules away, those of the nftables modes of kube-proxy and flannel too.
 func (h *Host) removeRules(ctx context.Context, programs []string) error {
 	for _, family := range []string{"iptables", "ip6tables"} {
 		if !slices.Contains(programs, family+"-save") {
@@ -76,8 +79,10 @@ func (h *Host) removeRules(ctx context.Context, programs []string) error {
 	}
 	if slices.Contains(programs, "nft") {
 		for _, family := range []string{"ip", "ip6"} {
-			if _, err := h.try(ctx, "nft", "delete", "table", family, "kube-proxy"); err != nil {
-				return err
+			for _, table := range []string{"kube-proxy", flannelTables[family]} {
+				if _, err := h.try(ctx, "nft", "delete", "table", family, table); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -61,7 +61,12 @@ func (h *Host) note(ctx context.Context, machine Machine) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
+	mounts, err := h.mountsBelow(ctx, nodePaths...)
+	if err != nil {
+		return nil, err
+	}
 	record := &Record{
+		Mounts:    mounts,
 		Namespace: machine.Namespace, Name: machine.Name, InstanceID: machine.InstanceID, DataHash: machine.dataHash(),
 		Hostname: strings.TrimSpace(string(hostname)), Replaced: there,
 		Added: slices.DeleteFunc(files, func(file string) bool { return slices.Contains(there, file) }),
@@ -79,7 +84,12 @@ func (h *Host) note(ctx context.Context, machine Machine) (*Record, error) {
 		return nil, err
 	}
 	if len(there) > 0 {
-		copies := append(append([]string{"cp", "--archive", "--parents", "--"}, there...), originalsDir)
+		// coreutils 9.1, which Debian 12 has, fails to keep the mode of absolute parents.
+		copies := []string{"env", "--chdir=/", "cp", "--archive", "--parents", "--"}
+		for _, file := range there {
+			copies = append(copies, strings.TrimPrefix(file, "/"))
+		}
+		copies = append(copies, originalsDir)
 		if _, err := h.run(ctx, copies...); err != nil {
 			return nil, fmt.Errorf("keep a copy of what will be replaced: %w", err)
 		}

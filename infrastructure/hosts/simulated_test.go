@@ -47,6 +47,7 @@ func newSimulated(t *testing.T) *simulated {
 			"/etc/hostname": "host-1\n", "/usr/bin/cloud-init": "", "/usr/bin/systemctl": "", "/usr/bin/ctr": "", "/usr/bin/containerd": "",
 			"/etc/motd": "hello\n", "/etc/os-release": "PRETTY_NAME=\"Debian GNU/Linux 12\"\nID=debian\n", "/proc/meminfo": "MemTotal:       8032000 kB\n",
 		},
+		mounts: []string{"/var/lib/kubelet"},
 		sticky: map[string]bool{}, answers: map[string]ssh.Result{},
 	}
 }
@@ -76,6 +77,9 @@ func (s *simulated) Run(ctx context.Context, command ssh.Command) (ssh.Result, e
 }
 
 func (s *simulated) there(file string) bool {
+	if slices.Contains(s.mounts, file) {
+		return true
+	}
 	for name := range s.files {
 		if file == "/" || name == file || strings.HasPrefix(name, file+"/") {
 			return true
@@ -125,7 +129,9 @@ func (s *simulated) execute(args []string, stdin string) (string, int) {
 		delete(s.files, args[2])
 		return "", 0
 	case "cp":
-		return s.copy(args)
+		return s.copy("", args)
+	case "env":
+		return s.copy(strings.TrimPrefix(args[1], "--chdir="), args[2:])
 	case "rm":
 		for _, file := range operands(args) {
 			s.remove(file)
@@ -176,6 +182,14 @@ func (s *simulated) find(args []string) (string, int) {
 		for _, task := range s.tasks {
 			found += tasksDir + "/" + task + "\x00"
 		}
+	case slices.Contains(args, "-delete"):
+		s.remove(args[0])
+	case slices.Contains(args, "-not"):
+		for name := range s.files {
+			if strings.HasPrefix(name, args[0]+"/") {
+				return name + "\x00", 0
+			}
+		}
 	case slices.Contains(args, "-mindepth"):
 	default:
 		for _, file := range args[:slices.Index(args, "-maxdepth")] {
@@ -189,12 +203,12 @@ func (s *simulated) find(args []string) (string, int) {
 	return found, status
 }
 
-func (s *simulated) copy(args []string) (string, int) {
+func (s *simulated) copy(in string, args []string) (string, int) {
 	paths := operands(args)
 	to := paths[len(paths)-1]
 	for _, from := range paths[:len(paths)-1] {
 		if slices.Contains(args, "--parents") {
-			s.files[to+from] = s.files[from]
+			s.files[to+"/"+from] = s.files[in+from]
 		} else {
 			s.files[to] = s.files[from]
 		}

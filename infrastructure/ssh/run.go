@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	"golang.org/x/crypto/ssh"
 )
@@ -40,24 +39,27 @@ func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	if err != nil {
 		return result, fmt.Errorf("run %s: open a session: %w", command.Args[0], err)
 	}
-	defer func() { _ = session.Close() }()
-	stop := context.AfterFunc(ctx, func() {
-		// A silent peer confirms nothing; then the connection goes too.
-		time.AfterFunc(time.Second, c.Close)
-		_ = session.Signal(ssh.SIGTERM)
-		_ = session.Close()
-	})
-	defer stop()
-
 	stdout, stderr := &bounded{}, &bounded{}
 	session.Stdout, session.Stderr = stdout, stderr
 	session.Stdin = bytes.NewReader(command.Stdin)
-	err = session.Run(Quote(command.Args))
+	ended := make(chan error, 1)
+	go func() { ended <- session.Run(Quote(command.Args)) }()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		// A command that ignores the signal, or a silent peer, must keep nobody waiting: other commands go on
+		// on the same connection.
+		go func() {
+			_ = session.Signal(ssh.SIGTERM)
+			_ = session.Close()
+		}()
+		return result, fmt.Errorf("run %s: %w", command.Args[0], ctx.Err())
+	}
+	_ = session.Close()
+
 	result.Stdout, result.Stderr = stdout.kept, stderr.kept
 	var exit *ssh.ExitError
 	switch {
-	case ctx.Err() != nil:
-		return result, fmt.Errorf("run %s: %w", command.Args[0], ctx.Err())
 	case errors.As(err, &exit) && exit.Signal() == "":
 		result.ExitStatus = exit.ExitStatus()
 		return result, nil

@@ -93,6 +93,10 @@ func TestACommandEndsWithItsContext(t *testing.T) {
 	if took := time.Since(started); took > 30*time.Second {
 		t.Errorf("it took %s", took)
 	}
+	// The connection is the next command's, however long that takes.
+	if _, err := c.Run(t.Context(), ssh.Command{Args: []string{"sleep", "2"}}); err != nil {
+		t.Errorf("the next command: %v", err)
+	}
 }
 
 func TestCertificates(t *testing.T) {

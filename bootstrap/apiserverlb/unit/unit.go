@@ -13,6 +13,9 @@ const (
 	Path = "/etc/systemd/system/" + Name
 	// BinaryPath is where the unit expects the program.
 	BinaryPath = "/usr/local/bin/kok-apiserver-lb"
+	// CertificatesDir is kubelet's. It must be there before the unit is started, and kubelet may not have
+	// run yet: systemd makes the unit's view of the file system of what is there.
+	CertificatesDir = "/var/lib/kubelet/pki"
 	// StateFile is where the unit lets the program keep its list of API servers: systemd keeps the state
 	// of a dynamic user there, and the usual link to it is not in the unit's view of the file system.
 	StateFile = "/var/lib/private/kok-apiserver-lb/backends.json"

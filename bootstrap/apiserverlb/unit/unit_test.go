@@ -15,7 +15,7 @@ func TestTheUnitAgreesWithTheNamesOfThisPackage(t *testing.T) {
 		"StateDirectory=" + filepath.Base(filepath.Dir(StateFile)) + "\n",
 		"AmbientCapabilities=CAP_DAC_READ_SEARCH\n",
 		"open_by_handle_at",
-		"BindReadOnlyPaths=/var/lib/kubelet/pki\n",
+		"BindReadOnlyPaths=" + CertificatesDir + "\n",
 	} {
 		if !strings.Contains(Service, line) {
 			t.Errorf("the unit has no %q", line)

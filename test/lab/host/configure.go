@@ -72,7 +72,7 @@ func (h *Host) configure() error {
 		files["/etc/cloud/cloud-init.disabled"] = ""
 	}
 	for name, value := range kernelParameters {
-		copied := filepath.Join("/etc/kok/kernel", name)
+		copied := filepath.Join("/etc/lab/kernel", name)
 		files[copied] = value + "\n"
 		fmt.Fprintf(&mounts, "ExecStart=-/bin/mount --bind %s /proc/sys/%s\n", copied, name)
 	}

@@ -110,8 +110,8 @@ func testExec(ctx context.Context, t *testing.T, h *Host) {
 	var failed *ExecError
 	g.Expect(errors.As(err, &failed)).To(BeTrue())
 	g.Expect(failed.Stderr).To(ContainSubstring("/no-such-file"))
-	g.Expect(h.WriteFile("/etc/kok/written", []byte("while it runs"), 0o600)).To(Succeed())
-	g.Expect(h.Exec(ctx, nil, "cat", "/etc/kok/written")).To(Equal([]byte("while it runs")))
+	g.Expect(h.WriteFile("/etc/lab/written", []byte("while it runs"), 0o600)).To(Succeed())
+	g.Expect(h.Exec(ctx, nil, "cat", "/etc/lab/written")).To(Equal([]byte("while it runs")))
 	g.Expect(h.WriteFile("/var/lib/etcd/written", []byte("own"), 0o600)).To(Succeed())
 	g.Expect(h.Exec(ctx, nil, "cat", "/var/lib/etcd/written")).To(Equal([]byte("own")))
 	// The context's end takes the whole command with it.
@@ -160,10 +160,10 @@ func testPower(ctx context.Context, t *testing.T, cloud, idc *Host) {
 	g.Expect(client.SetReadDeadline(time.Now().Add(time.Second))).To(Succeed())
 	_, err = client.Read(make([]byte, 1))
 	g.Expect(err).To(MatchError(os.ErrDeadlineExceeded), "the client heard of the power failure")
-	g.Expect(idc.WriteFile("/etc/kok/off", []byte("while it was off"), 0o644)).To(Succeed())
+	g.Expect(idc.WriteFile("/etc/lab/off", []byte("while it was off"), 0o644)).To(Succeed())
 	g.Expect(idc.PowerOn(ctx)).To(Succeed())
-	g.Expect(idc.Exec(ctx, nil, "cat", "/etc/kok/written")).To(Equal([]byte("while it runs")))
-	g.Expect(idc.Exec(ctx, nil, "cat", "/etc/kok/off")).To(Equal([]byte("while it was off")))
+	g.Expect(idc.Exec(ctx, nil, "cat", "/etc/lab/written")).To(Equal([]byte("while it runs")))
+	g.Expect(idc.Exec(ctx, nil, "cat", "/etc/lab/off")).To(Equal([]byte("while it was off")))
 }
 
 func testInterrupted(ctx context.Context, t *testing.T, h *Host) {

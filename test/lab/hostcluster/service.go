@@ -90,7 +90,7 @@ func (s service) all() []file {
 }
 
 // stamp is the file that says with which content the service was last started.
-func (s service) stamp() string { return "/etc/kok/started/" + s.name }
+func (s service) stamp() string { return "/etc/lab/started/" + s.name }
 
 // started says whether the service was last started with this content.
 func (s service) started(h *host.Host) bool {

@@ -12,8 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
@@ -66,10 +68,26 @@ func (l *Lab) AddWorker(ctx context.Context, programs []string, progress func(st
 		if err := added.Boot(ctx); err != nil {
 			return err
 		}
+		if err := waitContainerd(ctx, added); err != nil {
+			return err
+		}
 		progress(added.Name + " booted")
 		return nil
 	})
 	return added, err
+}
+
+// waitContainerd waits until images can be loaded.
+func waitContainerd(ctx context.Context, h *host.Host) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, last = h.Exec(ctx, nil, "ctr", "version")
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for containerd on %s: %w", h.Name, errors.Join(err, last))
+	}
+	return nil
 }
 
 func (l *Lab) createWorker(name string, set *artifacts.Set) (*host.Host, error) {
@@ -106,6 +124,8 @@ func (l *Lab) admit(h *host.Host) error {
 		{"/etc/sudoers.d/" + workerUser, workerUser + " ALL=(ALL) NOPASSWD:ALL\n", 0o440},
 		// sshd accepts keys that root keeps, and so the user needs no home that is written before there is a user.
 		{"/etc/ssh/authorized_keys/" + workerUser, public + "\n", 0o644},
+		// Its keys are known: cloud-init must not make others.
+		{"/etc/cloud/cloud.cfg.d/91-lab-worker.cfg", "ssh_deletekeys: false\nssh_genkeytypes: [ed25519]\n", 0o644},
 		{"/etc/ssh/sshd_config.d/lab.conf", "AuthorizedKeysFile /etc/ssh/authorized_keys/%u\nPasswordAuthentication no\nPermitRootLogin no\n", 0o644},
 		{"/etc/sysusers.d/lab.conf", fmt.Sprintf("u %s - \"Administrator\" %s /bin/bash\n", workerUser, home), 0o644},
 		{"/etc/tmpfiles.d/lab.conf", fmt.Sprintf("d %s 0750 %s %s -\n", home, workerUser, workerUser), 0o644},
@@ -114,7 +134,7 @@ func (l *Lab) admit(h *host.Host) error {
 			return err
 		}
 	}
-	return nil
+	return h.Symlink("/lib/systemd/system/containerd.service", "/etc/systemd/system/multi-user.target.wants/containerd.service")
 }
 
 func (l *Lab) hostKey(h *host.Host) string { return filepath.Join(l.state, "ssh", h.Name) }
