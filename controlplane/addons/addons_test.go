@@ -38,6 +38,7 @@ func customised() *addon.Input {
 	in := input()
 	in.ImageRepository, in.Version = "registry.example/mirror", "v1.35.4"
 	in.PodCIDRs, in.DNSDomain, in.DNSAddress = []string{"10.244.0.0/16", "fd00:10:244::/56"}, "blue.example", "fd00:96::a"
+	in.Spec.KubeProxy.Conntrack = controlplanev1.AddonNone
 	in.Spec.CoreDNS.Image, in.Spec.CoreDNS.Replicas = "registry.example/dns:own", ptr.To[int32](5)
 	return in
 }

@@ -38,7 +38,7 @@ func TestDefaultsOfAMinimalControlPlane(t *testing.T) {
 		Etcd:                  controlplanev1.EtcdSpec{Data: etcd, Events: etcd},
 		EncryptionAtRest:      controlplanev1.EncryptionAtRestSpec{Mode: controlplanev1.EncryptionSecretBox, Resources: []string{"secrets"}},
 		Addons: controlplanev1.AddonsSpec{
-			KubeProxy: controlplanev1.KubeProxySpec{Mode: controlplanev1.AddonManaged},
+			KubeProxy: controlplanev1.KubeProxySpec{Mode: controlplanev1.AddonManaged, Conntrack: controlplanev1.AddonManaged},
 			CoreDNS:   controlplanev1.CoreDNSSpec{Mode: controlplanev1.AddonManaged, Replicas: ptr.To[int32](2)},
 		},
 	}

@@ -60,6 +60,9 @@ func (o *options) quickstart(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+			if o.lab != nil {
+				variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share this machine's kernel
+			}
 			return t.Apply(ctx, variables)
 		}},
 		progress.Stage{Name: "wait for its control plane", Run: t.Wait})

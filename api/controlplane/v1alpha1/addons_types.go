@@ -37,6 +37,13 @@ type KubeProxySpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image,omitempty"`
+
+	// conntrack says who sets the kernel's limits of tracked connections. Managed is kube-proxy, to its
+	// defaults; None leaves a machine its own, for machines where kube-proxy may not set them because they
+	// are containers themselves.
+	// +optional
+	// +kubebuilder:default=Managed
+	Conntrack AddonMode `json:"conntrack,omitempty"`
 }
 
 // CoreDNSSpec configures CoreDNS.

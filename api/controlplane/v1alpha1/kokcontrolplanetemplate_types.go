@@ -58,6 +58,10 @@ type KOKControlPlaneTemplateResourceSpec struct {
 	// +optional
 	EncryptionAtRest EncryptionAtRestSpec `json:"encryptionAtRest,omitempty,omitzero"`
 
+	// addons are installed in the tenants.
+	// +optional
+	Addons AddonsSpec `json:"addons,omitempty,omitzero"`
+
 	// rollout configures rollouts.
 	// +optional
 	Rollout RolloutSpec `json:"rollout,omitempty,omitzero"`

@@ -601,6 +601,7 @@ func (in *KOKControlPlaneTemplateResourceSpec) DeepCopyInto(out *KOKControlPlane
 	in.KubeScheduler.DeepCopyInto(&out.KubeScheduler)
 	in.Etcd.DeepCopyInto(&out.Etcd)
 	in.EncryptionAtRest.DeepCopyInto(&out.EncryptionAtRest)
+	in.Addons.DeepCopyInto(&out.Addons)
 	in.Rollout.DeepCopyInto(&out.Rollout)
 }
 

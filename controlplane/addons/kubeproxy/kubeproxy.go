@@ -74,6 +74,9 @@ func configuration(in *addon.Input) (string, error) {
 		"metricsBindAddress": "127.0.0.1:10249",
 		"healthzBindAddress": "127.0.0.1:10256",
 	}
+	if in.Spec.KubeProxy.Conntrack == controlplanev1.AddonNone {
+		config["conntrack"] = map[string]any{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"}
+	}
 	if len(in.PodCIDRs) > 0 {
 		config["clusterCIDR"] = strings.Join(in.PodCIDRs, ",")
 	}

@@ -131,11 +131,12 @@ func (c *cluster) join(ctx context.Context, h *host.Host) error {
 	if err != nil {
 		return err
 	}
-	// containerd first: a host that is older than an image gets it before a pod asks for it.
+	// containerd first: a host that is older than an image gets it before a pod asks for it, and kubelet would end
+	// and be started again without it.
 	if err := start(ctx, h, services[0]); err != nil {
 		return err
 	}
-	if err := c.waitContainerd(ctx, h); err != nil {
+	if err := h.WaitContainerd(ctx); err != nil {
 		return err
 	}
 	if err := c.Set.LoadImages(ctx, h, func(step string) { c.progress("%s: %s", h.Name, step) }); err != nil {
@@ -152,19 +153,6 @@ func (c *cluster) join(ctx context.Context, h *host.Host) error {
 	if err != nil {
 		return fmt.Errorf("wait for node %s (see: lab exec %s -- journalctl -u kubelet -u kube-proxy -u containerd): %w",
 			h.Name, h.Name, errors.Join(err, last))
-	}
-	return nil
-}
-
-// waitContainerd waits until the host's containerd answers; kubelet would end and be started again without it.
-func (c *cluster) waitContainerd(ctx context.Context, h *host.Host) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, interval, time.Minute, true, func(ctx context.Context) (bool, error) {
-		_, last = h.Exec(ctx, nil, "ctr", "version")
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("wait for containerd: %w", errors.Join(err, last))
 	}
 	return nil
 }

@@ -12,10 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/crypto/ssh"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
@@ -68,26 +66,13 @@ func (l *Lab) AddWorker(ctx context.Context, programs []string, progress func(st
 		if err := added.Boot(ctx); err != nil {
 			return err
 		}
-		if err := waitContainerd(ctx, added); err != nil {
+		if err := added.WaitContainerd(ctx); err != nil {
 			return err
 		}
 		progress(added.Name + " booted")
 		return nil
 	})
 	return added, err
-}
-
-// waitContainerd waits until images can be loaded.
-func waitContainerd(ctx context.Context, h *host.Host) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		_, last = h.Exec(ctx, nil, "ctr", "version")
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("wait for containerd on %s: %w", h.Name, errors.Join(err, last))
-	}
-	return nil
 }
 
 func (l *Lab) createWorker(name string, set *artifacts.Set) (*host.Host, error) {
