@@ -32,7 +32,11 @@ type bins struct {
 const (
 	filterProgram = "/usr/sbin/nft"
 	copyProgram   = "/usr/bin/cp"
+	// flanneld wants to see both, also when it does not use them: to remove rules of its other mode.
+	multiProgram = "/usr/sbin/xtables-nft-multi"
 )
+
+var multiNames = []string{"/usr/sbin/iptables", "/usr/sbin/ip6tables"}
 
 // tenantImages are those that pods of tenants ask for.
 func (b bins) tenantImages(v Versions) ([]Image, error) {
@@ -40,9 +44,12 @@ func (b bins) tenantImages(v Versions) ([]Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	filterAndCopy, err := closure(b.debian, filterProgram, copyProgram)
+	flannel, err := closure(b.debian, filterProgram, copyProgram, multiProgram)
 	if err != nil {
 		return nil, err
+	}
+	for _, name := range multiNames {
+		flannel = append(flannel, File{Path: name, Source: filepath.Join(b.debian, multiProgram)})
 	}
 	onlyCopy, err := closure(b.debian, copyProgram)
 	if err != nil {
@@ -58,7 +65,7 @@ func (b bins) tenantImages(v Versions) ([]Image, error) {
 		return Image{Name: name, Files: append([]File{{Path: path, Source: program}}, more...)}
 	}
 	return append(list,
-		one("ghcr.io/flannel-io/flannel:"+v.Flannel, "/opt/bin/flanneld", filepath.Join(b.flannel, "flanneld"), filterAndCopy...),
+		one("ghcr.io/flannel-io/flannel:"+v.Flannel, "/opt/bin/flanneld", filepath.Join(b.flannel, "flanneld"), flannel...),
 		one("ghcr.io/flannel-io/flannel-cni-plugin:"+v.FlannelPlugin, "/flannel", filepath.Join(b.flannelPlugin, "flannel"), onlyCopy...),
 		one("registry.k8s.io/coredns/coredns:"+v.CoreDNS, "/coredns", filepath.Join(b.coreDNS, "coredns")),
 	), nil
