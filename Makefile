@@ -32,7 +32,6 @@ QUICKSTART := bin/quickstart --started=$(STARTED) $(IMAGES) --provider-version=$
 .PHONY: quickstart
 quickstart: $(if $(EXISTING_CLUSTER),check-go,check-machine) build release-manifests $(LAB) ## Lab up, a tenant with two workers, and a look at it; KUBECONFIG=... uses an existing cluster, without workers
 	@$(GO_BUILD) -o bin/quickstart ./test/quickstart
-	@$(GO_BUILD) -o bin/hello ./test/quickstart/hello
 	@$(QUICKSTART) $(if $(EXISTING_CLUSTER),--kubeconfig=$(EXISTING_CLUSTER))
 
 .PHONY: lab-up
@@ -60,11 +59,12 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 		--renderer=markdown --output-path=docs/reference/api.md
 
 .PHONY: build
-build: check-go ## Build the providers' managers and kok-apiserver-lb
+build: check-go ## Build the providers' managers, kok-apiserver-lb, and what quickstart runs in a tenant
 	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
 	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
 	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/infrastructure-manager ./infrastructure
 	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/kok-apiserver-lb ./bootstrap/apiserverlb/cmd/kok-apiserver-lb
+	$(GO_BUILD) -o bin/hello ./test/quickstart/hello
 
 .PHONY: release-manifests
 release-manifests: check-go ## Write a local clusterctl repository to out/repository and out/clusterctl.yaml

@@ -24,7 +24,9 @@ import (
 	"sigs.k8s.io/cluster-api/test/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/inventory"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
@@ -46,7 +48,9 @@ type environment struct {
 	// lab is nil when the host cluster is another one.
 	lab                 *lab.Lab
 	clusterctl, kubectl string
-	log                 *progress.Log
+	// network is the file with the manifests of a pod network.
+	network string
+	log     *progress.Log
 }
 
 func newEnvironment(ctx context.Context) (*environment, error) {
@@ -61,7 +65,7 @@ func newEnvironment(ctx context.Context) (*environment, error) {
 		return nil, err
 	}
 	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, bootstrapv1.AddToScheme, infrav1.AddToScheme} {
 		if err := add(types); err != nil {
 			return nil, err
 		}
@@ -109,7 +113,7 @@ func (e *environment) openLab(ctx context.Context) (kubeconfig string, err error
 	if err != nil {
 		return "", err
 	}
-	e.clusterctl, e.kubectl = set.Clusterctl, set.Kubectl
+	e.clusterctl, e.kubectl, e.network = set.Clusterctl, set.Kubectl, set.Flannel
 	return e.lab.Kubeconfig(), nil
 }
 

@@ -46,6 +46,8 @@ type tenant struct {
 	version string
 	// variables of the template.
 	variables map[string]string
+	// workers is how many the template with workers makes; none for a control plane alone.
+	workers int
 
 	access *rest.Config
 	api    *kubernetes.Clientset
@@ -102,8 +104,12 @@ func (t *tenant) create(ctx context.Context) {
 }
 
 func (t *tenant) quickstart() *quickstart.Tenant {
+	template := settings.template
+	if t.workers > 0 {
+		template = settings.workersTemplate
+	}
 	return &quickstart.Tenant{
-		Key: t.ObjectKey, Version: t.version, Template: settings.template, ClusterctlConfig: clusterctlConfig(),
+		Key: t.ObjectKey, Version: t.version, Workers: t.workers, Template: template, ClusterctlConfig: clusterctlConfig(),
 		Clusterctl: env.clusterctl, Kubectl: env.kubectl,
 		Client: env.client, Config: env.config, Kubeconfig: env.proxy.GetKubeconfigPath(), Log: env.log,
 	}

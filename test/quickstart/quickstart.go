@@ -75,7 +75,7 @@ func (o *options) quickstart(ctx context.Context) error {
 		if err := t.Use(ctx); err != nil || o.workers() == 0 {
 			return err
 		}
-		return t.Hello(ctx, helloImage)
+		return t.Hello(ctx)
 	}})
 	if err := o.run(ctx, stages); err != nil {
 		return err
@@ -90,9 +90,6 @@ func (o *options) quickstart(ctx context.Context) error {
 	}
 	return nil
 }
-
-// helloImage is the image of the program hello, which workers of the lab get.
-const helloImage = "ghcr.io/kube-on-kube/hello:quickstart"
 
 // workers is how many workers the tenant has: none on an existing host cluster, of whose data centre
 // nothing is known.
@@ -113,7 +110,7 @@ func (o *options) addWorkers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.lab.LoadProgram(ctx, helloImage, filepath.Join(o.programs, "hello"), names...)
+	return o.lab.LoadProgram(ctx, tenant.HelloImage, filepath.Join(o.programs, "hello"), names...)
 }
 
 // providersOnly stops before the tenant.

@@ -16,13 +16,16 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// HelloImage is the image of the program hello, which workers must have.
+const HelloImage = "ghcr.io/kube-on-kube/hello:quickstart"
+
 const helloNamespace = "hello"
 
 // Hello runs a web server on the tenant's workers, and a pod that asks it by the name of its Service: the pod
 // network, kube-proxy and CoreDNS all have to work for its answer, which comes out of the pod's log.
-func (t *Tenant) Hello(ctx context.Context, image string) error {
+func (t *Tenant) Hello(ctx context.Context) error {
 	return t.with(ctx, func(tenant *kubernetes.Clientset) error {
-		if err := createHello(ctx, tenant, image); err != nil {
+		if err := createHello(ctx, tenant); err != nil {
 			return err
 		}
 		var job *batchv1.Job
@@ -48,10 +51,10 @@ func (t *Tenant) Hello(ctx context.Context, image string) error {
 }
 
 // createHello makes a server with its Service, and a new client.
-func createHello(ctx context.Context, tenant *kubernetes.Clientset, image string) error {
+func createHello(ctx context.Context, tenant *kubernetes.Clientset) error {
 	labels := map[string]string{"app": "hello"}
 	container := func(args ...string) []corev1.Container {
-		return []corev1.Container{{Name: "hello", Image: image, Args: args}}
+		return []corev1.Container{{Name: "hello", Image: HelloImage, Args: args}}
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "hello"}, Spec: appsv1.DeploymentSpec{
 		Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: labels},

@@ -32,14 +32,22 @@ type Pool struct {
 }
 
 // Ensure makes the pool have at least a number of workers, and returns the names of all. Those that are
-// there already are kept.
+// there already are kept, those that machines of another namespace have are left to them.
 func (p *Pool) Ensure(ctx context.Context, count int) (names []string, err error) {
 	all, err := p.Lab.Hosts()
 	if err != nil {
 		return nil, err
 	}
+	known := &infrav1.IDCHostList{}
+	if err := p.Client.List(ctx, known); err != nil {
+		return nil, fmt.Errorf("list IDCHosts: %w", err)
+	}
+	taken := map[string]bool{}
+	for i := range known.Items {
+		taken[known.Items[i].Name] = taken[known.Items[i].Name] || known.Items[i].Namespace != p.Namespace && known.Items[i].Spec.Claim != nil
+	}
 	for _, h := range all {
-		if h.Worker() {
+		if h.Worker() && !taken[h.Name] {
 			names = append(names, h.Name)
 		}
 	}

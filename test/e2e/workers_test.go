@@ -1,0 +1,258 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
+)
+
+// join bounds what a worker takes to join or to be cleaned: ten times what is usual.
+const join = 6 * time.Minute
+
+// The life of workers: one more host than machines stands in the data centre.
+var _ = Describe("Workers of a tenant", Ordered, func() {
+	variables := single()
+	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
+	t := newTenant("workers", "v1.36.3", variables)
+	t.workers = 2
+
+	BeforeAll(func(ctx SpecContext) {
+		requireLab()
+		before, err := env.lab.Hosts()
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) {
+			if settings.keep {
+				return
+			}
+			t.remove(ctx)
+			after, err := env.lab.Hosts()
+			Expect(err).NotTo(HaveOccurred())
+			for _, h := range after[len(before):] {
+				Expect(env.lab.RemoveHost(ctx, h.Name)).To(Succeed())
+			}
+		}, NodeTimeout(2*join))
+	})
+
+	It("join a tenant, and reach Services by their names", Label(gating, full), func(ctx SpecContext) {
+		t.create(ctx)
+		pool := &workers.Pool{
+			Lab: env.lab, Client: env.client, Namespace: t.Namespace, Log: env.log,
+			Programs: []string{filepath.Join(settings.programs, "kok-apiserver-lb")},
+		}
+		names, err := pool.Ensure(ctx, t.workers+1)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), names...)).To(Succeed())
+		q := t.quickstart()
+		Expect(q.InstallNetwork(ctx, env.network)).To(Succeed())
+		Expect(q.WaitWorkers(ctx)).To(Succeed())
+		Expect(q.Hello(ctx)).To(Succeed())
+		t.expectWorkers(ctx, t.workers)
+	}, SpecTimeout(2*creation+join))
+
+	It("leave no bootstrap token behind, and no right that nodes need not have", Label(gating, full), func(ctx SpecContext) {
+		Eventually(ctx, func(g Gomega) {
+			secrets, err := t.api.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{FieldSelector: "type=bootstrap.kubernetes.io/token"})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(secrets.Items).To(BeEmpty())
+		}).WithTimeout(join).Should(Succeed())
+		// A kubelet answers the API server alone, with a certificate of the tenant's CA.
+		requests, err := t.api.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=kubernetes.io/kubelet-serving"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(requests.Items).NotTo(BeEmpty())
+		for _, request := range requests.Items {
+			Expect(request.Status.Certificate).NotTo(BeEmpty(), request.Name)
+		}
+	})
+
+	It("are fewer and more as a MachineDeployment says, and hosts are used again", Label(full), func(ctx SpecContext) {
+		t.scale(ctx, 1)
+		t.expectWorkers(ctx, 1)
+		began := time.Now()
+		t.scale(ctx, 3)
+		t.expectWorkers(ctx, 3)
+		figure("join_2_more_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
+		t.scale(ctx, t.workers)
+		t.expectWorkers(ctx, t.workers)
+	}, SpecTimeout(4*join))
+
+	It("are replaced one by one when their configuration is another", Label(full), func(ctx SpecContext) {
+		before := t.machines(ctx)
+		template := &bootstrapv1.KOKConfigTemplate{}
+		get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: t.Name + "-workers"}, template)
+		next := &bootstrapv1.KOKConfigTemplate{
+			ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Name + "-workers-2"}, Spec: *template.Spec.DeepCopy(),
+		}
+		next.Spec.Template.Spec.Kubelet.NodeLabels = map[string]string{"example.com/generation": "2"}
+		Expect(env.client.Create(ctx, next)).To(Succeed())
+		patch(ctx, t.machineDeployment(), fmt.Sprintf(`{"spec":{"template":{"spec":{"bootstrap":{"configRef":{"name":%q}}}}}}`, next.Name))
+		Eventually(ctx, func(g Gomega) {
+			nodes, err := t.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "example.com/generation=2"})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(nodes.Items).To(HaveLen(t.workers))
+		}).WithTimeout(2 * join).Should(Succeed())
+		t.expectWorkers(ctx, t.workers)
+		for _, machine := range before {
+			Expect(t.machines(ctx)).NotTo(ContainElement(HaveField("Name", machine.Name)))
+		}
+	}, SpecTimeout(4*join))
+
+	It("come back after a reboot while the cloud is away", Label(full), func(ctx SpecContext) {
+		node := t.machines(ctx)[0].Status.NodeRef.Name
+		host := t.hostOf(ctx, t.machines(ctx)[0])
+		Expect(env.lab.Cut(ctx)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.Heal(ctx)).To(Succeed()) })
+		Expect(env.lab.PowerOff(ctx, host)).To(Succeed())
+		Expect(env.lab.PowerOn(ctx, host)).To(Succeed())
+		booted := time.Now()
+		Eventually(ctx, func(g Gomega) {
+			lease, err := t.api.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(lease.Spec.RenewTime.After(booted)).To(BeTrue(), "the lease was renewed at %s, the host booted at %s", renewed(lease), booted)
+		}).WithTimeout(join).Should(Succeed())
+		Expect(env.lab.Heal(ctx)).To(Succeed())
+		t.expectHealthy(ctx)
+		t.expectWorkers(ctx, t.workers)
+	}, SpecTimeout(2*join))
+
+	It("are replaced when they die, and their hosts come back clean", Label(full), func(ctx SpecContext) {
+		check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Name}, Spec: clusterv1.MachineHealthCheckSpec{
+			ClusterName: t.Name, Selector: metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: t.Name}},
+			Checks: clusterv1.MachineHealthCheckChecks{
+				NodeStartupTimeoutSeconds: ptr.To[int32](600),
+				UnhealthyNodeConditions: []clusterv1.UnhealthyNodeCondition{
+					{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](5)},
+				},
+			},
+		}}
+		Expect(env.client.Create(ctx, check)).To(Succeed())
+		dead := t.machines(ctx)[0]
+		host := t.hostOf(ctx, dead)
+		Expect(env.lab.PowerOff(ctx, host)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.PowerOn(ctx, host)).To(Succeed()) })
+		Eventually(ctx, func(g Gomega) {
+			ready := 0
+			for _, machine := range t.machines(ctx) {
+				if machine.Name != dead.Name && conditions.IsTrue(&machine, clusterv1.ReadyCondition) {
+					ready++
+				}
+			}
+			g.Expect(ready).To(Equal(t.workers), "workers beside the dead one")
+		}).WithTimeout(join).Should(Succeed())
+		Expect(env.lab.PowerOn(ctx, host)).To(Succeed())
+		t.expectWorkers(ctx, t.workers)
+		Expect(env.client.Delete(ctx, check)).To(Succeed())
+	}, SpecTimeout(3*join))
+
+	It("go with their Cluster, and leave clean hosts", Label(gating, full), func(ctx SpecContext) {
+		took := t.delete(ctx)
+		figure("delete_with_workers_seconds", fmt.Sprintf("%.1f", took.Seconds()), "s")
+		hosts := t.hosts(ctx)
+		Expect(hosts).To(HaveLen(t.workers + 1))
+		for i := range hosts {
+			Eventually(ctx, func(g Gomega) {
+				get(ctx, client.ObjectKeyFromObject(&hosts[i]), &hosts[i])
+				condition := conditions.Get(&hosts[i], infrav1.AvailableCondition)
+				g.Expect(condition).NotTo(BeNil())
+				g.Expect(condition.Reason).To(Equal(infrav1.FreeReason), "%s: %s", hosts[i].Name, condition.Message)
+			}).WithTimeout(join).Should(Succeed())
+			h, err := env.lab.Host(hosts[i].Name)
+			Expect(err).NotTo(HaveOccurred())
+			// find ends with an error for each path that is not there.
+			left, _ := h.Exec(ctx, nil, "find", "/", "/etc/kubernetes", "/var/lib/kubelet/pki", "/etc/cni/net.d", "/etc/kok", "/etc/kok-apiserver-lb", "-maxdepth", "0")
+			Expect(string(left)).To(Equal("/\n"), "what is left of a node on %s", h.Name)
+			links, err := h.Exec(ctx, nil, "ip", "-brief", "link")
+			Expect(err).NotTo(HaveOccurred())
+			Expect(string(links)).NotTo(Or(ContainSubstring("flannel"), ContainSubstring("cni0")), h.Name)
+		}
+	}, SpecTimeout(2*join))
+})
+
+func renewed(lease *coordinationv1.Lease) time.Time {
+	return ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time
+}
+
+func (t *tenant) machineDeployment() *clusterv1.MachineDeployment {
+	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Name + "-workers"}}
+}
+
+func (t *tenant) scale(ctx context.Context, replicas int) {
+	GinkgoHelper()
+	patch(ctx, t.machineDeployment(), fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
+}
+
+// machines are the tenant's Machines that are not being deleted.
+func (t *tenant) machines(ctx context.Context) []clusterv1.Machine {
+	GinkgoHelper()
+	list := &clusterv1.MachineList{}
+	listAll(ctx, list, client.InNamespace(t.Namespace))
+	var machines []clusterv1.Machine
+	for _, machine := range list.Items {
+		if machine.DeletionTimestamp.IsZero() {
+			machines = append(machines, machine)
+		}
+	}
+	return machines
+}
+
+func (t *tenant) hosts(ctx context.Context) []infrav1.IDCHost {
+	GinkgoHelper()
+	list := &infrav1.IDCHostList{}
+	listAll(ctx, list, client.InNamespace(t.Namespace))
+	return list.Items
+}
+
+// hostOf is the name of the host that a Machine has.
+func (t *tenant) hostOf(ctx context.Context, machine clusterv1.Machine) string {
+	GinkgoHelper()
+	for _, host := range t.hosts(ctx) {
+		if host.Spec.Claim != nil && host.Spec.Claim.Name == machine.Spec.InfrastructureRef.Name {
+			return host.Name
+		}
+	}
+	Fail("no host is claimed by " + machine.Name)
+	return ""
+}
+
+// expectWorkers waits until there are so many Machines and Nodes, all ready, and every other host is free.
+func (t *tenant) expectWorkers(ctx context.Context, count int) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		machines := &clusterv1.MachineList{}
+		g.Expect(env.client.List(ctx, machines, client.InNamespace(t.Namespace))).To(Succeed())
+		g.Expect(machines.Items).To(HaveLen(count), "Machines")
+		for i := range machines.Items {
+			ready := conditions.Get(&machines.Items[i], clusterv1.ReadyCondition)
+			g.Expect(ready).NotTo(BeNil())
+			g.Expect(ready.Status).To(Equal(metav1.ConditionTrue), "%s: %s", machines.Items[i].Name, ready.Message)
+		}
+		nodes, err := t.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(nodes.Items).To(HaveLen(count), "Nodes")
+		hosts := t.hosts(ctx)
+		free := 0
+		for i := range hosts {
+			if conditions.IsTrue(&hosts[i], infrav1.AvailableCondition) {
+				free++
+			}
+		}
+		g.Expect(free).To(Equal(len(hosts)-count), "free hosts")
+	}).WithTimeout(join).Should(Succeed(), "%d workers of %s", count, t.ObjectKey)
+}
