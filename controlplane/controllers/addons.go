@@ -27,7 +27,7 @@ const (
 // asked. It comes last and nothing waits for it: machines join without, and the API is of use.
 func (r *Reconciler) applyAddons(_ context.Context, s *scope) (string, error) {
 	if s.unsupported != nil {
-		return s.unsupported.Error(), nil
+		return s.unsupported.Error(), nil //nolint:nilerr // It is what the step waits for.
 	}
 	dns, err := tenant.DNSAddress(s.input.Network.ServiceCIDRs)
 	if err != nil {
