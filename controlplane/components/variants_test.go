@@ -52,13 +52,15 @@ var ipv4 = components.Network{
 // input is what the controller gathers for a spec: its Services have addresses with the prefix.
 func input(spec controlplanev1.KOKControlPlaneSpec, network components.Network, prefix string) *components.Input {
 	in := &components.Input{
-		Cluster:      client.ObjectKey{Namespace: "team", Name: "blue"},
-		Version:      spec.Version,
-		Spec:         components.Reduce(spec),
-		EtcdImageTag: "3.6.16-0",
-		Network:      network,
-		Ports:        ports.Of(spec.Hosting.Ports.First),
-		Addresses:    map[string]string{},
+		Cluster:   client.ObjectKey{Namespace: "team", Name: "blue"},
+		Version:   spec.Version,
+		Spec:      components.Reduce(spec),
+		Network:   network,
+		Ports:     ports.Of(spec.Hosting.Ports.First),
+		Addresses: map[string]string{},
+
+		EtcdImageTag:         "3.6.16-0",
+		KonnectivityImageTag: "v0.34.0",
 	}
 	for _, service := range services(in) {
 		in.Addresses[service.Name] = fmt.Sprintf("%s%d", prefix, len(in.Addresses)+11)
@@ -101,12 +103,14 @@ func defaulted() controlplanev1.KOKControlPlaneSpec {
 		KubeScheduler:         controlplanev1.ReplicatedComponentSpec{Replicas: ptr.To[int32](2)},
 		Etcd:                  controlplanev1.EtcdSpec{Data: etcdCluster, Events: *etcdCluster.DeepCopy()},
 		EncryptionAtRest:      controlplanev1.EncryptionAtRestSpec{Mode: controlplanev1.EncryptionSecretBox, Resources: []string{"secrets"}},
+		Addons:                controlplanev1.AddonsSpec{Konnectivity: controlplanev1.KonnectivitySpec{Mode: controlplanev1.AddonManaged}},
 	}
 }
 
-// trial is the smallest control plane: one of each, data as long as its pods.
+// trial is the smallest control plane: one of each, data as long as its pods, no konnectivity.
 func trial() controlplanev1.KOKControlPlaneSpec {
 	spec := defaulted()
+	spec.Addons.Konnectivity.Mode = controlplanev1.AddonNone
 	spec.KubeControllerManager.Replicas, spec.KubeScheduler.Replicas = ptr.To[int32](1), ptr.To[int32](1)
 	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
 		cluster.Replicas = ptr.To[int32](1)
@@ -135,6 +139,7 @@ func customised() controlplanev1.KOKControlPlaneSpec {
 		JWT: []runtime.RawExtension{{Raw: []byte(
 			`{"claimMappings":{"username":{"claim":"sub","prefix":"ex:"}},"issuer":{"audiences":["tenant"],"url":"https://issuer.example"}}`)}},
 	}
+	spec.Addons.Konnectivity.ServerImage = "registry.example/proxy-server:patched"
 	spec.KubeControllerManager = controlplanev1.ReplicatedComponentSpec{
 		ComponentSpec: component("kube-controller-manager", "controllers", "*,bootstrapsigner,tokencleaner,-ttl", "v", "4"), Replicas: ptr.To[int32](3),
 	}

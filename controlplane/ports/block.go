@@ -21,7 +21,8 @@ type Ports struct {
 	ControllerManager int32
 	// Scheduler is where kube-scheduler serves HTTPS.
 	Scheduler int32
-	// KonnectivityAgent is where konnectivity agents of the tenant's nodes connect to.
+	// KonnectivityAgent is where konnectivity agents of the tenant's nodes connect to; see
+	// KOKControlPlaneSpec.KonnectivityPort.
 	KonnectivityAgent int32
 	// KonnectivityAdmin is the konnectivity server's own API, on loopback.
 	KonnectivityAdmin int32
@@ -48,7 +49,7 @@ func Of(first int32) Ports {
 		EtcdEvents:         EtcdPorts{Client: first + 4, Peer: first + 5, Metrics: first + 6},
 		ControllerManager:  first + 7,
 		Scheduler:          first + 8,
-		KonnectivityAgent:  first + 9,
+		KonnectivityAgent:  first + controlplanev1.KonnectivityPortOffset,
 		KonnectivityAdmin:  first + 10,
 		KonnectivityHealth: first + 11,
 	}

@@ -22,6 +22,12 @@ type AddonsSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	CoreDNS CoreDNSSpec `json:"coreDNS,omitempty,omitzero"`
+
+	// konnectivity carries what the API server sends to nodes, pods and Services of the tenant: logs, exec,
+	// admission webhooks and aggregated APIs. Host nodes need no route to them.
+	// +optional
+	// +kubebuilder:default={}
+	Konnectivity KonnectivitySpec `json:"konnectivity,omitempty,omitzero"`
 }
 
 // KubeProxySpec configures kube-proxy.
@@ -65,4 +71,53 @@ type CoreDNSSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image,omitempty"`
+}
+
+// KonnectivitySpec configures konnectivity: a server beside each kube-apiserver, and an agent on every
+// worker that connects to all of them.
+type KonnectivitySpec struct {
+	// mode is Managed or None. Managed needs workers with the local load balancer, by which agents reach
+	// the servers; everything that the API server sends to nodes, pods, Services and webhooks then goes
+	// through an agent. None is for host nodes that have a route to all of them. A change restarts the
+	// API servers, one after the other.
+	// +optional
+	// +kubebuilder:default=Managed
+	Mode AddonMode `json:"mode,omitempty"`
+
+	// serverImage overrides the image of the server, which runs in the host cluster, with registry, path
+	// and tag or digest. A change restarts the API servers, one after the other.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ServerImage string `json:"serverImage,omitempty"`
+
+	// agentImage overrides the image of the agent, which runs in the tenant, with registry, path and tag
+	// or digest.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	AgentImage string `json:"agentImage,omitempty"`
+}
+
+const (
+	// KonnectivityPortOffset is the place of the port of konnectivity servers in a tenant's block of host
+	// ports. It never changes.
+	KonnectivityPortOffset = 9
+
+	// KonnectivityLocalPort is the port on 127.0.0.1 of every worker where its local load balancer
+	// listens for the worker's konnectivity agent.
+	KonnectivityLocalPort = 8132
+)
+
+// Managed says whether the control plane runs konnectivity; it does unless told otherwise.
+func (s KonnectivitySpec) Managed() bool { return s.Mode != AddonNone }
+
+// KonnectivityPort is the port where konnectivity agents are served at the address of each API server.
+// A worker's local load balancer balances KonnectivityLocalPort over it. It is zero when the tenant has
+// no konnectivity of ours, and while its block of host ports is not claimed yet.
+func (s *KOKControlPlaneSpec) KonnectivityPort() int32 {
+	if !s.Addons.Konnectivity.Managed() || s.Hosting.Ports.First == 0 {
+		return 0
+	}
+	return s.Hosting.Ports.First + KonnectivityPortOffset
 }
