@@ -77,9 +77,9 @@ type CoreDNSSpec struct {
 // worker that connects to all of them.
 type KonnectivitySpec struct {
 	// mode is Managed or None. Managed needs workers with the local load balancer, by which agents reach
-	// the servers; everything that the API server sends to nodes, pods, Services and webhooks then goes
-	// through an agent. None is for host nodes that have a route to all of them. A change restarts the
-	// API servers, one after the other.
+	// the servers; everything that the API server sends to nodes, pods and Services then goes through an
+	// agent, but nothing that it is given a URL for. None is for host nodes that have a route to all of
+	// them. A change restarts the API servers, one after the other.
 	// +optional
 	// +kubebuilder:default=Managed
 	Mode AddonMode `json:"mode,omitempty"`

@@ -1,0 +1,361 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
+	agentapp "sigs.k8s.io/apiserver-network-proxy/cmd/agent/app"
+	agentoptions "sigs.k8s.io/apiserver-network-proxy/cmd/agent/app/options"
+	serverapp "sigs.k8s.io/apiserver-network-proxy/cmd/server/app"
+	serveroptions "sigs.k8s.io/apiserver-network-proxy/cmd/server/app/options"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/konnectivity"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+)
+
+// konnectivityTenant is an API server that reaches webhooks by konnectivity only, with the arguments and
+// files that tenants have, but for places on this machine.
+type konnectivityTenant struct {
+	t      *testing.T
+	issued *issued
+	folder string
+	// serverArgs and agentArgs are as rendered.
+	serverArgs, agentArgs []string
+	socket                string
+	environment           *envtest.Environment
+	client                client.Client
+	balancer              *spreader
+}
+
+func startKonnectivityTenant(t *testing.T) *konnectivityTenant {
+	t.Helper()
+	g := NewWithT(t)
+	// Paths of Unix sockets are short.
+	folder, err := os.MkdirTemp("", "kok")
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(os.RemoveAll(folder)).To(Succeed()) })
+	k := &konnectivityTenant{t: t, issued: issue(t, "blue", "", "guard.default.svc"), folder: folder, socket: filepath.Join(folder, "server.sock")}
+	k.serverArgs = podOf(t, k.issued, kubeapiserver.Component).InitContainers[0].Args
+	for name, content := range k.issued.data[names.KubeAPIServer] {
+		k.write(name, content)
+	}
+	k.write("ca.crt", k.issued.keys.ClusterCA.Bundle)
+
+	rendered, err := kubeapiserver.Component.Objects(kubeapiserver.Component.Inputs(k.issued.in))
+	g.Expect(err).NotTo(HaveOccurred())
+	selector := addon.Find[*corev1.ConfigMap](rendered).Data["egress-selector.yaml"]
+	path := k.write("egress-selector.yaml", []byte(strings.ReplaceAll(selector, "/run/konnectivity/server.sock", k.socket)))
+	k.environment = &envtest.Environment{}
+	k.environment.ControlPlane.GetAPIServer().Configure().Set("egress-selector-config-file", path).
+		// Addresses of Services are such that this machine can listen on.
+		Set("service-cluster-ip-range", "127.251.0.0/16")
+	config, err := k.environment.Start()
+	g.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(func() { g.Expect(k.environment.Stop()).To(Succeed()) })
+
+	k.client, err = client.New(config, client.Options{})
+	g.Expect(err).NotTo(HaveOccurred())
+	objects, err := konnectivity.Addon.Objects(&addon.Input{Server: "127.0.0.1:6443", ImageRepository: "registry.k8s.io", KonnectivityTag: "v0.34.0"})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = tenant.Apply(t.Context(), k.client, objects)
+	g.Expect(err).NotTo(HaveOccurred())
+	k.agentArgs = addon.Find[*appsv1.DaemonSet](objects).Spec.Template.Spec.Containers[0].Args
+	k.balancer = spread(t)
+	return k
+}
+
+func (k *konnectivityTenant) write(name string, content []byte) string {
+	path := filepath.Join(k.folder, name)
+	NewWithT(k.t).Expect(os.WriteFile(path, content, 0o600)).To(Succeed())
+	return path
+}
+
+// startServer runs a server until the function that it returns is called.
+func (k *konnectivityTenant) startServer(id, socket string) (stop func()) {
+	g := NewWithT(k.t)
+	user, err := k.environment.AddUser(envtest.User{Name: konnectivity.ServerUser}, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	kubeconfig, err := user.KubeConfig()
+	g.Expect(err).NotTo(HaveOccurred())
+	port := freePort(k.t)
+	o := serveroptions.NewProxyRunOptions()
+	g.Expect(o.Flags().Parse(replaced(k.serverArgs, map[string]string{
+		"agent-bind-address": "127.0.0.1",
+		"agent-port":         port, "admin-port": freePort(k.t), "health-port": freePort(k.t),
+		"cluster-cert": filepath.Join(k.folder, "konnectivity-server.crt"), "cluster-key": filepath.Join(k.folder, "konnectivity-server.key"),
+		"kubeconfig": k.write("server-"+id, kubeconfig), "uds-name": socket,
+		"server-id": id,
+	}))).To(Succeed())
+	remove := k.balancer.add("127.0.0.1:" + port)
+	return k.run(func(stopped <-chan struct{}) error { return (&serverapp.Proxy{}).Run(o, stopped) }, remove)
+}
+
+func (k *konnectivityTenant) startAgent() (stop func()) {
+	g := NewWithT(k.t)
+	config := k.environment.Config
+	clientset, err := kubernetes.NewForConfig(config)
+	g.Expect(err).NotTo(HaveOccurred())
+	token := func(name string, audiences ...string) string {
+		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
+		answer, err := clientset.CoreV1().ServiceAccounts("kube-system").CreateToken(k.t.Context(), "konnectivity-agent", request, metav1.CreateOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		return k.write(name, []byte(answer.Status.Token))
+	}
+	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"a": {Server: config.Host, CertificateAuthorityData: config.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"a": {TokenFile: token("api-token")}},
+		Contexts:       map[string]*clientcmdapi.Context{"a": {Cluster: "a", AuthInfo: "a"}},
+		CurrentContext: "a",
+	})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, port, err := net.SplitHostPort(k.balancer.listener.Addr().String())
+	g.Expect(err).NotTo(HaveOccurred())
+	o := agentoptions.NewGrpcProxyAgentOptions()
+	g.Expect(o.Flags().Parse(replaced(k.agentArgs, map[string]string{
+		"admin-server-port": freePort(k.t), "health-server-port": freePort(k.t), "proxy-server-port": port,
+		"agent-identifiers": "host=worker&host=192.0.2.1",
+		"ca-cert":           filepath.Join(k.folder, "ca.crt"), "kubeconfig": k.write("agent", kubeconfig),
+		"service-account-token-path": token("server-token", "system:konnectivity-server"),
+	}))).To(Succeed())
+	return k.run(func(stopped <-chan struct{}) error { return (&agentapp.Agent{}).Run(o, make(chan struct{}), stopped) }, func() {})
+}
+
+// run runs a program until the function that it returns, or the end of the test, stops it.
+func (k *konnectivityTenant) run(program func(<-chan struct{}) error, then func()) (stop func()) {
+	stopped, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- program(stopped) }()
+	var done atomic.Bool
+	stop = func() {
+		if done.CompareAndSwap(false, true) {
+			close(stopped)
+			NewWithT(k.t).Eventually(ended, time.Minute).Should(Receive(BeNil()))
+			then()
+		}
+	}
+	k.t.Cleanup(stop)
+	return stop
+}
+
+// replaced are arguments of which some have another value. How much is logged is an option of the programs
+// alone.
+func replaced(args []string, values map[string]string) []string {
+	var out []string
+	for _, arg := range args {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "="); values[name] == "" && name != "v" {
+			out = append(out, arg)
+		}
+	}
+	for name, value := range values {
+		out = append(out, "--"+name+"="+value)
+	}
+	return out
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = listener.Close() }()
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// spreader balances connections over its backends in turn, as a worker's load balancer does.
+type spreader struct {
+	listener net.Listener
+	backends atomic.Pointer[[]string]
+	next     atomic.Int64
+}
+
+func spread(t *testing.T) *spreader {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	s := &spreader{listener: listener}
+	s.backends.Store(&[]string{})
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go s.serve(connection)
+		}
+	}()
+	return s
+}
+
+func (s *spreader) serve(connection net.Conn) {
+	defer func() { _ = connection.Close() }()
+	backends := *s.backends.Load()
+	if len(backends) == 0 {
+		return
+	}
+	backend, err := net.Dial("tcp", backends[int(s.next.Add(1))%len(backends)])
+	if err != nil {
+		return
+	}
+	go func() {
+		_, _ = io.Copy(backend, connection)
+		_ = backend.Close()
+	}()
+	_, _ = io.Copy(connection, backend)
+}
+
+// add returns a function that takes the backend away.
+func (s *spreader) add(backend string) func() {
+	with := append([]string{backend}, *s.backends.Load()...)
+	s.backends.Store(&with)
+	return func() {
+		var without []string
+		for _, other := range *s.backends.Load() {
+			if other != backend {
+				without = append(without, other)
+			}
+		}
+		s.backends.Store(&without)
+	}
+}
+
+// webhook guards ConfigMaps of namespace default, and counts what it is asked.
+func (k *konnectivityTenant) webhook() *atomic.Int64 {
+	g := NewWithT(k.t)
+	asked := &atomic.Int64{}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		review := &admissionv1.AdmissionReview{}
+		if err := json.NewDecoder(r.Body).Decode(review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		asked.Add(1)
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	serving := k.issued.data[names.KubeAPIServer]
+	pair, err := tls.X509KeyPair(serving["server.crt"], serving["server.key"])
+	g.Expect(err).NotTo(HaveOccurred())
+	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	listener, err := net.Listen("tcp", "127.251.0.10:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(server.Listener.Close()).To(Succeed())
+	server.Listener = listener
+	server.StartTLS()
+	k.t.Cleanup(server.Close)
+	port := int32(listener.Addr().(*net.TCPAddr).Port)
+	g.Expect(k.client.Create(k.t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "guard"},
+		Spec:       corev1.ServiceSpec{ClusterIP: "127.251.0.10", Ports: []corev1.ServicePort{{Port: port}}},
+	})).To(Succeed())
+	g.Expect(k.client.Create(k.t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "guard"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "guard.example.com",
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				Service:  &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "guard", Port: &port},
+				CABundle: k.issued.keys.ClusterCA.Bundle,
+			},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+			}},
+			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "default"}},
+			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+			AdmissionReviewVersions: []string{"v1"},
+		}},
+	})).To(Succeed())
+	return asked
+}
+
+// create makes an object that the webhook is asked about.
+func (k *konnectivityTenant) create(ctx context.Context) error {
+	return k.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "guarded-"}})
+}
+
+// holders are the servers that say by a lease that they are there.
+func (k *konnectivityTenant) holders(ctx context.Context) ([]string, error) {
+	list := &coordinationv1.LeaseList{}
+	err := k.client.List(ctx, list, client.InNamespace("kok-konnectivity"))
+	var holders []string
+	for i := range list.Items {
+		holders = append(holders, ptr.Deref(list.Items[i].Spec.HolderIdentity, ""))
+	}
+	return holders, err
+}
+
+// connections is how many servers the agent says that it is connected to.
+func connections() (float64, error) {
+	families, err := prometheus.DefaultGatherer.Gather()
+	for _, family := range families {
+		if family.GetName() == "konnectivity_network_proxy_agent_open_server_connections" {
+			return family.GetMetric()[0].GetGauge().GetValue(), err
+		}
+	}
+	return 0, err
+}
+
+// The server and the agent of the release that is installed take the arguments that are rendered, and
+// find each other with the rights and certificates that tenants have.
+func TestWebhooksAreReachedByKonnectivity(t *testing.T) {
+	g := NewWithT(t)
+	eventually := func(what any) AsyncAssertion { return g.Eventually(t.Context(), what).WithTimeout(2 * time.Minute) }
+	k := startKonnectivityTenant(t)
+	asked := k.webhook()
+
+	// The API serves all else, and says no to what needs an agent.
+	eventually(k.create).Should(MatchError(ContainSubstring("failed calling webhook")))
+	first := k.startServer("host-1", k.socket)
+	eventually(k.holders).Should(ConsistOf("host-1"))
+	g.Expect(k.create(t.Context())).To(MatchError(ContainSubstring("failed calling webhook")))
+	g.Expect(asked.Load()).To(BeZero())
+
+	k.startAgent()
+	eventually(k.create).Should(Succeed())
+	g.Expect(asked.Load()).To(Equal(int64(1)))
+
+	// Another host: nothing starts anew.
+	k.startServer("host-2", filepath.Join(k.folder, "other.sock"))
+	eventually(connections).Should(Equal(2.0))
+	eventually(k.holders).Should(ConsistOf("host-1", "host-2"))
+	g.Expect(k.create(t.Context())).To(Succeed())
+
+	// One that stops takes its lease along; one that comes back is found again.
+	first()
+	eventually(k.holders).Should(ConsistOf("host-2"))
+	eventually(connections).Should(Equal(1.0))
+	g.Expect(k.create(t.Context())).To(MatchError(ContainSubstring("failed calling webhook")))
+	k.startServer("host-1", k.socket)
+	eventually(connections).Should(Equal(2.0))
+	eventually(k.create).Should(Succeed())
+}
