@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -122,7 +121,7 @@ func (k *konnectivityTenant) startServer(id, socket string) (stop func()) {
 	return k.run(func(stopped <-chan struct{}) error { return (&serverapp.Proxy{}).Run(o, stopped) }, remove)
 }
 
-func (k *konnectivityTenant) startAgent() (stop func()) {
+func (k *konnectivityTenant) startAgent() {
 	g := NewWithT(k.t)
 	config := k.environment.Config
 	clientset, err := kubernetes.NewForConfig(config)
@@ -149,7 +148,7 @@ func (k *konnectivityTenant) startAgent() (stop func()) {
 		"ca-cert":           filepath.Join(k.folder, "ca.crt"), "kubeconfig": k.write("agent", kubeconfig),
 		"service-account-token-path": token("server-token", "system:konnectivity-server"),
 	}))).To(Succeed())
-	return k.run(func(stopped <-chan struct{}) error { return (&agentapp.Agent{}).Run(o, make(chan struct{}), stopped) }, func() {})
+	k.run(func(stopped <-chan struct{}) error { return (&agentapp.Agent{}).Run(o, make(chan struct{}), stopped) }, func() {})
 }
 
 // run runs a program until the function that it returns, or the end of the test, stops it.
@@ -189,64 +188,6 @@ func freePort(t *testing.T) string {
 	NewWithT(t).Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = listener.Close() }()
 	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-}
-
-// spreader balances connections over its backends in turn, as a worker's load balancer does.
-type spreader struct {
-	listener net.Listener
-	backends atomic.Pointer[[]string]
-	next     atomic.Int64
-}
-
-func spread(t *testing.T) *spreader {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	s := &spreader{listener: listener}
-	s.backends.Store(&[]string{})
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go s.serve(connection)
-		}
-	}()
-	return s
-}
-
-func (s *spreader) serve(connection net.Conn) {
-	defer func() { _ = connection.Close() }()
-	backends := *s.backends.Load()
-	if len(backends) == 0 {
-		return
-	}
-	backend, err := net.Dial("tcp", backends[int(s.next.Add(1))%len(backends)])
-	if err != nil {
-		return
-	}
-	go func() {
-		_, _ = io.Copy(backend, connection)
-		_ = backend.Close()
-	}()
-	_, _ = io.Copy(connection, backend)
-}
-
-// add returns a function that takes the backend away.
-func (s *spreader) add(backend string) func() {
-	with := append([]string{backend}, *s.backends.Load()...)
-	s.backends.Store(&with)
-	return func() {
-		var without []string
-		for _, other := range *s.backends.Load() {
-			if other != backend {
-				without = append(without, other)
-			}
-		}
-		s.backends.Store(&without)
-	}
 }
 
 // webhook guards ConfigMaps of namespace default, and counts what it is asked.
