@@ -31,10 +31,10 @@ func Objects(in *addon.Input) (wanted, unwanted []client.Object, err error) {
 		for _, object := range objects {
 			addon.Label(object, a.Name)
 		}
-		if a.Mode(&in.Spec) == controlplanev1.AddonNone {
-			unwanted = append(unwanted, objects...)
-		} else {
+		if a.Mode(&in.Spec) == controlplanev1.AddonManaged {
 			wanted = append(wanted, objects...)
+		} else {
+			unwanted = append(unwanted, objects...)
 		}
 	}
 	return wanted, unwanted, nil

@@ -68,13 +68,13 @@ func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPl
 	return reduced
 }
 
-// reduceKonnectivity leaves out the default mode: what a control plane without the field depends on, and
-// one whose field was defaulted, is the same.
+// reduceKonnectivity leaves out what is switched off: what a control plane without the field depends on,
+// and one whose field was defaulted, is the same.
 func reduceKonnectivity(spec controlplanev1.KonnectivitySpec) controlplanev1.KonnectivitySpec {
 	if !spec.Managed() {
-		return controlplanev1.KonnectivitySpec{Mode: controlplanev1.AddonNone}
+		return controlplanev1.KonnectivitySpec{}
 	}
-	return controlplanev1.KonnectivitySpec{ServerImage: spec.ServerImage}
+	return controlplanev1.KonnectivitySpec{Mode: spec.Mode, ServerImage: spec.ServerImage}
 }
 
 // Hash identifies the inputs, safe for names and label values.

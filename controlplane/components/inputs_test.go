@@ -173,7 +173,6 @@ func TestReduceTakesOutWhatNoRenderingDependsOn(t *testing.T) {
 	other.Rollout.After = metav1.NewTime(time.Unix(1, 0))
 	other.Addons.CoreDNS.Mode = controlplanev1.AddonNone
 	other.Addons.Konnectivity.AgentImage = anotherImage
-	other.Addons.Konnectivity.Mode = ""
 	other.EncryptionAtRest.Resources = []string{"secrets", "configmaps"}
 	if !reflect.DeepEqual(components.Reduce(other), components.Reduce(customised())) {
 		t.Error("the reduced specs differ")
@@ -196,7 +195,7 @@ func TestChangesCoverEveryInput(t *testing.T) {
 		if !slices.Contains([]string{
 			"spec.version", "spec.replicas", "spec.controlPlaneEndpoint", "spec.kubeAPIServer.certSANs",
 			"spec.rollout", "spec.encryptionAtRest.resources", "spec.addons.kubeProxy", "spec.addons.coreDNS",
-			"spec.addons.konnectivity.mode", "spec.addons.konnectivity.agentImage",
+			"spec.addons.konnectivity.agentImage",
 		}, path) {
 			t.Errorf("%s is not set in customised", path)
 		}

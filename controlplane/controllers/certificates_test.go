@@ -57,6 +57,7 @@ func issue(t *testing.T, cluster, endpoint string, sans ...string) *issued {
 	of.in.Spec.Etcd.Data = controlplanev1.EtcdClusterSpec{Replicas: ptr.To[int32](3), QuotaBackendSize: quota, Storage: storage}
 	of.in.Spec.Etcd.Events = controlplanev1.EtcdClusterSpec{Replicas: ptr.To[int32](1), QuotaBackendSize: quota, Storage: storage}
 	of.in.Spec.KubeControllerManager.Replicas, of.in.Spec.KubeScheduler.Replicas = ptr.To[int32](2), ptr.To[int32](2)
+	of.in.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
 
 	host := fake.NewClientBuilder().Build()
 	access := pki.Access{Cached: host, Live: host, Writer: host}

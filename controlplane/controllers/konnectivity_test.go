@@ -115,6 +115,7 @@ func subjectsOf(object client.Object) []rbacv1.Subject {
 
 func TestThePortForKonnectivitysAgentsIsKnownFromSpec(t *testing.T) {
 	var spec controlplanev1.KOKControlPlaneSpec
+	spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
 	if got := spec.KonnectivityPort(); got != 0 {
 		t.Errorf("without a block it is %d", got)
 	}

@@ -78,10 +78,10 @@ type CoreDNSSpec struct {
 type KonnectivitySpec struct {
 	// mode is Managed or None. Managed needs workers with the local load balancer, by which agents reach
 	// the servers; everything that the API server sends to nodes, pods and Services then goes through an
-	// agent, but nothing that it is given a URL for. None is for host nodes that have a route to all of
-	// them. A change restarts the API servers, one after the other.
+	// agent, but nothing that it is given a URL for. None, the default, is for host nodes that have a route to all
+	// of them. A change restarts the API servers, one after the other.
 	// +optional
-	// +kubebuilder:default=Managed
+	// +kubebuilder:default=None
 	Mode AddonMode `json:"mode,omitempty"`
 
 	// serverImage overrides the image of the server, which runs in the host cluster, with registry, path
@@ -109,8 +109,8 @@ const (
 	KonnectivityLocalPort = 8132
 )
 
-// Managed says whether the control plane runs konnectivity; it does unless told otherwise.
-func (s KonnectivitySpec) Managed() bool { return s.Mode != AddonNone }
+// Managed says whether the control plane runs konnectivity.
+func (s KonnectivitySpec) Managed() bool { return s.Mode == AddonManaged }
 
 // KonnectivityPort is the port where konnectivity agents are served at the address of each API server.
 // A worker's local load balancer balances KonnectivityLocalPort over it. It is zero when the tenant has
