@@ -137,10 +137,10 @@ func apiServerCertificates(in *components.Input, keys *pki.KeyMaterial, endpoint
 
 // konnectivityServing is for loopback alone: agents dial their worker's local load balancer and know no
 // other name. It is not good for kube-apiserver's. It is there in every mode: running pods may mount it
-// still, or again.
+// still, or again. The server reads it when it starts and never again.
 var konnectivityServing = pki.Leaf{
 	Name: kubeapiserver.KonnectivityServerCert, Signer: pki.ClusterCA, CommonName: "konnectivity-server", Usages: server,
-	DNSNames: []string{"localhost", "konnectivity-server"}, IPs: addresses("127.0.0.1", "::1"),
+	DNSNames: []string{"localhost", "konnectivity-server"}, IPs: addresses("127.0.0.1", "::1"), Lasting: true,
 }
 
 // konnectivityKubeconfig leads to the kube-apiserver in the same pod: while that one is away nobody needs

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -37,6 +38,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/balancer"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/konnectivity"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
@@ -55,7 +58,9 @@ type konnectivityTenant struct {
 	socket                string
 	environment           *envtest.Environment
 	client                client.Client
-	balancer              *spreader
+	// agentPort is where the server of each host listens for agents, and local where the agent's load
+	// balancer does.
+	agentPort, local string
 }
 
 func startKonnectivityTenant(t *testing.T) *konnectivityTenant {
@@ -91,9 +96,28 @@ func startKonnectivityTenant(t *testing.T) *konnectivityTenant {
 	_, err = tenant.Apply(t.Context(), k.client, objects)
 	g.Expect(err).NotTo(HaveOccurred())
 	k.agentArgs = addon.Find[*appsv1.DaemonSet](objects).Spec.Template.Spec.Containers[0].Args
-	k.balancer = spread(t)
+	k.agentPort = freePort(t)
+	k.local = k.balance()
 	return k
 }
+
+// balance runs a worker's load balancer over the two hosts.
+func (k *konnectivityTenant) balance() (port string) {
+	g := NewWithT(k.t)
+	set, err := backends.NewSet([]string{hosts["host-1"] + ":1", hosts["host-2"] + ":1"}, nil, nil)
+	g.Expect(err).NotTo(HaveOccurred())
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	g.Expect(err).NotTo(HaveOccurred())
+	k.t.Cleanup(func() { _ = listener.Close() })
+	go balancer.New(set, balancer.DefaultTiming, logr.Discard()).
+		Serve(balancer.Listener{TCPListener: listener.(*net.TCPListener), BackendPort: k.agentPort})
+	_, port, err = net.SplitHostPort(listener.Addr().String())
+	g.Expect(err).NotTo(HaveOccurred())
+	return port
+}
+
+// hosts are the addresses of the host nodes.
+var hosts = map[string]string{"host-1": "127.0.0.2", "host-2": "127.0.0.3"}
 
 func (k *konnectivityTenant) write(name string, content []byte) string {
 	path := filepath.Join(k.folder, name)
@@ -108,17 +132,15 @@ func (k *konnectivityTenant) startServer(id, socket string) (stop func()) {
 	g.Expect(err).NotTo(HaveOccurred())
 	kubeconfig, err := user.KubeConfig()
 	g.Expect(err).NotTo(HaveOccurred())
-	port := freePort(k.t)
 	o := serveroptions.NewProxyRunOptions()
 	g.Expect(o.Flags().Parse(replaced(k.serverArgs, map[string]string{
-		"agent-bind-address": "127.0.0.1",
-		"agent-port":         port, "admin-port": freePort(k.t), "health-port": freePort(k.t),
+		"agent-bind-address": hosts[id], "agent-port": k.agentPort,
+		"admin-port": freePort(k.t), "health-port": freePort(k.t),
 		"cluster-cert": filepath.Join(k.folder, "konnectivity-server.crt"), "cluster-key": filepath.Join(k.folder, "konnectivity-server.key"),
 		"kubeconfig": k.write("server-"+id, kubeconfig), "uds-name": socket,
 		"server-id": id,
 	}))).To(Succeed())
-	remove := k.balancer.add("127.0.0.1:" + port)
-	return k.run(func(stopped <-chan struct{}) error { return (&serverapp.Proxy{}).Run(o, stopped) }, remove)
+	return k.run(func(stopped <-chan struct{}) error { return (&serverapp.Proxy{}).Run(o, stopped) })
 }
 
 func (k *konnectivityTenant) startAgent() {
@@ -139,20 +161,18 @@ func (k *konnectivityTenant) startAgent() {
 		CurrentContext: "a",
 	})
 	g.Expect(err).NotTo(HaveOccurred())
-	_, port, err := net.SplitHostPort(k.balancer.listener.Addr().String())
-	g.Expect(err).NotTo(HaveOccurred())
 	o := agentoptions.NewGrpcProxyAgentOptions()
 	g.Expect(o.Flags().Parse(replaced(k.agentArgs, map[string]string{
-		"admin-server-port": freePort(k.t), "health-server-port": freePort(k.t), "proxy-server-port": port,
+		"admin-server-port": freePort(k.t), "health-server-port": freePort(k.t), "proxy-server-port": k.local,
 		"agent-identifiers": "host=worker&host=192.0.2.1",
 		"ca-cert":           filepath.Join(k.folder, "ca.crt"), "kubeconfig": k.write("agent", kubeconfig),
 		"service-account-token-path": token("server-token", "system:konnectivity-server"),
 	}))).To(Succeed())
-	k.run(func(stopped <-chan struct{}) error { return (&agentapp.Agent{}).Run(o, make(chan struct{}), stopped) }, func() {})
+	k.run(func(stopped <-chan struct{}) error { return (&agentapp.Agent{}).Run(o, make(chan struct{}), stopped) })
 }
 
 // run runs a program until the function that it returns, or the end of the test, stops it.
-func (k *konnectivityTenant) run(program func(<-chan struct{}) error, then func()) (stop func()) {
+func (k *konnectivityTenant) run(program func(<-chan struct{}) error) (stop func()) {
 	stopped, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- program(stopped) }()
 	var done atomic.Bool
@@ -160,7 +180,6 @@ func (k *konnectivityTenant) run(program func(<-chan struct{}) error, then func(
 		if done.CompareAndSwap(false, true) {
 			close(stopped)
 			NewWithT(k.t).Eventually(ended, time.Minute).Should(Receive(BeNil()))
-			then()
 		}
 	}
 	k.t.Cleanup(stop)

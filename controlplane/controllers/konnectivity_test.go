@@ -11,12 +11,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/konnectivity"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
 func flagsOf(container corev1.Container) map[string]string {
@@ -111,20 +109,4 @@ func subjectsOf(object client.Object) []rbacv1.Subject {
 		return binding.Subjects
 	}
 	return nil
-}
-
-func TestThePortForKonnectivitysAgentsIsKnownFromSpec(t *testing.T) {
-	var spec controlplanev1.KOKControlPlaneSpec
-	spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
-	if got := spec.KonnectivityPort(); got != 0 {
-		t.Errorf("without a block it is %d", got)
-	}
-	spec.Hosting.Ports.First = 20040
-	if got, want := spec.KonnectivityPort(), ports.Of(20040).KonnectivityAgent; got != want {
-		t.Errorf("it is %d, servers listen on %d", got, want)
-	}
-	spec.Addons.Konnectivity.Mode = controlplanev1.AddonNone
-	if got := spec.KonnectivityPort(); got != 0 {
-		t.Errorf("without konnectivity it is %d", got)
-	}
 }

@@ -21,8 +21,7 @@ type Ports struct {
 	ControllerManager int32
 	// Scheduler is where kube-scheduler serves HTTPS.
 	Scheduler int32
-	// KonnectivityAgent is where konnectivity agents of the tenant's nodes connect to; see
-	// KOKControlPlaneSpec.KonnectivityPort.
+	// KonnectivityAgent is where konnectivity agents of the tenant's nodes connect to.
 	KonnectivityAgent int32
 	// KonnectivityAdmin is the konnectivity server's own API, on loopback.
 	KonnectivityAdmin int32

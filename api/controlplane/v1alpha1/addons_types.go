@@ -78,8 +78,9 @@ type CoreDNSSpec struct {
 type KonnectivitySpec struct {
 	// mode is Managed or None. Managed needs workers with the local load balancer, by which agents reach
 	// the servers; everything that the API server sends to nodes, pods and Services then goes through an
-	// agent, but nothing that it is given a URL for. None, the default, is for host nodes that have a route to all
-	// of them. A change restarts the API servers, one after the other.
+	// agent, but nothing that it is given a URL for. None is for host nodes that have a route to all of
+	// them. A change restarts the API servers, one after the other; the agents come when all have
+	// restarted, and until then those that have reach no node, pod or Service.
 	// +optional
 	// +kubebuilder:default=None
 	Mode AddonMode `json:"mode,omitempty"`
@@ -100,8 +101,8 @@ type KonnectivitySpec struct {
 }
 
 const (
-	// KonnectivityPortOffset is the place of the port of konnectivity servers in a tenant's block of host
-	// ports. It never changes.
+	// KonnectivityPortOffset is added to the port of an API server to have the port at the same address
+	// where konnectivity serves agents, in whatever mode it is. It never changes: workers know it.
 	KonnectivityPortOffset = 9
 
 	// KonnectivityLocalPort is the port on 127.0.0.1 of every worker where its local load balancer
@@ -111,13 +112,3 @@ const (
 
 // Managed says whether the control plane runs konnectivity.
 func (s KonnectivitySpec) Managed() bool { return s.Mode == AddonManaged }
-
-// KonnectivityPort is the port where konnectivity agents are served at the address of each API server.
-// A worker's local load balancer balances KonnectivityLocalPort over it. It is zero when the tenant has
-// no konnectivity of ours, and while its block of host ports is not claimed yet.
-func (s *KOKControlPlaneSpec) KonnectivityPort() int32 {
-	if !s.Addons.Konnectivity.Managed() || s.Hosting.Ports.First == 0 {
-		return 0
-	}
-	return s.Hosting.Ports.First + KonnectivityPortOffset
-}
