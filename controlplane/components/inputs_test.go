@@ -179,10 +179,10 @@ func TestReduceTakesOutWhatNoRenderingDependsOn(t *testing.T) {
 	}
 }
 
-// An image that nothing runs is no input.
-func TestReduceTakesOutTheImageOfAKonnectivityThatIsSwitchedOff(t *testing.T) {
+// A control plane whose field was defaulted is as one of before there was the field.
+func TestReduceTakesOutAKonnectivityThatIsSwitchedOff(t *testing.T) {
 	with, without := trial(), trial()
-	with.Addons.Konnectivity.ServerImage = anotherImage
+	with.Addons.Konnectivity = controlplanev1.KonnectivitySpec{Mode: controlplanev1.AddonNone, ServerImage: anotherImage, AgentImage: anotherImage}
 	if !reflect.DeepEqual(components.Reduce(with), components.Reduce(without)) {
 		t.Error("the reduced specs differ")
 	}

@@ -12,14 +12,17 @@ import (
 	"k8s.io/apiserver/pkg/server/egressselector"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 )
 
-// konnectivityOf are kube-apiserver's pod and configuration in the default variant.
-func konnectivityOf(t *testing.T) (corev1.PodSpec, *corev1.ConfigMap) {
+// withKonnectivity are kube-apiserver's pod and configuration in a variant that has konnectivity besides.
+func withKonnectivity(t *testing.T, variant string) (corev1.PodSpec, *corev1.ConfigMap) {
 	t.Helper()
 	component := kubeapiserver.Component
-	objects, err := component.Objects(component.Inputs(variants["default"]()))
+	in := variants[variant]()
+	in.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
+	objects, err := component.Objects(component.Inputs(in))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +32,7 @@ func konnectivityOf(t *testing.T) (corev1.PodSpec, *corev1.ConfigMap) {
 
 // A control plane waits for no agent, and stops no later than without konnectivity.
 func TestNothingWaitsForKonnectivity(t *testing.T) {
-	pod, _ := konnectivityOf(t)
+	pod, _ := withKonnectivity(t, "default")
 	server := pod.InitContainers[0]
 	if server.StartupProbe != nil || server.ReadinessProbe != nil || server.Lifecycle != nil {
 		t.Error("kube-apiserver, or its readiness, waits for the server")
@@ -41,7 +44,7 @@ func TestNothingWaitsForKonnectivity(t *testing.T) {
 }
 
 func TestKonnectivityListensOnLoopbackButForAgents(t *testing.T) {
-	pod, _ := konnectivityOf(t)
+	pod, _ := withKonnectivity(t, "default")
 	for _, arg := range []string{
 		"--admin-bind-address=127.0.0.1", "--admin-port=20010", "--health-bind-address=127.0.0.1", "--health-port=20011",
 		"--agent-bind-address=0.0.0.0", "--agent-port=20009", "--server-port=0", "--uds-name=/run/konnectivity/server.sock",
@@ -50,11 +53,14 @@ func TestKonnectivityListensOnLoopbackButForAgents(t *testing.T) {
 			t.Errorf("%s is missing in %v", arg, pod.InitContainers[0].Args)
 		}
 	}
+	if pod, _ = withKonnectivity(t, "ipv6"); !slices.Contains(pod.InitContainers[0].Args, "--agent-bind-address=::") {
+		t.Errorf("agents by IPv6 do not come to %v", pod.InitContainers[0].Args)
+	}
 }
 
 // kube-apiserver reads the file as here, and meets the server at the socket that both mount.
 func TestKubeAPIServerTakesTheEgressSelector(t *testing.T) {
-	pod, config := konnectivityOf(t)
+	pod, config := withKonnectivity(t, "default")
 	path := filepath.Join(t.TempDir(), "egress-selector.yaml")
 	if err := os.WriteFile(path, []byte(config.Data[filepath.Base(path)]), 0o600); err != nil {
 		t.Fatal(err)
@@ -87,7 +93,7 @@ func TestKubeAPIServerTakesTheEgressSelector(t *testing.T) {
 
 // The sidecar can be dialled by workers: of all that kube-apiserver mounts it gets its own files alone.
 func TestKonnectivityHoldsNoKeysButItsOwn(t *testing.T) {
-	pod, _ := konnectivityOf(t)
+	pod, _ := withKonnectivity(t, "default")
 	for _, mount := range pod.InitContainers[0].VolumeMounts {
 		i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
 		volume := pod.Volumes[i]
@@ -111,8 +117,8 @@ func TestKonnectivityHoldsNoKeysButItsOwn(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfAKonnectivityThatIsSwitchedOff(t *testing.T) {
-	if rendering := render(t, kubeapiserver.Component, variants["trial"]()); bytes.Contains(rendering, []byte("konnectivity")) || bytes.Contains(rendering, []byte("egress")) {
+func TestNothingIsThereOfAKonnectivityThatIsSwitchedOff(t *testing.T) {
+	if rendering := render(t, kubeapiserver.Component, variants["default"]()); bytes.Contains(rendering, []byte("konnectivity")) || bytes.Contains(rendering, []byte("egress")) {
 		t.Errorf("it is in\n%s", rendering)
 	}
 }
@@ -121,11 +127,8 @@ func TestImagesOfKonnectivitysServer(t *testing.T) {
 	for variant, want := range map[string]string{
 		"default": "registry.k8s.io/kas-network-proxy/proxy-server:v0.34.0", "customised": "registry.example/proxy-server:patched",
 	} {
-		objects, err := kubeapiserver.Component.Objects(kubeapiserver.Component.Inputs(variants[variant]()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := podIn(t, objects).Spec.InitContainers[0].Image; got != want {
+		pod, _ := withKonnectivity(t, variant)
+		if got := pod.InitContainers[0].Image; got != want {
 			t.Errorf("%s: the image is %s, want %s", variant, got, want)
 		}
 	}

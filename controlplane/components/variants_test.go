@@ -103,14 +103,12 @@ func defaulted() controlplanev1.KOKControlPlaneSpec {
 		KubeScheduler:         controlplanev1.ReplicatedComponentSpec{Replicas: ptr.To[int32](2)},
 		Etcd:                  controlplanev1.EtcdSpec{Data: etcdCluster, Events: *etcdCluster.DeepCopy()},
 		EncryptionAtRest:      controlplanev1.EncryptionAtRestSpec{Mode: controlplanev1.EncryptionSecretBox, Resources: []string{"secrets"}},
-		Addons:                controlplanev1.AddonsSpec{Konnectivity: controlplanev1.KonnectivitySpec{Mode: controlplanev1.AddonManaged}},
 	}
 }
 
-// trial is the smallest control plane: one of each, data as long as its pods, no konnectivity.
+// trial is the smallest control plane: one of each, data as long as its pods.
 func trial() controlplanev1.KOKControlPlaneSpec {
 	spec := defaulted()
-	spec.Addons.Konnectivity.Mode = controlplanev1.AddonNone
 	spec.KubeControllerManager.Replicas, spec.KubeScheduler.Replicas = ptr.To[int32](1), ptr.To[int32](1)
 	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
 		cluster.Replicas = ptr.To[int32](1)
@@ -139,7 +137,9 @@ func customised() controlplanev1.KOKControlPlaneSpec {
 		JWT: []runtime.RawExtension{{Raw: []byte(
 			`{"claimMappings":{"username":{"claim":"sub","prefix":"ex:"}},"issuer":{"audiences":["tenant"],"url":"https://issuer.example"}}`)}},
 	}
-	spec.Addons.Konnectivity.ServerImage = "registry.example/proxy-server:patched"
+	spec.Addons.Konnectivity = controlplanev1.KonnectivitySpec{
+		Mode: controlplanev1.AddonManaged, ServerImage: "registry.example/proxy-server:patched",
+	}
 	spec.KubeControllerManager = controlplanev1.ReplicatedComponentSpec{
 		ComponentSpec: component("kube-controller-manager", "controllers", "*,bootstrapsigner,tokencleaner,-ttl", "v", "4"), Replicas: ptr.To[int32](3),
 	}
