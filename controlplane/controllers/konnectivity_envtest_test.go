@@ -4,11 +4,7 @@ package controllers
 
 import (
 	"context"
-	"crypto/tls"
-	"encoding/json"
 	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -20,8 +16,6 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
-	admissionv1 "k8s.io/api/admission/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -47,7 +41,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
 )
 
-// konnectivityTenant is an API server that reaches webhooks by konnectivity only, with the arguments and
+// konnectivityTenant is an API server that reaches webhooks and nodes by konnectivity only, with the arguments and
 // files that tenants have, but for places on this machine.
 type konnectivityTenant struct {
 	t      *testing.T
@@ -116,6 +110,9 @@ func (k *konnectivityTenant) balance() (port string) {
 	return port
 }
 
+// workerAddress is the address of the worker.
+const workerAddress = "127.252.0.1"
+
 // hosts are the addresses of the host nodes.
 var hosts = map[string]string{"host-1": "127.0.0.2", "host-2": "127.0.0.3"}
 
@@ -164,7 +161,7 @@ func (k *konnectivityTenant) startAgent() {
 	o := agentoptions.NewGrpcProxyAgentOptions()
 	g.Expect(o.Flags().Parse(replaced(k.agentArgs, map[string]string{
 		"admin-server-port": freePort(k.t), "health-server-port": freePort(k.t), "proxy-server-port": k.local,
-		"agent-identifiers": "host=worker&host=192.0.2.1",
+		"agent-identifiers": "host=worker&host=" + workerAddress,
 		"ca-cert":           filepath.Join(k.folder, "ca.crt"), "kubeconfig": k.write("agent", kubeconfig),
 		"service-account-token-path": token("server-token", "system:konnectivity-server"),
 	}))).To(Succeed())
@@ -209,60 +206,6 @@ func freePort(t *testing.T) string {
 	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 }
 
-// webhook guards ConfigMaps of namespace default, and counts what it is asked.
-func (k *konnectivityTenant) webhook() *atomic.Int64 {
-	g := NewWithT(k.t)
-	asked := &atomic.Int64{}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		review := &admissionv1.AdmissionReview{}
-		if err := json.NewDecoder(r.Body).Decode(review); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		asked.Add(1)
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-		_ = json.NewEncoder(w).Encode(review)
-	}))
-	serving := k.issued.data[names.KubeAPIServer]
-	pair, err := tls.X509KeyPair(serving["server.crt"], serving["server.key"])
-	g.Expect(err).NotTo(HaveOccurred())
-	server.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
-	listener, err := net.Listen("tcp", "127.251.0.10:0")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(server.Listener.Close()).To(Succeed())
-	server.Listener = listener
-	server.StartTLS()
-	k.t.Cleanup(server.Close)
-	port := int32(listener.Addr().(*net.TCPAddr).Port)
-	g.Expect(k.client.Create(k.t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "guard"},
-		Spec:       corev1.ServiceSpec{ClusterIP: "127.251.0.10", Ports: []corev1.ServicePort{{Port: port}}},
-	})).To(Succeed())
-	g.Expect(k.client.Create(k.t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "guard"},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "guard.example.com",
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				Service:  &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "guard", Port: &port},
-				CABundle: k.issued.keys.ClusterCA.Bundle,
-			},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-			}},
-			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "default"}},
-			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-			AdmissionReviewVersions: []string{"v1"},
-		}},
-	})).To(Succeed())
-	return asked
-}
-
-// create makes an object that the webhook is asked about.
-func (k *konnectivityTenant) create(ctx context.Context) error {
-	return k.client.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "guarded-"}})
-}
-
 // holders are the servers that say by a lease that they are there.
 func (k *konnectivityTenant) holders(ctx context.Context) ([]string, error) {
 	list := &coordinationv1.LeaseList{}
@@ -287,11 +230,12 @@ func connections() (float64, error) {
 
 // The server and the agent of the release that is installed take the arguments that are rendered, and
 // find each other with the rights and certificates that tenants have.
-func TestWebhooksAreReachedByKonnectivity(t *testing.T) {
+func TestWebhooksAndNodesAreReachedByKonnectivity(t *testing.T) {
 	g := NewWithT(t)
 	eventually := func(what any) AsyncAssertion { return g.Eventually(t.Context(), what).WithTimeout(2 * time.Minute) }
 	k := startKonnectivityTenant(t)
 	asked := k.webhook()
+	k.kubelet()
 
 	// The API serves all else, and says no to what needs an agent.
 	eventually(k.create).Should(MatchError(ContainSubstring("failed calling webhook")))
@@ -299,10 +243,13 @@ func TestWebhooksAreReachedByKonnectivity(t *testing.T) {
 	eventually(k.holders).Should(ConsistOf("host-1"))
 	g.Expect(k.create(t.Context())).To(MatchError(ContainSubstring("failed calling webhook")))
 	g.Expect(asked.Load()).To(BeZero())
+	_, err := k.logs(t.Context())
+	g.Expect(err).To(HaveOccurred())
 
 	k.startAgent()
 	eventually(k.create).Should(Succeed())
 	g.Expect(asked.Load()).To(Equal(int64(1)))
+	g.Expect(k.logs(t.Context())).To(Equal("/containerLogs/kube-system/speaker/c"))
 
 	// Another host: nothing starts anew.
 	k.startServer("host-2", filepath.Join(k.folder, "other.sock"))

@@ -1,6 +1,7 @@
 // Package konnectivity renders what konnectivity has in a tenant: its agents, by which API servers reach
 // nodes, pods and Services, and the rights of agents and servers. The servers are beside each
-// kube-apiserver, in package kubeapiserver.
+// kube-apiserver, in package kubeapiserver. Agents reach them by the load balancer of their worker, in
+// bootstrap/apiserverlb, as bootstrap/cloudinit configures it.
 package konnectivity
 
 import (
