@@ -3,16 +3,23 @@ package cloudinit
 import (
 	"fmt"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/sparse"
 )
 
 func addLoadBalancer(d *document, in *Input) error {
-	content, err := sparse.YAML(&configuration.Configuration{
+	config := &configuration.Configuration{
 		ListenAddress: LocalServer, SeedBackends: in.Cluster.APIServers, CertificateAuthorityFile: CAFile,
 		KubeconfigFile: Kubeconfig, StateFile: unit.StateFile,
-	}, &configuration.Configuration{})
+	}
+	if port := in.Cluster.KonnectivityPort; port != 0 {
+		// It is there whether agents run or not: konnectivity can be switched on without new machines.
+		local := fmt.Sprintf("127.0.0.1:%d", controlplanev1.KonnectivityLocalPort)
+		config.AdditionalListeners = []configuration.Listener{{ListenAddress: local, BackendPort: port}}
+	}
+	content, err := sparse.YAML(config, &configuration.Configuration{})
 	if err != nil {
 		return fmt.Errorf("marshal the load balancer's configuration: %w", err)
 	}

@@ -36,6 +36,7 @@ func minimal(version string) Input {
 func full(version string) Input {
 	in := minimal(version)
 	in.Cluster.DNSDomain = "tenant.example"
+	in.Cluster.KonnectivityPort = 20009
 	in.Contents = map[bootstrapv1.SecretKey][]byte{{Name: "motd", Key: "text"}: []byte("welcome\n")}
 	in.Spec = bootstrapv1.KOKConfigSpec{
 		Format: bootstrapv1.CloudConfig,

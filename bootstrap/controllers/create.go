@@ -103,16 +103,21 @@ func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client)
 		s.unavailable(bootstrapv1.WaitingForAPIServersReason, "waiting for an address in the tenant's EndpointSlice default/kubernetes")
 		return nil, ctrl.Result{RequeueAfter: unwatchedInterval}, nil
 	}
+	konnectivity, err := konnectivityPort(s.cluster, servers)
+	if err != nil {
+		return nil, ctrl.Result{}, err
+	}
 	return &cloudinit.Input{
 		Version:  s.machine.Spec.Version,
 		Spec:     s.config.Spec,
 		Contents: contents,
 		Cluster: cloudinit.Cluster{
-			CABundle:     authority.Data[secret.TLSCrtDataName],
-			APIServers:   servers,
-			PodCIDRs:     s.cluster.Spec.ClusterNetwork.Pods.CIDRBlocks,
-			ServiceCIDRs: serviceCIDRs(s.cluster),
-			DNSDomain:    s.cluster.Spec.ClusterNetwork.ServiceDomain,
+			CABundle:         authority.Data[secret.TLSCrtDataName],
+			APIServers:       servers,
+			KonnectivityPort: konnectivity,
+			PodCIDRs:         s.cluster.Spec.ClusterNetwork.Pods.CIDRBlocks,
+			ServiceCIDRs:     serviceCIDRs(s.cluster),
+			DNSDomain:        s.cluster.Spec.ClusterNetwork.ServiceDomain,
 		},
 	}, ctrl.Result{}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/konnectivity"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/kubeproxy"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -25,10 +27,12 @@ var update = flag.Bool("update", false, "write golden files")
 
 func input() *addon.Input {
 	return &addon.Input{
-		Version: "v1.36.3", CoreDNSTag: "v1.14.2", ImageRepository: "registry.k8s.io",
+		Version: "v1.36.3", CoreDNSTag: "v1.14.2", KonnectivityTag: "v0.34.0", ImageRepository: "registry.k8s.io",
 		Spec: controlplanev1.AddonsSpec{
 			KubeProxy: controlplanev1.KubeProxySpec{Mode: controlplanev1.AddonManaged},
 			CoreDNS:   controlplanev1.CoreDNSSpec{Mode: controlplanev1.AddonManaged, Replicas: ptr.To[int32](2)},
+
+			Konnectivity: controlplanev1.KonnectivitySpec{Mode: controlplanev1.AddonManaged},
 		},
 		PodCIDRs: []string{"10.244.0.0/16"}, DNSDomain: "cluster.local", DNSAddress: "10.96.0.10", Server: "127.0.0.1:6443",
 	}
@@ -40,6 +44,7 @@ func customised() *addon.Input {
 	in.PodCIDRs, in.DNSDomain, in.DNSAddress = []string{"10.244.0.0/16", "fd00:10:244::/56"}, "blue.example", "fd00:96::a"
 	in.Spec.KubeProxy.Conntrack = controlplanev1.AddonNone
 	in.Spec.CoreDNS.Image, in.Spec.CoreDNS.Replicas = "registry.example/dns:own", ptr.To[int32](5)
+	in.Spec.Konnectivity.AgentImage = "registry.example/agent:own"
 	return in
 }
 
@@ -88,24 +93,32 @@ func documents(t *testing.T, objects []client.Object) []byte {
 }
 
 func TestAnAddonThatIsSwitchedOffIsToBeRemoved(t *testing.T) {
-	in := input()
-	in.Spec.CoreDNS.Mode = controlplanev1.AddonNone
-	wanted, unwanted, err := Objects(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, object := range wanted {
-		if object.GetLabels()[addon.NameLabel] != "kube-proxy" {
-			t.Errorf("%T %s is wanted", object, object.GetName())
-		}
-	}
-	for _, object := range unwanted {
-		if object.GetLabels()[addon.NameLabel] != "coredns" {
-			t.Errorf("%T %s is not wanted", object, object.GetName())
-		}
-	}
-	if len(wanted) == 0 || len(unwanted) == 0 {
-		t.Errorf("%d objects are wanted, %d are not", len(wanted), len(unwanted))
+	for off, in := range map[string]func(*controlplanev1.AddonsSpec){
+		"kube-proxy":   func(spec *controlplanev1.AddonsSpec) { spec.KubeProxy.Mode = controlplanev1.AddonNone },
+		"coredns":      func(spec *controlplanev1.AddonsSpec) { spec.CoreDNS.Mode = controlplanev1.AddonNone },
+		"konnectivity": func(spec *controlplanev1.AddonsSpec) { spec.Konnectivity.Mode = controlplanev1.AddonNone },
+	} {
+		t.Run(off, func(t *testing.T) {
+			input := input()
+			in(&input.Spec)
+			wanted, unwanted, err := Objects(input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, object := range wanted {
+				if object.GetLabels()[addon.NameLabel] == off {
+					t.Errorf("%T %s is wanted", object, object.GetName())
+				}
+			}
+			for _, object := range unwanted {
+				if object.GetLabels()[addon.NameLabel] != off {
+					t.Errorf("%T %s is not wanted", object, object.GetName())
+				}
+			}
+			if len(wanted) == 0 || len(unwanted) == 0 {
+				t.Errorf("%d objects are wanted, %d are not", len(wanted), len(unwanted))
+			}
+		})
 	}
 }
 
@@ -121,18 +134,48 @@ func TestEveryObjectIsMarkedAndKnowsItsKind(t *testing.T) {
 	}
 }
 
-func TestKubeProxyReachesTheAPIByTheLocalLoadBalancer(t *testing.T) {
-	objects, err := kubeproxy.Addon.Objects(input())
+func TestAddonsOfNodesReachTheAPIByTheLocalLoadBalancer(t *testing.T) {
+	for _, of := range []addon.Addon{kubeproxy.Addon, konnectivity.Addon} {
+		objects, err := of.Objects(input())
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := clientcmd.Load([]byte(addon.Find[*corev1.ConfigMap](objects).Data["kubeconfig"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		access := config.Contexts[config.CurrentContext]
+		if server := config.Clusters[access.Cluster].Server; server != "https://127.0.0.1:6443" {
+			t.Errorf("%s reaches the API at %s", of.Name, server)
+		}
+	}
+}
+
+// The agent is on its node's network: what it serves without authentication is for the node alone.
+func TestTheKonnectivityAgentIsConfined(t *testing.T) {
+	objects, err := konnectivity.Addon.Objects(input())
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.Load([]byte(addon.Find[*corev1.ConfigMap](objects).Data["kubeconfig"]))
-	if err != nil {
-		t.Fatal(err)
+	pod := addon.Find[*appsv1.DaemonSet](objects).Spec.Template.Spec
+	container := pod.Containers[0]
+	for _, arg := range []string{
+		"--admin-bind-address=127.0.0.1", "--health-server-host=127.0.0.1", "--proxy-server-host=127.0.0.1", "--proxy-server-port=8132",
+	} {
+		if !slices.Contains(container.Args, arg) {
+			t.Errorf("%s is missing in %v", arg, container.Args)
+		}
 	}
-	access := config.Contexts[config.CurrentContext]
-	if server := config.Clusters[access.Cluster].Server; server != "https://127.0.0.1:6443" {
-		t.Errorf("it reaches the API at %s", server)
+	for what, is := range map[string]bool{
+		"runs as root":         !ptr.Deref(pod.SecurityContext.RunAsNonRoot, false),
+		"can gain privileges":  ptr.Deref(container.SecurityContext.AllowPrivilegeEscalation, true),
+		"writes its image":     !ptr.Deref(container.SecurityContext.ReadOnlyRootFilesystem, false),
+		"has capabilities":     !slices.Equal(container.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}),
+		"has the host's files": slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }),
+	} {
+		if is {
+			t.Errorf("it %s", what)
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ type Input struct {
 	// EtcdImageTag is the tag of the etcd image that goes with Version. It is this program's choice, as
 	// the assets are, and no input: a newer program with another choice must not restart members.
 	EtcdImageTag string `json:"-"`
+	// KonnectivityImageTag is the tag of konnectivity's images, no input for the same reason.
+	KonnectivityImageTag string `json:"-"`
 	// Network is the tenant's own network.
 	Network Network `json:"network"`
 	// Ports are the host ports of the components; spec.hosting.ports, which is hashed, says which.
@@ -54,16 +56,25 @@ type Network struct {
 
 // Reduce returns the part of a spec that renderings depend on. What is left out may change without
 // a new rendering: the version and the rollout time are inputs of their own, endpoint and names in
-// certificates only reach Secrets, addons only the tenant.
+// certificates only reach Secrets, addons only the tenant, but for konnectivity's server.
 func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPlaneSpec {
 	reduced := *spec.DeepCopy()
 	reduced.Version = ""
 	reduced.ControlPlaneEndpoint = controlplanev1.APIEndpoint{}
 	reduced.KubeAPIServer.CertSANs = nil
 	reduced.Rollout = controlplanev1.RolloutSpec{}
-	reduced.Addons = controlplanev1.AddonsSpec{}
+	reduced.Addons = controlplanev1.AddonsSpec{Konnectivity: reduceKonnectivity(spec.Addons.Konnectivity)}
 	reduced.EncryptionAtRest.Resources = nil
 	return reduced
+}
+
+// reduceKonnectivity leaves out what is switched off: what a control plane without the field depends on,
+// and one whose field was defaulted, is the same.
+func reduceKonnectivity(spec controlplanev1.KonnectivitySpec) controlplanev1.KonnectivitySpec {
+	if !spec.Managed() {
+		return controlplanev1.KonnectivitySpec{}
+	}
+	return controlplanev1.KonnectivitySpec{Mode: spec.Mode, ServerImage: spec.ServerImage}
 }
 
 // Hash identifies the inputs, safe for names and label values.

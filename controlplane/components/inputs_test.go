@@ -63,6 +63,10 @@ var changes = slices.Concat([]change{
 	{"kubeAPIServer.jwt", spec(func(s *controlplanev1.KOKControlPlaneSpec) {
 		s.KubeAPIServer.JWT = []runtime.RawExtension{{Raw: []byte(`{"issuer":{"url":"https://other.example","audiences":["tenant"]}}`)}}
 	}), apiServer},
+	{"addons.konnectivity.mode", spec(func(s *controlplanev1.KOKControlPlaneSpec) {
+		s.Addons.Konnectivity = controlplanev1.KonnectivitySpec{Mode: controlplanev1.AddonNone}
+	}), apiServer},
+	{"addons.konnectivity.serverImage", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Addons.Konnectivity.ServerImage = anotherImage }), apiServer},
 	{"kubeControllerManager.replicas", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.KubeControllerManager.Replicas = ptr.To[int32](5) }), manager},
 	{"kubeScheduler.replicas", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.KubeScheduler.Replicas = ptr.To[int32](5) }), scheduler},
 	{"etcd.image", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Image = anotherImage }), bothEtcds},
@@ -168,8 +172,18 @@ func TestReduceTakesOutWhatNoRenderingDependsOn(t *testing.T) {
 	other.KubeAPIServer.CertSANs = []string{"another.example"}
 	other.Rollout.After = metav1.NewTime(time.Unix(1, 0))
 	other.Addons.CoreDNS.Mode = controlplanev1.AddonNone
+	other.Addons.Konnectivity.AgentImage = anotherImage
 	other.EncryptionAtRest.Resources = []string{"secrets", "configmaps"}
 	if !reflect.DeepEqual(components.Reduce(other), components.Reduce(customised())) {
+		t.Error("the reduced specs differ")
+	}
+}
+
+// A control plane whose field was defaulted is as one of before there was the field.
+func TestReduceTakesOutAKonnectivityThatIsSwitchedOff(t *testing.T) {
+	with, without := trial(), trial()
+	with.Addons.Konnectivity = controlplanev1.KonnectivitySpec{Mode: controlplanev1.AddonNone, ServerImage: anotherImage, AgentImage: anotherImage}
+	if !reflect.DeepEqual(components.Reduce(with), components.Reduce(without)) {
 		t.Error("the reduced specs differ")
 	}
 }
@@ -180,7 +194,8 @@ func TestChangesCoverEveryInput(t *testing.T) {
 	for _, path := range unset(reflect.ValueOf(components.Reduce(customised())), "spec") {
 		if !slices.Contains([]string{
 			"spec.version", "spec.replicas", "spec.controlPlaneEndpoint", "spec.kubeAPIServer.certSANs",
-			"spec.rollout", "spec.encryptionAtRest.resources", "spec.addons",
+			"spec.rollout", "spec.encryptionAtRest.resources", "spec.addons.kubeProxy", "spec.addons.coreDNS",
+			"spec.addons.konnectivity.agentImage",
 		}, path) {
 			t.Errorf("%s is not set in customised", path)
 		}
@@ -282,7 +297,7 @@ func TestHashesOfInputsAreStable(t *testing.T) {
 func TestDefaultsOfTheProgramAreNoInputs(t *testing.T) {
 	for _, component := range all {
 		before, after := variants["default"](), variants["default"]()
-		after.EtcdImageTag = "3.6.99-0"
+		after.EtcdImageTag, after.KonnectivityImageTag = "3.6.99-0", "v0.99.0"
 		after.Ports.KonnectivityAgent++
 		if hash(t, component, before) != hash(t, component, after) {
 			t.Errorf("%s would adopt a new rendering", component.Name)

@@ -67,10 +67,20 @@ func podIn(t *testing.T, objects []client.Object) *corev1.PodTemplateSpec {
 			pods = append(pods, pod)
 		}
 	}
-	if len(pods) != 1 || len(pods[0].Spec.Containers) != 1 || len(pods[0].Spec.InitContainers) != 0 {
+	if len(pods) != 1 || len(pods[0].Spec.Containers) != 1 {
 		t.Fatalf("want one workload with one container, got %d workloads", len(pods))
 	}
+	for _, sidecar := range pods[0].Spec.InitContainers {
+		if ptr.Deref(sidecar.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
+			t.Fatalf("%s must end before the component starts", sidecar.Name)
+		}
+	}
 	return pods[0]
+}
+
+// containersOf are the component's container and those beside it.
+func containersOf(pod corev1.PodSpec) []corev1.Container {
+	return slices.Concat(pod.Containers, pod.InitContainers)
 }
 
 func TestEveryObjectIsFoundByItsLabels(t *testing.T) {
@@ -97,16 +107,10 @@ func TestEveryObjectIsFoundByItsLabels(t *testing.T) {
 func TestEveryPodIsConfined(t *testing.T) {
 	eachRendering(t, func(t *testing.T, in *components.Input, component components.Component, objects []client.Object) {
 		template := podIn(t, objects)
-		pod, container := template.Spec, template.Spec.Containers[0]
-		security, own := pod.SecurityContext, container.SecurityContext
+		pod, security := template.Spec, template.Spec.SecurityContext
 		for what, is := range map[string]bool{
 			"runs as a user that is not root":           ptr.Deref(security.RunAsNonRoot, false) && ptr.Deref(security.RunAsUser, 0) > 0 && ptr.Deref(security.RunAsGroup, 0) > 0,
 			"has the runtime's seccomp profile":         security.SeccompProfile != nil && security.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
-			"cannot gain privileges":                    !ptr.Deref(own.AllowPrivilegeEscalation, true),
-			"is not privileged":                         !ptr.Deref(own.Privileged, false),
-			"has a read-only root file system":          ptr.Deref(own.ReadOnlyRootFilesystem, false),
-			"has no capabilities":                       len(own.Capabilities.Add) == 0 && slices.Equal(own.Capabilities.Drop, []corev1.Capability{"ALL"}),
-			"keeps the pod's user":                      own.RunAsUser == nil && own.RunAsNonRoot == nil && own.RunAsGroup == nil,
 			"has no service account token":              !ptr.Deref(pod.AutomountServiceAccountToken, true),
 			"has no addresses of Services in its env":   !ptr.Deref(pod.EnableServiceLinks, true),
 			"sees no processes of its host":             !pod.HostPID && !pod.HostIPC && !ptr.Deref(pod.ShareProcessNamespace, false),
@@ -114,11 +118,7 @@ func TestEveryPodIsConfined(t *testing.T) {
 			"resolves names as its host does":           pod.DNSPolicy == corev1.DNSDefault,
 			"has the priority class":                    pod.PriorityClassName == components.PriorityClassName,
 			"is on the chosen host nodes":               maps.Equal(pod.NodeSelector, in.Spec.Hosting.NodeSelector) && len(pod.NodeSelector) > 0,
-			"asks for CPU and memory":                   !container.Resources.Requests.Cpu().IsZero() && !container.Resources.Requests.Memory().IsZero(),
-			"is not pulled again on every start":        container.ImagePullPolicy == corev1.PullIfNotPresent,
-			"says why it ended":                         container.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError,
 			"changes with its spec only":                !slices.ContainsFunc(slices.Collect(maps.Keys(template.Annotations)), func(key string) bool { return key != etcd.QuotaAnnotation }),
-			"has a shell nowhere":                       len(container.Command) == 1 && container.Lifecycle == nil,
 			"is spread without being held back":         spreadSoftly(pod),
 			"has volumes of the host nowhere":           !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }),
 			"lets nobody else read mounted Secrets":     ownSecretsAreClosed(pod),
@@ -133,6 +133,29 @@ func TestEveryPodIsConfined(t *testing.T) {
 	})
 }
 
+func TestEveryContainerIsConfined(t *testing.T) {
+	eachRendering(t, func(t *testing.T, _ *components.Input, _ components.Component, objects []client.Object) {
+		for _, container := range containersOf(podIn(t, objects).Spec) {
+			own := container.SecurityContext
+			for what, is := range map[string]bool{
+				"cannot gain privileges":             !ptr.Deref(own.AllowPrivilegeEscalation, true),
+				"is not privileged":                  !ptr.Deref(own.Privileged, false),
+				"has a read-only root file system":   ptr.Deref(own.ReadOnlyRootFilesystem, false),
+				"has no capabilities":                len(own.Capabilities.Add) == 0 && slices.Equal(own.Capabilities.Drop, []corev1.Capability{"ALL"}),
+				"keeps the pod's user":               own.RunAsUser == nil && own.RunAsNonRoot == nil && own.RunAsGroup == nil,
+				"asks for CPU and memory":            !container.Resources.Requests.Cpu().IsZero() && !container.Resources.Requests.Memory().IsZero(),
+				"is not pulled again on every start": container.ImagePullPolicy == corev1.PullIfNotPresent,
+				"says why it ended":                  container.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError,
+				"has a shell nowhere":                len(container.Command) == 1 && container.Lifecycle == nil,
+			} {
+				if !is {
+					t.Errorf("it is not true that %s %s", container.Name, what)
+				}
+			}
+		}
+	})
+}
+
 func spreadSoftly(pod corev1.PodSpec) bool {
 	return len(pod.TopologySpreadConstraints) == 2 && !slices.ContainsFunc(pod.TopologySpreadConstraints,
 		func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable != corev1.ScheduleAnyway })
@@ -140,14 +163,17 @@ func spreadSoftly(pod corev1.PodSpec) bool {
 
 func ownSecretsAreClosed(pod corev1.PodSpec) bool {
 	return !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
-		return strings.HasPrefix(v.Name, "kok-") && v.Secret != nil && ptr.Deref(v.Secret.DefaultMode, 0o777)&0o007 != 0
+		return strings.HasPrefix(v.Name, "kok-") &&
+			(v.Secret != nil && ptr.Deref(v.Secret.DefaultMode, 0o777)&0o007 != 0 || v.Projected != nil && ptr.Deref(v.Projected.DefaultMode, 0o777)&0o007 != 0)
 	})
 }
 
 func onlyScratchIsWritten(pod corev1.PodSpec) bool {
-	return !slices.ContainsFunc(pod.Containers[0].VolumeMounts, func(mount corev1.VolumeMount) bool {
-		i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
-		return i >= 0 && pod.Volumes[i].EmptyDir == nil && !mount.ReadOnly
+	return !slices.ContainsFunc(containersOf(pod), func(container corev1.Container) bool {
+		return slices.ContainsFunc(container.VolumeMounts, func(mount corev1.VolumeMount) bool {
+			i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
+			return i >= 0 && pod.Volumes[i].EmptyDir == nil && !mount.ReadOnly
+		})
 	})
 }
 
@@ -234,18 +260,20 @@ func TestPortsAreDeclaredAndInTheTenantsBlock(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, port := range podIn(t, objects).Spec.Containers[0].Ports {
-					if port.HostPort != port.ContainerPort || port.HostPort < block.First || port.HostPort > block.Last {
-						t.Errorf("port %q of %s is %d on the host and %d in the container, want one of %s", port.Name, component.Name, port.HostPort, port.ContainerPort, block)
+				for _, container := range containersOf(podIn(t, objects).Spec) {
+					for _, port := range container.Ports {
+						if port.HostPort != port.ContainerPort || port.HostPort < block.First || port.HostPort > block.Last {
+							t.Errorf("port %q of %s is %d on the host and %d in the container, want one of %s", port.Name, component.Name, port.HostPort, port.ContainerPort, block)
+						}
+						if user, taken := users[port.HostPort]; taken {
+							t.Errorf("%s and %s listen on port %d", user, component.Name, port.HostPort)
+						}
+						users[port.HostPort] = component.Name
 					}
-					if user, taken := users[port.HostPort]; taken {
-						t.Errorf("%s and %s listen on port %d", user, component.Name, port.HostPort)
-					}
-					users[port.HostPort] = component.Name
-				}
-				for _, listener := range listeners(t, in, component.Name, podIn(t, objects).Spec.Containers[0]) {
-					if users[listener] != component.Name {
-						t.Errorf("%s listens on port %d and does not declare it", component.Name, listener)
+					for _, listener := range listeners(t, in, component.Name, container) {
+						if users[listener] != component.Name {
+							t.Errorf("%s listens on port %d and does not declare it", component.Name, listener)
+						}
 					}
 				}
 			}
@@ -258,8 +286,10 @@ func listeners(t *testing.T, in *components.Input, component string, container c
 	t.Helper()
 	var texts []string
 	for _, arg := range container.Args {
-		if text, ok := strings.CutPrefix(arg, "--secure-port="); ok {
-			texts = append(texts, text)
+		for _, name := range []string{"secure", "agent", "admin", "health"} {
+			if text, ok := strings.CutPrefix(arg, "--"+name+"-port="); ok {
+				texts = append(texts, text)
+			}
 		}
 	}
 	for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {

@@ -53,16 +53,13 @@ func FinishPod(template *corev1.PodTemplateSpec, in *Input, component string, sp
 	}
 	pod.TopologySpreadConstraints = spread(names.ComponentLabels(in.Cluster, component))
 
-	container := &pod.Containers[0]
-	container.ImagePullPolicy = corev1.PullIfNotPresent
-	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
-	container.SecurityContext = &corev1.SecurityContext{
-		AllowPrivilegeEscalation: ptr.To(false),
-		ReadOnlyRootFilesystem:   ptr.To(true),
-		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
+		for i := range containers {
+			confine(&containers[i])
+		}
 	}
 	if spec.Resources != nil {
-		container.Resources = *spec.Resources
+		pod.Containers[0].Resources = *spec.Resources
 	}
 	for i := range pod.Volumes {
 		if secret := pod.Volumes[i].Secret; secret != nil {
@@ -73,6 +70,17 @@ func FinishPod(template *corev1.PodTemplateSpec, in *Input, component string, sp
 		}
 	}
 	addExtraVolumes(pod, spec.ExtraVolumes)
+}
+
+// confine sets what all containers have in common.
+func confine(container *corev1.Container) {
+	container.ImagePullPolicy = corev1.PullIfNotPresent
+	container.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError
+	container.SecurityContext = &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false),
+		ReadOnlyRootFilesystem:   ptr.To(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
 }
 
 // unreachableTolerations keep pods where they are while the link to the host cluster's control

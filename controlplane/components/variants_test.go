@@ -52,13 +52,15 @@ var ipv4 = components.Network{
 // input is what the controller gathers for a spec: its Services have addresses with the prefix.
 func input(spec controlplanev1.KOKControlPlaneSpec, network components.Network, prefix string) *components.Input {
 	in := &components.Input{
-		Cluster:      client.ObjectKey{Namespace: "team", Name: "blue"},
-		Version:      spec.Version,
-		Spec:         components.Reduce(spec),
-		EtcdImageTag: "3.6.16-0",
-		Network:      network,
-		Ports:        ports.Of(spec.Hosting.Ports.First),
-		Addresses:    map[string]string{},
+		Cluster:   client.ObjectKey{Namespace: "team", Name: "blue"},
+		Version:   spec.Version,
+		Spec:      components.Reduce(spec),
+		Network:   network,
+		Ports:     ports.Of(spec.Hosting.Ports.First),
+		Addresses: map[string]string{},
+
+		EtcdImageTag:         "3.6.16-0",
+		KonnectivityImageTag: "v0.34.0",
 	}
 	for _, service := range services(in) {
 		in.Addresses[service.Name] = fmt.Sprintf("%s%d", prefix, len(in.Addresses)+11)
@@ -134,6 +136,9 @@ func customised() controlplanev1.KOKControlPlaneSpec {
 		Audit:         &controlplanev1.AuditSpec{Policy: "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Request\n", MaxSizeMB: 20, MaxBackups: 3},
 		JWT: []runtime.RawExtension{{Raw: []byte(
 			`{"claimMappings":{"username":{"claim":"sub","prefix":"ex:"}},"issuer":{"audiences":["tenant"],"url":"https://issuer.example"}}`)}},
+	}
+	spec.Addons.Konnectivity = controlplanev1.KonnectivitySpec{
+		Mode: controlplanev1.AddonManaged, ServerImage: "registry.example/proxy-server:patched",
 	}
 	spec.KubeControllerManager = controlplanev1.ReplicatedComponentSpec{
 		ComponentSpec: component("kube-controller-manager", "controllers", "*,bootstrapsigner,tokencleaner,-ttl", "v", "4"), Replicas: ptr.To[int32](3),

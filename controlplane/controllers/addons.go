@@ -35,7 +35,8 @@ func (r *Reconciler) applyAddons(_ context.Context, s *scope) (string, error) {
 	}
 	wanted, unwanted, err := addons.Objects(&addon.Input{
 		Version:         s.input.Version,
-		CoreDNSTag:      s.coreDNSTag,
+		CoreDNSTag:      s.release.CoreDNS,
+		KonnectivityTag: s.release.Konnectivity,
 		ImageRepository: s.input.Spec.ImageRepository,
 		Spec:            s.controlPlane.Spec.Addons,
 		PodCIDRs:        s.input.Network.PodCIDRs,

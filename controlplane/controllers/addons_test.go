@@ -49,7 +49,7 @@ func TestTheAddonsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := askable(t)
-			s.input.Version, s.coreDNSTag, s.input.Network.ServiceCIDRs = "v1.36.3", "v1.14.2", []string{"10.96.0.0/12"}
+			s.input.Version, s.input.Network.ServiceCIDRs = "v1.36.3", []string{"10.96.0.0/12"}
 			s.controlPlane.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "10.250.0.1", Port: 6443}
 			if test.is != nil {
 				test.is(s)

@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/konnectivity"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
@@ -113,16 +114,45 @@ func apiServerCertificates(in *components.Input, keys *pki.KeyMaterial, endpoint
 			serving.DNSNames = append(serving.DNSNames, san)
 		}
 	}
+	kubeconfig, err := konnectivityKubeconfig(in)
+	if err != nil {
+		return certificateSet{}, err
+	}
 	return certificateSet{
 		component: names.KubeAPIServer,
 		leaves: []pki.Leaf{
 			serving,
+			konnectivityServing,
+			{Name: kubeapiserver.KonnectivityClientCert, Signer: pki.ClusterCA, CommonName: konnectivity.ServerUser, Usages: dialer},
 			{Name: kubeapiserver.EtcdClientCert, Signer: pki.EtcdCA, CommonName: "kube-apiserver-etcd-client", Usages: dialer},
 			{Name: kubeapiserver.KubeletClientCert, Signer: pki.ClusterCA, CommonName: tenant.KubeletClientUser, Usages: dialer},
 			{Name: kubeapiserver.FrontProxyClientCert, Signer: pki.FrontProxyCA, CommonName: "front-proxy-client", Usages: dialer},
 		},
-		files: map[string][]byte{kubeapiserver.EtcdCAFile: bundle(keys.EtcdCA.Bundle, keys.EtcdEventsCA.Bundle)},
+		files: map[string][]byte{
+			kubeapiserver.EtcdCAFile:                 bundle(keys.EtcdCA.Bundle, keys.EtcdEventsCA.Bundle),
+			kubeapiserver.KonnectivityKubeconfigFile: kubeconfig,
+		},
 	}, nil
+}
+
+// konnectivityServing is for loopback alone: agents dial their worker's local load balancer and know no
+// other name. It is not good for kube-apiserver's. It is there in every mode: running pods may mount it
+// still, or again. The server reads it when it starts and never again.
+var konnectivityServing = pki.Leaf{
+	Name: kubeapiserver.KonnectivityServerCert, Signer: pki.ClusterCA, CommonName: "konnectivity-server", Usages: server,
+	DNSNames: []string{"localhost", "konnectivity-server"}, IPs: addresses("127.0.0.1", "::1"), Lasting: true,
+}
+
+// konnectivityKubeconfig leads to the kube-apiserver in the same pod: while that one is away nobody needs
+// the server, and no other one that hangs can hold it up.
+func konnectivityKubeconfig(in *components.Input) ([]byte, error) {
+	return pki.ComponentKubeconfig(pki.KubeconfigFile{
+		Server:   fmt.Sprintf("https://127.0.0.1:%d", in.Ports.APIServer),
+		User:     konnectivity.ServerUser,
+		CAFile:   components.CertsDirectory + "/" + pki.CACert,
+		CertFile: components.CertsDirectory + "/" + kubeapiserver.KonnectivityClientCert + ".crt",
+		KeyFile:  components.CertsDirectory + "/" + kubeapiserver.KonnectivityClientCert + ".key",
+	})
 }
 
 // replicatedCertificates are those of a component that dials kube-apiserver as the user

@@ -57,6 +57,7 @@ func issue(t *testing.T, cluster, endpoint string, sans ...string) *issued {
 	of.in.Spec.Etcd.Data = controlplanev1.EtcdClusterSpec{Replicas: ptr.To[int32](3), QuotaBackendSize: quota, Storage: storage}
 	of.in.Spec.Etcd.Events = controlplanev1.EtcdClusterSpec{Replicas: ptr.To[int32](1), QuotaBackendSize: quota, Storage: storage}
 	of.in.Spec.KubeControllerManager.Replicas, of.in.Spec.KubeScheduler.Replicas = ptr.To[int32](2), ptr.To[int32](2)
+	of.in.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
 
 	host := fake.NewClientBuilder().Build()
 	access := pki.Access{Cached: host, Live: host, Writer: host}
@@ -133,6 +134,8 @@ func TestCertificatesNameStableAddressesOnly(t *testing.T) {
 		{names.KubeAPIServer, kubeapiserver.EtcdClientCert, "kube-apiserver-etcd-client", dialer, nil, nil},
 		{names.KubeAPIServer, kubeapiserver.KubeletClientCert, "kube-apiserver-kubelet-client", dialer, nil, nil},
 		{names.KubeAPIServer, kubeapiserver.FrontProxyClientCert, "front-proxy-client", dialer, nil, nil},
+		{names.KubeAPIServer, kubeapiserver.KonnectivityServerCert, "konnectivity-server", server, []string{"localhost", "konnectivity-server"}, loopback},
+		{names.KubeAPIServer, kubeapiserver.KonnectivityClientCert, "system:konnectivity-server", dialer, nil, nil},
 		{names.KubeControllerManager, components.ServerCert, "kube-controller-manager", server, []string{"localhost", "kube-controller-manager"}, loopback},
 		{names.KubeControllerManager, components.ClientCert, "system:kube-controller-manager", dialer, nil, nil},
 		{names.KubeScheduler, components.ServerCert, "kube-scheduler", server, []string{"localhost", "kube-scheduler"}, loopback},
@@ -149,7 +152,8 @@ func TestCertificatesNameStableAddressesOnly(t *testing.T) {
 			if !slices.Equal(certificate.ExtKeyUsage, test.usages) || certificate.IsCA {
 				t.Errorf("it is for %v", certificate.ExtKeyUsage)
 			}
-			if life := certificate.NotAfter.Sub(certificate.NotBefore); life > 366*24*time.Hour {
+			lasting := test.leaf == kubeapiserver.KonnectivityServerCert
+			if life := certificate.NotAfter.Sub(certificate.NotBefore); (life > 366*24*time.Hour) != lasting {
 				t.Errorf("it lives %s", life)
 			}
 		})
@@ -255,18 +259,34 @@ func mountedKeyMaterial(t *testing.T, of *issued, component components.Component
 	t.Helper()
 	mounted := map[string][]string{}
 	for _, volume := range podOf(t, of, component).Volumes {
-		if volume.Secret == nil || volume.Secret.SecretName != names.KeyMaterial(of.in.Cluster.Name) {
-			continue
-		}
-		if len(volume.Secret.Items) == 0 {
-			t.Errorf("%s mounts all key material", component.Name)
-		}
-		mounted[volume.Name] = []string{}
-		for _, item := range volume.Secret.Items {
-			mounted[volume.Name] = append(mounted[volume.Name], item.Key)
+		for _, secret := range secretsIn(volume) {
+			if secret.Name != names.KeyMaterial(of.in.Cluster.Name) {
+				continue
+			}
+			if len(secret.Items) == 0 {
+				t.Errorf("%s mounts all key material", component.Name)
+			}
+			mounted[volume.Name] = []string{}
+			for _, item := range secret.Items {
+				mounted[volume.Name] = append(mounted[volume.Name], item.Key)
+			}
 		}
 	}
 	return mounted
+}
+
+// secretsIn are the Secrets of which a volume is made.
+func secretsIn(volume corev1.Volume) []corev1.SecretProjection {
+	var secrets []corev1.SecretProjection
+	if s := volume.Secret; s != nil {
+		secrets = append(secrets, corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: s.SecretName}, Items: s.Items})
+	}
+	if volume.Projected != nil {
+		for _, source := range volume.Projected.Sources {
+			secrets = append(secrets, *source.Secret)
+		}
+	}
+	return secrets
 }
 
 func podOf(t *testing.T, of *issued, component components.Component) corev1.PodSpec {
@@ -295,10 +315,6 @@ func TestFilesThatComponentsNameExist(t *testing.T) {
 	for _, component := range allComponents {
 		t.Run(component.Name, func(t *testing.T) {
 			pod := podOf(t, of, component)
-			directories := map[string][]string{}
-			for _, mount := range pod.Containers[0].VolumeMounts {
-				directories[mount.MountPath] = of.files(t, component, pod, mount.Name)
-			}
 			text := strings.Join(pod.Containers[0].Args, "\n")
 			text += "\n" + string(of.data[component.Name][components.KubeconfigFile])
 			for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
@@ -310,21 +326,35 @@ func TestFilesThatComponentsNameExist(t *testing.T) {
 					text += "\n" + strings.Join(slices.Collect(maps.Values(config.Data)), "\n")
 				}
 			}
-			named := 0
-			for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("=, \n\"", r) }) {
-				i := strings.LastIndex(word, "/")
-				if !strings.HasPrefix(word, "/etc/") || strings.Contains(word, "$(") {
-					continue
-				}
-				named++
-				if !slices.Contains(directories[word[:i]], word[i+1:]) {
-					t.Errorf("%s is named and not mounted; in %s are %v", word, word[:i], directories[word[:i]])
-				}
-			}
-			if named == 0 {
-				t.Error("no file is named")
+			of.mustMount(t, component, pod, pod.Containers[0], text)
+			for _, sidecar := range pod.InitContainers {
+				of.mustMount(t, component, pod, sidecar,
+					strings.Join(sidecar.Args, "\n")+"\n"+string(of.data[component.Name][kubeapiserver.KonnectivityKubeconfigFile]))
 			}
 		})
+	}
+}
+
+// mustMount wants every file that a text names to be in what a container mounts.
+func (of *issued) mustMount(t *testing.T, component components.Component, pod corev1.PodSpec, container corev1.Container, text string) {
+	t.Helper()
+	directories := map[string][]string{}
+	for _, mount := range container.VolumeMounts {
+		directories[mount.MountPath] = of.files(t, component, pod, mount.Name)
+	}
+	named := 0
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("=, \n\"", r) }) {
+		i := strings.LastIndex(word, "/")
+		if !strings.HasPrefix(word, "/etc/") || strings.Contains(word, "$(") {
+			continue
+		}
+		named++
+		if !slices.Contains(directories[word[:i]], word[i+1:]) {
+			t.Errorf("%s names %s and does not mount it; in %s are %v", container.Name, word, word[:i], directories[word[:i]])
+		}
+	}
+	if named == 0 {
+		t.Errorf("%s names no file", container.Name)
 	}
 }
 
@@ -336,6 +366,15 @@ func (of *issued) files(t *testing.T, component components.Component, pod corev1
 		return nil
 	}
 	switch v := pod.Volumes[i]; {
+	case v.Projected != nil:
+		var files []string
+		for _, source := range v.Projected.Sources {
+			for _, item := range source.Secret.Items {
+				of.mustHold(t, component, source.Secret.Name, item.Key)
+				files = append(files, item.Path)
+			}
+		}
+		return files
 	case v.Secret != nil && v.Secret.SecretName == names.Certs(of.in.Cluster.Name, component.Name):
 		return slices.Collect(maps.Keys(of.data[component.Name]))
 	case v.Secret != nil && v.Secret.SecretName == names.KeyMaterial(of.in.Cluster.Name):
@@ -356,6 +395,14 @@ func (of *issued) files(t *testing.T, component components.Component, pod corev1
 		}
 	}
 	return nil
+}
+
+// mustHold wants a Secret of certificates to have a key: kubelet starts no pod that mounts what is missing.
+func (of *issued) mustHold(t *testing.T, component components.Component, secret, key string) {
+	t.Helper()
+	if _, there := of.data[component.Name][key]; !there && secret == names.Certs(of.in.Cluster.Name, component.Name) {
+		t.Errorf("%s mounts %s of Secret %s, where it is not", component.Name, key, secret)
+	}
 }
 
 func TestComponentsDialTheAPIServersServiceByItsName(t *testing.T) {

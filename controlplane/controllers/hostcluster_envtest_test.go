@@ -177,7 +177,11 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 		pod.Spec.NodeName = fmt.Sprintf("host-%d", i)
 		// Volumes of a StatefulSet's claims are added by its controller.
 		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(corev1.Volume) bool { return true })
-		pod.Spec.Containers[0].VolumeMounts = nil
+		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+			for i := range containers {
+				containers[i].VolumeMounts = nil
+			}
+		}
 		err := environment.Client.Create(ctx, pod)
 		switch {
 		case apierrors.IsAlreadyExists(err):

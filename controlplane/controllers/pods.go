@@ -57,24 +57,38 @@ func podProblem(pod *corev1.Pod) string {
 	if scheduled := podCondition(pod, corev1.PodScheduled); scheduled != nil && scheduled.Status == corev1.ConditionFalse {
 		return fmt.Sprintf("%s is not scheduled: %s", where, scheduled.Message)
 	}
-	for i := range pod.Status.ContainerStatuses {
-		status := &pod.Status.ContainerStatuses[i]
-		if last := cmp.Or(status.State.Terminated, status.LastTerminationState.Terminated); last != nil {
-			times := "once"
-			if status.RestartCount > 1 {
-				times = fmt.Sprintf("%d times", status.RestartCount)
-			}
-			return strings.TrimSuffix(fmt.Sprintf("%s ended %s, last with %s (exit code %d): %s",
-				where, times, last.Reason, last.ExitCode, lastLine(last.Message)), ": ")
+	// A component starts when its sidecars have started.
+	for i := range pod.Status.InitContainerStatuses {
+		status := &pod.Status.InitContainerStatuses[i]
+		if problem := containerProblem(status); problem != "" && !status.Ready {
+			return fmt.Sprintf("%s: %s %s", where, status.Name, problem)
 		}
-		if waiting := status.State.Waiting; waiting != nil {
-			return strings.TrimSuffix(fmt.Sprintf("%s waits: %s: %s", where, waiting.Reason, waiting.Message), ": ")
+	}
+	for i := range pod.Status.ContainerStatuses {
+		if problem := containerProblem(&pod.Status.ContainerStatuses[i]); problem != "" {
+			return where + " " + problem
 		}
 	}
 	if pod.DeletionTimestamp != nil {
 		return where + " is stopping"
 	}
 	return where + " is starting"
+}
+
+// containerProblem says why a container does not run, or did not before; empty for one without a fault.
+func containerProblem(status *corev1.ContainerStatus) string {
+	if last := cmp.Or(status.State.Terminated, status.LastTerminationState.Terminated); last != nil {
+		times := "once"
+		if status.RestartCount > 1 {
+			times = fmt.Sprintf("%d times", status.RestartCount)
+		}
+		return strings.TrimSuffix(fmt.Sprintf("ended %s, last with %s (exit code %d): %s",
+			times, last.Reason, last.ExitCode, lastLine(last.Message)), ": ")
+	}
+	if waiting := status.State.Waiting; waiting != nil {
+		return strings.TrimSuffix(fmt.Sprintf("waits: %s: %s", waiting.Reason, waiting.Message), ": ")
+	}
+	return ""
 }
 
 // lastLine keeps conditions short: a component's last line says why it gave up.

@@ -44,8 +44,8 @@ type scope struct {
 
 	input components.Input
 	keys  *pki.KeyMaterial
-	// coreDNSTag is the tag of the CoreDNS image that goes with the version.
-	coreDNSTag string
+	// release is what goes with the version.
+	release versions.Release
 	// unsupported is why nothing new can be rendered; what is applied is kept up all the same.
 	unsupported error
 	// problem is what would keep a control plane like this from being made.
@@ -80,14 +80,16 @@ func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKContro
 	if err != nil {
 		s.unsupported = fmt.Errorf("spec.version: %w", err)
 	}
-	s.coreDNSTag = release.CoreDNS
+	s.release = release
 	s.input = components.Input{
-		Cluster:      s.key,
-		Version:      version,
-		Spec:         components.Reduce(controlPlane.Spec),
-		EtcdImageTag: release.Etcd,
-		Network:      components.NetworkOf(cluster),
-		Addresses:    map[string]string{},
+		Cluster:   s.key,
+		Version:   version,
+		Spec:      components.Reduce(controlPlane.Spec),
+		Network:   components.NetworkOf(cluster),
+		Addresses: map[string]string{},
+
+		EtcdImageTag:         release.Etcd,
+		KonnectivityImageTag: release.Konnectivity,
 	}
 	if after := controlPlane.Spec.Rollout.After; !after.IsZero() && !after.After(now) {
 		s.rolloutAfter = after.Time

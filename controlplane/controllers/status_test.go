@@ -313,6 +313,16 @@ func TestPodProblem(t *testing.T) {
 		"a container that says very much": {func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: ended("Error", 2, long)}}}
 		}, "pod p on n0 ended once, last with Error (exit code 2): " + long[:300] + "…"},
+		"an image of a sidecar that is not there": {func(pod *corev1.Pod) {
+			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "konnectivity-server",
+				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}}}}
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
+		}, "pod p on n0: konnectivity-server waits: ErrImagePull: not found"},
+		"a sidecar that ended before and is well": {func(pod *corev1.Pod) {
+			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "konnectivity-server", Ready: true, RestartCount: 1,
+				LastTerminationState: corev1.ContainerState{Terminated: ended("Error", 1, "no")}}}
+			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: ended("OOMKilled", 137, "")}}}
+		}, "pod p on n0 ended once, last with OOMKilled (exit code 137)"},
 		"a pod that stops": {func(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.Now()) }, "pod p on n0 is stopping"},
 		"a container that runs and is not ready yet": {func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}

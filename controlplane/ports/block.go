@@ -48,7 +48,7 @@ func Of(first int32) Ports {
 		EtcdEvents:         EtcdPorts{Client: first + 4, Peer: first + 5, Metrics: first + 6},
 		ControllerManager:  first + 7,
 		Scheduler:          first + 8,
-		KonnectivityAgent:  first + 9,
+		KonnectivityAgent:  first + controlplanev1.KonnectivityPortOffset,
 		KonnectivityAdmin:  first + 10,
 		KonnectivityHealth: first + 11,
 	}

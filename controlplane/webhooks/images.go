@@ -5,6 +5,8 @@ import (
 
 	"github.com/distribution/reference"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
 
 // validateImage wants a whole image: registry or path, and a tag or a digest.
@@ -36,4 +38,12 @@ func validateImageRepository(repository string, path *field.Path) field.ErrorLis
 		return field.ErrorList{field.Invalid(path, repository, example)}
 	}
 	return nil
+}
+
+// validateAddons wants whole images.
+func validateAddons(addons controlplanev1.AddonsSpec, path *field.Path) field.ErrorList {
+	errs := validateImage(addons.KubeProxy.Image, path.Child("kubeProxy", "image"))
+	errs = append(errs, validateImage(addons.CoreDNS.Image, path.Child("coreDNS", "image"))...)
+	errs = append(errs, validateImage(addons.Konnectivity.ServerImage, path.Child("konnectivity", "serverImage"))...)
+	return append(errs, validateImage(addons.Konnectivity.AgentImage, path.Child("konnectivity", "agentImage"))...)
 }

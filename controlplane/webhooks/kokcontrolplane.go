@@ -74,6 +74,7 @@ func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits) fiel
 		kubeScheduler:         c.Spec.KubeScheduler,
 		etcd:                  c.Spec.Etcd,
 		encryptionAtRest:      c.Spec.EncryptionAtRest,
+		addons:                c.Spec.Addons,
 	}.validate(path, limits)...)
 }
 

@@ -35,6 +35,7 @@ func (w *KOKControlPlaneTemplate) ValidateCreate(_ context.Context, t *controlpl
 		kubeScheduler:         spec.KubeScheduler,
 		etcd:                  spec.Etcd,
 		encryptionAtRest:      spec.EncryptionAtRest,
+		addons:                spec.Addons,
 	}.validate(path.Child("spec"), w.Limits)...)
 	return nil, invalid("KOKControlPlaneTemplate", t.Name, errs)
 }

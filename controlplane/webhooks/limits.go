@@ -77,15 +77,20 @@ func (l Limits) validate(s settings, path *field.Path) field.ErrorList {
 	if s.imageRepository != "" {
 		errs = append(errs, l.validateRepository(spelledOut(s.imageRepository), s.imageRepository, path.Child("imageRepository"))...)
 	}
-	for _, component := range []struct{ name, image string }{
-		{"kubeAPIServer", s.kubeAPIServer.Image},
-		{"kubeControllerManager", s.kubeControllerManager.Image},
-		{"kubeScheduler", s.kubeScheduler.Image},
-		{"etcd", s.etcd.Image},
+	// Images of the other addons run in the tenant, where they are none of the manager's business.
+	for _, hosted := range []struct {
+		image string
+		path  *field.Path
+	}{
+		{s.kubeAPIServer.Image, path.Child("kubeAPIServer", "image")},
+		{s.kubeControllerManager.Image, path.Child("kubeControllerManager", "image")},
+		{s.kubeScheduler.Image, path.Child("kubeScheduler", "image")},
+		{s.etcd.Image, path.Child("etcd", "image")},
+		{s.addons.Konnectivity.ServerImage, path.Child("addons", "konnectivity", "serverImage")},
 	} {
 		// What is malformed is refused elsewhere.
-		if named, err := reference.ParseNormalizedNamed(component.image); component.image != "" && err == nil {
-			errs = append(errs, l.validateRepository(named.Name(), component.image, path.Child(component.name, "image"))...)
+		if named, err := reference.ParseNormalizedNamed(hosted.image); hosted.image != "" && err == nil {
+			errs = append(errs, l.validateRepository(named.Name(), hosted.image, hosted.path)...)
 		}
 	}
 	return errs

@@ -76,10 +76,23 @@ func TestLimits(t *testing.T) {
 			s.KubeControllerManager.Image = "kube-controller-manager:v1.36.3"
 			s.KubeScheduler.Image = "registry.example/k8s/kube-scheduler:v1.36.3"
 			s.Etcd.Image = "registry.k8s.io/etcd@sha256:" + strings.Repeat("a", 64)
+			s.Addons.Konnectivity.ServerImage = "registry.k8s.io/kas-network-proxy/proxy-server:v0.34.0"
+			// They run in the tenant.
+			s.Addons.Konnectivity.AgentImage = "registry.k8s.io/kas-network-proxy/proxy-agent:v0.34.0"
+			s.Addons.CoreDNS.Image = "registry.k8s.io/coredns/coredns:v1.14.2"
 		}, []string{
 			`spec.kubeAPIServer.image: Invalid value: "registry.example/other/kube-apiserver:v1.36.3"` + registries,
 			`spec.kubeControllerManager.image: Invalid value: "kube-controller-manager:v1.36.3"` + registries,
-			`spec.etcd.image: Invalid value: "registry.k8s.io/etcd@sha256:` + strings.Repeat("a", 64) + `"` + registries}},
+			`spec.etcd.image: Invalid value: "registry.k8s.io/etcd@sha256:` + strings.Repeat("a", 64) + `"` + registries,
+			`spec.addons.konnectivity.serverImage: Invalid value: "registry.k8s.io/kas-network-proxy/proxy-server:v0.34.0"` + registries}},
+		{"images of addons without a tag", DefaultLimits(), func(s *spec) {
+			s.Addons.KubeProxy.Image, s.Addons.CoreDNS.Image = "proxy", "dns"
+			s.Addons.Konnectivity.ServerImage, s.Addons.Konnectivity.AgentImage = "server", "agent"
+		}, []string{
+			`spec.addons.kubeProxy.image: Invalid value: "proxy": must have a tag or a digest, for example proxy:v1.0.0`,
+			`spec.addons.coreDNS.image: Invalid value: "dns": must have a tag or a digest, for example dns:v1.0.0`,
+			`spec.addons.konnectivity.serverImage: Invalid value: "server": must have a tag or a digest, for example server:v1.0.0`,
+			`spec.addons.konnectivity.agentImage: Invalid value: "agent": must have a tag or a digest, for example agent:v1.0.0`}},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -115,6 +128,9 @@ func TestTemplatesHaveTheSameLimits(t *testing.T) {
 	template.Spec.Template.Spec.Hosting.NodeSelector = map[string]string{"pool": "a"}
 	_, err = w.ValidateCreate(t.Context(), template)
 	g.Expect(err).To(MatchError(ContainSubstring("spec.template.spec.hosting.nodeSelector: Invalid value: {\"pool\":\"a\"}: must contain kok.cluster.x-k8s.io/host-node=true")))
+	template.Spec.Template.Spec.Addons.Konnectivity.ServerImage = "server"
+	_, err = w.ValidateCreate(t.Context(), template)
+	g.Expect(err).To(MatchError(ContainSubstring("spec.template.spec.addons.konnectivity.serverImage: Invalid value")))
 }
 
 func TestPortsThatWereClaimedStay(t *testing.T) {

@@ -19,6 +19,7 @@ type settings struct {
 	kubeScheduler         controlplanev1.ReplicatedComponentSpec
 	etcd                  controlplanev1.EtcdSpec
 	encryptionAtRest      controlplanev1.EncryptionAtRestSpec
+	addons                controlplanev1.AddonsSpec
 }
 
 func (s settings) validate(path *field.Path, limits Limits) field.ErrorList {
@@ -30,5 +31,6 @@ func (s settings) validate(path *field.Path, limits Limits) field.ErrorList {
 	errs = append(errs, validateComponent(names.KubeControllerManager, s.kubeControllerManager.ComponentSpec, path.Child("kubeControllerManager"))...)
 	errs = append(errs, validateComponent(names.KubeScheduler, s.kubeScheduler.ComponentSpec, path.Child("kubeScheduler"))...)
 	errs = append(errs, validateEtcd(s.etcd, path.Child("etcd"))...)
+	errs = append(errs, validateAddons(s.addons, path.Child("addons"))...)
 	return append(errs, validateEncryption(s.encryptionAtRest, path.Child("encryptionAtRest", "resources"))...)
 }

@@ -14,7 +14,7 @@ import (
 
 // reserved are directories that the controller mounts into components, or that a container needs.
 var reserved = []string{
-	"/etc/kubernetes", "/var/log/kubernetes", "/etc/etcd", "/var/lib/etcd",
+	"/etc/kubernetes", "/var/log/kubernetes", "/etc/etcd", "/var/lib/etcd", "/run/konnectivity",
 	"/usr/local/bin", "/usr/bin", "/bin", "/sbin", "/lib", "/lib64", "/proc", "/sys", "/dev",
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// leafLife is how long a leaf is valid; it is renewed after half of it.
+	// leafLife is how long a leaf is valid that is not lasting; it is renewed after half of it.
 	leafLife = certs.DefaultCertDuration
 	// clientLife is the life of the manager's own client certificates, which never leave its memory.
 	clientLife = time.Hour
@@ -40,6 +40,9 @@ type Leaf struct {
 	IPs      []net.IP
 	// Usages is at least one of server and client authentication.
 	Usages []x509.ExtKeyUsage
+	// Lasting makes the leaf valid as long as its signer: for a program that reads it once, when it
+	// starts, and would serve an expired one in the end.
+	Lasting bool
 }
 
 // CertKey and KeyKey are the data keys of the leaf.
@@ -151,7 +154,11 @@ func (l Leaf) ensure(data, wanted map[string][]byte, issuer *CA, now time.Time) 
 	certificate, key := data[l.CertKey()], data[l.KeyKey()]
 	renewAt, err := l.check(certificate, key, issuer, now)
 	if err != nil {
-		if certificate, key, err = l.issue(issuer, now, leafLife); err != nil {
+		life := leafLife
+		if l.Lasting {
+			life = issuer.Certificate.NotAfter.Sub(now) + backdate
+		}
+		if certificate, key, err = l.issue(issuer, now, life); err != nil {
 			return time.Time{}, err
 		}
 		if renewAt, err = l.check(certificate, key, issuer, now); err != nil {

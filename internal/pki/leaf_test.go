@@ -212,6 +212,23 @@ func (w *world) settledLeaves(material *KeyMaterial) {
 	}
 }
 
+func TestALastingLeafEndsWithItsSigner(t *testing.T) {
+	w := newWorld(t)
+	material := w.ensure()
+	secret := wanted()
+	secret.Leaves = secret.Leaves[:1]
+	secret.Leaves[0].Lasting = true
+	result := w.leaves(material, secret)
+	certificate := verify(t, w.get(w.host, leafs.Name).Data, secret.Leaves[0], &material.ClusterCA, w.clock.Now())
+	if end := material.ClusterCA.Certificate.NotAfter; !certificate.NotAfter.Equal(end) || !result.RenewAt.IsZero() {
+		t.Errorf("NotAfter = %s, RenewAt = %s, the CA's end is %s", certificate.NotAfter, result.RenewAt, end)
+	}
+	w.clock.SetTime(material.ClusterCA.Certificate.NotAfter.Add(-time.Hour))
+	if w.leaves(material, secret).Changed {
+		t.Error("it was issued anew")
+	}
+}
+
 // Near the end of a CA no leaf can live longer than it, and none is renewed in vain.
 func TestEnsureLeavesNearTheEndOfTheCA(t *testing.T) {
 	w := newWorld(t)

@@ -23,6 +23,8 @@ type Release struct {
 	Etcd string `json:"etcd"`
 	// CoreDNS is the tag of the CoreDNS image.
 	CoreDNS string `json:"coreDNS"`
+	// Konnectivity is the tag of the images of konnectivity's server and agent.
+	Konnectivity string `json:"konnectivity"`
 }
 
 // Table holds the supported minors, from oldest to newest.
@@ -64,6 +66,9 @@ func Load(data []byte) (*Table, error) {
 		}
 		if !imageTag.MatchString(release.CoreDNS) {
 			return nil, fmt.Errorf("releases[%d].coreDNS: %q is not an image tag", i, release.CoreDNS)
+		}
+		if !imageTag.MatchString(release.Konnectivity) {
+			return nil, fmt.Errorf("releases[%d].konnectivity: %q is not an image tag", i, release.Konnectivity)
 		}
 		if i > 0 && (parsed.Major != previous.Major || parsed.Minor != previous.Minor+1) {
 			return nil, fmt.Errorf("releases[%d].minor: %s does not follow %s", i, release.Minor, previous.MinorString())

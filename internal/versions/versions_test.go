@@ -45,7 +45,7 @@ func TestSupportedTable(t *testing.T) {
 	g.Expect(Supported().Minors()).To(Equal([]string{"v1.34", "v1.35", "v1.36"}))
 	release, err := Supported().Release("v1.36.3")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(release).To(Equal(Release{Minor: "v1.36", Etcd: "3.6.16-0", CoreDNS: "v1.14.2"}))
+	g.Expect(release).To(Equal(Release{Minor: "v1.36", Etcd: "3.6.16-0", CoreDNS: "v1.14.2", Konnectivity: "v0.34.0"}))
 }
 
 func TestValidate(t *testing.T) {
@@ -101,8 +101,9 @@ func TestLoadRefusesBrokenTables(t *testing.T) {
 		{"patch in a minor", "releases:\n- minor: v1.36.3\n  etcd: a\n  coreDNS: b\n", `releases[0].minor: "v1.36.3" is not of the form v1.36`},
 		{"no etcd", "releases:\n- minor: v1.36\n", `releases[0].etcd: "" is not an image tag`},
 		{"no CoreDNS", "releases:\n- minor: v1.36\n  etcd: a\n", `releases[0].coreDNS: "" is not an image tag`},
-		{"gap", "releases:\n- minor: v1.34\n  etcd: a\n  coreDNS: b\n- minor: v1.36\n  etcd: a\n  coreDNS: b\n", "releases[1].minor: v1.36 does not follow v1.34"},
-		{"twice", "releases:\n- minor: v1.36\n  etcd: a\n  coreDNS: b\n- minor: v1.36\n  etcd: a\n  coreDNS: b\n", "releases[1].minor: v1.36 does not follow v1.36"},
+		{"no konnectivity", "releases:\n- minor: v1.36\n  etcd: a\n  coreDNS: b\n", `releases[0].konnectivity: "" is not an image tag`},
+		{"gap", "releases:\n- minor: v1.34\n  etcd: a\n  coreDNS: b\n  konnectivity: c\n- minor: v1.36\n  etcd: a\n  coreDNS: b\n  konnectivity: c\n", "releases[1].minor: v1.36 does not follow v1.34"},
+		{"twice", "releases:\n- minor: v1.36\n  etcd: a\n  coreDNS: b\n  konnectivity: c\n- minor: v1.36\n  etcd: a\n  coreDNS: b\n  konnectivity: c\n", "releases[1].minor: v1.36 does not follow v1.36"},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -114,7 +115,7 @@ func TestLoadRefusesBrokenTables(t *testing.T) {
 
 func TestLoadAcceptsANewMinor(t *testing.T) {
 	g := NewWithT(t)
-	table, err := Load([]byte("releases:\n- minor: v1.36\n  etcd: 3.6.16-0\n  coreDNS: v1.14.2\n- minor: v1.37\n  etcd: 3.7.0-0\n  coreDNS: v1.14.2\n"))
+	table, err := Load([]byte("releases:\n- minor: v1.36\n  etcd: 3.6.16-0\n  coreDNS: v1.14.2\n  konnectivity: v0.34.0\n- minor: v1.37\n  etcd: 3.7.0-0\n  coreDNS: v1.14.2\n  konnectivity: v0.34.0\n"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(table.ValidateUpgrade("v1.36.3", "v1.37.0")).To(Succeed())
 	g.Expect(table.Validate("v1.35.0")).To(MatchError("v1.35 is not supported; supported are v1.36 and v1.37"))

@@ -38,8 +38,9 @@ func TestDefaultsOfAMinimalControlPlane(t *testing.T) {
 		Etcd:                  controlplanev1.EtcdSpec{Data: etcd, Events: etcd},
 		EncryptionAtRest:      controlplanev1.EncryptionAtRestSpec{Mode: controlplanev1.EncryptionSecretBox, Resources: []string{"secrets"}},
 		Addons: controlplanev1.AddonsSpec{
-			KubeProxy: controlplanev1.KubeProxySpec{Mode: controlplanev1.AddonManaged, Conntrack: controlplanev1.AddonManaged},
-			CoreDNS:   controlplanev1.CoreDNSSpec{Mode: controlplanev1.AddonManaged, Replicas: ptr.To[int32](2)},
+			KubeProxy:    controlplanev1.KubeProxySpec{Mode: controlplanev1.AddonManaged, Conntrack: controlplanev1.AddonManaged},
+			CoreDNS:      controlplanev1.CoreDNSSpec{Mode: controlplanev1.AddonManaged, Replicas: ptr.To[int32](2)},
+			Konnectivity: controlplanev1.KonnectivitySpec{Mode: controlplanev1.AddonNone},
 		},
 	}
 	stored := &controlplanev1.KOKControlPlane{}

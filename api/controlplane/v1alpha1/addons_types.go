@@ -22,6 +22,12 @@ type AddonsSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	CoreDNS CoreDNSSpec `json:"coreDNS,omitempty,omitzero"`
+
+	// konnectivity carries what the API server sends to nodes, pods and Services of the tenant: logs, exec,
+	// admission webhooks and aggregated APIs. Host nodes need no route to them.
+	// +optional
+	// +kubebuilder:default={}
+	Konnectivity KonnectivitySpec `json:"konnectivity,omitempty,omitzero"`
 }
 
 // KubeProxySpec configures kube-proxy.
@@ -66,3 +72,43 @@ type CoreDNSSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image,omitempty"`
 }
+
+// KonnectivitySpec configures konnectivity: a server beside each kube-apiserver, and an agent on every
+// worker that connects to all of them.
+type KonnectivitySpec struct {
+	// mode is Managed or None. Managed needs workers with the local load balancer, by which agents reach
+	// the servers; everything that the API server sends to nodes, pods and Services then goes through an
+	// agent, but nothing that it is given a URL for. None is for host nodes that have a route to all of
+	// them. A change restarts the API servers, one after the other; the agents come when all have
+	// restarted, and until then those that have reach no node, pod or Service.
+	// +optional
+	// +kubebuilder:default=None
+	Mode AddonMode `json:"mode,omitempty"`
+
+	// serverImage overrides the image of the server, which runs in the host cluster, with registry, path
+	// and tag or digest. A change restarts the API servers, one after the other.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ServerImage string `json:"serverImage,omitempty"`
+
+	// agentImage overrides the image of the agent, which runs in the tenant, with registry, path and tag
+	// or digest.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	AgentImage string `json:"agentImage,omitempty"`
+}
+
+const (
+	// KonnectivityPortOffset is added to the port of an API server to have the port at the same address
+	// where konnectivity serves agents, in whatever mode it is. It never changes: workers know it.
+	KonnectivityPortOffset = 9
+
+	// KonnectivityLocalPort is the port on 127.0.0.1 of every worker where its local load balancer
+	// listens for the worker's konnectivity agent.
+	KonnectivityLocalPort = 8132
+)
+
+// Managed says whether the control plane runs konnectivity.
+func (s KonnectivitySpec) Managed() bool { return s.Mode == AddonManaged }

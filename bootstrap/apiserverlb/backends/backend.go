@@ -43,18 +43,20 @@ type Verdict struct {
 
 // Connection is an open connection that a backend carries.
 type Connection interface {
+	// Port is the port of the backend's host that it goes to; empty for the API server's own.
+	Port() string
 	// Reset closes the connection at once, with a TCP reset to its client.
 	Reset()
 }
 
-// Backend is one API server. Its counters are free of locks: they are on the path of every byte.
+// Backend is one API server, and the other ports of its host. Counters of bytes are free of locks: they
+// are on the path of every byte.
 type Backend struct {
 	// Address is host:port.
 	Address string
 
-	sent        atomic.Uint64
-	received    atomic.Uint64
-	connections atomic.Int64
+	sent     atomic.Uint64
+	received atomic.Uint64
 	// poke wakes who probes this backend.
 	poke chan struct{}
 
@@ -65,6 +67,8 @@ type Backend struct {
 	listed  bool
 	seed    bool
 	carried map[Connection]struct{}
+	// connections are the numbers of carried connections by their port.
+	connections map[string]int
 }
 
 func newBackend(address string) *Backend {
@@ -73,24 +77,38 @@ func newBackend(address string) *Backend {
 		poke:    make(chan struct{}, 1),
 		verdict: Verdict{Reason: "not probed yet"},
 		since:   time.Now(),
-		carried: map[Connection]struct{}{},
+		carried: map[Connection]struct{}{}, connections: map[string]int{},
 	}
 }
 
-// CountSent adds bytes that went to the backend.
+// CountSent adds bytes that went to the API server.
 func (b *Backend) CountSent(bytes int) { b.sent.Add(uint64(bytes)) }
 
-// CountReceived adds bytes that came from the backend.
+// CountReceived adds bytes that came from the API server: each is a sign of its life.
 func (b *Backend) CountReceived(bytes int) { b.received.Add(uint64(bytes)) }
 
-// Sent is the number of bytes that went to the backend.
+// Sent is the number of bytes that went to the API server.
 func (b *Backend) Sent() uint64 { return b.sent.Load() }
 
-// Received is the number of bytes that came from the backend.
+// Received is the number of bytes that came from the API server.
 func (b *Backend) Received() uint64 { return b.received.Load() }
 
-// Connections is the number of connections that the backend carries, and of those being opened.
-func (b *Backend) Connections() int { return int(b.connections.Load()) }
+// Connections is the number of connections to the API server, and of those being opened.
+func (b *Backend) Connections() int { return b.connectionsTo("") }
+
+// connectionsTo is the number of connections to a port of the backend's host.
+func (b *Backend) connectionsTo(port string) int {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return b.connections[port]
+}
+
+// Idle reports whether the backend carries no connection to any port.
+func (b *Backend) Idle() bool {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	return len(b.carried) == 0
+}
 
 // Poke has the backend probed soon: something looks wrong with it.
 func (b *Backend) Poke() {
@@ -114,21 +132,21 @@ func (b *Backend) Fail(err error) {
 
 // Carry counts a connection as carried by the backend, until Release.
 func (b *Backend) Carry(connection Connection) {
-	b.connections.Add(1)
 	b.lock.Lock()
+	defer b.lock.Unlock()
 	b.carried[connection] = struct{}{}
-	b.lock.Unlock()
+	b.connections[connection.Port()]++
 }
 
 // Release ends Carry.
 func (b *Backend) Release(connection Connection) {
 	b.lock.Lock()
+	defer b.lock.Unlock()
 	delete(b.carried, connection)
-	b.lock.Unlock()
-	b.connections.Add(-1)
+	b.connections[connection.Port()]--
 }
 
-// Reset closes all connections that the backend carries and returns their number.
+// Reset closes all connections that the backend carries, to whatever port, and returns their number.
 func (b *Backend) Reset() int {
 	b.lock.Lock()
 	carried := make([]Connection, 0, len(b.carried))
@@ -180,11 +198,12 @@ func (b *Backend) Seed() bool {
 
 // Snapshot is a backend at one moment.
 type Snapshot struct {
-	Address     string
-	Verdict     Verdict
-	Since       time.Time
-	Listed      bool
-	Seed        bool
+	Address string
+	Verdict Verdict
+	Since   time.Time
+	Listed  bool
+	Seed    bool
+	// Connections are those to all ports.
 	Connections int
 	Sent        uint64
 	Received    uint64
@@ -198,6 +217,6 @@ func (b *Backend) Snapshot() Snapshot {
 	defer b.lock.Unlock()
 	return Snapshot{
 		Address: b.Address, Verdict: b.verdict, Since: b.since, Listed: b.listed, Seed: b.seed,
-		Connections: b.Connections(), Sent: b.Sent(), Received: b.Received(), LastError: b.problem,
+		Connections: len(b.carried), Sent: b.Sent(), Received: b.Received(), LastError: b.problem,
 	}
 }

@@ -78,20 +78,22 @@ func (s *Set) Sweep() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.change(slices.DeleteFunc(slices.Clone(s.backends), func(b *Backend) bool {
-		return !b.Listed() && !b.Seed() && b.Connections() == 0
+		return !b.Listed() && !b.Seed() && b.Idle()
 	}))
 }
 
 // Candidates returns all backends in the order in which a new connection tries them, and how many of
 // them, from the first, are as good as the first. The ready come first, the one with the fewest
-// connections before others; when none is ready every backend is worth a try.
-func (s *Set) Candidates() (ordered []*Backend, good int) {
+// connections to port before others; when none is ready every backend is worth a try. port is empty for
+// the API server's own. Connections to other ports do not count: a konnectivity agent wants one to each
+// server, and is given the one that it lacks.
+func (s *Set) Candidates(port string) (ordered []*Backend, good int) {
 	s.lock.RLock()
 	backends := s.backends
 	s.lock.RUnlock()
 	ranks := make([]rank, len(backends))
 	for i, b := range backends {
-		ranks[i] = rank{b, class(b.Verdict(), b.Listed()), b.Connections(), rand.Uint32()}
+		ranks[i] = rank{b, class(b.Verdict(), b.Listed()), b.connectionsTo(port), rand.Uint32()}
 	}
 	slices.SortFunc(ranks, func(a, b rank) int {
 		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.connections, b.connections), cmp.Compare(a.tie, b.tie))

@@ -117,7 +117,9 @@ func (a *attempt) carry(from *source, bytes []byte) {
 	s := a.session
 	for {
 		s.moved.Add(1)
-		a.backend.CountReceived(len(bytes))
+		if s.port == "" {
+			a.backend.CountReceived(len(bytes))
+		}
 		_, err := s.client.Write(bytes)
 		from.release()
 		if err != nil {
@@ -150,9 +152,11 @@ func (s *session) serverEnded(a *attempt, err error) {
 	_ = s.client.SetReadDeadline(time.Now().Add(s.balancer.timing.HalfClosed))
 }
 
-// send writes to the server.
+// send writes to the server. Bytes to and from another port say nothing of how the API server does.
 func (a *attempt) send(bytes []byte) error {
-	a.backend.CountSent(len(bytes))
+	if a.session.port == "" {
+		a.backend.CountSent(len(bytes))
+	}
 	_, err := a.server.Write(bytes)
 	return err
 }
@@ -167,6 +171,9 @@ func (a *attempt) abandon() {
 		_ = a.server.Close()
 	}
 }
+
+// Port is the session's.
+func (a *attempt) Port() string { return a.session.port }
 
 // Reset is called when the backend is dead: the session that it has is reset, one that it does not
 // have goes on without it.

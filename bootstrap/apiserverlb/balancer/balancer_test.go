@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -341,6 +342,52 @@ func TestAnotherPortOfTheSameBackends(t *testing.T) {
 	s.listener = listener.(*net.TCPListener)
 	if _, err := get(s.client(true), "/name"); err != nil {
 		t.Error(err)
+	}
+}
+
+// carried is a connection to an API server.
+type carried struct{}
+
+func (*carried) Port() string { return "" }
+
+func (*carried) Reset() {}
+
+// A konnectivity agent connects until it has reached every server: it must come to each, however many
+// connections the API servers beside them have.
+func TestAnotherPortIsSpreadByItsOwnConnections(t *testing.T) {
+	s := newStage(t, 3, DefaultTiming)
+	var addresses []string
+	port := "0"
+	for i := range 3 {
+		server := apiservertest.NewAt(t, s.authority, fmt.Sprintf("127.0.0.%d:%s", i+2, port), nil)
+		_, port, _ = net.SplitHostPort(server.Address)
+		addresses = append(addresses, server.Address)
+	}
+	for range 5 {
+		s.backend(s.servers[1].Address).Carry(&carried{})
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	go s.balancer.Serve(Listener{TCPListener: listener.(*net.TCPListener), BackendPort: port})
+	s.listener = listener.(*net.TCPListener)
+	var reached []string
+	for range 3 {
+		server, end := watch(t, s.client(true))
+		go func() { _ = end() }()
+		reached = append(reached, server)
+	}
+	slices.Sort(reached)
+	if !slices.Equal(reached, addresses) {
+		t.Errorf("reached %v, want each of %v", reached, addresses)
+	}
+	if own := s.backend(s.servers[0].Address); own.Connections() != 0 || own.Received() != 0 || own.Sent() != 0 {
+		t.Errorf("the API server seems to have %d connections, %d bytes came and %d went", own.Connections(), own.Received(), own.Sent())
+	}
+	if s.backend(s.servers[0].Address).Idle() {
+		t.Error("a host with a connection to another port is idle")
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 // session is one client's connection, from accept to close.
 type session struct {
 	balancer *Balancer
-	port     string
-	client   *net.TCPConn
+	// port is the listener's BackendPort.
+	port   string
+	client *net.TCPConn
 	// service is true when the client came by the Service's address.
 	service bool
 
@@ -72,7 +73,7 @@ func (s *session) serve() {
 
 // open begins with the best backend.
 func (s *session) open() {
-	candidates, good := s.balancer.backends.Candidates()
+	candidates, good := s.balancer.backends.Candidates(s.port)
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if s.ended {

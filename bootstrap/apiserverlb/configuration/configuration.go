@@ -52,13 +52,15 @@ type Configuration struct {
 	// ServiceAddress is the address, IP:port, of the tenant's Service kubernetes, for which this program
 	// then serves on this machine; empty for none. Linux only.
 	ServiceAddress string `json:"serviceAddress,omitempty"`
-	// AdditionalListeners carry connections to other ports of the same hosts.
+	// AdditionalListeners carry connections to other ports of the same hosts, such as konnectivity's. An
+	// address that is taken keeps nothing else from working.
 	AdditionalListeners []Listener `json:"additionalListeners,omitempty"`
 	// StopTimeout is how long a stop waits for connections to be quiet before it resets them.
 	StopTimeout metav1.Duration `json:"stopTimeout,omitempty"`
 }
 
-// Listener carries connections to one port of all hosts that run an API server.
+// Listener carries connections to one port of all hosts that run an API server: a TLS server, as the
+// first to speak is the client. Which host is chosen goes by the states of the API servers.
 type Listener struct {
 	// ListenAddress is where clients connect, an IP address of loopback with a port.
 	ListenAddress string `json:"listenAddress"`

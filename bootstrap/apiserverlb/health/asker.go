@@ -50,7 +50,7 @@ func (a *asker) run(ctx context.Context) {
 
 // wanted is false for a seed that is not listed while a listed backend is ready: it needs no probe.
 func (a *asker) wanted() bool {
-	if a.backend.Listed() || a.backend.Connections() > 0 {
+	if a.backend.Listed() || !a.backend.Idle() {
 		return true
 	}
 	for _, other := range a.checker.set.All() {

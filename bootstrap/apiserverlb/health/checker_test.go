@@ -30,6 +30,8 @@ func (f *fake) Close() {}
 // carried is a connection that notes its end.
 type carried struct{ reset atomic.Bool }
 
+func (c *carried) Port() string { return "" }
+
 func (c *carried) Reset() { c.reset.Store(true) }
 
 // world is three backends in a bubble of its own time.
@@ -262,7 +264,7 @@ func TestASeedThatIsNotListedServesWhenNothingElseDoes(t *testing.T) {
 			w.answer(address, refused)
 		}
 		after(20 * time.Second)
-		candidates, _ := w.set.Candidates()
+		candidates, _ := w.set.Candidates("")
 		if candidates[0].Address != seed {
 			t.Errorf("the first candidate is %s", candidates[0].Address)
 		}

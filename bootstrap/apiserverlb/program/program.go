@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -86,6 +85,8 @@ func New(c *configuration.Configuration, log logr.Logger) (*Program, error) {
 // Run serves until the context ends, and then stops: it accepts no more connections, gives the
 // Service's address back, and waits as long as the configuration says for connections to be quiet.
 func (p *Program) Run(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	listeners, err := p.listen(ctx)
 	if err != nil {
 		return err
@@ -109,6 +110,9 @@ func (p *Program) Run(ctx context.Context) error {
 	for _, listener := range listeners {
 		running.Go(func() { p.balancer.Serve(listener) })
 	}
+	for _, wanted := range p.configuration.AdditionalListeners {
+		running.Go(func() { p.serveAdditional(ctx, wanted) })
+	}
 	if p.watcher != nil {
 		running.Go(func() { p.watcher.Run(ctx) })
 	}
@@ -121,6 +125,7 @@ func (p *Program) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
+	end()
 	p.stop(listeners)
 	stop()
 	running.Wait()
@@ -142,20 +147,11 @@ func (p *Program) stop(listeners []balancer.Listener) {
 }
 
 func (p *Program) listen(ctx context.Context) ([]balancer.Listener, error) {
-	all := append([]configuration.Listener{{ListenAddress: p.configuration.ListenAddress}}, p.configuration.AdditionalListeners...)
-	var listeners []balancer.Listener
-	for _, wanted := range all {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", wanted.ListenAddress)
-		if err != nil {
-			closeAll(listeners)
-			return nil, fmt.Errorf("listen for clients: %w", err)
-		}
-		port := ""
-		if wanted.BackendPort != 0 {
-			port = strconv.Itoa(wanted.BackendPort)
-		}
-		listeners = append(listeners, balancer.Listener{TCPListener: listener.(*net.TCPListener), BackendPort: port})
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.configuration.ListenAddress)
+	if err != nil {
+		return nil, fmt.Errorf("listen for clients: %w", err)
 	}
+	listeners := []balancer.Listener{{TCPListener: listener.(*net.TCPListener)}}
 	if p.service != nil {
 		if listener := p.service.listen(ctx); listener != nil {
 			listeners = append(listeners, balancer.Listener{TCPListener: listener, Service: true})

@@ -24,6 +24,8 @@ type Input struct {
 	Version string
 	// CoreDNSTag is the tag of the CoreDNS image that goes with Version.
 	CoreDNSTag string
+	// KonnectivityTag is the tag of the konnectivity agent's image that goes with Version.
+	KonnectivityTag string
 	// ImageRepository is the registry and path that images come from.
 	ImageRepository string
 	Spec            controlplanev1.AddonsSpec

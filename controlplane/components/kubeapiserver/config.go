@@ -40,6 +40,9 @@ func configMap(in *components.Input) (*corev1.ConfigMap, error) {
 			files[auditPolicyFile] = defaultAuditPolicy
 		}
 	}
+	if in.Spec.Addons.Konnectivity.Managed() {
+		files[egressSelectorFile] = egressSelector
+	}
 	return components.ConfigMap(in, names.KubeAPIServer, files), nil
 }
 

@@ -44,6 +44,7 @@ func ignore(in *components.Input) {
 		Hosting:         in.Spec.Hosting,
 		ImageRepository: in.Spec.ImageRepository,
 		KubeAPIServer:   in.Spec.KubeAPIServer,
+		Addons:          controlplanev1.AddonsSpec{Konnectivity: in.Spec.Addons.Konnectivity},
 		Etcd: controlplanev1.EtcdSpec{
 			Data:   controlplanev1.EtcdClusterSpec{Replicas: in.Spec.Etcd.Data.Replicas},
 			Events: controlplanev1.EtcdClusterSpec{Replicas: in.Spec.Etcd.Events.Replicas},
@@ -109,6 +110,10 @@ func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
 		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
 			Name: "kok-audit", MountPath: "/var/log/kubernetes",
 		})
+	}
+	if in.Spec.Addons.Konnectivity.Managed() {
+		args["egress-selector-config-file"] = "/etc/kubernetes/config/" + egressSelectorFile
+		addKonnectivity(&template.Spec, in)
 	}
 	container.Args = components.Args(container.Args, args, spec.ExtraArgs)
 

@@ -131,6 +131,7 @@ func buildPrograms(ctx context.Context, cache string, v Versions, progress func(
 		{coreDNSRecipe(v.CoreDNS), &b.coreDNS},
 		{flannelRecipe(v.Flannel), &b.flannel},
 		{flannelPluginRecipe(v.FlannelPlugin), &b.flannelPlugin},
+		{konnectivityRecipe(v.Konnectivity), &b.konnectivity},
 	} {
 		if *p.dir, err = p.recipe.build(ctx, cache, goVersion, progress); err != nil {
 			return b, err

@@ -22,7 +22,7 @@ type bins struct {
 	kubernetes map[string]string
 	etcd, pause, clusterAPI, kustomize,
 	certManager, provisioner,
-	coreDNS, flannel, flannelPlugin string
+	coreDNS, flannel, flannelPlugin, konnectivity string
 	// debian is the folder of the Debian system alone.
 	debian string
 }
@@ -68,6 +68,7 @@ func (b bins) tenantImages(v Versions) ([]Image, error) {
 		one("ghcr.io/flannel-io/flannel:"+v.Flannel, "/opt/bin/flanneld", filepath.Join(b.flannel, "flanneld"), flannel...),
 		one("ghcr.io/flannel-io/flannel-cni-plugin:"+v.FlannelPlugin, "/flannel", filepath.Join(b.flannelPlugin, "flannel"), onlyCopy...),
 		one("registry.k8s.io/coredns/coredns:"+v.CoreDNS, "/coredns", filepath.Join(b.coreDNS, "coredns")),
+		one("registry.k8s.io/kas-network-proxy/proxy-agent:"+v.Konnectivity, "/proxy-agent", filepath.Join(b.konnectivity, "proxy-agent")),
 	), nil
 }
 
@@ -89,6 +90,12 @@ func (b bins) images(v Versions) []Image {
 	return append(list,
 		ProgramImage("registry.k8s.io/etcd:"+v.EtcdImageTag(),
 			filepath.Join(b.etcd, "etcd"), filepath.Join(b.etcd, "etcdctl"), filepath.Join(b.etcd, "etcdutl")),
+		// Pods name the program by this path, as upstream's manifests do.
+		Image{
+			Name:  "registry.k8s.io/kas-network-proxy/proxy-server:" + v.Konnectivity,
+			User:  "65532",
+			Files: []File{{Path: "/proxy-server", Source: filepath.Join(b.konnectivity, "proxy-server")}},
+		},
 		ProgramImage(b.provisionerImage(), filepath.Join(b.provisioner, "local-provisioner")),
 		// Cluster API's components name the program by this path.
 		Image{

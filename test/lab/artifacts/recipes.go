@@ -110,3 +110,14 @@ func flannelPluginRecipe(version string) recipe {
 		programs: []program{{name: "flannel", pkg: "github.com/containernetworking/plugins/plugins/meta/flannel"}},
 	}
 }
+
+func konnectivityRecipe(version string) recipe {
+	return recipe{
+		name: "konnectivity", module: "sigs.k8s.io/apiserver-network-proxy", version: version,
+		local: func(string) (string, error) { return version, nil },
+		programs: []program{
+			{name: "proxy-server", pkg: "sigs.k8s.io/apiserver-network-proxy/cmd/server"},
+			{name: "proxy-agent", pkg: "sigs.k8s.io/apiserver-network-proxy/cmd/agent"},
+		},
+	}
+}

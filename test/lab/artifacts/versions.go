@@ -27,6 +27,8 @@ type Versions struct {
 	CoreDNS string
 	// Flannel is the version of tenants' pod network, FlannelPlugin that of the module with its CNI plugin.
 	Flannel, FlannelPlugin string
+	// Konnectivity is the version of the server beside tenants' API servers and of the agent on their workers.
+	Konnectivity string
 	// Debian is the suite that hosts run.
 	Debian string
 }
@@ -43,6 +45,7 @@ func DefaultVersions() Versions {
 		CoreDNS:       "v1.14.2",
 		Flannel:       "v0.28.4",
 		FlannelPlugin: "v0.9.1",
+		Konnectivity:  "v0.34.0",
 		Debian:        "bookworm",
 	}
 }

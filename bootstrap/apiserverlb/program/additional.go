@@ -1,0 +1,36 @@
+package program
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/balancer"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
+)
+
+// serveAdditional serves at an additional listener until the context ends. An address that cannot be had
+// is told once and tried again; kubelet, which does not use it, is served all the same.
+func (p *Program) serveAdditional(ctx context.Context, wanted configuration.Listener) {
+	log := p.log.WithValues("Address", wanted.ListenAddress)
+	told := false
+	for ctx.Err() == nil {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", wanted.ListenAddress)
+		if err == nil {
+			log.Info("Serving another port of the API servers' hosts", "BackendPort", wanted.BackendPort)
+			stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
+			p.balancer.Serve(balancer.Listener{TCPListener: listener.(*net.TCPListener), BackendPort: strconv.Itoa(wanted.BackendPort)})
+			stop()
+			return
+		}
+		if !told {
+			log.Error(err, "Cannot listen for another port of the API servers' hosts, trying again", "BackendPort", wanted.BackendPort)
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(repairInterval):
+		}
+	}
+}

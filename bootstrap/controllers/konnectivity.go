@@ -1,0 +1,28 @@
+package controllers
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
+
+// konnectivityPort is where konnectivity serves agents at the addresses of the API servers, which all have
+// the same port. It is zero for control planes of other providers, of which nothing is known.
+func konnectivityPort(cluster *clusterv1.Cluster, apiServers []string) (int, error) {
+	if ref := cluster.Spec.ControlPlaneRef; ref.Kind != "KOKControlPlane" || ref.APIGroup != controlplanev1.GroupVersion.Group {
+		return 0, nil
+	}
+	_, text, err := net.SplitHostPort(apiServers[0])
+	if err != nil {
+		return 0, fmt.Errorf("read the address of an API server: %w", err)
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("read the port of the API server at %s: %w", apiServers[0], err)
+	}
+	return port + controlplanev1.KonnectivityPortOffset, nil
+}
