@@ -226,6 +226,13 @@ func (h *Host) leftovers(ctx context.Context, record *Record) ([]string, error) 
 	for _, point := range points {
 		left = append(left, "mount "+tidy(point))
 	}
+	links, err := h.links(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, link := range links {
+		left = append(left, "network device "+link)
+	}
 	tasks, err := h.entries(ctx, tasksDir)
 	if err != nil {
 		return nil, err

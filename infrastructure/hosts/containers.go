@@ -2,6 +2,8 @@ package hosts
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -97,19 +99,37 @@ func (h *Host) removeNetwork(ctx context.Context) error {
 			}
 		}
 	}
-	var devices []string
-	for _, link := range nodeLinks {
-		devices = append(devices, "/sys/class/net/"+link)
-	}
-	there, err := h.existing(ctx, devices...)
+	there, err := h.links(ctx)
 	if err != nil {
 		return err
 	}
-	for _, device := range there {
+	for _, link := range there {
 		// The second of a pair went with the first.
-		if _, err := h.try(ctx, "ip", "link", "delete", strings.TrimPrefix(device, "/sys/class/net/")); err != nil {
+		if _, err := h.try(ctx, "ip", "link", "delete", link); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// links are the network devices of a node that are there. The kernel is asked by netlink: /sys of a host that is
+// a container itself may show the devices of another.
+func (h *Host) links(ctx context.Context) ([]string, error) {
+	output, err := h.run(ctx, "ip", "-json", "link", "show")
+	if err != nil {
+		return nil, err
+	}
+	var all []struct {
+		Name string `json:"ifname"`
+	}
+	if err := json.Unmarshal(output, &all); err != nil {
+		return nil, fmt.Errorf("read the network devices of the host: %w", err)
+	}
+	var there []string
+	for _, link := range all {
+		if slices.Contains(nodeLinks, link.Name) {
+			there = append(there, link.Name)
+		}
+	}
+	return there, nil
 }

@@ -217,6 +217,7 @@ func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 		want   string
 	}{
 		"a folder": {"/var/lib/kubelet", "after the clean-up there still is: file /var/lib/kubelet/config.yaml"},
+		"a device": {"cni0", "after the clean-up there still is: network device cni0"},
 		"a unit":   {"kubelet.service", "after the clean-up there still is: unit kubelet.service (active)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,6 +252,7 @@ func TestProbe(t *testing.T) {
 			`the user may not run commands as root without a password (sudo: a password is required); allow it`},
 		"no cloud-init": {func(s *simulated) { s.remove("/usr/bin/cloud-init") }, SoftwareMissing,
 			"cloud-init is not in /usr/bin, /usr/sbin or below /usr/local; install it, for example with apt-get install cloud-init"},
+		"no iproute2": {func(s *simulated) { s.remove("/usr/bin/ip") }, SoftwareMissing, "install it, for example with apt-get install iproute2"},
 		"cloud-init switched off": {func(s *simulated) { s.files[disabledFile] = "" }, SoftwareMissing, "is switched off by " + disabledFile},
 		"a full disk": {func(s *simulated) {
 			s.answers["stat --file-system --format=%a %S %d %c "+strings.Join(diskFolders, " ")] = ssh.Result{Stdout: []byte("1000000 4096 500000 1000000\n100000 4096 500000 1000000\n1000000 4096 500000 1000000\n1000000 4096 500000 1000000\n")}

@@ -80,11 +80,14 @@ func (h *Host) Probe(ctx context.Context, instanceID string) (*Facts, *Problem, 
 	return facts, nil, nil
 }
 
+// needed are programs that a host must have, with Debian's packages of them.
+var needed = []struct{ program, debianPackage string }{{"systemctl", "systemd"}, {"cloud-init", "cloud-init"}, {"ip", "iproute2"}}
+
 func missing(programs []string) *Problem {
-	for _, name := range []string{"systemctl", "cloud-init"} {
-		if !slices.Contains(programs, name) {
+	for _, n := range needed {
+		if !slices.Contains(programs, n.program) {
 			return &Problem{SoftwareMissing, fmt.Sprintf("%s is not in /usr/bin, /usr/sbin or below /usr/local; install it, for example with apt-get install %s",
-				name, strings.Replace(name, "systemctl", "systemd", 1))}
+				n.program, n.debianPackage)}
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,7 +25,9 @@ type simulated struct {
 	users  map[string]bool
 	tasks  []string
 	mounts []string
-	name   string
+	// links are network devices.
+	links []string
+	name  string
 	// succeed says how cloud-init ends.
 	succeed bool
 	// starts counts runs of cloud-init.
@@ -44,10 +47,10 @@ func newSimulated(t *testing.T) *simulated {
 			"containerd.service": {loaded: true, active: "active", enabled: true},
 		},
 		files: map[string]string{
-			"/etc/hostname": "host-1\n", "/usr/bin/cloud-init": "", "/usr/bin/systemctl": "", "/usr/bin/ctr": "", "/usr/bin/containerd": "",
+			"/etc/hostname": "host-1\n", "/usr/bin/cloud-init": "", "/usr/bin/systemctl": "", "/usr/bin/ctr": "", "/usr/bin/ip": "", "/usr/bin/containerd": "",
 			"/etc/motd": "hello\n", "/etc/os-release": "PRETTY_NAME=\"Debian GNU/Linux 12\"\nID=debian\n", "/proc/meminfo": "MemTotal:       8032000 kB\n",
 		},
-		mounts: []string{"/var/lib/kubelet"},
+		mounts: []string{"/var/lib/kubelet"}, links: []string{"eth0"},
 		sticky: map[string]bool{}, answers: map[string]ssh.Result{},
 	}
 }
@@ -101,8 +104,10 @@ func operands(args []string) []string { return args[slices.Index(args, "--")+1:]
 
 func (s *simulated) execute(args []string, stdin string) (string, int) {
 	switch args[0] {
-	case "true", "modprobe", "ip", "nft", "journalctl":
+	case "true", "modprobe", "nft", "journalctl":
 		return "", 0
+	case "ip":
+		return s.ip(args[1:])
 	case "find":
 		return s.find(args[1:])
 	case "cat":
@@ -203,6 +208,22 @@ func (s *simulated) find(args []string) (string, int) {
 	return found, status
 }
 
+func (s *simulated) ip(args []string) (string, int) {
+	if args[0] == "link" {
+		s.links = slices.DeleteFunc(s.links, func(link string) bool { return link == args[2] && !s.sticky[link] })
+		return "", 0
+	}
+	described := []map[string]any{{"ifname": "lo"}}
+	for _, link := range s.links {
+		described = append(described, map[string]any{"ifname": link})
+	}
+	text, err := json.Marshal(described)
+	if err != nil {
+		s.t.Error(err)
+	}
+	return string(text), 0
+}
+
 func (s *simulated) copy(in string, args []string) (string, int) {
 	paths := operands(args)
 	to := paths[len(paths)-1]
@@ -286,6 +307,7 @@ func (s *simulated) runCloudInit() {
 	s.files["/var/lib/kubelet/config.yaml"], s.files["/etc/kubernetes/kubelet.conf"] = "", ""
 	s.files["/etc/cni/net.d/10-flannel.conflist"], s.files[sentinelFile] = "", "success"
 	s.tasks = []string{"0123abc", "4567def"}
+	s.links = append(s.links, "cni0", "flannel.1")
 	s.mounts = append(s.mounts, "/var/lib/kubelet/pods/1/volumes/a b", "/data")
 }
 
@@ -308,7 +330,7 @@ func (s *simulated) plain() string {
 	for name, state := range s.units {
 		units[name] = *state
 	}
-	return fmt.Sprint(s.name, s.files, units, s.users, s.tasks, slices.DeleteFunc(slices.Clone(s.mounts), func(m string) bool { return m == "/data" }))
+	return fmt.Sprint(s.links, s.name, s.files, units, s.users, s.tasks, slices.DeleteFunc(slices.Clone(s.mounts), func(m string) bool { return m == "/data" }))
 }
 
 func TestPathsOfTheSimulatedHostAreAbsolute(t *testing.T) {
