@@ -16,6 +16,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/probe"
 )
 
+// KOKName is the name of KOK.
+const KOKName = "kok-apiserver-lb"
+
 // KOK is kok-apiserver-lb, the program at a path, with a configuration as a worker has it. The backends are its seeds.
 func KOK(program string, c *Config) (*Balancer, error) {
 	config, err := kubeconfig.New("tenant", "https://"+configuration.DefaultListenAddress, c.Keys.ClusterCA.Certificate, c.Keys.ClusterCA.Key)
@@ -46,7 +49,7 @@ func KOK(program string, c *Config) (*Balancer, error) {
 		return nil, err
 	}
 	return &Balancer{
-		Name: "kok-apiserver-lb", Address: configuration.DefaultListenAddress,
+		Name: KOKName, Address: configuration.DefaultListenAddress,
 		argv: []string{program, "--config=" + file}, log: filepath.Join(c.Directory, "kok-apiserver-lb.log"),
 	}, nil
 }

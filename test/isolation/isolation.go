@@ -17,10 +17,13 @@ import (
 // marker tells the program that it is the one inside.
 const marker = "KOK_TEST_ISOLATED"
 
+// Inside reports whether this is the program that Run started.
+func Inside() bool { return os.Getenv(marker) != "" }
+
 // Run calls run in namespaces of its own and returns its exit code. It starts the program again, with the same
 // arguments, to be inside; what is outside does nothing but wait.
 func Run(run func() int) int {
-	if os.Getenv(marker) != "" {
+	if Inside() {
 		if err := prepare(); err != nil {
 			fmt.Fprintln(os.Stderr, "isolate this program:", err)
 			return 1

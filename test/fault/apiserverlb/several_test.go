@@ -20,8 +20,7 @@ func TestNoRequestFailsWhenAllAPIServersAreRolled(t *testing.T) {
 	for round := 0; round == 0 || !s.enough(); round++ {
 		for _, server := range s.running {
 			s.load.WriteBy(s.another(server).Address())
-			s.must(server.Terminate())
-			s.wait(server.Ended)
+			s.terminate(server)
 			s.must(server.Start())
 			s.wait(server.Ready)
 		}
@@ -49,15 +48,10 @@ func TestNoRequestFailsWhenAnAPIServerIsAddedAndAnotherRemoved(t *testing.T) {
 	added := len(s.load.Fresh.Failures(s.began, load.Forever)) + len(s.load.Persistent.Failures(s.began, load.Forever))
 	printFigure("lb_failed_add", float64(added), "requests")
 
-	removed, removing := s.running[0], load.Now()
+	removed := s.running[0]
 	s.running = s.running[1:]
 	s.load.WriteBy(fourth.Address())
-	s.must(removed.Terminate())
-	s.wait(removed.Ended)
-	ended := load.Now()
-	if cut := s.load.WatchEnds(removing, removing.Add(apiservers.ShutdownDelay-time.Second/2)); cut > 0 {
-		t.Errorf("%d watches ended while the API server that was removed still served", cut)
-	}
+	ended := s.terminate(removed)
 	s.must(removed.Vanish())
 	s.listed()
 	s.known()
@@ -84,13 +78,13 @@ func carried(s *stage, server *apiservers.Server) uint64 {
 func TestAWorkerThatWasDownFindsAPIServersThatMoved(t *testing.T) {
 	s := newStage(t, 3)
 	s.wait(s.balancer.Stop)
-	for i, server := range s.running[:2] {
+	for _, server := range s.running[:2] {
 		s.must(server.Terminate())
-		s.wait(server.Ended)
-		if i == 0 {
-			s.must(server.Vanish())
-		}
 	}
+	for _, server := range s.running[:2] {
+		s.wait(server.Ended)
+	}
+	s.must(s.running[0].Vanish())
 	s.running = slices.Clone(s.cluster.Servers[2:5])
 	for _, server := range s.running[1:] {
 		s.must(server.Start())

@@ -5,7 +5,9 @@ package apiserverlb
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"testing"
@@ -34,6 +36,9 @@ const (
 	most = 5
 )
 
+// kill is the time between the kill and the end of a kube-apiserver.
+type kill struct{ sent, done load.Moment }
+
 func TestMain(m *testing.M) {
 	os.Exit(isolation.Run(func() int {
 		// What clients say of their retries would hide what tests say.
@@ -51,6 +56,8 @@ type stage struct {
 	running []*apiservers.Server
 	load    *load.Load
 	began   load.Moment
+	// kills are when kube-apiservers were killed.
+	kills []kill
 }
 
 // newStage starts a number of kube-apiservers and the load balancer, which knows them all when it returns.
@@ -199,9 +206,13 @@ func (s *stage) back(since load.Moment) (away time.Duration) {
 func (s *stage) none(figure string, persistent bool) {
 	s.t.Helper()
 	s.load.Stop()
-	fresh, kept := s.load.Fresh.Failures(s.began, load.Forever), s.load.Persistent.Failures(s.began, load.Forever)
+	fresh, cut := s.failures(s.load.Fresh)
+	kept, keptCut := s.failures(s.load.Persistent)
 	s.t.Logf("fresh: %d requests, %d failed, slowest %s; persistent: %d requests, %d failed, slowest %s",
 		s.load.Fresh.Attempts(), len(fresh), s.load.Fresh.Slowest(), s.load.Persistent.Attempts(), len(kept), s.load.Persistent.Slowest())
+	if len(s.kills) > 0 {
+		printFigure("lb_cut_kill", float64(cut+keptCut), "requests")
+	}
 	for _, failure := range slices.Concat(fresh, kept) {
 		s.t.Logf("failed %s after the start, after %s: %v", s.began.Until(failure.Began).Round(time.Millisecond), failure.Took, failure.Err)
 	}
@@ -213,6 +224,22 @@ func (s *stage) none(figure string, persistent bool) {
 	if failed > 0 {
 		s.t.Errorf("%d of %d fresh and %d of %d persistent requests failed", len(fresh), s.load.Fresh.Attempts(), len(kept), s.load.Persistent.Attempts())
 	}
+}
+
+// failures are the requests that failed since the load began. Half an answer of a kube-apiserver that was killed while it
+// wrote it cannot be mended by whoever carries it: such requests are counted apart.
+func (s *stage) failures(requests *load.Requests) (failed []load.Failure, cut int) {
+	for _, failure := range requests.Failures(s.began, load.Forever) {
+		underway := slices.ContainsFunc(s.kills, func(k kill) bool {
+			return failure.Began <= k.done && k.sent <= failure.Began.Add(failure.Took)
+		})
+		if underway && errors.Is(failure.Err, io.ErrUnexpectedEOF) {
+			cut++
+			continue
+		}
+		failed = append(failed, failure)
+	}
+	return failed, cut
 }
 
 // within expects a time to be at most ten times its bound, which is that of an idle machine, and prints it as a figure.
