@@ -15,7 +15,11 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/daemon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/processes"
 )
+
+// logLines is how much of a log is shown.
+const logLines = 100
 
 // Config says in front of what a load balancer is.
 type Config struct {
@@ -82,6 +86,9 @@ func (b *Balancer) Close() {
 		b.daemon.Kill()
 	}
 }
+
+// Log is the end of what it wrote.
+func (b *Balancer) Log() string { return string(processes.LastLines(b.log, logLines)) }
 
 // write writes a file of a load balancer and returns its path.
 func (c *Config) write(name string, content []byte) (string, error) {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// requestTimeout is a client's own limit.
-const requestTimeout = 10 * time.Second
+// Timeout is a client's own limit for a request.
+const Timeout = 10 * time.Second
 
 // Options say how much is asked of whom.
 type Options struct {
@@ -97,7 +97,7 @@ func client(configuration func() (*rest.Config, error)) (kubernetes.Interface, e
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Timeout = -1, requestTimeout
+	config.QPS, config.Timeout = -1, Timeout
 	return kubernetes.NewForConfig(config)
 }
 

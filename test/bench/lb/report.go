@@ -75,14 +75,20 @@ func (r *row) ratio() (float64, bool) {
 }
 
 func (r *report) print(out io.Writer, ways []*way) error {
+	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(table, "\n\t")
+	width := 0
+	for _, line := range r.rows {
+		width = max(width, len(line.title)+1+len(line.unit))
+	}
+	// Only the titles begin at the left.
+	fmt.Fprintf(table, "%-*s\t", width, "")
 	for _, w := range ways {
 		fmt.Fprint(table, w.name, "\t")
 	}
 	fmt.Fprint(table, "ratio to haproxy\t\n")
 	for _, line := range r.rows {
-		fmt.Fprintf(table, "%s %s\t", line.title, line.unit)
+		fmt.Fprintf(table, "%-*s\t", width, line.title+" "+line.unit)
 		for _, w := range ways {
 			cell := "-"
 			if value, ok := line.values[w.name]; ok {

@@ -46,7 +46,7 @@ func TestNoRequestFailsWhenAnAPIServerIsAddedAndAnotherRemoved(t *testing.T) {
 		t.Errorf("the fourth API server gets no connections")
 	}
 	added := len(s.load.Fresh.Failures(s.began, load.Forever)) + len(s.load.Persistent.Failures(s.began, load.Forever))
-	printFigure("lb_failed_add", float64(added), "requests")
+	printRequests("lb_failed_add", added)
 
 	removed := s.running[0]
 	s.running = s.running[1:]
@@ -101,8 +101,7 @@ func TestAWorkerThatWasDownFindsAPIServersThatMoved(t *testing.T) {
 	s.known()
 	s.more(attempts)
 	s.none("lb_failed_move", true)
-	printFigure("lb_move_seconds", started.Until(served).Seconds(), "s")
-	s.load = nil
+	printSeconds("lb_move_seconds", started.Until(served))
 
 	// The one that stayed is needed no more.
 	s.running[0].Kill()

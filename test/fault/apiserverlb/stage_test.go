@@ -3,7 +3,6 @@
 package apiserverlb
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +31,8 @@ const (
 	attempts = 1000
 	// stepLimit bounds what is waited for in one step of a test.
 	stepLimit = 3 * time.Minute
+	// clockFormat is that of the load balancer's log.
+	clockFormat = "15:04:05.000000"
 	// most is the number of kube-apiservers that there can be.
 	most = 5
 )
@@ -81,7 +82,12 @@ func newStage(t *testing.T, count int) *stage {
 		Directory: t.TempDir(), Backends: addresses(s.running), Keys: s.cluster.Keys,
 	})
 	s.must(err)
-	t.Cleanup(s.balancer.Close)
+	t.Cleanup(func() {
+		s.balancer.Close()
+		if t.Failed() {
+			t.Logf("kok-apiserver-lb wrote:\n%s", s.balancer.Log())
+		}
+	})
 	s.wait(s.balancer.Start)
 	s.known()
 	return s
@@ -150,6 +156,7 @@ func (s *stage) startLoad() {
 	})
 	s.t.Cleanup(s.load.Stop)
 	s.began = load.Now()
+	s.t.Logf("load began at %s", time.Now().Format(clockFormat))
 }
 
 // another is a running kube-apiserver other than the given one.
@@ -178,16 +185,19 @@ func (s *stage) more(goal int) {
 }
 
 // inTurn does something to one running kube-apiserver after the other, to each at least once, until there were enough
-// requests. Between two of them all are ready and known.
+// requests. Between two of them all are ready and known for as long as a client waits: a request meets one fault at most.
 func (s *stage) inTurn(do func(server *apiservers.Server)) {
 	s.t.Helper()
 	for i := 0; i < len(s.running) || !s.enough(); i++ {
 		server := s.running[i%len(s.running)]
 		s.load.WriteBy(s.another(server).Address())
+		s.t.Logf("%s: %s fails", time.Now().Format(clockFormat), server.Address())
 		do(server)
+		s.t.Logf("%s: %s is there again", time.Now().Format(clockFormat), server.Address())
 		s.wait(server.Ready)
 		s.listed()
 		s.known()
+		s.more(s.attempts() + int(load.Timeout.Seconds()*rate))
 	}
 }
 
@@ -211,7 +221,7 @@ func (s *stage) none(figure string, persistent bool) {
 	s.t.Logf("fresh: %d requests, %d failed, slowest %s; persistent: %d requests, %d failed, slowest %s",
 		s.load.Fresh.Attempts(), len(fresh), s.load.Fresh.Slowest(), s.load.Persistent.Attempts(), len(kept), s.load.Persistent.Slowest())
 	if len(s.kills) > 0 {
-		printFigure("lb_cut_kill", float64(cut+keptCut), "requests")
+		printRequests("lb_cut_kill", cut+keptCut)
 	}
 	for _, failure := range slices.Concat(fresh, kept) {
 		s.t.Logf("failed %s after the start, after %s: %v", s.began.Until(failure.Began).Round(time.Millisecond), failure.Took, failure.Err)
@@ -220,7 +230,7 @@ func (s *stage) none(figure string, persistent bool) {
 	if persistent {
 		failed += len(kept)
 	}
-	printFigure(figure, float64(failed), "requests")
+	printRequests(figure, failed)
 	if failed > 0 {
 		s.t.Errorf("%d of %d fresh and %d of %d persistent requests failed", len(fresh), s.load.Fresh.Attempts(), len(kept), s.load.Persistent.Attempts())
 	}
@@ -245,16 +255,14 @@ func (s *stage) failures(requests *load.Requests) (failed []load.Failure, cut in
 // within expects a time to be at most ten times its bound, which is that of an idle machine, and prints it as a figure.
 func (s *stage) within(figure string, took, bound time.Duration) {
 	s.t.Helper()
-	printFigure(figure, took.Seconds(), "s")
+	printSeconds(figure, took)
 	if took > 10*bound {
 		s.t.Errorf("%s is %s, want at most ten times %s", figure, took, bound)
 	}
 }
 
-func printFigure(name string, value float64, unit string) {
-	format := "figure %s %.2f %s\n"
-	if cmp.Compare(value, float64(int(value))) == 0 && unit != "s" {
-		format = "figure %s %.0f %s\n"
-	}
-	fmt.Printf(format, name, value, unit)
+func printRequests(figure string, count int) { fmt.Printf("figure %s %d requests\n", figure, count) }
+
+func printSeconds(figure string, took time.Duration) {
+	fmt.Printf("figure %s %.2f s\n", figure, took.Seconds())
 }
