@@ -125,7 +125,7 @@ test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave
 test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real kube-apiservers that fail
 	go run ./hack/envtest-assets bin/envtest
 	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest KOK_APISERVER_LB=$(CURDIR)/bin/kok-apiserver-lb \
-		go test -count=1 -v -timeout=1h -tags=envtest ./test/fault/apiserverlb
+		go test -count=1 -p=1 -v -timeout=1h -tags=envtest ./test/isolation ./test/fault/apiserverlb
 
 .PHONY: test-all
 test-all: check-machine ## Every test, with the long waits, and a table of what ran

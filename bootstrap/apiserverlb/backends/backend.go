@@ -55,6 +55,7 @@ type Backend struct {
 	sent        atomic.Uint64
 	received    atomic.Uint64
 	connections atomic.Int64
+	established atomic.Int64
 	// poke wakes who probes this backend.
 	poke chan struct{}
 
@@ -64,7 +65,8 @@ type Backend struct {
 	problem string
 	listed  bool
 	seed    bool
-	carried map[Connection]struct{}
+	// carried are connections, and whether each is established.
+	carried map[Connection]bool
 }
 
 func newBackend(address string) *Backend {
@@ -73,7 +75,7 @@ func newBackend(address string) *Backend {
 		poke:    make(chan struct{}, 1),
 		verdict: Verdict{Reason: "not probed yet"},
 		since:   time.Now(),
-		carried: map[Connection]struct{}{},
+		carried: map[Connection]bool{},
 	}
 }
 
@@ -91,6 +93,9 @@ func (b *Backend) Received() uint64 { return b.received.Load() }
 
 // Connections is the number of connections that the backend carries, and of those being opened.
 func (b *Backend) Connections() int { return int(b.connections.Load()) }
+
+// Established is the number of connections that the backend carries, without those being opened.
+func (b *Backend) Established() int { return int(b.established.Load()) }
 
 // Poke has the backend probed soon: something looks wrong with it.
 func (b *Backend) Poke() {
@@ -116,13 +121,26 @@ func (b *Backend) Fail(err error) {
 func (b *Backend) Carry(connection Connection) {
 	b.connections.Add(1)
 	b.lock.Lock()
-	b.carried[connection] = struct{}{}
+	b.carried[connection] = false
 	b.lock.Unlock()
+}
+
+// Establish notes that a connection that the backend carries is being opened no longer.
+func (b *Backend) Establish(connection Connection) {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	if established, carried := b.carried[connection]; carried && !established {
+		b.carried[connection] = true
+		b.established.Add(1)
+	}
 }
 
 // Release ends Carry.
 func (b *Backend) Release(connection Connection) {
 	b.lock.Lock()
+	if b.carried[connection] {
+		b.established.Add(-1)
+	}
 	delete(b.carried, connection)
 	b.lock.Unlock()
 	b.connections.Add(-1)

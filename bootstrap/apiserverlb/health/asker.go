@@ -147,7 +147,7 @@ func (a *asker) unanswered(started time.Time, alive bool) {
 func (a *asker) judge() {
 	c := a.checker
 	a.lock.Lock()
-	a.evidence.Listed, a.evidence.Connections = a.backend.Listed(), a.backend.Connections()
+	a.evidence.Listed, a.evidence.Connections = a.backend.Listed(), a.backend.Established()
 	verdict := Judge(a.evidence)
 	silent := a.evidence.Silent >= enough
 	before := a.backend.Judge(verdict)

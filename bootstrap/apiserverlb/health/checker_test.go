@@ -108,6 +108,7 @@ func (w *world) expect(address string, state backends.State) {
 func (w *world) carry(address string) *carried {
 	c := &carried{}
 	w.backend(address).Carry(c)
+	w.backend(address).Establish(c)
 	return c
 }
 
@@ -164,6 +165,27 @@ func TestNobodyDiesWhen(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Clients that try again and again while nobody serves them must not have the backend change its state all the time.
+func TestARefusingBackendIsDeadAlsoWhileConnectionsAreBeingOpened(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.answer(first, refused)
+		opened := &carried{}
+		w.backend(first).Carry(opened)
+		w.backend(first).Poke()
+		after(time.Second)
+		w.expect(first, backends.Dead)
+		w.backend(first).Establish(opened)
+		after(time.Second)
+		w.expect(first, backends.Draining)
+		w.backend(first).Release(opened)
+		after(time.Second)
+		w.expect(first, backends.Dead)
+		if left := w.backend(first).Established(); left != 0 {
+			t.Errorf("%d connections are left", left)
+		}
+	})
 }
 
 func TestABackendWhoseConnectionsCarryBytesIsNotDead(t *testing.T) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -27,6 +28,8 @@ type fault struct {
 	// fail returns when watches may be expected elsewhere; mend brings the kube-apiserver back.
 	fail func(context.Context, *apiservers.Server) error
 	mend func(*apiservers.Server) error
+	// graceful is a fault that watches need not see before fail returns.
+	graceful bool
 }
 
 func allFaults() []fault {
@@ -49,86 +52,93 @@ func allFaults() []fault {
 				}
 				return s.Ended(ctx)
 			},
-			mend: (*apiservers.Server).Start,
+			mend:     (*apiservers.Server).Start,
+			graceful: true,
 		},
 	}
 }
 
-// outcome is what clients saw of a fault.
+// outcome is what clients of one way saw of a fault.
 type outcome struct {
-	fresh, persistent, away float64
+	load *load.Load
+	away time.Duration
 }
 
-// faults measures what clients see of each fault of one kube-apiserver.
+// faults measures what clients see of each fault of one kube-apiserver. All load balancers meet the same fault together: a
+// graceful end alone takes more than a minute.
 func (b *bench) faults(ctx context.Context) error {
-	outcomes := map[string]map[*way]*outcome{}
 	for i, f := range allFaults() {
-		outcomes[f.name] = map[*way]*outcome{}
-		for _, w := range b.ways {
-			if w.balancer == nil {
-				continue
-			}
-			seen, err := b.fault(ctx, w, f, i)
-			if err != nil {
-				return fmt.Errorf("%s: %s: %w", w.name, f.name, err)
-			}
-			outcomes[f.name][w] = seen
+		fmt.Println(" ", f.name)
+		outcomes, began, err := b.fault(ctx, f, b.cluster.Servers[i%servers], b.cluster.Servers[(i+1)%servers])
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
 		}
 		column := func(of func(*outcome) float64) map[*way]float64 {
 			values := map[*way]float64{}
-			for w, seen := range outcomes[f.name] {
+			for w, seen := range outcomes {
 				values[w] = of(seen)
 			}
 			return values
 		}
-		b.report.add(f.name+": failed requests on new connections", "", rowOther, b.ways, column(func(o *outcome) float64 { return o.fresh }))
-		b.report.add(f.name+": failed requests on kept connections", "", rowOther, b.ways, column(func(o *outcome) float64 { return o.persistent }))
-		b.report.add(f.name+": watches away", "s", rowOther, b.ways, column(func(o *outcome) float64 { return o.away }))
+		failed := func(requests *load.Requests) float64 { return float64(len(requests.Failures(began, load.Forever))) }
+		b.report.add(f.name+": failed requests on new connections", "", rowOther, b.ways, column(func(o *outcome) float64 { return failed(o.load.Fresh) }))
+		b.report.add(f.name+": failed requests on kept connections", "", rowOther, b.ways, column(func(o *outcome) float64 { return failed(o.load.Persistent) }))
+		b.report.add(f.name+": watches away", "s", rowOther, b.ways, column(func(o *outcome) float64 { return o.away.Seconds() }))
 	}
 	return nil
 }
 
-// fault has one kube-apiserver fail under load, and mends it.
-func (b *bench) fault(ctx context.Context, w *way, f fault, i int) (*outcome, error) {
-	if err := b.restart(ctx, w); err != nil {
-		return nil, err
+// fault has one kube-apiserver fail under load, and mends it. The other one has the watched object changed.
+func (b *bench) fault(ctx context.Context, f fault, server, other *apiservers.Server) (outcomes map[*way]*outcome, began load.Moment, err error) {
+	outcomes = map[*way]*outcome{}
+	defer func() {
+		for _, o := range outcomes {
+			o.load.Stop()
+		}
+	}()
+	for _, w := range b.ways {
+		if w.balancer == nil {
+			continue
+		}
+		if err := b.restart(ctx, w); err != nil {
+			return outcomes, 0, err
+		}
+		l, err := b.load(ctx, w, other)
+		if err != nil {
+			return outcomes, 0, err
+		}
+		outcomes[w] = &outcome{load: l}
 	}
-	server, other := b.cluster.Servers[i%servers], b.cluster.Servers[(i+1)%servers]
-	l, err := b.load(ctx, w, other)
-	if err != nil {
-		return nil, err
-	}
-	defer l.Stop()
 	<-time.After(lull)
-	began := load.Now()
-	failing, cancel := context.WithTimeout(ctx, stepLimit)
+	limited, cancel := context.WithTimeout(ctx, stepLimit)
 	defer cancel()
-	if err := f.fail(failing, server); err != nil {
-		return nil, err
+	began = load.Now()
+	if err := f.fail(limited, server); err != nil {
+		return outcomes, began, err
 	}
 	gone := began
-	if f.name == "SIGTERM" {
+	if f.graceful {
 		gone = load.Now()
 	}
-	waiting, cancelWaiting := context.WithTimeout(ctx, faultLimit)
-	defer cancelWaiting()
-	// Watches that do not come back were away as long as they were waited for.
-	away, _ := l.Back(waiting, gone)
+	waitForAll(limited, outcomes, gone)
 	if err := f.mend(server); err != nil {
-		return nil, err
+		return outcomes, began, err
 	}
-	if err := server.Ready(failing); err != nil {
-		return nil, err
+	if err := server.Ready(limited); err != nil {
+		return outcomes, began, err
 	}
-	if err := b.cluster.Listed(failing, b.cluster.Servers...); err != nil {
-		return nil, err
+	return outcomes, began, b.cluster.Listed(limited, b.cluster.Servers...)
+}
+
+// waitForAll waits until all watches are back, or as long as they are waited for: then they were away for that long.
+func waitForAll(ctx context.Context, outcomes map[*way]*outcome, gone load.Moment) {
+	ctx, cancel := context.WithTimeout(ctx, faultLimit)
+	defer cancel()
+	var waiting sync.WaitGroup
+	for _, o := range outcomes {
+		waiting.Go(func() { o.away, _ = o.load.Back(ctx, gone) })
 	}
-	l.Stop()
-	return &outcome{
-		fresh:      float64(len(l.Fresh.Failures(began, load.Forever))),
-		persistent: float64(len(l.Persistent.Failures(began, load.Forever))),
-		away:       away.Seconds(),
-	}, ctx.Err()
+	waiting.Wait()
 }
 
 func (b *bench) load(ctx context.Context, w *way, writer *apiservers.Server) (*load.Load, error) {

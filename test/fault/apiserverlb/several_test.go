@@ -3,10 +3,8 @@
 package apiserverlb
 
 import (
-	"context"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/apiservers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/balancers"
@@ -108,58 +106,4 @@ func TestAWorkerThatWasDownFindsAPIServersThatMoved(t *testing.T) {
 	s.running = s.running[1:]
 	s.listed()
 	s.known()
-}
-
-// Connections fail while nobody serves them, at once and not after a time-out; afterwards none does.
-func TestEverythingWorksAtOnceAfterAllAPIServersWereAway(t *testing.T) {
-	s := newStage(t, 3)
-	s.startLoad()
-	away := load.Now()
-	for _, server := range s.running {
-		server.Kill()
-	}
-	// Requests that were under way at the kill are not of those that find nobody.
-	gone := load.Now()
-	<-time.After(time.Minute)
-	starting := load.Now()
-	failures := s.load.Fresh.Failures(gone, starting)
-	if len(failures) < rate*30 {
-		t.Errorf("only %d fresh requests failed in a minute without an API server", len(failures))
-	}
-	slowest := time.Duration(0)
-	for _, failure := range failures {
-		slowest = max(slowest, failure.Took)
-	}
-	for _, server := range s.running {
-		s.must(server.Start())
-	}
-	s.wait(s.running[0].Ready)
-	ready := load.Now()
-	recovered := s.recovered(ready)
-	s.t.Logf("away for %s, %d fresh requests failed", away.Until(starting), len(failures))
-	s.within("lb_refuse_seconds", slowest, time.Second)
-	s.within("lb_recovery_seconds", recovered, time.Second)
-	for _, server := range s.running {
-		s.wait(server.Ready)
-	}
-	s.listed()
-	s.known()
-	s.began = load.Now()
-	s.back(s.began)
-	s.more(s.attempts() + attempts)
-	s.none("lb_failed_after_all_away", true)
-}
-
-// recovered is how long after the first API server was ready the last request was sent that failed.
-func (s *stage) recovered(ready load.Moment) time.Duration {
-	s.t.Helper()
-	s.wait(func(ctx context.Context) error {
-		_, err := s.load.Back(ctx, ready)
-		return err
-	})
-	last := ready
-	for _, failure := range s.load.Fresh.Failures(ready, load.Forever) {
-		last = failure.Began
-	}
-	return ready.Until(last)
 }
