@@ -113,12 +113,12 @@ func (b *bench) startServers(ctx context.Context) error {
 func (b *bench) startBalancers(ctx context.Context, directory string) error {
 	config := &balancers.Config{Directory: directory, Keys: b.cluster.Keys, Backends: b.servers()}
 	b.ways = []*way{{name: "direct", addresses: b.servers()}}
-	for _, make := range []func() (*balancers.Balancer, error){
+	for _, prepare := range []func() (*balancers.Balancer, error){
 		func() (*balancers.Balancer, error) { return balancers.KOK(b.program, config) },
 		func() (*balancers.Balancer, error) { return balancers.HAProxy(config) },
 		func() (*balancers.Balancer, error) { return balancers.NGINX(config) },
 	} {
-		balancer, err := make()
+		balancer, err := prepare()
 		if err != nil {
 			return err
 		}
@@ -203,11 +203,11 @@ type client struct {
 
 // client makes the i-th client of a way. A fresh one has a new connection for every request.
 func (b *bench) client(w *way, i int, fresh bool) (*client, error) {
-	make := b.cluster.Config
+	configuration := b.cluster.Config
 	if fresh {
-		make = b.cluster.FreshConfig
+		configuration = b.cluster.FreshConfig
 	}
-	config, err := make(w.addresses[i%len(w.addresses)])
+	config, err := configuration(w.addresses[i%len(w.addresses)])
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 
 // Connections fail while nobody serves them, at once and not after a time-out; afterwards none does.
 func TestEverythingWorksAtOnceAfterAllAPIServersWereAway(t *testing.T) {
-	s := newStage(t, 3)
+	s := newStage(t)
 	s.startLoad()
 	stop := s.startTries()
 	for _, server := range s.running {

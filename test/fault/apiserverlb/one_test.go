@@ -17,7 +17,7 @@ const (
 )
 
 func TestNoFreshRequestFailsWhenAnAPIServerIsKilled(t *testing.T) {
-	s := newStage(t, 3)
+	s := newStage(t)
 	s.startLoad()
 	var away time.Duration
 	s.inTurn(func(server *apiservers.Server) {
@@ -32,7 +32,7 @@ func TestNoFreshRequestFailsWhenAnAPIServerIsKilled(t *testing.T) {
 }
 
 func TestNoRequestFailsWhenAnAPIServerHangs(t *testing.T) {
-	s := newStage(t, 3)
+	s := newStage(t)
 	s.startLoad()
 	var away time.Duration
 	s.inTurn(func(server *apiservers.Server) {
@@ -48,7 +48,7 @@ func TestNoRequestFailsWhenAnAPIServerHangs(t *testing.T) {
 // An API server that ends gracefully goes on as before for its shutdown delay, and then keeps its watches as long as a
 // request may take.
 func TestNoRequestFailsAndNoWatchIsCutWhenAnAPIServerIsTerminated(t *testing.T) {
-	s := newStage(t, 3)
+	s := newStage(t)
 	s.startLoad()
 	server := s.running[2]
 	terminated := load.Now()

@@ -13,7 +13,7 @@ import (
 
 // A DaemonSet replaces one API server after the other, each as soon as the one before is ready.
 func TestNoRequestFailsWhenAllAPIServersAreRolled(t *testing.T) {
-	s := newStage(t, 3)
+	s := newStage(t)
 	s.startLoad()
 	for round := 0; round == 0 || !s.enough(); round++ {
 		for _, server := range s.running {
@@ -30,7 +30,7 @@ func TestNoRequestFailsWhenAllAPIServersAreRolled(t *testing.T) {
 }
 
 func TestNoRequestFailsWhenAnAPIServerIsAddedAndAnotherRemoved(t *testing.T) {
-	s := newStage(t, 3)
+	s := newStage(t)
 	s.startLoad()
 	fourth := s.cluster.Servers[3]
 	s.must(fourth.Start())
@@ -74,7 +74,7 @@ func carried(s *stage, server *apiservers.Server) uint64 {
 // What the load balancer kept on disk is old when the worker comes back: of three API servers one is where it was, one
 // host refuses connections and one has no power.
 func TestAWorkerThatWasDownFindsAPIServersThatMoved(t *testing.T) {
-	s := newStage(t, 3)
+	s := newStage(t)
 	s.wait(s.balancer.Stop)
 	for _, server := range s.running[:2] {
 		s.must(server.Terminate())

@@ -33,6 +33,8 @@ const (
 	stepLimit = 3 * time.Minute
 	// clockFormat is that of the load balancer's log.
 	clockFormat = "15:04:05.000000"
+	// atFirst is the number of kube-apiservers that a test begins with.
+	atFirst = 3
 	// most is the number of kube-apiservers that there can be.
 	most = 5
 )
@@ -61,8 +63,8 @@ type stage struct {
 	kills []kill
 }
 
-// newStage starts a number of kube-apiservers and the load balancer, which knows them all when it returns.
-func newStage(t *testing.T, count int) *stage {
+// newStage starts three kube-apiservers and the load balancer, which knows them all when it returns.
+func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{t: t}
 	var err error
@@ -70,7 +72,7 @@ func newStage(t *testing.T, count int) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.cluster.Close)
-	s.running = slices.Clone(s.cluster.Servers[:count])
+	s.running = slices.Clone(s.cluster.Servers[:atFirst])
 	for _, server := range s.running {
 		s.must(server.Start())
 	}
