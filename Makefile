@@ -59,12 +59,16 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 		--renderer=markdown --output-path=docs/reference/api.md
 
 .PHONY: build
-build: check-go ## Build the providers' managers, kok-apiserver-lb, and what quickstart runs in a tenant
+build: check-go bin/kok-apiserver-lb ## Build the providers' managers, kok-apiserver-lb, and what quickstart runs in a tenant
 	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
 	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
 	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/infrastructure-manager ./infrastructure
-	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/kok-apiserver-lb ./bootstrap/apiserverlb/cmd/kok-apiserver-lb
 	$(GO_BUILD) -o bin/hello ./test/quickstart/hello
+
+# Go knows best whether it is up to date.
+.PHONY: bin/kok-apiserver-lb
+bin/kok-apiserver-lb: check-go
+	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o $@ ./bootstrap/apiserverlb/cmd/kok-apiserver-lb
 
 .PHONY: release-manifests
 release-manifests: check-go ## Write a local clusterctl repository to out/repository and out/clusterctl.yaml
@@ -117,6 +121,12 @@ e2e-full: ## The long waits and the faults, in the lab
 test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave nothing behind
 	go test -timeout=30m ./test/lab/host ./test/lab/lab -args -lab
 
+.PHONY: test-lb
+test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real kube-apiservers that fail
+	go run ./hack/envtest-assets bin/envtest
+	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest KOK_APISERVER_LB=$(CURDIR)/bin/kok-apiserver-lb \
+		go test -count=1 -p=1 -v -timeout=1h -tags=envtest ./test/isolation ./test/fault/apiserverlb
+
 .PHONY: test-all
 test-all: check-machine ## Every test, with the long waits, and a table of what ran
 	@go run ./hack/matrix
@@ -124,6 +134,11 @@ test-all: check-machine ## Every test, with the long waits, and a table of what 
 .PHONY: bench-create
 bench-create: lab-up ## Time from apply to a usable control plane, beside the same binaries started as plain processes
 	go run ./test/bench/create
+
+.PHONY: bench-lb
+bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct connection, HAProxy and nginx
+	go run ./hack/envtest-assets bin/envtest
+	go run ./test/bench/lb
 
 ##@ Prerequisites
 

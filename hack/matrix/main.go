@@ -32,6 +32,7 @@ func steps() []step {
 		{target: "verify"},
 		{target: "test-unit"},
 		{target: "test-envtest"},
+		{target: "test-lb"},
 		{target: "test-lab"},
 		{target: "test-e2e", args: []string{"E2E_LABELS=gating || full", "E2E_TIMEOUT=6h", "E2E_REPORT=" + report}, report: report},
 	}

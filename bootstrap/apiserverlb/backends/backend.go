@@ -55,8 +55,9 @@ type Backend struct {
 	// Address is host:port.
 	Address string
 
-	sent     atomic.Uint64
-	received atomic.Uint64
+	sent        atomic.Uint64
+	received    atomic.Uint64
+	established atomic.Int64
 	// poke wakes who probes this backend.
 	poke chan struct{}
 
@@ -66,7 +67,8 @@ type Backend struct {
 	problem string
 	listed  bool
 	seed    bool
-	carried map[Connection]struct{}
+	// carried are connections, and whether each is established.
+	carried map[Connection]bool
 	// connections are the numbers of carried connections by their port.
 	connections map[string]int
 }
@@ -77,7 +79,7 @@ func newBackend(address string) *Backend {
 		poke:    make(chan struct{}, 1),
 		verdict: Verdict{Reason: "not probed yet"},
 		since:   time.Now(),
-		carried: map[Connection]struct{}{}, connections: map[string]int{},
+		carried: map[Connection]bool{}, connections: map[string]int{},
 	}
 }
 
@@ -110,6 +112,9 @@ func (b *Backend) Idle() bool {
 	return len(b.carried) == 0
 }
 
+// Established is the number of connections to the API server, without those being opened.
+func (b *Backend) Established() int { return int(b.established.Load()) }
+
 // Poke has the backend probed soon: something looks wrong with it.
 func (b *Backend) Poke() {
 	select {
@@ -134,14 +139,34 @@ func (b *Backend) Fail(err error) {
 func (b *Backend) Carry(connection Connection) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
-	b.carried[connection] = struct{}{}
+	b.carried[connection] = false
 	b.connections[connection.Port()]++
+}
+
+// Establish notes that a connection that the backend carries is being opened no longer.
+func (b *Backend) Establish(connection Connection) {
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	if established, carried := b.carried[connection]; carried && !established {
+		b.carried[connection] = true
+		b.countEstablished(connection, 1)
+	}
+}
+
+// countEstablished leaves out connections to other ports: they say nothing of the API server.
+func (b *Backend) countEstablished(connection Connection, change int64) {
+	if connection.Port() == "" {
+		b.established.Add(change)
+	}
 }
 
 // Release ends Carry.
 func (b *Backend) Release(connection Connection) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
+	if b.carried[connection] {
+		b.countEstablished(connection, -1)
+	}
 	delete(b.carried, connection)
 	b.connections[connection.Port()]--
 }

@@ -191,6 +191,7 @@ func (s *session) win(a *attempt) bool {
 // choose ends the opening. The lock is held.
 func (s *session) choose(a *attempt) {
 	s.server = a
+	a.backend.Establish(a)
 	o := s.opening
 	s.opening = nil
 	o.close()

@@ -14,7 +14,7 @@ type asker struct {
 	backend *backends.Backend
 	probe   Probe
 	stop    context.CancelFunc
-	answers chan Answer
+	answers chan arrival
 	// nudge has the backend asked because of another one.
 	nudge chan struct{}
 
@@ -25,6 +25,12 @@ type asker struct {
 	// troubled is how many probes in a row found the backend other than ready.
 	troubled int
 	traffic  traffic
+}
+
+// arrival is an answer and when it came.
+type arrival struct {
+	Answer
+	at time.Time
 }
 
 // traffic is what the last tick saw of the bytes to and from a backend.
@@ -67,6 +73,7 @@ func (a *asker) ask(ctx context.Context, started time.Time) {
 	c.lock.Lock()
 	c.probes++
 	c.lock.Unlock()
+	a.catchUp()
 	if a.doubted() {
 		c.nudgeOthers(a)
 	}
@@ -76,7 +83,7 @@ func (a *asker) ask(ctx context.Context, started time.Time) {
 		defer cancel()
 		a.probe.Ask(asking, func(answer Answer) {
 			select {
-			case a.answers <- answer:
+			case a.answers <- arrival{answer, time.Now()}:
 			default:
 			}
 		})
@@ -94,7 +101,7 @@ func (a *asker) ask(ctx context.Context, started time.Time) {
 				return
 			}
 			alive = true
-			a.hear()
+			a.hear(answer.at)
 		case <-timer.C:
 			a.unanswered(started, alive || a.backend.Received() != received)
 			return
@@ -102,12 +109,29 @@ func (a *asker) ask(ctx context.Context, started time.Time) {
 	}
 }
 
-func (a *asker) answered(answer Answer) {
+// catchUp takes what came since the last question was given up. An answer to the past must not pass for one to the next
+// question: a backend that hung and came back answers all at once what it was asked meanwhile.
+func (a *asker) catchUp() {
+	for {
+		select {
+		case answer := <-a.answers:
+			if answer.Kind != Alive {
+				a.answered(answer)
+			} else {
+				a.hear(answer.at)
+			}
+		default:
+			return
+		}
+	}
+}
+
+func (a *asker) answered(answer arrival) {
 	a.lock.Lock()
-	a.evidence.Last = answer
+	a.evidence.Last = answer.Answer
 	a.evidence.Silent, a.evidence.Unanswered, a.evidence.Slow = 0, 0, 0
 	if answer.Kind != Refused {
-		a.heard = time.Now()
+		a.heard = latest(a.heard, answer.at)
 	}
 	// What was sent before the probe is not waited for any longer.
 	a.traffic.waiting = time.Time{}
@@ -147,7 +171,7 @@ func (a *asker) unanswered(started time.Time, alive bool) {
 func (a *asker) judge() {
 	c := a.checker
 	a.lock.Lock()
-	a.evidence.Listed, a.evidence.Connections = a.backend.Listed(), a.backend.Connections()
+	a.evidence.Listed, a.evidence.Connections = a.backend.Listed(), a.backend.Established()
 	verdict := Judge(a.evidence)
 	silent := a.evidence.Silent >= enough
 	before := a.backend.Judge(verdict)
@@ -218,10 +242,17 @@ func (a *asker) look(now time.Time) {
 	}
 }
 
-func (a *asker) hear() {
+func (a *asker) hear(at time.Time) {
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	a.heard = time.Now()
+	a.heard = latest(a.heard, at)
+}
+
+func latest(one, other time.Time) time.Time {
+	if one.After(other) {
+		return one
+	}
+	return other
 }
 
 func (a *asker) heardAt() time.Time {

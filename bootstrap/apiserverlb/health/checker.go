@@ -86,7 +86,7 @@ func (c *Checker) follow(ctx context.Context, running *sync.WaitGroup) {
 			continue
 		}
 		mine, stop := context.WithCancel(ctx)
-		a := &asker{checker: c, backend: backend, probe: c.newProbe(backend.Address), stop: stop, answers: make(chan Answer, 16), nudge: make(chan struct{}, 1)}
+		a := &asker{checker: c, backend: backend, probe: c.newProbe(backend.Address), stop: stop, answers: make(chan arrival, 16), nudge: make(chan struct{}, 1)}
 		c.askers[backend] = a
 		running.Go(func() { a.run(mine) })
 	}

@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,13 +17,31 @@ import (
 type fake struct {
 	answer atomic.Value
 	asked  atomic.Int32
+
+	lock sync.Mutex
+	// unanswered are the questions that had no answer.
+	unanswered []func(Answer)
 }
 
 func (f *fake) Ask(_ context.Context, report func(Answer)) {
 	f.asked.Add(1)
 	if answer := f.answer.Load().(Answer); answer.Kind != Unknown {
 		report(answer)
+		return
 	}
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	f.unanswered = append(f.unanswered, report)
+}
+
+// catchUp answers what had no answer, as a server does that goes on after a stop.
+func (f *fake) catchUp(answer Answer) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	for _, report := range f.unanswered {
+		report(answer)
+	}
+	f.unanswered = nil
 }
 
 func (f *fake) Close() {}
@@ -110,6 +129,7 @@ func (w *world) expect(address string, state backends.State) {
 func (w *world) carry(address string) *carried {
 	c := &carried{}
 	w.backend(address).Carry(c)
+	w.backend(address).Establish(c)
 	return c
 }
 
@@ -127,6 +147,24 @@ func TestASilentBackendDiesAndItsConnectionsAreResetWithinASecondOfASign(t *test
 		w.answer(first, serving)
 		after(2 * time.Second)
 		w.expect(first, backends.Ready)
+	})
+}
+
+// A server that goes on after a stop answers all that it was asked meanwhile: none of that is an answer to what it is asked
+// when it hangs again.
+func TestABackendThatHangsAgainDiesAsSoonAsTheFirstTime(t *testing.T) {
+	inBubble(t, func(w *world) {
+		for range 3 {
+			w.answer(first, silence)
+			w.backend(first).CountSent(100)
+			after(time.Second)
+			w.expect(first, backends.Dead)
+			after(3 * time.Second)
+			w.answer(first, serving)
+			w.probes[first].catchUp(serving)
+			after(2 * time.Second)
+			w.expect(first, backends.Ready)
+		}
 	})
 }
 
@@ -166,6 +204,27 @@ func TestNobodyDiesWhen(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Clients that try again and again while nobody serves them must not have the backend change its state all the time.
+func TestARefusingBackendIsDeadAlsoWhileConnectionsAreBeingOpened(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.answer(first, refused)
+		opened := &carried{}
+		w.backend(first).Carry(opened)
+		w.backend(first).Poke()
+		after(time.Second)
+		w.expect(first, backends.Dead)
+		w.backend(first).Establish(opened)
+		after(time.Second)
+		w.expect(first, backends.Draining)
+		w.backend(first).Release(opened)
+		after(time.Second)
+		w.expect(first, backends.Dead)
+		if left := w.backend(first).Established(); left != 0 {
+			t.Errorf("%d connections are left", left)
+		}
+	})
 }
 
 func TestABackendWhoseConnectionsCarryBytesIsNotDead(t *testing.T) {

@@ -35,7 +35,7 @@ type Answer struct {
 type Evidence struct {
 	// Listed is true when the backend is a member by the present list.
 	Listed bool
-	// Connections that the backend carries.
+	// Connections that the backend carries, without those being opened.
 	Connections int
 	// Last is the last answer to a probe, without mere signs of life.
 	Last Answer

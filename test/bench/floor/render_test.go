@@ -42,7 +42,7 @@ func TestEveryReplicaBecomesAProcess(t *testing.T) {
 	for _, s := range []shape.Shape{shape.HighlyAvailable, shape.Single} {
 		found := map[string]int32{}
 		for _, p := range renderFor(t, s).processes {
-			found[p.component]++
+			found[p.Component]++
 		}
 		for _, component := range shape.Components() {
 			if found[component] != s.Replicas(component) {
@@ -55,14 +55,14 @@ func TestEveryReplicaBecomesAProcess(t *testing.T) {
 // Every file that arguments and files name is there, and nothing names a path of a container.
 func TestPathsOfContainersBecomePathsOfTheHost(t *testing.T) {
 	for _, p := range renderFor(t, shape.HighlyAvailable).processes {
-		texts := append([]string{}, p.argv...)
-		for _, content := range p.files {
+		texts := append([]string{}, p.Argv...)
+		for _, content := range p.Files {
 			texts = append(texts, strings.Fields(string(content))...)
 		}
 		named := 0
 		for _, text := range texts {
 			if strings.Contains(text, "/etc/kubernetes") || strings.Contains(text, "/etc/etcd") || strings.Contains(text, "$(") {
-				t.Errorf("%s: %s", p.name, text)
+				t.Errorf("%s: %s", p.Name, text)
 			}
 			_, path, ok := strings.Cut(text, directory)
 			if !ok {
@@ -70,13 +70,13 @@ func TestPathsOfContainersBecomePathsOfTheHost(t *testing.T) {
 			}
 			named++
 			path = directory + path
-			isData := len(p.data) > 0 && strings.HasPrefix(path, p.data[0]+"/")
-			if _, ok := p.files[path]; !ok && !isData {
-				t.Errorf("%s names %s, which is no file of it", p.name, path)
+			isData := len(p.Data) > 0 && strings.HasPrefix(path, p.Data[0]+"/")
+			if _, ok := p.Files[path]; !ok && !isData {
+				t.Errorf("%s names %s, which is no file of it", p.Name, path)
 			}
 		}
 		if named == 0 {
-			t.Errorf("%s names no file at all", p.name)
+			t.Errorf("%s names no file at all", p.Name)
 		}
 	}
 }
@@ -84,15 +84,15 @@ func TestPathsOfContainersBecomePathsOfTheHost(t *testing.T) {
 func TestMembersAndServersAreReachedAtTheirHosts(t *testing.T) {
 	for _, p := range renderFor(t, shape.HighlyAvailable).processes {
 		address := p.host.Address.String()
-		switch p.component {
+		switch p.Component {
 		case names.KubeAPIServer:
-			if p.url != "https://"+address+":6443/readyz" {
-				t.Errorf("%s is asked at %s", p.name, p.url)
+			if p.URL != "https://"+address+":6443/readyz" {
+				t.Errorf("%s is asked at %s", p.Name, p.URL)
 			}
 		case names.EtcdData, names.EtcdEvents:
-			config := string(p.files[directory+"/"+p.name+"/kok-config/"+p.name+".yaml"])
+			config := string(p.Files[directory+"/"+p.Name+"/kok-config/"+p.Name+".yaml"])
 			if !strings.Contains(config, "advertise-client-urls: https://"+address+":") {
-				t.Errorf("%s does not advertise its host %s:\n%s", p.name, address, config)
+				t.Errorf("%s does not advertise its host %s:\n%s", p.Name, address, config)
 			}
 		}
 	}
@@ -103,13 +103,13 @@ func TestWhatTalksToAnAPIServerIsBesideOne(t *testing.T) {
 		processes := renderFor(t, s).processes
 		servers := map[string]bool{}
 		for _, p := range processes {
-			if p.component == names.KubeAPIServer {
+			if p.Component == names.KubeAPIServer {
 				servers[p.host.Name] = true
 			}
 		}
 		for _, p := range processes {
 			if !servers[p.host.Name] {
-				t.Errorf("%s: %s is on %s, which has no kube-apiserver", s.Name, p.name, p.host.Name)
+				t.Errorf("%s: %s is on %s, which has no kube-apiserver", s.Name, p.Name, p.host.Name)
 			}
 		}
 	}

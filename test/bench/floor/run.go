@@ -1,7 +1,6 @@
 package floor
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/shape"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/timeline"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/processes"
 )
 
 // floor is a floor that runs.
@@ -56,8 +56,8 @@ func Run(ctx context.Context, config *Config, observed func()) (*timeline.Timeli
 		f.clients[h] = probe.Client(namespace.DialContext)
 	}
 	for _, p := range f.processes {
-		if err := p.prepare(); err != nil {
-			return nil, fmt.Errorf("prepare %s: %w", p.name, err)
+		if err := p.Write(p.host.DiskPath); err != nil {
+			return nil, fmt.Errorf("prepare %s: %w", p.Name, err)
 		}
 	}
 	f.life, f.end = context.WithCancelCause(ctx)
@@ -120,15 +120,15 @@ func (f *floor) missing(needs []timeline.Need) func() string {
 func (f *floor) startAll(ctx context.Context, group *errgroup.Group, components ...string) {
 	for _, component := range components {
 		for _, p := range f.processes {
-			if p.component != component {
+			if p.Component != component {
 				continue
 			}
 			f.start(p)
 			group.Go(func() error {
-				if err := probe.UntilOK(ctx, f.clients[p.host], p.url); err != nil {
+				if err := probe.UntilOK(ctx, f.clients[p.host], p.URL); err != nil {
 					return err
 				}
-				f.timeline.Mark(timeline.Answers, p.component, p.name)
+				f.timeline.Mark(timeline.Answers, p.Component, p.Name)
 				if component == names.KubeAPIServer {
 					f.startOthers(ctx, group, p.host)
 				}
@@ -141,14 +141,14 @@ func (f *floor) startAll(ctx context.Context, group *errgroup.Group, components 
 // startOthers starts what runs beside a host's kube-apiserver.
 func (f *floor) startOthers(ctx context.Context, group *errgroup.Group, h *host.Host) {
 	for _, p := range f.processes {
-		if p.host != h || (p.component != names.KubeControllerManager && p.component != names.KubeScheduler) {
+		if p.host != h || (p.Component != names.KubeControllerManager && p.Component != names.KubeScheduler) {
 			continue
 		}
 		f.start(p)
 		group.Go(func() error {
-			err := probe.UntilOK(ctx, f.clients[p.host], p.url)
+			err := probe.UntilOK(ctx, f.clients[p.host], p.URL)
 			if err == nil {
-				f.timeline.Mark(timeline.Answers, p.component, p.name)
+				f.timeline.Mark(timeline.Answers, p.Component, p.Name)
 			}
 			return err
 		})
@@ -157,13 +157,13 @@ func (f *floor) startOthers(ctx context.Context, group *errgroup.Group, h *host.
 
 // start starts a process; when it ends before the floor does, the floor fails with its last words.
 func (f *floor) start(p *process) {
-	f.timeline.Mark(timeline.Started, p.component, p.name)
+	f.timeline.Mark(timeline.Started, p.Component, p.Name)
 	f.running.Add(1)
 	go func() {
 		defer f.running.Done()
 		log, err := os.Create(p.log())
 		if err == nil {
-			err = p.host.Run(f.life, nil, log, log, p.argv...)
+			err = p.host.Run(f.life, nil, log, log, p.Argv...)
 			_ = log.Close()
 		}
 		if f.life.Err() == nil {
@@ -185,37 +185,9 @@ func (e *endedError) Error() string {
 		how = e.err.Error()
 	}
 	return fmt.Sprintf("%s on %s ended by itself (%s); its last words:\n%s",
-		e.process.name, e.process.host.Name, how, lastLines(e.process.log(), 10))
+		e.process.Name, e.process.host.Name, how, processes.LastLines(e.process.log(), 10))
 }
 
 func (e *endedError) Unwrap() error { return e.err }
 
-func (p *process) log() string { return p.host.DiskPath(filepath.Join(directory, p.name, "log")) }
-
-// prepare writes what the process reads.
-func (p *process) prepare() error {
-	for path, content := range p.files {
-		place := p.host.DiskPath(path)
-		if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(place, content, 0o600); err != nil {
-			return err
-		}
-	}
-	for _, path := range p.data {
-		if err := os.MkdirAll(p.host.DiskPath(path), 0o700); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func lastLines(path string, n int) []byte {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return []byte(err.Error())
-	}
-	lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
-	return bytes.Join(lines[max(0, len(lines)-n):], []byte("\n"))
-}
+func (p *process) log() string { return p.host.DiskPath(filepath.Join(directory, p.Name, "log")) }

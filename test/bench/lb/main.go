@@ -1,0 +1,99 @@
+// Command lb compares ways to real kube-apiservers of this machine: a direct connection, kok-apiserver-lb, and Debian's
+// HAProxy and nginx. They take turns, so that what else the machine does meets them all. It needs root: it runs in network
+// and process namespaces of its own, and leaves nothing behind but the Debian packages.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+)
+
+// What can be measured.
+const (
+	measureRequests    = "requests"
+	measureConnections = "connections"
+	measureList        = "list"
+	measureWatches     = "watches"
+	measureFaults      = "faults"
+)
+
+type options struct {
+	assets, program string
+	measures        []string
+	connections     []int
+	rounds, watches int
+	duration        time.Duration
+	settleLimit     time.Duration
+}
+
+func main() {
+	// Clients' own words would tear the tables.
+	klog.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command().ExecuteContext(ctx)
+	interrupted := ctx.Err() != nil
+	stop()
+	switch {
+	case err != nil && interrupted:
+		fmt.Fprintf(os.Stderr, "\ninterrupted: %v\n", err)
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "\nbench lb: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	o := &options{}
+	all := []string{measureRequests, measureConnections, measureList, measureWatches, measureFaults}
+	cmd := &cobra.Command{
+		Use:           "lb",
+		Short:         "kok-apiserver-lb beside a direct connection, HAProxy and nginx, in front of real kube-apiservers",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(all); err != nil {
+				return err
+			}
+			return install(cmd.Context(), func() error { return run(cmd.Context(), o) })
+		},
+	}
+	cmd.Flags().StringVar(&o.assets, "assets", "bin/envtest", "folder with etcd and kube-apiserver (go run ./hack/envtest-assets FOLDER)")
+	cmd.Flags().StringVar(&o.program, "kok-apiserver-lb", "bin/kok-apiserver-lb", "the program that is measured")
+	cmd.Flags().StringSliceVar(&o.measures, "measures", all, "what is measured")
+	cmd.Flags().IntSliceVar(&o.connections, "connections", []int{1, 8, 64}, "numbers of connections that requests go over at the same time")
+	cmd.Flags().IntVar(&o.rounds, "rounds", 3, "how often each way has its turn")
+	cmd.Flags().DurationVar(&o.duration, "duration", 3*time.Second, "how long a turn is")
+	cmd.Flags().IntVar(&o.watches, "watches", 1000, "number of watches, each on a connection of its own")
+	cmd.Flags().DurationVar(&o.settleLimit, "settle", time.Minute, "how long to wait at most until the machine is idle")
+	return cmd
+}
+
+func (o *options) check(all []string) error {
+	if o.rounds < 1 || o.watches < 1 || o.duration <= 0 || len(o.connections) == 0 || slices.Min(o.connections) < 1 {
+		return errors.New("--rounds, --watches, --duration and --connections must be positive")
+	}
+	for _, measure := range o.measures {
+		if !slices.Contains(all, measure) {
+			return fmt.Errorf("--measures: %q is none of %s", measure, strings.Join(all, ", "))
+		}
+	}
+	for _, file := range []string{o.assets + "/kube-apiserver", o.program} {
+		if _, err := os.Stat(file); err != nil {
+			return fmt.Errorf("%w: make bench-lb builds it", err)
+		}
+	}
+	return nil
+}
