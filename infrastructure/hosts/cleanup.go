@@ -250,7 +250,7 @@ func (h *Host) leftovers(ctx context.Context, record *Record) ([]string, error) 
 		if err != nil {
 			return nil, err
 		}
-		paths = append(paths, list(output, "\x00")...)
+		paths = append(paths, list(output)...)
 	}
 	for _, file := range paths {
 		left = append(left, "file "+tidy(file))

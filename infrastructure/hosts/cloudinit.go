@@ -47,7 +47,7 @@ func (h *Host) stage(ctx context.Context) (*cloudInitStatus, error) {
 		} `json:"v1"`
 	}{}
 	if result.ExitStatus != 0 || json.Unmarshal(result.Stdout, &kept) != nil || kept.V1.Stage == "" {
-		return nil, nil
+		return nil, nil //nolint:nilerr // A file that is being written says nothing yet.
 	}
 	return &cloudInitStatus{Status: "running", Detail: "stage " + kept.V1.Stage}, nil
 }

@@ -80,7 +80,7 @@ func (h *Host) entries(ctx context.Context, folder string) ([]string, error) {
 		return nil, err
 	}
 	output, err := h.run(ctx, "find", folder, "-mindepth", "1", "-maxdepth", "1", "-print0")
-	return list(output, "\x00"), err
+	return list(output), err
 }
 
 // nodeLinks are network devices that CNI plugins and kube-proxy make once for a node.

@@ -112,17 +112,17 @@ func (h *Host) existing(ctx context.Context, paths ...string) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	found := list(result.Stdout, "\x00")
+	found := list(result.Stdout)
 	if len(found) == 0 || found[0] != "/" {
 		return nil, &CommandError{Command: args[:1], ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
 	}
 	return found[1:], nil
 }
 
-// list splits an output of records, each of which a separator ends.
-func list(output []byte, separator string) []string {
+// list splits an output of records, each of which a zero byte ends.
+func list(output []byte) []string {
 	var records []string
-	for record := range bytes.SplitSeq(output, []byte(separator)) {
+	for record := range bytes.SplitSeq(output, []byte{0}) {
 		if len(record) > 0 {
 			records = append(records, string(record))
 		}

@@ -252,7 +252,7 @@ func TestProbe(t *testing.T) {
 			`the user may not run commands as root without a password (sudo: a password is required); allow it`},
 		"no cloud-init": {func(s *simulated) { s.remove("/usr/bin/cloud-init") }, SoftwareMissing,
 			"cloud-init is not in /usr/bin, /usr/sbin or below /usr/local; install it, for example with apt-get install cloud-init"},
-		"no iproute2": {func(s *simulated) { s.remove("/usr/bin/ip") }, SoftwareMissing, "install it, for example with apt-get install iproute2"},
+		"no iproute2":             {func(s *simulated) { s.remove("/usr/bin/ip") }, SoftwareMissing, "install it, for example with apt-get install iproute2"},
 		"cloud-init switched off": {func(s *simulated) { s.files[disabledFile] = "" }, SoftwareMissing, "is switched off by " + disabledFile},
 		"a full disk": {func(s *simulated) {
 			s.answers["stat --file-system --format=%a %S %d %c "+strings.Join(diskFolders, " ")] = ssh.Result{Stdout: []byte("1000000 4096 500000 1000000\n100000 4096 500000 1000000\n1000000 4096 500000 1000000\n1000000 4096 500000 1000000\n")}

@@ -29,7 +29,7 @@ func (h *Host) programs(ctx context.Context) ([]string, error) {
 		return nil, &CommandError{Command: args[:1], ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
 	}
 	var found []string
-	for _, file := range list(result.Stdout, "\x00") {
+	for _, file := range list(result.Stdout) {
 		found = append(found, path.Base(file))
 	}
 	slices.Sort(found)

@@ -16,20 +16,22 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	var err error
-	switch {
-	case len(os.Args) == 3 && os.Args[1] == "serve":
-		err = serve(ctx, os.Args[2])
-	case len(os.Args) == 3 && os.Args[1] == "ask":
-		err = ask(ctx, os.Args[2])
-	default:
-		err = errors.New("usage: hello serve ADDRESS | hello ask URL")
-	}
+	err := run(ctx, os.Args[1:])
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "hello:", err)
 		os.Exit(1)
 	}
+}
+
+func run(ctx context.Context, args []string) error {
+	switch {
+	case len(args) == 2 && args[0] == "serve":
+		return serve(ctx, args[1])
+	case len(args) == 2 && args[0] == "ask":
+		return ask(ctx, args[1])
+	}
+	return errors.New("usage: hello serve ADDRESS | hello ask URL")
 }
 
 // serve answers every request with the name of this host, until the context ends.
