@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -19,7 +20,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
@@ -82,6 +85,32 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		}
 	})
 
+	It("run pods that API servers reach by konnectivity, having no route to them", Label(full), func(ctx SpecContext) {
+		Expect(t.askThroughAPI(ctx)).Error().To(HaveOccurred(), "there is a route to pods: nothing is proved")
+		patch(ctx, t.controlPlane(ctx), `{"spec":{"addons":{"konnectivity":{"mode":"Managed"}}}}`)
+		t.expectReachesPods(ctx, creation)
+		t.expectHealthy(ctx)
+		// One API server goes; the others, and then the next one in its place, have their own way to the agents.
+		began := time.Now()
+		pods, err := t.pods(ctx, names.KubeAPIServer)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(env.client.Delete(ctx, &pods[0])).To(Succeed())
+		t.expectReachesPods(ctx, creation)
+		figure("konnectivity_back_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
+		t.expectHealthy(ctx)
+		t.expectReachesPods(ctx, creation)
+
+		patch(ctx, t.controlPlane(ctx), `{"spec":{"addons":{"konnectivity":{"mode":"None"}}}}`)
+		Eventually(ctx, func(g Gomega) {
+			controlPlane := t.controlPlane(ctx)
+			g.Expect(controlPlane.Status.ObservedGeneration).To(Equal(controlPlane.Generation))
+			g.Expect(conditions.IsFalse(controlPlane, controlplanev1.RollingOutCondition)).To(BeTrue())
+			g.Expect(conditions.IsTrue(controlPlane, controlplanev1.AddonsInstalledCondition)).To(BeTrue())
+		}).WithTimeout(creation).Should(Succeed())
+		t.expectHealthy(ctx)
+		Expect(t.askThroughAPI(ctx)).Error().To(HaveOccurred(), "after konnectivity was switched off")
+	}, SpecTimeout(8*creation))
+
 	It("are fewer and more as a MachineDeployment says, and hosts are used again", Label(full), func(ctx SpecContext) {
 		t.scale(ctx, 1)
 		t.expectWorkers(ctx, 1)
@@ -116,17 +145,23 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 
 	It("come back after a reboot while the cloud is away", Label(full), func(ctx SpecContext) {
 		node := t.machines(ctx)[0].Status.NodeRef.Name
-		host := t.hostOf(ctx, t.machines(ctx)[0])
+		worker, err := env.lab.Host(t.hostOf(ctx, t.machines(ctx)[0]))
+		Expect(err).NotTo(HaveOccurred())
 		Expect(env.lab.Cut(ctx)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.Heal(ctx)).To(Succeed()) })
-		Expect(env.lab.PowerOff(ctx, host)).To(Succeed())
-		Expect(env.lab.PowerOn(ctx, host)).To(Succeed())
+		Expect(env.lab.PowerOff(ctx, worker.Name)).To(Succeed())
+		Expect(env.lab.PowerOn(ctx, worker.Name)).To(Succeed())
 		booted := time.Now()
+		// The worker's own load balancer is the way in: the endpoint's way leads through the cloud.
 		Eventually(ctx, func(g Gomega) {
-			lease, err := t.api.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+			answer, err := worker.Exec(ctx, nil, "kubectl", "--kubeconfig=/etc/kubernetes/kubelet.conf", "--request-timeout=5s",
+				"--namespace="+corev1.NamespaceNodeLease, "get", "lease", node, "--output=json")
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(lease.Spec.RenewTime.After(booted)).To(BeTrue(), "the lease was renewed at %s, the host booted at %s", renewed(lease), booted)
-		}).WithTimeout(join).Should(Succeed())
+			lease := &coordinationv1.Lease{}
+			g.Expect(json.Unmarshal(answer, lease)).To(Succeed())
+			g.Expect(renewed(lease)).To(BeTemporally(">", booted))
+		}).WithTimeout(join).Should(Succeed(), "the lease of %s", node)
+		env.log.Print("%s renewed its lease %.1f s after the boot, without the cloud", node, time.Since(booted).Seconds())
 		Expect(env.lab.Heal(ctx)).To(Succeed())
 		t.expectHealthy(ctx)
 		t.expectWorkers(ctx, t.workers)
@@ -184,6 +219,19 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		}
 	}, SpecTimeout(2*join))
 })
+
+// askThroughAPI asks the web server of Hello by kube-apiserver's proxy, which connects to its pod.
+func (t *tenant) askThroughAPI(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	answer, err := t.api.CoreV1().Services("hello").ProxyGet("http", "hello", "80", "/", nil).DoRaw(ctx)
+	return string(answer), err
+}
+
+func (t *tenant) expectReachesPods(ctx context.Context, timeout time.Duration) {
+	GinkgoHelper()
+	Eventually(ctx, func() (string, error) { return t.askThroughAPI(ctx) }).WithTimeout(timeout).Should(HavePrefix("hello from"))
+}
 
 func renewed(lease *coordinationv1.Lease) time.Time {
 	return ptr.Deref(lease.Spec.RenewTime, metav1.MicroTime{}).Time
