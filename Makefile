@@ -140,6 +140,10 @@ bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct
 	go run ./hack/envtest-assets bin/envtest
 	go run ./test/bench/lb
 
+.PHONY: bench-join
+bench-join: lab-up ## Time from the creation of a Machine until its Node is ready, alone and five together
+	go run ./test/bench/join
+
 ##@ Prerequisites
 
 .PHONY: check-go

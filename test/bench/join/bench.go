@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
+)
+
+const (
+	name = "bench-join"
+	// limit bounds each part.
+	limit = 10 * time.Minute
+	// interval is how often it looks, and so how exact the figures are.
+	interval = 100 * time.Millisecond
+)
+
+type options struct {
+	together                       int
+	repository, programs, template string
+}
+
+// bench is one tenant and the hosts that join it.
+type bench struct {
+	*options
+	lab    *lab.Lab
+	client client.Client
+	log    *progress.Log
+	tenant *tenant.Tenant
+	// network is the file with the manifests of a pod network.
+	network string
+	// before is how many hosts the lab had.
+	before int
+	api    *kubernetes.Clientset
+}
+
+func open(ctx context.Context, o *options) (*bench, error) {
+	b := &bench{options: o, log: progress.New(os.Stdout, time.Now())}
+	var err error
+	if b.lab, err = lab.Open(lab.StateDirectory()); err != nil {
+		return nil, err
+	}
+	hosts, err := b.lab.Hosts()
+	if err != nil {
+		return nil, err
+	}
+	b.before = len(hosts)
+	cache, err := artifacts.CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	set, err := artifacts.Ensure(ctx, cache, func(step string) { b.log.Print("%s", step) })
+	if err != nil {
+		return nil, err
+	}
+	config, err := b.lab.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	types := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(types); err != nil {
+			return nil, err
+		}
+	}
+	if b.client, err = client.New(config, client.Options{Scheme: types}); err != nil {
+		return nil, err
+	}
+	b.network = set.Flannel
+	b.tenant = &tenant.Tenant{
+		Key: client.ObjectKey{Namespace: name, Name: name}, Version: set.Versions.Host, Template: o.template,
+		ClusterctlConfig: filepath.Join(o.repository, "clusterctl.yaml"), Clusterctl: set.Clusterctl, Kubectl: set.Kubectl,
+		Client: b.client, Config: config, Kubeconfig: b.lab.Kubeconfig(), Log: b.log,
+	}
+	return b, nil
+}
+
+func (b *bench) run(ctx context.Context) error {
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	alone, err := b.join(ctx, 1)
+	if err != nil {
+		return err
+	}
+	together, err := b.join(ctx, b.together)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(b.log, "\nfigure join_seconds %.1f s\n", alone[0].Seconds())
+	fmt.Fprintf(b.log, "figure join_%d_seconds %.1f s\n", b.together, slices.Max(together).Seconds())
+	return nil
+}
+
+// prepare makes a control plane without workers, the hosts for them, and what a Node needs to turn ready.
+func (b *bench) prepare(ctx context.Context) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := b.client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	err := b.tenant.Apply(ctx, map[string]string{
+		"ETCD_REPLICAS": "1", "ETCD_EVENTS_REPLICAS": "1", "CONTROLLER_MANAGER_REPLICAS": "1", "SCHEDULER_REPLICAS": "1",
+		"WORKER_MACHINE_COUNT": "0", "KUBE_PROXY_CONNTRACK": "None",
+	})
+	if err != nil {
+		return err
+	}
+	if err := b.tenant.Wait(ctx); err != nil {
+		return err
+	}
+	pool := &workers.Pool{
+		Lab: b.lab, Client: b.client, Namespace: name, Log: b.log,
+		Programs: []string{filepath.Join(b.programs, "kok-apiserver-lb")},
+	}
+	if _, err := pool.Ensure(ctx, 1+b.together); err != nil {
+		return err
+	}
+	if err := b.tenant.InstallNetwork(ctx, b.network); err != nil {
+		return err
+	}
+	kubeconfig, err := secret.Get(ctx, b.client, b.tenant.Key, secret.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data[secret.KubeconfigDataName])
+	if err != nil {
+		return err
+	}
+	if b.api, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	return b.waitFree(ctx)
+}
+
+// waitFree waits until every host was found to be free.
+func (b *bench) waitFree(ctx context.Context) error {
+	return b.log.Wait(ctx, "free hosts", limit, nil, func(ctx context.Context) (bool, string, error) {
+		hosts := &infrav1.IDCHostList{}
+		if err := b.client.List(ctx, hosts, client.InNamespace(name)); err != nil {
+			return false, "", err
+		}
+		for i := range hosts.Items {
+			for _, condition := range hosts.Items[i].Status.Conditions {
+				if condition.Type == infrav1.AvailableCondition && condition.Status != metav1.ConditionTrue {
+					return false, hosts.Items[i].Name + ": " + condition.Message, nil
+				}
+			}
+		}
+		return len(hosts.Items) > b.together, fmt.Sprintf("%d hosts are known", len(hosts.Items)), nil
+	})
+}
+
+// join adds machines and returns how long each took, from when its Machine was there until its Node was ready.
+func (b *bench) join(ctx context.Context, count int) ([]time.Duration, error) {
+	known, err := b.machines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b.log.Title(fmt.Sprintf("%d machines join", count))
+	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name + "-workers"}}
+	replicas := fmt.Sprintf(`{"spec":{"replicas":%d}}`, len(known)+count)
+	if err := b.client.Patch(ctx, deployment, client.RawPatch(types.MergePatchType, []byte(replicas))); err != nil {
+		return nil, err
+	}
+	created, took := map[string]time.Time{}, map[string]time.Duration{}
+	err = wait.PollUntilContextTimeout(ctx, interval, limit, true, func(ctx context.Context) (bool, error) {
+		machines, err := b.machines(ctx)
+		if err != nil {
+			return false, err
+		}
+		nodes, err := b.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		now := time.Now()
+		for machine := range machines {
+			if _, seen := created[machine]; !known[machine] && !seen {
+				created[machine] = now
+			}
+		}
+		for i := range nodes.Items {
+			machine := nodes.Items[i].Name // it has its Machine's name
+			if _, done := took[machine]; !created[machine].IsZero() && !done && ready(&nodes.Items[i]) {
+				took[machine] = now.Sub(created[machine])
+				b.log.Print("%s is ready after %.1f s", machine, took[machine].Seconds())
+			}
+		}
+		return len(took) == count, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%d of %d machines joined: %w", len(took), count, err)
+	}
+	var all []time.Duration
+	for _, one := range took {
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+func ready(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+	})
+}
+
+func (b *bench) machines(ctx context.Context) (map[string]bool, error) {
+	list := &clusterv1.MachineList{}
+	if err := b.client.List(ctx, list, client.InNamespace(name)); err != nil {
+		return nil, fmt.Errorf("list Machines: %w", err)
+	}
+	names := map[string]bool{}
+	for i := range list.Items {
+		names[list.Items[i].Name] = true
+	}
+	return names, nil
+}
+
+// close deletes the tenant and takes the added hosts away.
+func (b *bench) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
+	for _, object := range []client.Object{cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}} {
+		if err := b.client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+			return apierrors.IsNotFound(b.client.Get(ctx, client.ObjectKeyFromObject(object), object)), nil
+		})
+		if err != nil {
+			return fmt.Errorf("wait until %s is deleted: %w", object.GetName(), err)
+		}
+	}
+	hosts, err := b.lab.Hosts()
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts[b.before:] {
+		if err := b.lab.RemoveHost(ctx, h.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
