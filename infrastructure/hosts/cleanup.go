@@ -19,7 +19,7 @@ var mountFolders = []string{"/var/lib/kubelet", "/run/calico", "/run/cilium"}
 var nodePaths = []string{
 	"/var/lib/kubelet", "/etc/kubernetes", "/etc/cni/net.d", "/var/lib/cni", "/run/flannel",
 	"/var/lib/calico", "/run/calico", "/run/cilium", "/var/log/pods", "/var/log/containers",
-	"/etc/kok", "/var/lib/kok-apiserver-lb", "/var/lib/private/kok-apiserver-lb", "/run/kok-apiserver-lb",
+	"/etc/kok", "/etc/kok-apiserver-lb", "/var/lib/kok-apiserver-lb", "/var/lib/private/kok-apiserver-lb", "/run/kok-apiserver-lb",
 	sentinelDir, seedDir, unitFile,
 	temporaryOf(unitFile), temporaryOf(cloudConfigFile), temporaryOf(kubeletFile),
 }
