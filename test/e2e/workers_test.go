@@ -208,8 +208,8 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 			h, err := env.lab.Host(hosts[i].Name)
 			Expect(err).NotTo(HaveOccurred())
 			// find ends with an error for each path that is not there.
-			left, _ := h.Exec(ctx, nil, "find", "/", "/etc/kubernetes", "/var/lib/kubelet/pki", "/etc/cni/net.d", "/etc/kok", "/etc/kok-apiserver-lb", "-maxdepth", "0")
-			Expect(string(left)).To(Equal("/\n"), "what is left of a node on %s", h.Name)
+			left, _ := h.Exec(ctx, nil, "find", "/etc/hostname", "/etc/kubernetes", "/var/lib/kubelet", "/etc/cni/net.d", "/etc/kok", "/etc/kok-apiserver-lb", "-not", "-type", "d")
+			Expect(string(left)).To(Equal("/etc/hostname\n"), "what is left of a node on %s", h.Name)
 			links, err := h.Exec(ctx, nil, "ip", "-brief", "link")
 			Expect(err).NotTo(HaveOccurred())
 			Expect(string(links)).NotTo(Or(ContainSubstring("flannel"), ContainSubstring("cni0")), h.Name)
