@@ -34,7 +34,7 @@ type options struct {
 func (o *options) addTo(fs *pflag.FlagSet) {
 	o.AddFlags(fs)
 	fs.IntVar(&o.concurrency, "concurrency", 10, "Objects of each kind that are reconciled at the same time.")
-	fs.DurationVar(&o.cleanUpTimeout, "clean-up-timeout", controllers.DefaultCleanUpTimeout, "How long the host of a deleted machine may be away or fail to be clean; then it is put into quarantine and the machine goes.")
+	fs.DurationVar(&o.cleanUpTimeout, "clean-up-timeout", controllers.DefaultCleanUpTimeout, "How long the host of a deleted machine may be away. Then the machine goes; the host is in quarantine until it answers again and was cleaned.")
 }
 
 func main() {

@@ -103,8 +103,12 @@ func available(host *infrav1.IDCHost, user hostUser) metav1.Condition {
 	case host.Spec.Claim != nil && !host.DeletionTimestamp.IsZero():
 		return no(infrav1.DeletingReason, fmt.Sprintf("the host goes when IDCMachine %s gave it back; delete that Machine", host.Spec.Claim.Name))
 	case host.Spec.Quarantine != nil:
-		return no(infrav1.QuarantinedReason, fmt.Sprintf("in quarantine since %s: %s; put the host right, then remove spec.quarantine",
-			host.Spec.Quarantine.Since.UTC().Format(time.RFC3339), host.Spec.Quarantine.Reason))
+		way := "put the host right, then remove spec.quarantine"
+		if host.Spec.Quarantine.InstanceID != "" {
+			way = "it is cleaned, and free, once it answers again"
+		}
+		return no(infrav1.QuarantinedReason, fmt.Sprintf("in quarantine since %s: %s; %s",
+			host.Spec.Quarantine.Since.UTC().Format(time.RFC3339), host.Spec.Quarantine.Reason, way))
 	case host.Spec.Claim != nil:
 		return no(infrav1.ClaimedReason, "claimed by IDCMachine "+host.Spec.Claim.Name)
 	case !host.DeletionTimestamp.IsZero():

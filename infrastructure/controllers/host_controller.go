@@ -98,6 +98,9 @@ func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_
 		return ctrl.Result{}, err
 	}
 	asked = true
+	if freed, err := r.cleanLate(ctx, host); err != nil || freed {
+		return ctrl.Result{}, err
+	}
 	seen, answered := r.ask(host)
 	setHostConditions(host, seen, answered, user)
 	return ctrl.Result{}, nil

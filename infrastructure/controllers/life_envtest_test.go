@@ -191,6 +191,35 @@ func TestAHostThatIsAwayDoesNotHoldItsMachineForEver(t *testing.T) {
 	if host := s.getHost("host-1"); host.Spec.Quarantine == nil || !strings.Contains(host.Spec.Quarantine.Reason, "no route") || host.Spec.Claim != nil {
 		t.Errorf("%+v", host.Spec)
 	}
+	message := says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.QuarantinedReason)
+	if !strings.Contains(message, "it is cleaned, and free, once it answers again") {
+		t.Errorf("%q", message)
+	}
+
+	// It comes back with what the machine left.
+	s.fleet.edit("host-1", func(h *machineHost) { h.reach = nil })
+	says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.FreeReason)
+	if h := s.fleet.edit("host-1", nil); h.cleanUps != 1 || h.machine != "" {
+		t.Errorf("it was cleaned %d times and carries %q", h.cleanUps, h.machine)
+	}
+}
+
+func TestAHostThatComesBackAndCannotBeCleanedWaitsForAPerson(t *testing.T) {
+	s := newSite(t)
+	s.manager(nil)
+	s.fleet.edit("host-1", func(h *machineHost) {
+		h.machine, h.cleanErr = "gone", &hosts.UncleanError{Left: []string{"mount /var/lib/kubelet/a"}}
+	})
+	s.host("host-1", func(h *infrav1.IDCHost) {
+		h.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "no route", Since: metav1.Now(), InstanceID: "gone"}
+	})
+	s.eventually("a person must act", func() bool {
+		quarantine := s.getHost("host-1").Spec.Quarantine
+		return quarantine != nil && quarantine.InstanceID == "" && strings.Contains(quarantine.Reason, "mount /var/lib/kubelet/a")
+	})
+	if h := s.fleet.edit("host-1", nil); h.cleanUps != cleanUpTries {
+		t.Errorf("%d tries", h.cleanUps)
+	}
 }
 
 func TestDeletionNeedsNothingButTheHost(t *testing.T) {

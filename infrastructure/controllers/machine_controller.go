@@ -34,8 +34,8 @@ type MachineReconciler struct {
 	Operator Operator
 	// Clock measures how long a clean-up takes.
 	Clock clock.PassiveClock
-	// CleanUpTimeout is how long after the deletion of a machine its host may take to be clean; then it
-	// is put into quarantine and the machine goes.
+	// CleanUpTimeout is how long after the deletion of a machine its host may be away; then the machine
+	// goes, so that another takes its place, and the host is put into quarantine until it was cleaned.
 	CleanUpTimeout time.Duration
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
 	WatchFilterValue string
@@ -44,8 +44,9 @@ type MachineReconciler struct {
 	recorder events.EventRecorder
 }
 
-// DefaultCleanUpTimeout is the usual CleanUpTimeout: a host that reboots is back by then.
-const DefaultCleanUpTimeout = 10 * time.Minute
+// DefaultCleanUpTimeout is the usual CleanUpTimeout: short, for the host is cleaned all the same once it
+// answers again.
+const DefaultCleanUpTimeout = time.Minute
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idcmachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idcmachines/status,verbs=patch

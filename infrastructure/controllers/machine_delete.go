@@ -96,14 +96,20 @@ func (r *MachineReconciler) cleanUp(machine *infrav1.IDCMachine, host *infrav1.I
 	if seen.err == nil {
 		return nil, ""
 	}
-	end := machine.DeletionTimestamp.Add(r.CleanUpTimeout)
-	if seen.tries < cleanUpTries && r.Clock.Now().Before(end) {
-		return nil, fmt.Sprintf("IDCHost %s is not clean yet: %v; it is tried again, and put into quarantine at %s", host.Name, seen.err, end.UTC().Format(time.RFC3339))
-	}
-	return &infrav1.HostQuarantine{
+	quarantine := &infrav1.HostQuarantine{
 		Reason: shorten(fmt.Sprintf("the clean-up after IDCMachine %s failed: %v", machine.Name, seen.err)),
 		Since:  metav1.NewTime(r.Clock.Now()),
-	}, ""
+	}
+	end := machine.DeletionTimestamp.Add(r.CleanUpTimeout)
+	switch isAway := away(seen.err); {
+	case isAway && r.Clock.Now().Before(end):
+		return nil, fmt.Sprintf("IDCHost %s is not clean yet: %v; the machine goes without it at %s", host.Name, seen.err, end.UTC().Format(time.RFC3339))
+	case isAway:
+		quarantine.InstanceID = instanceID
+	case seen.tries < cleanUpTries:
+		return nil, fmt.Sprintf("IDCHost %s is not clean yet: %v; it is tried again, and put into quarantine after %d failures", host.Name, seen.err, cleanUpTries)
+	}
+	return quarantine, ""
 }
 
 func (s cleanUpSeen) outcome() background.Outcome {
@@ -131,6 +137,8 @@ func shorten(text string) string {
 
 // giveBack releases the host, and the machine with the next reconcile.
 func (r *MachineReconciler) giveBack(ctx context.Context, c *claims, machine *infrav1.IDCMachine, host *infrav1.IDCHost, quarantine *infrav1.HostQuarantine) error {
+	// From here on the host's own controller may clean it.
+	r.work.Forget(client.ObjectKeyFromObject(machine))
 	if err := c.release(ctx, host, quarantine); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -141,7 +149,7 @@ func (r *MachineReconciler) giveBack(ctx context.Context, c *claims, machine *in
 		r.event(machine, "HostReleased", "CleanUp", "IDCHost %s is clean and free", host.Name)
 		return nil
 	}
-	ctrl.LoggerFrom(ctx).Info("A person must act: the host is in quarantine", "IDCHost", klog.KObj(host), "reason", quarantine.Reason)
+	ctrl.LoggerFrom(ctx).Info("The host is in quarantine", "IDCHost", klog.KObj(host), "reason", quarantine.Reason)
 	r.recorder.Eventf(host, machine, corev1.EventTypeWarning, "Quarantined", "CleanUp", "%s", shortNote(quarantine.Reason))
 	return nil
 }

@@ -96,7 +96,7 @@ type IDCHostSpec struct {
 	Claim *HostClaim `json:"claim,omitempty"`
 
 	// quarantine keeps the host from being used. The controller sets it when a clean-up failed; a
-	// person who put the host right removes it.
+	// person who put the host right removes it. After a host that was away the controller does both.
 	// +optional
 	Quarantine *HostQuarantine `json:"quarantine,omitempty"`
 }
@@ -129,6 +129,13 @@ type HostQuarantine struct {
 	// since is when the host was put into quarantine.
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
+
+	// instanceID is the spec.instanceID of a machine that went while its host was away. The controller cleans
+	// the host once it answers again, and then takes it out of quarantine. Unset, a person does both.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	InstanceID string `json:"instanceID,omitempty"`
 }
 
 // IDCHostStatus is what was last seen of a host.

@@ -1,0 +1,59 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/background"
+)
+
+// cleanLate has a host cleaned whose machine went while the host was away. Once that is done the host is free; when
+// it fails although the host answers, a person must act. It reports whether it changed the host.
+func (r *HostReconciler) cleanLate(ctx context.Context, host *infrav1.IDCHost) (bool, error) {
+	quarantine := host.Spec.Quarantine
+	if quarantine == nil || quarantine.InstanceID == "" || host.Spec.Claim != nil {
+		return false, nil
+	}
+	subject, instanceID, tries := host.DeepCopy(), quarantine.InstanceID, 0
+	outcome, known := r.probes.Run(background.Key{Object: client.ObjectKeyFromObject(host), Kind: "clean-up"}, background.Task{
+		Identity: instanceID + "/" + accessOf(host),
+		Timeout:  cleanUpTimeout,
+		Do: func(ctx context.Context) background.Outcome {
+			seen := cleanUpSeen{err: r.Operator.CleanUp(ctx, subject, instanceID)}
+			if !away(seen.err) {
+				tries++
+			}
+			seen.tries = tries
+			outcome := seen.outcome()
+			if away(seen.err) {
+				outcome.Again = probeRetry
+			}
+			return outcome
+		},
+	})
+	if !known {
+		return false, nil
+	}
+	seen, ok := outcome.Value.(cleanUpSeen)
+	if !ok {
+		seen = cleanUpSeen{err: errors.New(outcome.Text), tries: cleanUpTries}
+	}
+	var left *infrav1.HostQuarantine
+	switch {
+	case seen.err == nil:
+	case seen.tries >= cleanUpTries:
+		left = &infrav1.HostQuarantine{Since: quarantine.Since, Reason: shorten(fmt.Sprintf("the host is back, but its clean-up failed: %v", seen.err))}
+	default:
+		return false, nil
+	}
+	c := claims{Client: r.Client, live: r.APIReader}
+	changed := host.DeepCopy()
+	if err := c.patchHost(ctx, changed, func() { changed.Spec.Quarantine = left }); err != nil {
+		return false, ignoreRace(ctx, fmt.Errorf("write the quarantine of IDCHost %s: %w", host.Name, err))
+	}
+	return true, nil
+}
