@@ -2,17 +2,12 @@
 package kubeproxy
 
 import (
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"fmt"
-	"net/url"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -21,12 +16,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
-const (
-	directory      = "/var/lib/kube-proxy"
-	serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// configHash is on the pods, which read their configuration once, when they start.
-	configHash = "kok.cluster.x-k8s.io/config-hash"
-)
+const directory = "/var/lib/kube-proxy"
 
 //go:embed kubeproxy.yaml
 var manifests []byte
@@ -43,21 +33,20 @@ func objects(in *addon.Input) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig, err := clientcmd.Write(access(in.Server))
+	kubeconfig, err := in.Kubeconfig("kube-proxy")
 	if err != nil {
-		return nil, fmt.Errorf("marshal the kubeconfig: %w", err)
+		return nil, err
 	}
 	all := addon.Decode(manifests)
-	addon.Find[*corev1.ConfigMap](all).Data = map[string]string{"config.yaml": config, "kubeconfig": string(kubeconfig)}
+	addon.Find[*corev1.ConfigMap](all).Data = map[string]string{"config.yaml": config, "kubeconfig": kubeconfig}
 
-	daemonSet := addon.Find[*appsv1.DaemonSet](all)
-	hash := sha256.Sum256([]byte(config + string(kubeconfig)))
-	daemonSet.Spec.Template.Annotations = map[string]string{configHash: hex.EncodeToString(hash[:8])}
+	template := &addon.Find[*appsv1.DaemonSet](all).Spec.Template
+	addon.SetConfigHash(template, config+kubeconfig)
 	image := in.Spec.KubeProxy.Image
 	if image == "" {
 		image = fmt.Sprintf("%s/kube-proxy:%s", in.ImageRepository, versions.ImageTag(in.Version))
 	}
-	daemonSet.Spec.Template.Spec.Containers[0].Image = image
+	template.Spec.Containers[0].Image = image
 	return all, nil
 }
 
@@ -85,17 +74,4 @@ func configuration(in *addon.Input) (string, error) {
 		return "", fmt.Errorf("marshal the configuration: %w", err)
 	}
 	return string(out), nil
-}
-
-// access is by the node's own load balancer: the Service of the API is what kube-proxy makes.
-func access(server string) clientcmdapi.Config {
-	const name = "kube-proxy"
-	return clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{name: {
-			Server: (&url.URL{Scheme: "https", Host: server}).String(), CertificateAuthority: serviceAccount + "/ca.crt",
-		}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {TokenFile: serviceAccount + "/token"}},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
-		CurrentContext: name,
-	}
 }
