@@ -4,46 +4,25 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
 )
 
-func main() {
-	// What goes wrong is told by errors; libraries' own logs would tear the progress apart.
-	klog.SetLogger(logr.Discard())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command().ExecuteContext(ctx)
-	interrupted := ctx.Err() != nil
-	stop()
-	switch {
-	case err == nil:
-	case interrupted:
-		fmt.Fprintln(os.Stderr, "\nquickstart: interrupted; run the same command again to go on")
-		os.Exit(130)
-	default:
-		fmt.Fprintf(os.Stderr, "\nquickstart: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Run("quickstart", command(), "\nrun the same command again to go on") }
 
 func command() *cobra.Command {
 	o := &options{}
 	var started int64
 	cmd := &cobra.Command{
-		Use:           "quickstart",
-		Short:         "A tenant control plane on this machine",
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Use:   "quickstart",
+		Short: "A tenant control plane on this machine",
+		Args:  cobra.NoArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			o.started = time.Now()
 			if started > 0 {

@@ -4,20 +4,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
 )
 
 // Modes of the benchmark.
@@ -33,32 +28,14 @@ type options struct {
 	settleLimit time.Duration
 }
 
-func main() {
-	// Clients' own words would tear the tables.
-	klog.SetLogger(logr.Discard())
-	ctrl.SetLogger(logr.Discard())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command().ExecuteContext(ctx)
-	interrupted := ctx.Err() != nil
-	stop()
-	switch {
-	case err != nil && interrupted:
-		fmt.Fprintf(os.Stderr, "\ninterrupted: %v\n", err)
-		os.Exit(130)
-	case err != nil:
-		fmt.Fprintf(os.Stderr, "\nbench create: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Run("bench create", command(), "") }
 
 func command() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
-		Use:           "create",
-		Short:         "Time from apply to a usable control plane, beside the same programs started as plain processes",
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Use:   "create",
+		Short: "Time from apply to a usable control plane, beside the same programs started as plain processes",
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err

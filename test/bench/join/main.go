@@ -6,37 +6,20 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
 )
 
-func main() {
-	klog.SetLogger(logr.Discard())
-	ctrl.SetLogger(logr.Discard())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command().ExecuteContext(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "\nbench join: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Run("bench join", command(), "") }
 
 func command() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
-		Use:           "join",
-		Short:         "Time from the creation of a Machine until its Node is ready",
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Use:   "join",
+		Short: "Time from the creation of a Machine until its Node is ready",
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.together < 1 {
 				return errors.New("--together must be at least 1")

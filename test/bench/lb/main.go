@@ -4,19 +4,16 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
 )
 
 // What can be measured.
@@ -37,32 +34,15 @@ type options struct {
 	settleLimit     time.Duration
 }
 
-func main() {
-	// Clients' own words would tear the tables.
-	klog.SetLogger(logr.Discard())
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command().ExecuteContext(ctx)
-	interrupted := ctx.Err() != nil
-	stop()
-	switch {
-	case err != nil && interrupted:
-		fmt.Fprintf(os.Stderr, "\ninterrupted: %v\n", err)
-		os.Exit(130)
-	case err != nil:
-		fmt.Fprintf(os.Stderr, "\nbench lb: %v\n", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Run("bench lb", command(), "") }
 
 func command() *cobra.Command {
 	o := &options{}
 	all := []string{measureRequests, measureConnections, measureList, measureWatches, measureFaults}
 	cmd := &cobra.Command{
-		Use:           "lb",
-		Short:         "kok-apiserver-lb beside a direct connection, HAProxy and nginx, in front of real kube-apiservers",
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Use:   "lb",
+		Short: "kok-apiserver-lb beside a direct connection, HAProxy and nginx, in front of real kube-apiservers",
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(all); err != nil {
 				return err
