@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,29 +17,10 @@ func (r *HostReconciler) cleanLate(ctx context.Context, host *infrav1.IDCHost) (
 	if quarantine == nil || quarantine.InstanceID == "" || host.Spec.Claim != nil {
 		return false, nil
 	}
-	subject, instanceID, tries := host.DeepCopy(), quarantine.InstanceID, 0
-	outcome, known := r.probes.Run(background.Key{Object: client.ObjectKeyFromObject(host), Kind: "clean-up"}, background.Task{
-		Identity: instanceID + "/" + accessOf(host),
-		Timeout:  cleanUpTimeout,
-		Do: func(ctx context.Context) background.Outcome {
-			seen := cleanUpSeen{err: r.Operator.CleanUp(ctx, subject, instanceID)}
-			if !away(seen.err) {
-				tries++
-			}
-			seen.tries = tries
-			outcome := seen.outcome()
-			if away(seen.err) {
-				outcome.Again = probeRetry
-			}
-			return outcome
-		},
-	})
-	if !known {
+	key := background.Key{Object: client.ObjectKeyFromObject(host), Kind: "clean-up"}
+	seen := cleanUp(r.probes, key, r.Operator, host, quarantine.InstanceID, probeRetry)
+	if seen == nil {
 		return false, nil
-	}
-	seen, ok := outcome.Value.(cleanUpSeen)
-	if !ok {
-		seen = cleanUpSeen{err: errors.New(outcome.Text), tries: cleanUpTries}
 	}
 	var left *infrav1.HostQuarantine
 	switch {

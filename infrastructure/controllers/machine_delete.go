@@ -19,24 +19,7 @@ import (
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/background"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
-
-const (
-	// cleanUpTimeout bounds one clean-up; pods with large volumes take long to be removed.
-	cleanUpTimeout = 5 * time.Minute
-	// cleanUpRetry is when a clean-up is tried again.
-	cleanUpRetry = 5 * time.Second
-	// cleanUpTries is how often a host that answers may fail before it is put into quarantine.
-	cleanUpTries = 3
-)
-
-// cleanUpSeen is how a clean-up went.
-type cleanUpSeen struct {
-	// tries is how often the host itself failed; one that was not reached did not.
-	tries int
-	err   error
-}
 
 // reconcileDelete gives the machine's host back, clean or in quarantine, and lets the machine go.
 // Nothing but the host is needed for it: no Machine, Cluster, Secret with bootstrap data.
@@ -71,27 +54,10 @@ func (r *MachineReconciler) reconcileDelete(ctx context.Context, machine *infrav
 // cleanUp has the host cleaned. A message says that it is not over; without one it is, and went well
 // when there is no quarantine.
 func (r *MachineReconciler) cleanUp(machine *infrav1.IDCMachine, host *infrav1.IDCHost) (*infrav1.HostQuarantine, string) {
-	host = host.DeepCopy()
-	instanceID := machine.Spec.InstanceID
-	tries := 0
-	outcome, known := r.work.Run(background.Key{Object: client.ObjectKeyFromObject(machine), Kind: workKind}, background.Task{
-		Identity: "clean-up/" + host.Name + "/" + accessOf(host),
-		Timeout:  cleanUpTimeout,
-		Do: func(ctx context.Context) background.Outcome {
-			seen := cleanUpSeen{err: r.Operator.CleanUp(ctx, host, instanceID)}
-			if !away(seen.err) {
-				tries++
-			}
-			seen.tries = tries
-			return seen.outcome()
-		},
-	})
-	if !known {
+	key := background.Key{Object: client.ObjectKeyFromObject(machine), Kind: workKind}
+	seen := cleanUp(r.work, key, r.Operator, host, machine.Spec.InstanceID, cleanUpRetry)
+	if seen == nil {
 		return nil, fmt.Sprintf("IDCHost %s is being cleaned", host.Name)
-	}
-	seen, ok := outcome.Value.(cleanUpSeen)
-	if !ok {
-		seen = cleanUpSeen{err: errors.New(outcome.Text), tries: cleanUpTries}
 	}
 	if seen.err == nil {
 		return nil, ""
@@ -105,24 +71,11 @@ func (r *MachineReconciler) cleanUp(machine *infrav1.IDCMachine, host *infrav1.I
 	case isAway && r.Clock.Now().Before(end):
 		return nil, fmt.Sprintf("IDCHost %s is not clean yet: %v; the machine goes without it at %s", host.Name, seen.err, end.UTC().Format(time.RFC3339))
 	case isAway:
-		quarantine.InstanceID = instanceID
+		quarantine.InstanceID = machine.Spec.InstanceID
 	case seen.tries < cleanUpTries:
 		return nil, fmt.Sprintf("IDCHost %s is not clean yet: %v; it is tried again, and put into quarantine after %d failures", host.Name, seen.err, cleanUpTries)
 	}
 	return quarantine, ""
-}
-
-func (s cleanUpSeen) outcome() background.Outcome {
-	if s.err == nil {
-		return background.Outcome{Text: "clean", Value: s}
-	}
-	return background.Outcome{Text: fmt.Sprintf("%d: %v", s.tries, s.err), Value: s, Again: cleanUpRetry}
-}
-
-// away reports whether a host was not reached, or its connection ended: trying again may help.
-func away(err error) bool {
-	var unreached *ssh.Error
-	return errors.As(err, &unreached) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // maxReason is the length of a quarantine's reason, as the schema has it.

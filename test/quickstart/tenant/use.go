@@ -24,19 +24,34 @@ import (
 
 // Use uses the tenant's API and shows what it is made of.
 func (t *Tenant) Use(ctx context.Context) error {
+	return t.with(ctx, func(tenant *kubernetes.Clientset) error {
+		if err := t.write(ctx, tenant); err != nil {
+			return err
+		}
+		if err := t.showEtcd(ctx); err != nil {
+			return err
+		}
+		return t.showPods(ctx)
+	})
+}
+
+// with calls a function with a client of the tenant's API.
+func (t *Tenant) with(ctx context.Context, use func(*kubernetes.Clientset) error) error {
 	reach, err := newReach(t.Config)
 	if err != nil {
 		return err
 	}
 	t.reach = reach
 	defer reach.close()
-	if err := t.write(ctx); err != nil {
+	config, err := t.restConfig(ctx)
+	if err != nil {
 		return err
 	}
-	if err := t.showEtcd(ctx); err != nil {
-		return err
+	tenant, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client of the tenant: %w", err)
 	}
-	return t.showPods(ctx)
+	return use(tenant)
 }
 
 // restConfig is the administrator's access from the Secret that Cluster API names.
@@ -88,20 +103,13 @@ func containerPort(pod *corev1.Pod, name string) int {
 }
 
 // write asks for the version, writes a namespace and a ConfigMap, and reads the ConfigMap back.
-func (t *Tenant) write(ctx context.Context) error {
-	config, err := t.restConfig(ctx)
-	if err != nil {
-		return err
-	}
-	tenant, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("make a client of the tenant: %w", err)
-	}
+func (t *Tenant) write(ctx context.Context, tenant *kubernetes.Clientset) error {
+	server := tenant.CoreV1().RESTClient().Get().URL().Host
 	version, err := tenant.Discovery().ServerVersion()
 	if err != nil {
-		return fmt.Errorf("ask the tenant at %s for its version: %w", config.Host, err)
+		return fmt.Errorf("ask the tenant at %s for its version: %w", server, err)
 	}
-	t.Log.Print("the tenant at %s is Kubernetes %s", config.Host, version.GitVersion)
+	t.Log.Print("the tenant at %s is Kubernetes %s", server, version.GitVersion)
 	if version.GitVersion != t.Version {
 		return fmt.Errorf("the tenant is Kubernetes %s, want %s", version.GitVersion, t.Version)
 	}

@@ -117,22 +117,3 @@ func readyAfter(machine *clusterv1.Machine, node *corev1.Node) time.Duration {
 	}
 	return 0
 }
-
-// with calls a function with a client of the tenant's API.
-func (t *Tenant) with(ctx context.Context, use func(*kubernetes.Clientset) error) error {
-	reach, err := newReach(t.Config)
-	if err != nil {
-		return err
-	}
-	t.reach = reach
-	defer reach.close()
-	config, err := t.restConfig(ctx)
-	if err != nil {
-		return err
-	}
-	tenant, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("make a client of the tenant: %w", err)
-	}
-	return use(tenant)
-}
