@@ -60,7 +60,8 @@ func (j *journey) healing() {
 				PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)})).To(Succeed(), "%s", object)
 			timeout := repair
 			if isWorkload(object) || object.GetKind() == "Service" {
-				// Pods go first; and kube-apiserver may keep an address taken until it looks for lost ones.
+				// Pods go first. Of some thousand Services that are deleted and made again at once, one finds its
+				// address taken for a minute, until kube-apiserver looks for addresses without a Service.
 				timeout = creation
 			}
 			deleted := time.Now()
