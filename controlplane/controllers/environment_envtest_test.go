@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -241,7 +242,22 @@ func newTenant(t *testing.T, namespace, name string, edit func(*controlplanev1.K
 	if err := environment.Client.Create(t.Context(), controlPlane); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { forget(t, client.ObjectKeyFromObject(controlPlane)) })
 	return cluster, controlPlane
+}
+
+// forget takes a control plane away, so that the managers of later tests do not care for it.
+func forget(t *testing.T, key client.ObjectKey) {
+	t.Helper()
+	ctx := context.Background()
+	controlPlane := &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	freed := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	if err := client.IgnoreNotFound(environment.Client.Patch(ctx, controlPlane, freed)); err != nil {
+		t.Error(err)
+	}
+	if err := client.IgnoreNotFound(environment.Client.Delete(ctx, controlPlane)); err != nil {
+		t.Error(err)
+	}
 }
 
 // single makes a control plane one of each, without volumes.
