@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -143,22 +142,11 @@ func (t *tenant) ask(ctx context.Context, from string) *requests.Client {
 		addresses = append(addresses, address(internalIP(&node), t.ports(ctx).APIServer))
 	}
 	client, err := requests.Start(ctx, requests.Options{
-		Config: t.access, Addresses: addresses, Namespace: testNamespace, Pause: 200 * time.Millisecond, Dial: dialFrom(at),
+		Config: t.access, Addresses: addresses, Namespace: testNamespace, Pause: 200 * time.Millisecond, Dial: at.Dial,
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { client.Stop() })
 	return client
-}
-
-// dialFrom opens connections in the network of a host.
-func dialFrom(h *host.Host) requests.Dial {
-	return func(ctx context.Context, network, address string) (connection net.Conn, err error) {
-		err = h.InNetwork(func() error {
-			connection, err = (&net.Dialer{}).DialContext(ctx, network, address)
-			return err
-		})
-		return connection, err
-	}
 }
 
 // members are the IDs of the members of both etcd clusters, by name.

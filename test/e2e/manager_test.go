@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"strings"
-	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -69,11 +68,8 @@ func killManager(ctx context.Context) []corev1.Pod {
 		killed = append(killed, pod)
 		if env.lab != nil {
 			_, id, _ := strings.Cut(pod.Status.ContainerStatuses[0].ContainerID, "://")
-			found, err := processes.Of([]string{id})
+			_, err := processes.Kill(id)
 			Expect(err).NotTo(HaveOccurred())
-			for _, pid := range found[id] {
-				Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Or(Succeed(), MatchError(syscall.ESRCH)))
-			}
 		}
 		Expect(client.IgnoreNotFound(env.client.Delete(ctx, &pod, client.GracePeriodSeconds(0)))).To(Succeed())
 	}

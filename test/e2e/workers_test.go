@@ -23,6 +23,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
@@ -69,6 +70,15 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		Expect(q.Hello(ctx)).To(Succeed())
 		t.expectWorkers(ctx, t.workers)
 	}, SpecTimeout(2*creation+join))
+
+	It("notice nothing when an API server is killed", Label(gating, full), func(ctx SpecContext) {
+		worker, err := env.lab.Host(t.hostOf(ctx, t.machines(ctx)[0]))
+		Expect(err).NotTo(HaveOccurred())
+		requests, err := t.quickstart().KillAPIServer(ctx, quickstart.Worker{Name: worker.Name, Dial: worker.Dial})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(requests.Attempts()).To(BeNumerically(">", 20))
+		Expect(requests.Failures(0, load.Forever)).To(BeEmpty())
+	}, SpecTimeout(join))
 
 	It("leave no bootstrap token behind, and no right that nodes need not have", Label(gating, full), func(ctx SpecContext) {
 		Eventually(ctx, func(g Gomega) {

@@ -85,9 +85,9 @@ func (l *Load) startRequests(ctx context.Context, o *Options) error {
 			return err
 		}
 	}
-	l.running.Go(func() { l.Fresh.run(ctx, o.Rate, func(int) kubernetes.Interface { return fresh }) })
+	l.running.Go(func() { l.Fresh.Run(ctx, o.Rate, func(int) kubernetes.Interface { return fresh }) })
 	l.running.Go(func() {
-		l.Persistent.run(ctx, o.Rate, func(i int) kubernetes.Interface { return kept[i%len(kept)] })
+		l.Persistent.Run(ctx, o.Rate, func(i int) kubernetes.Interface { return kept[i%len(kept)] })
 	})
 	return nil
 }
@@ -125,8 +125,9 @@ type Failure struct {
 	Err  error
 }
 
-// run sends requests at a rate, whether those before were answered or not.
-func (r *Requests) run(ctx context.Context, rate int, client func(i int) kubernetes.Interface) {
+// Run sends requests at a rate, whether those before were answered or not, until the context ends; those under way are
+// waited for.
+func (r *Requests) Run(ctx context.Context, rate int, client func(i int) kubernetes.Interface) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	ticker := time.NewTicker(time.Second / time.Duration(rate))

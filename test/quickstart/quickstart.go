@@ -77,6 +77,9 @@ func (o *options) quickstart(ctx context.Context) error {
 		}
 		return t.Hello(ctx)
 	}})
+	if o.workers() > 0 {
+		stages = append(stages, progress.Stage{Name: "kill an API server while it answers", Run: func(ctx context.Context) error { return o.kill(ctx, t) }})
+	}
 	if err := o.run(ctx, stages); err != nil {
 		return err
 	}
@@ -111,6 +114,25 @@ func (o *options) addWorkers(ctx context.Context) error {
 		return err
 	}
 	return o.lab.LoadProgram(ctx, tenant.HelloImage, filepath.Join(o.programs, "hello"), names...)
+}
+
+// kill ends an API server while a worker and a pod ask.
+func (o *options) kill(ctx context.Context, t *tenant.Tenant) error {
+	address, err := t.WorkerAddress(ctx)
+	if err != nil {
+		return err
+	}
+	hosts, err := o.lab.Hosts()
+	if err != nil {
+		return err
+	}
+	for _, h := range hosts {
+		if h.Address.String() == address {
+			_, err := t.KillAPIServer(ctx, tenant.Worker{Name: h.Name, Dial: h.Dial})
+			return err
+		}
+	}
+	return fmt.Errorf("no host of the lab has a worker's address %s", address)
 }
 
 // providersOnly stops before the tenant.

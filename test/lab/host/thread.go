@@ -1,7 +1,9 @@
 package host
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -39,6 +41,15 @@ func inNamespace(name string, f func() error) error {
 		}
 		return f()
 	})
+}
+
+// Dial opens a connection from inside the host: 127.0.0.1 is the host's own. The address is one of IP, no name.
+func (h *Host) Dial(ctx context.Context, network, address string) (connection net.Conn, err error) {
+	err = inNamespace(h.namespace(), func() error {
+		connection, err = (&net.Dialer{}).DialContext(ctx, network, address)
+		return err
+	})
+	return connection, err
 }
 
 // setNetworkParameters writes values below /proc/sys/net of a namespace; a parameter that the kernel lacks is left out.

@@ -19,7 +19,10 @@ import (
 // HelloImage is the image of the program hello, which workers must have.
 const HelloImage = "ghcr.io/kube-on-kube/hello:quickstart"
 
-const helloNamespace = "hello"
+const (
+	helloNamespace = "hello"
+	helloURL       = "http://hello"
+)
 
 // Hello runs a web server on the tenant's workers, and a pod that asks it by the name of its Service: the pod
 // network, kube-proxy and CoreDNS all have to work for its answer, which comes out of the pod's log.
@@ -46,33 +49,28 @@ func (t *Tenant) Hello(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return t.showAnswer(ctx, tenant, job)
+		node, answer, err := answerOf(ctx, tenant, job)
+		if err == nil {
+			t.Log.Print("a pod on %s asked %s: %s", node, helloURL, answer)
+		}
+		return err
 	})
 }
 
 // createHello makes a server with its Service, and a new client.
 func createHello(ctx context.Context, tenant *kubernetes.Clientset) error {
 	labels := map[string]string{"app": "hello"}
-	container := func(args ...string) []corev1.Container {
-		return []corev1.Container{{Name: "hello", Image: HelloImage, Args: args}}
-	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "hello"}, Spec: appsv1.DeploymentSpec{
 		Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: container("serve", ":8080")}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: hello("serve", ":8080")}},
 	}}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "hello"}, Spec: corev1.ServiceSpec{
 		Selector: labels, Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(8080)}},
 	}}
-	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "ask"}, Spec: batchv1.JobSpec{
-		BackoffLimit: ptr.To[int32](20),
-		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyOnFailure, Containers: container("ask", "http://hello"),
-		}},
-	}}
 	_, namespaceErr := tenant.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: helloNamespace}}, metav1.CreateOptions{})
 	_, deploymentErr := tenant.AppsV1().Deployments(helloNamespace).Create(ctx, deployment, metav1.CreateOptions{})
 	_, serviceErr := tenant.CoreV1().Services(helloNamespace).Create(ctx, service, metav1.CreateOptions{})
-	_, jobErr := tenant.BatchV1().Jobs(helloNamespace).Create(ctx, job, metav1.CreateOptions{})
+	_, jobErr := tenant.BatchV1().Jobs(helloNamespace).Create(ctx, helloJob(metav1.ObjectMeta{Name: "ask"}, "ask", helloURL), metav1.CreateOptions{})
 	var problems []error
 	for _, err := range []error{namespaceErr, deploymentErr, serviceErr, jobErr} {
 		if !apierrors.IsAlreadyExists(err) {
@@ -85,22 +83,35 @@ func createHello(ctx context.Context, tenant *kubernetes.Clientset) error {
 	return nil
 }
 
-// showAnswer prints what the client's pod printed: kube-apiserver has it from the worker's kubelet.
-func (t *Tenant) showAnswer(ctx context.Context, tenant *kubernetes.Clientset, job *batchv1.Job) error {
-	pods, err := tenant.CoreV1().Pods(helloNamespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job.Name})
+// hello is a container of the program hello.
+func hello(args ...string) []corev1.Container {
+	return []corev1.Container{{Name: "hello", Image: HelloImage, Args: args}}
+}
+
+// helloJob runs the program hello until it succeeds.
+func helloJob(meta metav1.ObjectMeta, args ...string) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{
+		BackoffLimit: ptr.To[int32](20),
+		Template:     corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure, Containers: hello(args...)}},
+	}}
+}
+
+// answerOf is what the pod of a Job that succeeded printed, and its node: kube-apiserver has it from the
+// worker's kubelet.
+func answerOf(ctx context.Context, tenant *kubernetes.Clientset, job *batchv1.Job) (node, answer string, err error) {
+	pods, err := tenant.CoreV1().Pods(job.Namespace).List(ctx, metav1.ListOptions{LabelSelector: batchv1.JobNameLabel + "=" + job.Name})
 	if err != nil {
-		return fmt.Errorf("list the client's pods: %w", err)
+		return "", "", fmt.Errorf("list the pods of Job %s/%s: %w", job.Namespace, job.Name, err)
 	}
 	for _, pod := range pods.Items {
 		if pod.Status.Phase != corev1.PodSucceeded {
 			continue
 		}
-		answer, err := tenant.CoreV1().Pods(helloNamespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
+		log, err := tenant.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
 		if err != nil {
-			return fmt.Errorf("read the log of pod %s/%s on %s: %w", helloNamespace, pod.Name, pod.Spec.NodeName, err)
+			return "", "", fmt.Errorf("read the log of pod %s/%s on %s: %w", pod.Namespace, pod.Name, pod.Spec.NodeName, err)
 		}
-		t.Log.Print("pod %s on %s asked http://hello: %s", pod.Name, pod.Spec.NodeName, strings.TrimSpace(string(answer)))
-		return nil
+		return pod.Spec.NodeName, strings.TrimSpace(string(log)), nil
 	}
-	return errors.New("no pod of the client succeeded")
+	return "", "", fmt.Errorf("no pod of Job %s/%s succeeded", job.Namespace, job.Name)
 }

@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -54,20 +55,42 @@ func (t *Tenant) with(ctx context.Context, use func(*kubernetes.Clientset) error
 	return use(tenant)
 }
 
-// restConfig is the administrator's access from the Secret that Cluster API names.
-func (t *Tenant) restConfig(ctx context.Context) (*rest.Config, error) {
+// kubeconfig is the administrator's access, from the Secret that Cluster API names.
+func (t *Tenant) kubeconfig(ctx context.Context) ([]byte, error) {
 	kubeconfig := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: t.Key.Namespace, Name: secret.Name(t.Key.Name, secret.Kubeconfig)}
 	if err := t.Client.Get(ctx, key, kubeconfig); err != nil {
 		return nil, fmt.Errorf("get the tenant's kubeconfig, Secret %s: %w", key, err)
 	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data[secret.KubeconfigDataName])
+	return kubeconfig.Data[secret.KubeconfigDataName], nil
+}
+
+// access is the kubeconfig as a client's configuration and its TLS.
+func (t *Tenant) access(ctx context.Context) (*rest.Config, *tls.Config, error) {
+	kubeconfig, err := t.kubeconfig(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the tenant's kubeconfig, Secret %s: %w", key, err)
+		return nil, nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the kubeconfig of %s: %w", t.Key, err)
+	}
+	trust, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the certificates in the kubeconfig of %s: %w", t.Key, err)
+	}
+	return config, trust, nil
+}
+
+// restConfig is the administrator's access by a way that leads there from here.
+func (t *Tenant) restConfig(ctx context.Context) (*rest.Config, error) {
+	config, trust, err := t.access(ctx)
+	if err != nil {
+		return nil, err
 	}
 	server, err := url.Parse(config.Host)
 	if err != nil {
-		return nil, fmt.Errorf("read the server in the tenant's kubeconfig, Secret %s: %w", key, err)
+		return nil, fmt.Errorf("read the server in the kubeconfig of %s: %w", t.Key, err)
 	}
 	pods, err := t.pods(ctx, names.KubeAPIServer)
 	if err != nil {
@@ -75,10 +98,6 @@ func (t *Tenant) restConfig(ctx context.Context) (*rest.Config, error) {
 	}
 	if len(pods) == 0 {
 		return nil, fmt.Errorf("no kube-apiserver pod of %s", t.Key)
-	}
-	trust, err := rest.TLSConfigFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("read the certificates in the tenant's kubeconfig, Secret %s: %w", key, err)
 	}
 	address, err := t.reach.address(ctx, server.Host, trust, &pods[0], containerPort(&pods[0], "https"))
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -25,13 +24,12 @@ func (t *Tenant) InstallNetwork(ctx context.Context, manifests string) error {
 		return err
 	}
 	defer os.RemoveAll(directory) //nolint:errcheck // a temporary directory
-	kubeconfig := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: t.Key.Namespace, Name: secret.Name(t.Key.Name, secret.Kubeconfig)}
-	if err := t.Client.Get(ctx, key, kubeconfig); err != nil {
-		return fmt.Errorf("get the tenant's kubeconfig, Secret %s: %w", key, err)
+	kubeconfig, err := t.kubeconfig(ctx)
+	if err != nil {
+		return err
 	}
 	file := filepath.Join(directory, "kubeconfig")
-	if err := os.WriteFile(file, kubeconfig.Data[secret.KubeconfigDataName], 0o600); err != nil {
+	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
 		return err
 	}
 	t.Log.Print("$ kubectl --kubeconfig %s.kubeconfig apply --server-side -f %s", t.Key.Name, filepath.Base(manifests))
@@ -78,6 +76,22 @@ func (t *Tenant) machines(ctx context.Context) ([]clusterv1.Machine, error) {
 		return nil, fmt.Errorf("list the Machines of %s: %w", t.Key, err)
 	}
 	return list.Items, nil
+}
+
+// WorkerAddress is that of one of the workers.
+func (t *Tenant) WorkerAddress(ctx context.Context) (string, error) {
+	machines, err := t.machines(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i := range machines {
+		for _, address := range machines[i].Status.Addresses {
+			if address.Type == clusterv1.MachineInternalIP {
+				return address.Address, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("no Machine of %s has an address", t.Key)
 }
 
 // showWorkers prints the Nodes, and how long each took from the creation of its Machine.

@@ -1,0 +1,26 @@
+package processes
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+// Kill ends the processes of a container, given by its runtime's ID, as kill -9 does, and says how many
+// there were.
+func Kill(container string) (count int, err error) {
+	found, err := Of([]string{container})
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range found[container] {
+		switch err := syscall.Kill(pid, syscall.SIGKILL); {
+		case errors.Is(err, errNoProcess):
+		case err != nil:
+			return count, fmt.Errorf("kill process %d: %w", pid, err)
+		default:
+			count++
+		}
+	}
+	return count, nil
+}
