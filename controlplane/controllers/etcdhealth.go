@@ -38,13 +38,21 @@ func (r *Reconciler) etcdHealth(ctx context.Context, s *scope, workloads map[str
 		health := &etcd.Health{Err: errBeingAsked}
 		key := probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: cluster.Component}
 		if answer, ok := r.questions.Ask(key, r.etcdQuestion(ctx, s, cluster, *state)); ok {
-			health = answer.Value.(*etcd.Health)
+			health = healthOf(answer)
 		} else {
 			s.asking = true
 		}
 		result[cluster.Component] = health
 	}
 	return result
+}
+
+// healthOf is the health in an answer, which has none when asking panicked.
+func healthOf(answer probe.Answer) *etcd.Health {
+	if health, ok := answer.Value.(*etcd.Health); ok {
+		return health
+	}
+	return &etcd.Health{Err: errors.New(answer.Problem)}
 }
 
 // etcdQuestion asks an etcd cluster how it is. It keeps nothing of the reconcile but key material.

@@ -81,6 +81,11 @@ func TestEtcdIsAskedInTheBackground(t *testing.T) {
 	if health = r.etcdHealth(t.Context(), s, seen.workloads); s.asking || health[names.EtcdData] != answer {
 		t.Errorf("after it: asking %t, %v", s.asking, health)
 	}
+
+	notes.answers[names.EtcdData] = probe.Answer{Problem: "etcd-data panicked: no map"}
+	if err := r.etcdHealth(t.Context(), askable(t), seen.workloads)[names.EtcdData].Err; err == nil || err.Error() != "etcd-data panicked: no map" {
+		t.Errorf("after a panic: %v", err)
+	}
 }
 
 func TestWhenEtcdIsAskedAnew(t *testing.T) {

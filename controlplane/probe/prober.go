@@ -3,18 +3,14 @@ package probe
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"regexp"
-	"runtime/debug"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
 const (
@@ -32,10 +28,7 @@ const (
 
 // Key names a question: the object whose reconcile asks it, and its kind, of which the object has
 // one each.
-type Key struct {
-	Object types.NamespacedName
-	Kind   string
-}
+type Key = background.Key
 
 // Question is what a reconcile wants to know.
 type Question struct {
@@ -46,7 +39,7 @@ type Question struct {
 	Prompt string
 	// Timeout is when an unanswered question is given up; the constant Timeout if zero.
 	Timeout time.Duration
-	// Ask asks. It is never called twice at the same time for one Question, and returns soon after its
+	// Ask asks. It is never called twice at the same time for one key, and returns soon after its
 	// context ended.
 	Ask func(ctx context.Context) Answer
 }
@@ -56,150 +49,53 @@ type Answer struct {
 	// Problem says what is wrong, for people; empty when nothing is. Two answers with the same problem
 	// are the same answer.
 	Problem string
-	// Value is what else was learnt. A change of it alone reconciles nobody.
+	// Value is what else was learnt; nil after a panic. A change of it alone reconciles nobody.
 	Value any
 }
 
 // Prober asks questions in the background. It is a source of the controller whose objects ask: what
 // they asked is forgotten with Forget, and all of it when the controller stops.
 type Prober struct {
-	places *semaphore.Weighted
-
-	lock   sync.Mutex
-	ctx    context.Context //nolint:containedctx // The controller's life, which Start learns.
-	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
-	askers map[Key]*asker
-}
-
-// asker repeats one question until it is stopped.
-type asker struct {
-	key      Key
-	question Question
-	stop     context.CancelFunc
-	// answer is nil until there is one.
-	answer *Answer
+	runner *background.Runner
 }
 
 // New returns a Prober that asks nothing before it is started.
-func New() *Prober {
-	return &Prober{places: semaphore.NewWeighted(Places), askers: map[Key]*asker{}}
-}
+func New() *Prober { return &Prober{background.New(Places, Patience)} }
 
 // Start lets changed answers reconcile their objects through the queue, until the context ends. A
 // controller calls it before its first reconcile.
 func (p *Prober) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	p.ctx, p.queue = ctx, queue
-	return nil
+	return p.runner.Start(ctx, queue)
 }
 
 // Ask has the question asked from now on, in place of any other with the same key, and returns the
 // last answer to it; false when there is none yet. It never waits for one.
 func (p *Prober) Ask(key Key, question Question) (Answer, bool) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	if p.ctx == nil || p.ctx.Err() != nil {
-		return Answer{}, false
-	}
-	known := p.askers[key]
-	if known == nil || known.question.Identity != question.Identity || known.question.Prompt != question.Prompt {
-		next := &asker{key: key, question: question}
-		if known != nil {
-			known.stop()
-			if known.question.Identity == question.Identity {
-				next.answer = known.answer
-			}
-		}
-		ctx, cancel := context.WithCancel(p.ctx)
-		next.stop = cancel
-		p.askers[key], known = next, next
-		go p.repeat(ctx, next)
-	}
-	if known.answer == nil {
-		return Answer{}, false
-	}
-	return *known.answer, true
+	outcome, ok := p.runner.Run(key, background.Task{
+		Identity: question.Identity, Prompt: question.Prompt,
+		Timeout: cmp.Or(question.Timeout, Timeout), Do: question.repeated(),
+	})
+	return Answer{Problem: outcome.Text, Value: outcome.Value}, ok
 }
 
 // Forget stops all questions of an object and drops their answers.
-func (p *Prober) Forget(object types.NamespacedName) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	for key, known := range p.askers {
-		if key.Object == object {
-			known.stop()
-			delete(p.askers, key)
-		}
-	}
-}
+func (p *Prober) Forget(object types.NamespacedName) { p.runner.Forget(object) }
 
-func (p *Prober) repeat(ctx context.Context, a *asker) {
+// repeated asks, and says when it is asked again.
+func (q Question) repeated() func(context.Context) background.Outcome {
 	retry := FirstRetry
-	for {
-		answer, ok := p.once(ctx, a)
-		if !ok {
-			return
-		}
-		p.record(a, answer)
-		pause := Interval
-		if answer.Problem != "" {
-			pause, retry = retry, min(2*retry, Interval)
-		} else {
+	return func(ctx context.Context) background.Outcome {
+		answer := q.Ask(ctx)
+		outcome := background.Outcome{Text: localAddress.ReplaceAllString(answer.Problem, ""), Value: answer.Value, Again: Interval}
+		if outcome.Text == "" {
 			retry = FirstRetry
+		} else {
+			outcome.Again, retry = retry, min(2*retry, Interval)
 		}
-		select {
-		case <-ctx.Done():
-			return
-		// Tenants that began together must not be asked together for ever.
-		case <-time.After(pause + rand.N(pause/10)):
-		}
+		return outcome
 	}
-}
-
-// once asks when there is a place; false when the asker was stopped in the meantime.
-func (p *Prober) once(ctx context.Context, a *asker) (Answer, bool) {
-	if err := p.places.Acquire(ctx, 1); err != nil {
-		return Answer{}, false
-	}
-	leave := sync.OnceFunc(func() { p.places.Release(1) })
-	defer leave()
-	defer time.AfterFunc(Patience, leave).Stop()
-
-	bounded, cancel := context.WithTimeout(ctx, cmp.Or(a.question.Timeout, Timeout))
-	defer cancel()
-	answer := a.ask(bounded)
-	return answer, ctx.Err() == nil
-}
-
-// ask turns a panic into an answer, as controllers do with those of a reconcile.
-func (a *asker) ask(ctx context.Context) (answer Answer) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			ctrl.LoggerFrom(ctx).Error(fmt.Errorf("panic: %v", cause), "Ask a question",
-				"question", a.key.Kind, "object", a.key.Object, "stack", string(debug.Stack()))
-			answer = Answer{Problem: fmt.Sprintf("asking %s panicked: %v", a.key.Kind, cause)}
-		}
-	}()
-	answer = a.question.Ask(ctx)
-	answer.Problem = localAddress.ReplaceAllString(answer.Problem, "")
-	return answer
 }
 
 // localAddress is what errors of package net say of this end of a connection, such as 10.0.0.1:40000->. It
 // is another one each time: without it the same problem is the same answer.
 var localAddress = regexp.MustCompile(`\S+->`)
-
-// record keeps an answer, and reconciles the object when it is another than before.
-func (p *Prober) record(a *asker, answer Answer) {
-	p.lock.Lock()
-	defer p.lock.Unlock()
-	if p.askers[a.key] != a {
-		return
-	}
-	changed := a.answer == nil || a.answer.Problem != answer.Problem
-	a.answer = &answer
-	if changed {
-		p.queue.Add(reconcile.Request{NamespacedName: a.key.Object})
-	}
-}

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/background"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
 // reconcileDelete gives the machine's host back, clean or in quarantine, and lets the machine go.

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -18,13 +19,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/background"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
 const (
 	// probePlaces and workPlaces are how many hosts are approached at the same moment.
 	probePlaces = 32
 	workPlaces  = 32
+	// patience is how long one of them keeps its place.
+	patience = time.Second
 )
 
 // clusterChanges are those of a Cluster that matter here: spec, and what its status says is provisioned.
@@ -32,7 +35,7 @@ var clusterChanges = predicate.ResourceVersionChangedPredicate{}
 
 // SetupWithManager registers the controller of IDCHosts.
 func (r *HostReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	probes := background.New(probePlaces)
+	probes := background.New(probePlaces, patience)
 	r.probes = probes
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IDCHost{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilterValue))).
@@ -86,7 +89,7 @@ func requestFor(object client.Object) reconcile.Request {
 
 // SetupWithManager registers the controller of IDCMachines.
 func (r *MachineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
-	work := background.New(workPlaces)
+	work := background.New(workPlaces, patience)
 	r.work = work
 	r.recorder = mgr.GetEventRecorder("kok-infrastructure")
 	if r.Clock == nil {

@@ -1,5 +1,15 @@
-// Package background runs what takes long, such as work on hosts, while reconciles go on. A reconcile
-// says what it wants done and gets the last outcome; another outcome wakes it. Nobody waits.
+// Package background runs what takes long, such as work on hosts or questions to tenants, while
+// reconciles go on. A reconcile says what it wants done and gets the last outcome; another outcome wakes
+// it. Nobody waits.
+//
+// # Many that hang
+//
+// A Runner has a number of places. A task takes one, in the order in which tasks asked for them, and keeps
+// it for the Runner's patience at the most: the first moments are what costs handshakes and requests, and
+// one that is not done by then only waits for the network. So those that hang never hold up those that do
+// not, and still have all their time: a slow link is not a failure. No more than
+// places*(1+Timeout/patience) tasks are under way at any time, and with k tasks before it a new one begins
+// after k/places*patience at the latest.
 package background
 
 import (
@@ -17,8 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// patience is how long a task keeps its place: hosts that are away must not keep others waiting.
-const patience = time.Second
+// afterPanic is when a task that panicked is run again.
+const afterPanic = time.Minute
 
 // Key names a task: the object whose reconcile wants it, and its kind, of which the object has one each.
 type Key struct {
@@ -31,6 +41,9 @@ type Task struct {
 	// Identity is what is to be done with what. Another identity ends the task that is under way, waits
 	// for its end, and starts anew.
 	Identity string
+	// Prompt is what the reconcile saw that may change the outcome, such as a number of ready pods. Another
+	// prompt starts the task anew like another identity, but the last outcome holds until then.
+	Prompt string
 	// Timeout is how long Do may take.
 	Timeout time.Duration
 	// Do does it, and returns soon after its context ended.
@@ -50,7 +63,8 @@ type Outcome struct {
 // Runner runs tasks. It is a source of the controller whose objects want them; when that stops, all
 // tasks end.
 type Runner struct {
-	places *semaphore.Weighted
+	places   *semaphore.Weighted
+	patience time.Duration
 
 	lock    sync.Mutex
 	ctx     context.Context //nolint:containedctx // The controller's life, which Start learns.
@@ -68,9 +82,9 @@ type running struct {
 	outcome *Outcome
 }
 
-// New returns a Runner with that many places for tasks in their first moments.
-func New(places int64) *Runner {
-	return &Runner{places: semaphore.NewWeighted(places), running: map[Key]*running{}, ending: map[Key]*running{}}
+// New returns a Runner with that many places, of which a task keeps one for as long as patience says.
+func New(places int64, patience time.Duration) *Runner {
+	return &Runner{places: semaphore.NewWeighted(places), patience: patience, running: map[Key]*running{}, ending: map[Key]*running{}}
 }
 
 // Start lets other outcomes reconcile their objects through the queue, until the context ends. A
@@ -91,11 +105,15 @@ func (r *Runner) Run(key Key, task Task) (Outcome, bool) {
 		return Outcome{}, false
 	}
 	known := r.running[key]
-	if known == nil || known.task.Identity != task.Identity {
+	if known == nil || known.task.Identity != task.Identity || known.task.Prompt != task.Prompt {
+		next := &running{key: key, task: task, ended: make(chan struct{})}
+		if known != nil && known.task.Identity == task.Identity {
+			next.outcome = known.outcome
+		}
 		r.end(key)
-		ctx, cancel := context.WithCancel(r.ctx)
-		known = &running{key: key, task: task, stop: cancel, ended: make(chan struct{})}
-		r.running[key] = known
+		var ctx context.Context
+		ctx, next.stop = context.WithCancel(r.ctx)
+		r.running[key], known = next, next
 		go r.repeat(ctx, known, r.ending[key])
 	}
 	if known.outcome == nil {
@@ -162,7 +180,7 @@ func (r *Runner) once(ctx context.Context, self *running) (Outcome, bool) {
 	}
 	leave := sync.OnceFunc(func() { r.places.Release(1) })
 	defer leave()
-	defer time.AfterFunc(patience, leave).Stop()
+	defer time.AfterFunc(r.patience, leave).Stop()
 
 	bounded, cancel := context.WithTimeout(ctx, self.task.Timeout)
 	defer cancel()
@@ -176,7 +194,7 @@ func (s *running) do(ctx context.Context) (outcome Outcome) {
 		if cause := recover(); cause != nil {
 			ctrl.LoggerFrom(ctx).Error(fmt.Errorf("panic: %v", cause), "Run a task",
 				"task", s.key.Kind, "object", s.key.Object, "stack", string(debug.Stack()))
-			outcome = Outcome{Text: fmt.Sprintf("%s panicked: %v", s.key.Kind, cause), Again: time.Minute}
+			outcome = Outcome{Text: fmt.Sprintf("%s panicked: %v", s.key.Kind, cause), Again: afterPanic}
 		}
 	}()
 	return s.task.Do(ctx)

@@ -31,7 +31,7 @@ func inBubble(t *testing.T, places int64, test func(t *testing.T, r *Runner, w *
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		r, w := New(places), &woken{}
+		r, w := New(places, time.Second), &woken{}
 		if err := r.Start(ctx, w); err != nil {
 			t.Fatal(err)
 		}
@@ -112,6 +112,26 @@ func TestAnotherTaskWaitsForTheEndOfTheOneBefore(t *testing.T) {
 	})
 }
 
+func TestAnotherPromptStartsAnewAndKeepsTheOutcomeUntilThen(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, r *Runner, w *woken) {
+		r.Run(key("blue"), Task{Prompt: "1 is ready", Timeout: time.Minute, Do: func(context.Context) Outcome { return Outcome{Text: "1"} }})
+		synctest.Wait()
+		second := Task{Prompt: "2 are ready", Timeout: time.Minute, Do: func(ctx context.Context) Outcome {
+			<-ctx.Done()
+			return Outcome{Text: "2"}
+		}}
+		r.Run(key("blue"), second)
+		synctest.Wait()
+		if outcome, ok := r.Run(key("blue"), second); !ok || outcome.Text != "1" {
+			t.Errorf("%v, %t", outcome, ok)
+		}
+		after(time.Minute)
+		if outcome, ok := r.Run(key("blue"), second); !ok || outcome.Text != "2" || w.count.Load() != 2 {
+			t.Errorf("%v, %t; woken %d times", outcome, ok, w.count.Load())
+		}
+	})
+}
+
 func TestATaskThatTakesTooLongIsCut(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, r *Runner, _ *woken) {
 		task := Task{Timeout: 10 * time.Second, Do: func(ctx context.Context) Outcome { <-ctx.Done(); return Outcome{Text: ctx.Err().Error()} }}
@@ -152,7 +172,7 @@ func TestAPanicIsAnOutcome(t *testing.T) {
 // Nothing ends the Runner here: the bubble fails the test when a goroutine outlives Forget.
 func TestNothingIsLeftOfForgottenObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, w := New(3), &woken{}
+		r, w := New(3, time.Second), &woken{}
 		if err := r.Start(context.Background(), w); err != nil { //nolint:usetesting // The test's context ends.
 			t.Fatal(err)
 		}
