@@ -5,27 +5,19 @@ package main
 import (
 	"bytes"
 	"encoding/base64"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/cluster-api/util/contract"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
-	testenvironment "github.com/kube-on-kube/cluster-api-provider-kok/test/envtest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract"
 )
 
 // contractRules has one test for each rule of Cluster API's contract for bootstrap configs, by the name
@@ -58,106 +50,27 @@ func TestContractOfBootstrapConfigs(t *testing.T) {
 		t.Run(rule, test)
 	}
 	t.Run("every rule of this version of Cluster API has a test", func(t *testing.T) {
-		for _, rule := range rulesOfContract(t) {
-			if contractRules[rule] == nil && otherRules[rule] == "" {
-				t.Errorf("nothing tests %q", rule)
-			}
-		}
+		contract.EveryRuleIsTested(t, func(rule string) bool { return contractRules[rule] != nil || otherRules[rule] != "" }, "bootstrap-config.md")
 	})
 }
 
-// rulesOfContract are the rows of the contract's table of rules.
-func rulesOfContract(t *testing.T) []string {
-	t.Helper()
-	dir, err := testenvironment.ModuleDir("sigs.k8s.io/cluster-api")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "docs/book/src/developer/providers/contracts/bootstrap-config.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rules []string
-	for _, row := range regexp.MustCompile(`(?m)^\| \[(.+?)\] +\|`).FindAllStringSubmatch(string(text), -1) {
-		rules = append(rules, row[1])
-	}
-	if len(rules) < len(contractRules) {
-		t.Fatalf("the contract has only the rules %q", rules)
-	}
-	return rules
-}
-
 // definitions are the CustomResourceDefinitions as they are released.
-func definitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
+func definitions(t *testing.T) contract.Definitions {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../config/bootstrap/crd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []*apiextensionsv1.CustomResourceDefinition
-	for _, resource := range resources.Resources() {
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.UnmarshalStrict([]byte(resource.MustYaml()), definition); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, definition)
-	}
-	if len(all) != 2 {
-		t.Fatalf("%d definitions are released", len(all))
-	}
-	return all
+	return contract.Read(t, "../config/bootstrap/crd")
 }
 
-func allNamespaced(t *testing.T) {
-	for _, definition := range definitions(t) {
-		if definition.Spec.Scope != apiextensionsv1.NamespaceScoped {
-			t.Errorf("%s has scope %s", definition.Name, definition.Spec.Scope)
-		}
-	}
-}
+func allNamespaced(t *testing.T) { definitions(t).Namespaced(t) }
 
-func allHaveMetadata(t *testing.T) {
-	for _, definition := range definitions(t) {
-		for _, version := range definition.Spec.Versions {
-			properties := version.Schema.OpenAPIV3Schema.Properties
-			for name, kind := range map[string]string{"apiVersion": "string", "kind": "string", "metadata": "object"} {
-				if properties[name].Type != kind {
-					t.Errorf("%s %s: %s is of type %q", definition.Name, version.Name, name, properties[name].Type)
-				}
-			}
-		}
-	}
-}
+func allHaveMetadata(t *testing.T) { definitions(t).HaveMetadata(t) }
 
 func allSayTheirContract(t *testing.T) {
-	for _, definition := range definitions(t) {
-		versions := strings.Split(definition.Labels["cluster.x-k8s.io/v1beta2"], "_")
-		for _, version := range versions {
-			if !slices.ContainsFunc(definition.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == version }) {
-				t.Errorf("%s: the label names version %q", definition.Name, version)
-			}
-		}
-		if definition.Spec.Group != "bootstrap.cluster.x-k8s.io" {
-			t.Errorf("%s is of group %s", definition.Name, definition.Spec.Group)
-		}
-	}
+	definitions(t).SayTheirContract(t, bootstrapv1.GroupVersion.Group)
 }
 
 func kindAndList(kind string) func(*testing.T) {
 	return func(t *testing.T) {
-		for _, definition := range definitions(t) {
-			if definition.Spec.Names.Kind != kind {
-				continue
-			}
-			if want := contract.CalculateCRDName(definition.Spec.Group, kind); definition.Name != want {
-				t.Errorf("it is named %s, want %s", definition.Name, want)
-			}
-			if definition.Spec.Names.ListKind != kind+"List" {
-				t.Errorf("its list is %s", definition.Spec.Names.ListKind)
-			}
-			return
-		}
-		t.Errorf("there is no %s", kind)
+		definitions(t).Define(t, bootstrapv1.GroupVersion.WithKind(kind), environment.Scheme)
 	}
 }
 

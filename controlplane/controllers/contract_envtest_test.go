@@ -3,15 +3,11 @@
 package controllers
 
 import (
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,15 +16,11 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/cluster-api/util/contract"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
-	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	testenvironment "github.com/kube-on-kube/cluster-api-provider-kok/test/envtest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract"
 )
 
 // contractRules has one test for each rule of Cluster API's contract for control planes, by the name
@@ -69,111 +61,27 @@ func TestContractOfControlPlanes(t *testing.T) {
 		t.Run(rule, func(t *testing.T) { test(t, tt) })
 	}
 	t.Run("every rule of this version of Cluster API has a test", func(t *testing.T) {
-		for _, rule := range rulesOfContract(t) {
-			if contractRules[rule] == nil && otherRules[rule] == "" {
-				t.Errorf("nothing tests %q", rule)
-			}
-		}
+		contract.EveryRuleIsTested(t, func(rule string) bool { return contractRules[rule] != nil || otherRules[rule] != "" }, "control-plane.md")
 	})
 }
 
-// rulesOfContract are the rows of the contract's table of rules.
-func rulesOfContract(t *testing.T) []string {
-	t.Helper()
-	dir, err := testenvironment.ModuleDir("sigs.k8s.io/cluster-api")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "docs/book/src/developer/providers/contracts/control-plane.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rules []string
-	for _, row := range regexp.MustCompile(`(?m)^\| \[(.+?)\] +\|`).FindAllStringSubmatch(string(text), -1) {
-		rules = append(rules, row[1])
-	}
-	if len(rules) < len(contractRules) {
-		t.Fatalf("the contract has only the rules %q", rules)
-	}
-	return rules
-}
-
 // definitions are the CustomResourceDefinitions as they are released.
-func definitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
+func definitions(t *testing.T) contract.Definitions {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../config/controlplane/crd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []*apiextensionsv1.CustomResourceDefinition
-	for _, resource := range resources.Resources() {
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.UnmarshalStrict([]byte(resource.MustYaml()), definition); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, definition)
-	}
-	if len(all) != 2 {
-		t.Fatalf("%d definitions are released", len(all))
-	}
-	return all
+	return contract.Read(t, "../../config/controlplane/crd")
 }
 
-func allNamespaced(t *testing.T, _ *tenantTest) {
-	for _, definition := range definitions(t) {
-		if definition.Spec.Scope != apiextensionsv1.NamespaceScoped {
-			t.Errorf("%s has scope %s", definition.Name, definition.Spec.Scope)
-		}
-	}
-}
+func allNamespaced(t *testing.T, _ *tenantTest) { definitions(t).Namespaced(t) }
 
-func allHaveMetadata(t *testing.T, _ *tenantTest) {
-	for _, definition := range definitions(t) {
-		for _, version := range definition.Spec.Versions {
-			properties := version.Schema.OpenAPIV3Schema.Properties
-			for name, kind := range map[string]string{"apiVersion": "string", "kind": "string", "metadata": "object"} {
-				if properties[name].Type != kind {
-					t.Errorf("%s %s: %s is of type %q", definition.Name, version.Name, name, properties[name].Type)
-				}
-			}
-		}
-	}
-}
+func allHaveMetadata(t *testing.T, _ *tenantTest) { definitions(t).HaveMetadata(t) }
 
 func allSayTheirContract(t *testing.T, _ *tenantTest) {
-	for _, definition := range definitions(t) {
-		if definition.Spec.Group != "controlplane.cluster.x-k8s.io" {
-			t.Errorf("%s is of group %s: Cluster API's core has no rights to it", definition.Name, definition.Spec.Group)
-		}
-		version := definition.Labels[clusterv1.GroupVersion.Group+"/"+clusterv1.GroupVersion.Version]
-		if !slices.ContainsFunc(definition.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
-			return v.Name == version && v.Served && v.Storage
-		}) {
-			t.Errorf("%s names %q as the version that follows the contract", definition.Name, version)
-		}
-	}
+	definitions(t).SayTheirContract(t, controlplanev1.GroupVersion.Group)
 }
 
 func kindAndList(kind string) func(*testing.T, *tenantTest) {
 	return func(t *testing.T, _ *tenantTest) {
-		for _, definition := range definitions(t) {
-			if definition.Spec.Names.Kind != kind {
-				continue
-			}
-			if want := contract.CalculateCRDName(definition.Spec.Group, kind); definition.Name != want {
-				t.Errorf("it is named %s, not %s", definition.Name, want)
-			}
-			if definition.Spec.Names.ListKind != kind+"List" || !slices.Contains(definition.Spec.Names.Categories, "cluster-api") {
-				t.Errorf("its names are %+v", definition.Spec.Names)
-			}
-			for _, name := range []string{kind, kind + "List"} {
-				if !environment.Scheme.Recognizes(controlplanev1.GroupVersion.WithKind(name)) {
-					t.Errorf("there is no Go type %s", name)
-				}
-			}
-			return
-		}
-		t.Errorf("no definition has kind %s", kind)
+		definitions(t).Define(t, controlplanev1.GroupVersion.WithKind(kind), environment.Scheme)
 	}
 }
 

@@ -47,7 +47,7 @@ func after(d time.Duration) {
 }
 
 func key(object, kind string) Key {
-	return Key{types.NamespacedName{Namespace: "team", Name: object}, kind}
+	return Key{Object: types.NamespacedName{Namespace: "team", Name: object}, Kind: kind}
 }
 
 // counted is a question that counts how often it is asked and has the answer that is stored last.

@@ -1,0 +1,138 @@
+// Package contract tests what all contracts of Cluster API ask of a provider's CustomResourceDefinitions, and
+// that no rule of a contract goes without a test.
+package contract
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/contract"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+
+	testenvironment "github.com/kube-on-kube/cluster-api-provider-kok/test/envtest"
+)
+
+// Definitions are the CustomResourceDefinitions of a provider, as they are released.
+type Definitions []*apiextensionsv1.CustomResourceDefinition
+
+// Read builds the definitions from a folder with a kustomization.
+func Read(t *testing.T, folder string) Definitions {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all Definitions
+	for _, resource := range resources.Resources() {
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.UnmarshalStrict([]byte(resource.MustYaml()), definition); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, definition)
+	}
+	if len(all) < 2 {
+		t.Fatalf("%d definitions are released", len(all))
+	}
+	return all
+}
+
+// Namespaced is the rule "All resources: scope".
+func (d Definitions) Namespaced(t *testing.T) {
+	for _, definition := range d {
+		if definition.Spec.Scope != apiextensionsv1.NamespaceScoped {
+			t.Errorf("%s has scope %s", definition.Name, definition.Spec.Scope)
+		}
+	}
+}
+
+// HaveMetadata is the rule "All resources: `TypeMeta` and `ObjectMeta`field".
+func (d Definitions) HaveMetadata(t *testing.T) {
+	for _, definition := range d {
+		for _, version := range definition.Spec.Versions {
+			properties := version.Schema.OpenAPIV3Schema.Properties
+			for name, kind := range map[string]string{"apiVersion": "string", "kind": "string", "metadata": "object"} {
+				if properties[name].Type != kind {
+					t.Errorf("%s %s: %s is of type %q", definition.Name, version.Name, name, properties[name].Type)
+				}
+			}
+		}
+	}
+}
+
+// SayTheirContract is the rule "All resources: `APIVersion` field value". The group is one that Cluster API's core
+// has rights to.
+func (d Definitions) SayTheirContract(t *testing.T, group string) {
+	for _, definition := range d {
+		if definition.Spec.Group != group {
+			t.Errorf("%s is of group %s: Cluster API's core has no rights to it", definition.Name, definition.Spec.Group)
+		}
+		version := definition.Labels[clusterv1.GroupVersion.Group+"/"+clusterv1.GroupVersion.Version]
+		if !slices.ContainsFunc(definition.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+			return v.Name == version && v.Served && v.Storage
+		}) {
+			t.Errorf("%s names %q as the version that follows the contract", definition.Name, version)
+		}
+	}
+}
+
+// Define is the rule of a kind's "resource definition": its names, and those of its list, in Go too.
+func (d Definitions) Define(t *testing.T, kind schema.GroupVersionKind, types *runtime.Scheme) {
+	for _, definition := range d {
+		if definition.Spec.Names.Kind != kind.Kind {
+			continue
+		}
+		if want := contract.CalculateCRDName(kind.Group, kind.Kind); definition.Name != want {
+			t.Errorf("it is named %s, not %s", definition.Name, want)
+		}
+		if definition.Spec.Names.ListKind != kind.Kind+"List" || !slices.Contains(definition.Spec.Names.Categories, "cluster-api") {
+			t.Errorf("its names are %+v", definition.Spec.Names)
+		}
+		for _, name := range []string{kind.Kind, kind.Kind + "List"} {
+			if !types.Recognizes(kind.GroupVersion().WithKind(name)) {
+				t.Errorf("there is no Go type %s", name)
+			}
+		}
+		return
+	}
+	t.Errorf("no definition has kind %s", kind.Kind)
+}
+
+// fewestRules is less than what every contract of this version has.
+const fewestRules = 14
+
+// EveryRuleIsTested reads contracts, files such as control-plane.md of this version of Cluster API, and fails for
+// each row of their tables of rules of which tested says no.
+func EveryRuleIsTested(t *testing.T, tested func(rule string) bool, contracts ...string) {
+	t.Helper()
+	module, err := testenvironment.ModuleDir("sigs.k8s.io/cluster-api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range contracts {
+		text, err := os.ReadFile(filepath.Join(module, "docs/book/src/developer/providers/contracts", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := row.FindAllStringSubmatch(string(text), -1)
+		if len(rows) < fewestRules {
+			t.Errorf("%s has only the rules %q", file, rows)
+		}
+		for _, found := range rows {
+			if !tested(found[1]) {
+				t.Errorf("nothing tests %q of %s", found[1], file)
+			}
+		}
+	}
+}
+
+// row is a row of a table of rules, which begins with the rule's name as a link.
+var row = regexp.MustCompile(`(?m)^\| \[(.+?)\] +\|`)
