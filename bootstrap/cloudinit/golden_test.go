@@ -2,42 +2,16 @@ package cloudinit
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
 )
-
-var update = flag.Bool("update", false, "write golden files")
-
-func golden(t *testing.T, path string, got []byte) {
-	t.Helper()
-	path = filepath.Join("testdata", path)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (go test -update writes golden files)", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s differs (go test -update writes golden files):\n%s", path, diff)
-	}
-}
 
 // readable are the files of a document one after another, for people who review a change.
 func readable(t *testing.T, data []byte) []byte {
@@ -63,8 +37,8 @@ func TestDocuments(t *testing.T) {
 		for variant, in := range map[string]Input{"minimal": minimal(version), "full": full(version)} {
 			t.Run(parsed.MinorString()+"/"+variant, func(t *testing.T) {
 				data := render(t, in)
-				golden(t, filepath.Join(parsed.MinorString(), variant+".yaml"), data)
-				golden(t, filepath.Join(parsed.MinorString(), variant+".files.txt"), readable(t, data))
+				golden.Compare(t, filepath.Join(parsed.MinorString(), variant+".yaml"), data)
+				golden.Compare(t, filepath.Join(parsed.MinorString(), variant+".files.txt"), readable(t, data))
 			})
 		}
 	}

@@ -2,8 +2,6 @@ package addons
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,9 +19,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/konnectivity"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/kubeproxy"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
 )
-
-var update = flag.Bool("update", false, "write golden files")
 
 func input() *addon.Input {
 	return &addon.Input{
@@ -55,20 +52,7 @@ func TestAddonsAreAsInTheGoldenFiles(t *testing.T) {
 			if err != nil || len(unwanted) > 0 {
 				t.Fatal(unwanted, err)
 			}
-			got := documents(t, wanted)
-			path := "testdata/" + name + ".yaml"
-			if *update {
-				if err := os.WriteFile(path, got, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("%s differs; look at it after: go test ./controlplane/addons -update", path)
-			}
+			golden.Compare(t, name+".yaml", documents(t, wanted))
 		})
 	}
 }

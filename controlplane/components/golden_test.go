@@ -2,41 +2,15 @@ package components_test
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
 )
-
-var update = flag.Bool("update", false, "write golden files")
-
-// golden compares with testdata/<path>, or writes it.
-func golden(t *testing.T, path string, got []byte) {
-	t.Helper()
-	path = filepath.Join("testdata", path)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v (go test -update writes golden files)", err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s differs (go test -update writes golden files):\n%s", path, diff)
-	}
-}
 
 // documents are objects as YAML, one document each.
 func documents[T any](t *testing.T, objects ...T) []byte {
@@ -75,7 +49,7 @@ func TestRenderings(t *testing.T) {
 	for variant, input := range variants {
 		for _, component := range all {
 			t.Run(component.Name+"/"+variant, func(t *testing.T) {
-				golden(t, filepath.Join(component.Name, variant+".yaml"), render(t, component, input()))
+				golden.Compare(t, filepath.Join(component.Name, variant+".yaml"), render(t, component, input()))
 			})
 		}
 	}
@@ -85,7 +59,7 @@ func TestConfigurationFilesOfEtcd(t *testing.T) {
 	for variant, input := range variants {
 		for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
 			t.Run(cluster.Component+"/"+variant, func(t *testing.T) {
-				golden(t, filepath.Join(cluster.Component, variant+".config.yaml"), configuration(t, cluster, input(), false))
+				golden.Compare(t, filepath.Join(cluster.Component, variant+".config.yaml"), configuration(t, cluster, input(), false))
 			})
 		}
 	}

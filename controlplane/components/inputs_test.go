@@ -21,6 +21,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
 )
 
 var (
@@ -289,7 +290,7 @@ func TestHashesOfInputsAreStable(t *testing.T) {
 			hashes[variant][component.Name] = hash(t, component, input())
 		}
 	}
-	golden(t, "hashes.yaml", documents(t, hashes))
+	golden.Compare(t, "hashes.yaml", documents(t, hashes))
 }
 
 // The tables of this program are no inputs: a newer program with other defaults must not restart

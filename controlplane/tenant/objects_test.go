@@ -2,8 +2,6 @@ package tenant
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 
@@ -12,9 +10,9 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/types"
 	"sigs.k8s.io/yaml"
-)
 
-var update = flag.Bool("update", false, "write golden files")
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
+)
 
 func settings() Settings {
 	return Settings{
@@ -52,19 +50,7 @@ func TestObjectsAreAsInTheGoldenFile(t *testing.T) {
 				out.WriteString("---\n")
 				out.Write(content)
 			}
-			path := "testdata/" + name + ".yaml"
-			if *update {
-				if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			golden, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(golden, out.Bytes()) {
-				t.Errorf("%s differs from what is rendered; see the difference with git after go test -update", path)
-			}
+			golden.Compare(t, name+".yaml", out.Bytes())
 		})
 	}
 }
