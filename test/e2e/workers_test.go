@@ -80,6 +80,8 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		Expect(requests.Failures(0, load.Forever)).To(BeEmpty())
 	}, SpecTimeout(join))
 
+	servesAnAdmin(t)
+
 	It("leave no bootstrap token behind, and no right that nodes need not have", Label(gating, full), func(ctx SpecContext) {
 		Eventually(ctx, func(g Gomega) {
 			secrets, err := t.api.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{FieldSelector: "type=bootstrap.kubernetes.io/token"})
@@ -178,6 +180,8 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		t.expectHealthy(ctx)
 		t.expectWorkers(ctx, t.workers)
 	}, SpecTimeout(2*join))
+
+	withoutTheCloud(t)
 
 	It("are replaced when they die, and their hosts come back clean", Label(full), func(ctx SpecContext) {
 		check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Name}, Spec: clusterv1.MachineHealthCheckSpec{

@@ -43,7 +43,7 @@ type Worker struct {
 func (t *Tenant) KillAPIServer(ctx context.Context, worker Worker) (*load.Requests, error) {
 	requests := &load.Requests{}
 	err := t.with(ctx, func(tenant *kubernetes.Clientset) error {
-		api, err := t.through(ctx, worker)
+		api, err := t.From(ctx, worker)
 		if err != nil {
 			return err
 		}
@@ -70,8 +70,8 @@ func (t *Tenant) KillAPIServer(ctx context.Context, worker Worker) (*load.Reques
 	return requests, err
 }
 
-// through is a client that reaches the API as everything on a worker does, on a new connection each time.
-func (t *Tenant) through(ctx context.Context, worker Worker) (kubernetes.Interface, error) {
+// From is a client that reaches the API as everything on a worker does, on a new connection each time.
+func (t *Tenant) From(ctx context.Context, worker Worker) (kubernetes.Interface, error) {
 	_, trust, err := t.access(ctx)
 	if err != nil {
 		return nil, err
