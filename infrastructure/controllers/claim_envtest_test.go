@@ -24,7 +24,7 @@ func (s *site) bijection() int {
 	s.t.Helper()
 	machines, list := &infrav1.IDCMachineList{}, &infrav1.IDCHostList{}
 	for _, l := range []client.ObjectList{machines, list} {
-		if err := environment.Client.List(s.t.Context(), l, client.InNamespace(s.namespace)); err != nil {
+		if err := s.Client.List(s.t.Context(), l, client.InNamespace(s.namespace)); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -108,7 +108,7 @@ func (m *mortal) use() error {
 
 func (m *mortal) client(t *testing.T) client.Client {
 	t.Helper()
-	inner, err := client.NewWithWatch(asManager(), client.Options{Scheme: environment.Scheme, Mapper: environment.Client.RESTMapper()})
+	inner, err := client.NewWithWatch(asManager(environment), client.Options{Scheme: environment.Scheme, Mapper: environment.Client.RESTMapper()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func (s *site) program(m *mortal) *program {
 // step reconciles everything once.
 func (p *program) step(s *site) {
 	list := &infrav1.IDCHostList{}
-	if err := environment.Client.List(s.t.Context(), list, client.InNamespace(s.namespace)); err != nil {
+	if err := s.Client.List(s.t.Context(), list, client.InNamespace(s.namespace)); err != nil {
 		s.t.Fatal(err)
 	}
 	for i := range list.Items {
@@ -157,7 +157,7 @@ func (p *program) step(s *site) {
 		}
 	}
 	machines := &infrav1.IDCMachineList{}
-	if err := environment.Client.List(s.t.Context(), machines, client.InNamespace(s.namespace)); err != nil {
+	if err := s.Client.List(s.t.Context(), machines, client.InNamespace(s.namespace)); err != nil {
 		s.t.Fatal(err)
 	}
 	for i := range machines.Items {

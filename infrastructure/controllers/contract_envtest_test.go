@@ -52,7 +52,7 @@ var contractRules = map[string]func(*testing.T, *site){
 var otherRules = map[string]string{
 	"InfraCluster: terminal failures":                             "nothing is made for a cluster, so nothing can fail",
 	"InfraMachine: support for in-place changes":                  "no field of an IDCMachine can be changed in place",
-	"Clusterctl support":                                          "shown by the lab",
+	"Clusterctl support":                                          "TestMove has clusterctl's own client move hosts and machines; the lab shows the rest",
 	"InfraMachineTemplate: support cluster autoscaling from zero": "a template says what a host must have, not what it has",
 }
 

@@ -49,7 +49,7 @@ func run(m *testing.M) int {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}()
-	if err := grant(context.Background()); err != nil {
+	if err := grant(context.Background(), environment); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -59,7 +59,7 @@ func run(m *testing.M) int {
 const managerAccount = "system:serviceaccount:kok-infrastructure-system:manager"
 
 // grant gives the manager's account the rights that the provider is installed with, and no others.
-func grant(ctx context.Context) error {
+func grant(ctx context.Context, environment *envtest.Environment) error {
 	raw, err := os.ReadFile("../../config/infrastructure/rbac/role.yaml")
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func grant(ctx context.Context) error {
 			return err
 		}
 	}
-	manager, err := client.New(asManager(), client.Options{Scheme: environment.Scheme, Mapper: environment.Client.RESTMapper()})
+	manager, err := client.New(asManager(environment), client.Options{Scheme: environment.Scheme, Mapper: environment.Client.RESTMapper()})
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func grant(ctx context.Context) error {
 	})
 }
 
-func asManager() *rest.Config {
+func asManager(environment *envtest.Environment) *rest.Config {
 	config := rest.CopyConfig(environment.Config)
 	config.Impersonate.UserName = managerAccount
 	config.QPS = -1
@@ -96,6 +96,7 @@ func asManager() *rest.Config {
 
 // site is one data centre with its inventory: a namespace, and the hosts in a fleet.
 type site struct {
+	*envtest.Environment
 	t         *testing.T
 	namespace string
 	fleet     *fleet
@@ -104,23 +105,29 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "site-"}}
-	s := &site{t: t, fleet: newFleet(t)}
+	s := &site{Environment: environment, t: t, fleet: newFleet(t)}
 	s.create(namespace)
 	s.namespace = namespace.Name
 	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hosts"}, Data: map[string][]byte{"ssh-privatekey": []byte("x")}})
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "blue"}}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IDCCluster", Name: "blue"}
+	s.cluster("blue")
+	return s
+}
+
+// cluster adds a Cluster whose machines may have hosts.
+func (s *site) cluster(name string) {
+	s.t.Helper()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "IDCCluster", Name: name}
 	s.create(cluster)
 	cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
-	if err := environment.Client.Status().Update(t.Context(), cluster); err != nil {
-		t.Fatal(err)
+	if err := s.Client.Status().Update(s.t.Context(), cluster); err != nil {
+		s.t.Fatal(err)
 	}
-	return s
 }
 
 func (s *site) create(object client.Object) {
 	s.t.Helper()
-	if err := environment.Client.Create(s.t.Context(), object); err != nil {
+	if err := s.Client.Create(s.t.Context(), object); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -148,7 +155,6 @@ func (s *site) host(name string, change func(*infrav1.IDCHost)) {
 func (s *site) machine(name string, change func(*infrav1.IDCMachine, *clusterv1.Machine)) {
 	s.t.Helper()
 	labels := map[string]string{clusterv1.ClusterNameLabel: "blue"}
-	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: map[string][]byte{"value": []byte("#cloud-config\n"), "format": []byte("cloud-config")}})
 	owner := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, Labels: labels}}
 	owner.Spec.ClusterName = "blue"
 	owner.Spec.Bootstrap.DataSecretName = ptr.To(name)
@@ -157,8 +163,15 @@ func (s *site) machine(name string, change func(*infrav1.IDCMachine, *clusterv1.
 	if change != nil {
 		change(machine, owner)
 	}
+	cluster := get[clusterv1.Cluster](s, owner.Spec.ClusterName)
+	owner.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID}}
 	s.create(owner)
-	machine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Machine"))}
+	owned := []metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Machine"))}
+	s.create(&corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, OwnerReferences: owned},
+		Data:       map[string][]byte{"value": []byte("#cloud-config\n"), "format": []byte("cloud-config")},
+	})
+	machine.OwnerReferences = owned
 	s.create(machine)
 }
 
@@ -168,7 +181,7 @@ func get[T any, P interface {
 }](s *site, name string) P {
 	s.t.Helper()
 	object := P(new(T))
-	if err := environment.Client.Get(s.t.Context(), s.key(name), object); err != nil {
+	if err := s.Client.Get(s.t.Context(), s.key(name), object); err != nil {
 		s.t.Fatal(err)
 	}
 	return object
@@ -192,7 +205,7 @@ func edit[T any, P interface {
 	s.eventually("the change is written", func() bool {
 		object := get[T, P](s, name)
 		change(object)
-		err := environment.Client.Update(s.t.Context(), object)
+		err := s.Client.Update(s.t.Context(), object)
 		if err != nil && !apierrors.IsConflict(err) {
 			s.t.Fatal(err)
 		}
@@ -204,13 +217,13 @@ func (s *site) delete(object client.Object, name string) {
 	s.t.Helper()
 	object.SetNamespace(s.namespace)
 	object.SetName(name)
-	if err := environment.Client.Delete(s.t.Context(), object); client.IgnoreNotFound(err) != nil {
+	if err := s.Client.Delete(s.t.Context(), object); client.IgnoreNotFound(err) != nil {
 		s.t.Fatal(err)
 	}
 }
 
 func (s *site) gone(object client.Object, name string) bool {
-	return apierrors.IsNotFound(environment.Client.Get(s.t.Context(), s.key(name), object))
+	return apierrors.IsNotFound(s.Client.Get(s.t.Context(), s.key(name), object))
 }
 
 func (s *site) eventually(what string, is func() bool) {
@@ -230,7 +243,7 @@ func says(s *site, object interface {
 	object.SetNamespace(s.namespace)
 	var last *metav1.Condition
 	err := wait.PollUntilContextTimeout(s.t.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		if err := environment.Client.Get(ctx, s.key(name), object); err != nil {
+		if err := s.Client.Get(ctx, s.key(name), object); err != nil {
 			return false, err
 		}
 		last = conditions.Get(object, conditionType)
@@ -246,8 +259,8 @@ func says(s *site, object interface {
 // manager's role alone. It returns what stops it.
 func (s *site) manager(change func(*MachineReconciler)) (stop func()) {
 	s.t.Helper()
-	mgr, err := ctrl.NewManager(asManager(), ctrl.Options{
-		Scheme:  environment.Scheme,
+	mgr, err := ctrl.NewManager(asManager(s.Environment), ctrl.Options{
+		Scheme:  s.Scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{s.namespace: {}}},
 		Client:  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},

@@ -32,6 +32,8 @@ type machineHost struct {
 	// bootstraps and cleanUps count what was done.
 	bootstraps, cleanUps int
 	under                bool
+	// slow makes a clean-up last until it is told to end.
+	slow bool
 	// What goes wrong on it; nothing goes wrong by itself.
 	reach    error
 	problem  *hosts.Problem
@@ -101,9 +103,13 @@ func (f *fleet) Bootstrap(_ context.Context, host *infrav1.IDCHost, machine host
 	return progress, err
 }
 
-func (f *fleet) CleanUp(_ context.Context, host *infrav1.IDCHost, instanceID string) error {
+func (f *fleet) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error {
 	f.enter(host.Name)
 	defer f.leave(host.Name)
+	if f.edit(host.Name, nil).slow {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	var err error
 	f.edit(host.Name, func(h *machineHost) {
 		switch {

@@ -13,10 +13,10 @@ import (
 // cleanLate has a host cleaned whose machine went while the host was away. Once that is done the host is free; when
 // it fails although the host answers, a person must act. It reports whether it changed the host.
 func (r *HostReconciler) cleanLate(ctx context.Context, host *infrav1.IDCHost) (bool, error) {
-	quarantine := host.Spec.Quarantine
-	if quarantine == nil || quarantine.InstanceID == "" || host.Spec.Claim != nil {
+	if !waitsForCleanUp(host) {
 		return false, nil
 	}
+	quarantine := host.Spec.Quarantine
 	key := background.Key{Object: client.ObjectKeyFromObject(host), Kind: "clean-up"}
 	seen := cleanUp(r.probes, key, r.Operator, host, quarantine.InstanceID, probeRetry)
 	if seen == nil {

@@ -63,7 +63,7 @@ func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_
 	if err := r.Client.Get(ctx, request.NamespacedName, host); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.WatchFilterValue != "" && host.Labels[clusterv1.WatchLabel] != r.WatchFilterValue {
+	if r.WatchFilterValue != "" && host.Labels[clusterv1.WatchLabel] != r.WatchFilterValue || movedAway(host) {
 		return ctrl.Result{}, nil
 	}
 	user, err := r.userOf(ctx, host)
@@ -110,19 +110,19 @@ func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_
 type hostUser struct {
 	// machine that the claim names; nil when there is none, or it is another one of that name.
 	machine *infrav1.IDCMachine
-	// cluster of the machine, which may pause the host with it.
+	// cluster may pause the host: that of the machine or, when a machine is gone, see pausingCluster.
 	cluster *clusterv1.Cluster
 }
 
 // userOf finds the machine that a host's claim names. Its absence is asked of the API server itself.
-func (r *HostReconciler) userOf(ctx context.Context, host *infrav1.IDCHost) (hostUser, error) {
-	user := hostUser{}
+func (r *HostReconciler) userOf(ctx context.Context, host *infrav1.IDCHost) (user hostUser, err error) {
 	if host.Spec.Claim == nil {
-		return user, nil
+		user.cluster, err = r.pausingCluster(ctx, host)
+		return user, err
 	}
 	key := client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.Name}
 	machine := &infrav1.IDCMachine{}
-	err := r.Client.Get(ctx, key, machine)
+	err = r.Client.Get(ctx, key, machine)
 	if apierrors.IsNotFound(err) || err == nil && !claimedBy(host, machine) {
 		err = r.APIReader.Get(ctx, key, machine)
 	}

@@ -61,7 +61,7 @@ const DefaultCleanUpTimeout = time.Minute
 func (r *MachineReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
 	cared := false
 	defer func() {
-		// It is gone, paused or another's: its host must not be worked on any more.
+		// It is gone, moved away, paused or another's: its host must not be worked on any more.
 		if reterr == nil && !cared {
 			r.work.Forget(request.NamespacedName)
 		}
@@ -70,7 +70,7 @@ func (r *MachineReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if err := r.Client.Get(ctx, request.NamespacedName, machine); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.WatchFilterValue != "" && machine.Labels[clusterv1.WatchLabel] != r.WatchFilterValue {
+	if r.WatchFilterValue != "" && machine.Labels[clusterv1.WatchLabel] != r.WatchFilterValue || movedAway(machine) {
 		return ctrl.Result{}, nil
 	}
 	owner, cluster, err := r.ownersOf(ctx, machine)

@@ -3,100 +3,245 @@
 package controllers
 
 import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	clusterctl "sigs.k8s.io/cluster-api/cmd/clusterctl/client"
+	clusterctlcluster "sigs.k8s.io/cluster-api/cmd/clusterctl/client/cluster"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/envtest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
-// clusterctl move pauses Clusters, copies spec and metadata without status under new UIDs, and deletes
-// the source with its finalizers removed (cmd/clusterctl/client/cluster/mover.go). Here the copies come
-// into the same namespace, after the deletion.
+// clusterctl's own client moves a data centre while the managers of both management clusters run, and
+// while machines of another Cluster wait for hosts in the target. The fleet fails the test when two
+// machines, or two managers, meet on one host.
 func TestMove(t *testing.T) {
-	s := newSite(t)
-	stop := s.manager(nil)
+	source := newSite(t)
+	target := newTarget(t, source)
+	target.cluster("green")
+	target.manager(nil)
+	waiting := []string{"other-1", "other-2"}
+	for _, name := range waiting {
+		target.machine(name, func(m *infrav1.IDCMachine, owner *clusterv1.Machine) {
+			m.Labels[clusterv1.ClusterNameLabel], owner.Spec.ClusterName = "green", "green"
+		})
+		says(target, &infrav1.IDCMachine{}, name, infrav1.ReadyCondition, infrav1.NoHostReason)
+	}
+	source.manager(nil)
+	source.settleForMove()
+	before, quarantine := source.getMachine("worker-1"), source.getHost("sick").Spec.Quarantine
+
+	if err := source.moveTo(target, func(object *unstructured.Unstructured) error {
+		if object.GetKind() != "IDCHost" || object.GetName() != "late" {
+			return nil
+		}
+		// The source lets go of what it does on the host before the target hears of it.
+		says(source, &infrav1.IDCHost{}, "late", clusterv1.PausedCondition, clusterv1.PausedReason)
+		source.eventually("its clean-up is over", func() bool { return !source.fleet.edit("late", nil).under })
+		source.fleet.edit("late", func(h *machineHost) { h.slow = false })
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+
+	target.ready("worker-1")
+	after := target.getMachine("worker-1")
+	if after.UID == before.UID || after.Spec.ProviderID != before.Spec.ProviderID || after.Spec.InstanceID != before.Spec.InstanceID {
+		t.Errorf("%+v", after.Spec)
+	}
+	if claim := target.getHost("claimed").Spec.Claim; claim == nil || *claim != (infrav1.HostClaim{Name: "worker-1", InstanceID: before.Spec.InstanceID}) {
+		t.Errorf("the claim is %+v", claim)
+	}
+	for _, name := range waiting {
+		target.ready(name)
+	}
+	if pairs := target.bijection(); pairs != 3 {
+		t.Errorf("%d machines have hosts", pairs)
+	}
+	says(target, &infrav1.IDCHost{}, "claimed", infrav1.AvailableCondition, infrav1.ClaimedReason)
+	says(target, &infrav1.IDCHost{}, "sick", infrav1.AvailableCondition, infrav1.QuarantinedReason)
+	if got := target.getHost("sick").Spec.Quarantine; got == nil || got.Reason != quarantine.Reason || !got.Since.Equal(&quarantine.Since) {
+		t.Errorf("the quarantine became %+v", got)
+	}
+	for name, want := range map[string]struct{ bootstraps, cleanUps int }{"claimed": {1, 0}, "free": {1, 0}, "sick": {0, 0}, "late": {1, 1}} {
+		if h := source.fleet.edit(name, nil); h.bootstraps != want.bootstraps || h.cleanUps != want.cleanUps {
+			t.Errorf("%s was bootstrapped %d times and cleaned %d times", name, h.bootstraps, h.cleanUps)
+		}
+	}
+	source.expectEmpty()
+
+	target.delete(&infrav1.IDCMachine{}, "worker-1")
+	target.eventually("the machine is gone", func() bool { return target.gone(&infrav1.IDCMachine{}, "worker-1") })
+	says(target, &infrav1.IDCHost{}, "claimed", infrav1.AvailableCondition, infrav1.FreeReason)
+}
+
+// newTarget is the same data centre, as yet without hosts, in a management cluster of its own.
+func newTarget(t *testing.T, source *site) *site {
+	t.Helper()
+	second, err := envtest.Start(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := second.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := grant(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	target := &site{Environment: second, t: t, namespace: source.namespace, fleet: source.fleet}
+	target.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: source.namespace}})
+	return target
+}
+
+// settleForMove adds a host in each state that a move may meet, and what clusterctl asks for before it moves.
+func (s *site) settleForMove() {
+	s.t.Helper()
+	infra := &infrav1.IDCCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "blue", Labels: map[string]string{clusterv1.ClusterNameLabel: "blue"}}}
+	infra.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(get[clusterv1.Cluster](s, "blue"), clusterv1.GroupVersion.WithKind("Cluster"))}
+	s.create(infra)
 	s.host("claimed", nil)
 	s.machine("worker-1", nil)
 	s.ready("worker-1")
 	s.host("free", nil)
 	s.host("sick", func(h *infrav1.IDCHost) {
-		h.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "broken fan", Since: metav1.Now()}
+		h.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "broken fan", Since: metav1.Now().Rfc3339Copy()}
 	})
-	says(s, &infrav1.IDCHost{}, "free", infrav1.AvailableCondition, infrav1.FreeReason)
-	says(s, &infrav1.IDCHost{}, "sick", infrav1.AvailableCondition, infrav1.QuarantinedReason)
-	if _, marked := get[corev1.Secret](s, "hosts").Labels[clusterctlv1.ClusterctlMoveLabel]; !marked {
-		t.Error("the Secret with the key would stay behind")
-	}
-	before := s.getMachine("worker-1")
-	edit(s, "blue", func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
-	says(s, &infrav1.IDCMachine{}, "worker-1", clusterv1.PausedCondition, clusterv1.PausedReason)
-	says(s, &infrav1.IDCHost{}, "claimed", clusterv1.PausedCondition, clusterv1.PausedReason)
-
-	objects := []client.Object{
-		s.getHost("claimed"), s.getHost("free"), s.getHost("sick"), get[clusterv1.Cluster](s, "blue"), get[clusterv1.Machine](s, "worker-1"), before.DeepCopy(),
-	}
-	for _, object := range objects {
-		if err := environment.Client.Delete(t.Context(), object.DeepCopyObject().(client.Object)); err != nil {
-			t.Fatal(err)
-		}
-		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":[]}}`))
-		if err := client.IgnoreNotFound(environment.Client.Patch(t.Context(), object.DeepCopyObject().(client.Object), patch)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, name := range []string{"claimed", "free", "sick"} {
-		s.eventually("the source is gone", func() bool { return s.gone(&infrav1.IDCHost{}, name) })
-	}
-	s.eventually("the source is gone", func() bool { return s.gone(&infrav1.IDCMachine{}, "worker-1") })
-	stop()
-	if h := s.fleet.edit("claimed", nil); h.cleanUps != 0 || h.machine != before.Spec.InstanceID {
-		t.Fatalf("the source let go of its host: %+v", h)
-	}
-
-	// The program of the target runs while the copies arrive, one after the other.
-	s.manager(nil)
-	var owner *clusterv1.Machine
-	for _, object := range objects {
-		object.SetUID("")
-		object.SetResourceVersion("")
-		object.SetOwnerReferences(nil)
-		switch copied := object.(type) {
-		case *clusterv1.Machine:
-			owner = copied
-			copied.Status = clusterv1.MachineStatus{}
-		case *infrav1.IDCMachine:
-			copied.Status = infrav1.IDCMachineStatus{}
-			copied.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind("Machine"))}
-		case *infrav1.IDCHost:
-			copied.Status = infrav1.IDCHostStatus{}
-		case *clusterv1.Cluster:
-			copied.Status = clusterv1.ClusterStatus{}
-		}
-		s.create(object)
-	}
-	edit(s, "blue", func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(false) })
-	s.ready("worker-1")
-	after := s.getMachine("worker-1")
-	if after.UID == before.UID || after.Spec.ProviderID != before.Spec.ProviderID || after.Spec.InstanceID != before.Spec.InstanceID {
-		t.Errorf("%+v", after.Spec)
-	}
-	if pairs := s.bijection(); pairs != 1 {
-		t.Errorf("%d machines have hosts", pairs)
-	}
-	if h := s.fleet.edit("claimed", nil); h.bootstraps != 1 || h.cleanUps != 0 {
-		t.Errorf("the host was worked on: %+v", h)
-	}
-	says(s, &infrav1.IDCHost{}, "claimed", infrav1.AvailableCondition, infrav1.ClaimedReason)
+	// A machine went while this host was away; it is back, and its clean-up is under way.
+	s.fleet.edit("late", func(h *machineHost) { h.machine, h.slow = "gone", true })
+	s.host("late", func(h *infrav1.IDCHost) {
+		h.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "no route", Since: metav1.Now(), InstanceID: "gone"}
+	})
+	s.eventually("a clean-up is under way", func() bool { return s.fleet.edit("late", nil).under })
 	says(s, &infrav1.IDCHost{}, "free", infrav1.AvailableCondition, infrav1.FreeReason)
 	says(s, &infrav1.IDCHost{}, "sick", infrav1.AvailableCondition, infrav1.QuarantinedReason)
 
+	cluster := get[clusterv1.Cluster](s, "blue")
+	cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	conditions.Set(cluster, metav1.Condition{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.ClusterControlPlaneInitializedReason})
+	machine := get[clusterv1.Machine](s, "worker-1")
+	machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: "worker-1"}
+	for _, object := range []client.Object{cluster, machine} {
+		if err := s.Client.Status().Update(s.t.Context(), object); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// moveTo is "clusterctl move". The hook sees every object before it is created in the target.
+func (s *site) moveTo(target *site, hook func(*unstructured.Unstructured) error) error {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	file := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			s.t.Fatal(err)
+		}
+		return path
+	}
+	for _, site := range []*site{s, target} {
+		site.labelDefinitions()
+	}
+	mover, err := clusterctl.New(s.t.Context(), file("clusterctl.yaml", nil))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return mover.Move(s.t.Context(), clusterctl.MoveOptions{
+		FromKubeconfig:               clusterctl.Kubeconfig{Path: file("source", s.Kubeconfig)},
+		ToKubeconfig:                 clusterctl.Kubeconfig{Path: file("target", target.Kubeconfig)},
+		Namespace:                    s.namespace,
+		ExperimentalResourceMutators: []clusterctlcluster.ResourceMutatorFunc{hook},
+	})
+}
+
+// labelDefinitions marks the definitions as "clusterctl init" does.
+func (s *site) labelDefinitions() {
+	s.t.Helper()
+	scheme := runtime.NewScheme()
+	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := client.New(s.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	list := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := c.List(s.t.Context(), list); err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range list.Items {
+		definition := &list.Items[i]
+		before := definition.DeepCopy()
+		metav1.SetMetaDataLabel(&definition.ObjectMeta, clusterctlv1.ClusterctlLabel, "")
+		if err := c.Patch(s.t.Context(), definition, client.MergeFrom(before)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// expectEmpty checks that nothing of what was moved is left, the Secret with the hosts' key included.
+func (s *site) expectEmpty() {
+	s.t.Helper()
+	for _, list := range []client.ObjectList{
+		&infrav1.IDCHostList{}, &infrav1.IDCMachineList{}, &infrav1.IDCClusterList{}, &clusterv1.MachineList{}, &clusterv1.ClusterList{}, &corev1.SecretList{},
+	} {
+		if err := s.Client.List(s.t.Context(), list, client.InNamespace(s.namespace)); err != nil {
+			s.t.Fatal(err)
+		}
+		objects, err := meta.ExtractList(list)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, object := range objects {
+			s.t.Errorf("%T stays in the source: %s", object, object.(client.Object).GetName())
+		}
+	}
+}
+
+// What clusterctl moved goes from the source with its finalizers taken away, and its Cluster last. Caches
+// may tell of the Cluster's end first.
+func TestTheSourceOfAMoveLeavesItsHostsAlone(t *testing.T) {
+	s := newSite(t)
+	s.host("host-1", nil)
+	s.machine("worker-1", nil)
+	s.fleet.edit("host-2", func(h *machineHost) { h.machine = "gone" })
+	s.host("host-2", func(h *infrav1.IDCHost) {
+		h.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "no route", Since: metav1.Now(), InstanceID: "gone"}
+		h.Finalizers = []string{infrav1.IDCHostFinalizer}
+	})
+	s.fleet.edit("host-2", func(h *machineHost) { h.reach = &ssh.Error{Reason: ssh.Away, Err: errors.New("no route")} })
+	s.run(&mortal{writesLeft: 1000})
+	s.fleet.edit("host-2", func(h *machineHost) { h.reach = nil })
+	moved := map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+	edit(s, "worker-1", func(m *infrav1.IDCMachine) { m.Annotations = moved })
+	edit(s, "host-2", func(h *infrav1.IDCHost) { h.Annotations = moved })
 	s.delete(&infrav1.IDCMachine{}, "worker-1")
-	s.eventually("the machine is gone", func() bool { return s.gone(&infrav1.IDCMachine{}, "worker-1") })
-	says(s, &infrav1.IDCHost{}, "claimed", infrav1.AvailableCondition, infrav1.FreeReason)
+	s.delete(&infrav1.IDCHost{}, "host-2")
+	s.delete(&clusterv1.Cluster{}, "blue")
+	s.run(&mortal{writesLeft: 1000})
+	for _, name := range []string{"host-1", "host-2"} {
+		if h := s.fleet.edit(name, nil); h.cleanUps != 0 || h.machine == "" {
+			t.Errorf("%s was cleaned", name)
+		}
+	}
+	if s.getHost("host-1").Spec.Claim == nil || s.getHost("host-2").Spec.Quarantine == nil {
+		t.Error("a host is given back")
+	}
 }

@@ -67,7 +67,7 @@ func (r *HostReconciler) machineToHost(ctx context.Context, object client.Object
 	return requests
 }
 
-// clusterToHosts wakes the hosts of a Cluster's machines, which are paused with it.
+// clusterToHosts wakes the hosts of a Cluster's machines, which are paused with it, and those whose clean-up it may pause.
 func (r *HostReconciler) clusterToHosts(ctx context.Context, object client.Object) []reconcile.Request {
 	list := &infrav1.IDCMachineList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(object.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: object.GetName()}); err != nil {
@@ -78,6 +78,16 @@ func (r *HostReconciler) clusterToHosts(ctx context.Context, object client.Objec
 	for i := range list.Items {
 		if ref := list.Items[i].Spec.HostRef; ref != nil {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: ref.Name}})
+		}
+	}
+	all := &infrav1.IDCHostList{}
+	if err := r.Client.List(ctx, all, client.InNamespace(object.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List the hosts whose clean-up a Cluster may pause", "Cluster", klog.KObj(object))
+		return requests
+	}
+	for i := range all.Items {
+		if waitsForCleanUp(&all.Items[i]) {
+			requests = append(requests, requestFor(&all.Items[i]))
 		}
 	}
 	return requests

@@ -34,6 +34,8 @@ type Environment struct {
 	Scheme *runtime.Scheme
 	// Client has no cache.
 	Client client.Client
+	// Kubeconfig is a file's content that reaches the API server as an administrator.
+	Kubeconfig []byte
 
 	server  *envtest.Environment
 	cancel  context.CancelFunc
@@ -68,6 +70,7 @@ func Start(ctx context.Context) (*Environment, error) {
 	if e.Config, err = e.server.Start(); err != nil {
 		return nil, fmt.Errorf("start etcd and kube-apiserver (KUBEBUILDER_ASSETS names the folder with both): %w", err)
 	}
+	e.Kubeconfig = e.server.KubeConfig
 	if e.Client, err = client.New(e.Config, client.Options{Scheme: e.Scheme}); err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
