@@ -4,6 +4,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -90,6 +91,8 @@ func (f *fleet) Bootstrap(_ context.Context, host *infrav1.IDCHost, machine host
 		switch {
 		case h.reach != nil:
 			err = h.reach
+		case h.problem != nil:
+			err = &hosts.ProblemError{Problem: *h.problem, Err: errors.New("a command failed")}
 		case h.machine == machine.InstanceID && h.fails == nil:
 			progress.State = hosts.Done
 		case h.fails != nil && h.data == string(machine.UserData):

@@ -112,6 +112,54 @@ func TestHostsThatWillNotDoSayWhyAndAreNotClaimed(t *testing.T) {
 	}
 }
 
+// What happens to a host after it was claimed has the reasons of a free host, and is over when its cause is.
+func TestAHostThatTurnsBadWhileItIsBootstrappedSaysWhyAndStaysWithItsMachine(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault  machineHost
+		reason string
+		says   string
+	}{
+		"another host key": {machineHost{reach: &ssh.Error{Reason: ssh.HostKeyMismatch, Err: errors.New("x")}}, infrav1.HostKeyMismatchReason, "put the new ones into hostKeys"},
+		"another key":      {machineHost{reach: &ssh.Error{Reason: ssh.AuthenticationFailed, Err: errors.New("x")}}, infrav1.AuthenticationFailedReason, "put the right key into the Secret"},
+		"no power":         {machineHost{reach: &ssh.Error{Reason: ssh.Away, Err: errors.New("x")}}, infrav1.HostAwayReason, "check that it is switched on"},
+		"no sudo":          {machineHost{problem: &hosts.Problem{Reason: hosts.SudoMissing, Message: "no sudo"}}, infrav1.SudoMissingReason, "no sudo (a command failed)"},
+		"no room":          {machineHost{problem: &hosts.Problem{Reason: hosts.DiskFull, Message: "no room"}}, infrav1.DiskFullReason, "no room (a command failed)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			p := s.program(&mortal{writesLeft: 1000})
+			s.host("host-1", nil)
+			s.fleet.edit("host-1", func(h *machineHost) { h.fails = &hosts.Progress{State: hosts.Running, Detail: "cloud-init starts"} })
+			s.machine("worker-1", nil)
+			for range manySteps {
+				p.step(s)
+			}
+			says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.BootstrappedCondition, infrav1.BootstrappingReason)
+			s.fleet.edit("host-1", func(h *machineHost) { h.reach, h.problem = test.fault.reach, test.fault.problem })
+			for range manySteps {
+				p.step(s)
+			}
+			for _, condition := range []string{infrav1.BootstrappedCondition, infrav1.ReadyCondition} {
+				message := says(s, &infrav1.IDCMachine{}, "worker-1", condition, test.reason)
+				if !strings.HasPrefix(message, "working on IDCHost host-1, which is tried again: ") || !strings.Contains(message, test.says) {
+					t.Errorf("%s says %q", condition, message)
+				}
+			}
+			if pairs := s.bijection(); pairs != 1 {
+				t.Errorf("%d machines have hosts", pairs)
+			}
+			s.fleet.edit("host-1", func(h *machineHost) { h.reach, h.problem, h.fails = nil, nil, nil })
+			for range manySteps {
+				p.step(s)
+			}
+			s.ready("worker-1")
+			if h := s.fleet.edit("host-1", nil); h.bootstraps != 1 || h.cleanUps != 0 {
+				t.Errorf("%+v", h)
+			}
+		})
+	}
+}
+
 func TestABootstrapThatFailsIsTold(t *testing.T) {
 	s := newSite(t)
 	s.manager(nil)

@@ -12,6 +12,7 @@ import (
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
 // ownedMachineConditions are the conditions that the controller sets.
@@ -90,7 +91,7 @@ func bootstrapped(s *machineScope) metav1.Condition {
 	case errors.As(p.err, &inUse):
 		return no(infrav1.InUseReason, inUse.Error())
 	case p.err != nil:
-		return no(infrav1.BootstrappingReason, fmt.Sprintf("working on IDCHost %s, which is tried again: %v", s.claim.host.Name, p.err))
+		return no(workReason(p.err), fmt.Sprintf("working on IDCHost %s, which is tried again: %v", s.claim.host.Name, p.err))
 	case p.progress.State == hosts.Failed:
 		message := fmt.Sprintf("on IDCHost %s %s; look at the end of its output, put its cause right, then delete the Machine", s.claim.host.Name, p.progress.Detail)
 		if p.progress.Output != "" {
@@ -99,6 +100,20 @@ func bootstrapped(s *machineScope) metav1.Condition {
 		return no(infrav1.BootstrapFailedReason, message)
 	default:
 		return no(infrav1.BootstrappingReason, fmt.Sprintf("on IDCHost %s %s", s.claim.host.Name, p.progress.Detail))
+	}
+}
+
+// workReason is the reason of an error of work on a host: what a condition of a free host would have.
+func workReason(err error) string {
+	var unreached *ssh.Error
+	var failed *hosts.ProblemError
+	switch {
+	case errors.As(err, &unreached):
+		return reachReason(unreached)
+	case errors.As(err, &failed):
+		return healthReasons[failed.Problem.Reason]
+	default:
+		return infrav1.BootstrappingReason
 	}
 }
 

@@ -65,8 +65,14 @@ func (m *Machine) metaData() ([]byte, error) {
 
 // Bootstrap makes a host a machine, or goes on with it, and says after a few seconds at most how far
 // it is. It is called again until the state is Done or Failed; data that differ from those that failed
-// start anew. The error is an *InUseError when the host carries another machine.
+// start anew. The error is an *InUseError when the host carries another machine, and a *ProblemError when
+// a probe sees what is wrong with the host.
 func (h *Host) Bootstrap(ctx context.Context, machine Machine) (Progress, error) {
+	progress, err := h.bootstrap(ctx, machine)
+	return progress, h.explain(ctx, machine.InstanceID, err)
+}
+
+func (h *Host) bootstrap(ctx context.Context, machine Machine) (Progress, error) {
 	record, err := h.readRecord(ctx)
 	if err != nil {
 		return Progress{}, err

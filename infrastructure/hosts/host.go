@@ -3,6 +3,7 @@ package hosts
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -48,6 +49,30 @@ func (e *CommandError) Error() string {
 		message += ": " + e.Output
 	}
 	return message
+}
+
+// ProblemError says that a host did not do what it should because of a problem that a probe sees.
+type ProblemError struct {
+	Problem Problem
+	// Err is what went wrong.
+	Err error
+}
+
+func (e *ProblemError) Error() string { return fmt.Sprintf("%s (%v)", e.Problem.Message, e.Err) }
+
+// Unwrap returns what went wrong.
+func (e *ProblemError) Unwrap() error { return e.Err }
+
+// explain looks for the cause of a command that failed, which may be a problem that came up since the last probe.
+func (h *Host) explain(ctx context.Context, instanceID string, err error) error {
+	var failed *CommandError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	if _, problem, probeErr := h.Probe(ctx, instanceID); probeErr == nil && problem != nil {
+		return &ProblemError{Problem: *problem, Err: err}
+	}
+	return err
 }
 
 // try runs a command as root; its exit status is no error.

@@ -15,8 +15,8 @@ const (
 	minFreeInodes = 10000
 )
 
-// diskFolders are on the file systems that a node writes to.
-var diskFolders = []string{"/", "/var/lib", "/var/log", "/run"}
+// diskFolders are on the file systems that a node writes to; those of its programs may not be there yet.
+var diskFolders = []string{"/", "/var/lib", "/var/lib/cloud", "/var/lib/containerd", "/var/lib/kubelet", "/var/log", "/run"}
 
 // Problem is what is wrong with a host, as a reason for programs and a message for people.
 type Problem struct {
@@ -106,28 +106,30 @@ func (h *Host) switchedOff(ctx context.Context) (*Problem, error) {
 
 func (h *Host) full(ctx context.Context) (*Problem, error) {
 	// Free blocks, their size, free and all inodes; some file systems have no fixed number of inodes.
-	output, err := h.run(ctx, append([]string{"stat", "--file-system", "--format=%a %S %d %c"}, diskFolders...)...)
+	args := append([]string{"stat", "--file-system", "--format=%n %a %S %d %c"}, diskFolders...)
+	result, err := h.try(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
-	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-	if len(lines) != len(diskFolders) {
-		return nil, fmt.Errorf("stat answered for %d file systems of %d", len(lines), len(diskFolders))
+	// It ends with status 1 when a folder is not there. An answer without the root folder is none.
+	if !strings.HasPrefix(string(result.Stdout), "/ ") {
+		return nil, &CommandError{Command: args, ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
 	}
-	for i, line := range lines {
+	for line := range strings.Lines(string(result.Stdout)) {
+		var folder string
 		var blocks, size, inodes, allInodes uint64
-		if _, err := fmt.Sscan(line, &blocks, &size, &inodes, &allInodes); err != nil {
-			return nil, fmt.Errorf("read what stat says of %s: %w", diskFolders[i], err)
+		if _, err := fmt.Sscan(line, &folder, &blocks, &size, &inodes, &allInodes); err != nil {
+			return nil, fmt.Errorf("read what stat says of file systems, %q: %w", tidy(line), err)
 		}
 		least := uint64(minFreeBytes)
-		if diskFolders[i] == "/run" {
+		if folder == "/run" {
 			least = minFreeBytes / 64
 		}
 		switch {
 		case blocks*size < least:
-			return &Problem{DiskFull, fmt.Sprintf("the file system of %s has %d MiB free, %d MiB are needed; make room on it", diskFolders[i], blocks*size>>20, least>>20)}, nil
+			return &Problem{DiskFull, fmt.Sprintf("the file system of %s has %d MiB free, %d MiB are needed; make room on it", folder, blocks*size>>20, least>>20)}, nil
 		case allInodes > 0 && inodes < minFreeInodes:
-			return &Problem{DiskFull, fmt.Sprintf("the file system of %s has %d inodes free, %d are needed; remove small files from it", diskFolders[i], inodes, minFreeInodes)}, nil
+			return &Problem{DiskFull, fmt.Sprintf("the file system of %s has %d inodes free, %d are needed; remove small files from it", folder, inodes, minFreeInodes)}, nil
 		}
 	}
 	return nil, nil

@@ -38,6 +38,8 @@ type simulated struct {
 	cutAfter int
 	ran      []string
 	noSudo   bool
+	// disks are what stat says of the file systems of folders, where that is not plenty; empty for no such folder.
+	disks map[string]string
 	answers  map[string]ssh.Result
 }
 
@@ -151,7 +153,7 @@ func (s *simulated) execute(args []string, stdin string) (string, int) {
 	case "nproc":
 		return "4\n", 0
 	case "stat":
-		return strings.Repeat("1000000 4096 500000 1000000\n", len(diskFolders)), 0
+		return s.stat(args[3:])
 	case "getent":
 		if !s.users[args[2]] {
 			return "", 2
@@ -172,6 +174,21 @@ func (s *simulated) execute(args []string, stdin string) (string, int) {
 	}
 	s.t.Errorf("the host knows no command %q", args)
 	return "", 127
+}
+
+func (s *simulated) stat(folders []string) (text string, status int) {
+	for _, folder := range folders {
+		numbers, said := s.disks[folder]
+		switch {
+		case !said:
+			numbers = "1000000 4096 500000 1000000"
+		case numbers == "":
+			status = 1
+			continue
+		}
+		text += folder + " " + numbers + "\n"
+	}
+	return text, status
 }
 
 func (s *simulated) find(args []string) (string, int) {
