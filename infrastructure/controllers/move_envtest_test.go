@@ -241,6 +241,15 @@ func TestTheSourceOfAMoveLeavesItsHostsAlone(t *testing.T) {
 			t.Errorf("%s was cleaned", name)
 		}
 	}
+	hosts := s.program(&mortal{}).hosts
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "blue"}}
+	if got := len(hosts.clusterToHosts(t.Context(), cluster)); got != 2 {
+		t.Errorf("the end of a Cluster wakes %d hosts", got)
+	}
+	cluster.Annotations = moved
+	if got := hosts.clusterToHosts(t.Context(), cluster); len(got) > 0 {
+		t.Errorf("the end of a Cluster that was moved wakes %v", got)
+	}
 	if s.getHost("host-1").Spec.Claim == nil || s.getHost("host-2").Spec.Quarantine == nil {
 		t.Error("a host is given back")
 	}

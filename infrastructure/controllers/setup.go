@@ -69,6 +69,9 @@ func (r *HostReconciler) machineToHost(ctx context.Context, object client.Object
 
 // clusterToHosts wakes the hosts of a Cluster's machines, which are paused with it, and those whose clean-up it may pause.
 func (r *HostReconciler) clusterToHosts(ctx context.Context, object client.Object) []reconcile.Request {
+	if movedAway(object) {
+		return nil // What it paused goes next.
+	}
 	list := &infrav1.IDCMachineList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(object.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: object.GetName()}); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List the machines of a Cluster", "Cluster", klog.KObj(object))

@@ -39,8 +39,8 @@ type simulated struct {
 	ran      []string
 	noSudo   bool
 	// disks are what stat says of the file systems of folders, where that is not plenty; empty for no such folder.
-	disks map[string]string
-	answers  map[string]ssh.Result
+	disks   map[string]string
+	answers map[string]ssh.Result
 }
 
 func newSimulated(t *testing.T) *simulated {

@@ -38,21 +38,9 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 	t := newTenant("workers", "v1.36.3", variables)
 	t.workers = 2
 
-	BeforeAll(func(ctx SpecContext) {
+	BeforeAll(func() {
 		requireLab()
-		before, err := env.lab.Hosts()
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func(ctx SpecContext) {
-			if settings.keep {
-				return
-			}
-			t.remove(ctx)
-			after, err := env.lab.Hosts()
-			Expect(err).NotTo(HaveOccurred())
-			for _, h := range after[len(before):] {
-				Expect(env.lab.RemoveHost(ctx, h.Name)).To(Succeed())
-			}
-		}, NodeTimeout(2*join))
+		removeWithHosts(t)
 	})
 
 	It("join a tenant, and reach Services by their names", Label(gating, full), func(ctx SpecContext) {
@@ -230,6 +218,24 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		}
 	}, SpecTimeout(2*join))
 })
+
+// removeWithHosts removes a tenant when the specs of its container are over, and the hosts that were added since.
+func removeWithHosts(t *tenant) {
+	GinkgoHelper()
+	before, err := env.lab.Hosts()
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) {
+		if settings.keep {
+			return
+		}
+		t.remove(ctx)
+		after, err := env.lab.Hosts()
+		Expect(err).NotTo(HaveOccurred())
+		for _, h := range after[len(before):] {
+			Expect(env.lab.RemoveHost(ctx, h.Name)).To(Succeed())
+		}
+	}, NodeTimeout(2*join))
+}
 
 // askThroughAPI asks the web server of Hello by kube-apiserver's proxy, which connects to its pod.
 func (t *tenant) askThroughAPI(ctx context.Context) (string, error) {
