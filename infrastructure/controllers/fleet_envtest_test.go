@@ -95,6 +95,8 @@ func (f *fleet) Bootstrap(_ context.Context, host *infrav1.IDCHost, machine host
 			err = &hosts.ProblemError{Problem: *h.problem, Err: errors.New("a command failed")}
 		case h.machine == machine.InstanceID && h.fails == nil:
 			progress.State = hosts.Done
+		case len(machine.UserData) == 0:
+			err = hosts.ErrNoBootstrapData
 		case h.fails != nil && h.data == string(machine.UserData):
 			progress = *h.fails
 		default:

@@ -45,15 +45,12 @@ func (s bootstrapSeen) failed() bool {
 	return s.data != "" || s.known && s.err == nil && s.progress.State == hosts.Failed
 }
 
-// bootstrap has the host made a machine and notes how far that is.
+// bootstrap has the host made a machine and notes how far that is. Bootstrap data that cannot be used matter only when
+// the host is no machine yet: after clusterctl moved the objects, what became of it is learnt from the host again.
 func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) error {
 	data, problem, err := r.bootstrapData(ctx, s)
 	if err != nil {
 		return err
-	}
-	if problem != "" {
-		s.progress.data = problem
-		return nil
 	}
 	host := s.claim.host.DeepCopy()
 	machine := hosts.Machine{
@@ -77,6 +74,9 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	if !ok {
 		seen = bootstrapSeen{known: true, err: errors.New(outcome.Text)}
 	}
+	if errors.Is(seen.err, hosts.ErrNoBootstrapData) {
+		seen.data = problem
+	}
 	s.progress = seen
 	if seen.done() {
 		r.event(s.machine, "Bootstrapped", "Bootstrap", "cloud-init made a node of IDCHost %s", host.Name)
@@ -90,6 +90,8 @@ const workKind = "work"
 func (s bootstrapSeen) outcome() background.Outcome {
 	outcome := background.Outcome{Value: s}
 	switch {
+	case errors.Is(s.err, hosts.ErrNoBootstrapData):
+		outcome.Text, outcome.Again = s.err.Error(), bootstrapRecheck
 	case s.err != nil:
 		outcome.Text, outcome.Again = s.err.Error(), bootstrapRetry
 	case s.progress.State == hosts.Running:
@@ -103,7 +105,7 @@ func (s bootstrapSeen) outcome() background.Outcome {
 }
 
 // bootstrapData reads the Secret of the bootstrap provider (contract for BootstrapConfig, "Bootstrap
-// data"). It says what is wrong with it in words for people.
+// data"). It says what is wrong with it in words for people, and then gives none.
 func (r *MachineReconciler) bootstrapData(ctx context.Context, s *machineScope) ([]byte, string, error) {
 	if s.owner.Spec.Bootstrap.DataSecretName == nil {
 		return nil, fmt.Sprintf("Machine %s names no bootstrap data any more", s.owner.Name), nil

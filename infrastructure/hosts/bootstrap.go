@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,7 +48,7 @@ type Machine struct {
 	InstanceID string
 	// ProviderID is the Node's.
 	ProviderID string
-	// UserData is the bootstrap data, for cloud-init.
+	// UserData is the bootstrap data, for cloud-init. A host that is the machine already needs none.
 	UserData []byte
 }
 
@@ -62,6 +63,9 @@ func (m *Machine) metaData() ([]byte, error) {
 		"instance-id": m.InstanceID, "local-hostname": m.Name, "provider_id": m.ProviderID,
 	})
 }
+
+// ErrNoBootstrapData says that a host cannot become a machine without bootstrap data.
+var ErrNoBootstrapData = errors.New("there is no bootstrap data for the host")
 
 // Bootstrap makes a host a machine, or goes on with it, and says after a few seconds at most how far
 // it is. It is called again until the state is Done or Failed; data that differ from those that failed
@@ -82,6 +86,9 @@ func (h *Host) bootstrap(ctx context.Context, machine Machine) (Progress, error)
 	}
 	if record != nil && record.Done {
 		return Progress{State: Done}, nil
+	}
+	if len(machine.UserData) == 0 {
+		return Progress{}, ErrNoBootstrapData
 	}
 	units, err := h.units(ctx, unitName)
 	if err != nil {

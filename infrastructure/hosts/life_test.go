@@ -167,6 +167,26 @@ func TestAFailedBootstrapSaysWhyAndKeepsSecrets(t *testing.T) {
 	})
 }
 
+// After a move to another management cluster a host is asked what it is; its bootstrap data may be gone by then.
+func TestOnlyAHostThatIsNoMachineYetNeedsBootstrapData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulated(t)
+		h := New(s, "admin")
+		without := worker()
+		without.UserData = nil
+		before := s.plain()
+		if progress, err := h.Bootstrap(t.Context(), without); !errors.Is(err, ErrNoBootstrapData) || s.plain() != before {
+			t.Errorf("a plain host: %+v, %v", progress, err)
+		}
+		if _, err := untilEnded(t.Context(), h, worker()); err != nil {
+			t.Fatal(err)
+		}
+		if progress, err := h.Bootstrap(t.Context(), without); err != nil || progress.State != Done {
+			t.Errorf("a machine: %+v, %v", progress, err)
+		}
+	})
+}
+
 func TestAnotherMachinesHostIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSimulated(t)

@@ -46,9 +46,9 @@ var _ = Describe("A bad host", Ordered, ContinueOnFailure, Label(full), func() {
 
 	var whileFree, whileClaimed []TableEntry
 	for _, f := range w.faults() {
-		whileFree = append(whileFree, Entry("with "+f.name, f, SpecTimeout(2*noticed+2*join)))
+		whileFree = append(whileFree, Entry("("+f.name+")", f, SpecTimeout(2*noticed+2*join)))
 		if f.whileClaimed {
-			whileClaimed = append(whileClaimed, Entry("with "+f.name, f, SpecTimeout(noticed+2*join)))
+			whileClaimed = append(whileClaimed, Entry("("+f.name+")", f, SpecTimeout(noticed+2*join)))
 		}
 	}
 
@@ -90,7 +90,8 @@ var _ = Describe("A bad host", Ordered, ContinueOnFailure, Label(full), func() {
 		w.expectClaimedBy(ctx, name)
 		Expect(env.lab.PowerOn(ctx, w.host.Name)).To(Succeed())
 		// cloud-init does not do again what it began with the same instance-id.
-		w.expectWaiting(ctx, infrav1.BootstrappedCondition, infrav1.BootstrapFailedReason, "there is no /run/cluster-api/bootstrap-success.complete", "then delete the Machine")
+		w.expectWaiting(ctx, infrav1.BootstrappedCondition, infrav1.BootstrapFailedReason,
+			"on IDCHost "+w.host.Name+" cloud-init", "put its cause right, then delete the Machine")
 		w.removeFile(ctx, holdFile)
 		w.replace(ctx, name)
 	}, SpecTimeout(4*join))

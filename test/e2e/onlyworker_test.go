@@ -120,7 +120,7 @@ func (w *onlyWorker) faults() []fault {
 			says: []string{"the file system of " + stateOfCloudInit + " has 0 MiB free", "1024 MiB are needed", "make room on it"},
 			cause: func(ctx context.Context) {
 				w.exec(ctx, "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", stateOfCloudInit)
-				w.exec(ctx, "fallocate", "--length", "1MiB", stateOfCloudInit+"/full")
+				w.exec(ctx, "fallocate", "--length", "1000KiB", stateOfCloudInit+"/full")
 			},
 			undo: func(ctx context.Context) {
 				if _, err := w.worker.Exec(ctx, nil, "mountpoint", "--quiet", stateOfCloudInit); err == nil {
