@@ -11,7 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -54,112 +53,6 @@ func TestAHostServesOneMachineAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestHostsThatWillNotDoSayWhyAndAreNotClaimed(t *testing.T) {
-	s := newSite(t)
-	for name, test := range map[string]struct {
-		host      machineHost
-		condition string
-		reason    string
-	}{
-		"wrong-host-key": {machineHost{reach: &ssh.Error{Reason: ssh.HostKeyMismatch, Err: errors.New("x")}}, infrav1.ReachableCondition, infrav1.HostKeyMismatchReason},
-		"wrong-key":      {machineHost{reach: &ssh.Error{Reason: ssh.AuthenticationFailed, Err: errors.New("x")}}, infrav1.ReachableCondition, infrav1.AuthenticationFailedReason},
-		"away":           {machineHost{reach: &ssh.Error{Reason: ssh.Away, Err: errors.New("x")}}, infrav1.ReachableCondition, infrav1.HostAwayReason},
-		"bastion-away":   {machineHost{reach: &ssh.Error{Reason: ssh.Away, Bastion: true, Err: errors.New("x")}}, infrav1.ReachableCondition, infrav1.BastionAwayReason},
-		"no-key":         {machineHost{reach: &ssh.Error{Reason: ssh.CredentialsInvalid, Err: errors.New("x")}}, infrav1.ReachableCondition, infrav1.CredentialsInvalidReason},
-		"no-sudo":        {machineHost{problem: &hosts.Problem{Reason: hosts.SudoMissing, Message: "x"}}, infrav1.HealthyCondition, infrav1.SudoMissingReason},
-		"disk-full":      {machineHost{problem: &hosts.Problem{Reason: hosts.DiskFull, Message: "x"}}, infrav1.HealthyCondition, infrav1.DiskFullReason},
-		"no-cloud-init":  {machineHost{problem: &hosts.Problem{Reason: hosts.SoftwareMissing, Message: "x"}}, infrav1.HealthyCondition, infrav1.SoftwareMissingReason},
-		"in-use":         {machineHost{machine: "foreign"}, infrav1.HealthyCondition, infrav1.InUseReason},
-	} {
-		s.fleet.edit(name, func(h *machineHost) { *h = test.host })
-		s.host(name, nil)
-		defer func() {
-			says(s, &infrav1.IDCHost{}, name, test.condition, test.reason)
-			says(s, &infrav1.IDCHost{}, name, infrav1.AvailableCondition, infrav1.NotHealthyReason)
-			if s.getHost(name).Spec.Claim != nil {
-				t.Errorf("%s is claimed", name)
-			}
-		}()
-	}
-	s.host("other-pool", func(h *infrav1.IDCHost) { h.Labels = map[string]string{"pool": "b"} })
-	s.host("other-rack", func(h *infrav1.IDCHost) { h.Spec.FailureDomain = "b" })
-	s.host("small", func(h *infrav1.IDCHost) { h.Spec.FailureDomain = "a" })
-	s.host("sick", func(h *infrav1.IDCHost) {
-		h.Spec.FailureDomain, h.Spec.Quarantine = "a", &infrav1.HostQuarantine{Reason: "broken fan", Since: metav1.Now()}
-	})
-	s.manager(nil)
-	s.machine("worker-1", func(m *infrav1.IDCMachine, owner *clusterv1.Machine) {
-		owner.Spec.FailureDomain = "a"
-		m.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "pool", Operator: metav1.LabelSelectorOpDoesNotExist}}}
-		m.Spec.MinCapacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}
-	})
-	says(s, &infrav1.IDCHost{}, "small", infrav1.AvailableCondition, infrav1.FreeReason)
-	message := says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.NoHostReason)
-	for _, part := range []string{
-		"none of the 13 IDCHosts", "1 not selected by hostSelector !pool", `10 not in failure domain "a"`, "1 in quarantine",
-		"1 too small, or of unknown size, by minCapacity.cpu", "add hosts, or put these right",
-	} {
-		if !strings.Contains(message, part) {
-			t.Errorf("%q does not say %q", message, part)
-		}
-	}
-	s.host("large", func(h *infrav1.IDCHost) {
-		h.Spec.FailureDomain, h.Spec.Capacity = "a", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16")}
-	})
-	s.ready("worker-1")
-	if got := s.getMachine("worker-1").Spec.HostRef.Name; got != "large" {
-		t.Errorf("it has %s", got)
-	}
-}
-
-// What happens to a host after it was claimed has the reasons of a free host, and is over when its cause is.
-func TestAHostThatTurnsBadWhileItIsBootstrappedSaysWhyAndStaysWithItsMachine(t *testing.T) {
-	for name, test := range map[string]struct {
-		fault  machineHost
-		reason string
-		says   string
-	}{
-		"another host key": {machineHost{reach: &ssh.Error{Reason: ssh.HostKeyMismatch, Err: errors.New("x")}}, infrav1.HostKeyMismatchReason, "put the new ones into hostKeys"},
-		"another key":      {machineHost{reach: &ssh.Error{Reason: ssh.AuthenticationFailed, Err: errors.New("x")}}, infrav1.AuthenticationFailedReason, "put the right key into the Secret"},
-		"no power":         {machineHost{reach: &ssh.Error{Reason: ssh.Away, Err: errors.New("x")}}, infrav1.HostAwayReason, "check that it is switched on"},
-		"no sudo":          {machineHost{problem: &hosts.Problem{Reason: hosts.SudoMissing, Message: "no sudo"}}, infrav1.SudoMissingReason, "no sudo (a command failed)"},
-		"no room":          {machineHost{problem: &hosts.Problem{Reason: hosts.DiskFull, Message: "no room"}}, infrav1.DiskFullReason, "no room (a command failed)"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t)
-			p := s.program(&mortal{writesLeft: 1000})
-			s.host("host-1", nil)
-			s.fleet.edit("host-1", func(h *machineHost) { h.fails = &hosts.Progress{State: hosts.Running, Detail: "cloud-init starts"} })
-			s.machine("worker-1", nil)
-			for range manySteps {
-				p.step(s)
-			}
-			says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.BootstrappedCondition, infrav1.BootstrappingReason)
-			s.fleet.edit("host-1", func(h *machineHost) { h.reach, h.problem = test.fault.reach, test.fault.problem })
-			for range manySteps {
-				p.step(s)
-			}
-			for _, condition := range []string{infrav1.BootstrappedCondition, infrav1.ReadyCondition} {
-				message := says(s, &infrav1.IDCMachine{}, "worker-1", condition, test.reason)
-				if !strings.HasPrefix(message, "working on IDCHost host-1, which is tried again: ") || !strings.Contains(message, test.says) {
-					t.Errorf("%s says %q", condition, message)
-				}
-			}
-			if pairs := s.bijection(); pairs != 1 {
-				t.Errorf("%d machines have hosts", pairs)
-			}
-			s.fleet.edit("host-1", func(h *machineHost) { h.reach, h.problem, h.fails = nil, nil, nil })
-			for range manySteps {
-				p.step(s)
-			}
-			s.ready("worker-1")
-			if h := s.fleet.edit("host-1", nil); h.bootstraps != 1 || h.cleanUps != 0 {
-				t.Errorf("%+v", h)
-			}
-		})
-	}
-}
-
 func TestABootstrapThatFailsIsTold(t *testing.T) {
 	s := newSite(t)
 	s.manager(nil)
@@ -186,35 +79,6 @@ func TestABootstrapThatFailsIsTold(t *testing.T) {
 		owner.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KOKConfig", Name: "unready"}
 	})
 	says(s, &infrav1.IDCMachine{}, "unready", infrav1.ReadyCondition, infrav1.WaitingForBootstrapDataReason)
-}
-
-// What a move does not take along is learnt from the host.
-func TestAMachineThatRunsIsReadyWithoutStatusAndBootstrapData(t *testing.T) {
-	s := newSite(t)
-	s.host("host-1", nil)
-	s.machine("worker-1", nil)
-	s.run(&mortal{writesLeft: 1000})
-	s.ready("worker-1")
-	machine := s.getMachine("worker-1")
-	machine.Status = infrav1.IDCMachineStatus{}
-	if err := s.Client.Status().Update(t.Context(), machine); err != nil {
-		t.Fatal(err)
-	}
-	s.delete(&corev1.Secret{}, "worker-1")
-	s.run(&mortal{writesLeft: 1000})
-	s.ready("worker-1")
-
-	s.host("host-2", nil)
-	s.machine("worker-2", nil)
-	s.delete(&corev1.Secret{}, "worker-2")
-	s.run(&mortal{writesLeft: 1000})
-	message := says(s, &infrav1.IDCMachine{}, "worker-2", infrav1.BootstrappedCondition, infrav1.BootstrapDataInvalidReason)
-	if !strings.Contains(message, "Secret worker-2 with the bootstrap data of Machine worker-2 is not there; delete the Machine") {
-		t.Errorf("%q", message)
-	}
-	if h := s.fleet.edit("host-2", nil); h.bootstraps > 0 {
-		t.Error("its host is worked on")
-	}
 }
 
 func TestACleanUpThatFailsQuarantinesTheHost(t *testing.T) {

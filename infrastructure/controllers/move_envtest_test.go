@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -252,5 +253,34 @@ func TestTheSourceOfAMoveLeavesItsHostsAlone(t *testing.T) {
 	}
 	if s.getHost("host-1").Spec.Claim == nil || s.getHost("host-2").Spec.Quarantine == nil {
 		t.Error("a host is given back")
+	}
+}
+
+// What a move does not take along is learnt from the host.
+func TestAMachineThatRunsIsReadyWithoutStatusAndBootstrapData(t *testing.T) {
+	s := newSite(t)
+	s.host("host-1", nil)
+	s.machine("worker-1", nil)
+	s.run(&mortal{writesLeft: 1000})
+	s.ready("worker-1")
+	machine := s.getMachine("worker-1")
+	machine.Status = infrav1.IDCMachineStatus{}
+	if err := s.Client.Status().Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	s.delete(&corev1.Secret{}, "worker-1")
+	s.run(&mortal{writesLeft: 1000})
+	s.ready("worker-1")
+
+	s.host("host-2", nil)
+	s.machine("worker-2", nil)
+	s.delete(&corev1.Secret{}, "worker-2")
+	s.run(&mortal{writesLeft: 1000})
+	message := says(s, &infrav1.IDCMachine{}, "worker-2", infrav1.BootstrappedCondition, infrav1.BootstrapDataInvalidReason)
+	if !strings.Contains(message, "Secret worker-2 with the bootstrap data of Machine worker-2 is not there; delete the Machine") {
+		t.Errorf("%q", message)
+	}
+	if h := s.fleet.edit("host-2", nil); h.bootstraps > 0 {
+		t.Error("its host is worked on")
 	}
 }
