@@ -23,10 +23,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 )
 
-// GCPercent is the GOGC that suits a program that holds little and should take little of a worker: its
-// live heap is a few MiB.
-const GCPercent = 50
-
 // Program is a load balancer.
 type Program struct {
 	configuration *configuration.Configuration

@@ -4,7 +4,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"runtime/debug"
 
 	"k8s.io/klog/v2"
 
@@ -12,9 +11,7 @@ import (
 )
 
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(program.GCPercent)
-	}
+	program.Economize()
 	err := newCommand().Execute()
 	klog.Flush()
 	if err != nil {
