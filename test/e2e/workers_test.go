@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -25,7 +24,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
 
 // join bounds what a worker takes to join or to be cleaned: ten times what is usual.
@@ -44,19 +42,7 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 	})
 
 	It("join a tenant, and reach Services by their names", Label(gating, full), func(ctx SpecContext) {
-		t.create(ctx)
-		pool := &workers.Pool{
-			Lab: env.lab, Client: env.client, Namespace: t.Namespace, Log: env.log,
-			Programs: []string{filepath.Join(settings.programs, "kok-apiserver-lb")},
-		}
-		names, err := pool.Ensure(ctx, t.workers+1)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), names...)).To(Succeed())
-		q := t.quickstart()
-		Expect(q.InstallNetwork(ctx, env.network)).To(Succeed())
-		Expect(q.WaitWorkers(ctx)).To(Succeed())
-		Expect(q.Hello(ctx)).To(Succeed())
-		t.expectWorkers(ctx, t.workers)
+		t.createWithWorkers(ctx, 1)
 	}, SpecTimeout(2*creation+join))
 
 	It("notice nothing when an API server is killed", Label(gating, full), func(ctx SpecContext) {

@@ -1,0 +1,32 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"path/filepath"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
+)
+
+// createWithWorkers makes the tenant and its workers, beside spare hosts, and waits until a pod reaches a Service.
+func (t *tenant) createWithWorkers(ctx context.Context, spare int) {
+	GinkgoHelper()
+	t.create(ctx)
+	pool := &workers.Pool{
+		Lab: env.lab, Client: env.client, Namespace: t.Namespace, Log: env.log,
+		Programs: []string{filepath.Join(settings.programs, "kok-apiserver-lb")},
+	}
+	names, err := pool.Ensure(ctx, t.workers+spare)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), names...)).To(Succeed())
+	q := t.quickstart()
+	Expect(q.InstallNetwork(ctx, env.network)).To(Succeed())
+	Expect(q.WaitWorkers(ctx)).To(Succeed())
+	Expect(q.Hello(ctx)).To(Succeed())
+	t.expectWorkers(ctx, t.workers)
+}

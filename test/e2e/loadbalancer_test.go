@@ -1,0 +1,204 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
+)
+
+const (
+	// How long watches may be away on an idle machine after an API server was killed, and after one went silent.
+	killGap    = 1200 * time.Millisecond
+	silenceGap = 1100 * time.Millisecond
+)
+
+// What only a real worker shows of its load balancer; docs/load-balancer-tests.md has the faults that processes show.
+var _ = Describe("A worker whose API servers fail", Ordered, Label(full), func() {
+	variables := single()
+	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
+	t := newTenant("load-balancer", "v1.36.3", variables)
+	t.workers = 2
+
+	var (
+		worker *host.Host
+		// pod runs on the worker, in the pod network.
+		pod corev1.Pod
+	)
+
+	BeforeAll(func(ctx SpecContext) {
+		requireLab()
+		removeWithHosts(t)
+		t.createWithWorkers(ctx, 0)
+		pod = t.helloPod(ctx)
+		worker = t.workerOf(ctx, pod.Spec.NodeName)
+	}, NodeTimeout(2*creation+join))
+
+	BeforeEach(func(ctx SpecContext) {
+		t.expectHealthy(ctx)
+		t.expectBalances(ctx, worker)
+	}, NodeTimeout(2*creation))
+
+	It("fails no request when the host of one loses its power", func(ctx SpecContext) {
+		lost, spared := t.apiServers(ctx)
+		c := t.startTraffic(ctx, "lb_poweroff", configuration.DefaultListenAddress, worker.Dial, spared)
+		fault := load.Now()
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(env.lab.PowerOn(ctx, lost.Spec.NodeName)).To(Succeed())
+			t.expectHealthy(ctx)
+		}, NodeTimeout(2*creation))
+		Expect(env.lab.PowerOff(ctx, lost.Spec.NodeName)).To(Succeed())
+		away := c.back(ctx, fault)
+		c.more(ctx, trafficAttempts)
+		// It comes back under load as well.
+		Expect(env.lab.PowerOn(ctx, lost.Spec.NodeName)).To(Succeed())
+		t.expectHealthy(ctx)
+		t.expectBalances(ctx, worker)
+		fresh, persistent := c.end()
+		c.away(away, silenceGap)
+		Expect(fresh).To(BeEmpty(), "on new connections")
+		Expect(persistent).To(BeEmpty(), "on kept connections")
+	}, SpecTimeout(6*creation))
+
+	It("fails no request on a new connection when one is killed while all of its own processors are busy", func(ctx SpecContext) {
+		victim, spared := t.apiServers(ctx)
+		keepBusy(ctx, worker)
+		c := t.startTraffic(ctx, "lb_loaded", configuration.DefaultListenAddress, worker.Dial, spared)
+		before, began := usage(worker), time.Now()
+		fault := c.kill(victim)
+		away := c.back(ctx, fault)
+		c.more(ctx, trafficAttempts)
+		busy := (usage(worker) - before).Seconds() / time.Since(began).Seconds()
+		fresh, _ := c.end()
+		figure("lb_loaded_busy_processors", fmt.Sprintf("%.2f", busy), "processors")
+		c.away(away, killGap)
+		Expect(fresh).To(BeEmpty(), "on new connections")
+		// What the others leave, and that is no idle worker.
+		Expect(busy).To(BeNumerically(">", float64(runtime.NumCPU())/10), "processors that %s used", worker.Name)
+	}, SpecTimeout(6*creation))
+
+	// Pods come by the Service kubernetes. Unless the load balancer has its address, kube-proxy takes them to an API server
+	// itself, also to one that is gone, as long as the EndpointSlice lists it: then requests may fail until it is back.
+	It("lets pods reach the others by the Service kubernetes when one is killed", func(ctx SpecContext) {
+		victim, spared := t.apiServers(ctx)
+		service, err := t.api.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		inPod := processesOf([]corev1.Pod{pod})[0].pid
+		c := t.startTraffic(ctx, "pod_kill", address(service.Spec.ClusterIP, service.Spec.Ports[0].Port), dialFromProcess(inPod), spared)
+		fault := c.kill(victim)
+		away := c.back(ctx, fault)
+		t.expectHealthy(ctx)
+		report := t.expectBalances(ctx, worker)
+		mended := load.Now()
+		c.more(ctx, c.attempts()+trafficAttempts)
+		fresh, _ := c.end()
+		figure("pod_kill_watch_gap_seconds", fmt.Sprintf("%.2f", away.Seconds()), "s")
+		figure("pod_kill_seconds_until_mended", fmt.Sprintf("%.1f", fault.Until(mended).Seconds()), "s")
+		for _, requests := range []*load.Requests{c.Fresh, c.Persistent} {
+			failed, _ := c.failed(requests, mended)
+			Expect(failed).To(BeEmpty(), "since all API servers were there again")
+		}
+		if report.Service != nil && report.Service.Taken {
+			Expect(fresh).To(BeEmpty(), "on new connections, which the load balancer has")
+		}
+	}, SpecTimeout(6*creation))
+})
+
+// apiServers are the pods of two API servers: one on a host that has no member of etcd, so that nothing but an API
+// server fails with it, and another.
+func (t *tenant) apiServers(ctx context.Context) (victim, spared *corev1.Pod) {
+	GinkgoHelper()
+	stores := map[string]bool{}
+	for _, component := range []string{names.EtcdData, names.EtcdEvents} {
+		pods, err := t.pods(ctx, component)
+		Expect(err).NotTo(HaveOccurred())
+		for _, pod := range pods {
+			stores[pod.Spec.NodeName] = true
+		}
+	}
+	pods, err := t.pods(ctx, names.KubeAPIServer)
+	Expect(err).NotTo(HaveOccurred())
+	for i := range pods {
+		if victim == nil && !stores[pods[i].Spec.NodeName] {
+			victim = &pods[i]
+		} else {
+			spared = &pods[i]
+		}
+	}
+	Expect(victim).NotTo(BeNil(), "every host of an API server has a member of etcd")
+	Expect(spared).NotTo(BeNil(), "there is one API server only")
+	return victim, spared
+}
+
+// kill ends an API server as kill -9 does, and returns when.
+func (c *traffic) kill(victim *corev1.Pod) load.Moment {
+	GinkgoHelper()
+	pid := processesOf([]corev1.Pod{*victim})[0].pid
+	fault := load.Now()
+	Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Succeed())
+	c.killed = load.Now()
+	return fault
+}
+
+// helloPod is a pod of the web server of Hello that runs.
+func (t *tenant) helloPod(ctx context.Context) corev1.Pod {
+	GinkgoHelper()
+	pods, err := t.api.CoreV1().Pods("hello").List(ctx, metav1.ListOptions{LabelSelector: "app=hello", FieldSelector: "status.phase=Running"})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(pods.Items).NotTo(BeEmpty())
+	return pods.Items[0]
+}
+
+// workerOf is the host of a Node.
+func (t *tenant) workerOf(ctx context.Context, node string) *host.Host {
+	GinkgoHelper()
+	for _, machine := range t.machines(ctx) {
+		if machine.Status.NodeRef.Name == node {
+			worker, err := env.lab.Host(t.hostOf(ctx, machine))
+			Expect(err).NotTo(HaveOccurred())
+			return worker
+		}
+	}
+	Fail("no Machine has Node " + node)
+	return nil
+}
+
+// keepBusy has a host compute on all processors, several times over, until the spec ends.
+func keepBusy(ctx context.Context, h *host.Host) {
+	working, stop := context.WithCancel(ctx)
+	var computing sync.WaitGroup
+	for range 4 * runtime.NumCPU() {
+		computing.Go(func() {
+			defer GinkgoRecover()
+			err := h.Run(working, nil, io.Discard, io.Discard, "sha256sum", "/dev/zero")
+			Expect(working.Err()).To(HaveOccurred(), "%s stopped computing: %v", h.Name, err)
+		})
+	}
+	DeferCleanup(func() {
+		stop()
+		computing.Wait()
+	})
+}
+
+// usage is the processor time that a host has used.
+func usage(h *host.Host) time.Duration {
+	GinkgoHelper()
+	used, err := h.Usage()
+	Expect(err).NotTo(HaveOccurred())
+	return used.CPU
+}
