@@ -17,7 +17,7 @@ import (
 // written by the programs that it starts.
 var reserved = []string{
 	ownDir, CAFile, BootstrapKubeconfig, Kubeconfig, KubeletConfiguration, "/var/lib/kubelet/pki/", filepath.Dir(configuration.DefaultPath) + "/", "/var/lib/kok-apiserver-lb/", "/var/lib/private/",
-	unitDir + kubeletUnit, unit.Path, unitDir + bootstrapUnit, kubeletDropIn, containerdDropIn, "/run/cluster-api/",
+	unitDir + kubeletUnit, unit.Path, unit.ServiceAddressPath, unitDir + bootstrapUnit, kubeletDropIn, containerdDropIn, "/run/cluster-api/",
 }
 
 // ReservedPath says whether a file is the controller's.

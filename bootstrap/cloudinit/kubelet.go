@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
-	netutils "k8s.io/utils/net"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -20,11 +19,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/sparse"
 )
 
-const (
-	kubeletDropIn = unitDir + kubeletUnit + ".d/90-kok.conf"
-	// dnsIndex is the place of the DNS Service's address in the Service CIDR, as in kubeadm.
-	dnsIndex = 10
-)
+const kubeletDropIn = unitDir + kubeletUnit + ".d/90-kok.conf"
 
 // addCluster adds what kubelet knows of the cluster: whom it trusts, and its right to ask for a
 // certificate. Nothing in it is the credential of an administrator.
@@ -74,7 +69,7 @@ func addKubelet(d *document, in *Input) error {
 // kubeletConfiguration is the KubeletConfiguration of the machine. Its fields are known to kubelets of
 // every supported version.
 func kubeletConfiguration(in *Input) (*kubeletv1beta1.KubeletConfiguration, error) {
-	dns, err := dnsAddress(in.Cluster.ServiceCIDRs)
+	dns, err := serviceAddress(in.Cluster.ServiceCIDRs, dnsIndex)
 	if err != nil {
 		return nil, err
 	}
@@ -145,24 +140,6 @@ func checkKubelet(spec bootstrapv1.KubeletSpec) error {
 		}
 	}
 	return nil
-}
-
-// dnsAddress is the address of the DNS Service: the tenth of the first Service CIDR.
-func dnsAddress(serviceCIDRs []string) (string, error) {
-	if len(serviceCIDRs) == 0 {
-		return "", errors.New("spec.clusterNetwork.services.cidrBlocks of the Cluster is empty")
-	}
-	// A dual-stack list may come as one string.
-	first, _, _ := strings.Cut(serviceCIDRs[0], ",")
-	_, network, err := netutils.ParseCIDRSloppy(first)
-	if err != nil {
-		return "", fmt.Errorf("spec.clusterNetwork.services.cidrBlocks of the Cluster: %w", err)
-	}
-	address, err := netutils.GetIndexedIP(network, dnsIndex)
-	if err != nil {
-		return "", fmt.Errorf("spec.clusterNetwork.services.cidrBlocks of the Cluster: take address %d of %s: %w", dnsIndex, first, err)
-	}
-	return address.String(), nil
 }
 
 func kubeletArgs(in *Input) ([]string, error) {

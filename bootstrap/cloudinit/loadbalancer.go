@@ -2,6 +2,7 @@ package cloudinit
 
 import (
 	"fmt"
+	"net"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
@@ -9,10 +10,18 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/sparse"
 )
 
+// servicePort is the port of the Service kubernetes.
+const servicePort = "443"
+
 func addLoadBalancer(d *document, in *Input) error {
+	service, err := serviceAddress(in.Cluster.ServiceCIDRs, apiIndex)
+	if err != nil {
+		return err
+	}
 	config := &configuration.Configuration{
 		ListenAddress: LocalServer, SeedBackends: in.Cluster.APIServers, CertificateAuthorityFile: CAFile,
 		KubeconfigFile: Kubeconfig, StateFile: unit.StateFile,
+		ServiceAddress: net.JoinHostPort(service, servicePort),
 	}
 	if port := in.Cluster.KonnectivityPort; port != 0 {
 		// It is there whether agents run or not: konnectivity can be switched on without new machines.
@@ -25,6 +34,7 @@ func addLoadBalancer(d *document, in *Input) error {
 	}
 	d.WriteFiles = append(d.WriteFiles,
 		ownFile(configuration.DefaultPath, "0644", content),
-		ownFile(unit.Path, "0644", []byte(unit.Service)))
+		ownFile(unit.Path, "0644", []byte(unit.Service)),
+		ownFile(unit.ServiceAddressPath, "0644", []byte(unit.ServiceAddress)))
 	return nil
 }
