@@ -38,6 +38,7 @@ const (
 	stepEndpoint      = "endpoint"
 	stepCertificates  = "certificates"
 	stepKubeconfig    = "kubeconfig"
+	stepLoadBalancer  = "load-balancer"
 	stepTenantObjects = "tenant-objects"
 	stepAddons        = "addons"
 )
@@ -61,6 +62,7 @@ func (r *Reconciler) graph() *flow.Graph[*scope] {
 		flow.Step[*scope]{Name: names.KubeAPIServer, After: []string{names.EtcdData, names.EtcdEvents}, Run: applyComponent(kubeapiserver.Component)},
 		flow.Step[*scope]{Name: names.KubeControllerManager, After: []string{names.KubeAPIServer}, Run: applyComponent(kubecontrollermanager.Component)},
 		flow.Step[*scope]{Name: names.KubeScheduler, After: []string{names.KubeAPIServer}, Run: applyComponent(kubescheduler.Component)},
+		flow.Step[*scope]{Name: stepLoadBalancer, After: []string{names.KubeAPIServer}, Run: r.ensureLoadBalancer},
 		flow.Step[*scope]{Name: stepTenantObjects, After: []string{names.KubeAPIServer, stepKubeconfig}, Run: r.applyTenantObjects},
 		flow.Step[*scope]{Name: stepAddons, After: []string{stepTenantObjects}, Run: r.applyAddons},
 	)

@@ -80,3 +80,7 @@ func Config(cluster, component string) string { return Object(cluster, component
 // KeyMaterial is the name of the Secret in the host cluster that holds the second copy of all key
 // material; pods mount the parts that they need from it.
 func KeyMaterial(cluster string) string { return cluster + "-key-material" }
+
+// LoadBalancer is the name of the Secret with the configuration of the load balancer on workers that
+// another bootstrap provider than ours makes.
+func LoadBalancer(cluster string) string { return cluster + "-apiserver-lb" }

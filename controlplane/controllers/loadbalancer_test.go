@@ -1,0 +1,158 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+)
+
+// loadBalancerTest is a tenant of which only the API servers' pods are there.
+type loadBalancerTest struct {
+	t          *testing.T
+	reconciler *Reconciler
+	scope      *scope
+	client     client.Client
+	writes     int
+}
+
+// newLoadBalancerTest has a cache that holds our own objects only, as the manager's does.
+func newLoadBalancerTest(t *testing.T, present ...client.Object) *loadBalancerTest {
+	t.Helper()
+	types := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme} {
+		if err := add(types); err != nil {
+			t.Fatal(err)
+		}
+	}
+	test := &loadBalancerTest{t: t, client: fake.NewClientBuilder().WithScheme(types).WithObjects(present...).Build()}
+	cached := interceptor.NewClient(test.client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			live := &corev1.Secret{}
+			if err := c.Get(ctx, key, live); err != nil || live.Labels[names.ManagedByLabel] == names.ManagedBy {
+				return c.Get(ctx, key, object, options...)
+			}
+			return apierrors.NewNotFound(corev1.Resource("secrets"), key.Name)
+		},
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			test.writes++
+			return c.Create(ctx, object, options...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			test.writes++
+			return c.Update(ctx, object, options...)
+		},
+	})
+	test.reconciler = &Reconciler{Client: cached, APIReader: test.client}
+	test.scope = &scope{
+		key: client.ObjectKey{Namespace: "team", Name: "blue"}, host: &Host{Client: cached},
+		controlPlane: &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue", UID: "1"}},
+		live:         map[string]client.Object{},
+	}
+	test.scope.input.Ports = ports.Of(20000)
+	test.want(2)
+	return test
+}
+
+func (test *loadBalancerTest) want(apiServers int32) {
+	test.scope.remember(names.KubeAPIServer, &appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: apiServers}})
+}
+
+func (test *loadBalancerTest) run() {
+	test.t.Helper()
+	if waiting, err := test.reconciler.ensureLoadBalancer(test.t.Context(), test.scope); err != nil || waiting != "" {
+		test.t.Fatalf("waiting %q, err %v", waiting, err)
+	}
+}
+
+func (test *loadBalancerTest) secret() *corev1.Secret {
+	test.t.Helper()
+	secret := &corev1.Secret{}
+	if err := test.client.Get(test.t.Context(), client.ObjectKey{Namespace: "team", Name: "blue-apiserver-lb"}, secret); err != nil {
+		test.t.Fatal(err)
+	}
+	return secret
+}
+
+func (test *loadBalancerTest) expect(apiServers ...string) {
+	test.t.Helper()
+	parsed, err := configuration.Parse(test.secret().Data[loadbalancer.Key])
+	if err != nil {
+		test.t.Fatal(err)
+	}
+	if !slices.Equal(parsed.SeedBackends, apiServers) {
+		test.t.Errorf("the API servers are %v, want %v", parsed.SeedBackends, apiServers)
+	}
+}
+
+func apiServerPod(name, host string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, Labels: names.ComponentLabels(client.ObjectKey{Namespace: "team", Name: "blue"}, names.KubeAPIServer)},
+		Status:     corev1.PodStatus{HostIP: host},
+	}
+}
+
+func TestOtherBootstrapProvidersLearnTheAPIServers(t *testing.T) {
+	test := newLoadBalancerTest(t, apiServerPod("a", "192.0.2.1"), apiServerPod("b", ""))
+	test.run()
+	test.expect("192.0.2.1:20000")
+	secret := test.secret()
+	if secret.Type != clusterv1.ClusterSecretType || names.Tenant(secret) != test.scope.key || len(secret.OwnerReferences) != 1 {
+		t.Errorf("the Secret is %v", secret)
+	}
+
+	b := apiServerPod("b", "192.0.2.2")
+	if err := test.client.Status().Update(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	test.run()
+	test.expect("192.0.2.1:20000", "192.0.2.2:20000")
+
+	test.writes = 0
+	test.run()
+	if err := test.client.Delete(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	test.run()
+	if test.writes != 0 {
+		t.Errorf("a settled tenant and a rollout cost %d writes", test.writes)
+	}
+
+	// Its host leaves the pool.
+	test.want(1)
+	test.run()
+	test.expect("192.0.2.1:20000")
+}
+
+func TestNoSecretIsWrittenBeforeAnAddressIsKnown(t *testing.T) {
+	test := newLoadBalancerTest(t, apiServerPod("a", ""))
+	test.run()
+	if test.writes != 0 {
+		t.Errorf("%d writes", test.writes)
+	}
+}
+
+func TestASecretOfAPersonStays(t *testing.T) {
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue-apiserver-lb"}, Data: map[string][]byte{"a": []byte("b")}}
+	test := newLoadBalancerTest(t, theirs, apiServerPod("a", "192.0.2.1"))
+	test.run()
+	if data := test.secret().Data; len(data) != 1 || string(data["a"]) != "b" {
+		t.Errorf("it is %v", data)
+	}
+}
