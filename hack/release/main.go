@@ -1,5 +1,6 @@
-// Command release writes a local clusterctl repository: the components of Cluster API's core
-// provider and of the providers of this repository, and a clusterctl.yaml that names them.
+// Command release writes a local clusterctl repository: the components of Cluster API's core and
+// kubeadm bootstrap providers and of the providers of this repository, the templates of Clusters, and a
+// clusterctl.yaml that names them.
 //
 // clusterctl's layout of a local repository is described in "clusterctl Configuration File" and
 // "Overrides Layer" of the Cluster API book.
@@ -68,6 +69,13 @@ func run(o options) error {
 			metadata:      filepath.Join(core.Dir, "metadata.yaml"),
 		},
 		{
+			name: "kubeadm", kind: "BootstrapProvider", label: "bootstrap-kubeadm", version: core.Version,
+			kustomization: filepath.Join(core.Dir, "bootstrap", "kubeadm", "config", "default"),
+			image:         "registry.k8s.io/cluster-api/kubeadm-bootstrap-controller:" + core.Version,
+			components:    "bootstrap-components.yaml",
+			metadata:      filepath.Join(core.Dir, "metadata.yaml"),
+		},
+		{
 			name: "kok", kind: "ControlPlaneProvider", label: "control-plane-kok", version: o.version,
 			kustomization: filepath.Join(root, "config", "controlplane", "default"),
 			image:         o.registry + "/kok-controlplane-controller:" + o.tag,
@@ -87,6 +95,7 @@ func run(o options) error {
 			image:         o.registry + "/kok-infrastructure-controller:" + o.tag,
 			components:    "infrastructure-components.yaml",
 			metadata:      filepath.Join(root, "metadata.yaml"),
+			templates:     filepath.Join(root, "templates"),
 		},
 	}
 	repository := filepath.Join(out, "repository")

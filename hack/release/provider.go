@@ -25,9 +25,12 @@ type provider struct {
 	components string
 	// metadata is the path of its metadata.yaml.
 	metadata string
+	// templates is the folder of the templates of Clusters, which clusterctl takes from the infrastructure
+	// provider: cluster-template.yaml, and cluster-template-<flavor>.yaml for each flavor. Empty for none.
+	templates string
 }
 
-// write writes the provider's components and metadata below repository.
+// write writes the provider's components, metadata and templates below repository.
 func (p provider) write(repository string) error {
 	components, err := p.build()
 	if err != nil {
@@ -40,7 +43,31 @@ func (p provider) write(repository string) error {
 	if err := writeFile(p.componentsPath(repository), components); err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(filepath.Dir(p.componentsPath(repository)), "metadata.yaml"), metadata)
+	folder := filepath.Dir(p.componentsPath(repository))
+	if err := writeFile(filepath.Join(folder, "metadata.yaml"), metadata); err != nil {
+		return err
+	}
+	return p.writeTemplates(folder)
+}
+
+func (p provider) writeTemplates(folder string) error {
+	if p.templates == "" {
+		return nil
+	}
+	templates, err := filepath.Glob(filepath.Join(p.templates, "cluster-template*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, template := range templates {
+		content, err := os.ReadFile(template)
+		if err != nil {
+			return fmt.Errorf("read a template of Clusters: %w", err)
+		}
+		if err := writeFile(filepath.Join(folder, filepath.Base(template)), content); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p provider) componentsPath(repository string) string {

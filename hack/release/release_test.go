@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,6 +27,7 @@ func repository(t *testing.T) string {
 	for _, file := range []string{
 		"clusterctl.yaml", "repository/control-plane-kok/v0.1.0/metadata.yaml", "repository/bootstrap-kok/v0.1.0/metadata.yaml",
 		"repository/cluster-api/v1.14.2/core-components.yaml", "repository/cluster-api/v1.14.2/metadata.yaml",
+		"repository/bootstrap-kubeadm/v1.14.2/bootstrap-components.yaml", "repository/bootstrap-kubeadm/v1.14.2/metadata.yaml",
 	} {
 		if _, err := os.Stat(filepath.Join(out, file)); err != nil {
 			t.Error(err)
@@ -99,15 +101,71 @@ func TestClusterctlFindsTheProviders(t *testing.T) {
 	if err := yaml.Unmarshal(data, &config); err != nil {
 		t.Fatal(err)
 	}
-	kinds := map[string]string{}
+	var found []string
 	for _, provider := range config.Providers {
-		kinds[provider.Type] = provider.Name
+		found = append(found, provider.Name+" "+provider.Type)
 		if _, err := os.Stat(strings.TrimPrefix(provider.URL, "file://")); err != nil {
 			t.Error(err)
 		}
 	}
-	if kinds["ControlPlaneProvider"] != "kok" || kinds["BootstrapProvider"] != "kok" || kinds["CoreProvider"] != "cluster-api" {
-		t.Errorf("%v", kinds)
+	for _, want := range []string{
+		"cluster-api CoreProvider", "kubeadm BootstrapProvider", "kok BootstrapProvider", "kok ControlPlaneProvider", "idc InfrastructureProvider",
+	} {
+		if !slices.Contains(found, want) {
+			t.Errorf("%s is not among %v", want, found)
+		}
+	}
+}
+
+// clusterctl looks for templates beside the infrastructure provider's components.
+func TestTheTemplatesArePublished(t *testing.T) {
+	folder := filepath.Join(repository(t), "infrastructure-idc/v0.1.0")
+	templates, err := filepath.Glob("../../templates/cluster-template*.yaml")
+	if err != nil || len(templates) < 3 {
+		t.Fatalf("templates %v, err %v", templates, err)
+	}
+	for _, template := range templates {
+		want, err := os.ReadFile(template)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(folder, filepath.Base(template)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is another", filepath.Base(template))
+		}
+	}
+}
+
+// The kubeadm bootstrap provider reads the version of our control planes.
+func TestTheKubeadmBootstrapProviderMayReadControlPlanes(t *testing.T) {
+	folder := repository(t)
+	var account string
+	for _, object := range components(t, filepath.Join(folder, "bootstrap-kubeadm/v1.14.2/bootstrap-components.yaml")) {
+		if object.GetKind() == "ServiceAccount" {
+			account = "system:serviceaccount:" + object.GetNamespace() + ":" + object.GetName()
+		}
+	}
+	var role string
+	rules := map[string][]rbacv1.PolicyRule{}
+	for _, object := range components(t, filepath.Join(folder, "control-plane-kok/v0.1.0/control-plane-components.yaml")) {
+		switch object.GetKind() {
+		case "ClusterRole":
+			rules[object.GetName()] = as[rbacv1.ClusterRole](t, object).Rules
+		case "ClusterRoleBinding":
+			binding := as[rbacv1.ClusterRoleBinding](t, object)
+			if subject := binding.Subjects[0]; subject.Kind == rbacv1.UserKind && subject.Name == account {
+				role = binding.RoleRef.Name
+			}
+		}
+	}
+	if role == "" {
+		t.Fatalf("%q has no role", account)
+	}
+	if got := rules[role]; len(got) != 1 || !slices.Equal(got[0].Resources, []string{"kokcontrolplanes"}) || !slices.Equal(got[0].Verbs, []string{"get"}) {
+		t.Errorf("the rights are %v", got)
 	}
 }
 
