@@ -48,6 +48,8 @@ type tenant struct {
 	variables map[string]string
 	// workers is how many the template with workers makes; none for a control plane alone.
 	workers int
+	// kubeadm is set for the template whose workers are joined by kubeadm.
+	kubeadm bool
 
 	access *rest.Config
 	api    *kubernetes.Clientset
@@ -105,7 +107,10 @@ func (t *tenant) create(ctx context.Context) {
 
 func (t *tenant) quickstart() *quickstart.Tenant {
 	template := settings.template
-	if t.workers > 0 {
+	switch {
+	case t.kubeadm:
+		template = settings.kubeadmTemplate
+	case t.workers > 0:
 		template = settings.workersTemplate
 	}
 	return &quickstart.Tenant{

@@ -187,20 +187,7 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		hosts := t.hosts(ctx)
 		Expect(hosts).To(HaveLen(t.workers + 1))
 		for i := range hosts {
-			Eventually(ctx, func(g Gomega) {
-				get(ctx, client.ObjectKeyFromObject(&hosts[i]), &hosts[i])
-				condition := conditions.Get(&hosts[i], infrav1.AvailableCondition)
-				g.Expect(condition).NotTo(BeNil())
-				g.Expect(condition.Reason).To(Equal(infrav1.FreeReason), "%s: %s", hosts[i].Name, condition.Message)
-			}).WithTimeout(join).Should(Succeed())
-			h, err := env.lab.Host(hosts[i].Name)
-			Expect(err).NotTo(HaveOccurred())
-			// find ends with an error for each path that is not there.
-			left, _ := h.Exec(ctx, nil, "find", "/etc/hostname", "/etc/kubernetes", "/var/lib/kubelet", "/etc/cni/net.d", "/etc/kok", "/etc/kok-apiserver-lb", "-not", "-type", "d")
-			Expect(string(left)).To(Equal("/etc/hostname\n"), "what is left of a node on %s", h.Name)
-			links, err := h.Exec(ctx, nil, "ip", "-brief", "link")
-			Expect(err).NotTo(HaveOccurred())
-			Expect(string(links)).NotTo(Or(ContainSubstring("flannel"), ContainSubstring("cni0")), h.Name)
+			expectClean(ctx, &hosts[i])
 		}
 	}, SpecTimeout(2*join))
 })
@@ -221,6 +208,25 @@ func removeWithHosts(t *tenant) {
 			Expect(env.lab.RemoveHost(ctx, h.Name)).To(Succeed())
 		}
 	}, NodeTimeout(2*join))
+}
+
+// expectClean waits until a host is free, and looks at it: nothing of a node is left.
+func expectClean(ctx context.Context, free *infrav1.IDCHost) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		get(ctx, client.ObjectKeyFromObject(free), free)
+		condition := conditions.Get(free, infrav1.AvailableCondition)
+		g.Expect(condition).NotTo(BeNil())
+		g.Expect(condition.Reason).To(Equal(infrav1.FreeReason), "%s: %s", free.Name, condition.Message)
+	}).WithTimeout(join).Should(Succeed())
+	h, err := env.lab.Host(free.Name)
+	Expect(err).NotTo(HaveOccurred())
+	// find ends with an error for each path that is not there.
+	left, _ := h.Exec(ctx, nil, "find", "/etc/hostname", "/etc/kubernetes", "/var/lib/kubelet", "/etc/cni/net.d", "/etc/kok", "/etc/kok-apiserver-lb", "-not", "-type", "d")
+	Expect(string(left)).To(Equal("/etc/hostname\n"), "what is left of a node on %s", h.Name)
+	links, err := h.Exec(ctx, nil, "ip", "-brief", "link")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(string(links)).NotTo(Or(ContainSubstring("flannel"), ContainSubstring("cni0")), h.Name)
 }
 
 // askThroughAPI asks the web server of Hello by kube-apiserver's proxy, which connects to its pod.

@@ -97,12 +97,7 @@ func (b bins) images(v Versions) []Image {
 			Files: []File{{Path: "/proxy-server", Source: filepath.Join(b.konnectivity, "proxy-server")}},
 		},
 		ProgramImage(b.provisionerImage(), filepath.Join(b.provisioner, "local-provisioner")),
-		// Cluster API's components name the program by this path.
-		Image{
-			Name:  "registry.k8s.io/cluster-api/cluster-api-controller:" + v.ClusterAPI,
-			User:  "65532",
-			Files: []File{{Path: "/manager", Source: filepath.Join(b.clusterAPI, "cluster-api-controller")}},
-		},
+		clusterAPIImage("cluster-api-controller", v.ClusterAPI, filepath.Join(b.clusterAPI, "cluster-api-controller")),
 	)
 }
 

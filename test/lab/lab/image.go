@@ -15,6 +15,12 @@ import (
 // LoadProgram makes an image of a static program, its entry point, and loads it under the reference into the container
 // stores of the named hosts; of all nodes that have power when none is named.
 func (l *Lab) LoadProgram(ctx context.Context, reference, program string, hosts ...string) error {
+	return l.LoadBuilt(ctx, artifacts.ProgramImage(reference, program), hosts...)
+}
+
+// LoadBuilt makes an image and loads it into the container stores of the named hosts; of all nodes that have power when
+// none is named.
+func (l *Lab) LoadBuilt(ctx context.Context, image artifacts.Image, hosts ...string) error {
 	directory, err := os.MkdirTemp("", "kok-image-")
 	if err != nil {
 		return err
@@ -24,7 +30,7 @@ func (l *Lab) LoadProgram(ctx context.Context, reference, program string, hosts 
 	if err != nil {
 		return err
 	}
-	if err := artifacts.ProgramImage(reference, program).Write(archive); err != nil {
+	if err := image.Write(archive); err != nil {
 		_ = archive.Close()
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 // kinds are clusterctl's flags for the kinds of providers.
 var kinds = []string{"bootstrap", "control-plane", "infrastructure"}
 
-// Provider is one provider of this repository.
+// Provider is one provider, such as those of this repository.
 type Provider struct {
 	// Label is its name in clusterctl's inventory, and of its folder in the repository.
 	Label string
@@ -41,5 +41,15 @@ func Own(programs, registry, tag string) []Provider {
 			Manager: client.ObjectKey{Namespace: "kok-control-plane-system", Name: "kok-control-plane-controller-manager"},
 			Program: filepath.Join(programs, "manager"), Image: registry + "/kok-controlplane-controller:" + tag,
 		},
+	}
+}
+
+// Kubeadm is Cluster API's own bootstrap provider, of the same version as its core: its program, and the
+// image that its Deployment asks for.
+func Kubeadm(program, image string) Provider {
+	return Provider{
+		Label: "bootstrap-kubeadm", kind: "bootstrap", name: "kubeadm", components: "bootstrap-components.yaml",
+		Manager: client.ObjectKey{Namespace: "capi-kubeadm-bootstrap-system", Name: "capi-kubeadm-bootstrap-controller-manager"},
+		Program: program, Image: image,
 	}
 }

@@ -47,7 +47,7 @@ type Installer struct {
 	Kubeconfig string
 	// Clusterctl is the program; Repository the folder that make release-manifests wrote.
 	Clusterctl, Repository string
-	// Version is the version of this repository's providers there, CoreVersion that of Cluster API.
+	// Version is the version of the providers there, CoreVersion that of Cluster API's core.
 	Version, CoreVersion string
 	// Providers are those to install.
 	Providers []Provider

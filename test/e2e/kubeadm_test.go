@@ -1,0 +1,281 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/processes"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
+	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
+)
+
+// building bounds the first build of kubeadm and of its provider.
+const building = 20 * time.Minute
+
+// kubeletUnit and kubeletDropIn are what packages of kubelet and kubeadm bring
+// (https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/kubelet-integration/).
+const (
+	unitFolder  = "/usr/local/lib/systemd/system/"
+	kubeletUnit = `[Unit]
+Description=kubelet: The Kubernetes Node Agent
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=/usr/local/bin/kubelet
+Restart=always
+RestartSec=10
+
+[Install]
+WantedBy=multi-user.target
+`
+	kubeletDropIn = `[Service]
+Environment="KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf"
+Environment="KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
+EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
+EnvironmentFile=-/etc/default/kubelet
+ExecStart=
+ExecStart=/usr/local/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS
+`
+)
+
+// labMachine is what the template does not say of the lab's machines: they have cgroups of version 1 without
+// systemd's care, and share a kernel whose configuration and settings kubeadm would complain of.
+const labMachine = `{"spec":{"template":{"spec":{"joinConfiguration":{"nodeRegistration":{
+	"ignorePreflightErrors":["SystemVerification","Swap","FileContent--proc-sys-net-ipv4-ip_forward"],
+	"kubeletExtraArgs":[{"name":"cgroup-driver","value":"cgroupfs"},{"name":"fail-cgroupv1","value":"false"}]}}}}}}`
+
+var _ = Describe("Workers that kubeadm joins", Ordered, Label(full), func() {
+	variables := single()
+	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
+	t := newTenant("kubeadm", "v1.36.3", variables)
+	t.kubeadm = true
+	var worker *host.Host
+
+	BeforeAll(func(ctx SpecContext) {
+		requireLab()
+		built := installKubeadm(ctx)
+		removeWithHosts(t)
+
+		t.create(ctx)
+		patch(ctx, t.kubeadmConfigTemplate(), labMachine)
+		pool := &workers.Pool{
+			Lab: env.lab, Client: env.client, Namespace: t.Namespace, Log: env.log,
+			Programs: []string{filepath.Join(settings.programs, "kok-apiserver-lb")},
+		}
+		hosts, err := pool.Ensure(ctx, 1)
+		Expect(err).NotTo(HaveOccurred())
+		for _, name := range hosts {
+			h, err := env.lab.Host(name)
+			Expect(err).NotTo(HaveOccurred())
+			prepareForKubeadm(h, built.Program)
+		}
+		Expect(env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), hosts...)).To(Succeed())
+	}, NodeTimeout(building+2*creation+join))
+
+	It("join through their own load balancer", func(ctx SpecContext) {
+		t.workers = 1
+		t.scale(ctx, t.workers)
+		q := t.quickstart()
+		Expect(q.InstallNetwork(ctx, env.network)).To(Succeed())
+		Expect(q.WaitWorkers(ctx)).To(Succeed())
+		Expect(q.Hello(ctx)).To(Succeed())
+		t.expectWorkers(ctx, t.workers)
+
+		machines := t.machines(ctx)
+		Expect(machines[0].Spec.Bootstrap.ConfigRef.Kind).To(Equal("KubeadmConfig"))
+		var err error
+		worker, err = env.lab.Host(t.hostOf(ctx, machines[0]))
+		Expect(err).NotTo(HaveOccurred())
+		content, err := worker.Exec(ctx, nil, "cat", loadbalancer.Kubeconfig)
+		Expect(err).NotTo(HaveOccurred())
+		kubelet, err := clientcmd.Load(content)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(kubelet.Clusters).NotTo(BeEmpty())
+		for name, cluster := range kubelet.Clusters {
+			Expect(cluster.Server).To(Equal("https://"+configuration.DefaultListenAddress), name)
+		}
+	}, SpecTimeout(2*join))
+
+	It("have serving certificates of the tenant's CA", func(ctx SpecContext) {
+		requests, err := t.api.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{FieldSelector: "spec.signerName=kubernetes.io/kubelet-serving"})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(requests.Items).NotTo(BeEmpty())
+		for _, request := range requests.Items {
+			Expect(request.Status.Certificate).NotTo(BeEmpty(), request.Name)
+		}
+	})
+
+	It("know every API server", func(ctx SpecContext) {
+		var all []string
+		for _, node := range env.hostNodes(ctx) {
+			all = append(all, address(internalIP(&node), t.ports(ctx).APIServer))
+		}
+		config, err := configuration.Parse(t.secret(ctx, names.LoadBalancer(t.Name)).Data[loadbalancer.Key])
+		Expect(err).NotTo(HaveOccurred())
+		Expect(config.SeedBackends).To(ConsistOf(all))
+		expectBackends(ctx, worker, all)
+	})
+
+	It("stay ready while one API server after the other is killed", func(ctx SpecContext) {
+		node := t.machines(ctx)[0].Status.NodeRef.Name
+		since := t.readySince(ctx, node)
+		pods, err := t.pods(ctx, names.KubeAPIServer)
+		Expect(err).NotTo(HaveOccurred())
+		var all []string
+		for i := range pods {
+			t.killAPIServer(ctx, &pods[i])
+			all = append(all, address(pods[i].Status.HostIP, t.ports(ctx).APIServer))
+		}
+		t.expectHealthy(ctx)
+		expectBackends(ctx, worker, all)
+		t.expectWorkers(ctx, t.workers)
+		Expect(t.readySince(ctx, node)).To(Equal(since), "the Node was not ready for a while")
+	}, SpecTimeout(4*creation))
+
+	It("go with their Cluster, and leave clean hosts", func(ctx SpecContext) {
+		t.delete(ctx)
+		hosts := t.hosts(ctx)
+		Expect(hosts).NotTo(BeEmpty())
+		for i := range hosts {
+			expectClean(ctx, &hosts[i])
+		}
+		left, _ := worker.Exec(ctx, nil, "find", "/etc/hostname", "/etc/systemd/system/kok-apiserver-lb.service", "/run/kubeadm", "/run/cluster-api", "-not", "-type", "d")
+		Expect(string(left)).To(Equal("/etc/hostname\n"), "what is left of the bootstrap on %s", worker.Name)
+	}, SpecTimeout(2*join))
+})
+
+// installKubeadm builds what goes by kubeadm and installs Cluster API's provider, until the end of the specs.
+func installKubeadm(ctx context.Context) *artifacts.Kubeadm {
+	GinkgoHelper()
+	cache, err := artifacts.CacheDir()
+	Expect(err).NotTo(HaveOccurred())
+	built, err := artifacts.EnsureKubeadm(ctx, cache, func(step string) { env.log.Print("%s", step) })
+	Expect(err).NotTo(HaveOccurred())
+	installer := &providers.Installer{
+		Client: env.client, Kubeconfig: env.proxy.GetKubeconfigPath(), Clusterctl: env.clusterctl, Repository: settings.repository,
+		Version: built.ClusterAPI, CoreVersion: built.ClusterAPI, Log: env.log,
+		Providers: []providers.Provider{providers.Kubeadm(built.Bootstrap, built.BootstrapImage.Name)},
+		Load:      func(ctx context.Context, _, _ string) error { return env.lab.LoadBuilt(ctx, built.BootstrapImage) },
+	}
+	DeferCleanup(func(ctx SpecContext) {
+		if settings.keep {
+			return
+		}
+		Expect(env.run(ctx, env.clusterctl, "delete", "--config", clusterctlConfig(), "--bootstrap", "kubeadm", "--include-crd", "--include-namespace")).To(Succeed())
+	}, NodeTimeout(creation))
+	Expect(installer.Install(ctx)).To(Succeed())
+	return built
+}
+
+// prepareForKubeadm makes a machine what kubeadm's documentation asks for.
+func prepareForKubeadm(h *host.Host, kubeadm string) {
+	GinkgoHelper()
+	program, err := os.ReadFile(kubeadm)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(h.WriteFile("/usr/local/bin/kubeadm", program, 0o755)).To(Succeed())
+	Expect(h.WriteFile(unitFolder+"kubelet.service", []byte(kubeletUnit), 0o644)).To(Succeed())
+	Expect(h.WriteFile(unitFolder+"kubelet.service.d/10-kubeadm.conf", []byte(kubeletDropIn), 0o644)).To(Succeed())
+}
+
+func (t *tenant) kubeadmConfigTemplate() *unstructured.Unstructured {
+	template := &unstructured.Unstructured{}
+	template.SetGroupVersionKind(schema.GroupVersionKind{Group: "bootstrap.cluster.x-k8s.io", Version: "v1beta2", Kind: "KubeadmConfigTemplate"})
+	template.SetNamespace(t.Namespace)
+	template.SetName(t.Name + "-workers")
+	return template
+}
+
+// expectBackends waits until a worker's load balancer has these API servers, by the list that it watches, and
+// finds all of them ready.
+func expectBackends(ctx context.Context, worker *host.Host, addresses []string) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		answer, err := worker.Exec(ctx, nil, "curl", "--silent", "--show-error", "--fail", "http://"+configuration.DefaultStatusAddress+"/status")
+		g.Expect(err).NotTo(HaveOccurred())
+		report := &status.Report{}
+		g.Expect(json.Unmarshal(answer, report)).To(Succeed())
+		g.Expect(report.Discovery.Confirmed).To(BeTrue(), report.Discovery.Problem)
+		var listed []string
+		for _, backend := range report.Backends {
+			g.Expect(backend.State).To(Equal("ready"), "%s: %s", backend.Address, backend.LastError)
+			if backend.Listed {
+				listed = append(listed, backend.Address)
+			}
+		}
+		g.Expect(listed).To(ConsistOf(addresses))
+	}).WithTimeout(creation).Should(Succeed(), "the load balancer of %s", worker.Name)
+}
+
+// readySince is when a Node became ready; it fails for one that is not.
+func (t *tenant) readySince(ctx context.Context, name string) time.Time {
+	GinkgoHelper()
+	var node *corev1.Node
+	Eventually(ctx, func() (err error) {
+		node, err = t.api.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		return err
+	}).Should(Succeed())
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			Expect(condition.Status).To(Equal(corev1.ConditionTrue), condition.Message)
+			return condition.LastTransitionTime.Time
+		}
+	}
+	Fail("Node " + name + " does not say whether it is ready")
+	return time.Time{}
+}
+
+// killAPIServer kills the process of a pod as nothing announces it, and waits until another serves in its place.
+func (t *tenant) killAPIServer(ctx context.Context, pod *corev1.Pod) {
+	GinkgoHelper()
+	serving := func(pod *corev1.Pod) *corev1.ContainerStatus {
+		for i := range pod.Status.ContainerStatuses {
+			if pod.Status.ContainerStatuses[i].Name == names.KubeAPIServer {
+				return &pod.Status.ContainerStatuses[i]
+			}
+		}
+		return &corev1.ContainerStatus{}
+	}
+	_, killed, _ := strings.Cut(serving(pod).ContainerID, "://")
+	found, err := processes.Of([]string{killed})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(found[killed]).NotTo(BeEmpty(), "processes of pod %s", pod.Name)
+	for _, pid := range found[killed] {
+		Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Or(Succeed(), MatchError(syscall.ESRCH)))
+	}
+	Eventually(ctx, func(g Gomega) {
+		pods, err := t.pods(ctx, names.KubeAPIServer)
+		g.Expect(err).NotTo(HaveOccurred())
+		for i := range pods {
+			if pods[i].Name == pod.Name {
+				g.Expect(serving(&pods[i]).ContainerID).NotTo(HaveSuffix(killed))
+				g.Expect(isReady(&pods[i])).To(BeTrue())
+				return
+			}
+		}
+		g.Expect(pod.Name).To(BeEmpty(), "it is gone")
+	}).WithTimeout(creation).Should(Succeed(), "pod %s", pod.Name)
+}

@@ -1,0 +1,77 @@
+package artifacts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Kubeadm is what it takes to join workers by kubeadm. It is no part of a Set: few who use the lab need it.
+type Kubeadm struct {
+	// Program is kubeadm of the host cluster's Kubernetes version.
+	Program string
+	// Bootstrap is the manager of Cluster API's kubeadm bootstrap provider, BootstrapImage the image that its
+	// components ask for.
+	Bootstrap      string
+	BootstrapImage Image
+	// ClusterAPI is the provider's version.
+	ClusterAPI string
+}
+
+// EnsureKubeadm builds what is missing in the cache folder, as Ensure does.
+func EnsureKubeadm(ctx context.Context, cacheDir string, progress func(string)) (*Kubeadm, error) {
+	cache, err := filepath.Abs(cacheDir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return nil, fmt.Errorf("make the cache folder: %w", err)
+	}
+	unlock, err := lock(cache, progress)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	goVersion, err := goToolVersion(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := DefaultVersions()
+	kubeadm, err := kubernetesRecipe(v.Host, "kubeadm")
+	if err != nil {
+		return nil, err
+	}
+	programs, err := kubeadm.build(ctx, cache, goVersion, progress)
+	if err != nil {
+		return nil, err
+	}
+	provider, err := kubeadmBootstrapRecipe(v.ClusterAPI).build(ctx, cache, goVersion, progress)
+	if err != nil {
+		return nil, err
+	}
+	manager := filepath.Join(provider, kubeadmBootstrapProgram)
+	return &Kubeadm{
+		Program: filepath.Join(programs, "kubeadm"), Bootstrap: manager, BootstrapImage: clusterAPIImage(kubeadmBootstrapProgram, v.ClusterAPI, manager),
+		ClusterAPI: v.ClusterAPI,
+	}, nil
+}
+
+const kubeadmBootstrapProgram = "kubeadm-bootstrap-controller"
+
+// kubeadmBootstrapRecipe builds the provider alone: the programs of clusterAPIRecipe are needed by everybody.
+func kubeadmBootstrapRecipe(version string) recipe {
+	r := clusterAPIRecipe(version)
+	r.name = "cluster-api-kubeadm"
+	r.programs = []program{{name: kubeadmBootstrapProgram, pkg: "sigs.k8s.io/cluster-api/bootstrap/kubeadm"}}
+	return r
+}
+
+// clusterAPIImage is the image of a manager of Cluster API's own: its components name the program by this path.
+func clusterAPIImage(name, version, manager string) Image {
+	return Image{
+		Name:  "registry.k8s.io/cluster-api/" + name + ":" + version,
+		User:  "65532",
+		Files: []File{{Path: "/manager", Source: manager}},
+	}
+}
