@@ -168,7 +168,7 @@ func objectsOfATenant() []string {
 	for _, component := range workloadComponents {
 		all = append(all, "ControllerRevision blue-"+component+"-1", "Secret blue-"+component+"-certs")
 	}
-	for _, secret := range []string{"ca", "encryption", "etcd", "etcd-events", "kubeconfig", "proxy", "sa"} {
+	for _, secret := range []string{"apiserver-lb", "ca", "encryption", "etcd", "etcd-events", "kubeconfig", "proxy", "sa"} {
 		all = append(all, "Secret blue-"+secret)
 	}
 	slices.Sort(all)

@@ -201,6 +201,8 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 		changed = true
 		pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, ptr.To(metav1.Now())
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		pod.Status.HostIP = fmt.Sprintf("192.0.2.%d", i+1)
+		pod.Status.HostIPs = []corev1.HostIP{{IP: pod.Status.HostIP}}
 		if err := environment.Client.Status().Update(ctx, pod); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			return 0, false, err
 		}
