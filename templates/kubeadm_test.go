@@ -28,7 +28,7 @@ const certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE----
 // secrets are those that the control plane keeps for the Cluster, by name and key.
 func secrets(t *testing.T) map[kubeadmv1.SecretFileSource]string {
 	t.Helper()
-	config, err := loadbalancer.Configuration([]string{"192.0.2.1:20000", "192.0.2.2:20000"}, ports.Of(20000))
+	config, err := loadbalancer.Configuration([]string{"192.0.2.1:20000", "192.0.2.2:20000"}, []string{"10.96.0.0/16"}, ports.Of(20000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,6 +114,9 @@ func TestTheLoadBalancerOfAKubeadmWorkerHasAllThatItNeeds(t *testing.T) {
 	}
 	if got := machine.file(t, unit.Path); got != unit.Service {
 		t.Errorf("the unit in the template is another than %s of the program:\n%s", unit.Name, got)
+	}
+	if got := machine.file(t, unit.ServiceAddressPath); config.ServiceAddress == "" || got != unit.ServiceAddress {
+		t.Errorf("what it takes to have the address %q is another in the template than of the program:\n%s", config.ServiceAddress, got)
 	}
 	for _, file := range machine.Files {
 		if strings.HasPrefix(file.Path, "/etc/kubernetes/") {

@@ -16,6 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/sparse"
 )
 
@@ -69,7 +70,7 @@ func addKubelet(d *document, in *Input) error {
 // kubeletConfiguration is the KubeletConfiguration of the machine. Its fields are known to kubelets of
 // every supported version.
 func kubeletConfiguration(in *Input) (*kubeletv1beta1.KubeletConfiguration, error) {
-	dns, err := serviceAddress(in.Cluster.ServiceCIDRs, dnsIndex)
+	dns, err := services.DNS(in.Cluster.ServiceCIDRs)
 	if err != nil {
 		return nil, err
 	}

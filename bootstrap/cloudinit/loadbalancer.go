@@ -2,26 +2,23 @@ package cloudinit
 
 import (
 	"fmt"
-	"net"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/sparse"
 )
 
-// servicePort is the port of the Service kubernetes.
-const servicePort = "443"
-
 func addLoadBalancer(d *document, in *Input) error {
-	service, err := serviceAddress(in.Cluster.ServiceCIDRs, apiIndex)
+	service, err := services.API(in.Cluster.ServiceCIDRs)
 	if err != nil {
 		return err
 	}
 	config := &configuration.Configuration{
 		ListenAddress: LocalServer, SeedBackends: in.Cluster.APIServers, CertificateAuthorityFile: CAFile,
 		KubeconfigFile: Kubeconfig, StateFile: unit.StateFile,
-		ServiceAddress: net.JoinHostPort(service, servicePort),
+		ServiceAddress: service,
 	}
 	if port := in.Cluster.KonnectivityPort; port != 0 {
 		// It is there whether agents run or not: konnectivity can be switched on without new machines.

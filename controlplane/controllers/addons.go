@@ -13,6 +13,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 )
 
 const (
@@ -29,7 +30,7 @@ func (r *Reconciler) applyAddons(_ context.Context, s *scope) (string, error) {
 	if s.unsupported != nil {
 		return s.unsupported.Error(), nil //nolint:nilerr // It is what the step waits for.
 	}
-	dns, err := tenant.DNSAddress(s.input.Network.ServiceCIDRs)
+	dns, err := services.DNS(s.input.Network.ServiceCIDRs)
 	if err != nil {
 		return "", err
 	}

@@ -36,7 +36,7 @@ func (r *Reconciler) ensureLoadBalancer(ctx context.Context, s *scope) (string, 
 	if len(seeds) == 0 {
 		return "", nil
 	}
-	content, err := loadbalancer.Configuration(seeds, s.input.Ports)
+	content, err := loadbalancer.Configuration(seeds, s.input.Network.ServiceCIDRs, s.input.Ports)
 	if err != nil {
 		return "", err
 	}

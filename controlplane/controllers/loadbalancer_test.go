@@ -66,6 +66,7 @@ func newLoadBalancerTest(t *testing.T, present ...client.Object) *loadBalancerTe
 		live:         map[string]client.Object{},
 	}
 	test.scope.input.Ports = ports.Of(20000)
+	test.scope.input.Network.ServiceCIDRs = []string{"10.96.0.0/16"}
 	test.want(2)
 	return test
 }

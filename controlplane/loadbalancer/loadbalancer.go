@@ -13,6 +13,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/sparse"
 )
 
@@ -28,11 +29,16 @@ const (
 )
 
 // Configuration is the load balancer's configuration file for a machine of the tenant with these API
-// servers, each as host:port.
-func Configuration(apiServers []string, tenant ports.Ports) ([]byte, error) {
+// servers, each as host:port, and these Service CIDRs.
+func Configuration(apiServers, serviceCIDRs []string, tenant ports.Ports) ([]byte, error) {
+	service, err := services.API(serviceCIDRs)
+	if err != nil {
+		return nil, err
+	}
 	content, err := sparse.YAML(&configuration.Configuration{
 		ListenAddress: configuration.DefaultListenAddress, SeedBackends: apiServers,
 		CertificateAuthorityFile: CAFile, KubeconfigFile: Kubeconfig, StateFile: unit.StateFile,
+		ServiceAddress: service,
 		// It is there whether agents run or not: konnectivity can be switched on without new machines.
 		AdditionalListeners: []configuration.Listener{{
 			ListenAddress: net.JoinHostPort("127.0.0.1", strconv.Itoa(controlplanev1.KonnectivityLocalPort)),

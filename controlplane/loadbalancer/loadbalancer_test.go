@@ -10,7 +10,7 @@ import (
 
 func content(t *testing.T, apiServers ...string) []byte {
 	t.Helper()
-	content, err := Configuration(apiServers, ports.Of(20000))
+	content, err := Configuration(apiServers, []string{"10.96.0.0/16"}, ports.Of(20000))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,6 +27,9 @@ func TestTheLoadBalancerTakesItsConfiguration(t *testing.T) {
 	}
 	if want := []string{"192.0.2.1:20000", "[2001:db8::2]:20000"}; !slices.Equal(parsed.SeedBackends, want) {
 		t.Errorf("the API servers are %v, want %v", parsed.SeedBackends, want)
+	}
+	if parsed.ServiceAddress != "10.96.0.1:443" {
+		t.Errorf("pods are served at %s", parsed.ServiceAddress)
 	}
 	if want := []configuration.Listener{{ListenAddress: "127.0.0.1:8132", BackendPort: 20009}}; !slices.Equal(parsed.AdditionalListeners, want) {
 		t.Errorf("konnectivity's agents are served at %v, want %v", parsed.AdditionalListeners, want)

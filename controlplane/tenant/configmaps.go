@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	kubeadmv1beta4 "sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/types/upstreamv1beta4"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/sparse"
 )
 
@@ -69,7 +70,7 @@ func kubeadmConfig(settings Settings) (*corev1.ConfigMap, error) {
 
 // kubeletConfig holds what kubeadm sets by default; the cgroup driver is left to each node.
 func kubeletConfig(settings Settings) (*corev1.ConfigMap, error) {
-	dns, err := DNSAddress(settings.ServiceCIDRs)
+	dns, err := services.DNS(settings.ServiceCIDRs)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	netutils "k8s.io/utils/net"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 )
 
 const (
@@ -23,9 +23,6 @@ const (
 	// NodeBootstrapTokenGroup is what a bootstrap token must name in auth-extra-groups for a machine
 	// to join with it.
 	NodeBootstrapTokenGroup = "system:bootstrappers:kubeadm:default-node-token"
-
-	// dnsIndex is the place of the DNS Service's address in the Service CIDR, as in kubeadm.
-	dnsIndex = 10
 )
 
 // Settings are what a tenant's objects depend on.
@@ -68,28 +65,10 @@ func (s Settings) withDefaults() (Settings, error) {
 	} else if _, err := netutils.ParsePort(port, false); err != nil {
 		problems = append(problems, fmt.Errorf("server %q: want host:port: %w", s.Server, err))
 	}
-	if _, err := DNSAddress(s.ServiceCIDRs); err != nil {
+	if _, err := services.DNS(s.ServiceCIDRs); err != nil {
 		problems = append(problems, err)
 	}
 	return s, errors.Join(problems...)
-}
-
-// DNSAddress is the address of the tenant's DNS Service: the tenth of its first Service CIDR.
-func DNSAddress(serviceCIDRs []string) (string, error) {
-	if len(serviceCIDRs) == 0 {
-		return "", errors.New("no Service CIDR: set the Cluster's spec.clusterNetwork.services.cidrBlocks")
-	}
-	// A dual-stack list may come as one string.
-	first, _, _ := strings.Cut(serviceCIDRs[0], ",")
-	_, network, err := netutils.ParseCIDRSloppy(first)
-	if err != nil {
-		return "", fmt.Errorf("parse Service CIDR %q: %w", first, err)
-	}
-	address, err := netutils.GetIndexedIP(network, dnsIndex)
-	if err != nil {
-		return "", fmt.Errorf("take address %d of Service CIDR %q: %w", dnsIndex, first, err)
-	}
-	return address.String(), nil
 }
 
 // Objects are all objects of the tenant that this package keeps.
