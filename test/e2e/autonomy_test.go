@@ -8,7 +8,6 @@ import (
 	"net"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -34,7 +33,9 @@ func withoutTheCloud(t *tenant) {
 		Expect(err).NotTo(HaveOccurred())
 		api, err := t.quickstart().From(ctx, quickstart.Worker{Name: worker.Name, Dial: worker.Dial})
 		Expect(err).NotTo(HaveOccurred())
-		victim := t.runningAPIServer(ctx)
+		pods, err := t.pods(ctx, names.KubeAPIServer)
+		Expect(err).NotTo(HaveOccurred())
+		victim, _ := quickstart.APIServer(&pods[0])
 		Expect(env.lab.Cut(ctx)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.Heal(ctx)).To(Succeed()) })
 
@@ -102,22 +103,6 @@ func servesAnAdmin(t *tenant) {
 		Expect(requests.Failures(0, load.Forever)).To(BeEmpty())
 		t.expectHealthy(ctx)
 	}, SpecTimeout(join))
-}
-
-// runningAPIServer is the runtime's ID of a kube-apiserver's container.
-func (t *tenant) runningAPIServer(ctx context.Context) string {
-	GinkgoHelper()
-	pods, err := t.pods(ctx, names.KubeAPIServer)
-	Expect(err).NotTo(HaveOccurred())
-	for _, pod := range pods {
-		for _, container := range pod.Status.ContainerStatuses {
-			if _, id, ok := strings.Cut(container.ContainerID, "://"); ok && container.Name == names.KubeAPIServer {
-				return id
-			}
-		}
-	}
-	Fail("no kube-apiserver runs")
-	return ""
 }
 
 // kubeconfigFor writes the administrator's kubeconfig with another server, and returns its path.

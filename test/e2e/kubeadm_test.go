@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -23,7 +21,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/processes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
@@ -147,7 +144,7 @@ var _ = Describe("Workers that kubeadm joins", Ordered, Label(full), func() {
 		Expect(err).NotTo(HaveOccurred())
 		var all []string
 		for i := range pods {
-			t.killAPIServer(ctx, &pods[i])
+			Expect(t.quickstart().Kill(ctx, &pods[i])).To(Succeed())
 			all = append(all, address(pods[i].Status.HostIP, t.ports(ctx).APIServer))
 		}
 		t.expectHealthy(ctx)
@@ -246,36 +243,4 @@ func (t *tenant) readySince(ctx context.Context, name string) time.Time {
 	}
 	Fail("Node " + name + " does not say whether it is ready")
 	return time.Time{}
-}
-
-// killAPIServer kills the process of a pod as nothing announces it, and waits until another serves in its place.
-func (t *tenant) killAPIServer(ctx context.Context, pod *corev1.Pod) {
-	GinkgoHelper()
-	serving := func(pod *corev1.Pod) *corev1.ContainerStatus {
-		for i := range pod.Status.ContainerStatuses {
-			if pod.Status.ContainerStatuses[i].Name == names.KubeAPIServer {
-				return &pod.Status.ContainerStatuses[i]
-			}
-		}
-		return &corev1.ContainerStatus{}
-	}
-	_, killed, _ := strings.Cut(serving(pod).ContainerID, "://")
-	found, err := processes.Of([]string{killed})
-	Expect(err).NotTo(HaveOccurred())
-	Expect(found[killed]).NotTo(BeEmpty(), "processes of pod %s", pod.Name)
-	for _, pid := range found[killed] {
-		Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Or(Succeed(), MatchError(syscall.ESRCH)))
-	}
-	Eventually(ctx, func(g Gomega) {
-		pods, err := t.pods(ctx, names.KubeAPIServer)
-		g.Expect(err).NotTo(HaveOccurred())
-		for i := range pods {
-			if pods[i].Name == pod.Name {
-				g.Expect(serving(&pods[i]).ContainerID).NotTo(HaveSuffix(killed))
-				g.Expect(isReady(&pods[i])).To(BeTrue())
-				return
-			}
-		}
-		g.Expect(pod.Name).To(BeEmpty(), "it is gone")
-	}).WithTimeout(creation).Should(Succeed(), "pod %s", pod.Name)
 }

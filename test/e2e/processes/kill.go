@@ -9,6 +9,9 @@ import (
 // Kill ends the processes of a container, given by its runtime's ID, as kill -9 does, and says how many
 // there were.
 func Kill(container string) (count int, err error) {
+	if container == "" {
+		return 0, errors.New("there is no container to kill")
+	}
 	found, err := Of([]string{container})
 	if err != nil {
 		return 0, err

@@ -54,7 +54,7 @@ func (t *Tenant) KillAPIServer(ctx context.Context, worker Worker) (*load.Reques
 		asking, stop := context.WithCancel(ctx)
 		var done sync.WaitGroup
 		done.Go(func() { requests.Run(asking, rate, func(int) kubernetes.Interface { return api }) })
-		err = t.kill(ctx)
+		err = t.killLast(ctx)
 		stop()
 		done.Wait()
 		if err != nil {
@@ -95,8 +95,8 @@ func (t *Tenant) startAsking(ctx context.Context, tenant *kubernetes.Clientset) 
 	})
 }
 
-// kill ends one API server, and waits until kubelet started it again and it is ready.
-func (t *Tenant) kill(ctx context.Context) error {
+// killLast kills the last of the API servers.
+func (t *Tenant) killLast(ctx context.Context) error {
 	pods, err := t.pods(ctx, names.KubeAPIServer)
 	if err != nil {
 		return err
@@ -104,12 +104,12 @@ func (t *Tenant) kill(ctx context.Context) error {
 	if len(pods) == 0 {
 		return fmt.Errorf("no kube-apiserver pod of %s", t.Key)
 	}
-	pod := &pods[len(pods)-1]
-	before := serving(pod)
-	if before == nil {
-		return fmt.Errorf("pod %s runs no kube-apiserver", client.ObjectKeyFromObject(pod))
-	}
-	_, id, _ := strings.Cut(before.ContainerID, "://")
+	return t.Kill(ctx, &pods[len(pods)-1])
+}
+
+// Kill ends the API server of a pod as kill -9 does, and waits until kubelet started it again and it is ready.
+func (t *Tenant) Kill(ctx context.Context, pod *corev1.Pod) error {
+	id, before := APIServer(pod)
 	t.Log.Print("$ kill -9 kube-apiserver of pod %s on %s", pod.Name, pod.Spec.NodeName)
 	killed, err := processes.Kill(id)
 	if err == nil && killed == 0 {
@@ -122,19 +122,20 @@ func (t *Tenant) kill(ctx context.Context) error {
 		if err := t.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 			return false, "", err
 		}
-		now := serving(pod)
-		return now != nil && now.RestartCount > before.RestartCount && now.Ready, "kubelet starts it again", nil
+		_, now := APIServer(pod)
+		return now.RestartCount > before.RestartCount && now.Ready, "kubelet starts it again", nil
 	})
 }
 
-// serving is the state of a pod's kube-apiserver.
-func serving(pod *corev1.Pod) *corev1.ContainerStatus {
-	for i := range pod.Status.ContainerStatuses {
-		if status := &pod.Status.ContainerStatuses[i]; status.Name == names.KubeAPIServer {
-			return status
+// APIServer is a pod's kube-apiserver: its container's ID for processes, and its state.
+func APIServer(pod *corev1.Pod) (id string, status corev1.ContainerStatus) {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == names.KubeAPIServer {
+			_, id, _ := strings.Cut(status.ContainerID, "://")
+			return id, status
 		}
 	}
-	return nil
+	return "", corev1.ContainerStatus{}
 }
 
 // showAsked waits until the pod is done with asking, and prints how many of its requests failed.
