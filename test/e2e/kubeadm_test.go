@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
@@ -134,7 +132,7 @@ var _ = Describe("Workers that kubeadm joins", Ordered, Label(full), func() {
 		config, err := configuration.Parse(t.secret(ctx, names.LoadBalancer(t.Name)).Data[loadbalancer.Key])
 		Expect(err).NotTo(HaveOccurred())
 		Expect(config.SeedBackends).To(ConsistOf(all))
-		expectBackends(ctx, worker, all)
+		t.expectBalances(ctx, worker)
 	})
 
 	It("stay ready while one API server after the other is killed", func(ctx SpecContext) {
@@ -142,13 +140,11 @@ var _ = Describe("Workers that kubeadm joins", Ordered, Label(full), func() {
 		since := t.readySince(ctx, node)
 		pods, err := t.pods(ctx, names.KubeAPIServer)
 		Expect(err).NotTo(HaveOccurred())
-		var all []string
 		for i := range pods {
 			Expect(t.quickstart().Kill(ctx, &pods[i])).To(Succeed())
-			all = append(all, address(pods[i].Status.HostIP, t.ports(ctx).APIServer))
 		}
 		t.expectHealthy(ctx)
-		expectBackends(ctx, worker, all)
+		t.expectBalances(ctx, worker)
 		t.expectWorkers(ctx, t.workers)
 		Expect(t.readySince(ctx, node)).To(Equal(since), "the Node was not ready for a while")
 	}, SpecTimeout(4*creation))
@@ -204,27 +200,6 @@ func (t *tenant) kubeadmConfigTemplate() *unstructured.Unstructured {
 	template.SetNamespace(t.Namespace)
 	template.SetName(t.Name + "-workers")
 	return template
-}
-
-// expectBackends waits until a worker's load balancer has these API servers, by the list that it watches, and
-// finds all of them ready.
-func expectBackends(ctx context.Context, worker *host.Host, addresses []string) {
-	GinkgoHelper()
-	Eventually(ctx, func(g Gomega) {
-		answer, err := worker.Exec(ctx, nil, "curl", "--silent", "--show-error", "--fail", "http://"+configuration.DefaultStatusAddress+"/status")
-		g.Expect(err).NotTo(HaveOccurred())
-		report := &status.Report{}
-		g.Expect(json.Unmarshal(answer, report)).To(Succeed())
-		g.Expect(report.Discovery.Confirmed).To(BeTrue(), report.Discovery.Problem)
-		var listed []string
-		for _, backend := range report.Backends {
-			g.Expect(backend.State).To(Equal("ready"), "%s: %s", backend.Address, backend.LastError)
-			if backend.Listed {
-				listed = append(listed, backend.Address)
-			}
-		}
-		g.Expect(listed).To(ConsistOf(addresses))
-	}).WithTimeout(creation).Should(Succeed(), "the load balancer of %s", worker.Name)
 }
 
 // readySince is when a Node became ready; it fails for one that is not.
