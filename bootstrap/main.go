@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -77,6 +78,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
 	tenants, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
 		SecretClient:     mgr.GetClient(),
 		WatchFilterValue: opts.WatchFilter,
+		ClusterFilter:    hasAPI,
 		Cache:            clustercache.CacheOptions{DefaultTransform: cache.TransformStripManagedFields(), ByObject: servingcertificates.TenantCache()},
 		Client: clustercache.ClientOptions{
 			QPS: opts.tenantQPS, Burst: opts.tenantBurst, UserAgent: manager.UserAgent(managerName),
@@ -95,6 +97,11 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
 	return (&servingcertificates.Reconciler{
 		Client: mgr.GetClient(), Tenants: tenants, WatchFilterValue: opts.WatchFilter,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.tenantConcurrency})
+}
+
+// hasAPI keeps clustercache from an attempt before there is an API: the next one would be half a minute later.
+func hasAPI(cluster *clusterv1.Cluster) bool {
+	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
 }
 
 func newScheme() *runtime.Scheme {

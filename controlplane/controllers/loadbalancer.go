@@ -8,31 +8,31 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // ensureLoadBalancer keeps the Secret from which other bootstrap providers take the configuration of a
-// worker's load balancer. It waits for nothing: an address that comes later wakes the controller.
+// worker's load balancer. It waits for nothing: an address that comes later wakes the controller. A Secret
+// that a person made stays as it is.
 func (r *Reconciler) ensureLoadBalancer(ctx context.Context, s *scope) (string, error) {
+	present, err := r.loadBalancerSecret(ctx, s)
+	if err != nil || present.ResourceVersion != "" && !s.owns(present) {
+		return "", err
+	}
 	pods, err := podsOf(ctx, s)
 	if err != nil {
 		return "", err
 	}
 	found := apiServerAddresses(pods[names.KubeAPIServer], s.input.Ports.APIServer)
 	wanted := stateOf(s.applied(names.KubeAPIServer)).wanted()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.key.Namespace, Name: names.LoadBalancer(s.key.Name)}}
-	err = r.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
-	if client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("get Secret %s: %w", client.ObjectKeyFromObject(secret), err)
-	}
-	seeds := loadbalancer.Seeds(found, int(wanted), secret.Data[loadbalancer.Key])
+	seeds := loadbalancer.Seeds(found, int(wanted), present.Data[loadbalancer.Key])
 	if len(seeds) == 0 {
 		return "", nil
 	}
@@ -40,30 +40,47 @@ func (r *Reconciler) ensureLoadBalancer(ctx context.Context, s *scope) (string, 
 	if err != nil {
 		return "", err
 	}
-	return "", r.writeLoadBalancer(ctx, s, secret.Name, content)
+	return "", r.writeLoadBalancer(ctx, s, present, content)
 }
 
-// writeLoadBalancer writes the Secret when it differs. One that this controller did not make is a person's
-// and stays as it is; without our label the cache does not hold it.
-func (r *Reconciler) writeLoadBalancer(ctx context.Context, s *scope, name string, content []byte) error {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.key.Namespace, Name: name}}
-	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, secret, func() error {
-		if secret.Labels == nil {
-			secret.Labels = map[string]string{}
-		}
-		maps.Copy(secret.Labels, names.ComponentLabels(s.key, names.KubeAPIServer))
-		if secret.ResourceVersion == "" {
-			secret.Type = clusterv1.ClusterSecretType
-		}
-		secret.OwnerReferences = []metav1.OwnerReference{*s.owner()}
-		secret.Data = map[string][]byte{loadbalancer.Key: content}
-		return nil
-	})
-	if apierrors.IsAlreadyExists(err) {
-		present := &corev1.Secret{}
-		if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(secret), present); err == nil && names.Tenant(present) != s.key {
-			return nil
-		}
+// loadBalancerSecret is the Secret as it is; one without a resource version when there is none. The cache
+// does not hold one that lost our label.
+func (r *Reconciler) loadBalancerSecret(ctx context.Context, s *scope) (*corev1.Secret, error) {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.key.Namespace, Name: names.LoadBalancer(s.key.Name)}}
+	key := client.ObjectKeyFromObject(secret)
+	err := r.Client.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) {
+		err = r.APIReader.Get(ctx, key, secret)
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get Secret %s: %w", key, err)
+	}
+	secret.Namespace, secret.Name = key.Namespace, key.Name
+	return secret, nil
+}
+
+// owns reports whether this controller made an object for the control plane, also when a person took its
+// label or its owner away.
+func (s *scope) owns(object client.Object) bool {
+	return metav1.IsControlledBy(object, s.controlPlane) || names.Tenant(object) == s.key
+}
+
+// writeLoadBalancer writes the Secret when it differs.
+func (r *Reconciler) writeLoadBalancer(ctx context.Context, s *scope, present *corev1.Secret, content []byte) error {
+	secret := present.DeepCopy()
+	if secret.Labels == nil {
+		secret.Labels = map[string]string{}
+	}
+	maps.Copy(secret.Labels, names.ComponentLabels(s.key, names.KubeAPIServer))
+	secret.OwnerReferences = []metav1.OwnerReference{*s.owner()}
+	secret.Data = map[string][]byte{loadbalancer.Key: content}
+	var err error
+	switch {
+	case secret.ResourceVersion == "":
+		secret.Type = clusterv1.ClusterSecretType
+		err = r.Client.Create(ctx, secret)
+	case !equality.Semantic.DeepEqual(present, secret):
+		err = r.Client.Update(ctx, secret)
 	}
 	if err != nil {
 		return fmt.Errorf("write Secret %s with the configuration of workers' load balancers: %w", client.ObjectKeyFromObject(secret), err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -146,6 +147,31 @@ func TestNoSecretIsWrittenBeforeAnAddressIsKnown(t *testing.T) {
 	test.run()
 	if test.writes != 0 {
 		t.Errorf("%d writes", test.writes)
+	}
+}
+
+func TestALabelOrAnOwnerThatAPersonTookAwayComesBack(t *testing.T) {
+	for name, edit := range map[string]func(*corev1.Secret){
+		"our label":  func(secret *corev1.Secret) { delete(secret.Labels, names.ManagedByLabel) },
+		"its tenant": func(secret *corev1.Secret) { delete(secret.Labels, clusterv1.ClusterNameLabel) },
+		"its owner":  func(secret *corev1.Secret) { secret.OwnerReferences = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			test := newLoadBalancerTest(t, apiServerPod("a", "192.0.2.1"))
+			test.run()
+			want := test.secret()
+			edited := want.DeepCopy()
+			edit(edited)
+			if err := test.client.Update(t.Context(), edited); err != nil {
+				t.Fatal(err)
+			}
+			test.run()
+			got := test.secret()
+			got.ResourceVersion = want.ResourceVersion
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 
