@@ -89,7 +89,7 @@ verify: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Check that generated files
 	go mod tidy -diff
 	go run ./hack/verify
 
-# Tests against a real kube-apiserver carry the build tag envtest, tests in the lab the tag e2e.
+# Tests against a real kube-apiserver carry the build tag envtest, tests in the lab the tag e2e, the lab's own the tag lab.
 .PHONY: test-unit
 test-unit: check-go ## Unit tests and golden files
 	go test ./...
@@ -119,7 +119,7 @@ e2e-full: ## The long waits and the faults, in the lab
 
 .PHONY: test-lab
 test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave nothing behind
-	go test -timeout=30m ./test/lab/host ./test/lab/lab -args -lab
+	go test -timeout=30m -tags=lab ./test/lab/host ./test/lab/lab
 
 .PHONY: test-lb
 test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real kube-apiservers that fail

@@ -10,41 +10,12 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background/backgroundtest"
 )
 
 var _ source.Source = &Prober{}
-
-// woken counts reconciles that were asked for.
-type woken struct {
-	workqueue.TypedRateLimitingInterface[reconcile.Request]
-	count atomic.Int32
-}
-
-func (w *woken) Add(reconcile.Request) { w.count.Add(1) }
-
-// inBubble runs a test with a started Prober in a bubble of its own time, and stops it at the end: the
-// bubble fails the test when a goroutine is left.
-func inBubble(t *testing.T, test func(t *testing.T, p *Prober, w *woken)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		p, w := New(), &woken{}
-		if err := p.Start(ctx, w); err != nil {
-			t.Fatal(err)
-		}
-		test(t, p, w)
-	})
-}
-
-// after lets time pass, and everything that is due happen.
-func after(d time.Duration) {
-	time.Sleep(d) //nolint:forbidigo // In the bubble of synctest it takes no time.
-	synctest.Wait()
-}
 
 func key(object, kind string) Key {
 	return Key{Object: types.NamespacedName{Namespace: "team", Name: object}, Kind: kind}
@@ -70,14 +41,14 @@ func hang(ctx context.Context) Answer {
 }
 
 func TestAReconcileGetsTheLastAnswerAndIsWokenByTheFirst(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *Prober, w *woken) {
+	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		c := &counted{}
 		if answer, ok := p.Ask(key("blue", "tenant"), c.question("a", "")); ok {
 			t.Errorf("an answer before it was asked: %v", answer)
 		}
 		synctest.Wait()
-		if w.count.Load() != 1 {
-			t.Errorf("woken %d times", w.count.Load())
+		if w.Count() != 1 {
+			t.Errorf("woken %d times", w.Count())
 		}
 		if answer, ok := p.Ask(key("blue", "tenant"), c.question("a", "")); !ok || answer.Value != int32(1) {
 			t.Errorf("answer: %v, %t", answer, ok)
@@ -86,15 +57,15 @@ func TestAReconcileGetsTheLastAnswerAndIsWokenByTheFirst(t *testing.T) {
 }
 
 func TestASettledObjectIsAskedEveryMinuteAndReconciledNever(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *Prober, w *woken) {
+	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		c := &counted{}
 		p.Ask(key("blue", "tenant"), c.question("a", ""))
-		after(time.Hour)
+		backgroundtest.After(time.Hour)
 		if asked := c.asked.Load(); asked < 54 || asked > 61 {
 			t.Errorf("asked %d times in an hour", asked)
 		}
-		if w.count.Load() != 1 {
-			t.Errorf("woken %d times", w.count.Load())
+		if w.Count() != 1 {
+			t.Errorf("woken %d times", w.Count())
 		}
 		if answer, _ := p.Ask(key("blue", "tenant"), c.question("a", "")); answer.Value != c.asked.Load() {
 			t.Errorf("the value %v is not the last", answer.Value)
@@ -103,14 +74,14 @@ func TestASettledObjectIsAskedEveryMinuteAndReconciledNever(t *testing.T) {
 }
 
 func TestAnswersThatDifferWake(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *Prober, w *woken) {
+	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		c := &counted{}
 		p.Ask(key("blue", "tenant"), c.question("a", ""))
 		synctest.Wait()
 		for i, problem := range []string{"refused", "forbidden", ""} {
 			c.problem.Store(problem)
-			after(2 * Interval)
-			if got := int(w.count.Load()); got != i+2 {
+			backgroundtest.After(2 * Interval)
+			if got := w.Count(); got != i+2 {
 				t.Errorf("after %q it was woken %d times", problem, got)
 			}
 		}
@@ -118,25 +89,25 @@ func TestAnswersThatDifferWake(t *testing.T) {
 }
 
 func TestFailuresAreAskedAgainSoonThenRarely(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *Prober, w *woken) {
+	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		c := &counted{}
 		c.problem.Store("refused")
 		p.Ask(key("blue", "tenant"), c.question("a", "1 pod"))
-		after(time.Second)
+		backgroundtest.After(time.Second)
 		if asked := c.asked.Load(); asked != 3 {
 			t.Errorf("asked %d times in the first second", asked)
 		}
-		after(5 * time.Minute)
+		backgroundtest.After(5 * time.Minute)
 		before := c.asked.Load()
 		if before > 16 {
 			t.Errorf("asked %d times in five minutes", before)
 		}
-		after(10 * time.Minute)
+		backgroundtest.After(10 * time.Minute)
 		if asked := c.asked.Load() - before; asked < 9 || asked > 10 {
 			t.Errorf("asked %d times in ten more minutes", asked)
 		}
-		if w.count.Load() != 1 {
-			t.Errorf("the same failure woke %d times", w.count.Load())
+		if w.Count() != 1 {
+			t.Errorf("the same failure woke %d times", w.Count())
 		}
 
 		// Something happened that may change the answer.
@@ -145,18 +116,18 @@ func TestFailuresAreAskedAgainSoonThenRarely(t *testing.T) {
 		if !ok || answer.Problem != "refused" {
 			t.Errorf("the last answer does not hold: %v, %t", answer, ok)
 		}
-		after(time.Second)
+		backgroundtest.After(time.Second)
 		if asked := c.asked.Load() - before; asked != 3 {
 			t.Errorf("asked %d times in the first second after the prompt", asked)
 		}
-		if w.count.Load() != 1 {
-			t.Errorf("the same failure woke %d times", w.count.Load())
+		if w.Count() != 1 {
+			t.Errorf("the same failure woke %d times", w.Count())
 		}
 	})
 }
 
 func TestAnotherIdentityHasNoAnswerYet(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *Prober, w *woken) {
+	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		c := &counted{}
 		p.Ask(key("blue", "tenant"), c.question("a", ""))
 		synctest.Wait()
@@ -164,10 +135,10 @@ func TestAnotherIdentityHasNoAnswerYet(t *testing.T) {
 			t.Errorf("an answer to another question: %v", answer)
 		}
 		synctest.Wait()
-		if w.count.Load() != 2 {
-			t.Errorf("woken %d times", w.count.Load())
+		if w.Count() != 2 {
+			t.Errorf("woken %d times", w.Count())
 		}
-		after(time.Hour)
+		backgroundtest.After(time.Hour)
 		if asked := c.asked.Load(); asked > 62 {
 			t.Errorf("asked %d times: the old question is still asked", asked)
 		}
@@ -175,15 +146,15 @@ func TestAnotherIdentityHasNoAnswerYet(t *testing.T) {
 }
 
 func TestWhatHangsIsCutShortWhenItsPromptChanges(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *Prober, w *woken) {
+	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		p.Ask(key("blue", "tenant"), Question{Prompt: "1 pod", Ask: hang})
-		after(100 * time.Millisecond)
+		backgroundtest.After(100 * time.Millisecond)
 		c := &counted{}
 		p.Ask(key("blue", "tenant"), c.question("", "2 pods"))
 		synctest.Wait()
 		answer, ok := p.Ask(key("blue", "tenant"), c.question("", "2 pods"))
-		if !ok || answer.Problem != "" || w.count.Load() != 1 {
-			t.Errorf("answer %v, %t, woken %d times", answer, ok, w.count.Load())
+		if !ok || answer.Problem != "" || w.Count() != 1 {
+			t.Errorf("answer %v, %t, woken %d times", answer, ok, w.Count())
 		}
 	})
 }
@@ -197,13 +168,13 @@ func TestNoAnswerIsAnAnswerAfterTheTimeout(t *testing.T) {
 		"by a timeout given": {Question{Ask: hang, Timeout: time.Minute}, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, p *Prober, w *woken) {
+			backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 				p.Ask(key("blue", "tenant"), test.question)
-				after(test.timeout - time.Millisecond)
-				if w.count.Load() != 0 {
+				backgroundtest.After(test.timeout - time.Millisecond)
+				if w.Count() != 0 {
 					t.Error("given up too early")
 				}
-				after(time.Millisecond)
+				backgroundtest.After(time.Millisecond)
 				if answer, ok := p.Ask(key("blue", "tenant"), test.question); !ok || answer.Problem == "" {
 					t.Errorf("answer %v, %t", answer, ok)
 				}
@@ -213,16 +184,16 @@ func TestNoAnswerIsAnAnswerAfterTheTimeout(t *testing.T) {
 }
 
 func TestTheSameProblemFromAnotherPortIsTheSameAnswer(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *Prober, w *woken) {
+	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		port := 40000
 		question := Question{Ask: func(context.Context) Answer {
 			port++
 			return Answer{Problem: fmt.Sprintf("read tcp 10.0.0.1:%d->10.250.0.1:6443: connection reset by peer", port)}
 		}}
 		p.Ask(key("blue", "tenant"), question)
-		after(5 * time.Minute)
-		if w.count.Load() != 1 || port < 40003 {
-			t.Errorf("asked %d times, it woke %d times", port-40000, w.count.Load())
+		backgroundtest.After(5 * time.Minute)
+		if w.Count() != 1 || port < 40003 {
+			t.Errorf("asked %d times, it woke %d times", port-40000, w.Count())
 		}
 		if answer, _ := p.Ask(key("blue", "tenant"), question); answer.Problem != "read tcp 10.250.0.1:6443: connection reset by peer" {
 			t.Errorf("it says %q", answer.Problem)
@@ -231,7 +202,7 @@ func TestTheSameProblemFromAnotherPortIsTheSameAnswer(t *testing.T) {
 }
 
 func TestAPanicIsABadAnswer(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *Prober, w *woken) {
+	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		question := Question{Ask: func(context.Context) Answer { panic("no map") }}
 		p.Ask(key("blue", "tenant"), question)
 		synctest.Wait()
@@ -244,7 +215,7 @@ func TestAPanicIsABadAnswer(t *testing.T) {
 // The first questions of 50 tenants that hang, and all their repetitions, wait for a place before the
 // healthy one.
 func TestTenantsThatHangDoNotHoldUpOneThatAnswers(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *Prober, w *woken) {
+	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		kinds := []string{"etcd-data", "etcd-events", "tenant"}
 		var hanging atomic.Int32
 		hangCounted := func(ctx context.Context) Answer {
@@ -273,7 +244,7 @@ func TestTenantsThatHangDoNotHoldUpOneThatAnswers(t *testing.T) {
 				t.Errorf("%s after all began to hang, an answer took %s", time.Since(start), took)
 			}
 			p.Forget(key(fmt.Sprint("healthy-", i), "").Object)
-			after(time.Second)
+			backgroundtest.After(time.Second)
 			if most := int32(Places * (1 + Timeout/Patience)); hanging.Load() > most {
 				t.Errorf("%d questions are under way, more than %d", hanging.Load(), most)
 			}
@@ -284,7 +255,7 @@ func TestTenantsThatHangDoNotHoldUpOneThatAnswers(t *testing.T) {
 // Nothing ends the Prober here: the bubble fails the test when an asker's goroutine outlives Forget.
 func TestNothingIsLeftOfForgottenTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, w := New(), &woken{}
+		p, w := New(), &backgroundtest.Woken{}
 		if err := p.Start(context.Background(), w); err != nil { //nolint:usetesting // The test's context ends.
 			t.Fatal(err)
 		}
@@ -295,22 +266,22 @@ func TestNothingIsLeftOfForgottenTenants(t *testing.T) {
 				p.Ask(key(name, "etcd-data"), c.question("a", ""))
 				p.Ask(key(name, "tenant"), Question{Ask: hang})
 			}
-			after(time.Duration(round) * 100 * time.Millisecond)
+			backgroundtest.After(time.Duration(round) * 100 * time.Millisecond)
 			for i := range 100 {
 				p.Forget(key(fmt.Sprintf("tenant-%d-%d", round, i), "").Object)
 			}
 		}
 		synctest.Wait()
-		asked, wakes := c.asked.Load(), w.count.Load()
-		after(time.Hour)
-		if c.asked.Load() != asked || w.count.Load() != wakes {
+		asked, wakes := c.asked.Load(), w.Count()
+		backgroundtest.After(time.Hour)
+		if c.asked.Load() != asked || w.Count() != wakes {
 			t.Error("a forgotten question was asked")
 		}
 	})
 }
 
 func TestForgettingOneTenantLeavesOthers(t *testing.T) {
-	inBubble(t, func(t *testing.T, p *Prober, w *woken) {
+	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		c := &counted{}
 		p.Ask(key("blue", "tenant"), c.question("a", ""))
 		p.Ask(key("green", "tenant"), c.question("a", ""))
@@ -327,7 +298,7 @@ func TestForgettingOneTenantLeavesOthers(t *testing.T) {
 
 func TestNothingIsAskedBeforeStartAndAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, w, c := New(), &woken{}, &counted{}
+		p, w, c := New(), &backgroundtest.Woken{}, &counted{}
 		p.Ask(key("blue", "tenant"), c.question("a", ""))
 		ctx, cancel := context.WithCancel(t.Context())
 		if err := p.Start(ctx, w); err != nil {
@@ -335,13 +306,13 @@ func TestNothingIsAskedBeforeStartAndAfterTheEnd(t *testing.T) {
 		}
 		synctest.Wait()
 		p.Ask(key("green", "tenant"), Question{Ask: hang})
-		after(time.Second)
+		backgroundtest.After(time.Second)
 		cancel()
 		synctest.Wait()
 		p.Ask(key("blue", "tenant"), c.question("a", ""))
-		after(time.Hour)
-		if c.asked.Load() != 0 || w.count.Load() != 0 {
-			t.Errorf("asked %d times, woken %d times", c.asked.Load(), w.count.Load())
+		backgroundtest.After(time.Hour)
+		if c.asked.Load() != 0 || w.Count() != 0 {
+			t.Errorf("asked %d times, woken %d times", c.asked.Load(), w.Count())
 		}
 	})
 }

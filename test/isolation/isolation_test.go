@@ -29,15 +29,7 @@ func TestAnAddressIsReachedUntilItIsTakenAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dial := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String())
-		if err == nil {
-			err = connection.Close()
-		}
-		return err
-	}
+	dial := func() error { return dial(listener.Addr()) }
 	if err := dial(); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +52,25 @@ func TestAnAddressIsReachedUntilItIsTakenAway(t *testing.T) {
 }
 
 func TestProcessesOfTheMachineAreNotSeen(t *testing.T) {
+	child := idle(t, &syscall.SysProcAttr{})
+	all, err := procfs.AllProcs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for _, process := range all {
+		seen[process.PID] = true
+	}
+	if os.Getpid() != 1 || len(seen) != 2 || !seen[1] || !seen[child.Pid] {
+		t.Errorf("this is process %d of %v, its child is %d", os.Getpid(), seen, child.Pid)
+	}
+}
+
+// idle is a process that does nothing until the test ends.
+func idle(t *testing.T, attributes *syscall.SysProcAttr) *os.Process {
+	t.Helper()
 	child := exec.Command("cat")
+	child.SysProcAttr = attributes
 	input, err := child.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -72,15 +82,14 @@ func TestProcessesOfTheMachineAreNotSeen(t *testing.T) {
 		_ = input.Close()
 		_ = child.Wait()
 	})
-	all, err := procfs.AllProcs()
+	return child.Process
+}
+
+// dial opens a connection and closes it.
+func dial(address net.Addr) error {
+	connection, err := net.DialTimeout(address.Network(), address.String(), 300*time.Millisecond)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	seen := map[int]bool{}
-	for _, process := range all {
-		seen[process.PID] = true
-	}
-	if os.Getpid() != 1 || len(seen) != 2 || !seen[1] || !seen[child.Process.Pid] {
-		t.Errorf("this is process %d of %v, its child is %d", os.Getpid(), seen, child.Process.Pid)
-	}
+	return connection.Close()
 }

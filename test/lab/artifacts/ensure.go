@@ -54,14 +54,7 @@ func Ensure(ctx context.Context, cacheDir string, progress func(string)) (*Set, 
 
 // EnsureVersions is Ensure for other versions than the default ones.
 func EnsureVersions(ctx context.Context, cacheDir string, v Versions, progress func(string)) (*Set, error) {
-	cache, err := filepath.Abs(cacheDir)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return nil, fmt.Errorf("make the cache folder: %w", err)
-	}
-	unlock, err := lock(cache, progress)
+	cache, unlock, err := openCache(cacheDir, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +79,18 @@ func EnsureVersions(ctx context.Context, cacheDir string, v Versions, progress f
 		return nil, err
 	}
 	return assemble(ctx, cache, v, b, debian, progress)
+}
+
+// openCache makes the cache folder, and waits until no other process works in it.
+func openCache(cacheDir string, progress func(string)) (cache string, unlock func(), err error) {
+	if cache, err = filepath.Abs(cacheDir); err != nil {
+		return "", nil, err
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", nil, fmt.Errorf("make the cache folder: %w", err)
+	}
+	unlock, err = lock(cache, progress)
+	return cache, unlock, err
 }
 
 // buildPrograms compiles one recipe after the other: each uses all processors.

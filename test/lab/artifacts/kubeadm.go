@@ -2,8 +2,6 @@ package artifacts
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"path/filepath"
 )
 
@@ -21,14 +19,7 @@ type Kubeadm struct {
 
 // EnsureKubeadm builds what is missing in the cache folder, as Ensure does.
 func EnsureKubeadm(ctx context.Context, cacheDir string, progress func(string)) (*Kubeadm, error) {
-	cache, err := filepath.Abs(cacheDir)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return nil, fmt.Errorf("make the cache folder: %w", err)
-	}
-	unlock, err := lock(cache, progress)
+	cache, unlock, err := openCache(cacheDir, progress)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/isolation"
 )
 
 // controlGroup is a host's subtree in one cgroup hierarchy. Two kubelets in one subtree would end each other's pods.
@@ -158,7 +160,7 @@ func inheritSets(path string) error {
 
 // startIn starts a command in the cgroups. The thread that forks enters them first: a child begins where its parent is.
 func startIn(groups []controlGroup, cmd *exec.Cmd) error {
-	return onThread(func() error {
+	return isolation.OnThread(func() error {
 		for _, g := range groups {
 			if g.Unified {
 				directory, err := os.Open(g.Path)

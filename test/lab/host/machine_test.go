@@ -1,10 +1,11 @@
+//go:build lab
+
 package host
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -24,8 +25,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 )
 
-var onMachine = flag.Bool("lab", false, "boot real hosts: needs root, and builds the lab's artifacts unless they are cached")
-
 // testNetwork lies beside a lab that may be up.
 func testNetwork() Network {
 	return Network{
@@ -40,9 +39,6 @@ func testNetwork() Network {
 
 // TestHosts boots two hosts, breaks their link and their power, and proves that nothing of them is left in the end.
 func TestHosts(t *testing.T) {
-	if !*onMachine {
-		t.Skip("boots real hosts only with -lab")
-	}
 	g := NewWithT(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()

@@ -12,6 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/isolation"
 )
 
 // Network is the lab's network: a router in a network namespace of its own with a bridge per site, and a link to the
@@ -206,7 +208,7 @@ func ensureNamespace(name string) error {
 			return fmt.Errorf("remove unfinished network namespace %s: %w", name, err)
 		}
 	}
-	err := onThread(func() error {
+	err := isolation.OnThread(func() error {
 		handle, err := netns.NewNamed(name)
 		if err == nil {
 			err = handle.Close()

@@ -6,31 +6,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
-)
 
-// onThread runs f on a thread of its own that ends with f, so that f may change the thread's namespace and cgroups.
-// The main thread is never used: the runtime cannot end it.
-func onThread(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			done <- onThread(f)
-			runtime.UnlockOSThread()
-			return
-		}
-		done <- f()
-	}()
-	return <-done
-}
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/isolation"
+)
 
 // inNamespace runs f in the named network namespace.
 func inNamespace(name string, f func() error) error {
-	return onThread(func() error {
+	return isolation.OnThread(func() error {
 		handle, err := netns.GetFromName(name)
 		if err != nil {
 			return fmt.Errorf("network namespace %s: %w", name, err)

@@ -1,8 +1,9 @@
+//go:build lab
+
 package lab
 
 import (
 	"context"
-	"flag"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -17,13 +18,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
 
-var onMachine = flag.Bool("lab", false, "bring up a real lab: needs root")
-
 // TestLab brings a lab up through interruptions, breaks and mends it, and takes it down.
 func TestLab(t *testing.T) {
-	if !*onMachine {
-		t.Skip("brings up a real lab only with -lab")
-	}
 	g := NewWithT(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
