@@ -97,7 +97,7 @@ test-unit: check-go ## Unit tests and golden files
 .PHONY: test-envtest
 test-envtest: check-machine ## Tests against a real etcd and kube-apiserver
 	go run ./hack/envtest-assets bin/envtest
-	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go test -p=1 -timeout=30m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./infrastructure/... ./internal/... ./test/envtest/...
+	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go test -p=1 -timeout=30m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./infrastructure/... ./internal/... ./test/envtest/... ./test/isolation/... ./test/journal/...
 
 # The suite's paths are relative to the folder that it is started in: it is built first.
 E2E_LABELS ?= gating
@@ -106,6 +106,7 @@ E2E_REPORT ?= out/e2e.json
 
 .PHONY: test-e2e
 test-e2e: lab-up ## The gating journey in the lab
+	$(GO_BUILD) -o bin/extension ./test/e2e/extension
 	go test -c -tags=e2e -o bin/e2e.test ./test/e2e
 	bin/e2e.test -test.timeout=0 -ginkgo.timeout=$(E2E_TIMEOUT) -ginkgo.v -ginkgo.label-filter='$(E2E_LABELS)' -ginkgo.json-report=$(E2E_REPORT) \
 		-e2e.image-registry=$(IMAGE_REGISTRY) -e2e.image-tag=$(IMAGE_TAG) -e2e.provider-version=$(VERSION)

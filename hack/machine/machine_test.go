@@ -39,7 +39,7 @@ func TestCheckMemory(t *testing.T) {
 func TestCheckDiskUsesTheNearestFolderThatIsThere(t *testing.T) {
 	folder := t.TempDir()
 	expect(t, Needs{Disk: 1}.checkDisk(filepath.Join(folder, "not", "there")), "")
-	expect(t, Needs{Disk: 1 << 62}.checkDisk(filepath.Join(folder, "not", "there")), folder+" has")
+	expect(t, Needs{Disk: 1 << 62}.checkDisk(filepath.Join(folder, "not", "there")), filepath.Join(folder, "not", "there")+" has")
 }
 
 func expect(t *testing.T, err error, want string) {

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -77,7 +78,7 @@ func servesAnAdmin(t *tenant) {
 		// The seed is the API server that is killed.
 		pods, err := t.pods(ctx, names.KubeAPIServer)
 		Expect(err).NotTo(HaveOccurred())
-		kubeconfig := t.kubeconfigFor(address(pods[len(pods)-1].Status.HostIP, t.ports(ctx).APIServer))
+		kubeconfig := t.kubeconfigFor(t.apiAt(ctx, &pods[len(pods)-1]))
 		var output bytes.Buffer
 		serve := exec.CommandContext(context.WithoutCancel(ctx), program, "--kubeconfig="+kubeconfig, "--listen-address="+listen, "--status-address="+statusAddress)
 		serve.Env = []string{"HOME=" + GinkgoT().TempDir()}
@@ -105,12 +106,12 @@ func servesAnAdmin(t *tenant) {
 	}, SpecTimeout(join))
 }
 
-// kubeconfigFor writes the administrator's kubeconfig with another server, and returns its path.
-func (t *tenant) kubeconfigFor(server string) string {
+// kubeconfigFor writes the administrator's kubeconfig for one way to the API, and returns its path.
+func (t *tenant) kubeconfigFor(access *rest.Config) string {
 	GinkgoHelper()
 	path := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
 	Expect(clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"tenant": {Server: "https://" + server, CertificateAuthorityData: t.access.CAData}},
+		Clusters: map[string]*clientcmdapi.Cluster{"tenant": {Server: access.Host, TLSServerName: access.ServerName, CertificateAuthorityData: t.access.CAData}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{
 			"admin": {ClientCertificateData: t.access.CertData, ClientKeyData: t.access.KeyData},
 		},

@@ -101,22 +101,35 @@ var _ = Describe("Faults of hosts and of the link to them", Ordered, Label(full)
 
 	It("serves from a host that joins the pool, and no longer from one that leaves it (A3)", func(ctx SpecContext) {
 		before := t.snapshot(ctx)
-		added, err := env.lab.AddHost(ctx, func(step string) { env.log.Print("%s", step) })
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.RemoveHost(ctx, added.Name)).To(Succeed()) })
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: added.Name}}
-		patch(ctx, node, fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, controlplanev1.HostNodeLabel))
+		node := addHostNode(ctx)
 		t.expectHealthy(ctx)
 		t.expectServedBy(ctx, env.hostNodes(ctx))
 		for pod, was := range before {
 			Expect(t.snapshot(ctx)).To(HaveKeyWithValue(pod, was))
 		}
-		patch(ctx, node, fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, controlplanev1.HostNodeLabel))
+		leavePool(ctx, node)
 		t.expectHealthy(ctx)
 		t.expectServedBy(ctx, env.hostNodes(ctx))
 		Expect(t.snapshot(ctx)).To(Equal(before))
 	}, NodeTimeout(4*creation))
 })
+
+// addHostNode adds a host to the lab, and its node to the pool, until the spec ends.
+func addHostNode(ctx context.Context) *corev1.Node {
+	GinkgoHelper()
+	added, err := env.lab.AddHost(ctx, func(step string) { env.log.Print("%s", step) })
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) { Expect(env.lab.RemoveHost(ctx, added.Name)).To(Succeed()) })
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: added.Name}}
+	patch(ctx, node, fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, controlplanev1.HostNodeLabel))
+	return node
+}
+
+// leavePool takes a node out of the pool.
+func leavePool(ctx context.Context, node *corev1.Node) {
+	GinkgoHelper()
+	patch(ctx, node, fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, controlplanev1.HostNodeLabel))
+}
 
 // each does something with all hosts together.
 func each(hosts []*host.Host, do func(*host.Host) error) {

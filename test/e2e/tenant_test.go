@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -245,7 +246,7 @@ func (t *tenant) snapshot(ctx context.Context) map[string]running {
 	snapshot := map[string]running{}
 	for _, pod := range pods {
 		one := running{UID: pod.UID, Node: pod.Spec.NodeName}
-		for _, container := range pod.Status.ContainerStatuses {
+		for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			one.Restarts += container.RestartCount
 		}
 		snapshot[pod.Name] = one

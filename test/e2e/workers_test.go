@@ -19,9 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 )
@@ -70,34 +68,6 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 			Expect(request.Status.Certificate).NotTo(BeEmpty(), request.Name)
 		}
 	})
-
-	It("run pods that API servers reach by konnectivity, having no route to them", Label(full), func(ctx SpecContext) {
-		_, err := t.askThroughAPI(ctx)
-		Expect(err).To(HaveOccurred(), "there is a route to pods: nothing is proved")
-		patch(ctx, t.controlPlane(ctx), `{"spec":{"addons":{"konnectivity":{"mode":"Managed"}}}}`)
-		t.expectReachesPods(ctx, creation)
-		t.expectHealthy(ctx)
-		// One API server goes; the others, and then the next one in its place, have their own way to the agents.
-		began := time.Now()
-		pods, err := t.pods(ctx, names.KubeAPIServer)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(env.client.Delete(ctx, &pods[0])).To(Succeed())
-		t.expectReachesPods(ctx, creation)
-		figure("konnectivity_back_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
-		t.expectHealthy(ctx)
-		t.expectReachesPods(ctx, creation)
-
-		patch(ctx, t.controlPlane(ctx), `{"spec":{"addons":{"konnectivity":{"mode":"None"}}}}`)
-		Eventually(ctx, func(g Gomega) {
-			controlPlane := t.controlPlane(ctx)
-			g.Expect(controlPlane.Status.ObservedGeneration).To(Equal(controlPlane.Generation))
-			g.Expect(conditions.IsFalse(controlPlane, controlplanev1.RollingOutCondition)).To(BeTrue())
-			g.Expect(conditions.IsTrue(controlPlane, controlplanev1.AddonsInstalledCondition)).To(BeTrue())
-		}).WithTimeout(creation).Should(Succeed())
-		t.expectHealthy(ctx)
-		_, err = t.askThroughAPI(ctx)
-		Expect(err).To(HaveOccurred(), "konnectivity was switched off")
-	}, SpecTimeout(8*creation))
 
 	It("are fewer and more as a MachineDeployment says, and hosts are used again", Label(full), func(ctx SpecContext) {
 		t.scale(ctx, 1)
@@ -227,19 +197,6 @@ func expectClean(ctx context.Context, free *infrav1.IDCHost) {
 	links, err := h.Exec(ctx, nil, "ip", "-brief", "link")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(string(links)).NotTo(Or(ContainSubstring("flannel"), ContainSubstring("cni0")), h.Name)
-}
-
-// askThroughAPI asks the web server of Hello by kube-apiserver's proxy, which connects to its pod.
-func (t *tenant) askThroughAPI(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	answer, err := t.api.CoreV1().Services("hello").ProxyGet("http", "hello", "80", "/", nil).DoRaw(ctx)
-	return string(answer), err
-}
-
-func (t *tenant) expectReachesPods(ctx context.Context, timeout time.Duration) {
-	GinkgoHelper()
-	Eventually(ctx, func() (string, error) { return t.askThroughAPI(ctx) }).WithTimeout(timeout).Should(HavePrefix("hello from"))
 }
 
 func renewed(lease *coordinationv1.Lease) time.Time {

@@ -93,6 +93,20 @@ func openCache(cacheDir string, progress func(string)) (cache string, unlock fun
 	return cache, unlock, err
 }
 
+// inCache builds something in the cache folder while no other process works in it.
+func inCache(ctx context.Context, cacheDir string, progress func(string), build func(cache, goVersion string) error) error {
+	cache, unlock, err := openCache(cacheDir, progress)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	goVersion, err := goToolVersion(ctx)
+	if err != nil {
+		return err
+	}
+	return build(cache, goVersion)
+}
+
 // buildPrograms compiles one recipe after the other: each uses all processors.
 func buildPrograms(ctx context.Context, cache string, v Versions, progress func(string)) (b bins, err error) {
 	goVersion, err := goToolVersion(ctx)

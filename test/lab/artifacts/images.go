@@ -57,9 +57,7 @@ func (b bins) tenantImages(v Versions) ([]Image, error) {
 	}
 	var list []Image
 	for _, version := range v.Tenants {
-		proxy := ProgramImage("registry.k8s.io/kube-proxy:"+version, filepath.Join(b.kubernetes[version], "kube-proxy"))
-		proxy.Files = append(proxy.Files, filter...)
-		list = append(list, proxy)
+		list = append(list, proxyImage(version, b.kubernetes[version], filter))
 	}
 	one := func(name, path, program string, more ...File) Image {
 		return Image{Name: name, Files: append([]File{{Path: path, Source: program}}, more...)}
@@ -72,14 +70,27 @@ func (b bins) tenantImages(v Versions) ([]Image, error) {
 	), nil
 }
 
+// proxyImage is kube-proxy's, controlPlaneImages those of a control plane, of one version, whose programs are in a
+// folder. filter are the files of the packet filter's program.
+func proxyImage(version, programs string, filter []File) Image {
+	image := ProgramImage("registry.k8s.io/kube-proxy:"+version, filepath.Join(programs, "kube-proxy"))
+	image.Files = append(image.Files, filter...)
+	return image
+}
+
+func controlPlaneImages(version, programs string) (list []Image) {
+	for _, name := range tenantPrograms {
+		list = append(list, ProgramImage("registry.k8s.io/"+name+":"+version, filepath.Join(programs, name)))
+	}
+	return list
+}
+
 // images lists what every host has, under the names that the public registries give them and with upstream's users, so
 // that defaults and upstream's manifests need no change.
 func (b bins) images(v Versions) []Image {
 	list := []Image{ProgramImage(PauseImage, filepath.Join(b.pause, "pause"))}
 	for _, version := range v.Tenants {
-		for _, name := range tenantPrograms {
-			list = append(list, ProgramImage("registry.k8s.io/"+name+":"+version, filepath.Join(b.kubernetes[version], name)))
-		}
+		list = append(list, controlPlaneImages(version, b.kubernetes[version])...)
 	}
 	for _, name := range certManagerPrograms {
 		name = "cert-manager-" + name

@@ -19,25 +19,19 @@ type Kubeadm struct {
 
 // EnsureKubeadm builds what is missing in the cache folder, as Ensure does.
 func EnsureKubeadm(ctx context.Context, cacheDir string, progress func(string)) (*Kubeadm, error) {
-	cache, unlock, err := openCache(cacheDir, progress)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	goVersion, err := goToolVersion(ctx)
-	if err != nil {
-		return nil, err
-	}
 	v := DefaultVersions()
 	kubeadm, err := kubernetesRecipe(v.Host, "kubeadm")
 	if err != nil {
 		return nil, err
 	}
-	programs, err := kubeadm.build(ctx, cache, goVersion, progress)
-	if err != nil {
-		return nil, err
-	}
-	provider, err := kubeadmBootstrapRecipe(v.ClusterAPI).build(ctx, cache, goVersion, progress)
+	programs, provider := "", ""
+	err = inCache(ctx, cacheDir, progress, func(cache, goVersion string) error {
+		if programs, err = kubeadm.build(ctx, cache, goVersion, progress); err != nil {
+			return err
+		}
+		provider, err = kubeadmBootstrapRecipe(v.ClusterAPI).build(ctx, cache, goVersion, progress)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -69,6 +69,10 @@ func (l *Lab) AddWorker(ctx context.Context, programs []string, progress func(st
 		if err := added.WaitContainerd(ctx); err != nil {
 			return err
 		}
+		// A host that lets nobody in is asked again only after a while.
+		if err := added.WaitLogin(ctx); err != nil {
+			return err
+		}
 		progress(added.Name + " booted")
 		return nil
 	})

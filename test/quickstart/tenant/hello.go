@@ -28,11 +28,11 @@ const (
 // network, kube-proxy and CoreDNS all have to work for its answer, which comes out of the pod's log.
 func (t *Tenant) Hello(ctx context.Context) error {
 	return t.with(ctx, func(tenant *kubernetes.Clientset) error {
-		if err := createHello(ctx, tenant); err != nil {
+		job, err := createHello(ctx, tenant)
+		if err != nil {
 			return err
 		}
-		var job *batchv1.Job
-		err := t.Log.Wait(ctx, "a pod to reach a Service by its name", timeout, []string{
+		err = t.Log.Wait(ctx, "a pod to reach a Service by its name", timeout, []string{
 			"clusterctl get kubeconfig " + t.Key.Name + " --namespace " + t.Key.Namespace + " > " + t.Key.Name + ".kubeconfig",
 			"kubectl --kubeconfig " + t.Key.Name + ".kubeconfig get pods --all-namespaces --output wide",
 			"kubectl --kubeconfig " + t.Key.Name + ".kubeconfig --namespace " + helloNamespace + " describe pods",
@@ -41,10 +41,11 @@ func (t *Tenant) Hello(ctx context.Context) error {
 			if err != nil {
 				return false, "", err
 			}
-			if job, err = tenant.BatchV1().Jobs(helloNamespace).Get(ctx, "ask", metav1.GetOptions{}); err != nil {
+			now, err := tenant.BatchV1().Jobs(helloNamespace).Get(ctx, job.Name, metav1.GetOptions{})
+			if err != nil {
 				return false, "", err
 			}
-			return job.Status.Succeeded > 0, fmt.Sprintf("%d of %d servers run, the client failed %d times", server.Status.AvailableReplicas, *server.Spec.Replicas, job.Status.Failed), nil
+			return now.Status.Succeeded > 0, fmt.Sprintf("%d of %d servers run, the client failed %d times", server.Status.AvailableReplicas, *server.Spec.Replicas, now.Status.Failed), nil
 		})
 		if err != nil {
 			return err
@@ -57,8 +58,8 @@ func (t *Tenant) Hello(ctx context.Context) error {
 	})
 }
 
-// createHello makes a server with its Service, and a new client.
-func createHello(ctx context.Context, tenant *kubernetes.Clientset) error {
+// createHello makes a server with its Service, unless they are there, and a new client.
+func createHello(ctx context.Context, tenant *kubernetes.Clientset) (*batchv1.Job, error) {
 	labels := map[string]string{"app": "hello"}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "hello"}, Spec: appsv1.DeploymentSpec{
 		Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -70,7 +71,7 @@ func createHello(ctx context.Context, tenant *kubernetes.Clientset) error {
 	_, namespaceErr := tenant.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: helloNamespace}}, metav1.CreateOptions{})
 	_, deploymentErr := tenant.AppsV1().Deployments(helloNamespace).Create(ctx, deployment, metav1.CreateOptions{})
 	_, serviceErr := tenant.CoreV1().Services(helloNamespace).Create(ctx, service, metav1.CreateOptions{})
-	_, jobErr := tenant.BatchV1().Jobs(helloNamespace).Create(ctx, helloJob(metav1.ObjectMeta{Name: "ask"}, "ask", helloURL), metav1.CreateOptions{})
+	job, jobErr := tenant.BatchV1().Jobs(helloNamespace).Create(ctx, helloJob(metav1.ObjectMeta{GenerateName: "ask-"}, "ask", helloURL), metav1.CreateOptions{})
 	var problems []error
 	for _, err := range []error{namespaceErr, deploymentErr, serviceErr, jobErr} {
 		if !apierrors.IsAlreadyExists(err) {
@@ -78,9 +79,9 @@ func createHello(ctx context.Context, tenant *kubernetes.Clientset) error {
 		}
 	}
 	if err := errors.Join(problems...); err != nil {
-		return fmt.Errorf("create a web server and its client in the tenant: %w", err)
+		return nil, fmt.Errorf("create a web server and its client in the tenant: %w", err)
 	}
-	return nil
+	return job, nil
 }
 
 // hello is a container of the program hello.

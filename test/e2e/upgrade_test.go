@@ -1,0 +1,159 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/journal"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
+	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
+)
+
+const (
+	// upgrade bounds the upgrade of a control plane by a minor: ten times what it may take.
+	upgrade = 20 * time.Minute
+	// journalRate is the number of writes a second of each journal.
+	journalRate = 50
+	// watchPatience bounds what a watch needs to bring the last writes.
+	watchPatience = time.Minute
+)
+
+// upgraded are the components that run Kubernetes' own programs, in the order of Kubernetes' version skew policy.
+var upgraded = []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler}
+
+// A worker with the oldest kubelet stays as it is: its control plane is upgraded first, minor by minor.
+var _ = Describe("An upgrade of a control plane", Ordered, Label(full), func() {
+	versions := []string{"v1.34.4", "v1.35.4", "v1.36.3"}
+	t := newTenant("upgrade", versions[0], map[string]string{"KUBE_PROXY_CONNTRACK": "None"})
+	t.workers = 1
+	var worker *host.Host
+
+	BeforeAll(func(ctx SpecContext) {
+		requireLab()
+		removeWithHosts(t)
+		worker = t.createOfVersion(ctx)
+		_, err := t.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}, NodeTimeout(building+2*creation+join))
+
+	for _, version := range versions[1:] {
+		It("to "+version+" fails no request and loses no write", func(ctx SpecContext) {
+			journals := t.startJournals(ctx, version, worker)
+			began := time.Now()
+			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"version":%q}}`, version))
+			t.expectVersion(ctx, version)
+			figure("upgrade_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s to "+version)
+			t.expectHealthy(ctx)
+			t.expectNothingLost(ctx, "upgrade", journals)
+			t.expectWorkers(ctx, t.workers)
+			Expect(t.quickstart().Hello(ctx)).To(Succeed())
+		}, SpecTimeout(upgrade+2*creation+join))
+	}
+})
+
+// createOfVersion makes the tenant with one worker, all of a version that the lab does not bring along.
+func (t *tenant) createOfVersion(ctx context.Context) *host.Host {
+	GinkgoHelper()
+	built := builtVersion(ctx, t.version)
+	for _, image := range built.ControlPlane {
+		Expect(env.lab.LoadBuilt(ctx, image)).To(Succeed())
+	}
+	t.create(ctx)
+	pool := &workers.Pool{
+		Lab: env.lab, Client: env.client, Namespace: t.Namespace, Log: env.log,
+		Programs: []string{filepath.Join(settings.programs, "kok-apiserver-lb"), built.Kubelet},
+	}
+	hosts, err := pool.Ensure(ctx, t.workers)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(env.lab.LoadBuilt(ctx, built.Proxy, hosts...)).To(Succeed())
+	Expect(env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), hosts...)).To(Succeed())
+	q := t.quickstart()
+	Expect(q.InstallNetwork(ctx, env.network)).To(Succeed())
+	Expect(q.WaitWorkers(ctx)).To(Succeed())
+	Expect(q.Hello(ctx)).To(Succeed())
+	worker, err := env.lab.Host(t.hostOf(ctx, t.machines(ctx)[0]))
+	Expect(err).NotTo(HaveOccurred())
+	return worker
+}
+
+// startJournals writes through the worker's load balancer and through the endpoint.
+func (t *tenant) startJournals(ctx context.Context, name string, worker *host.Host) []*journal.Journal {
+	GinkgoHelper()
+	balanced := t.keptConfig(configuration.DefaultListenAddress, worker.Dial)
+	var journals []*journal.Journal
+	for _, o := range []journal.Options{{Name: "balanced-" + name, Config: balanced}, {Name: "endpoint-" + name, Config: t.access}} {
+		o.Namespace, o.Rate = testNamespace, journalRate
+		started, err := journal.Start(ctx, o)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(started.Stop)
+		journals = append(journals, started)
+	}
+	return journals
+}
+
+// expectNothingLost ends journals: no write failed, all that was acknowledged is there, and each watch brought it.
+func (t *tenant) expectNothingLost(ctx context.Context, what string, journals []*journal.Journal) {
+	GinkgoHelper()
+	var failed, missing, unseen []string
+	for _, j := range journals {
+		late, err := j.Unseen(ctx, watchPatience)
+		Expect(err).NotTo(HaveOccurred())
+		unseen = append(unseen, late...)
+		j.Stop()
+		result := j.Result()
+		env.log.Print("%s: %s", what, result)
+		Expect(result.Acknowledged).To(BeNumerically(">", journalRate))
+		failed = append(failed, result.Failed...)
+		gone, err := j.Lost(ctx, t.api)
+		Expect(err).NotTo(HaveOccurred())
+		missing = append(missing, gone...)
+	}
+	figure(what+"_failed_requests", len(failed), "requests")
+	figure(what+"_lost_writes", len(missing), "writes")
+	Expect(missing).To(BeEmpty(), "lost writes")
+	Expect(unseen).To(BeEmpty(), "writes that watches did not bring")
+	Expect(failed).To(BeEmpty(), "failed requests")
+}
+
+// expectVersion waits until all components run a version and nothing else, and sees to it that none was ahead of those
+// that come before it.
+func (t *tenant) expectVersion(ctx context.Context, version string) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		t.expectOrder(ctx, version)
+		g.Expect(t.controlPlane(ctx).Status.Versions).To(ConsistOf(HaveField("Version", version)), "status.versions")
+	}).WithTimeout(upgrade).Should(Succeed(), "upgrade of %s to %s", t.ObjectKey, version)
+}
+
+func (t *tenant) expectOrder(ctx context.Context, version string) {
+	GinkgoHelper()
+	for i, component := range upgraded[1:] {
+		pods, err := t.pods(ctx, component)
+		Expect(err).NotTo(HaveOccurred())
+		if !slices.ContainsFunc(pods, runs(version)) {
+			continue
+		}
+		before, err := t.pods(ctx, upgraded[0])
+		Expect(err).NotTo(HaveOccurred())
+		for _, pod := range before {
+			Expect(runs(version)(pod)).To(BeTrue(), "%s runs %s before pod %s does", upgraded[i+1], version, pod.Name)
+		}
+	}
+}
+
+func runs(version string) func(corev1.Pod) bool {
+	return func(pod corev1.Pod) bool { return pod.Labels[names.VersionLabel] == version }
+}

@@ -1,0 +1,98 @@
+//go:build envtest
+
+package journal
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// link is a way to an API server that can be cut, and be whole again.
+type link struct {
+	lock        sync.Mutex
+	away        bool
+	connections []net.Conn
+}
+
+func (l *link) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	if l.away {
+		return nil, errors.New("the link is cut")
+	}
+	connection, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err == nil {
+		l.connections = append(l.connections, connection)
+	}
+	return connection, err
+}
+
+// set cuts all connections, and lets new ones through or not.
+func (l *link) set(away bool) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.away = away
+	for _, connection := range l.connections {
+		_ = connection.Close()
+	}
+	l.connections = nil
+}
+
+func TestAJournal(t *testing.T) {
+	environment := &envtest.Environment{}
+	config, err := environment.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = environment.Stop() })
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	way := &link{}
+	config.Dial = way.dial
+	j, err := Start(t.Context(), Options{Name: "test", Config: config, Namespace: metav1.NamespaceDefault, Rate: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(j.Stop)
+	until := func(what string, reached func(*Result) bool) {
+		t.Helper()
+		if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+			return reached(j.Result()), nil
+		}); err != nil {
+			t.Fatalf("%s: %v: %s", what, err, j.Result())
+		}
+	}
+
+	until("writes", func(r *Result) bool { return r.Acknowledged > 20 })
+	way.set(true)
+	until("failures while the link is cut", func(r *Result) bool { return len(r.Failed) > 0 && r.Answers[0] > 0 })
+	way.set(false)
+	done := j.Result().Acknowledged
+	until("the watch is open again", func(r *Result) bool { return r.WatchEnds > 0 && r.Acknowledged > done+20 })
+	if unseen, err := j.Unseen(t.Context(), time.Minute); err != nil || len(unseen) > 0 {
+		t.Errorf("the watch missed %q: %v", unseen, err)
+	}
+	j.Stop()
+	if lost, err := j.Lost(t.Context(), api); err != nil || len(lost) > 0 {
+		t.Errorf("lost without a reason: %q, %v", lost, err)
+	}
+
+	keys := api.CoreV1().ConfigMaps(metav1.NamespaceDefault)
+	if err := keys.Delete(t.Context(), "test-0", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := j.Lost(t.Context(), api); err != nil || len(lost) != 1 || lost[0] != "test-0 is not there" {
+		t.Errorf("one was deleted: %q, %v", lost, err)
+	}
+}
