@@ -2,6 +2,7 @@ package health
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -121,7 +122,8 @@ func (r *Readyz) connect(ctx context.Context) (*link, error) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	if r.current == nil {
-		return nil, r.failure
+		// Without a failure another question, or Close, has dropped the connection since.
+		return nil, cmp.Or(r.failure, net.ErrClosed)
 	}
 	r.current.waiting++
 	return r.current, nil

@@ -92,6 +92,14 @@ func TestReadyzOfAServerThatCameBackIsAskedOnANewConnection(t *testing.T) {
 	}
 }
 
+func TestAConnectionThatIsLostBeforeItWasUsedIsNoAnswer(t *testing.T) {
+	r := NewReadyz("192.0.2.1:6443", nil, patient)
+	// It was made, and another question or Close dropped it before the one that waited came to use it.
+	r.connecting = make(chan struct{})
+	close(r.connecting)
+	r.Ask(t.Context(), func(answer Answer) { t.Errorf("answer %+v", answer) })
+}
+
 func TestReadyzOfAHangingServerHasNoAnswer(t *testing.T) {
 	authority := apiservertest.NewAuthority(t)
 	server := apiservertest.New(t, authority, "127.0.0.2", nil)
