@@ -1,12 +1,9 @@
 package discovery
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
-	"sync/atomic"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -15,6 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/wire"
 )
 
 const (
@@ -38,13 +37,8 @@ type Options struct {
 	StateFile string
 }
 
-// traffic counts the bytes on the wire, those of TLS included.
-type traffic struct {
-	received, sent atomic.Uint64
-}
-
 // configuration makes a client configuration of a kubeconfig, for one object and one server.
-func (o Options) configuration(count *traffic) (*rest.Config, error) {
+func (o Options) configuration(count *wire.Counter) (*rest.Config, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		&clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig}, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
@@ -53,7 +47,7 @@ func (o Options) configuration(count *traffic) (*rest.Config, error) {
 	config.Host, config.APIPath = "https://"+o.Address, "/apis"
 	config.CAFile, config.CAData, config.ServerName, config.Insecure = o.CAFile, nil, o.ServerName, false
 	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
-	config.Dial = count.dial
+	config.Dial = count.Dial
 	config.UserAgent = o.UserAgent
 	config.GroupVersion = &discoveryv1.SchemeGroupVersion
 	config.ContentType = runtime.ContentTypeProtobuf
@@ -68,7 +62,7 @@ func (o Options) configuration(count *traffic) (*rest.Config, error) {
 }
 
 // lister lists and watches the one EndpointSlice.
-func (o Options) lister(count *traffic) (*cache.ListWatch, error) {
+func (o Options) lister(count *wire.Counter) (*cache.ListWatch, error) {
 	config, err := o.configuration(count)
 	if err != nil {
 		return nil, err
@@ -78,29 +72,4 @@ func (o Options) lister(count *traffic) (*cache.ListWatch, error) {
 		return nil, fmt.Errorf("make a client of kubeconfig %s: %w", o.Kubeconfig, err)
 	}
 	return cache.NewListWatchFromClient(client, "endpointslices", namespace, fields.OneTermEqualSelector("metadata.name", name)), nil
-}
-
-func (t *traffic) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialled, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	return &counted{dialled, t}, nil
-}
-
-type counted struct {
-	net.Conn
-	traffic *traffic
-}
-
-func (c *counted) Read(bytes []byte) (int, error) {
-	n, err := c.Conn.Read(bytes)
-	c.traffic.received.Add(uint64(n))
-	return n, err
-}
-
-func (c *counted) Write(bytes []byte) (int, error) {
-	n, err := c.Conn.Write(bytes)
-	c.traffic.sent.Add(uint64(n))
-	return n, err
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/wire"
 )
 
 const (
@@ -33,7 +34,7 @@ type Watcher struct {
 	options Options
 	set     *backends.Set
 	log     logr.Logger
-	traffic traffic
+	traffic wire.Counter
 
 	lock sync.Mutex
 	kept []string
@@ -62,7 +63,7 @@ type Status struct {
 func (w *Watcher) Status() Status {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	return Status{Changed: w.changed, Problem: cmp.Or(w.unreached, w.unusable), BytesReceived: w.traffic.received.Load(), BytesSent: w.traffic.sent.Load()}
+	return Status{Changed: w.changed, Problem: cmp.Or(w.unreached, w.unusable), BytesReceived: w.traffic.Received(), BytesSent: w.traffic.Sent()}
 }
 
 // Run watches until the context ends. Who may not watch yet, because there is no certificate, is

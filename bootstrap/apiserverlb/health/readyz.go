@@ -16,6 +16,8 @@ import (
 	"syscall"
 
 	"golang.org/x/net/http2"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/wire"
 )
 
 // longestBody is how much of an answer of /readyz is read.
@@ -26,6 +28,7 @@ type Readyz struct {
 	address string
 	tls     func() (*tls.Config, error)
 	timing  Timing
+	traffic *wire.Counter
 
 	lock    sync.Mutex
 	current *link
@@ -36,9 +39,9 @@ type Readyz struct {
 }
 
 // NewReadyz returns a Probe of the API server at address, host:port. config is called for each new
-// connection: its ServerName and roots decide who is one of the cluster's.
-func NewReadyz(address string, config func() (*tls.Config, error), timing Timing) *Readyz {
-	return &Readyz{address: address, tls: config, timing: timing}
+// connection: its ServerName and roots decide who is one of the cluster's. traffic counts the bytes.
+func NewReadyz(address string, config func() (*tls.Config, error), timing Timing, traffic *wire.Counter) *Readyz {
+	return &Readyz{address: address, tls: config, timing: timing, traffic: traffic}
 }
 
 // link is a kept connection.
@@ -160,12 +163,15 @@ func (r *Readyz) newLink(ctx context.Context) (*link, error) {
 	}
 	config = config.Clone()
 	config.NextProtos = []string{"h2", "http/1.1"}
-	dialer := &tls.Dialer{NetDialer: &net.Dialer{}, Config: config}
-	dialled, err := dialer.DialContext(ctx, "tcp", r.address)
+	dialled, err := r.traffic.Dial(ctx, "tcp", r.address)
 	if err != nil {
 		return nil, err
 	}
-	connection := dialled.(*tls.Conn)
+	connection := tls.Client(dialled, config)
+	if err := connection.HandshakeContext(ctx); err != nil {
+		_ = dialled.Close()
+		return nil, err
+	}
 	l := &link{connection: connection}
 	if connection.ConnectionState().NegotiatedProtocol != "h2" {
 		l.http1 = bufio.NewReaderSize(connection, longestBody)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/apiservertest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/wire"
 )
 
 // patient gives a loaded machine time.
@@ -15,7 +16,7 @@ var patient = Timing{Patience: 10 * time.Second}
 
 func newReadyz(t *testing.T, authority *apiservertest.Authority, address string) *Readyz {
 	t.Helper()
-	r := NewReadyz(address, TLS(func() ([]byte, error) { return authority.PEM, nil }, apiservertest.ServerName), patient)
+	r := NewReadyz(address, TLS(func() ([]byte, error) { return authority.PEM, nil }, apiservertest.ServerName), patient, &wire.Counter{})
 	t.Cleanup(r.Close)
 	return r
 }
@@ -93,7 +94,7 @@ func TestReadyzOfAServerThatCameBackIsAskedOnANewConnection(t *testing.T) {
 }
 
 func TestAConnectionThatIsLostBeforeItWasUsedIsNoAnswer(t *testing.T) {
-	r := NewReadyz("192.0.2.1:6443", nil, patient)
+	r := NewReadyz("192.0.2.1:6443", nil, patient, &wire.Counter{})
 	// It was made, and another question or Close dropped it before the one that waited came to use it.
 	r.connecting = make(chan struct{})
 	close(r.connecting)

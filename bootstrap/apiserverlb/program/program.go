@@ -19,6 +19,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/discovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/health"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/wire"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 )
@@ -32,6 +33,8 @@ type Program struct {
 	backends *backends.Set
 	balancer *balancer.Balancer
 	checker  *health.Checker
+	// probing counts the bytes of probes.
+	probing wire.Counter
 	// watcher is nil without a kubeconfig.
 	watcher *discovery.Watcher
 	// service is nil without a Service's address.
@@ -59,7 +62,7 @@ func New(c *configuration.Configuration, log logr.Logger) (*Program, error) {
 	p.balancer = balancer.New(set, balancer.DefaultTiming, log)
 	tls := health.TLS(func() ([]byte, error) { return os.ReadFile(c.CertificateAuthorityFile) }, c.ServerName)
 	p.checker = health.New(set, func(address string) health.Probe {
-		return health.NewReadyz(address, tls, health.DefaultTiming)
+		return health.NewReadyz(address, tls, health.DefaultTiming, &p.probing)
 	}, health.DefaultTiming, log)
 	if c.KubeconfigFile != "" {
 		p.watcher = discovery.New(discovery.Options{

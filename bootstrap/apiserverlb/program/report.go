@@ -15,7 +15,8 @@ func (p *Program) Report() *status.Report {
 		Connections: p.balancer.Connections(),
 		Counters: status.Counters{
 			Accepted: counters.Accepted.Load(), Failed: counters.Failed.Load(), FailedAttempts: counters.FailedAttempts.Load(),
-			Hedged: counters.Hedged.Load(), Probes: p.checker.Probes(), Reset: p.checker.Resets(),
+			Hedged: counters.Hedged.Load(), Probes: p.checker.Probes(), ProbeBytesSent: p.probing.Sent(), ProbeBytesReceived: p.probing.Received(),
+			Reset: p.checker.Resets(),
 		},
 		Discovery: status.Discovery{Confirmed: p.backends.Confirmed()},
 	}

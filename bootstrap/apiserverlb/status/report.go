@@ -34,6 +34,9 @@ type Counters struct {
 	Hedged uint64 `json:"hedged"`
 	// Probes are requests for /readyz.
 	Probes uint64 `json:"probes"`
+	// ProbeBytesSent and ProbeBytesReceived are what probes cost on the wire.
+	ProbeBytesSent     uint64 `json:"probeBytesSent"`
+	ProbeBytesReceived uint64 `json:"probeBytesReceived"`
 	// Reset are connections that were closed because their backend was dead.
 	Reset uint64 `json:"reset"`
 }

@@ -18,7 +18,7 @@ var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 func report() *Report {
 	return &Report{
 		Version: "v0.1.0", Server: "https://127.0.0.1:6443", Started: now.Add(-2 * time.Hour), Connections: 3,
-		Counters:  Counters{Accepted: 100, Failed: 1, FailedAttempts: 7, Hedged: 2, Probes: 50, Reset: 4},
+		Counters:  Counters{Accepted: 100, Failed: 1, FailedAttempts: 7, Hedged: 2, Probes: 50, ProbeBytesReceived: 9000, ProbeBytesSent: 3000, Reset: 4},
 		Discovery: Discovery{Confirmed: true, Changed: now.Add(-time.Minute), BytesReceived: 4096, BytesSent: 512},
 		Service:   &Service{Address: "10.96.0.1:443", Taken: true},
 		Backends: []Backend{
@@ -102,6 +102,8 @@ func TestMetrics(t *testing.T) {
 		`kok_apiserver_lb_backend_state{backend="10.0.0.2:6443",state="ready"} 0`,
 		`kok_apiserver_lb_backend_connections{backend="10.0.0.1:6443"} 2`,
 		`kok_apiserver_lb_discovery_received_bytes_total 4096`,
+		`kok_apiserver_lb_probes_received_bytes_total 9000`,
+		`kok_apiserver_lb_probes_sent_bytes_total 3000`,
 		`kok_apiserver_lb_connections_accepted_total 100`,
 		`kok_apiserver_lb_service_address_taken 1`,
 		`process_resident_memory_bytes`,

@@ -1,0 +1,47 @@
+// Package wire counts what the load balancer itself sends and receives: what a worker costs beside what its clients ask.
+package wire
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+)
+
+// Counter counts bytes on the wire, those of TLS included and those of TCP and IP not.
+type Counter struct {
+	received, sent atomic.Uint64
+}
+
+// Received is the number of bytes received so far.
+func (c *Counter) Received() uint64 { return c.received.Load() }
+
+// Sent is the number of bytes sent so far.
+func (c *Counter) Sent() uint64 { return c.sent.Load() }
+
+// Dial opens a connection whose bytes are counted.
+func (c *Counter) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	dialled, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &counted{dialled, c}, nil
+}
+
+type counted struct {
+	net.Conn
+	counter *Counter
+}
+
+// Read counts what it reads.
+func (c *counted) Read(bytes []byte) (int, error) {
+	n, err := c.Conn.Read(bytes)
+	c.counter.received.Add(uint64(n))
+	return n, err
+}
+
+// Write counts what it writes.
+func (c *counted) Write(bytes []byte) (int, error) {
+	n, err := c.Conn.Write(bytes)
+	c.counter.sent.Add(uint64(n))
+	return n, err
+}
