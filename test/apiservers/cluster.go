@@ -28,6 +28,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/shape"
@@ -51,6 +52,8 @@ type Cluster struct {
 	// Servers are all kube-apiservers that there can be; none runs before its Start.
 	Servers []*Server
 
+	// inside says which objects a tenant has from its provider.
+	inside    tenant.Settings
 	directory string
 	etcds     []*daemon.Daemon
 }
@@ -58,11 +61,14 @@ type Cluster struct {
 // Start starts etcd and prepares a number of kube-apiservers. assets is the folder with the programs; directory, which
 // exists, gets all files.
 func Start(ctx context.Context, assets, directory string, servers int) (*Cluster, error) {
-	rendered, err := render(ctx, directory, servers)
+	config := configuration(directory, servers)
+	rendered, err := processes.Render(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("render kube-apiservers: %w", err)
 	}
-	c := &Cluster{Keys: rendered.Keys, directory: directory}
+	c := &Cluster{Keys: rendered.Keys, directory: directory, inside: tenant.Settings{
+		ClusterName: name, Version: config.Version, ServiceCIDRs: config.Network.ServiceCIDRs, CABundle: rendered.Keys.ClusterCA.Bundle,
+	}}
 	for _, p := range rendered.Processes {
 		if err := p.Write(func(path string) string { return path }); err != nil {
 			return nil, err
@@ -115,7 +121,7 @@ func address(component string, replica int) netip.Addr {
 	return netip.AddrFrom4(first)
 }
 
-func render(ctx context.Context, directory string, servers int) (*processes.Rendering, error) {
+func configuration(directory string, servers int) *processes.Config {
 	s := shape.Single
 	s.APIServers = int32(servers)
 	version := artifacts.DefaultVersions().Host
@@ -124,10 +130,10 @@ func render(ctx context.Context, directory string, servers int) (*processes.Rend
 	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
 		etcd.QuotaBackendSize, etcd.Storage.Size = ptr.To(resource.MustParse("2Gi")), ptr.To(resource.MustParse("8Gi"))
 	}
-	return processes.Render(ctx, &processes.Config{
+	return &processes.Config{
 		Cluster: name, Shape: s, Version: version, Spec: spec, Network: components.NetworkOf(cluster),
 		Address: address, Directory: directory, FirstPort: firstPort,
-	})
+	}
 }
 
 // Config is a client configuration of an administrator for server, host:port, with a connection of its own that is kept.

@@ -63,6 +63,9 @@ func (s *Server) Ready(ctx context.Context) error {
 	})
 }
 
+// Usage is what it uses of the machine.
+func (s *Server) Usage() (daemon.Usage, error) { return s.daemon.Usage() }
+
 // Kill ends it at once (SIGKILL).
 func (s *Server) Kill() { s.daemon.Kill() }
 

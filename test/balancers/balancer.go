@@ -87,6 +87,9 @@ func (b *Balancer) Close() {
 	}
 }
 
+// Usage is what it uses of the machine.
+func (b *Balancer) Usage() (daemon.Usage, error) { return b.daemon.Usage() }
+
 // Log is the end of what it wrote.
 func (b *Balancer) Log() string { return string(processes.LastLines(b.log, logLines)) }
 

@@ -59,7 +59,7 @@ func Report(ctx context.Context) (*status.Report, error) {
 	return status.Fetch(ctx, configuration.DefaultStatusAddress)
 }
 
-// Knows waits until kok-apiserver-lb, by the EndpointSlice, knows the given backends as ready and no other as listed.
+// Knows waits until backends are Known to kok-apiserver-lb.
 func Knows(ctx context.Context, backends ...string) error {
 	var report *status.Report
 	var err error
@@ -67,7 +67,7 @@ func Knows(ctx context.Context, backends ...string) error {
 		asking, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		report, err = Report(asking)
-		return err == nil && knows(report, backends), nil
+		return err == nil && Known(report, backends), nil
 	})
 	if waited != nil {
 		return fmt.Errorf("wait until kok-apiserver-lb knows %v as ready; it says %+v (%v): %w", backends, report, err, waited) //nolint:errorlint // Nil most often.
@@ -75,7 +75,8 @@ func Knows(ctx context.Context, backends ...string) error {
 	return nil
 }
 
-func knows(report *status.Report, backends []string) bool {
+// Known reports whether kok-apiserver-lb, by the EndpointSlice, knows the given backends as ready and no other as listed.
+func Known(report *status.Report, backends []string) bool {
 	ready := map[string]bool{}
 	for _, backend := range report.Backends {
 		if backend.Listed {

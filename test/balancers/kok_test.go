@@ -27,7 +27,7 @@ func TestBackendsAreKnownWhenAllAreReadyAndNoOtherIsListed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			report := &status.Report{Backends: test.backends, Discovery: status.Discovery{Confirmed: test.confirmed}}
-			if got := knows(report, []string{"a", "b"}); got != test.want {
+			if got := Known(report, []string{"a", "b"}); got != test.want {
 				t.Errorf("got %v", got)
 			}
 		})

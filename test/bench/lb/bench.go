@@ -14,15 +14,16 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/apiservers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/balancers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/machine"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/daemon"
 )
 
 const (
-	// servers is the number of kube-apiservers.
+	// servers is the number of kube-apiservers; one more is added to see how workers learn it.
 	servers = 3
 	// stepLimit bounds what is waited for in one step.
 	stepLimit = 3 * time.Minute
-	// idle is the share of busy processors below which measuring begins.
-	idle = 0.15
+	// quiet is the share of busy processors below which measuring begins.
+	quiet = 0.15
 )
 
 // way is a way to the kube-apiservers.
@@ -37,9 +38,11 @@ type way struct {
 // bench is a benchmark that runs.
 type bench struct {
 	*options
-	cluster *apiservers.Cluster
-	ways    []*way
-	report  *report
+	// directory has all files.
+	directory string
+	cluster   *apiservers.Cluster
+	ways      []*way
+	report    *report
 }
 
 func run(ctx context.Context, o *options) (err error) {
@@ -48,8 +51,8 @@ func run(ctx context.Context, o *options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(directory)) }()
-	b := &bench{options: o, report: &report{}}
-	if b.cluster, err = apiservers.Start(ctx, o.assets, directory, servers); err != nil {
+	b := &bench{options: o, directory: directory, report: &report{}}
+	if b.cluster, err = apiservers.Start(ctx, o.assets, directory, servers+1); err != nil {
 		return err
 	}
 	defer b.cluster.Close()
@@ -57,15 +60,17 @@ func run(ctx context.Context, o *options) (err error) {
 		return err
 	}
 	defer b.closeBalancers()
-	if err := b.startBalancers(ctx, directory); err != nil {
-		return err
+	if slices.ContainsFunc(b.measures, func(measure string) bool { return measure != measureWorkers }) {
+		if err := b.startBalancers(ctx); err != nil {
+			return err
+		}
 	}
-	busy, err := machine.Settle(ctx, idle, o.settleLimit)
+	busy, err := machine.Settle(ctx, quiet, o.settleLimit)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("%.0f%% of the processors busy before it begins\n", 100*busy)
-	if busy >= idle {
+	if busy >= quiet {
 		fmt.Println("WARNING: the machine is busy with something else: times are too long, ratios less so")
 	}
 	if err := b.measure(ctx); err != nil {
@@ -80,7 +85,7 @@ func (b *bench) measure(ctx context.Context) error {
 		do   func(context.Context) error
 	}{
 		{measureRequests, b.requests}, {measureConnections, b.newConnections}, {measureList, b.list},
-		{measureWatches, b.manyWatches}, {measureFaults, b.faults},
+		{measureWatches, b.manyWatches}, {measureFaults, b.faults}, {measureWorkers, b.manyWorkers},
 	} {
 		if !slices.Contains(b.measures, m.name) {
 			continue
@@ -97,21 +102,21 @@ func (b *bench) startServers(ctx context.Context) error {
 	fmt.Println("start etcd and", servers, "kube-apiservers")
 	ctx, cancel := context.WithTimeout(ctx, stepLimit)
 	defer cancel()
-	for _, server := range b.cluster.Servers {
+	for _, server := range b.running() {
 		if err := server.Start(); err != nil {
 			return err
 		}
 	}
-	for _, server := range b.cluster.Servers {
+	for _, server := range b.running() {
 		if err := server.Ready(ctx); err != nil {
 			return err
 		}
 	}
-	return b.cluster.Listed(ctx, b.cluster.Servers...)
+	return b.cluster.Listed(ctx, b.running()...)
 }
 
-func (b *bench) startBalancers(ctx context.Context, directory string) error {
-	config := &balancers.Config{Directory: directory, Keys: b.cluster.Keys, Backends: b.servers()}
+func (b *bench) startBalancers(ctx context.Context) error {
+	config := &balancers.Config{Directory: b.directory, Keys: b.cluster.Keys, Backends: b.servers()}
 	b.ways = []*way{{name: "direct", addresses: b.servers()}}
 	for _, prepare := range []func() (*balancers.Balancer, error){
 		func() (*balancers.Balancer, error) { return balancers.KOK(b.program, config) },
@@ -162,10 +167,13 @@ func (b *bench) closeBalancers() {
 	}
 }
 
+// running are the kube-apiservers that all measurements have.
+func (b *bench) running() []*apiservers.Server { return b.cluster.Servers[:servers] }
+
 // servers are the addresses of the kube-apiservers.
 func (b *bench) servers() []string {
-	all := make([]string, len(b.cluster.Servers))
-	for i, server := range b.cluster.Servers {
+	all := make([]string, servers)
+	for i, server := range b.running() {
 		all[i] = server.Address()
 	}
 	return all
@@ -188,9 +196,9 @@ func (b *bench) turns(ctx context.Context, turn func(w *way, round int) error) e
 }
 
 // usage of a way's load balancer; none for the direct way.
-func (w *way) usage() (balancers.Usage, error) {
+func (w *way) usage() (daemon.Usage, error) {
 	if w.balancer == nil {
-		return balancers.Usage{}, nil
+		return daemon.Usage{}, nil
 	}
 	return w.balancer.Usage()
 }

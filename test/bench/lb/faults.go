@@ -127,7 +127,7 @@ func (b *bench) fault(ctx context.Context, f fault, server, other *apiservers.Se
 	if err := server.Ready(limited); err != nil {
 		return outcomes, began, err
 	}
-	return outcomes, began, b.cluster.Listed(limited, b.cluster.Servers...)
+	return outcomes, began, b.cluster.Listed(limited, b.running()...)
 }
 
 // waitForAll waits until all watches are back, or as long as they are waited for: then they were away for that long.

@@ -23,6 +23,7 @@ const (
 	measureList        = "list"
 	measureWatches     = "watches"
 	measureFaults      = "faults"
+	measureWorkers     = "workers"
 )
 
 type options struct {
@@ -31,6 +32,8 @@ type options struct {
 	connections     []int
 	rounds, watches int
 	duration        time.Duration
+	workers         int
+	idle            time.Duration
 	settleLimit     time.Duration
 }
 
@@ -38,7 +41,7 @@ func main() { program.Run("bench lb", command(), "") }
 
 func command() *cobra.Command {
 	o := &options{}
-	all := []string{measureRequests, measureConnections, measureList, measureWatches, measureFaults}
+	all := []string{measureRequests, measureConnections, measureList, measureWatches, measureFaults, measureWorkers}
 	cmd := &cobra.Command{
 		Use:   "lb",
 		Short: "kok-apiserver-lb beside a direct connection, HAProxy and nginx, in front of real kube-apiservers",
@@ -57,6 +60,8 @@ func command() *cobra.Command {
 	cmd.Flags().IntVar(&o.rounds, "rounds", 3, "how often each way has its turn")
 	cmd.Flags().DurationVar(&o.duration, "duration", 3*time.Second, "how long a turn is")
 	cmd.Flags().IntVar(&o.watches, "watches", 1000, "number of watches, each on a connection of its own")
+	cmd.Flags().IntVar(&o.workers, "workers", 1000, "number of workers' load balancers whose cost for kube-apiservers is measured")
+	cmd.Flags().DurationVar(&o.idle, "idle", time.Minute, "how long these have nothing to do but to probe and to watch, and as long kube-apiservers are measured without them")
 	cmd.Flags().DurationVar(&o.settleLimit, "settle", time.Minute, "how long to wait at most until the machine is idle")
 	return cmd
 }
@@ -64,6 +69,9 @@ func command() *cobra.Command {
 func (o *options) check(all []string) error {
 	if o.rounds < 1 || o.watches < 1 || o.duration <= 0 || len(o.connections) == 0 || slices.Min(o.connections) < 1 {
 		return errors.New("--rounds, --watches, --duration and --connections must be positive")
+	}
+	if o.workers < 1 || o.workers > mostWorkers || o.idle < 2*time.Second {
+		return fmt.Errorf("--workers must be from 1 to %d, --idle at least 2s", mostWorkers)
 	}
 	for _, measure := range o.measures {
 		if !slices.Contains(all, measure) {

@@ -55,7 +55,11 @@ type row struct {
 }
 
 // report is the table.
-type report struct{ rows []row }
+type report struct {
+	rows []row
+	// cost is nil when it was not measured.
+	cost *cost
+}
 
 func (r *report) add(title, unit string, k kind, ways []*way, values map[*way]float64) {
 	line := row{title, unit, k, map[string]float64{}}
@@ -75,6 +79,25 @@ func (r *row) ratio() (float64, bool) {
 }
 
 func (r *report) print(out io.Writer, ways []*way) error {
+	if len(r.rows) > 0 {
+		if err := r.printWays(out, ways); err != nil {
+			return err
+		}
+	}
+	if r.cost != nil {
+		if err := r.cost.print(out); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(out)
+	for _, figure := range r.figures() {
+		fmt.Fprintln(out, figure)
+	}
+	return nil
+}
+
+// printWays prints the comparison.
+func (r *report) printWays(out io.Writer, ways []*way) error {
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
 	width := 0
@@ -102,17 +125,10 @@ func (r *report) print(out io.Writer, ways []*way) error {
 		}
 		fmt.Fprint(table, cell, "\t\n")
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(out)
-	for _, figure := range r.figures() {
-		fmt.Fprintln(out, figure)
-	}
-	return nil
+	return table.Flush()
 }
 
-// figures are the ratios of each kind, over all numbers of connections the geometric mean, and memory.
+// figures are the ratios of each kind, over all numbers of connections the geometric mean, memory, and what workers cost.
 func (r *report) figures() []string {
 	var figures []string
 	for _, f := range []struct {
@@ -133,6 +149,9 @@ func (r *report) figures() []string {
 		if line.kind == rowMemory {
 			figures = append(figures, fmt.Sprintf("figure lb_kib_per_connection %.2f KiB", line.values[balancers.KOKName]))
 		}
+	}
+	if r.cost != nil {
+		figures = append(figures, r.cost.figures()...)
 	}
 	return figures
 }

@@ -55,7 +55,12 @@ func (r *result) cpuFor(requests int) float64 {
 }
 
 func (r *result) quantile(q float64) time.Duration {
-	return r.latencies[min(int(q*float64(len(r.latencies))), len(r.latencies)-1)]
+	return quantile(r.latencies, q)
+}
+
+// quantile is that of sorted times.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
 // ask has clients send requests, each one at a time, for the length of a turn.

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/balancers"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/daemon"
 )
 
 // watched is a watch that brings nothing.
@@ -39,7 +39,7 @@ func (b *bench) manyWatches(ctx context.Context) error {
 }
 
 // openWatches reads a load balancer's usage before and after watches are open.
-func (b *bench) openWatches(ctx context.Context, w *way) (before, after balancers.Usage, err error) {
+func (b *bench) openWatches(ctx context.Context, w *way) (before, after daemon.Usage, err error) {
 	if err := b.restart(ctx, w); err != nil {
 		return before, after, err
 	}

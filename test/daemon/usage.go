@@ -1,4 +1,4 @@
-package balancers
+package daemon
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Usage is what a load balancer uses of the machine, all of its processes together.
+// Usage is what a program uses of the machine, all of its processes together.
 type Usage struct {
 	// CPU is processor time since its start; the kernel counts hundredths of a second.
 	CPU time.Duration
@@ -18,7 +18,7 @@ type Usage struct {
 }
 
 // Usage reads /proc.
-func (b *Balancer) Usage() (Usage, error) {
+func (d *Daemon) Usage() (Usage, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {
 		return Usage{}, err
@@ -27,12 +27,12 @@ func (b *Balancer) Usage() (Usage, error) {
 	found := false
 	for _, process := range all {
 		stat, err := process.Stat()
-		if err != nil || stat.PGRP != b.daemon.PID() {
+		if err != nil || stat.PGRP != d.PID() {
 			continue // Another program, which may have ended meanwhile.
 		}
 		descriptors, err := process.FileDescriptorsLen()
 		if err != nil {
-			return Usage{}, fmt.Errorf("look at process %d of %s: %w", process.PID, b.Name, err)
+			return Usage{}, fmt.Errorf("look at process %d of %s: %w", process.PID, d.name, err)
 		}
 		found = true
 		// The kernel's unit, USER_HZ, is a hundredth of a second on every architecture of Go's.
@@ -41,7 +41,7 @@ func (b *Balancer) Usage() (Usage, error) {
 		usage.Descriptors += descriptors
 	}
 	if !found {
-		return Usage{}, fmt.Errorf("%s has no process", b.Name)
+		return Usage{}, fmt.Errorf("%s has no process", d.name)
 	}
 	return usage, nil
 }
