@@ -73,10 +73,9 @@ func run(ctx context.Context, o *options) (err error) {
 	if busy >= quiet {
 		fmt.Println("WARNING: the machine is busy with something else: times are too long, ratios less so")
 	}
-	if err := b.measure(ctx); err != nil {
-		return err
-	}
-	return b.report.print(os.Stdout, b.ways)
+	// What was measured before something failed is worth reading.
+	err = b.measure(ctx)
+	return errors.Join(b.report.print(os.Stdout, b.ways), err)
 }
 
 func (b *bench) measure(ctx context.Context) error {

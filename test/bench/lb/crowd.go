@@ -89,7 +89,7 @@ func startCrowd(ctx context.Context, configurations []*configuration.Configurati
 				return balancers.Known(worker.Report(), config.SeedBackends), nil
 			})
 			if err != nil {
-				return fmt.Errorf("wait until the load balancer of worker %d knows %v as ready; it says %+v: %w", i, config.SeedBackends, worker.Report(), err)
+				return fmt.Errorf("wait until the load balancer of worker %d knows %v as ready; it says %+v: %w", i, config.SeedBackends, worker.Report().Backends, err)
 			}
 			return nil
 		})

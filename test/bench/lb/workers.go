@@ -19,6 +19,9 @@ import (
 const (
 	// settling is how long kube-apiservers are left alone after they started and after workers connected.
 	settling = 5 * time.Second
+	// arrivalLimit is how long workers may take to connect: a machine that is too slow for them never has them all, as late
+	// answers have them probe more often.
+	arrivalLimit = time.Minute
 	// spreading is how often workers are asked whether a change came to them; when it came they know themselves.
 	spreading = 250 * time.Millisecond
 )
@@ -39,11 +42,11 @@ func (b *bench) manyWorkers(ctx context.Context) (err error) {
 		return err
 	}
 	fmt.Println(" ", b.workers)
-	connecting, cancel := context.WithTimeout(ctx, stepLimit)
+	connecting, cancel := context.WithTimeout(ctx, arrivalLimit)
 	defer cancel()
 	workers, err := startCrowd(connecting, configurations)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: this machine is too slow or too busy for so many --workers", err)
 	}
 	defer func() { err = errors.Join(err, workers.close()) }()
 	<-time.After(settling)
