@@ -26,8 +26,8 @@ var needed = map[string]string{
 	"CLUSTER_NAME": "blue", "NAMESPACE": "team", "KUBERNETES_VERSION": "v1.36.3", "WORKER_MACHINE_COUNT": "2",
 }
 
-// render fills a template in as clusterctl does and decodes it; fields that no API knows are errors.
-func render(t *testing.T, file string) []client.Object {
+// fill fills a template in as clusterctl does, and returns its documents.
+func fill(t *testing.T, file string) []string {
 	t.Helper()
 	template, err := os.ReadFile(file)
 	if err != nil {
@@ -43,6 +43,12 @@ func render(t *testing.T, file string) []client.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return strings.Split(string(filled), "\n---\n")
+}
+
+// render fills a template in and decodes it; fields that no API knows are errors.
+func render(t *testing.T, file string) []client.Object {
+	t.Helper()
 	types := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clusterv1.AddToScheme, kubeadmv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme,
@@ -53,7 +59,7 @@ func render(t *testing.T, file string) []client.Object {
 	}
 	decoder := serializer.NewCodecFactory(types, serializer.EnableStrict).UniversalDeserializer()
 	var objects []client.Object
-	for document := range strings.SplitSeq(string(filled), "\n---\n") {
+	for _, document := range fill(t, file) {
 		object, _, err := decoder.Decode([]byte(document), nil, nil)
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, document)
@@ -81,20 +87,27 @@ func one[T client.Object](t *testing.T, objects []client.Object) T {
 // reference names an object as references do, without a version of its API.
 func reference(group, kind, name string) string { return group + " " + kind + " " + name }
 
+// referenceTo names an object of a template.
+func referenceTo(object client.Object) string {
+	kind := object.GetObjectKind().GroupVersionKind()
+	return reference(kind.Group, kind.Kind, object.GetName())
+}
+
 func TestReferencesOfTemplatesLeadToTheirObjects(t *testing.T) {
 	files, err := filepath.Glob("cluster-template*.yaml")
 	if err != nil || len(files) < 3 {
 		t.Fatalf("templates %v, err %v", files, err)
 	}
+	classes := []string{referenceTo(one[*clusterv1.ClusterClass](t, render(t, class)))}
 	for _, file := range files {
 		t.Run(file, func(t *testing.T) {
-			var present, wanted []string
+			present := slices.Clone(classes)
+			var wanted []string
 			for _, object := range render(t, file) {
 				if object.GetNamespace() != "team" || !strings.HasPrefix(object.GetName(), "blue") {
 					t.Errorf("%T is %s/%s", object, object.GetNamespace(), object.GetName())
 				}
-				kind := object.GetObjectKind().GroupVersionKind()
-				present = append(present, reference(kind.Group, kind.Kind, object.GetName()))
+				present = append(present, referenceTo(object))
 				wanted = append(wanted, references(object)...)
 			}
 			if len(wanted) == 0 {
@@ -121,6 +134,9 @@ func references(object client.Object) []string {
 	case *clusterv1.Cluster:
 		add(o.Spec.ControlPlaneRef)
 		add(o.Spec.InfrastructureRef)
+		if o.Spec.Topology.IsDefined() {
+			found = append(found, reference(clusterv1.GroupVersion.Group, "ClusterClass", o.GetClassKey().Name))
+		}
 	case *clusterv1.MachineDeployment:
 		add(o.Spec.Template.Spec.Bootstrap.ConfigRef)
 		add(o.Spec.Template.Spec.InfrastructureRef)

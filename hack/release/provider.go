@@ -26,7 +26,8 @@ type provider struct {
 	// metadata is the path of its metadata.yaml.
 	metadata string
 	// templates is the folder of the templates of Clusters, which clusterctl takes from the infrastructure
-	// provider: cluster-template.yaml, and cluster-template-<flavor>.yaml for each flavor. Empty for none.
+	// provider: cluster-template.yaml, cluster-template-<flavor>.yaml for each flavor, and
+	// clusterclass-<name>.yaml for each ClusterClass that they name. Empty for none.
 	templates string
 }
 
@@ -58,7 +59,11 @@ func (p provider) writeTemplates(folder string) error {
 	if err != nil {
 		return err
 	}
-	for _, template := range templates {
+	classes, err := filepath.Glob(filepath.Join(p.templates, "clusterclass-*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, template := range append(templates, classes...) {
 		content, err := os.ReadFile(template)
 		if err != nil {
 			return fmt.Errorf("read a template of Clusters: %w", err)

@@ -13,6 +13,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	clusterctlclient "sigs.k8s.io/cluster-api/cmd/clusterctl/client"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 	"sigs.k8s.io/yaml"
 )
@@ -120,8 +122,8 @@ func TestClusterctlFindsTheProviders(t *testing.T) {
 // clusterctl looks for templates beside the infrastructure provider's components.
 func TestTheTemplatesArePublished(t *testing.T) {
 	folder := filepath.Join(repository(t), "infrastructure-idc/v0.1.0")
-	templates, err := filepath.Glob("../../templates/cluster-template*.yaml")
-	if err != nil || len(templates) < 3 {
+	templates, err := filepath.Glob("../../templates/*.yaml")
+	if err != nil || len(templates) < 5 {
 		t.Fatalf("templates %v, err %v", templates, err)
 	}
 	for _, template := range templates {
@@ -136,6 +138,34 @@ func TestTheTemplatesArePublished(t *testing.T) {
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s is another", filepath.Base(template))
 		}
+	}
+}
+
+// It asks no management cluster: there is none, as before clusterctl init.
+func TestClusterctlAddsTheClassToATopology(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	clusterctl, err := clusterctlclient.New(t.Context(), filepath.Join(filepath.Dir(repository(t)), "clusterctl.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, err := clusterctl.GetClusterTemplate(t.Context(), clusterctlclient.GetClusterTemplateOptions{
+		ProviderRepositorySource: &clusterctlclient.ProviderRepositorySourceOptions{InfrastructureProvider: "idc:v0.1.0", Flavor: "topology"},
+		ClusterName:              "blue", TargetNamespace: "team", KubernetesVersion: "v1.36.3", WorkerMachineCount: ptr.To[int64](2),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, object := range template.Objs() {
+		kinds = append(kinds, object.GetKind())
+		if object.GetNamespace() != "team" {
+			t.Errorf("%s %s is of namespace %q", object.GetKind(), object.GetName(), object.GetNamespace())
+		}
+	}
+	slices.Sort(kinds)
+	want := []string{"Cluster", "ClusterClass", "IDCClusterTemplate", "IDCMachineTemplate", "KOKConfigTemplate", "KOKControlPlaneTemplate"}
+	if !slices.Equal(kinds, want) {
+		t.Errorf("it has %v", kinds)
 	}
 }
 

@@ -108,7 +108,7 @@ func (b bins) images(v Versions) []Image {
 			Files: []File{{Path: "/proxy-server", Source: filepath.Join(b.konnectivity, "proxy-server")}},
 		},
 		ProgramImage(b.provisionerImage(), filepath.Join(b.provisioner, "local-provisioner")),
-		clusterAPIImage("cluster-api-controller", v.ClusterAPI, filepath.Join(b.clusterAPI, "cluster-api-controller")),
+		clusterAPIImage(clusterAPIProgram, v.ClusterAPI, filepath.Join(b.clusterAPI, clusterAPIProgram)),
 	)
 }
 

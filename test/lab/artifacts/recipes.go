@@ -59,6 +59,8 @@ func etcdRecipe(version string) recipe {
 	}
 }
 
+const clusterAPIProgram = "cluster-api-controller"
+
 func clusterAPIRecipe(version string) recipe {
 	return recipe{
 		name: "cluster-api", module: "sigs.k8s.io/cluster-api", version: version,
@@ -66,7 +68,7 @@ func clusterAPIRecipe(version string) recipe {
 		stamps: stamps("sigs.k8s.io/cluster-api/version", version),
 		tags:   "fieldsv1string",
 		programs: []program{
-			{name: "cluster-api-controller", pkg: "sigs.k8s.io/cluster-api/core"},
+			{name: clusterAPIProgram, pkg: "sigs.k8s.io/cluster-api/core"},
 			{name: "clusterctl", pkg: "sigs.k8s.io/cluster-api/cmd/clusterctl"},
 		},
 	}
