@@ -1,0 +1,99 @@
+//go:build envtest
+
+package templates
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/daemon"
+)
+
+// startManager starts Cluster API's manager and waits until it is ready.
+func (m *management) startManager(t *testing.T) {
+	t.Helper()
+	health, metrics := freeAddress(t), freeAddress(t)
+	m.metrics = "http://" + metrics + "/metrics"
+	var err error
+	m.manager, err = daemon.Start(m.path("manager.log"), m.program,
+		"--kubeconfig="+m.path("kubeconfig"), "--feature-gates=ClusterTopology=true",
+		// What it watches is reconciled every second, with and without a change.
+		"--sync-period=1s",
+		"--health-addr="+health, "--diagnostics-address="+metrics, "--insecure-diagnostics",
+		"--webhook-port="+strconv.Itoa(m.hooks.LocalServingPort), "--webhook-cert-dir="+m.hooks.LocalServingCertDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	requests := probe.Client(probe.Direct())
+	defer requests.CloseIdleConnections()
+	if err := m.manager.While(ctx, func(ctx context.Context) error {
+		return probe.UntilOK(ctx, requests, "http://"+health+"/readyz")
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// restartManager starts the manager anew: it has forgotten what it compared before.
+func (m *management) restartManager(t *testing.T) {
+	t.Helper()
+	if err := m.manager.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := m.manager.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	m.startManager(t)
+}
+
+// topologyReconciles is how often the manager that runs has finished to compare topologies with their objects.
+func (m *management) topologyReconciles(t *testing.T) float64 {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.metrics, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // What is read is read.
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	finished := 0.0
+	for _, metric := range families["controller_runtime_reconcile_total"].GetMetric() {
+		labels := map[string]string{}
+		for _, label := range metric.GetLabel() {
+			labels[label.GetName()] = label.GetValue()
+		}
+		if labels["controller"] == "topology/cluster" && labels["result"] == "success" {
+			finished += metric.GetCounter().GetValue()
+		}
+	}
+	return finished
+}
+
+// freeAddress is one on loopback that nobody listens at.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // It is for its address only.
+	return listener.Addr().String()
+}
