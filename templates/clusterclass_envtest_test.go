@@ -5,7 +5,6 @@ package templates
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,8 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 )
 
 // first is the version that Clusters of these tests have in the beginning.
@@ -39,6 +39,7 @@ func TestAClusterOfTheClass(t *testing.T) {
 		{"nothing is written while nothing changes", nothingIsWritten},
 		{"a variable changes its field and no other", variablesOfARunningCluster},
 		{"what cannot be changed is refused at once", refusedVariables},
+		{"a pool of workers has variables of its own", poolOfItsOwn},
 		{"workers are scaled", scaled},
 		{"workers are upgraded after the control plane", upgraded},
 		{"another class changes what is another in it", rebased},
@@ -66,6 +67,11 @@ func createdAsByTheTemplate(t *testing.T, blue *managed) {
 	blue.create(t, objectsOf(t, class, blue.name)...)
 	blue.create(t, objectsOf(t, topology, blue.name)...)
 	blue.reconciled(t)
+	if !slices.ContainsFunc(blue.cluster(t).Spec.Topology.Variables, func(v clusterv1.ClusterVariable) bool {
+		return v.Name == "schedulerReplicas" && string(v.Value.Raw) == "2"
+	}) {
+		t.Error("the defaults are not written into the Cluster")
+	}
 	got := blue.fields(t)
 	want := fields{}
 	for _, object := range objectsOf(t, "cluster-template.yaml", "plain") {
@@ -161,7 +167,7 @@ func variablesOfARunningCluster(t *testing.T, blue *managed) {
 		{"registryMirrors", `[{"registry":"registry.k8s.io","endpoints":[{"url":"https://mirror.example.com"}]}]`, fields{
 			"KOKConfigTemplate spec.template.spec.registryMirrors": `[{"endpoints":[{"url":"https://mirror.example.com"}],"registry":"registry.k8s.io"}]`}},
 	} {
-		t.Run(change.variable, func(t *testing.T) {
+		ok := t.Run(change.variable, func(t *testing.T) {
 			before := blue.fields(t)
 			if err := blue.edit(t, set(change.variable, change.value)); err != nil {
 				t.Fatal(err)
@@ -169,6 +175,9 @@ func variablesOfARunningCluster(t *testing.T, blue *managed) {
 			blue.reconciled(t)
 			expect(t, changes(before, blue.fields(t)), change.want)
 		})
+		if !ok {
+			return
+		}
 	}
 }
 
@@ -198,6 +207,40 @@ func refusedVariables(t *testing.T, blue *managed) {
 	}
 }
 
+func poolOfItsOwn(t *testing.T, blue *managed) {
+	before := blue.fields(t)
+	err := blue.edit(t, func(topology *clusterv1.Topology) {
+		pool := clusterv1.MachineDeploymentTopology{Class: "worker", Name: "large", Replicas: ptr.To[int32](0)}
+		selector := clusterv1.ClusterVariable{Name: "workerHostSelector"}
+		selector.Value.Raw = []byte(`{"pool": "large"}`)
+		pool.Variables.Overrides = []clusterv1.ClusterVariable{selector}
+		topology.Workers.MachineDeployments = append(topology.Workers.MachineDeployments, pool)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blue.reconciled(t)
+	pool, template := &clusterv1.MachineDeployment{}, &infrav1.IDCMachineTemplate{}
+	blue.get(t, blue.name+"-large", pool)
+	blue.get(t, pool.Spec.Template.Spec.InfrastructureRef.Name, template)
+	if got := template.Spec.Template.Spec.HostSelector; got == nil || got.MatchLabels["pool"] != "large" {
+		t.Errorf("its hosts are %v", got)
+	}
+	expect(t, changes(before, blue.fields(t)), fields{})
+	if err := blue.edit(t, func(topology *clusterv1.Topology) {
+		topology.Workers.MachineDeployments = topology.Workers.MachineDeployments[:1]
+	}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the pool", func() error {
+		err := blue.client.Get(t.Context(), client.ObjectKeyFromObject(pool), pool)
+		if err == nil {
+			return errors.New("it is there")
+		}
+		return client.IgnoreNotFound(err)
+	})
+}
+
 // scaled leaves no Machines: nobody makes nodes of them here, and those of a version that is left would stay.
 func scaled(t *testing.T, blue *managed) {
 	for _, replicas := range []int32{3, 0} {
@@ -218,132 +261,4 @@ func scaled(t *testing.T, blue *managed) {
 		}
 		return nil
 	})
-}
-
-const (
-	controlPlaneVersion = "KOKControlPlane spec.version"
-	workersVersion      = "MachineDeployment spec.template.spec.version"
-)
-
-func setVersion(version string) func(*clusterv1.Topology) {
-	return func(topology *clusterv1.Topology) { topology.Version = version }
-}
-
-// until waits for a version, and checks that nothing else has changed.
-func (c *managed) until(t *testing.T, before, want fields) {
-	t.Helper()
-	eventually(t, fmt.Sprint(want), func() error {
-		if got := changes(before, c.fields(t)); !maps.Equal(got, want) {
-			return fmt.Errorf("changed are %v", got)
-		}
-		return nil
-	})
-}
-
-// reason waits until the topology waits for something.
-func (c *managed) reason(t *testing.T, want string) {
-	t.Helper()
-	eventually(t, want, func() error {
-		cluster := c.cluster(t)
-		condition := conditions.Get(cluster, clusterv1.ClusterTopologyReconciledCondition)
-		if condition == nil || condition.ObservedGeneration < cluster.Generation || condition.Reason != want {
-			return fmt.Errorf("it is %+v", condition)
-		}
-		return nil
-	})
-}
-
-func upgraded(t *testing.T, blue *managed) {
-	const next = "v1.34.4"
-	before := blue.fields(t)
-	if err := blue.edit(t, setVersion(next)); err != nil {
-		t.Fatal(err)
-	}
-	blue.reason(t, clusterv1.ClusterTopologyReconciledClusterUpgradingReason)
-	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"` + next + `"`})
-	blue.running(t, first, next)
-	blue.reason(t, clusterv1.ClusterTopologyReconciledClusterUpgradingReason)
-	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"` + next + `"`})
-	blue.running(t, next)
-	blue.reconciled(t)
-	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"` + next + `"`, workersVersion: `"` + next + `"`})
-}
-
-// successor is the class under another name, with other settings, and with the versions that it is for.
-func successor(t *testing.T) []*unstructured.Unstructured {
-	t.Helper()
-	objects := objectsOf(t, class, needed["CLUSTER_NAME"])
-	modify := func(object *unstructured.Unstructured, value any, path ...string) {
-		if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, object := range objects {
-		object.SetName(object.GetName() + "-next")
-		switch object.GetKind() {
-		case "ClusterClass":
-			modify(object, []any{"v1.34.4", "v1.35.4", "v1.36.3"}, "spec", "kubernetesVersions")
-			for _, part := range []string{"controlPlane", "infrastructure"} {
-				modify(object, "kok-next", "spec", part, "templateRef", "name")
-			}
-			workers, _, err := unstructured.NestedSlice(object.Object, "spec", "workers", "machineDeployments")
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, part := range []string{"bootstrap", "infrastructure"} {
-				if err := unstructured.SetNestedField(workers[0].(map[string]any), "kok-worker-next", part, "templateRef", "name"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			modify(object, workers, "spec", "workers", "machineDeployments")
-		case "KOKControlPlaneTemplate":
-			modify(object, int64(3), "spec", "template", "spec", "addons", "coreDNS", "replicas")
-		case "KOKConfigTemplate":
-			modify(object, "next", "spec", "template", "spec", "kubelet", "nodeLabels", "example.com/class")
-		}
-	}
-	return objects
-}
-
-func rebased(t *testing.T, blue *managed) {
-	blue.create(t, successor(t)...)
-	eventually(t, "the class", func() error {
-		class := &clusterv1.ClusterClass{}
-		blue.get(t, "kok-next", class)
-		if !conditions.IsTrue(class, clusterv1.ClusterClassVariablesReadyCondition) {
-			return errors.New("its variables are not ready")
-		}
-		return nil
-	})
-	before := blue.fields(t)
-	names := func() []string {
-		cluster := blue.cluster(t)
-		return []string{cluster.Spec.ControlPlaneRef.Name, cluster.Spec.InfrastructureRef.Name}
-	}
-	kept := names()
-	if err := blue.edit(t, func(topology *clusterv1.Topology) { topology.ClassRef.Name = "kok-next" }); err != nil {
-		t.Fatal(err)
-	}
-	blue.reconciled(t)
-	expect(t, changes(before, blue.fields(t)), fields{
-		"KOKControlPlane spec.addons.coreDNS.replicas":                              "3",
-		"KOKConfigTemplate spec.template.spec.kubelet.nodeLabels.example.com/class": `"next"`,
-	})
-	if got := names(); !slices.Equal(got, kept) {
-		t.Errorf("objects were replaced: %v, before %v", got, kept)
-	}
-}
-
-// upgradedInAChain goes over a minor by one edit: the class has the versions that lie between.
-func upgradedInAChain(t *testing.T, blue *managed) {
-	before := blue.fields(t)
-	if err := blue.edit(t, setVersion("v1.36.3")); err != nil {
-		t.Fatal(err)
-	}
-	blue.until(t, before, fields{controlPlaneVersion: `"v1.35.4"`})
-	blue.running(t, "v1.35.4")
-	blue.until(t, before, fields{controlPlaneVersion: `"v1.36.3"`})
-	blue.running(t, "v1.36.3")
-	blue.reconciled(t)
-	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"v1.36.3"`, workersVersion: `"v1.36.3"`})
 }

@@ -10,6 +10,7 @@ import (
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -100,6 +101,28 @@ func TestATopologyIsShort(t *testing.T) {
 	}
 	if lines := bytes.Count(content, []byte("\n")); lines >= 40 {
 		t.Errorf("it has %d lines", lines)
+	}
+}
+
+func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
+	content, err := os.ReadFile("../docs/clusterclass.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, variable := range one[*clusterv1.ClusterClass](t, render(t, class)).Spec.Variables {
+		row := "\n| `" + variable.Name + "` | "
+		if value := variable.Schema.OpenAPIV3Schema.Default; value == nil {
+			row += "none"
+		} else {
+			text, err := yaml.JSONToYAML(value.Raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row += "`" + strings.TrimSpace(string(text)) + "` |"
+		}
+		if !strings.Contains(string(content), row) {
+			t.Errorf("there is no row %q", row)
+		}
 	}
 }
 

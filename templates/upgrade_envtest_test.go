@@ -1,0 +1,134 @@
+//go:build envtest
+
+package templates
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+)
+
+const (
+	controlPlaneVersion = "KOKControlPlane spec.version"
+	workersVersion      = "MachineDeployment spec.template.spec.version"
+)
+
+func setVersion(version string) func(*clusterv1.Topology) {
+	return func(topology *clusterv1.Topology) { topology.Version = version }
+}
+
+// until waits for a version, and checks that nothing else has changed.
+func (c *managed) until(t *testing.T, before, want fields) {
+	t.Helper()
+	eventually(t, fmt.Sprint(want), func() error {
+		if got := changes(before, c.fields(t)); !maps.Equal(got, want) {
+			return fmt.Errorf("changed are %v", got)
+		}
+		return nil
+	})
+}
+
+// reason waits until the topology waits for something.
+func (c *managed) reason(t *testing.T, want string) {
+	t.Helper()
+	eventually(t, want, func() error {
+		cluster := c.cluster(t)
+		condition := conditions.Get(cluster, clusterv1.ClusterTopologyReconciledCondition)
+		if condition == nil || condition.ObservedGeneration < cluster.Generation || condition.Reason != want {
+			return fmt.Errorf("it is %+v", condition)
+		}
+		return nil
+	})
+}
+
+func upgraded(t *testing.T, blue *managed) {
+	const next = "v1.34.4"
+	before := blue.fields(t)
+	if err := blue.edit(t, setVersion(next)); err != nil {
+		t.Fatal(err)
+	}
+	blue.reason(t, clusterv1.ClusterTopologyReconciledClusterUpgradingReason)
+	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"` + next + `"`})
+	blue.running(t, first, next)
+	blue.reconcile(t)
+	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"` + next + `"`})
+	blue.running(t, next)
+	blue.reconciled(t)
+	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"` + next + `"`, workersVersion: `"` + next + `"`})
+}
+
+// successor is the class under another name, with other settings, and with the versions that it is for.
+func successor(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	var objects []*unstructured.Unstructured
+	for _, document := range fill(t, class) {
+		object := parse(t, strings.ReplaceAll(document, "name: kok", "name: kok-next"))
+		modify := func(value any, path ...string) {
+			if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		switch object.GetKind() {
+		case "ClusterClass":
+			modify([]any{"v1.34.4", "v1.35.4", "v1.36.3"}, "spec", "kubernetesVersions")
+		case "KOKControlPlaneTemplate":
+			modify(int64(3), "spec", "template", "spec", "addons", "coreDNS", "replicas")
+		case "KOKConfigTemplate":
+			modify("next", "spec", "template", "spec", "kubelet", "nodeLabels", "example.com/class")
+		}
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+func rebased(t *testing.T, blue *managed) {
+	blue.create(t, successor(t)...)
+	eventually(t, "the class", func() error {
+		class := &clusterv1.ClusterClass{}
+		blue.get(t, "kok-next", class)
+		if !conditions.IsTrue(class, clusterv1.ClusterClassVariablesReadyCondition) {
+			return errors.New("its variables are not ready")
+		}
+		return nil
+	})
+	before := blue.fields(t)
+	// A template of workers is replaced when it is another.
+	names := func() []string {
+		cluster, workers := blue.cluster(t), &clusterv1.MachineDeployment{}
+		blue.get(t, blue.name+"-workers", workers)
+		return []string{cluster.Spec.ControlPlaneRef.Name, cluster.Spec.InfrastructureRef.Name, workers.Spec.Template.Spec.InfrastructureRef.Name}
+	}
+	kept := names()
+	if err := blue.edit(t, func(topology *clusterv1.Topology) { topology.ClassRef.Name = "kok-next" }); err != nil {
+		t.Fatal(err)
+	}
+	blue.reconciled(t)
+	expect(t, changes(before, blue.fields(t)), fields{
+		"KOKControlPlane spec.addons.coreDNS.replicas":                              "3",
+		"KOKConfigTemplate spec.template.spec.kubelet.nodeLabels.example.com/class": `"next"`,
+	})
+	if got := names(); !slices.Equal(got, kept) {
+		t.Errorf("objects were replaced: %v, before %v", got, kept)
+	}
+}
+
+// upgradedInAChain goes over a minor by one edit: the class has the versions that lie between.
+func upgradedInAChain(t *testing.T, blue *managed) {
+	before := blue.fields(t)
+	if err := blue.edit(t, setVersion("v1.36.3")); err != nil {
+		t.Fatal(err)
+	}
+	blue.until(t, before, fields{controlPlaneVersion: `"v1.35.4"`})
+	blue.running(t, "v1.35.4")
+	blue.until(t, before, fields{controlPlaneVersion: `"v1.36.3"`})
+	blue.running(t, "v1.36.3")
+	blue.reconciled(t)
+	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"v1.36.3"`, workersVersion: `"v1.36.3"`})
+}
