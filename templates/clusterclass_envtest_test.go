@@ -41,6 +41,7 @@ func TestAClusterOfTheClass(t *testing.T) {
 		{"what cannot be changed is refused at once", refusedVariables},
 		{"a pool of workers has variables of its own", poolOfItsOwn},
 		{"workers are scaled", scaled},
+		{"a rollout of the control plane is asked for", rolledOut},
 		{"workers are upgraded after the control plane", upgraded},
 		{"another class changes what is another in it", rebased},
 		{"minors are upgraded one after the other", upgradedInAChain},

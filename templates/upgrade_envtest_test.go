@@ -9,10 +9,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 )
 
 const (
@@ -48,6 +54,16 @@ func (c *managed) reason(t *testing.T, want string) {
 	})
 }
 
+func rolledOut(t *testing.T, blue *managed) {
+	before := blue.fields(t)
+	after := metav1.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	if err := blue.edit(t, func(topology *clusterv1.Topology) { topology.ControlPlane.Rollout.After = after }); err != nil {
+		t.Fatal(err)
+	}
+	blue.reconciled(t)
+	expect(t, changes(before, blue.fields(t)), fields{"KOKControlPlane spec.rollout.after": `"2030-01-01T00:00:00Z"`})
+}
+
 func upgraded(t *testing.T, blue *managed) {
 	const next = "v1.34.4"
 	before := blue.fields(t)
@@ -64,6 +80,9 @@ func upgraded(t *testing.T, blue *managed) {
 	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"` + next + `"`, workersVersion: `"` + next + `"`})
 }
 
+// classLabel is what objects of the second class have.
+const classLabel = "example.com/class"
+
 // successor is the class under another name, with other settings, and with the versions that it is for.
 func successor(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
@@ -76,12 +95,16 @@ func successor(t *testing.T) []*unstructured.Unstructured {
 			}
 		}
 		switch object.GetKind() {
+		case "KOKControlPlaneTemplate", "IDCClusterTemplate", "KOKConfigTemplate":
+			modify("next", "spec", "template", "metadata", "labels", classLabel)
+		}
+		switch object.GetKind() {
 		case "ClusterClass":
 			modify([]any{"v1.34.4", "v1.35.4", "v1.36.3"}, "spec", "kubernetesVersions")
 		case "KOKControlPlaneTemplate":
 			modify(int64(3), "spec", "template", "spec", "addons", "coreDNS", "replicas")
 		case "KOKConfigTemplate":
-			modify("next", "spec", "template", "spec", "kubelet", "nodeLabels", "example.com/class")
+			modify("next", "spec", "template", "spec", "kubelet", "nodeLabels", classLabel)
 		}
 		objects = append(objects, object)
 	}
@@ -111,9 +134,15 @@ func rebased(t *testing.T, blue *managed) {
 	}
 	blue.reconciled(t)
 	expect(t, changes(before, blue.fields(t)), fields{
-		"KOKControlPlane spec.addons.coreDNS.replicas":                              "3",
-		"KOKConfigTemplate spec.template.spec.kubelet.nodeLabels.example.com/class": `"next"`,
+		"KOKControlPlane spec.addons.coreDNS.replicas":                          "3",
+		"KOKConfigTemplate spec.template.spec.kubelet.nodeLabels." + classLabel: `"next"`,
+		"KOKConfigTemplate spec.template.metadata.labels." + classLabel:         `"next"`,
 	})
+	for _, object := range []client.Object{&controlplanev1.KOKControlPlane{}, &infrav1.IDCCluster{}} {
+		if blue.get(t, blue.name, object); object.GetLabels()[classLabel] != "next" {
+			t.Errorf("the labels of the template are not on %T: %v", object, object.GetLabels())
+		}
+	}
 	if got := names(); !slices.Equal(got, kept) {
 		t.Errorf("objects were replaced: %v, before %v", got, kept)
 	}
