@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -103,9 +104,11 @@ var _ = Describe("Konnectivity", Ordered, Label(full), func() {
 		t.setKonnectivity(ctx, controlplanev1.AddonNone)
 		_, err := askPod(ctx, t.access)
 		Expect(err).To(HaveOccurred())
-		_, err = t.api.CoreV1().Namespaces().Get(ctx, "kok-konnectivity", metav1.GetOptions{})
-		Expect(err).To(MatchError(ContainSubstring("not found")))
-	}, SpecTimeout(2*creation))
+		Eventually(ctx, func() error {
+			_, err := t.api.CoreV1().Namespaces().Get(ctx, "kok-konnectivity", metav1.GetOptions{})
+			return err
+		}).WithTimeout(creation).Should(MatchError(apierrors.IsNotFound, "IsNotFound"), "the namespace of its leases")
+	}, SpecTimeout(3*creation))
 })
 
 func (t *tenant) setKonnectivity(ctx context.Context, mode controlplanev1.AddonMode) {
