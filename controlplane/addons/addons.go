@@ -15,27 +15,42 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/coredns"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/konnectivity"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/kubeproxy"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 )
 
-// all are the addons that there are.
-var all = []addon.Addon{kubeproxy.Addon, coredns.Addon, konnectivity.Addon}
+// All are the addons that there are.
+var All = []addon.Addon{kubeproxy.Addon, coredns.Addon, konnectivity.Addon}
 
-// Objects are the objects that a tenant shall hold, and those of addons that are switched off, which
-// it shall not.
+// Objects are the objects that a tenant shall hold, as patches want them, and those of addons that are
+// switched off, which it shall not.
 func Objects(in *addon.Input) (wanted, unwanted []client.Object, err error) {
-	for _, a := range all {
-		objects, err := a.Objects(in)
+	for _, a := range All {
+		objects, err := Render(a, in)
 		if err != nil {
-			return nil, nil, fmt.Errorf("render addon %s: %w", a.Name, err)
+			return nil, nil, err
 		}
-		for _, object := range objects {
-			addon.Label(object, a.Name)
-		}
-		if a.Mode(&in.Spec) == controlplanev1.AddonManaged {
-			wanted = append(wanted, objects...)
-		} else {
+		if a.Mode(&in.Spec) != controlplanev1.AddonManaged {
 			unwanted = append(unwanted, objects...)
+			continue
 		}
+		objects, err = patches.Apply(a.Name, objects, in.Patches, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		a.SetConfigHash(objects)
+		wanted = append(wanted, objects...)
 	}
 	return wanted, unwanted, nil
+}
+
+// Render gives all objects of an addon, whether it is wanted or not, without patches.
+func Render(a addon.Addon, in *addon.Input) ([]client.Object, error) {
+	objects, err := a.Objects(in)
+	if err != nil {
+		return nil, fmt.Errorf("render addon %s: %w", a.Name, err)
+	}
+	for _, object := range objects {
+		addon.Label(object, a.Name)
+	}
+	return objects, nil
 }

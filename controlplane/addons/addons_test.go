@@ -165,7 +165,7 @@ func TestTheKonnectivityAgentIsConfined(t *testing.T) {
 
 func TestKubeProxyStartsAnewWhenItsConfigurationChanges(t *testing.T) {
 	template := func(in *addon.Input) map[string]string {
-		objects, err := kubeproxy.Addon.Objects(in)
+		objects, _, err := Objects(in)
 		if err != nil {
 			t.Fatal(err)
 		}

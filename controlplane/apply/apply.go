@@ -112,9 +112,14 @@ func (a *Applier) prepare(desired client.Object) (*unstructured.Unstructured, er
 		return nil, err
 	}
 	wanted.SetGroupVersionKind(gvk)
+	return wanted, Mark(wanted)
+}
+
+// Mark gives an object the RenderingAnnotation with the hash of the rest.
+func Mark(wanted *unstructured.Unstructured) error {
 	raw, err := json.Marshal(wanted.Object)
 	if err != nil {
-		return nil, fmt.Errorf("hash %s %s: %w", gvk.Kind, client.ObjectKeyFromObject(desired), err)
+		return fmt.Errorf("hash %s %s: %w", wanted.GetKind(), client.ObjectKeyFromObject(wanted), err)
 	}
 	hash := sha256.Sum256(raw)
 	annotations := wanted.GetAnnotations()
@@ -123,7 +128,7 @@ func (a *Applier) prepare(desired client.Object) (*unstructured.Unstructured, er
 	}
 	annotations[RenderingAnnotation] = hex.EncodeToString(hash[:8])
 	wanted.SetAnnotations(annotations)
-	return wanted, nil
+	return nil
 }
 
 func toUnstructured(object client.Object) (*unstructured.Unstructured, error) {

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -101,11 +102,11 @@ type Component struct {
 	// Name is the component's name and the suffix of its objects' names.
 	Name string
 	// Ignore clears what the component's objects do not depend on, so that a change of it never
-	// makes the component adopt a new rendering.
+	// makes the component adopt a new rendering. Patches of other components are cleared for all.
 	Ignore func(in *Input)
 	// Services are rendered first: their addresses are inputs of everything else.
 	Services func(in *Input) ([]*corev1.Service, error)
-	// Objects are all other objects. They are rendered from what Inputs gives.
+	// Objects are all other objects, without patches. They are rendered from what Inputs gives.
 	Objects func(in *Input) ([]client.Object, error)
 }
 
@@ -114,5 +115,26 @@ func (c Component) Inputs(in *Input) *Input {
 	own := *in
 	own.Spec = *in.Spec.DeepCopy()
 	c.Ignore(&own)
+	own.Spec.Patches = nil
+	for _, patch := range in.Spec.Patches {
+		if patch.Target.Component == c.Name {
+			own.Spec.Patches = append(own.Spec.Patches, patch)
+		}
+	}
 	return &own
+}
+
+// Rendered are all objects but Services, as the patches of the spec want them.
+func (c Component) Rendered(in *Input) ([]client.Object, error) {
+	objects, err := c.Objects(c.Inputs(in))
+	if err != nil {
+		return nil, err
+	}
+	return c.Patched(in, objects)
+}
+
+// Patched are objects of the component as the patches of the spec want them. Its error is a
+// *patches.Error.
+func (c Component) Patched(in *Input, objects []client.Object) ([]client.Object, error) {
+	return patches.Apply(c.Name, objects, in.Spec.Patches, nil)
 }

@@ -71,6 +71,12 @@ var changes = slices.Concat([]change{
 	{"kubeControllerManager.replicas", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.KubeControllerManager.Replicas = ptr.To[int32](5) }), manager},
 	{"kubeScheduler.replicas", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.KubeScheduler.Replicas = ptr.To[int32](5) }), scheduler},
 	{"etcd.image", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Image = anotherImage }), bothEtcds},
+	patchChange(names.EtcdData, "StatefulSet", dataOnly),
+	patchChange(names.EtcdEvents, "StatefulSet", eventsOnly),
+	patchChange(names.KubeAPIServer, "DaemonSet", apiServer),
+	patchChange(names.KubeControllerManager, "Deployment", manager),
+	patchChange(names.KubeScheduler, "Deployment", scheduler),
+	patchChange("coredns", "Deployment", nobody),
 },
 	componentChanges("kubeAPIServer", apiServer, func(s *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ComponentSpec {
 		return &s.KubeAPIServer.ComponentSpec
@@ -87,6 +93,12 @@ var changes = slices.Concat([]change{
 
 func spec(edit func(s *controlplanev1.KOKControlPlaneSpec)) func(in *components.Input) {
 	return func(in *components.Input) { edit(&in.Spec) }
+}
+
+func patchChange(component, kind string, concern []string) change {
+	return change{"a patch for " + component, spec(func(s *controlplanev1.KOKControlPlaneSpec) {
+		s.Patches = append(s.Patches, annotate(component, kind))
+	}), concern}
 }
 
 func componentChanges(name string, concern []string, of func(*controlplanev1.KOKControlPlaneSpec) *controlplanev1.ComponentSpec) []change {
@@ -158,7 +170,7 @@ func hash(t *testing.T, component components.Component, in *components.Input) st
 
 func objects(t *testing.T, component components.Component, in *components.Input) []byte {
 	t.Helper()
-	rendered, err := component.Objects(component.Inputs(in))
+	rendered, err := component.Rendered(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +208,7 @@ func TestChangesCoverEveryInput(t *testing.T) {
 		if !slices.Contains([]string{
 			"spec.version", "spec.replicas", "spec.controlPlaneEndpoint", "spec.kubeAPIServer.certSANs",
 			"spec.rollout", "spec.encryptionAtRest.resources", "spec.addons.kubeProxy", "spec.addons.coreDNS",
-			"spec.addons.konnectivity.agentImage",
+			"spec.addons.konnectivity.agentImage", "spec.patches",
 		}, path) {
 			t.Errorf("%s is not set in customised", path)
 		}

@@ -44,6 +44,7 @@ func (r *Reconciler) applyAddons(_ context.Context, s *scope) (string, error) {
 		DNSDomain:       s.input.Network.DNSDomain,
 		DNSAddress:      dns,
 		Server:          tenant.LocalServer,
+		Patches:         s.controlPlane.Spec.Patches,
 	})
 	if err != nil {
 		return "", err

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -31,8 +32,10 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/clusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
@@ -181,6 +184,9 @@ func invalid(s *scope) error {
 	if err := validateEndpoint(s.cluster, s.controlPlane); err != nil {
 		return err
 	}
+	if problems := rendering.ValidatePatches(s.controlPlane.Spec, nil, field.NewPath("spec", "patches")); len(problems) > 0 {
+		return problems.ToAggregate()
+	}
 	return s.unsupported
 }
 
@@ -254,7 +260,7 @@ func isForPerson(err error) bool {
 	var held *ports.HeldError
 	var outside *ports.OutsideError
 	var exhausted *ports.ExhaustedError
-	return errors.As(err, &lost) || errors.As(err, &invalid) || errors.As(err, &held) || errors.As(err, &outside) || errors.As(err, &exhausted)
+	return patches.IsRefused(err) || errors.As(err, &lost) || errors.As(err, &invalid) || errors.As(err, &held) || errors.As(err, &outside) || errors.As(err, &exhausted)
 }
 
 func (r *Reconciler) store() *pki.Store {

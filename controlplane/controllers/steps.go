@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,7 +28,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
@@ -42,11 +45,6 @@ const (
 	stepTenantObjects = "tenant-objects"
 	stepAddons        = "addons"
 )
-
-// allComponents are the components of every control plane.
-var allComponents = []components.Component{
-	etcd.Data.Render(), etcd.Events.Render(), kubeapiserver.Component, kubecontrollermanager.Component, kubescheduler.Component,
-}
 
 // graph is the order in which a control plane is made. What does not depend on each other runs
 // together.
@@ -158,12 +156,12 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 		return "", err
 	}
 	missing := maps.Clone(recorded)
-	maps.DeleteFunc(missing, func(name, _ string) bool { return present[name] })
+	maps.DeleteFunc(missing, func(name, _ string) bool { return present[name] != nil })
 
 	in := s.input
 	in.Addresses = missing
 	var applied []client.Object
-	for _, component := range allComponents {
+	for _, component := range rendering.Components {
 		if component.Services == nil {
 			continue
 		}
@@ -171,8 +169,10 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 		if err != nil {
 			return "", err
 		}
-		for _, service := range services {
-			applied = append(applied, service)
+		wanted, kept := patchedServices(component, &in, services, present)
+		applied = append(applied, wanted...)
+		for _, service := range kept {
+			s.input.Addresses[service.Name] = service.Spec.ClusterIP
 		}
 	}
 	applied, err = applyAll(ctx, s, applied)
@@ -191,6 +191,27 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 	return "", nil
 }
 
+// patchedServices are the Services of a component as patches want them. While a patch is refused, which
+// only a person can resolve, those that there are stay as they are, and missing ones come back without it.
+func patchedServices(component components.Component, in *components.Input, services []*corev1.Service, present map[string]*corev1.Service) (wanted []client.Object, kept []*corev1.Service) {
+	for _, service := range services {
+		wanted = append(wanted, service)
+	}
+	patched, err := component.Patched(in, wanted)
+	if err == nil {
+		return patched, nil
+	}
+	wanted = nil
+	for _, service := range services {
+		if live := present[service.Name]; live != nil {
+			kept = append(kept, live)
+		} else {
+			wanted = append(wanted, service)
+		}
+	}
+	return wanted, kept
+}
+
 func recordedAddresses(ctx context.Context, s *scope) (map[string]string, error) {
 	objects, err := s.revisions.Newest(ctx, s.key, names.Services)
 	if err != nil {
@@ -205,14 +226,14 @@ func recordedAddresses(ctx context.Context, s *scope) (map[string]string, error)
 	return addresses, nil
 }
 
-func presentServices(ctx context.Context, s *scope) (map[string]bool, error) {
+func presentServices(ctx context.Context, s *scope) (map[string]*corev1.Service, error) {
 	list := &corev1.ServiceList{}
 	if err := s.host.Client.List(ctx, list, client.InNamespace(s.key.Namespace), client.MatchingLabels(names.Labels(s.key))); err != nil {
 		return nil, fmt.Errorf("list the Services of cluster %s: %w", s.key, err)
 	}
-	present := map[string]bool{}
+	present := map[string]*corev1.Service{}
 	for i := range list.Items {
-		present[list.Items[i].Name] = true
+		present[list.Items[i].Name] = &list.Items[i]
 	}
 	return present, nil
 }
@@ -267,13 +288,18 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 // applyEtcd applies one etcd cluster. Its configuration files are written on every change of
 // membership, its workload only when the inputs change.
 func applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) (string, error) {
-	apply := applyComponent(cluster.Render())
+	component := cluster.Render()
+	apply := applyComponent(component)
 	return func(ctx context.Context, s *scope) (string, error) {
 		config, err := cluster.Config(&s.input, bootstrapped(s.controlPlane, cluster.Component))
 		if err != nil {
 			return "", err
 		}
-		if _, err := applyAll(ctx, s, []client.Object{config}); err != nil {
+		files := []client.Object{config}
+		if patched, err := component.Patched(&s.input, files); err == nil {
+			files = patched
+		}
+		if _, err := applyAll(ctx, s, files); err != nil {
 			return "", err
 		}
 		return apply(ctx, s)
@@ -281,11 +307,10 @@ func applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) (string, erro
 }
 
 // applyComponent applies the component's rendering: the one that is stored while its inputs are the
-// same, else a new one.
+// same, else a new one. While a new one is refused for a patch, the stored one is kept up.
 func applyComponent(component components.Component) func(context.Context, *scope) (string, error) {
 	return func(ctx context.Context, s *scope) (string, error) {
-		inputs := component.Inputs(&s.input)
-		hash, err := inputs.Hash()
+		hash, err := component.Inputs(&s.input).Hash()
 		if err != nil {
 			return "", err
 		}
@@ -293,8 +318,11 @@ func applyComponent(component components.Component) func(context.Context, *scope
 			if s.unsupported != nil {
 				return nil, s.unsupported
 			}
-			return component.Objects(inputs)
+			return component.Rendered(&s.input)
 		})
+		if patches.IsRefused(err) {
+			return "", errors.Join(err, keepStored(ctx, s, component.Name))
+		}
 		if err != nil {
 			return "", err
 		}
@@ -310,6 +338,16 @@ func applyComponent(component components.Component) func(context.Context, *scope
 		}
 		return "", nil
 	}
+}
+
+// keepStored applies the stored rendering of a component, if there is one.
+func keepStored(ctx context.Context, s *scope, component string) error {
+	objects, err := s.revisions.Newest(ctx, s.key, component)
+	if err != nil {
+		return err
+	}
+	_, err = applyAll(ctx, s, objects)
+	return err
 }
 
 // applyAll applies objects of one step together and returns them as they are now. One that fails does not

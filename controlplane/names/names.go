@@ -4,6 +4,8 @@
 package names
 
 import (
+	"strings"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -84,3 +86,16 @@ func KeyMaterial(cluster string) string { return cluster + "-key-material" }
 // LoadBalancer is the name of the Secret with the configuration of the load balancer on workers that
 // another bootstrap provider than ours makes.
 func LoadBalancer(cluster string) string { return cluster + "-apiserver-lb" }
+
+// keySecrets are the endings of the names of Secrets with key material and credentials of tenants.
+var keySecrets = []string{"-key-material", "-certs", "-ca", "-etcd", "-etcd-events", "-proxy", "-sa", "-encryption", "-kubeconfig"}
+
+// HoldsKeys says by a Secret's name whether it may hold keys of a tenant, and by which ending.
+func HoldsKeys(secret string) (ending string, holds bool) {
+	for _, ending := range keySecrets {
+		if strings.HasSuffix(secret, ending) {
+			return ending, true
+		}
+	}
+	return "", false
+}

@@ -47,6 +47,10 @@ func Apply(ctx context.Context, tenant client.Client, objects []client.Object) (
 
 func applyOne(ctx context.Context, tenant client.Client, object client.Object) (written bool, err error) {
 	wanted, err := render(object)
+	if err == nil {
+		// What an earlier rendering said and this one does not is to be taken away.
+		err = apply.Mark(wanted)
+	}
 	if err != nil {
 		return false, err
 	}

@@ -65,7 +65,7 @@ var portsPath = field.NewPath("spec", "hosting", "ports")
 func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := validateEndpoint(c.Spec.ControlPlaneEndpoint, path.Child("controlPlaneEndpoint"))
-	return append(errs, settings{
+	errs = append(errs, settings{
 		nodeSelector:          c.Spec.Hosting.NodeSelector,
 		tolerations:           c.Spec.Hosting.Tolerations,
 		imageRepository:       c.Spec.ImageRepository,
@@ -76,6 +76,10 @@ func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits) fiel
 		encryptionAtRest:      c.Spec.EncryptionAtRest,
 		addons:                c.Spec.Addons,
 	}.validate(path, limits)...)
+	if len(errs) > 0 {
+		return errs
+	}
+	return limits.validatePatches(c.Spec, path.Child("patches"))
 }
 
 func invalid(kind, name string, errs field.ErrorList) error {

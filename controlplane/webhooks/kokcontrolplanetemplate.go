@@ -37,7 +37,24 @@ func (w *KOKControlPlaneTemplate) ValidateCreate(_ context.Context, t *controlpl
 		encryptionAtRest:      spec.EncryptionAtRest,
 		addons:                spec.Addons,
 	}.validate(path.Child("spec"), w.Limits)...)
+	if len(errs) == 0 {
+		errs = w.Limits.validatePatches(specOf(spec), path.Child("spec", "patches"))
+	}
 	return nil, invalid("KOKControlPlaneTemplate", t.Name, errs)
+}
+
+// specOf is the part of a template's spec that renderings depend on.
+func specOf(spec controlplanev1.KOKControlPlaneTemplateResourceSpec) controlplanev1.KOKControlPlaneSpec {
+	return controlplanev1.KOKControlPlaneSpec{
+		Hosting:               controlplanev1.HostingSpec{NodeSelector: spec.Hosting.NodeSelector, Tolerations: spec.Hosting.Tolerations},
+		ImageRepository:       spec.ImageRepository,
+		KubeAPIServer:         spec.KubeAPIServer,
+		KubeControllerManager: spec.KubeControllerManager,
+		KubeScheduler:         spec.KubeScheduler,
+		Etcd:                  spec.Etcd,
+		Addons:                spec.Addons,
+		Patches:               spec.Patches,
+	}
 }
 
 // ValidateUpdate refuses changes, as Cluster API does for its own control plane's template: Clusters

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // reserved are directories that the controller mounts into components, or that a container needs.
@@ -107,17 +108,12 @@ func validateMode(mode *int32, at *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(at, *mode, "must be from 0 to 0777 (511)")}
 }
 
-// keySecrets are the endings of the names of Secrets with key material and credentials of tenants.
-var keySecrets = []string{"-key-material", "-certs", "-ca", "-etcd", "-etcd-events", "-proxy", "-sa", "-encryption", "-kubeconfig"}
-
 // validateForeignSecret keeps a control plane from mounting what another tenant in the namespace, or
 // it itself, is trusted by.
 func validateForeignSecret(name string, at *field.Path) field.ErrorList {
-	for _, ending := range keySecrets {
-		if strings.HasSuffix(name, ending) {
-			return field.ErrorList{field.Invalid(at, name,
-				fmt.Sprintf("Secrets whose names end in %s hold keys of tenants and cannot be mounted; use a Secret of another name", ending))}
-		}
+	if ending, holds := names.HoldsKeys(name); holds {
+		return field.ErrorList{field.Invalid(at, name,
+			fmt.Sprintf("Secrets whose names end in %s hold keys of tenants and cannot be mounted; use a Secret of another name", ending))}
 	}
 	return nil
 }

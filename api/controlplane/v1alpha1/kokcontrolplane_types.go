@@ -79,6 +79,14 @@ type KOKControlPlaneSpec struct {
 	// +kubebuilder:default={}
 	Addons AddonsSpec `json:"addons,omitempty,omitzero"`
 
+	// patches change generated objects where no field does, one after the other. What the control plane
+	// depends on cannot be patched; docs/customising.md lists what can. A change of a patch rolls out the
+	// component that it is for, and no other.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Patches []Patch `json:"patches,omitempty"`
+
 	// rollout configures rollouts of the control plane.
 	// +optional
 	Rollout RolloutSpec `json:"rollout,omitempty,omitzero"`

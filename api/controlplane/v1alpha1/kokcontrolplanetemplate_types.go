@@ -62,6 +62,12 @@ type KOKControlPlaneTemplateResourceSpec struct {
 	// +optional
 	Addons AddonsSpec `json:"addons,omitempty,omitzero"`
 
+	// patches change generated objects where no field does.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Patches []Patch `json:"patches,omitempty"`
+
 	// rollout configures rollouts.
 	// +optional
 	Rollout RolloutSpec `json:"rollout,omitempty,omitzero"`

@@ -36,6 +36,8 @@ type Input struct {
 	DNSAddress string
 	// Server is the host and port where workers reach the tenant's API.
 	Server string
+	// Patches are those of the control plane, for addons and for others.
+	Patches []controlplanev1.Patch
 }
 
 // Addon is one addon.
@@ -43,8 +45,10 @@ type Addon struct {
 	Name string
 	// Mode tells whether the tenant shall have it.
 	Mode func(*controlplanev1.AddonsSpec) controlplanev1.AddonMode
-	// Objects are all of its objects, whether it is wanted or not.
+	// Objects are all of its objects, whether it is wanted or not, without patches.
 	Objects func(*Input) ([]client.Object, error)
+	// ReadOnce are the files in its ConfigMap that the pods of its DaemonSet read once, when they start.
+	ReadOnce []string
 }
 
 // Label marks an object as one of an addon.

@@ -28,6 +28,8 @@ var Addon = addon.Addon{
 	Name:    "konnectivity",
 	Mode:    func(spec *controlplanev1.AddonsSpec) controlplanev1.AddonMode { return spec.Konnectivity.Mode },
 	Objects: objects,
+
+	ReadOnce: []string{"kubeconfig"},
 }
 
 func objects(in *addon.Input) ([]client.Object, error) {
@@ -38,9 +40,7 @@ func objects(in *addon.Input) ([]client.Object, error) {
 	all := addon.Decode(manifests)
 	addon.Find[*corev1.ConfigMap](all).Data = map[string]string{"kubeconfig": kubeconfig}
 
-	template := &addon.Find[*appsv1.DaemonSet](all).Spec.Template
-	addon.SetConfigHash(template, kubeconfig)
-	container := &template.Spec.Containers[0]
+	container := &addon.Find[*appsv1.DaemonSet](all).Spec.Template.Spec.Containers[0]
 	container.Image = cmp.Or(in.Spec.Konnectivity.AgentImage,
 		fmt.Sprintf("%s/kas-network-proxy/proxy-agent:%s", in.ImageRepository, in.KonnectivityTag))
 	container.Args = append(container.Args, fmt.Sprintf("--proxy-server-port=%d", controlplanev1.KonnectivityLocalPort))

@@ -26,6 +26,8 @@ var Addon = addon.Addon{
 	Name:    "kube-proxy",
 	Mode:    func(spec *controlplanev1.AddonsSpec) controlplanev1.AddonMode { return spec.KubeProxy.Mode },
 	Objects: objects,
+
+	ReadOnce: []string{"config.yaml", "kubeconfig"},
 }
 
 func objects(in *addon.Input) ([]client.Object, error) {
@@ -41,7 +43,6 @@ func objects(in *addon.Input) ([]client.Object, error) {
 	addon.Find[*corev1.ConfigMap](all).Data = map[string]string{"config.yaml": config, "kubeconfig": kubeconfig}
 
 	template := &addon.Find[*appsv1.DaemonSet](all).Spec.Template
-	addon.SetConfigHash(template, config+kubeconfig)
 	image := in.Spec.KubeProxy.Image
 	if image == "" {
 		image = fmt.Sprintf("%s/kube-proxy:%s", in.ImageRepository, versions.ImageTag(in.Version))

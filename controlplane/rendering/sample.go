@@ -1,0 +1,105 @@
+package rendering
+
+import (
+	"cmp"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+// Sample is what a control plane of a spec would be rendered from, with made up names and addresses in
+// place of what only a cluster knows. The spec may be that of a template: what is unset there counts
+// with its default.
+func Sample(spec controlplanev1.KOKControlPlaneSpec) (*components.Input, *addon.Input, error) {
+	spec = withDefaults(spec)
+	release, err := versions.Supported().Release(spec.Version)
+	if err != nil {
+		return nil, nil, err
+	}
+	in := &components.Input{
+		Cluster:   client.ObjectKey{Namespace: "namespace", Name: "cluster"},
+		Version:   spec.Version,
+		Spec:      components.Reduce(spec),
+		Network:   components.NetworkOf(&clusterv1.Cluster{}),
+		Ports:     ports.Of(spec.Hosting.Ports.First),
+		Addresses: map[string]string{},
+
+		EtcdImageTag:         release.Etcd,
+		KonnectivityImageTag: release.Konnectivity,
+	}
+	for _, component := range Components {
+		services, err := servicesOf(component, in)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, service := range services {
+			in.Addresses[service.Name] = fmt.Sprintf("192.0.2.%d", len(in.Addresses)+1)
+		}
+	}
+	return in, &addon.Input{
+		Version: spec.Version, CoreDNSTag: release.CoreDNS, KonnectivityTag: release.Konnectivity,
+		ImageRepository: spec.ImageRepository, Spec: spec.Addons,
+		DNSDomain: in.Network.DNSDomain, DNSAddress: "192.0.2.53", Server: "127.0.0.1:6443",
+	}, nil
+}
+
+func servicesOf(component components.Component, in *components.Input) ([]*corev1.Service, error) {
+	if component.Services == nil {
+		return nil, nil
+	}
+	return component.Services(in)
+}
+
+// ObjectsOf are all objects of a component, but for Secrets, without patches.
+func ObjectsOf(component components.Component, in *components.Input) ([]client.Object, error) {
+	objects, err := component.Objects(component.Inputs(in))
+	if err != nil {
+		return nil, err
+	}
+	services, err := servicesOf(component, in)
+	if err != nil {
+		return nil, err
+	}
+	for _, service := range services {
+		objects = append(objects, service)
+	}
+	for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
+		if cluster.Component == component.Name {
+			config, err := cluster.Config(in, false)
+			if err != nil {
+				return nil, err
+			}
+			objects = append(objects, config)
+		}
+	}
+	return objects, nil
+}
+
+// withDefaults has what rendering needs where a template leaves it out.
+func withDefaults(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPlaneSpec {
+	spec = *spec.DeepCopy()
+	minors := versions.Supported().Minors()
+	spec.Version = cmp.Or(versions.Normalize(spec.Version), minors[len(minors)-1]+".0")
+	spec.ImageRepository = cmp.Or(spec.ImageRepository, "registry.k8s.io")
+	spec.Hosting.Ports.First = cmp.Or(spec.Hosting.Ports.First, ports.DefaultRange.First)
+	for _, replicas := range []**int32{&spec.KubeControllerManager.Replicas, &spec.KubeScheduler.Replicas, &spec.Addons.CoreDNS.Replicas} {
+		*replicas = cmp.Or(*replicas, ptr.To[int32](2))
+	}
+	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
+		cluster.Replicas = cmp.Or(cluster.Replicas, ptr.To[int32](3))
+		cluster.QuotaBackendSize = cmp.Or(cluster.QuotaBackendSize, ptr.To(resource.MustParse("2Gi")))
+		cluster.Storage.Size = cmp.Or(cluster.Storage.Size, ptr.To(resource.MustParse("8Gi")))
+	}
+	return spec
+}
