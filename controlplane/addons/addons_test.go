@@ -3,7 +3,6 @@ package addons
 import (
 	"bytes"
 	"slices"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -45,8 +44,27 @@ func customised() *addon.Input {
 	return in
 }
 
+// patched has a patch for each addon, and one of which no addon takes notice.
+func patched() *addon.Input {
+	in := input()
+	for _, patch := range []struct{ component, kind, text string }{
+		{"coredns", "ConfigMap", "data:\n  Corefile: |\n    .:53 {\n        forward . 192.0.2.53\n    }\n"},
+		{"coredns", "Deployment", "spec: {template: {spec: {containers: [{name: coredns, resources: {limits: {memory: 512Mi}}}]}}}"},
+		{"kube-proxy", "ConfigMap", "data: {config.yaml: 'mode: ipvs'}"},
+		{"kube-proxy", "DaemonSet", "spec: {template: {metadata: {annotations: {example/scrape: \"false\"}}}}"},
+		{"konnectivity", "DaemonSet", "spec: {updateStrategy: {rollingUpdate: {maxUnavailable: 1}}}"},
+		{"kube-scheduler", "Deployment", "spec: {revisionHistoryLimit: 1}"},
+	} {
+		in.Patches = append(in.Patches, controlplanev1.Patch{
+			Target: controlplanev1.PatchTarget{Component: patch.component, Kind: patch.kind},
+			Type:   controlplanev1.PatchStrategicMerge, Patch: patch.text,
+		})
+	}
+	return in
+}
+
 func TestAddonsAreAsInTheGoldenFiles(t *testing.T) {
-	for name, in := range map[string]*addon.Input{"defaults": input(), "customised": customised()} {
+	for name, in := range map[string]*addon.Input{"defaults": input(), "customised": customised(), "patched": patched()} {
 		t.Run(name, func(t *testing.T) {
 			wanted, unwanted, err := Objects(in)
 			if err != nil || len(unwanted) > 0 {
@@ -103,6 +121,20 @@ func TestAnAddonThatIsSwitchedOffIsToBeRemoved(t *testing.T) {
 				t.Errorf("%d objects are wanted, %d are not", len(wanted), len(unwanted))
 			}
 		})
+	}
+}
+
+func TestAPatchThatIsRefusedIsNamed(t *testing.T) {
+	in := patched()
+	in.Patches[1].Patch = "spec: {replicas: 3}"
+	_, _, err := Objects(in)
+	if want := "spec.patches[1]: Deployment of coredns: spec.replicas cannot be patched: set spec.addons.coreDNS.replicas"; err == nil || err.Error() != want {
+		t.Errorf("the error is %v", err)
+	}
+	// To remove an addon its patches are not needed.
+	in.Spec.CoreDNS.Mode = controlplanev1.AddonNone
+	if _, _, err := Objects(in); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -173,13 +205,13 @@ func TestKubeProxyStartsAnewWhenItsConfigurationChanges(t *testing.T) {
 	}
 	other := input()
 	other.PodCIDRs = []string{"10.1.0.0/16"}
-	first, second := template(input()), template(other)
-	for key, value := range first {
-		if second[key] == value {
-			t.Errorf("%s stays %s", key, value)
+	first := template(input())
+	for what, in := range map[string]*addon.Input{"another range": other, "a patch": patched()} {
+		if second := template(in); second[addon.ConfigHashAnnotation] == first[addon.ConfigHashAnnotation] {
+			t.Errorf("with %s it stays %s", what, second)
 		}
 	}
-	if len(first) == 0 || strings.Contains(first["kok.cluster.x-k8s.io/config-hash"], " ") {
+	if first[addon.ConfigHashAnnotation] == "" {
 		t.Errorf("annotations %v", first)
 	}
 }

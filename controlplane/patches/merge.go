@@ -38,6 +38,9 @@ func merge(patch controlplanev1.Patch, object client.Object) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkShape(patch.Type, change); err != nil {
+		return nil, err
+	}
 	merged, err := mergeJSON(patch.Type, original, change, object)
 	if err != nil {
 		return nil, fmt.Errorf("it does not apply to the rendered %s: %w", object.GetName(), err)
@@ -48,23 +51,28 @@ func merge(patch controlplanev1.Patch, object client.Object) ([]byte, error) {
 	return merged, nil
 }
 
+// checkShape tells a person who took one type of patch for the other.
+func checkShape(patchType controlplanev1.PatchType, change []byte) error {
+	switch isJSONPatch := patchType == controlplanev1.PatchJSON6902; {
+	case isJSONPatch && change[0] != '[':
+		return errors.New("a JSON6902 patch is a list of operations; for a part of the object set type to StrategicMerge")
+	case !isJSONPatch && change[0] != '{':
+		return errors.New("a StrategicMerge patch is a part of the object; for a list of operations set type to JSON6902")
+	}
+	return nil
+}
+
 func mergeJSON(patchType controlplanev1.PatchType, original, change []byte, object client.Object) ([]byte, error) {
-	if isList := change[0] == '['; patchType == controlplanev1.PatchJSON6902 {
-		if !isList {
-			return nil, errors.New("a JSON 6902 patch is a list of operations; for a part of the object set type to StrategicMerge")
-		}
-		operations, err := jsonpatch.DecodePatch(change)
-		if err != nil {
-			return nil, err
-		}
-		options := jsonpatch.NewApplyOptions()
-		options.AccumulatedCopySizeLimit = maxSize
-		return operations.ApplyWithOptions(original, options)
+	if patchType != controlplanev1.PatchJSON6902 {
+		return strategicpatch.StrategicMergePatch(original, change, object)
 	}
-	if change[0] != '{' {
-		return nil, errors.New("a strategic merge patch is a part of the object; for a list of operations set type to JSON6902")
+	operations, err := jsonpatch.DecodePatch(change)
+	if err != nil {
+		return nil, err
 	}
-	return strategicpatch.StrategicMergePatch(original, change, object)
+	options := jsonpatch.NewApplyOptions()
+	options.AccumulatedCopySizeLimit = maxSize
+	return operations.ApplyWithOptions(original, options)
 }
 
 // toJSON reads one document of YAML, which JSON is too.

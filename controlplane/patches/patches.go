@@ -60,7 +60,8 @@ func Apply(component string, objects []client.Object, patches []controlplanev1.P
 			continue
 		}
 		refuse := func(problem string) error {
-			return &Error{Index: i, Target: patch.Target, Problem: problem}
+			// Libraries break lines; conditions and webhooks have one.
+			return &Error{Index: i, Target: patch.Target, Problem: strings.Join(strings.Fields(problem), " ")}
 		}
 		rule, ok := rules[patch.Target.Kind]
 		if !ok {

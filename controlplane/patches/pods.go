@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	podsecurity "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	"k8s.io/utils/ptr"
@@ -136,13 +137,18 @@ func checkVolumes(before, after corev1.PodSpec) []string {
 		switch {
 		case strings.HasPrefix(volume.Name, "kok-"):
 			problems = append(problems, at+" cannot be added: names with the prefix kok- belong to the controller, choose another")
-		case volume.EmptyDir != nil && volume.EmptyDir.SizeLimit.IsZero():
+		case volume.EmptyDir != nil && isUnlimited(volume.EmptyDir):
 			problems = append(problems, at+".emptyDir.sizeLimit must be set: without it one control plane could fill a host node's disk")
 		case !isHarmless(volume.VolumeSource):
 			problems = append(problems, at+" cannot be added: a volume must be a configMap, secret, emptyDir, downwardAPI, or projected of configMap, secret and downwardAPI")
 		}
 	}
 	return problems
+}
+
+func isUnlimited(directory *corev1.EmptyDirVolumeSource) bool {
+	limit := ptr.Deref(directory.SizeLimit, resource.Quantity{})
+	return limit.Sign() <= 0
 }
 
 func isHarmless(source corev1.VolumeSource) bool {

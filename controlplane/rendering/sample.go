@@ -93,6 +93,9 @@ func withDefaults(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKCon
 	spec.Version = cmp.Or(versions.Normalize(spec.Version), minors[len(minors)-1]+".0")
 	spec.ImageRepository = cmp.Or(spec.ImageRepository, "registry.k8s.io")
 	spec.Hosting.Ports.First = cmp.Or(spec.Hosting.Ports.First, ports.DefaultRange.First)
+	if spec.Hosting.NodeSelector == nil {
+		spec.Hosting.NodeSelector = map[string]string{controlplanev1.HostNodeLabel: "true"}
+	}
 	for _, replicas := range []**int32{&spec.KubeControllerManager.Replicas, &spec.KubeScheduler.Replicas, &spec.Addons.CoreDNS.Replicas} {
 		*replicas = cmp.Or(*replicas, ptr.To[int32](2))
 	}

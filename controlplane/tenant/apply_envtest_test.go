@@ -236,6 +236,28 @@ func TestApplyLeavesSignaturesOfClusterInfo(t *testing.T) {
 	}
 }
 
+func TestApplyTakesAwayWhatARenderingNoLongerSays(t *testing.T) {
+	tenant, writes := counting(t)
+	before, after := configMap("default", "patched", "key", "value"), configMap("default", "patched", "key", "value")
+	before.Annotations, before.Data["more"] = map[string]string{"example/a": "b"}, "of it"
+	mustApply(t, tenant, []client.Object{before})
+	edit("default", "patched", &corev1.ConfigMap{}, func(c *corev1.ConfigMap) { c.Data["foreign"] = "stays" })(t, tenant)
+	if !mustApply(t, tenant, []client.Object{after}) {
+		t.Error("nothing was written")
+	}
+	live := &corev1.ConfigMap{}
+	if err := tenant.Get(t.Context(), client.ObjectKeyFromObject(after), live); err != nil {
+		t.Fatal(err)
+	}
+	if live.Annotations["example/a"] != "" || len(live.Data) != 2 || live.Data["foreign"] != "stays" {
+		t.Errorf("it has annotations %v and data %v", live.Annotations, live.Data)
+	}
+	writes.Store(0)
+	if mustApply(t, tenant, []client.Object{after}) || writes.Load() != 0 {
+		t.Errorf("not settled: %d writes", writes.Load())
+	}
+}
+
 func TestApplyDoesNotWaitForANamespace(t *testing.T) {
 	tenant, _ := counting(t)
 	late := configMap("late", "something", "key", "value")

@@ -11,11 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 )
 
 var example = regexp.MustCompile("(?s)```yaml\n(.*?)```")
@@ -42,8 +44,15 @@ func TestExamplesAreObjectsThatTheAPIKnows(t *testing.T) {
 		}
 		for _, block := range example.FindAllStringSubmatch(string(text), -1) {
 			for document := range strings.SplitSeq(block[1], "\n---\n") {
-				if _, _, err := decoder.Decode([]byte(document), nil, nil); err != nil {
+				object, _, err := decoder.Decode([]byte(document), nil, nil)
+				if err != nil {
 					t.Errorf("%s: %v in\n%s", filepath.Base(file), err, document)
+				}
+				if controlPlane, ok := object.(*controlplanev1.KOKControlPlane); ok {
+					problems := rendering.ValidatePatches(controlPlane.Spec, nil, field.NewPath("spec", "patches"))
+					if len(problems) > 0 {
+						t.Errorf("%s: %v", filepath.Base(file), problems.ToAggregate())
+					}
 				}
 				decoded++
 			}

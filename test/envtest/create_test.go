@@ -248,6 +248,23 @@ func TestCreate(t *testing.T) {
 		{"more encrypted resources", func(s *spec) { s.EncryptionAtRest.Resources = []string{"secrets", "configmaps", "widgets.example.com"} }, nil},
 		{"overlapping encrypted resources", func(s *spec) { s.EncryptionAtRest.Resources = []string{"*.", "secrets"} }, []string{
 			`spec.encryptionAtRest.resources: Invalid value: ["*.","secrets"]: using overlapping resources such as 'secrets' and '*.' in the same resource list is not allowed as they will be masked`}},
+		{"patches", func(s *spec) {
+			s.Patches = []controlplanev1.Patch{
+				{Target: controlplanev1.PatchTarget{Component: "kube-apiserver", Kind: "DaemonSet"}, Patch: "spec: {template: {metadata: {annotations: {a: b}}}}"},
+				{Target: controlplanev1.PatchTarget{Component: "coredns", Kind: "Deployment"}, Type: controlplanev1.PatchJSON6902, Patch: "- {op: add, path: /metadata/labels/a, value: b}"},
+			}
+		}, nil},
+		{"patch of what a field says", func(s *spec) {
+			s.Patches = []controlplanev1.Patch{{Target: controlplanev1.PatchTarget{Component: "etcd-data", Kind: "StatefulSet"}, Patch: "spec: {replicas: 5}"}}
+		}, []string{`spec.patches[0]: Invalid value: StatefulSet of etcd-data: spec.replicas cannot be patched: set spec.etcd.data.replicas`}},
+		{"patch of nothing", func(s *spec) {
+			s.Patches = []controlplanev1.Patch{{Target: controlplanev1.PatchTarget{Component: "etcd-data", Kind: "Job"}, Patch: "{}"}}
+		}, []string{`spec.patches[0]: Invalid value: Job of etcd-data: etcd-data has no Job; set target.kind to one of ConfigMap, PodDisruptionBudget, Service, StatefulSet`}},
+		{"patch of another component", func(s *spec) {
+			s.Patches = []controlplanev1.Patch{{Target: controlplanev1.PatchTarget{Component: "etcd", Kind: "StatefulSet"}, Type: "Merge", Patch: "{}"}}
+		}, []string{
+			`spec.patches[0].target.component: Unsupported value: "etcd": supported values: "etcd-data", "etcd-events", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns", "kube-proxy", "konnectivity"`,
+			`spec.patches[0].type: Unsupported value: "Merge": supported values: "StrategicMerge", "JSON6902"`, unchecked}},
 		{"a rollout", func(s *spec) { s.Rollout.After.Time = s.Rollout.After.AddDate(2030, 0, 0) }, nil},
 	}
 	namespace := newNamespace(t)

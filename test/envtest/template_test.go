@@ -31,6 +31,9 @@ func TestTemplate(t *testing.T) {
 		}, []string{`spec.template.spec.kubeAPIServer.extraArgs[0].name: Invalid value: "etcd-servers": belongs to the controller: the controller connects the tenant's API server to the tenant's etcd clusters`}},
 		{"even etcd", func(r *controlplanev1.KOKControlPlaneTemplateResource) { r.Spec.Etcd.Data.Replicas = ptr.To[int32](2) }, []string{
 			`spec.template.spec.etcd.data.replicas: Invalid value: 2: the number of etcd members must be odd (1, 3, 5 or 7): an even one survives no more failures than one less`}},
+		{"patch of what a field says", func(r *controlplanev1.KOKControlPlaneTemplateResource) {
+			r.Spec.Patches = []controlplanev1.Patch{{Target: controlplanev1.PatchTarget{Component: "kube-scheduler", Kind: "Deployment"}, Patch: "spec: {replicas: 5}"}}
+		}, []string{`spec.template.spec.patches[0]: Invalid value: Deployment of kube-scheduler: spec.replicas cannot be patched: set spec.kubeScheduler.replicas`}},
 		{"bad label", func(r *controlplanev1.KOKControlPlaneTemplateResource) {
 			r.ObjectMeta.Labels = map[string]string{"a": "b c"}
 		}, []string{`spec.template.metadata.labels: Invalid value: "b c": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')`}},

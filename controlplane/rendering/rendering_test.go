@@ -1,0 +1,53 @@
+package rendering
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
+)
+
+// A template may leave everything out.
+func TestAnEmptySpecCanBeRendered(t *testing.T) {
+	in, tenant, err := Sample(controlplanev1.KOKControlPlaneSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, component := range Components {
+		objects, err := ObjectsOf(component, in)
+		if err != nil || len(objects) < 2 {
+			t.Errorf("%s has %d objects: %v", component.Name, len(objects), err)
+		}
+	}
+	for _, addon := range addons.All {
+		if objects, err := addons.Render(addon, tenant); err != nil || len(objects) < 2 {
+			t.Errorf("%s has %d objects: %v", addon.Name, len(objects), err)
+		}
+	}
+}
+
+func TestASampleLeavesTheSpecAlone(t *testing.T) {
+	spec := controlplanev1.KOKControlPlaneSpec{}
+	if _, _, err := Sample(spec); err != nil {
+		t.Fatal(err)
+	}
+	if spec.KubeScheduler.Replicas != nil || spec.Hosting.NodeSelector != nil {
+		t.Errorf("it has %v", spec)
+	}
+}
+
+// What cannot be rendered is refused for its own mistake.
+func TestPatchesOfAnUnknownVersionAreNotJudged(t *testing.T) {
+	spec := controlplanev1.KOKControlPlaneSpec{Version: "v1.20.0", Patches: []controlplanev1.Patch{{
+		Target: controlplanev1.PatchTarget{Component: "kube-scheduler", Kind: "Job"}, Patch: "{}",
+	}}}
+	if errs := ValidatePatches(spec, nil, field.NewPath("spec", "patches")); len(errs) > 0 {
+		t.Errorf("%v", errs)
+	}
+	spec.Version = "v1.36.3"
+	if errs := ValidatePatches(spec, nil, field.NewPath("spec", "patches")); len(errs) != 1 {
+		t.Errorf("%v", errs)
+	}
+}
