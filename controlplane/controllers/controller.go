@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -35,7 +34,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
@@ -184,8 +182,8 @@ func invalid(s *scope) error {
 	if err := validateEndpoint(s.cluster, s.controlPlane); err != nil {
 		return err
 	}
-	if problems := rendering.ValidatePatches(s.controlPlane.Spec, nil, field.NewPath("spec", "patches")); len(problems) > 0 {
-		return problems.ToAggregate()
+	if s.refused != nil {
+		return s.refused
 	}
 	return s.unsupported
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +15,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
@@ -48,6 +50,9 @@ type scope struct {
 	release versions.Release
 	// unsupported is why nothing new can be rendered; what is applied is kept up all the same.
 	unsupported error
+	// refused is why the patches of the spec cannot be applied; until they can, no component adopts a new
+	// rendering.
+	refused error
 	// problem is what would keep a control plane like this from being made.
 	problem error
 	// rolloutAfter is spec.rollout.after once it has passed: older renderings are replaced.
@@ -81,6 +86,9 @@ func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKContro
 		s.unsupported = fmt.Errorf("spec.version: %w", err)
 	}
 	s.release = release
+	if problems := rendering.ValidatePatches(controlPlane.Spec, nil, field.NewPath("spec", "patches")); len(problems) > 0 {
+		s.refused = problems.ToAggregate()
+	}
 	s.input = components.Input{
 		Cluster:   s.key,
 		Version:   version,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,7 +27,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
@@ -306,23 +304,10 @@ func applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) (string, erro
 	}
 }
 
-// applyComponent applies the component's rendering: the one that is stored while its inputs are the
-// same, else a new one. While a new one is refused for a patch, the stored one is kept up.
+// applyComponent applies the component's rendering.
 func applyComponent(component components.Component) func(context.Context, *scope) (string, error) {
 	return func(ctx context.Context, s *scope) (string, error) {
-		hash, err := component.Inputs(&s.input).Hash()
-		if err != nil {
-			return "", err
-		}
-		objects, err := s.revisions.Rendering(ctx, s.key, component.Name, hash, s.rolloutAfter, func() ([]client.Object, error) {
-			if s.unsupported != nil {
-				return nil, s.unsupported
-			}
-			return component.Rendered(&s.input)
-		})
-		if patches.IsRefused(err) {
-			return "", errors.Join(err, keepStored(ctx, s, component.Name))
-		}
+		objects, err := rendered(ctx, s, component)
 		if err != nil {
 			return "", err
 		}
@@ -340,14 +325,25 @@ func applyComponent(component components.Component) func(context.Context, *scope
 	}
 }
 
-// keepStored applies the stored rendering of a component, if there is one.
-func keepStored(ctx context.Context, s *scope, component string) error {
-	objects, err := s.revisions.Newest(ctx, s.key, component)
-	if err != nil {
-		return err
+// rendered is the component's rendering: the one that is stored while its inputs are the same, else a new
+// one. While a patch is refused no component adopts a new one: none may be newer than those before it.
+func rendered(ctx context.Context, s *scope, component components.Component) ([]client.Object, error) {
+	if s.refused != nil {
+		stored, err := s.revisions.Newest(ctx, s.key, component.Name)
+		if err != nil || len(stored) > 0 {
+			return stored, err
+		}
 	}
-	_, err = applyAll(ctx, s, objects)
-	return err
+	hash, err := component.Inputs(&s.input).Hash()
+	if err != nil {
+		return nil, err
+	}
+	return s.revisions.Rendering(ctx, s.key, component.Name, hash, s.rolloutAfter, func() ([]client.Object, error) {
+		if s.unsupported != nil {
+			return nil, s.unsupported
+		}
+		return component.Rendered(&s.input)
+	})
 }
 
 // applyAll applies objects of one step together and returns them as they are now. One that fails does not
