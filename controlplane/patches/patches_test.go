@@ -202,6 +202,13 @@ func TestPatchesThatAreRefused(t *testing.T) {
 		{"volume that is rendered", schedulerPods(`{"volumes":[{"name":"kok-certs","secret":{"secretName":"other"}}]}`),
 			scheduler + "spec.template.spec.volumes[kok-certs] cannot be patched: add a volume of another name, or set extraVolumes of the component"},
 
+		{"container twice", operations("kube-scheduler", "Deployment", "{op: add, path: /spec/template/spec/containers/0, value: {name: kube-scheduler, image: 'a:b'}}"),
+			scheduler + "spec.template.spec.containers[kube-scheduler] is there twice: choose another name"},
+		{"volume twice", operations("kube-scheduler", "Deployment", "{op: add, path: /spec/template/spec/volumes/0, value: {name: kok-certs, hostPath: {path: /}}}"),
+			scheduler + "spec.template.spec.volumes[kok-certs] is there twice: choose another name"},
+		{"variable twice", operations("etcd-data", "StatefulSet", "{op: add, path: /spec/template/spec/containers/0/env/0, value: {name: POD_NAME, value: other}}"),
+			"spec.template.spec.containers[etcd].env[POD_NAME] is there twice: choose another name"},
+
 		{"host's processes", schedulerPods(`{"hostPID":true}`), scheduler + "spec.template.spec.hostPID cannot be patched: "},
 		{"network of its own", schedulerPods(`{"hostNetwork":false}`), scheduler + "spec.template.spec.hostNetwork cannot be patched: "},
 		{"token", schedulerPods(`{"automountServiceAccountToken":true}`), scheduler + "spec.template.spec.automountServiceAccountToken cannot be patched: "},

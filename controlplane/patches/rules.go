@@ -76,7 +76,7 @@ func added(instead string) rule {
 func appended(instead string) rule {
 	return func(path string, rendered, patched any, report report) {
 		before, after := asList(rendered), asList(patched)
-		if len(after) < len(before) || !slices.EqualFunc(before, after[:len(before)], func(a, b any) bool { return reflect.DeepEqual(a, b) }) {
+		if len(after) < len(before) || !slices.EqualFunc(before, after[:len(before)], reflect.DeepEqual) {
 			report(path, "must start with what is rendered: "+instead)
 		}
 	}
@@ -88,7 +88,11 @@ func each(key string, own rule) rule {
 	return func(path string, rendered, patched any, report report) {
 		after := map[string]any{}
 		for _, element := range asList(patched) {
-			after[fmt.Sprint(asMap(element)[key])] = element
+			id := fmt.Sprint(asMap(element)[key])
+			if after[id] != nil {
+				report(fmt.Sprintf("%s[%s]", path, id), "is there twice: choose another "+key)
+			}
+			after[id] = element
 		}
 		for _, element := range asList(rendered) {
 			id := fmt.Sprint(asMap(element)[key])
