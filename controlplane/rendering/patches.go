@@ -2,6 +2,7 @@ package rendering
 
 import (
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,22 +24,26 @@ func ValidatePatches(spec controlplanev1.KOKControlPlaneSpec, allow patches.Allo
 		return nil //nolint:nilerr // See above.
 	}
 	var errs field.ErrorList
-	judge := func(component string, objects []client.Object) {
-		_, err := patches.Apply(component, objects, spec.Patches, allow)
+	judge := func(component string, render func() ([]client.Object, error)) {
+		isTarget := func(p controlplanev1.Patch) bool { return p.Target.Component == component }
+		if !slices.ContainsFunc(spec.Patches, isTarget) {
+			return
+		}
+		objects, err := render()
+		if err != nil {
+			return
+		}
+		_, err = patches.Apply(component, objects, spec.Patches, allow)
 		var refused *patches.Error
 		if errors.As(err, &refused) {
 			errs = append(errs, field.Invalid(path.Index(refused.Index), field.OmitValueType{}, refused.Details()))
 		}
 	}
 	for _, component := range Components {
-		if objects, err := ObjectsOf(component, in); err == nil {
-			judge(component.Name, objects)
-		}
+		judge(component.Name, func() ([]client.Object, error) { return ObjectsOf(component, in) })
 	}
 	for _, addon := range addons.All {
-		if objects, err := addons.Render(addon, tenant); err == nil {
-			judge(addon.Name, objects)
-		}
+		judge(addon.Name, func() ([]client.Object, error) { return addons.Render(addon, tenant) })
 	}
 	return errs
 }
