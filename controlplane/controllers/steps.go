@@ -53,8 +53,8 @@ func (r *Reconciler) graph() *flow.Graph[*scope] {
 		flow.Step[*scope]{Name: stepEndpoint, After: []string{stepPorts}, Run: r.applyServices},
 		flow.Step[*scope]{Name: stepCertificates, After: []string{stepKeyMaterial, stepEndpoint}, Run: r.ensureCertificates},
 		flow.Step[*scope]{Name: stepKubeconfig, After: []string{stepKeyMaterial, stepEndpoint}, Run: r.ensureKubeconfig},
-		flow.Step[*scope]{Name: names.EtcdData, After: []string{stepCertificates}, Run: applyEtcd(etcd.Data)},
-		flow.Step[*scope]{Name: names.EtcdEvents, After: []string{stepCertificates}, Run: applyEtcd(etcd.Events)},
+		flow.Step[*scope]{Name: names.EtcdData, After: []string{stepCertificates}, Run: r.applyEtcd(etcd.Data)},
+		flow.Step[*scope]{Name: names.EtcdEvents, After: []string{stepCertificates}, Run: r.applyEtcd(etcd.Events)},
 		flow.Step[*scope]{Name: names.KubeAPIServer, After: []string{names.EtcdData, names.EtcdEvents}, Run: applyComponent(kubeapiserver.Component)},
 		flow.Step[*scope]{Name: names.KubeControllerManager, After: []string{names.KubeAPIServer}, Run: applyComponent(kubecontrollermanager.Component)},
 		flow.Step[*scope]{Name: names.KubeScheduler, After: []string{names.KubeAPIServer}, Run: applyComponent(kubescheduler.Component)},
@@ -285,7 +285,7 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 
 // applyEtcd applies one etcd cluster. Its configuration files are written on every change of
 // membership, its workload only when the inputs change.
-func applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) (string, error) {
+func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) (string, error) {
 	component := cluster.Render()
 	apply := applyComponent(component)
 	return func(ctx context.Context, s *scope) (string, error) {
@@ -299,6 +299,9 @@ func applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) (string, erro
 		}
 		if _, err := applyAll(ctx, s, files); err != nil {
 			return "", err
+		}
+		if waiting, err := formerPods(ctx, s, component.Name, r.Clock.Now()); waiting != "" || err != nil {
+			return waiting, err
 		}
 		return apply(ctx, s)
 	}
