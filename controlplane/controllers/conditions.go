@@ -279,7 +279,7 @@ func workloadProblems(seen *observation, component string) []string {
 		}
 	}
 	if len(problems) == 0 {
-		if waiting := state.waiting(component); waiting != "" {
+		if waiting := state.waiting(component, false); waiting != "" {
 			return []string{waiting}
 		}
 		return []string{fmt.Sprintf("%s: %d of %d pods are ready and up to date", component, min(state.ready, state.updated), state.desired)}

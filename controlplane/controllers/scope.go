@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -104,6 +105,11 @@ func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKContro
 		s.input.RolloutAfter = after.UTC().Format(time.RFC3339)
 	}
 	return s
+}
+
+// upgrading reports whether a pod of the control plane was last seen at another version than the wanted.
+func (s *scope) upgrading() bool {
+	return slices.ContainsFunc(s.controlPlane.Status.Versions, func(v clusterv1.StatusVersion) bool { return v.Version != s.input.Version })
 }
 
 // owner is the reference to the control plane for objects in the management cluster.

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -61,12 +62,15 @@ func TestWhatAWorkloadIsGoodFor(t *testing.T) {
 		state           *workloadState
 		works, complete bool
 		waiting         string
+		// upgrading is what it waits for in an upgrade, when that is more.
+		upgrading string
 	}{
 		"none": {state: nil},
 		"all pods are ready and up to date": {
 			state: &workloadState{observed: true, desired: 3, current: 3, updated: 3, ready: 3, needed: 2}, works: true, complete: true},
 		"enough pods are ready": {
-			state: &workloadState{observed: true, desired: 3, current: 3, updated: 3, ready: 2, needed: 2}, works: true},
+			state: &workloadState{observed: true, desired: 3, current: 3, updated: 3, ready: 2, needed: 2}, works: true,
+			upgrading: "others are upgraded when etcd-data is: of 3 pods 3 are up to date, 2 ready, and 3 exist"},
 		"not enough pods are ready": {
 			state:   &workloadState{observed: true, desired: 3, current: 3, updated: 3, ready: 1, needed: 2},
 			waiting: "etcd-data has 1 of 3 pods ready and needs 2"},
@@ -79,9 +83,11 @@ func TestWhatAWorkloadIsGoodFor(t *testing.T) {
 			state: &workloadState{observed: true, desired: 3, current: 3, updated: 1, ready: 2, needed: 2}, works: true,
 			waiting: "etcd-data rolls out: 1 of 3 pods are up to date"},
 		"one pod too many": {
-			state: &workloadState{observed: true, desired: 2, current: 3, updated: 3, ready: 3, needed: 1}, works: true},
+			state: &workloadState{observed: true, desired: 2, current: 3, updated: 3, ready: 3, needed: 1}, works: true,
+			upgrading: "others are upgraded when etcd-data is: of 2 pods 3 are up to date, 3 ready, and 3 exist"},
 		"one pod is missing and the others are up to date": {
-			state: &workloadState{observed: true, desired: 3, current: 2, updated: 2, ready: 2, needed: 2}, works: true},
+			state: &workloadState{observed: true, desired: 3, current: 2, updated: 2, ready: 2, needed: 2}, works: true,
+			upgrading: "others are upgraded when etcd-data is: of 3 pods 2 are up to date, 2 ready, and 2 exist"},
 		"no node matches": {
 			state:   &workloadState{observed: true, needed: 1},
 			waiting: "no node of the host cluster matches spec.hosting.nodeSelector, so etcd-data runs nowhere; label host nodes"},
@@ -96,8 +102,11 @@ func TestWhatAWorkloadIsGoodFor(t *testing.T) {
 			if test.state == nil {
 				return
 			}
-			if got := test.state.waiting("etcd-data"); got != test.waiting {
+			if got := test.state.waiting("etcd-data", false); got != test.waiting {
 				t.Errorf("waits: %q", got)
+			}
+			if got := test.state.waiting("etcd-data", true); got != cmp.Or(test.upgrading, test.waiting) {
+				t.Errorf("in an upgrade it waits: %q", got)
 			}
 		})
 	}

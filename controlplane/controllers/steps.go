@@ -321,7 +321,7 @@ func applyComponent(component components.Component) func(context.Context, *scope
 		for _, object := range applied {
 			if state := stateOf(object); state != nil {
 				s.remember(component.Name, object)
-				return state.waiting(component.Name), nil
+				return state.waiting(component.Name, s.upgrading()), nil
 			}
 		}
 		return "", nil

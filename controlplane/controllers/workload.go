@@ -66,8 +66,9 @@ func (w *workloadState) complete() bool {
 }
 
 // waiting says what a component still needs before others may build on it; empty for nothing. A
-// rollout must be over: nothing may be newer than the API server, or older than it for long.
-func (w *workloadState) waiting(component string) string {
+// rollout must be over: nothing may be newer than the API server, or older than it for long. To another
+// version each component goes when every pod of those before it has (Kubernetes' version skew policy).
+func (w *workloadState) waiting(component string, upgrading bool) string {
 	switch {
 	case w.observed && w.desired == 0:
 		return fmt.Sprintf("no node of the host cluster matches spec.hosting.nodeSelector, so %s runs nowhere; label host nodes", component)
@@ -75,6 +76,8 @@ func (w *workloadState) waiting(component string) string {
 		return fmt.Sprintf("%s has %d of %d pods ready and needs %d", component, w.ready, w.desired, w.needed)
 	case !w.observed || w.updated < min(w.current, w.desired):
 		return fmt.Sprintf("%s rolls out: %d of %d pods are up to date", component, w.updated, w.desired)
+	case upgrading && !w.complete():
+		return fmt.Sprintf("others are upgraded when %s is: of %d pods %d are up to date, %d ready, and %d exist", component, w.desired, w.updated, w.ready, w.current)
 	}
 	return ""
 }

@@ -1,0 +1,59 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
+
+// Kubernetes' version skew policy: no component is newer than an API server that still runs.
+func TestAnUpgradeGoesOnWhenEveryAPIServerIsAvailable(t *testing.T) {
+	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.35.4" })
+	tt.settle()
+	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.36.3" })
+	reconcile := func() {
+		if err := tt.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reconcile()
+	daemons := &appsv1.DaemonSet{}
+	if err := environment.Client.Get(t.Context(), tt.inNamespace("blue-kube-apiserver"), daemons); err != nil {
+		t.Fatal(err)
+	}
+	if image := daemons.Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(image, ":v1.36.3") {
+		t.Fatalf("kube-apiserver's image is %s", image)
+	}
+	for _, step := range []struct {
+		says                    string
+		current, updated, ready int32
+		others                  string
+	}{
+		{"nothing was seen of the new version", 3, 0, 3, "v1.35.4"},
+		{"a pod is replaced", 3, 1, 2, "v1.35.4"},
+		{"the last old pod has stopped and has no successor yet", 2, 2, 2, "v1.35.4"},
+		{"the last new pod is not ready", 3, 3, 2, "v1.35.4"},
+		{"all new pods are ready", 3, 3, 3, "v1.36.3"},
+	} {
+		daemons.Status.ObservedGeneration, daemons.Status.DesiredNumberScheduled = daemons.Generation, 3
+		daemons.Status.CurrentNumberScheduled, daemons.Status.UpdatedNumberScheduled, daemons.Status.NumberReady = step.current, step.updated, step.ready
+		if err := environment.Client.Status().Update(t.Context(), daemons); err != nil {
+			t.Fatal(err)
+		}
+		reconcile()
+		for _, name := range []string{"blue-kube-controller-manager", "blue-kube-scheduler"} {
+			deployment := &appsv1.Deployment{}
+			if err := environment.Client.Get(t.Context(), tt.inNamespace(name), deployment); err != nil {
+				t.Fatal(err)
+			}
+			if image := deployment.Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(image, ":"+step.others) {
+				t.Errorf("%s: %s has image %s", step.says, name, image)
+			}
+		}
+	}
+}
