@@ -14,7 +14,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
 
-// Collect writes what explains a failure into a directory: of each host its console, journal and containers' logs, the
+// Collect writes what explains a failure into a directory: of each host its console, journal, network and containers' logs, the
 // host cluster's audit log, and every object of the host cluster, Secrets without their values. It goes on after an
 // error and returns all of them.
 func (l *Lab) Collect(ctx context.Context, directory string) error {
@@ -54,6 +54,9 @@ func (l *Lab) collectHost(ctx context.Context, h *host.Host, directory string) e
 		}
 		return nil
 	}))
+	if h.Booted() {
+		errs = append(errs, collectNetwork(ctx, h, filepath.Join(directory, "network.txt")))
+	}
 	pods := h.DiskPath("/var/log/pods")
 	if !exists(pods) {
 		return errors.Join(errs...)
@@ -70,6 +73,21 @@ func (l *Lab) collectHost(ctx context.Context, h *host.Host, directory string) e
 		return ignoreMissing(copyRegular(path, filepath.Join(directory, "pods", below)))
 	})
 	return errors.Join(append(errs, err)...)
+}
+
+// collectNetwork writes down how packets find their way on a host, and what kube-proxy made of Services.
+func collectNetwork(ctx context.Context, h *host.Host, path string) error {
+	return writeTo(path, func(w io.Writer) error {
+		var errs []error
+		for _, argv := range [][]string{
+			{"ip", "-detail", "address"}, {"ip", "route", "show", "table", "all"}, {"ip", "neighbour"}, {"bridge", "fdb"}, {"nft", "list", "ruleset"},
+		} {
+			output, err := h.Exec(ctx, nil, argv...)
+			_, writeErr := fmt.Fprintf(w, "$ %s\n%s\n", strings.Join(argv, " "), output)
+			errs = append(errs, err, writeErr)
+		}
+		return errors.Join(errs...)
+	})
 }
 
 func ignoreMissing(err error) error {
