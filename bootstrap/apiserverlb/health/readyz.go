@@ -50,6 +50,8 @@ type link struct {
 	// http2 is nil when the server speaks HTTP/1.1 only.
 	http2 *http2.ClientConn
 	http1 *bufio.Reader
+	// turn is held by the one question that is on a connection of HTTP/1.1; several may wait for the same new one.
+	turn chan struct{}
 	// waiting is how many questions went out since the last answer.
 	waiting int
 }
@@ -174,7 +176,7 @@ func (r *Readyz) newLink(ctx context.Context) (*link, error) {
 	}
 	l := &link{connection: connection}
 	if connection.ConnectionState().NegotiatedProtocol != "h2" {
-		l.http1 = bufio.NewReaderSize(connection, longestBody)
+		l.http1, l.turn = bufio.NewReaderSize(connection, longestBody), make(chan struct{}, 1)
 		return l, nil
 	}
 	l.http2, err = (&http2.Transport{DisableCompression: true}).NewClientConn(connection)
@@ -202,6 +204,12 @@ func (r *Readyz) ask(ctx context.Context, l *link, report func(Answer)) (Answer,
 		}()
 		response, err = l.http2.RoundTrip(request)
 	} else {
+		select {
+		case l.turn <- struct{}{}:
+			defer func() { <-l.turn }()
+		case <-ctx.Done():
+			return Answer{}, ctx.Err()
+		}
 		response, err = l.roundTrip1(ctx, request)
 	}
 	if err != nil {
@@ -218,7 +226,7 @@ func (r *Readyz) ask(ctx context.Context, l *link, report func(Answer)) (Answer,
 	return Answer{NotReady, strings.TrimSpace(fmt.Sprintf("/readyz answers %d %s", response.StatusCode, failedCheck(string(body))))}, nil
 }
 
-// roundTrip1 is for servers without HTTP/2. Only one question is on such a connection at a time.
+// roundTrip1 is for servers without HTTP/2. Who calls it has the turn until the answer is read.
 func (l *link) roundTrip1(ctx context.Context, request *http.Request) (*http.Response, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = l.connection.SetDeadline(deadline)

@@ -1,9 +1,15 @@
 package health
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
+	"io"
 	"net"
+	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -149,4 +155,70 @@ func TestReadyzOfWhatIsNoTLSServer(t *testing.T) {
 	if answer := ask(t, newReadyz(t, authority, listener.Addr().String()), 10*time.Second); answer.Kind != Foreign {
 		t.Errorf("answer %+v", answer)
 	}
+}
+
+// A second question that is written before the first is answered would read from the same buffer.
+func TestAConnectionOfHTTP1HasOneQuestionAtATime(t *testing.T) {
+	authority := apiservertest.NewAuthority(t)
+	const questions = 3
+	var early atomic.Int32
+	address := serveRaw(t, authority, func(connection net.Conn) {
+		reader := bufio.NewReader(connection)
+		for range questions {
+			if _, err := http.ReadRequest(reader); err != nil {
+				t.Error(err)
+				return
+			}
+			_ = connection.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+			if _, err := reader.Peek(1); err == nil {
+				early.Add(1)
+			}
+			_ = connection.SetReadDeadline(time.Time{})
+			_, _ = io.WriteString(connection, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		}
+	})
+	r := newReadyz(t, authority, address)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	l, err := r.newLink(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.connection.Close() }()
+	var asking sync.WaitGroup
+	for range questions {
+		asking.Go(func() {
+			if answer, err := r.ask(ctx, l, func(Answer) {}); err != nil || answer.Kind != Serving {
+				t.Errorf("answer %+v, %v", answer, err)
+			}
+		})
+	}
+	asking.Wait()
+	if early.Load() > 0 {
+		t.Errorf("%d questions were asked before the one before was answered", early.Load())
+	}
+}
+
+// serveRaw serves one TLS connection, without HTTP/2, by hand.
+func serveRaw(t *testing.T, authority *apiservertest.Authority, serve func(net.Conn)) (address string) {
+	t.Helper()
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{authority.Server()}, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		<-ended
+	})
+	go func() {
+		defer close(ended)
+		accepted, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = accepted.Close() }()
+		serve(accepted)
+	}()
+	return listener.Addr().String()
 }

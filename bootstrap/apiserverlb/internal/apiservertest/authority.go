@@ -71,7 +71,8 @@ func (a *Authority) ClientFile(path, commonName string) {
 	write(a.t, path, content)
 }
 
-func (a *Authority) server() tls.Certificate {
+// Server issues a new certificate of an API server.
+func (a *Authority) Server() tls.Certificate {
 	a.t.Helper()
 	der, key := a.issue("kube-apiserver", []string{ServerName}, x509.ExtKeyUsageServerAuth)
 	pair, err := tls.X509KeyPair(encode("CERTIFICATE", der), key)

@@ -70,7 +70,7 @@ func (s *Server) Start() {
 	s.listener = &listener{TCPListener: tcp.(*net.TCPListener), gate: s.gate, open: map[*connection]struct{}{}}
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(s.serve), ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{s.authority.server()}, ClientCAs: s.authority.Pool(), ClientAuth: tls.VerifyClientCertIfGiven, MinVersion: tls.VersionTLS12},
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{s.authority.Server()}, ClientCAs: s.authority.Pool(), ClientAuth: tls.VerifyClientCertIfGiven, MinVersion: tls.VersionTLS12},
 	}
 	go func(server *http.Server, listener net.Listener) { _ = server.ServeTLS(listener, "", "") }(s.http, s.listener)
 }
