@@ -88,16 +88,24 @@ func (a *asker) ask(ctx context.Context, started time.Time) {
 			}
 		})
 	}()
-	alive := false
+	alive, poked := false, false
 	timer := time.NewTimer(c.timing.Answer)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-a.backend.Poked():
+			// The silence of this probe must count too, and that needs others who answered meanwhile.
+			poked = true
+			c.nudgeOthers(a)
 		case answer := <-a.answers:
 			if answer.Kind != Alive {
 				a.answered(answer)
+				if poked {
+					// The answer may be older than what looked wrong.
+					a.backend.Poke()
+				}
 				return
 			}
 			alive = true

@@ -16,17 +16,23 @@ import (
 // fake is a backend whose answers a test chooses. Silent is the zero Answer.
 type fake struct {
 	answer atomic.Value
-	asked  atomic.Int32
+	// delay is how long an answer takes, a time.Duration.
+	delay atomic.Int64
+	asked atomic.Int32
 
 	lock sync.Mutex
 	// unanswered are the questions that had no answer.
 	unanswered []func(Answer)
 }
 
-func (f *fake) Ask(_ context.Context, report func(Answer)) {
+func (f *fake) Ask(ctx context.Context, report func(Answer)) {
 	f.asked.Add(1)
 	if answer := f.answer.Load().(Answer); answer.Kind != Unknown {
-		report(answer)
+		select {
+		case <-time.After(time.Duration(f.delay.Load())):
+			report(answer)
+		case <-ctx.Done():
+		}
 		return
 	}
 	f.lock.Lock()
@@ -109,6 +115,10 @@ func after(d time.Duration) {
 
 func (w *world) answer(address string, answer Answer) { w.probes[address].answer.Store(answer) }
 
+func (w *world) delay(address string, delay time.Duration) {
+	w.probes[address].delay.Store(int64(delay))
+}
+
 func (w *world) backend(address string) *backends.Backend {
 	for _, b := range w.set.All() {
 		if b.Address == address {
@@ -123,6 +133,16 @@ func (w *world) expect(address string, state backends.State) {
 	w.t.Helper()
 	if verdict := w.backend(address).Verdict(); verdict.State != state {
 		w.t.Errorf("%s is %s (%s), expected %s", address, verdict.State, verdict.Reason, state)
+	}
+}
+
+// regularProbe has a backend probed now as if its time had come.
+func (w *world) regularProbe(address string) {
+	w.checker.lock.Lock()
+	defer w.checker.lock.Unlock()
+	select {
+	case w.checker.askers[w.backend(address)].nudge <- struct{}{}:
+	default:
 	}
 }
 
@@ -147,6 +167,39 @@ func TestASilentBackendDiesAndItsConnectionsAreResetWithinASecondOfASign(t *test
 		w.answer(first, serving)
 		after(2 * time.Second)
 		w.expect(first, backends.Ready)
+	})
+}
+
+// A regular probe may fall between the fault and its sign: it counts like the others.
+func TestASilentBackendThatWasJustAskedDiesWithinASecondOfASign(t *testing.T) {
+	for asked := time.Duration(0); asked <= 250*time.Millisecond; asked += 10 * time.Millisecond {
+		t.Run("after "+asked.String(), func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				w.answer(first, silence)
+				w.backend(first).CountSent(100)
+				after(asked)
+				w.regularProbe(first)
+				after(time.Second - asked)
+				w.expect(first, backends.Dead)
+			})
+		})
+	}
+}
+
+// A sign that comes while a question is out may be of something that happened after the answer was sent.
+func TestAPokeDuringAProbeIsFollowedByAnotherProbe(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.regularProbe(first)
+		after(300 * time.Millisecond)
+		w.delay(first, 200*time.Millisecond)
+		w.regularProbe(first)
+		after(100 * time.Millisecond)
+		before := w.probes[first].asked.Load()
+		w.backend(first).Poke()
+		after(125 * time.Millisecond)
+		if asked := w.probes[first].asked.Load() - before; asked != 1 {
+			t.Errorf("%d probes after the poke", asked)
+		}
 	})
 }
 
