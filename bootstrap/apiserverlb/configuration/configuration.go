@@ -45,7 +45,8 @@ type Configuration struct {
 	// ServerName is what the certificates of API servers are checked for.
 	ServerName string `json:"serverName,omitempty"`
 	// KubeconfigFile names the user that watches the EndpointSlice default/kubernetes; its server is
-	// not used. Without it the seeds are all that is known.
+	// not used. Without it the seeds are all that is known. Probes show the user's client certificate, if
+	// it has one: API servers keep connections only for who is known.
 	KubeconfigFile string `json:"kubeconfigFile,omitempty"`
 	// StateFile keeps the list of API servers for the next start; empty for nowhere.
 	StateFile string `json:"stateFile,omitempty"`

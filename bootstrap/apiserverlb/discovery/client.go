@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/wire"
 )
@@ -39,10 +38,9 @@ type Options struct {
 
 // configuration makes a client configuration of a kubeconfig, for one object and one server.
 func (o Options) configuration(count *wire.Counter) (*rest.Config, error) {
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-		&clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig}, &clientcmd.ConfigOverrides{}).ClientConfig()
+	config, err := user(o.Kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("read kubeconfig %s: %w", o.Kubeconfig, err)
+		return nil, err
 	}
 	config.Host, config.APIPath = "https://"+o.Address, "/apis"
 	config.CAFile, config.CAData, config.ServerName, config.Insecure = o.CAFile, nil, o.ServerName, false

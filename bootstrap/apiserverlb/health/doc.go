@@ -1,8 +1,10 @@
 // Package health finds out in which state each backend is.
 //
 // Each backend is asked for /readyz over one TLS connection that is kept, together with an HTTP/2
-// ping: the ping shows that the process lives even when /readyz hangs. Nothing is asked as anybody:
-// kube-apiserver answers /readyz to all.
+// ping: the ping shows that the process lives even when /readyz hangs. kube-apiserver answers /readyz to
+// all, but keeps a connection only for who shows a client certificate: each question of somebody
+// anonymous costs a new TLS handshake. So the node's is shown if there is one. That it is missing,
+// expired or refused says nothing of a backend: it is asked anonymously then.
 //
 // Backends are asked every few seconds while all is well, and several times a second when something
 // looks wrong: a probe without an answer, a failed or silent new connection, bytes that went to a

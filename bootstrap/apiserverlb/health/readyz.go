@@ -1,11 +1,9 @@
 package health
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-
-	"golang.org/x/net/http2"
+	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/wire"
 )
@@ -23,7 +20,15 @@ import (
 // longestBody is how much of an answer of /readyz is read.
 const longestBody = 4 << 10
 
-// Readyz asks an API server for /readyz over one TLS connection that it keeps.
+// anonymity is how long a server that refused a certificate is shown none: then it may know it, or it is another one.
+const anonymity = time.Minute
+
+// errRefused is an answer to who asks, and not to the question.
+var errRefused = errors.New("the server refuses the client certificate")
+
+// Readyz asks an API server for /readyz over one TLS connection that it keeps. kube-apiserver
+// keeps one only for who shows a certificate (feature gate UnauthenticatedHTTP2DOSMitigation). A
+// certificate that it refuses never counts against the server: it is asked again at once, without.
 type Readyz struct {
 	address string
 	tls     func() (*tls.Config, error)
@@ -36,30 +41,22 @@ type Readyz struct {
 	connecting chan struct{}
 	failure    error
 	closed     bool
+	// anonymousUntil is until when new connections show no certificate.
+	anonymousUntil time.Time
 }
 
 // NewReadyz returns a Probe of the API server at address, host:port. config is called for each new
-// connection: its ServerName and roots decide who is one of the cluster's. traffic counts the bytes.
+// connection: its ServerName and roots decide who is one of the cluster's, its certificate, if any, is
+// shown. traffic counts the bytes.
 func NewReadyz(address string, config func() (*tls.Config, error), timing Timing, traffic *wire.Counter) *Readyz {
 	return &Readyz{address: address, tls: config, timing: timing, traffic: traffic}
 }
 
-// link is a kept connection.
-type link struct {
-	connection *tls.Conn
-	// http2 is nil when the server speaks HTTP/1.1 only.
-	http2 *http2.ClientConn
-	http1 *bufio.Reader
-	// turn is held by the one question that is on a connection of HTTP/1.1; several may wait for the same new one.
-	turn chan struct{}
-	// waiting is how many questions went out since the last answer.
-	waiting int
-}
-
 // Ask sends one request for /readyz, and a ping with it.
 func (r *Readyz) Ask(ctx context.Context, report func(Answer)) {
-	// A kept connection may have been closed by the server since: once more on a new one then.
-	for range 2 {
+	// A kept connection may have been closed by the server since, or the certificate be refused: once more
+	// on a new one then, without it. One that is being made already may still have shown it.
+	for range 3 {
 		l, err := r.connect(ctx)
 		if err != nil {
 			r.reportFailure(ctx, err, report)
@@ -71,7 +68,7 @@ func (r *Readyz) Ask(ctx context.Context, report func(Answer)) {
 			report(answer)
 			return
 		}
-		if !r.drop(l) || ctx.Err() != nil {
+		if !r.drop(ctx, l, err) {
 			return
 		}
 	}
@@ -134,12 +131,6 @@ func (r *Readyz) connect(ctx context.Context) (*link, error) {
 	return r.current, nil
 }
 
-// usable is false for a connection whose last question is unanswered: what hangs may be that
-// connection alone.
-func (l *link) usable() bool {
-	return l.waiting == 0 && (l.http2 == nil || l.http2.CanTakeNewRequest())
-}
-
 func (r *Readyz) dial(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.timing.Patience)
 	defer cancel()
@@ -156,35 +147,6 @@ func (r *Readyz) dial(done chan struct{}) {
 		_ = l.connection.Close()
 		r.current, r.failure = nil, net.ErrClosed
 	}
-}
-
-func (r *Readyz) newLink(ctx context.Context) (*link, error) {
-	config, err := r.tls()
-	if err != nil {
-		return nil, err
-	}
-	config = config.Clone()
-	config.NextProtos = []string{"h2", "http/1.1"}
-	dialled, err := r.traffic.Dial(ctx, "tcp", r.address)
-	if err != nil {
-		return nil, err
-	}
-	connection := tls.Client(dialled, config)
-	if err := connection.HandshakeContext(ctx); err != nil {
-		_ = dialled.Close()
-		return nil, err
-	}
-	l := &link{connection: connection}
-	if connection.ConnectionState().NegotiatedProtocol != "h2" {
-		l.http1, l.turn = bufio.NewReaderSize(connection, longestBody), make(chan struct{}, 1)
-		return l, nil
-	}
-	l.http2, err = (&http2.Transport{DisableCompression: true}).NewClientConn(connection)
-	if err != nil {
-		_ = connection.Close()
-		return nil, err
-	}
-	return l, nil
 }
 
 // ask sends the question over a connection and reads the answer.
@@ -220,21 +182,13 @@ func (r *Readyz) ask(ctx context.Context, l *link, report func(Answer)) (Answer,
 	if err != nil {
 		return Answer{}, err
 	}
-	if response.StatusCode == http.StatusOK {
+	switch {
+	case response.StatusCode == http.StatusOK:
 		return Answer{Kind: Serving}, nil
+	case l.certified && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden):
+		return Answer{}, errRefused
 	}
 	return Answer{NotReady, strings.TrimSpace(fmt.Sprintf("/readyz answers %d %s", response.StatusCode, failedCheck(string(body))))}, nil
-}
-
-// roundTrip1 is for servers without HTTP/2. Who calls it has the turn until the answer is read.
-func (l *link) roundTrip1(ctx context.Context, request *http.Request) (*http.Response, error) {
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = l.connection.SetDeadline(deadline)
-	}
-	if err := request.Write(l.connection); err != nil {
-		return nil, err
-	}
-	return http.ReadResponse(l.http1, request)
 }
 
 func (r *Readyz) answered(l *link) {
@@ -243,16 +197,24 @@ func (r *Readyz) answered(l *link) {
 	l.waiting = 0
 }
 
-// drop forgets a connection that broke; false when another had replaced it.
-func (r *Readyz) drop(l *link) bool {
+// drop forgets a connection on which a question failed; false when it is not to be asked again: its time is over, or a
+// question that came later has replaced the connection and brings the answer.
+func (r *Readyz) drop(ctx context.Context, l *link, err error) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	_ = l.connection.Close()
-	if r.current != l {
+	current := r.current == l
+	if current {
+		r.current = nil
+	}
+	if ctx.Err() != nil {
 		return false
 	}
-	r.current = nil
-	return true
+	// With TLS 1.3 a server may refuse a certificate only after the handshake, by ending the connection.
+	if l.certified && (current || errors.Is(err, errRefused)) {
+		r.anonymousUntil = time.Now().Add(anonymity)
+	}
+	return current
 }
 
 // failedCheck is the first check that /readyz reports as failed, for people.
@@ -263,20 +225,4 @@ func failedCheck(body string) string {
 		}
 	}
 	return ""
-}
-
-// TLS returns what Readyz needs to know servers of a cluster by: its CA's certificates, read anew by
-// read for each connection, and the name that every server's certificate has.
-func TLS(read func() ([]byte, error), serverName string) func() (*tls.Config, error) {
-	return func() (*tls.Config, error) {
-		bundle, err := read()
-		if err != nil {
-			return nil, err
-		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(bundle) {
-			return nil, errors.New("the CA file holds no certificate")
-		}
-		return &tls.Config{RootCAs: roots, ServerName: serverName, MinVersion: tls.VersionTLS12}, nil
-	}
 }

@@ -22,7 +22,7 @@ var patient = Timing{Patience: 10 * time.Second}
 
 func newReadyz(t *testing.T, authority *apiservertest.Authority, address string) *Readyz {
 	t.Helper()
-	r := NewReadyz(address, TLS(func() ([]byte, error) { return authority.PEM, nil }, apiservertest.ServerName), patient, &wire.Counter{})
+	r := NewReadyz(address, TLS(func() ([]byte, error) { return authority.PEM, nil }, apiservertest.ServerName, nil), patient, &wire.Counter{})
 	t.Cleanup(r.Close)
 	return r
 }
@@ -43,20 +43,6 @@ func ask(t *testing.T, r *Readyz, within time.Duration) Answer {
 		case <-ctx.Done():
 			return Answer{}
 		}
-	}
-}
-
-func TestReadyzOverOneConnection(t *testing.T) {
-	authority := apiservertest.NewAuthority(t)
-	server := apiservertest.New(t, authority, "127.0.0.2", nil)
-	r := newReadyz(t, authority, server.Address)
-	for range 10 {
-		if answer := ask(t, r, 10*time.Second); answer.Kind != Serving {
-			t.Fatalf("answer %+v", answer)
-		}
-	}
-	if open := server.Open(); open != 1 {
-		t.Errorf("%d connections for ten probes", open)
 	}
 }
 

@@ -3,6 +3,7 @@ package program
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -60,9 +61,9 @@ func New(c *configuration.Configuration, log logr.Logger) (*Program, error) {
 	}
 	p := &Program{configuration: c, log: log, started: time.Now(), backends: set}
 	p.balancer = balancer.New(set, balancer.DefaultTiming, log)
-	tls := health.TLS(func() ([]byte, error) { return os.ReadFile(c.CertificateAuthorityFile) }, c.ServerName)
+	probing := health.TLS(func() ([]byte, error) { return os.ReadFile(c.CertificateAuthorityFile) }, c.ServerName, identity(c))
 	p.checker = health.New(set, func(address string) health.Probe {
-		return health.NewReadyz(address, tls, health.DefaultTiming, &p.probing)
+		return health.NewReadyz(address, probing, health.DefaultTiming, &p.probing)
 	}, health.DefaultTiming, log)
 	if c.KubeconfigFile != "" {
 		p.watcher = discovery.New(discovery.Options{
@@ -79,6 +80,14 @@ func New(c *configuration.Configuration, log logr.Logger) (*Program, error) {
 	}
 	p.status = status.NewServer(p.Report, p.checker.Alive)
 	return p, nil
+}
+
+// identity reads the client certificate that discovery uses; it is nil without a kubeconfig.
+func identity(c *configuration.Configuration) func() (*tls.Certificate, error) {
+	if c.KubeconfigFile == "" {
+		return nil
+	}
+	return func() (*tls.Certificate, error) { return discovery.ClientCertificate(c.KubeconfigFile) }
 }
 
 // Run serves until the context ends, and then stops: it accepts no more connections, gives the

@@ -298,6 +298,50 @@ func TestFaultsOfOneServerFailNoRequestAndTouchNoOtherWatch(t *testing.T) {
 	}
 }
 
+// probed pokes all backends until each server was probed so often, and returns how many connections were made to servers
+// meanwhile.
+func (s *stage) probed(times int64) (connections int64) {
+	s.t.Helper()
+	for _, server := range s.servers {
+		probes, accepted := server.Probes.Load(), server.Accepted.Load()
+		s.eventually("it is probed", func() bool {
+			for _, b := range s.program.backends.All() {
+				b.Poke()
+			}
+			return server.Probes.Load() >= probes+times
+		})
+		connections += server.Accepted.Load() - accepted
+	}
+	return connections
+}
+
+func TestProbesKeepTheirConnections(t *testing.T) {
+	s := newStage(t, 2)
+	s.confirmed()
+	if made := s.probed(5); made > 0 {
+		t.Errorf("%d connections were made for probes", made)
+	}
+}
+
+func TestAWorkerThatHasNotJoinedYetProbesWithoutACertificate(t *testing.T) {
+	s := newStage(t, 1)
+	certificate := filepath.Join(filepath.Dir(s.config.KubeconfigFile), "current.pem")
+	if err := os.Remove(certificate); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	s.eventually("the server is ready", func() bool { return s.report().Backends[0].Reason == "answers /readyz" })
+	if made := s.probed(3); made < 3 {
+		t.Errorf("%d connections for three probes without a certificate", made)
+	}
+	s.authority.ClientFile(certificate, "system:node:w1")
+	s.eventually("the list is read", func() bool { return s.report().Discovery.Confirmed })
+	s.probed(2)
+	if made := s.probed(5); made > 0 {
+		t.Errorf("%d connections were made for probes with a certificate", made)
+	}
+}
+
 func TestAServerThatCameBackServesAgain(t *testing.T) {
 	s := newStage(t, 2)
 	s.confirmed()

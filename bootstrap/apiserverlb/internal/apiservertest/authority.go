@@ -13,12 +13,16 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
 
 // ServerName is in every server's certificate.
 const ServerName = "kubernetes.default.svc"
+
+// lifetime is that of certificates.
+const lifetime = time.Hour
 
 // Authority certifies servers and clients of one test.
 type Authority struct {
@@ -66,15 +70,20 @@ func (a *Authority) Pool() *x509.CertPool {
 // there is replaced.
 func (a *Authority) ClientFile(path, commonName string) {
 	a.t.Helper()
-	der, key := a.issue(commonName, nil, x509.ExtKeyUsageClientAuth)
-	content := append(encode("CERTIFICATE", der), key...)
-	write(a.t, path, content)
+	write(a.t, path, slices.Concat(a.Client(commonName, lifetime)))
+}
+
+// Client issues a new client certificate, which expires after a time that may be negative.
+func (a *Authority) Client(commonName string, expires time.Duration) (certificatePEM, keyPEM []byte) {
+	a.t.Helper()
+	der, key := a.issue(commonName, nil, x509.ExtKeyUsageClientAuth, expires)
+	return encode("CERTIFICATE", der), key
 }
 
 // Server issues a new certificate of an API server.
 func (a *Authority) Server() tls.Certificate {
 	a.t.Helper()
-	der, key := a.issue("kube-apiserver", []string{ServerName}, x509.ExtKeyUsageServerAuth)
+	der, key := a.issue("kube-apiserver", []string{ServerName}, x509.ExtKeyUsageServerAuth, lifetime)
 	pair, err := tls.X509KeyPair(encode("CERTIFICATE", der), key)
 	if err != nil {
 		a.t.Fatal(err)
@@ -82,7 +91,7 @@ func (a *Authority) Server() tls.Certificate {
 	return pair
 }
 
-func (a *Authority) issue(commonName string, names []string, usage x509.ExtKeyUsage) (der, keyPEM []byte) {
+func (a *Authority) issue(commonName string, names []string, usage x509.ExtKeyUsage, expires time.Duration) (der, keyPEM []byte) {
 	a.t.Helper()
 	key := newKey(a.t)
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
@@ -91,7 +100,7 @@ func (a *Authority) issue(commonName string, names []string, usage x509.ExtKeyUs
 	}
 	der, err = x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: commonName, Organization: []string{"system:nodes"}}, DNSNames: names,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{usage},
+		NotBefore: time.Now().Add(-2 * lifetime), NotAfter: time.Now().Add(expires), ExtKeyUsage: []x509.ExtKeyUsage{usage},
 	}, a.certificate, key.Public(), a.key)
 	if err != nil {
 		a.t.Fatal(err)

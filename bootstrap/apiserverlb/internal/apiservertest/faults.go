@@ -3,6 +3,7 @@ package apiservertest
 import (
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // gate holds back those who pass while it is closed.
@@ -48,6 +49,8 @@ func (g *gate) pass() {
 type listener struct {
 	*net.TCPListener
 	gate *gate
+	// accepted counts connections over all restarts.
+	accepted *atomic.Int64
 
 	lock sync.Mutex
 	open map[*connection]struct{}
@@ -59,6 +62,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	l.gate.pass()
+	l.accepted.Add(1)
 	c := &connection{accepted, l}
 	l.lock.Lock()
 	l.open[c] = struct{}{}

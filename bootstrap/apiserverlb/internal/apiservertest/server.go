@@ -3,6 +3,7 @@ package apiservertest
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"log"
@@ -24,12 +25,20 @@ type Server struct {
 	Probes atomic.Int64
 	// Ready is the status code of /readyz.
 	Ready atomic.Int64
+	// Accepted counts connections.
+	Accepted atomic.Int64
+	// Distrust makes every client certificate one that the server does not trust.
+	Distrust atomic.Bool
+	// Forbid makes /readyz one that only anonymous may ask.
+	Forbid atomic.Bool
 	// Slow makes /readyz wait while the rest of the server answers.
 	Slow atomic.Bool
 
 	t         testing.TB
 	authority *Authority
 	handler   http.Handler
+	// strict is the version of TLS after Strict.
+	strict uint16
 
 	lock     sync.Mutex
 	listener *listener
@@ -67,12 +76,24 @@ func (s *Server) Start() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.Address = tcp.Addr().String()
-	s.listener = &listener{TCPListener: tcp.(*net.TCPListener), gate: s.gate, open: map[*connection]struct{}{}}
+	s.listener = &listener{TCPListener: tcp.(*net.TCPListener), gate: s.gate, accepted: &s.Accepted, open: map[*connection]struct{}{}}
 	s.http = &http.Server{
 		Handler: http.HandlerFunc(s.serve), ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{s.authority.Server()}, ClientCAs: s.authority.Pool(), ClientAuth: tls.VerifyClientCertIfGiven, MinVersion: tls.VersionTLS12},
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{s.authority.Server()}, ClientCAs: s.authority.Pool(), ClientAuth: tls.RequestClientCert, MinVersion: tls.VersionTLS12},
+	}
+	if s.strict != 0 {
+		s.http.TLSConfig.ClientAuth, s.http.TLSConfig.MinVersion, s.http.TLSConfig.MaxVersion = tls.VerifyClientCertIfGiven, s.strict, s.strict
 	}
 	go func(server *http.Server, listener net.Listener) { _ = server.ServeTLS(listener, "", "") }(s.http, s.listener)
+}
+
+// Strict starts the server anew with one version of TLS, in which it ends connections that show a
+// certificate that it does not trust, as kube-apiserver does not.
+func (s *Server) Strict(version uint16) {
+	s.t.Helper()
+	s.Kill()
+	s.strict = version
+	s.Start()
 }
 
 // Hang stops the program and leaves its kernel: connections are accepted, and nothing is answered.
@@ -118,8 +139,15 @@ func (s *Server) Open() int {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if !s.authenticate(w, r) {
+		return
+	}
 	if r.URL.Path == "/readyz" {
 		s.Probes.Add(1)
+		if s.Forbid.Load() && len(r.TLS.PeerCertificates) > 0 {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
 		if s.Slow.Load() {
 			<-r.Context().Done()
 			return
@@ -151,6 +179,26 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		s.handler.ServeHTTP(w, r)
 	}
+}
+
+// authenticate does as kube-apiserver: a certificate that it does not trust is Unauthorized, and who is
+// not known has an HTTP/2 connection for one request only (k8s.io/apiserver/pkg/endpoints/filters,
+// feature gate UnauthenticatedHTTP2DOSMitigation).
+func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) bool {
+	shown := r.TLS.PeerCertificates
+	trusted := len(shown) > 0 && !s.Distrust.Load()
+	if trusted {
+		_, err := shown[0].Verify(x509.VerifyOptions{Roots: s.authority.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		trusted = err == nil
+	}
+	if !trusted && r.ProtoMajor == 2 {
+		w.Header().Set("Connection", "close")
+	}
+	if len(shown) > 0 && !trusted {
+		w.WriteHeader(http.StatusUnauthorized)
+		return false
+	}
+	return true
 }
 
 // ticks sends a line every 20 ms.
