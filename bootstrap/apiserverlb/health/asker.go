@@ -24,21 +24,16 @@ type asker struct {
 	heard time.Time
 	// troubled is how many probes in a row found the backend other than ready.
 	troubled int
-	traffic  traffic
+	// late is how many doubts in a row a late answer dispelled.
+	late    int
+	traffic traffic
 }
 
-// arrival is an answer and when it came.
+// arrival is an answer, when it came and how long it took.
 type arrival struct {
 	Answer
-	at time.Time
-}
-
-// traffic is what the last tick saw of the bytes to and from a backend.
-type traffic struct {
-	sent, received uint64
-	// waiting is since when bytes were sent without any coming back; zero when none were.
-	waiting time.Time
-	poked   time.Time
+	at   time.Time
+	took time.Duration
 }
 
 func (a *asker) run(ctx context.Context) {
@@ -67,7 +62,7 @@ func (a *asker) wanted() bool {
 	return true
 }
 
-// ask sends a probe and waits for an answer, as long as one may take.
+// ask sends a probe and waits for an answer, as long as one may take, or until another backend's doubt needs a witness.
 func (a *asker) ask(ctx context.Context, started time.Time) {
 	c := a.checker
 	c.lock.Lock()
@@ -83,7 +78,7 @@ func (a *asker) ask(ctx context.Context, started time.Time) {
 		defer cancel()
 		a.probe.Ask(asking, func(answer Answer) {
 			select {
-			case a.answers <- arrival{answer, time.Now()}:
+			case a.answers <- arrival{answer, time.Now(), time.Since(started)}:
 			default:
 			}
 		})
@@ -91,6 +86,9 @@ func (a *asker) ask(ctx context.Context, started time.Time) {
 	alive, poked := false, false
 	timer := time.NewTimer(c.timing.Answer)
 	defer timer.Stop()
+	allowed := a.allowed()
+	// longer is set while it is waited for longer than usual.
+	var longer <-chan struct{}
 	for {
 		select {
 		case <-ctx.Done():
@@ -98,7 +96,7 @@ func (a *asker) ask(ctx context.Context, started time.Time) {
 		case <-a.backend.Poked():
 			// The silence of this probe must count too, and that needs others who answered meanwhile.
 			poked = true
-			c.nudgeOthers(a)
+			a.noteSign()
 		case answer := <-a.answers:
 			if answer.Kind != Alive {
 				a.answered(answer)
@@ -110,8 +108,15 @@ func (a *asker) ask(ctx context.Context, started time.Time) {
 			}
 			alive = true
 			a.hear(answer.at)
+		case <-longer:
+			return
 		case <-timer.C:
-			a.unanswered(started, alive || a.backend.Received() != received)
+			if more := allowed - c.timing.Answer; more > 0 && longer == nil {
+				longer = a.nudge
+				timer.Reset(more)
+				continue
+			}
+			a.unanswered(started, allowed, alive || a.backend.Received() != received)
 			return
 		}
 	}
@@ -136,6 +141,12 @@ func (a *asker) catchUp() {
 
 func (a *asker) answered(answer arrival) {
 	a.lock.Lock()
+	switch e := a.evidence; {
+	case answer.took <= a.checker.timing.Answer:
+		a.late = 0
+	case e.Silent < enough && e.Unanswered+e.Slow > 0:
+		a.late++
+	}
 	a.evidence.Last = answer.Answer
 	a.evidence.Silent, a.evidence.Unanswered, a.evidence.Slow = 0, 0, 0
 	if answer.Kind != Refused {
@@ -147,11 +158,11 @@ func (a *asker) answered(answer arrival) {
 	a.judge()
 }
 
-// unanswered notes a probe without an answer; alive is true when the backend gave another sign of
-// life meanwhile.
-func (a *asker) unanswered(started time.Time, alive bool) {
+// unanswered notes a probe without an answer in the time that it was allowed; alive is true when the backend gave another
+// sign of life meanwhile.
+func (a *asker) unanswered(started time.Time, allowed time.Duration, alive bool) {
 	c := a.checker
-	late := c.late(started) || time.Since(started) > c.timing.Answer+c.timing.Late
+	late := c.late(started) || time.Since(started) > allowed+c.timing.Late
 	others := c.othersHeard(a, started)
 	a.lock.Lock()
 	e := &a.evidence
@@ -223,31 +234,11 @@ func (a *asker) pause(ctx context.Context, started time.Time) bool {
 	case <-ctx.Done():
 		return false
 	case <-a.backend.Poked():
-		c.nudgeOthers(a)
+		a.noteSign()
 	case <-a.nudge:
 	case <-due.C:
 	}
 	return true
-}
-
-// look finds bytes that went to the backend and brought none back.
-func (a *asker) look(now time.Time) {
-	sent, received := a.backend.Sent(), a.backend.Received()
-	a.lock.Lock()
-	defer a.lock.Unlock()
-	t := &a.traffic
-	switch {
-	case received != t.received:
-		a.heard = now
-		t.waiting = time.Time{}
-	case sent != t.sent && t.waiting.IsZero():
-		t.waiting = now
-	}
-	t.sent, t.received = sent, received
-	if !t.waiting.IsZero() && now.Sub(t.waiting) >= a.checker.timing.Unanswered && now.Sub(t.poked) >= time.Second {
-		t.poked = now
-		a.backend.Poke()
-	}
 }
 
 func (a *asker) hear(at time.Time) {
@@ -267,6 +258,16 @@ func (a *asker) heardAt() time.Time {
 	a.lock.Lock()
 	defer a.lock.Unlock()
 	return a.heard
+}
+
+// allowed is how long the next answer may take before its absence is a doubt.
+func (a *asker) allowed() time.Duration {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	if a.evidence.Unanswered > 0 {
+		return a.checker.timing.Answer
+	}
+	return a.checker.timing.allowed(a.late)
 }
 
 // doubted is true when the last probe had no answer.

@@ -10,6 +10,10 @@
 // looks wrong: a probe without an answer, a failed or silent new connection, bytes that went to a
 // backend without any coming back.
 //
+// A backend whose answers are late, but come, is asked no more often for it: probes are the last thing
+// that a loaded machine needs. When a late answer has dispelled a doubt twice in a row, the next one may
+// take twice as long before there is a doubt, then four times and so on, until one is in time again.
+//
 // # Dead by silence
 //
 // Closing connections is the only way to bring clients back soon from a server that hangs, and the

@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,16 +13,16 @@ func TestLatenessIsSeenWhenATickWasHeldUp(t *testing.T) {
 		l := NewLateness(50*time.Millisecond, 100*time.Millisecond)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		ticks := 0
+		var ticks atomic.Int32
 		go func() {
-			l.Run(ctx, func() { ticks++ })
+			l.Run(ctx, func() { ticks.Add(1) })
 			close(ended)
 		}()
 		after(time.Second)
 		if l.Since(time.Now().Add(-time.Second)) {
 			t.Error("late although every timer was on time")
 		}
-		if ticks == 0 {
+		if ticks.Load() == 0 {
 			t.Error("no tick")
 		}
 		// A machine that starves shows as a long time between two ticks.

@@ -7,7 +7,8 @@ import (
 
 // Timing is how often backends are probed and what counts as silence.
 type Timing struct {
-	// Answer is how long a probe may take, and the interval while something looks wrong.
+	// Answer is how long a probe may take, unless late answers are usual, and the interval while something
+	// looks wrong.
 	Answer time.Duration
 	// Recheck is the interval for a backend that is not ready.
 	Recheck time.Duration
@@ -55,6 +56,16 @@ func (t Timing) next(alert, none bool, troubled int) time.Duration {
 		return jittered(t.Recheck)
 	}
 	return jittered(t.Longest)
+}
+
+// allowed is how long an answer may take when so many doubts in a row were dispelled by late answers. The first is nothing
+// usual; each further one doubles the time.
+func (t Timing) allowed(late int) time.Duration {
+	allowed := t.Answer
+	for range late - 1 {
+		allowed = min(2*allowed, t.Patience)
+	}
+	return allowed
 }
 
 // jittered is a time within a fifth of d: workers that began together must not probe together.

@@ -1,0 +1,134 @@
+package health
+
+import (
+	"testing"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
+)
+
+// mostCalm is how often a backend is asked in a minute at most while all is well.
+const mostCalm = 16
+
+var members = []string{first, second, third}
+
+// slowDown has all members answer late, and lets them be known for it.
+func (w *world) slowDown(delay time.Duration) {
+	for _, address := range members {
+		w.delay(address, delay)
+	}
+	after(time.Minute)
+}
+
+// asked is how often each member is asked until what happens is over.
+func (w *world) asked(happens func()) map[string]int32 {
+	asked := map[string]int32{}
+	for _, address := range members {
+		asked[address] = -w.probes[address].asked.Load()
+	}
+	happens()
+	for _, address := range members {
+		asked[address] += w.probes[address].asked.Load()
+	}
+	return asked
+}
+
+func TestLateAnswersDoNotHaveBackendsAskedMoreOften(t *testing.T) {
+	for _, delay := range []time.Duration{260, 400, 1500} {
+		delay *= time.Millisecond
+		t.Run(delay.String(), func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				w.slowDown(delay)
+				ours := w.carry(first)
+				for address, asked := range w.asked(func() { after(time.Minute) }) {
+					if asked > mostCalm {
+						t.Errorf("%s was asked %d times in a minute", address, asked)
+					}
+					w.expect(address, backends.Ready)
+				}
+				if ours.reset.Load() {
+					t.Error("a connection was reset")
+				}
+			})
+		})
+	}
+}
+
+// While answers are late bytes are not answered soon either: each backend is asked once a second then, by its own sign.
+func TestSignsWhileAnswersAreLateHaveOnlyTheirBackendAsked(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.slowDown(400 * time.Millisecond)
+		asked := w.asked(func() {
+			for tenth := range 600 {
+				for _, address := range members {
+					w.backend(address).CountSent(1)
+					if tenth%5 == 0 {
+						w.backend(address).CountReceived(1)
+					}
+				}
+				after(100 * time.Millisecond)
+			}
+		})
+		for address, asked := range asked {
+			if asked > 70 {
+				t.Errorf("%s was asked %d times in a minute", address, asked)
+			}
+		}
+	})
+}
+
+func TestABackendThatHangsIsFoundAlsoWhenAnswersWereLate(t *testing.T) {
+	for name, test := range map[string]struct {
+		own, others time.Duration
+		within      time.Duration
+	}{
+		"nobody's":            {0, 0, 1000 * time.Millisecond},
+		"those of the others": {0, 400 * time.Millisecond, 2000 * time.Millisecond},
+		"its own":             {400 * time.Millisecond, 0, 2500 * time.Millisecond},
+		"all":                 {400 * time.Millisecond, 400 * time.Millisecond, 3000 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				w.slowDown(test.others)
+				w.delay(first, test.own)
+				after(20 * time.Second)
+				// The answer to a question that is out already would be one more sign of life.
+				for before := int32(-1); before != w.probes[first].asked.Load(); {
+					before = w.probes[first].asked.Load()
+					after(time.Second)
+				}
+				ours := w.carry(first)
+				w.answer(first, silence)
+				w.backend(first).CountSent(100)
+				began := time.Now()
+				for w.backend(first).Verdict().State != backends.Dead && time.Since(began) < time.Minute {
+					after(25 * time.Millisecond)
+				}
+				took := time.Since(began)
+				if took > test.within || !ours.reset.Load() {
+					t.Errorf("dead after %v, its connection reset: %t", took, ours.reset.Load())
+				}
+				w.expect(second, backends.Ready)
+			})
+		})
+	}
+}
+
+func TestBackendsWhoseAnswersAreInTimeAgainAreGivenNoMoreThanOthers(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.slowDown(time.Second)
+		w.slowDown(0)
+		w.answer(first, silence)
+		w.backend(first).CountSent(100)
+		after(time.Second)
+		w.expect(first, backends.Dead)
+	})
+}
+
+func TestHowLongAnAnswerMayTake(t *testing.T) {
+	for late, allowed := range []time.Duration{250, 250, 500, 1000, 2000, 4000, 5000, 5000} {
+		if got := DefaultTiming.allowed(late); got != allowed*time.Millisecond {
+			t.Errorf("after %d late answers: %v", late, got)
+		}
+	}
+}
