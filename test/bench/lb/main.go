@@ -60,7 +60,7 @@ func command() *cobra.Command {
 	cmd.Flags().IntVar(&o.rounds, "rounds", 3, "how often each way has its turn")
 	cmd.Flags().DurationVar(&o.duration, "duration", 3*time.Second, "how long a turn is")
 	cmd.Flags().IntVar(&o.watches, "watches", 1000, "number of watches, each on a connection of its own")
-	cmd.Flags().IntVar(&o.workers, "workers", 50, "number of workers' load balancers whose cost for kube-apiservers is measured")
+	cmd.Flags().IntVar(&o.workers, "workers", 100, "number of workers' load balancers whose cost for kube-apiservers is measured")
 	cmd.Flags().DurationVar(&o.idle, "idle", time.Minute, "how long these have nothing to do but to probe and to watch, and as long kube-apiservers are measured without them")
 	cmd.Flags().DurationVar(&o.settleLimit, "settle", time.Minute, "how long to wait at most until the machine is idle")
 	return cmd
