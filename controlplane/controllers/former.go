@@ -24,12 +24,8 @@ const formerPatience = 30 * time.Second
 // itself.
 func formerPods(ctx context.Context, s *scope, component string, now time.Time) (string, error) {
 	key := client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, component)}
-	err := s.host.Client.Get(ctx, key, &appsv1.StatefulSet{})
-	if err == nil {
-		return "", nil
-	}
-	if !apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("read StatefulSet %s: %w", key, err)
+	if err := s.host.Client.Get(ctx, key, &appsv1.StatefulSet{}); !apierrors.IsNotFound(err) {
+		return "", err
 	}
 	pods, err := podsOf(ctx, s)
 	if err != nil {
@@ -45,6 +41,11 @@ func formerPods(ctx context.Context, s *scope, component string, now time.Time) 
 	}
 	if len(stopping) == 0 {
 		return "", nil
+	}
+	// The cache does not hold one whose labels somebody took away.
+	err = s.host.Live.Get(ctx, key, &appsv1.StatefulSet{})
+	if err == nil || !apierrors.IsNotFound(err) {
+		return "", err
 	}
 	return fmt.Sprintf("StatefulSet %s was deleted and is made again when its former pods have stopped: %s", key.Name, strings.Join(stopping, ", ")), nil
 }

@@ -3,6 +3,7 @@
 package controllers
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -11,11 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // deletedSet is a settled tenant whose StatefulSet of events was deleted with its pods, which still stop.
@@ -23,7 +27,17 @@ func deletedSet(t *testing.T) (tt *tenantTest, pods []*corev1.Pod) {
 	t.Helper()
 	tt = newTenantTest(t, whole)
 	tt.settle()
-	set := &appsv1.StatefulSet{}
+	set, pods := ownPods(t, tt)
+	if err := environment.Client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		t.Fatal(err)
+	}
+	return tt, pods
+}
+
+// ownPods makes the StatefulSet of events the owner of its pods, as its controller does.
+func ownPods(t *testing.T, tt *tenantTest) (set *appsv1.StatefulSet, pods []*corev1.Pod) {
+	t.Helper()
+	set = &appsv1.StatefulSet{}
 	if err := environment.Client.Get(t.Context(), tt.inNamespace("blue-etcd-events"), set); err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +48,7 @@ func deletedSet(t *testing.T) (tt *tenantTest, pods []*corev1.Pod) {
 		})
 		pods = append(pods, pod)
 	}
-	if err := environment.Client.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
-		t.Fatal(err)
-	}
-	return tt, pods
+	return set, pods
 }
 
 // madeAgain reports whether the StatefulSet is there after a reconcile.
@@ -74,6 +85,35 @@ func TestAStatefulSetIsMadeAgainWhenTheNamesOfItsPodsAreFree(t *testing.T) {
 	}
 	if !tt.madeAgain() {
 		t.Error("without former pods it is not made again")
+	}
+}
+
+// The manager's cache holds what has the labels of a tenant, and nothing else.
+func TestAStatefulSetThatLostItsLabelsGetsThemBack(t *testing.T) {
+	tt := newTenantTest(t, whole)
+	tt.settle()
+	ownPods(t, tt)
+	key := tt.inNamespace("blue-etcd-events")
+	edit(t, key, &appsv1.StatefulSet{}, func(set *appsv1.StatefulSet) { set.Labels = nil })
+	host := *tt.program.Host
+	host.Client = interceptor.NewClient(host.Client.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, asked client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if err := c.Get(ctx, asked, object, options...); err != nil || asked != key || object.GetLabels()[names.ManagedByLabel] != "" {
+				return err
+			}
+			return apierrors.NewNotFound(schema.GroupResource{}, asked.Name)
+		},
+	})
+	tt.program.Host = &host
+	if err := tt.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	set := &appsv1.StatefulSet{}
+	if err := environment.Client.Get(t.Context(), key, set); err != nil {
+		t.Fatal(err)
+	}
+	if set.Labels[names.ManagedByLabel] != names.ManagedBy {
+		t.Errorf("its labels are %v", set.Labels)
 	}
 }
 
