@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -96,14 +98,12 @@ func deleteKinds(ctx context.Context, host *Host, cluster client.ObjectKey, kind
 	var left []string
 	var failed []error
 	for _, kind := range kinds {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind)
-		if err := host.Live.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.Labels(cluster))); err != nil {
+		objects, err := objectsOf(ctx, host, cluster, kind)
+		if err != nil {
 			return nil, fmt.Errorf("list what is left of cluster %s: %w", cluster, err)
 		}
-		for i := range list.Items {
-			object := &list.Items[i]
-			object.SetGroupVersionKind(kind)
+		for i := range objects {
+			object := &objects[i]
 			left = append(left, fmt.Sprintf("%s %s", kind.Kind, object.GetName()))
 			if object.GetDeletionTimestamp() != nil && ptr.Deref(object.GetDeletionGracePeriodSeconds(), 0) <= grace {
 				continue
@@ -114,6 +114,39 @@ func deleteKinds(ctx context.Context, host *Host, cluster client.ObjectKey, kind
 		}
 	}
 	return left, errors.Join(failed...)
+}
+
+// objectsOf are the tenant's objects of a kind: those with its labels, and workloads by their names too.
+// The pods of one whose labels somebody took away would come back for ever.
+func objectsOf(ctx context.Context, host *Host, cluster client.ObjectKey, kind schema.GroupVersionKind) ([]metav1.PartialObjectMetadata, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind)
+	if err := host.Live.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.Labels(cluster))); err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		list.Items[i].SetGroupVersionKind(kind)
+	}
+	for component, workload := range workloadKinds() {
+		name := names.Object(cluster.Name, component)
+		ofKind, err := apiutil.GVKForObject(workload, host.Client.Scheme())
+		if err != nil {
+			return nil, err
+		}
+		if ofKind != kind || slices.ContainsFunc(list.Items, func(o metav1.PartialObjectMetadata) bool { return o.Name == name }) {
+			continue
+		}
+		object := metav1.PartialObjectMetadata{}
+		object.SetGroupVersionKind(kind)
+		err = host.Live.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, &object)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		if err == nil {
+			list.Items = append(list.Items, object)
+		}
+	}
+	return list.Items, nil
 }
 
 // deleteOptions leave the pods of API servers and etcd members to us: the garbage collector would

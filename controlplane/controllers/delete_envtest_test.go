@@ -88,6 +88,12 @@ func TestDeletionLeavesNothing(t *testing.T) {
 				}
 			}
 		}},
+		"workloads lost their labels": {before: func(tt *tenantTest) {
+			tt.delete(tt.controlPlane())
+			for component, workload := range workloadKinds() {
+				edit(tt.t, tt.inNamespace(names.Object(tt.cluster.Name, component)), workload, func(o client.Object) { o.SetLabels(nil) })
+			}
+		}},
 		"nothing was made yet": {young: true, before: func(tt *tenantTest) { tt.delete(tt.controlPlane()) }},
 		"only the ports were claimed": {young: true, before: func(tt *tenantTest) {
 			tt.program.gate.refuse = func(write int) bool { return write > 8 }
