@@ -17,16 +17,23 @@ import (
 func (t *tenant) createWithWorkers(ctx context.Context, spare int) {
 	GinkgoHelper()
 	t.create(ctx)
-	pool := &workers.Pool{
-		Lab: env.lab, Client: env.client, Namespace: t.Namespace, Log: env.log,
-		Programs: []string{filepath.Join(settings.programs, "kok-apiserver-lb")},
-	}
-	names, err := pool.Ensure(ctx, t.workers+spare)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), names...)).To(Succeed())
+	t.haveHosts(ctx, t.workers+spare)
 	q := t.quickstart()
 	Expect(q.InstallNetwork(ctx, env.network)).To(Succeed())
 	Expect(q.WaitWorkers(ctx)).To(Succeed())
 	Expect(q.Hello(ctx)).To(Succeed())
 	t.expectWorkers(ctx, t.workers)
+}
+
+// haveHosts gives the tenant so many hosts in all; new ones get programs besides what every worker has.
+func (t *tenant) haveHosts(ctx context.Context, count int, programs ...string) []string {
+	GinkgoHelper()
+	pool := &workers.Pool{
+		Lab: env.lab, Client: env.client, Namespace: t.Namespace, Log: env.log,
+		Programs: append(programs, filepath.Join(settings.programs, "kok-apiserver-lb")),
+	}
+	hosts, err := pool.Ensure(ctx, count)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), hosts...)).To(Succeed())
+	return hosts
 }

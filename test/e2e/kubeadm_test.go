@@ -67,7 +67,7 @@ var _ = Describe("Workers that kubeadm joins", Ordered, Label(full), func() {
 	variables := single()
 	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
 	t := newTenant("kubeadm", "v1.36.3", variables)
-	t.kubeadm = true
+	t.template = &settings.kubeadmTemplate
 	var worker *host.Host
 
 	BeforeAll(func(ctx SpecContext) {

@@ -23,8 +23,9 @@ const (
 
 // settings are the suite's flags; paths are relative to where it is started.
 var settings struct {
-	kubeconfig, repository, programs, registry, tag, providerVersion, template, workersTemplate, kubeadmTemplate, artifacts string
-	keep                                                                                                                    bool
+	kubeconfig, repository, programs, registry, tag, providerVersion, artifacts string
+	template, workersTemplate, kubeadmTemplate, topologyTemplate, class         string
+	keep                                                                        bool
 }
 
 func init() {
@@ -37,6 +38,8 @@ func init() {
 	flag.StringVar(&settings.template, "e2e.template", "templates/cluster-template-control-plane.yaml", "template of tenants")
 	flag.StringVar(&settings.workersTemplate, "e2e.workers-template", "templates/cluster-template.yaml", "template of tenants with workers")
 	flag.StringVar(&settings.kubeadmTemplate, "e2e.kubeadm-template", "templates/cluster-template-kubeadm.yaml", "template of tenants with workers that kubeadm joins")
+	flag.StringVar(&settings.topologyTemplate, "e2e.topology-template", "templates/cluster-template-topology.yaml", "template of tenants by a topology")
+	flag.StringVar(&settings.class, "e2e.class", "templates/clusterclass-kok.yaml", "the ClusterClass of such tenants")
 	flag.StringVar(&settings.artifacts, "e2e.artifacts", "out/artifacts", "folder for what explains a failure")
 	flag.BoolVar(&settings.keep, "e2e.keep", false, "leave tenants as they are at the end, also after a failure")
 }

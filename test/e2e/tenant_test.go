@@ -49,8 +49,10 @@ type tenant struct {
 	variables map[string]string
 	// workers is how many the template with workers makes; none for a control plane alone.
 	workers int
-	// kubeadm is set for the template whose workers are joined by kubeadm.
-	kubeadm bool
+	// template is the setting with another template than the usual one.
+	template *string
+	// class is the setting with the ClusterClass that the template needs.
+	class *string
 
 	access *rest.Config
 	api    *kubernetes.Clientset
@@ -99,6 +101,9 @@ func (t *tenant) create(ctx context.Context) {
 	GinkgoHelper()
 	t.remove(ctx)
 	Expect(env.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.Namespace}})).To(Succeed())
+	if t.class != nil {
+		Expect(env.run(ctx, env.kubectl, "apply", "--server-side", "--namespace", t.Namespace, "--filename", *t.class)).To(Succeed())
+	}
 	q := t.quickstart()
 	Expect(q.Apply(ctx, t.variables)).To(Succeed())
 	Expect(q.Wait(ctx)).To(Succeed())
@@ -109,8 +114,8 @@ func (t *tenant) create(ctx context.Context) {
 func (t *tenant) quickstart() *quickstart.Tenant {
 	template := settings.template
 	switch {
-	case t.kubeadm:
-		template = settings.kubeadmTemplate
+	case t.template != nil:
+		template = *t.template
 	case t.workers > 0:
 		template = settings.workersTemplate
 	}

@@ -5,21 +5,19 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/journal"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
-	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
 
 const (
@@ -45,8 +43,6 @@ var _ = Describe("An upgrade of a control plane", Ordered, Label(full), func() {
 		requireLab()
 		removeWithHosts(t)
 		worker = t.createOfVersion(ctx)
-		_, err := t.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}}, metav1.CreateOptions{})
-		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(building+2*creation+join))
 
 	for _, version := range versions[1:] {
@@ -72,14 +68,8 @@ func (t *tenant) createOfVersion(ctx context.Context) *host.Host {
 		Expect(env.lab.LoadBuilt(ctx, image)).To(Succeed())
 	}
 	t.create(ctx)
-	pool := &workers.Pool{
-		Lab: env.lab, Client: env.client, Namespace: t.Namespace, Log: env.log,
-		Programs: []string{filepath.Join(settings.programs, "kok-apiserver-lb"), built.Kubelet},
-	}
-	hosts, err := pool.Ensure(ctx, t.workers)
-	Expect(err).NotTo(HaveOccurred())
+	hosts := t.haveHosts(ctx, t.workers, built.Kubelet)
 	Expect(env.lab.LoadBuilt(ctx, built.Proxy, hosts...)).To(Succeed())
-	Expect(env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), hosts...)).To(Succeed())
 	q := t.quickstart()
 	Expect(q.InstallNetwork(ctx, env.network)).To(Succeed())
 	Expect(q.WaitWorkers(ctx)).To(Succeed())
@@ -89,12 +79,17 @@ func (t *tenant) createOfVersion(ctx context.Context) *host.Host {
 	return worker
 }
 
-// startJournals writes through the worker's load balancer and through the endpoint.
-func (t *tenant) startJournals(ctx context.Context, name string, worker *host.Host) []*journal.Journal {
+// startJournals writes through the load balancers of workers and through the endpoint.
+func (t *tenant) startJournals(ctx context.Context, name string, through ...*host.Host) []*journal.Journal {
 	GinkgoHelper()
-	balanced := t.keptConfig(configuration.DefaultListenAddress, worker.Dial)
+	_, err := t.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}}, metav1.CreateOptions{})
+	Expect(err).To(Or(Not(HaveOccurred()), MatchError(apierrors.IsAlreadyExists, "IsAlreadyExists")))
+	options := []journal.Options{{Name: "endpoint-" + name, Config: t.access}}
+	for _, worker := range through {
+		options = append(options, journal.Options{Name: worker.Name + "-" + name, Config: t.keptConfig(configuration.DefaultListenAddress, worker.Dial)})
+	}
 	var journals []*journal.Journal
-	for _, o := range []journal.Options{{Name: "balanced-" + name, Config: balanced}, {Name: "endpoint-" + name, Config: t.access}} {
+	for _, o := range options {
 		o.Namespace, o.Rate = testNamespace, journalRate
 		started, err := journal.Start(ctx, o)
 		Expect(err).NotTo(HaveOccurred())

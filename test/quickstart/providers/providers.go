@@ -13,6 +13,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -33,6 +35,8 @@ const (
 
 	// coreLabel is Cluster API's core in clusterctl's inventory.
 	coreLabel = "cluster-api"
+	// topologyGate is Cluster API's feature gate of ClusterClasses; clusterctl's variable CLUSTER_TOPOLOGY sets it.
+	topologyGate = "ClusterTopology"
 
 	timeout = 3 * time.Minute
 )
@@ -83,6 +87,9 @@ func (i *Installer) Install(ctx context.Context) error {
 		}
 	}
 	if err := i.initialize(ctx, installed); err != nil {
+		return err
+	}
+	if err := i.ensureTopology(ctx, installed); err != nil {
 		return err
 	}
 	for _, p := range i.Providers {
@@ -174,12 +181,40 @@ func (i *Installer) initialize(ctx context.Context, installed map[string]bool) e
 	return i.clusterctl(ctx, i.Log, args...)
 }
 
+// ensureTopology switches topologies on in a core that was installed without.
+func (i *Installer) ensureTopology(ctx context.Context, installed map[string]bool) error {
+	if !installed[coreLabel] {
+		return nil
+	}
+	d := &appsv1.Deployment{}
+	if err := i.Client.Get(ctx, core, d); err != nil {
+		return fmt.Errorf("read Deployment %s: %w", core, err)
+	}
+	for _, container := range d.Spec.Template.Spec.Containers {
+		if slices.ContainsFunc(container.Args, func(arg string) bool { return strings.Contains(arg, topologyGate+"=true") }) {
+			return nil
+		}
+	}
+	i.Log.Print("Cluster API's core was installed without %s: applying it with", topologyGate)
+	return i.apply(ctx, "core", coreLabel+":"+i.CoreVersion, func(*unstructured.Unstructured) error { return nil })
+}
+
 // update applies the components again and restarts the manager. clusterctl itself has no word for
 // another build of the same version.
 func (i *Installer) update(ctx context.Context, p Provider, build string) error {
 	i.Log.Print("the provider %s changed since it was installed: applying this build", p.Label)
+	return i.apply(ctx, p.kind, p.name+":"+i.Version, func(object *unstructured.Unstructured) error {
+		if object.GetKind() != "Deployment" {
+			return nil
+		}
+		return unstructured.SetNestedField(object.Object, build, "spec", "template", "metadata", "annotations", buildAnnotation)
+	})
+}
+
+// apply applies the components of a provider, each after a change.
+func (i *Installer) apply(ctx context.Context, kind, nameAndVersion string, change func(*unstructured.Unstructured) error) error {
 	var components bytes.Buffer
-	if err := i.clusterctl(ctx, &components, "generate", "provider", "--"+p.kind, p.name+":"+i.Version); err != nil {
+	if err := i.clusterctl(ctx, &components, "generate", "provider", "--"+kind, nameAndVersion); err != nil {
 		return err
 	}
 	objects, err := decode(components.Bytes())
@@ -187,10 +222,8 @@ func (i *Installer) update(ctx context.Context, p Provider, build string) error 
 		return err
 	}
 	for _, object := range objects {
-		if object.GetKind() == "Deployment" {
-			if err := unstructured.SetNestedField(object.Object, build, "spec", "template", "metadata", "annotations", buildAnnotation); err != nil {
-				return err
-			}
+		if err := change(object); err != nil {
+			return err
 		}
 		err := i.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("quickstart"), client.ForceOwnership)
 		if err != nil {
@@ -217,7 +250,7 @@ func (i *Installer) clusterctl(ctx context.Context, out io.Writer, args ...strin
 		return err
 	}
 	cmd := exec.CommandContext(ctx, i.Clusterctl, append(args, "--config", config)...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+i.Kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+i.Kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "CLUSTER_TOPOLOGY=true")
 	cmd.Stdout = out
 	cmd.Stderr = i.Log
 	i.Log.Print("$ clusterctl %s", commandLine(args))
