@@ -126,19 +126,19 @@ func TestTheDocumentListsEveryVariableWithItsDefault(t *testing.T) {
 	}
 }
 
-var placeholder = regexp.MustCompile(`\$\{[A-Z_]+(:=[^}]*)?\}`)
+var variable = regexp.MustCompile(`\$\{[A-Z_]+(:=[^}]*)?\}`)
 
 // Who knows one template knows the other.
 func TestVariablesOfATopologyAreThoseOfTheTemplateWithoutOne(t *testing.T) {
-	placeholders := func(file string) []string {
+	variables := func(file string) []string {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return placeholder.FindAllString(string(content), -1)
+		return variable.FindAllString(string(content), -1)
 	}
-	known := placeholders("cluster-template.yaml")
-	found := placeholders(topology)
+	known := variables("cluster-template.yaml")
+	found := variables(topology)
 	if len(found) < 10 {
 		t.Fatalf("only %q were found", found)
 	}

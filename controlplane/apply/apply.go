@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -115,9 +116,15 @@ func (a *Applier) prepare(desired client.Object) (*unstructured.Unstructured, er
 	return wanted, Mark(wanted)
 }
 
-// Mark gives an object the RenderingAnnotation with the hash of the rest.
+// Mark gives an object the RenderingAnnotation with the hash of the rest. A Service that asks for an address
+// is no other rendering than one that is given it.
 func Mark(wanted *unstructured.Unstructured) error {
-	raw, err := json.Marshal(wanted.Object)
+	rest := wanted
+	if wanted.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Service") {
+		rest = wanted.DeepCopy()
+		unstructured.RemoveNestedField(rest.Object, "spec", "clusterIP")
+	}
+	raw, err := json.Marshal(rest.Object)
 	if err != nil {
 		return fmt.Errorf("hash %s %s: %w", wanted.GetKind(), client.ObjectKeyFromObject(wanted), err)
 	}

@@ -142,8 +142,8 @@ func (r *Reconciler) claimPorts(ctx context.Context, s *scope) (string, error) {
 }
 
 // applyServices makes the Services of all components and learns their addresses. An address is
-// given once and kept: certificates and etcd members name it. A Service that was deleted by hand
-// asks for the one that its revision recorded.
+// given once and kept: certificates and etcd members name it. From then on every Service asks for the one
+// that was recorded, also those that are there: they may be deleted at any moment.
 func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error) {
 	recorded, err := recordedAddresses(ctx, s)
 	if err != nil {
@@ -153,11 +153,11 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 	if err != nil {
 		return "", err
 	}
-	missing := maps.Clone(recorded)
-	maps.DeleteFunc(missing, func(name, _ string) bool { return present[name] != nil })
-
+	if err := keepAddresses(recorded, present); err != nil {
+		return "", err
+	}
 	in := s.input
-	in.Addresses = missing
+	in.Addresses = recorded
 	var applied []client.Object
 	for _, component := range rendering.Components {
 		if component.Services == nil {
@@ -187,6 +187,17 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 		Host: s.input.Addresses[names.Object(s.key.Name, names.KubeAPIServer)], Port: s.input.Network.APIServerPort,
 	})
 	return "", nil
+}
+
+// keepAddresses refuses a Service that somebody made with another address than the one recorded.
+func keepAddresses(recorded map[string]string, present map[string]*corev1.Service) error {
+	for _, name := range slices.Sorted(maps.Keys(present)) {
+		if address := present[name].Spec.ClusterIP; recorded[name] != "" && address != recorded[name] {
+			return fmt.Errorf("address %s of Service %s is not %s, which certificates and etcd members name: delete the Service, and it is made again with that",
+				address, client.ObjectKeyFromObject(present[name]), recorded[name])
+		}
+	}
+	return nil
 }
 
 // patchedServices are the Services of a component as patches want them. While a patch is refused, which
