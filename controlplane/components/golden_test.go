@@ -3,12 +3,14 @@ package components_test
 import (
 	"bytes"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
 )
 
@@ -59,7 +61,7 @@ func TestConfigurationFilesOfEtcd(t *testing.T) {
 	for variant, input := range variants {
 		for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
 			t.Run(cluster.Component+"/"+variant, func(t *testing.T) {
-				golden.Compare(t, filepath.Join(cluster.Component, variant+".config.yaml"), configuration(t, cluster, input(), false))
+				golden.Compare(t, filepath.Join(cluster.Component, variant+".config.yaml"), configuration(t, cluster, input(), etcd.Membership{}))
 			})
 		}
 	}
@@ -70,7 +72,7 @@ func TestConfigurationFilesOfEtcd(t *testing.T) {
 func TestMembersThatHaveJoinedStartWithTheirDataOrNotAtAll(t *testing.T) {
 	for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
 		in := variants["default"]()
-		config, err := cluster.Config(in, true)
+		config, err := cluster.Config(in, etcd.Membership{Bootstrapped: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,9 +92,38 @@ func TestMembersThatHaveJoinedStartWithTheirDataOrNotAtAll(t *testing.T) {
 	}
 }
 
-func configuration(t *testing.T, cluster etcd.Cluster, in *components.Input, bootstrapped bool) []byte {
+// The file of a member that was added names all that etcd lists, and those of the others stay as they are.
+func TestAMemberThatWasAddedLearnsWhomToJoin(t *testing.T) {
+	in := variants["default"]()
+	in.EtcdMembers = map[string]int32{names.EtcdData: 4}
+	in.Addresses["blue-etcd-data-3"] = "10.250.0.77"
+	members := etcd.Data.Members(in)
+	before, err := etcd.Data.Config(in, etcd.Membership{Bootstrapped: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	joining, err := etcd.Data.Config(in, etcd.Membership{Bootstrapped: true, Listed: members, Joining: members[3]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, member := range members {
+		file := member + ".yaml"
+		open, err := etcd.Open(joining.Data[file])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i < 3 && (open || joining.Data[file] != before.Data[file]) {
+			t.Errorf("the file of %s, which stays, is changed: %s", member, joining.Data[file])
+		}
+		if i == 3 && (!open || strings.Count(joining.Data[file], "=https://") != 4) {
+			t.Errorf("the file of %s, which joins: %s", member, joining.Data[file])
+		}
+	}
+}
+
+func configuration(t *testing.T, cluster etcd.Cluster, in *components.Input, membership etcd.Membership) []byte {
 	t.Helper()
-	config, err := cluster.Config(in, bootstrapped)
+	config, err := cluster.Config(in, membership)
 	if err != nil {
 		t.Fatal(err)
 	}

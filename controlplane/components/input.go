@@ -41,6 +41,10 @@ type Input struct {
 	Ports ports.Ports `json:"-"`
 	// Addresses are the cluster IPs of the tenant's Services in the host cluster, by Service name.
 	Addresses map[string]string `json:"addresses"`
+	// EtcdMembers is, by component, how many members an etcd cluster has or gets where that is more than
+	// Spec asks for: one that is to go has its address, certificate and file until it is gone. It is no
+	// input: nothing of a pod depends on it.
+	EtcdMembers map[string]int32 `json:"-"`
 	// RolloutAfter is spec.rollout.after once it has passed, else empty. It is no input: revisions are
 	// compared with it by their age.
 	RolloutAfter string `json:"-"`

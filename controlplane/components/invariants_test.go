@@ -296,7 +296,7 @@ func listeners(t *testing.T, in *components.Input, component string, container c
 		if cluster.Component != component {
 			continue
 		}
-		config, err := cluster.Config(in, false)
+		config, err := cluster.Config(in, etcd.Membership{})
 		if err != nil {
 			t.Fatal(err)
 		}

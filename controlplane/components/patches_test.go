@@ -58,7 +58,7 @@ func withPatches(t *testing.T, component components.Component, in *components.In
 	}
 	for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
 		if cluster.Component == component.Name {
-			config, err := cluster.Config(in, false)
+			config, err := cluster.Config(in, etcd.Membership{})
 			if err != nil {
 				t.Fatal(err)
 			}

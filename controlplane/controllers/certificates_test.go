@@ -320,7 +320,7 @@ func TestFilesThatComponentsNameExist(t *testing.T) {
 			text += "\n" + string(of.data[component.Name][components.KubeconfigFile])
 			for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
 				if cluster.Component == component.Name {
-					config, err := cluster.Config(of.in, false)
+					config, err := cluster.Config(of.in, etcd.Membership{})
 					if err != nil {
 						t.Fatal(err)
 					}

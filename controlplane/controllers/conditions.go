@@ -47,8 +47,8 @@ func setConditions(s *scope, seen *observation) {
 		componentsHealthy(seen),
 		addonsInstalled(s),
 		rollingOut(seen),
-		scalingUp(seen),
-		scalingDown(seen),
+		scalingUp(s, seen),
+		scalingDown(s, seen),
 		available(s, seen),
 		reconciled(s),
 		movable(s),
@@ -193,20 +193,24 @@ func rollingOut(seen *observation) metav1.Condition {
 	return progress(controlplanev1.RollingOutCondition, clusterv1.RollingOutReason, clusterv1.NotRollingOutReason, messages)
 }
 
-func scalingUp(seen *observation) metav1.Condition {
+func scalingUp(s *scope, seen *observation) metav1.Condition {
 	var messages []string
 	for _, component := range workloadComponents {
-		if state := seen.workloads[component]; state != nil && state.current < state.desired {
+		if change := gaining(s, seen, component); change != "" {
+			messages = append(messages, change)
+		} else if state := seen.workloads[component]; state != nil && state.current < state.desired {
 			messages = append(messages, fmt.Sprintf("%s: %d of %d pods exist", component, state.current, state.desired))
 		}
 	}
 	return progress(controlplanev1.ScalingUpCondition, clusterv1.ScalingUpReason, clusterv1.NotScalingUpReason, messages)
 }
 
-func scalingDown(seen *observation) metav1.Condition {
+func scalingDown(s *scope, seen *observation) metav1.Condition {
 	var messages []string
 	for _, component := range workloadComponents {
-		if state := seen.workloads[component]; state != nil && state.current > state.desired {
+		if change := losing(s, seen, component); change != "" {
+			messages = append(messages, change)
+		} else if state := seen.workloads[component]; state != nil && state.current > state.desired {
 			messages = append(messages, fmt.Sprintf("%s: %d pods exist, %d are wanted", component, state.current, state.desired))
 		}
 	}

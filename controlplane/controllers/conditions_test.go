@@ -115,6 +115,7 @@ func initializedScope() *scope {
 		key: client.ObjectKey{Namespace: "team", Name: "blue"}, host: &Host{Own: true},
 		controlPlane: &controlplanev1.KOKControlPlane{},
 	}
+	s.controlPlane.Spec.Etcd.Data.Replicas, s.controlPlane.Spec.Etcd.Events.Replicas = ptr.To[int32](3), ptr.To[int32](3)
 	s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	for _, step := range []string{
 		stepKeyMaterial, stepPorts, stepEndpoint, stepCertificates, stepKubeconfig, names.EtcdData, names.EtcdEvents,
@@ -443,8 +444,8 @@ func TestProgress(t *testing.T) {
 			seen := settled()
 			test.seen(seen)
 			expect(t, rollingOut(seen), test.rolling)
-			expect(t, scalingUp(seen), test.up)
-			expect(t, scalingDown(seen), test.down)
+			expect(t, scalingUp(initializedScope(), seen), test.up)
+			expect(t, scalingDown(initializedScope(), seen), test.down)
 		})
 	}
 }

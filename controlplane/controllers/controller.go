@@ -30,6 +30,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/clusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
@@ -52,8 +53,10 @@ type Reconciler struct {
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
 	WatchFilterValue string
 
-	// checkEtcd asks an etcd cluster; etcd.Check unless a test has none.
-	checkEtcd func(ctx context.Context, members map[string]string, config *tls.Config) (*etcd.Health, error)
+	// checkEtcd asks an etcd cluster, and changeEtcd changes its members; etcd.Check and etcd.Change unless a
+	// test has none.
+	checkEtcd  func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error)
+	changeEtcd func(ctx context.Context, kind membership.Kind, name string, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) error
 	recorder  events.EventRecorder
 	steps     *flow.Graph[*scope]
 	// questions asks etcds and tenants: a probe.Prober, so that nobody waits for them.
@@ -76,7 +79,7 @@ type questioner interface {
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;delete
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list;delete
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create

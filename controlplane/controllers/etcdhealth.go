@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
@@ -55,43 +52,26 @@ func healthOf(answer probe.Answer) *etcd.Health {
 	return &etcd.Health{Err: errors.New(answer.Problem)}
 }
 
-// etcdQuestion asks an etcd cluster how it is. It keeps nothing of the reconcile but key material.
+// etcdQuestion asks an etcd cluster how it is, and takes the next step of a change of its members. It keeps
+// nothing of the reconcile but key material and what was decided.
 func (r *Reconciler) etcdQuestion(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, state workloadState) probe.Question {
-	signer := pki.EtcdCA
-	if cluster.Component == etcdcomponent.Events.Component {
-		signer = pki.EtcdEventsCA
-	}
-	members := map[string]string{}
-	for _, member := range cluster.Members(&s.input) {
-		members[member] = "https://" + net.JoinHostPort(s.input.Addresses[member], strconv.Itoa(int(cluster.Ports(&s.input).Client)))
-	}
-	keys, log := s.keys, ctrl.LoggerFrom(ctx)
+	visit := r.newEtcdVisit(ctx, s, cluster, state)
 	return probe.Question{
-		Identity: identityOf(keys.CA(signer), members),
-		Prompt:   fmt.Sprintf("%+v", state),
-		Ask: func(ctx context.Context) probe.Answer {
-			health := &etcd.Health{}
-			config, err := keys.ClientTLS(r.Clock, signer, managerUser, nil, "")
-			if err == nil {
-				health, err = r.checkEtcd(ctx, members, config)
-			}
-			if err != nil {
-				health = &etcd.Health{Err: err}
-			}
-			log.V(4).Info("Asked etcd", "component", cluster.Component, "problems", health.Problems())
-			return probe.Answer{Problem: strings.Join(health.Problems(), "\n"), Value: health}
-		},
+		Identity: identityOf(s.keys.CA(visit.signer), visit.members),
+		Prompt:   fmt.Sprintf("%+v of %d: %+v", state, visit.desired, etcdStatus(s.controlPlane, cluster.Component)),
+		Timeout:  etcdTimeout,
+		Ask:      visit.ask,
 	}
 }
 
 // identityOf is different for other members, and for members that another CA vouches for.
-func identityOf(ca *pki.CA, members map[string]string) string {
+func identityOf(ca *pki.CA, members map[string]etcd.Address) string {
 	identity := &strings.Builder{}
 	if ca != nil {
 		identity.Write(ca.Bundle)
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		fmt.Fprintf(identity, "%s=%s\n", name, members[name])
+		fmt.Fprintf(identity, "%s=%s\n", name, members[name].Client)
 	}
 	return identity.String()
 }

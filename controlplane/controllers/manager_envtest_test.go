@@ -58,7 +58,7 @@ func startManager(t *testing.T, g *gate) (stop func()) {
 		Host:   &Host{Client: c, Live: mgr.GetAPIReader(), Applier: apply.New(c), Own: true},
 		Claims: ports.New(c, mgr.GetAPIReader(), managerNamespace, ports.DefaultRange),
 		Clock:  clock.RealClock{},
-		checkEtcd: func(ctx context.Context, members map[string]string, config *tls.Config) (*etcd.Health, error) {
+		checkEtcd: func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
 			g.ask()
 			return noEtcd(ctx, members, config)
 		},

@@ -17,9 +17,13 @@ import (
 
 // podsOf lists the pods of a tenant's control plane, by component and name.
 func podsOf(ctx context.Context, s *scope) (map[string][]corev1.Pod, error) {
+	return listPods(ctx, s.host.Client, s.key)
+}
+
+func listPods(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (map[string][]corev1.Pod, error) {
 	list := &corev1.PodList{}
-	if err := s.host.Client.List(ctx, list, client.InNamespace(s.key.Namespace), client.MatchingLabels(names.Labels(s.key))); err != nil {
-		return nil, fmt.Errorf("list the pods of cluster %s: %w", s.key, err)
+	if err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.Labels(cluster))); err != nil {
+		return nil, fmt.Errorf("list the pods of cluster %s: %w", cluster, err)
 	}
 	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	pods := map[string][]corev1.Pod{}

@@ -29,7 +29,7 @@ import (
 )
 
 // There is no etcd in these tests, so that its health is unknown; the lab's tests ask real ones.
-func noEtcd(context.Context, map[string]string, *tls.Config) (*etcd.Health, error) {
+func noEtcd(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health, error) {
 	return nil, errors.New("there is no etcd in this test")
 }
 

@@ -78,7 +78,7 @@ func TestAReconcileDoesNotWaitForAnEtcdThatHangs(t *testing.T) {
 	tt.settle()
 	tt.program = newProgram(t, &gate{})
 	var gaveUp atomic.Int32
-	tt.program.checkEtcd = func(ctx context.Context, _ map[string]string, _ *tls.Config) (*etcd.Health, error) {
+	tt.program.checkEtcd = func(ctx context.Context, _ map[string]etcd.Address, _ *tls.Config) (*etcd.Health, error) {
 		<-ctx.Done()
 		gaveUp.Add(1)
 		return nil, ctx.Err()

@@ -63,7 +63,7 @@ func askable(t *testing.T) *scope {
 func TestEtcdIsAskedInTheBackground(t *testing.T) {
 	notes := newNotebook()
 	r := &Reconciler{questions: notes, Clock: clocktesting.NewFakeClock(time.Now()),
-		checkEtcd: func(context.Context, map[string]string, *tls.Config) (*etcd.Health, error) {
+		checkEtcd: func(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health, error) {
 			t.Error("a reconcile asked etcd itself")
 			return nil, nil
 		}}

@@ -56,7 +56,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	r.recorder = mgr.GetEventRecorder("kok-control-plane")
 	r.steps = r.graph()
 	if r.checkEtcd == nil {
-		r.checkEtcd = etcd.Check
+		r.checkEtcd, r.changeEtcd = etcd.Check, etcd.Change
 	}
 	questions := probe.New()
 	r.questions = questions

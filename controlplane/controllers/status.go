@@ -69,7 +69,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (*observation, error
 		return nil, err
 	}
 	for component, workload := range workloads {
-		seen.workloads[component] = stateOf(workload)
+		seen.workloads[component] = s.stateOf(component, workload)
 	}
 	if seen.creationFailures, err = creationFailures(ctx, s, workloads, r.Clock.Now()); err != nil {
 		return nil, err
@@ -172,17 +172,19 @@ func setEtcd(s *scope, seen *observation) {
 	var clusters []controlplanev1.EtcdClusterStatus
 	var summary []string
 	for _, component := range []string{names.EtcdData, names.EtcdEvents} {
+		wanted := *etcdSpec(s.controlPlane, component).Replicas
 		state := seen.workloads[component]
 		if state == nil {
-			state = &workloadState{desired: *etcdSpec(s.controlPlane, component).Replicas}
+			state = &workloadState{}
 		}
 		clusters = append(clusters, controlplanev1.EtcdClusterStatus{
 			Name:          etcdName(component),
-			Replicas:      ptr.To(state.desired),
+			Replicas:      ptr.To(wanted),
 			ReadyReplicas: ptr.To(state.ready),
 			Bootstrapped:  ptr.To(bootstrapped(s.controlPlane, component) || joined(seen.etcd[component])),
+			Members:       listedMembers(seen.etcd[component], etcdStatus(s.controlPlane, component).Members),
 		})
-		summary = append(summary, fmt.Sprintf("%d/%d", state.ready, state.desired))
+		summary = append(summary, fmt.Sprintf("%d/%d", state.ready, wanted))
 	}
 	status.Etcd = clusters
 	status.EtcdHealth = strings.Join(summary, " ")

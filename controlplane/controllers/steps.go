@@ -156,6 +156,9 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 	if err := keepAddresses(recorded, present); err != nil {
 		return "", err
 	}
+	if err := rememberMembers(ctx, s, recorded, present); err != nil {
+		return "", err
+	}
 	in := s.input
 	in.Addresses = recorded
 	var applied []client.Object
@@ -179,6 +182,9 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 	}
 	for _, service := range applied {
 		s.input.Addresses[service.GetName()] = service.(*corev1.Service).Spec.ClusterIP
+	}
+	if err := deleteFormerServices(ctx, s, present); err != nil {
+		return "", err
 	}
 	if err := recordAddresses(ctx, s); err != nil {
 		return "", err
@@ -298,9 +304,8 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 // membership, its workload only when the inputs change.
 func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) (string, error) {
 	component := cluster.Render()
-	apply := applyComponent(component)
 	return func(ctx context.Context, s *scope) (string, error) {
-		config, err := cluster.Config(&s.input, bootstrapped(s.controlPlane, cluster.Component))
+		config, err := cluster.Config(&s.input, membershipOf(s.controlPlane, component.Name))
 		if err != nil {
 			return "", err
 		}
@@ -314,41 +319,50 @@ func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scop
 		if waiting, err := formerPods(ctx, s, component.Name, r.Clock.Now()); waiting != "" || err != nil {
 			return waiting, err
 		}
-		return apply(ctx, s)
+		objects, err := renderedEtcd(ctx, s, cluster)
+		if err != nil {
+			return "", err
+		}
+		return applyRendering(ctx, s, component.Name, objects)
 	}
 }
 
 // applyComponent applies the component's rendering.
 func applyComponent(component components.Component) func(context.Context, *scope) (string, error) {
 	return func(ctx context.Context, s *scope) (string, error) {
-		objects, err := rendered(ctx, s, component)
+		objects, err := rendered(ctx, s, component, &s.input, s.refused != nil || s.growing())
 		if err != nil {
 			return "", err
 		}
-		applied, err := applyAll(ctx, s, objects)
-		if err != nil {
-			return "", err
-		}
-		for _, object := range applied {
-			if state := stateOf(object); state != nil {
-				s.remember(component.Name, object)
-				return state.waiting(component.Name, s.upgrading()), nil
-			}
-		}
-		return "", nil
+		return applyRendering(ctx, s, component.Name, objects)
 	}
 }
 
+func applyRendering(ctx context.Context, s *scope, component string, objects []client.Object) (string, error) {
+	applied, err := applyAll(ctx, s, objects)
+	if err != nil {
+		return "", err
+	}
+	for _, object := range applied {
+		if state := s.stateOf(component, object); state != nil {
+			s.remember(component, object)
+			return state.waiting(component, s.upgrading()), nil
+		}
+	}
+	return "", nil
+}
+
 // rendered is the component's rendering: the one that is stored while its inputs are the same, else a new
-// one. While a patch is refused no component adopts a new one: none may be newer than those before it.
-func rendered(ctx context.Context, s *scope, component components.Component) ([]client.Object, error) {
-	if s.refused != nil {
+// one. While renderings are held, because a patch is refused or API servers must not know yet what members
+// etcd gets, no component adopts a new one: none may be newer than those before it.
+func rendered(ctx context.Context, s *scope, component components.Component, in *components.Input, held bool) ([]client.Object, error) {
+	if held {
 		stored, err := s.revisions.Newest(ctx, s.key, component.Name)
 		if err != nil || len(stored) > 0 {
 			return stored, err
 		}
 	}
-	hash, err := component.Inputs(&s.input).Hash()
+	hash, err := component.Inputs(in).Hash()
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +370,7 @@ func rendered(ctx context.Context, s *scope, component components.Component) ([]
 		if s.unsupported != nil {
 			return nil, s.unsupported
 		}
-		return component.Rendered(&s.input)
+		return component.Rendered(in)
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -80,16 +79,6 @@ func (w *workloadState) waiting(component string, upgrading bool) string {
 		return fmt.Sprintf("others are upgraded when %s is: of %d pods %d are up to date, %d ready, and %d exist", component, w.desired, w.updated, w.ready, w.current)
 	}
 	return ""
-}
-
-// bootstrapped reports whether every member of an etcd cluster has joined it once.
-func bootstrapped(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
-	for _, cluster := range controlPlane.Status.Etcd {
-		if cluster.Name == etcdName(component) {
-			return ptr.Deref(cluster.Bootstrapped, false)
-		}
-	}
-	return false
 }
 
 // etcdName is the name of an etcd cluster in status.

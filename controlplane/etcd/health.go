@@ -1,7 +1,8 @@
-// Package etcd asks etcd clusters about themselves, through etcd's own client.
+// Package etcd asks etcd clusters about themselves and changes their members, through etcd's own client.
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -19,13 +20,19 @@ import (
 // Timeout bounds one question to one member.
 const Timeout = 3 * time.Second
 
+// Address is where one member is reached: by clients, and by the other members.
+type Address struct{ Client, Peer string }
+
 // Member is what one member says of itself and what the cluster says of it.
 type Member struct {
 	Name string
+	// ID is what the cluster knows it by; zero for one that is not listed.
+	ID uint64
 	// Err is why the member did not answer; nil when it did.
 	Err error
-	// Listed is true when the cluster counts it as a member, Learner when it does not vote yet.
-	Listed, Learner bool
+	// Listed is true when the cluster counts it as a member, Learner when it does not vote yet. Started
+	// is true for one that ran since it was added.
+	Listed, Learner, Started bool
 	// Leader is true for the member that leads.
 	Leader bool
 	// DatabaseSize is the size of its database in bytes.
@@ -38,6 +45,8 @@ type Health struct {
 	Members []Member
 	// Strangers are members that the cluster lists and nobody expects.
 	Strangers []string
+	// Change is what a change of the members waits for; empty when none is under way.
+	Change string
 	// Alarms are raised alarms, such as "NOSPACE on <member>".
 	Alarms []string
 	// Err is why the cluster could not be asked for its members; nil when it could.
@@ -80,18 +89,11 @@ func (h *Health) Answered() bool {
 	return h.Err == nil || slices.ContainsFunc(h.Members, func(m Member) bool { return m.Err == nil })
 }
 
-// Check asks every member, given by name and client URL, and the cluster as a whole. It takes at
-// most twice Timeout.
-func Check(ctx context.Context, members map[string]string, config *tls.Config) (*Health, error) {
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints:   slices.Sorted(maps.Values(members)),
-		DialTimeout: Timeout,
-		TLS:         config,
-		Logger:      zap.NewNop(),
-		Context:     ctx,
-	})
+// Check asks every member, given by name, and the cluster as a whole. It takes at most twice Timeout.
+func Check(ctx context.Context, members map[string]Address, config *tls.Config) (*Health, error) {
+	client, err := dial(ctx, slices.Collect(maps.Values(members)), config)
 	if err != nil {
-		return nil, fmt.Errorf("make an etcd client: %w", err)
+		return nil, err
 	}
 	defer client.Close() //nolint:errcheck // Nothing was written through it.
 
@@ -100,13 +102,13 @@ func Check(ctx context.Context, members map[string]string, config *tls.Config) (
 	asking.Go(func() { health.askCluster(ctx, client, members) })
 	answers := make([]Member, len(members))
 	for i, name := range slices.Sorted(maps.Keys(members)) {
-		asking.Go(func() { answers[i] = askMember(ctx, client, name, members[name]) })
+		asking.Go(func() { answers[i] = askMember(ctx, client, name, members[name].Client) })
 	}
 	asking.Wait()
 	for i := range answers {
 		for _, listed := range health.Members {
 			if listed.Name == answers[i].Name {
-				answers[i].Listed, answers[i].Learner = true, listed.Learner
+				answers[i].ID, answers[i].Listed, answers[i].Learner, answers[i].Started = listed.ID, true, listed.Learner, listed.Started
 			}
 		}
 	}
@@ -131,8 +133,37 @@ func askMember(ctx context.Context, client *clientv3.Client, name, url string) M
 	return member
 }
 
+// nameOf is the name of a listed member. One that has not started since it was added has none but that of
+// its address.
+func nameOf(listed *etcdserverpb.Member, expected map[string]Address) string {
+	if listed.Name != "" {
+		return listed.Name
+	}
+	for name, address := range expected {
+		if slices.Contains(listed.PeerURLs, address.Peer) {
+			return name
+		}
+	}
+	return ""
+}
+
+func dial(ctx context.Context, members []Address, config *tls.Config) (*clientv3.Client, error) {
+	endpoints := make([]string, 0, len(members))
+	for _, member := range members {
+		endpoints = append(endpoints, member.Client)
+	}
+	slices.Sort(endpoints)
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: endpoints, DialTimeout: Timeout, TLS: config, Logger: zap.NewNop(), Context: ctx,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make an etcd client: %w", err)
+	}
+	return client, nil
+}
+
 // askCluster fills in the members that the cluster lists; it needs a quorum.
-func (h *Health) askCluster(ctx context.Context, client *clientv3.Client, expected map[string]string) {
+func (h *Health) askCluster(ctx context.Context, client *clientv3.Client, expected map[string]Address) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	list, err := client.MemberList(ctx)
@@ -142,11 +173,12 @@ func (h *Health) askCluster(ctx context.Context, client *clientv3.Client, expect
 	}
 	ids := map[uint64]string{}
 	for _, m := range list.Members {
-		ids[m.ID] = m.Name
-		if _, ok := expected[m.Name]; ok {
-			h.Members = append(h.Members, Member{Name: m.Name, Learner: m.IsLearner})
+		name := nameOf(m, expected)
+		ids[m.ID] = name
+		if _, ok := expected[name]; ok {
+			h.Members = append(h.Members, Member{Name: name, ID: m.ID, Learner: m.IsLearner, Started: m.Name != ""})
 		} else {
-			h.Strangers = append(h.Strangers, fmt.Sprintf("%s (%x)", m.Name, m.ID))
+			h.Strangers = append(h.Strangers, fmt.Sprintf("%s (%x)", cmp.Or(name, strings.Join(m.PeerURLs, ",")), m.ID))
 		}
 	}
 	alarms, err := client.AlarmList(ctx)

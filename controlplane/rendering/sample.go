@@ -76,7 +76,7 @@ func ObjectsOf(component components.Component, in *components.Input) ([]client.O
 	}
 	for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
 		if cluster.Component == component.Name {
-			config, err := cluster.Config(in, false)
+			config, err := cluster.Config(in, etcd.Membership{})
 			if err != nil {
 				return nil, err
 			}

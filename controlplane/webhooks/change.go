@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
@@ -14,6 +15,7 @@ import (
 func validateChange(before, after *controlplanev1.KOKControlPlane) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := validateVersionChange(before, after, path.Child("version"))
+	errs = append(errs, validateMembersChange(before, after, path.Child("etcd"))...)
 	return append(errs, validateEncryptionChange(before.Spec.EncryptionAtRest, after.Spec.EncryptionAtRest,
 		path.Child("encryptionAtRest", "resources"))...)
 }
@@ -35,6 +37,28 @@ func validateVersionChange(before, after *controlplanev1.KOKControlPlane, path *
 		}
 	}
 	return nil
+}
+
+// validateMembersChange refuses another number of members while a cluster is being founded: its members
+// agree on who founds it by a list that is the same for all.
+func validateMembersChange(before, after *controlplanev1.KOKControlPlane, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, cluster := range []struct {
+		name          string
+		before, after controlplanev1.EtcdClusterSpec
+	}{
+		{"data", before.Spec.Etcd.Data, after.Spec.Etcd.Data},
+		{"events", before.Spec.Etcd.Events, after.Spec.Etcd.Events},
+	} {
+		formed := slices.ContainsFunc(before.Status.Etcd, func(status controlplanev1.EtcdClusterStatus) bool {
+			return status.Name == cluster.name && ptr.Deref(status.Bootstrapped, false)
+		})
+		if from, to := ptr.Deref(cluster.before.Replicas, 0), ptr.Deref(cluster.after.Replicas, 0); from != to && !formed {
+			errs = append(errs, field.Invalid(path.Child(cluster.name, "replicas"), to,
+				fmt.Sprintf("the cluster is being founded with %d members; wait until bootstrapped is true in status.etcd", from)))
+		}
+	}
+	return errs
 }
 
 // validateEncryptionChange keeps every resource in the list that etcd may hold encrypted.

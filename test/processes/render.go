@@ -132,7 +132,7 @@ func (r *renderer) certificates(ctx context.Context) (*pki.KeyMaterial, error) {
 		}
 	}
 	for _, members := range []etcd.Cluster{etcd.Data, etcd.Events} {
-		files, err := members.Config(&r.input, false)
+		files, err := members.Config(&r.input, etcd.Membership{})
 		if err != nil {
 			return nil, err
 		}

@@ -209,13 +209,13 @@ type EtcdSpec struct {
 
 // EtcdClusterSpec configures one etcd cluster.
 type EtcdClusterSpec struct {
-	// replicas is the number of members: odd, so that one more member is one more failure survived.
+	// replicas is the number of members: odd, so that one more member is one more failure survived. It can
+	// be changed once the cluster has formed; members then join and leave one by one, and none restarts.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=7
 	// +kubebuilder:validation:XValidation:rule="self % 2 == 1",message="the number of etcd members must be odd (1, 3, 5 or 7): an even one survives no more failures than one less"
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the number of etcd members cannot be changed after creation"
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// storage is where members keep their data.

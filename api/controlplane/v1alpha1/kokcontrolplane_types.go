@@ -230,7 +230,7 @@ type EtcdClusterStatus struct {
 	// +kubebuilder:validation:MaxLength=32
 	Name string `json:"name,omitempty"`
 
-	// replicas is the number of desired members.
+	// replicas is the number of members that spec asks for.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
@@ -242,6 +242,39 @@ type EtcdClusterStatus struct {
 	// starts by itself: it could neither found a cluster nor take part as who it was.
 	// +optional
 	Bootstrapped *bool `json:"bootstrapped,omitempty"`
+
+	// members are what etcd itself listed last, when it could be asked.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Members []EtcdMemberStatus `json:"members,omitempty"`
+}
+
+// EtcdMemberState is how far a member has come.
+// +kubebuilder:validation:Enum=Joining;Learner;Voter
+type EtcdMemberState string
+
+const (
+	// EtcdMemberJoining is a member that was added and has not started yet.
+	EtcdMemberJoining EtcdMemberState = "Joining"
+	// EtcdMemberLearner is a member that copies the data and does not vote yet.
+	EtcdMemberLearner EtcdMemberState = "Learner"
+	// EtcdMemberVoter is a member that counts for the quorum.
+	EtcdMemberVoter EtcdMemberState = "Voter"
+)
+
+// EtcdMemberStatus is a member of an etcd cluster.
+type EtcdMemberStatus struct {
+	// name is that of the member and of its pod.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+
+	// state is Joining, Learner or Voter.
+	// +required
+	State EtcdMemberState `json:"state,omitempty"`
 }
 
 // +kubebuilder:object:root=true

@@ -58,25 +58,34 @@ type transportTLS struct {
 	ClientCertAuth bool   `json:"client-cert-auth"`
 }
 
+// Membership is what configuration files depend on beside a spec: how far the cluster has come.
+type Membership struct {
+	// Bootstrapped is true once every member that the cluster was founded with has joined.
+	Bootstrapped bool
+	// Listed are the members that etcd lists. Joining is the one of them, if any, that was added and has
+	// not started yet.
+	Listed  []string
+	Joining string
+}
+
 // Config holds one configuration file a member, named after its pod. It is no part of a rendering:
 // membership changes it, and pods do not restart for it.
 //
 // Until every member has joined, the files found a new cluster; etcd itself refuses a member that
 // comes back without data then, as long as another answers. Afterwards each file names its own
 // member alone: one that finds its data starts with it, one that has lost it finds nobody to join
-// and ends, rather than taking part under its old identity with nothing of what it had promised.
-func (c Cluster) Config(in *components.Input, bootstrapped bool) (*corev1.ConfigMap, error) {
+// and ends, rather than taking part under its old identity with nothing of what it had promised. The
+// file of a member that was added names all that etcd lists, until it has started once.
+func (c Cluster) Config(in *components.Input, m Membership) (*corev1.ConfigMap, error) {
 	ports := c.Ports(in)
-	peers := make([]string, 0, *c.Spec(in).Replicas)
-	for _, member := range c.Members(in) {
-		peers = append(peers, member+"="+url(in.Addresses[member], ports.Peer))
-	}
-
 	files := map[string]string{}
-	for i, member := range c.Members(in) {
-		state, initial := newCluster, strings.Join(peers, ",")
-		if bootstrapped {
-			state, initial = existing, peers[i]
+	for _, member := range c.Members(in) {
+		state, known := newCluster, c.Lasting(in)
+		switch {
+		case m.Bootstrapped && member == m.Joining:
+			state, known = existing, m.Listed
+		case m.Bootstrapped:
+			state, known = existing, []string{member}
 		}
 		address := in.Addresses[member]
 		raw, err := yaml.Marshal(configFile{
@@ -85,9 +94,9 @@ func (c Cluster) Config(in *components.Input, bootstrapped bool) (*corev1.Config
 			ListenClientURLs:         url(anyAddress(address), ports.Client),
 			ListenPeerURLs:           url(anyAddress(address), ports.Peer),
 			ListenMetricsURLs:        "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(int(ports.Metrics))),
-			AdvertiseClientURLs:      url(address, ports.Client),
-			InitialAdvertisePeerURLs: url(address, ports.Peer),
-			InitialCluster:           initial,
+			AdvertiseClientURLs:      c.ClientURL(in, member),
+			InitialAdvertisePeerURLs: c.PeerURL(in, member),
+			InitialCluster:           c.peers(in, known),
 			InitialClusterState:      state,
 			InitialClusterToken:      in.Cluster.Namespace + "/" + in.Cluster.Name + "/" + c.Component,
 			ClientTransportSecurity: transportTLS{
@@ -113,6 +122,24 @@ func (c Cluster) Config(in *components.Input, bootstrapped bool) (*corev1.Config
 		files[member+".yaml"] = string(raw)
 	}
 	return components.ConfigMap(in, c.Component, files), nil
+}
+
+// peers is how etcd writes down members with their addresses.
+func (c Cluster) peers(in *components.Input, members []string) string {
+	peers := make([]string, 0, len(members))
+	for _, member := range members {
+		peers = append(peers, member+"="+c.PeerURL(in, member))
+	}
+	return strings.Join(peers, ",")
+}
+
+// Open reports whether a configuration file lets its member start without data: it names others.
+func Open(file string) (bool, error) {
+	var config configFile
+	if err := yaml.Unmarshal([]byte(file), &config); err != nil {
+		return false, fmt.Errorf("read the configuration of an etcd member: %w", err)
+	}
+	return config.InitialClusterState != existing || strings.Contains(config.InitialCluster, ","), nil
 }
 
 func path(file string) string { return CertsDirectory + "/" + file }

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -76,30 +77,70 @@ func (c Cluster) ignore(in *components.Input) {
 	}
 }
 
-// Members are the names of the cluster's members, which are also those of their pods and Services.
+// Members are the names of the cluster's members, which are also those of their pods and Services: of
+// those that the spec asks for and, while it shrinks, of those that are to go.
 func (c Cluster) Members(in *components.Input) []string {
-	members := make([]string, 0, *c.Spec(in).Replicas)
-	for ordinal := range *c.Spec(in).Replicas {
+	return c.first(in, max(*c.Spec(in).Replicas, in.EtcdMembers[c.Component]))
+}
+
+// Lasting are the names of the members that the spec asks for.
+func (c Cluster) Lasting(in *components.Input) []string { return c.first(in, *c.Spec(in).Replicas) }
+
+func (c Cluster) first(in *components.Input, count int32) []string {
+	members := make([]string, 0, count)
+	for ordinal := range count {
 		members = append(members, fmt.Sprintf("%s-%d", names.Object(in.Cluster.Name, c.Component), ordinal))
 	}
 	return members
 }
 
-// ClientURLs are the addresses that clients dial, one a member: a client that knows all of them
-// leaves a dead member at once.
+// ClientURLs are the addresses that clients dial, one a member that the spec asks for: a client that
+// knows all of them leaves a dead member at once.
 func (c Cluster) ClientURLs(in *components.Input) []string {
 	urls := make([]string, 0, *c.Spec(in).Replicas)
-	for _, member := range c.Members(in) {
-		urls = append(urls, url(in.Addresses[member], c.Ports(in).Client))
+	for _, member := range c.Lasting(in) {
+		urls = append(urls, c.ClientURL(in, member))
 	}
 	return urls
 }
+
+// ClientURL is the address at which clients dial a member.
+func (c Cluster) ClientURL(in *components.Input, member string) string {
+	return url(in.Addresses[member], c.Ports(in).Client)
+}
+
+// PeerURL is the address at which other members dial a member.
+func (c Cluster) PeerURL(in *components.Input, member string) string {
+	return url(in.Addresses[member], c.Ports(in).Peer)
+}
+
+// WithReplicas is the input with another number of members.
+func (c Cluster) WithReplicas(in *components.Input, replicas int32) *components.Input {
+	other := *in
+	other.Spec = *in.Spec.DeepCopy()
+	*c.Spec(&other).Replicas = replicas
+	return &other
+}
+
+// Ordinal is the place of a pod, or of what is named after one, among those of the cluster; -1 for one
+// that is not of it.
+func (c Cluster) Ordinal(in *components.Input, pod string) int {
+	suffix, ok := strings.CutPrefix(pod, names.Object(in.Cluster.Name, c.Component)+"-")
+	ordinal, err := strconv.ParseUint(suffix, 10, 16)
+	if !ok || err != nil {
+		return -1
+	}
+	return int(ordinal)
+}
+
+// Claim is the name of a member's volume claim.
+func Claim(member string) string { return dataVolume + "-" + member }
 
 // services gives every member an address that outlives its pod and needs no DNS. Members that are
 // not ready are reachable too: they become ready through each other.
 func (c Cluster) services(in *components.Input) ([]*corev1.Service, error) {
 	block := c.Ports(in)
-	services := make([]*corev1.Service, 0, *c.Spec(in).Replicas)
+	services := make([]*corev1.Service, 0, len(c.Members(in)))
 	for _, member := range c.Members(in) {
 		selector := names.ComponentLabels(in.Cluster, c.Component)
 		selector[appsv1.StatefulSetPodNameLabel] = member

@@ -50,6 +50,19 @@ func ignore(in *components.Input) {
 			Events: controlplanev1.EtcdClusterSpec{Replicas: in.Spec.Etcd.Events.Replicas},
 		},
 	}
+	in.Addresses = addresses(in)
+}
+
+// addresses are those that API servers dial or are found by: a member of etcd that is to go is none.
+func addresses(in *components.Input) map[string]string {
+	kept := map[string]string{}
+	dialled := append(etcd.Data.Lasting(in), etcd.Events.Lasting(in)...)
+	for _, service := range append(dialled, names.Object(in.Cluster.Name, names.KubeAPIServer)) {
+		if address, ok := in.Addresses[service]; ok {
+			kept[service] = address
+		}
+	}
+	return kept
 }
 
 // Address is the host and port of the API server's Service.

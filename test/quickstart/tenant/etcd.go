@@ -65,7 +65,7 @@ func (t *Tenant) etcdHealth(ctx context.Context, component string, config *tls.C
 	if err != nil {
 		return nil, err
 	}
-	members := map[string]string{}
+	members := map[string]etcd.Address{}
 	for _, pod := range pods {
 		service := &corev1.Service{}
 		if err := t.Client.Get(ctx, client.ObjectKeyFromObject(&pod), service); err != nil {
@@ -76,7 +76,7 @@ func (t *Tenant) etcdHealth(ctx context.Context, component string, config *tls.C
 		if err != nil {
 			return nil, err
 		}
-		members[pod.Name] = "https://" + address
+		members[pod.Name] = etcd.Address{Client: "https://" + address}
 	}
 	if len(members) == 0 {
 		return nil, fmt.Errorf("no pods of %s", component)

@@ -1,0 +1,253 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+)
+
+var etcdClusters = []etcdcomponent.Cluster{etcdcomponent.Data, etcdcomponent.Events}
+
+// etcdStatus is what status says of an etcd cluster; empty before anything was seen of it.
+func etcdStatus(controlPlane *controlplanev1.KOKControlPlane, component string) controlplanev1.EtcdClusterStatus {
+	for _, cluster := range controlPlane.Status.Etcd {
+		if cluster.Name == etcdName(component) {
+			return cluster
+		}
+	}
+	return controlplanev1.EtcdClusterStatus{}
+}
+
+// bootstrapped reports whether every member that an etcd cluster was founded with has joined it once.
+func bootstrapped(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
+	return ptr.Deref(etcdStatus(controlPlane, component).Bootstrapped, false)
+}
+
+// voters is how many members vote, by what etcd said last.
+func voters(controlPlane *controlplanev1.KOKControlPlane, component string) int32 {
+	var count int32
+	for _, member := range etcdStatus(controlPlane, component).Members {
+		if member.State == controlplanev1.EtcdMemberVoter {
+			count++
+		}
+	}
+	return count
+}
+
+// membershipOf is what the configuration files of an etcd cluster depend on.
+func membershipOf(controlPlane *controlplanev1.KOKControlPlane, component string) etcdcomponent.Membership {
+	membership := etcdcomponent.Membership{Bootstrapped: bootstrapped(controlPlane, component)}
+	for _, member := range etcdStatus(controlPlane, component).Members {
+		membership.Listed = append(membership.Listed, member.Name)
+		if member.State == controlplanev1.EtcdMemberJoining {
+			membership.Joining = member.Name
+		}
+	}
+	return membership
+}
+
+// listedMembers are the members that etcd lists; those of before while it does not tell.
+func listedMembers(health *etcd.Health, before []controlplanev1.EtcdMemberStatus) []controlplanev1.EtcdMemberStatus {
+	if health == nil || health.Err != nil {
+		return before
+	}
+	var members []controlplanev1.EtcdMemberStatus
+	for _, member := range health.Members {
+		state := controlplanev1.EtcdMemberVoter
+		switch {
+		case !member.Listed:
+			continue
+		case member.Learner && !member.Started:
+			state = controlplanev1.EtcdMemberJoining
+		case member.Learner:
+			state = controlplanev1.EtcdMemberLearner
+		}
+		members = append(members, controlplanev1.EtcdMemberStatus{Name: member.Name, State: state})
+	}
+	return members
+}
+
+// growing reports whether an etcd cluster has fewer voters than it shall have. API servers are told of new
+// members when all have joined: they restart for it, and once is enough.
+func (s *scope) growing() bool {
+	return slices.ContainsFunc(etcdComponents, func(component string) bool {
+		return bootstrapped(s.controlPlane, component) && voters(s.controlPlane, component) < *etcdSpec(s.controlPlane, component).Replicas
+	})
+}
+
+// gaining says that an etcd cluster gains members, and what that waits for; empty when it does not.
+func gaining(s *scope, seen *observation, component string) string {
+	if !changeable(s, component) {
+		return ""
+	}
+	spec := etcdSpec(s.controlPlane, component)
+	if count := voters(s.controlPlane, component); count > 0 && count < *spec.Replicas {
+		return changing(seen, component, fmt.Sprintf("%s: %d of %d members vote", component, count, *spec.Replicas))
+	}
+	return ""
+}
+
+// losing says that an etcd cluster loses members, or what is left of some, and what that waits for.
+func losing(s *scope, seen *observation, component string) string {
+	if !changeable(s, component) || gaining(s, seen, component) != "" {
+		return ""
+	}
+	spec := etcdSpec(s.controlPlane, component)
+	listed := len(etcdStatus(s.controlPlane, component).Members)
+	if health := seen.etcd[component]; listed > int(*spec.Replicas) || health != nil && health.Change != "" {
+		return changing(seen, component, fmt.Sprintf("%s: %d members exist, %d are wanted", component, listed, *spec.Replicas))
+	}
+	return ""
+}
+
+func changeable(s *scope, component string) bool {
+	return slices.Contains(etcdComponents, component) && bootstrapped(s.controlPlane, component)
+}
+
+func changing(seen *observation, component, message string) string {
+	if health := seen.etcd[component]; health != nil && health.Change != "" {
+		return message + ": " + health.Change
+	}
+	return message
+}
+
+// stateOf is what a component's workload says of its pods. How many members of etcd must be ready goes by
+// those that vote: of an even number, which there is only while it changes, one may have been promoted a
+// moment ago.
+func (s *scope) stateOf(component string, workload client.Object) *workloadState {
+	state := stateOf(workload)
+	if !changeable(s, component) || state == nil {
+		return state
+	}
+	if count := voters(s.controlPlane, component); count > 0 {
+		state.needed = (count + 1) / 2
+	}
+	return state
+}
+
+// etcdPods is how many pods an etcd cluster has: one for each member that etcd lists. As long as it never
+// listed any, one for each member that it may have.
+func etcdPods(s *scope, cluster etcdcomponent.Cluster) int32 {
+	pods := 0
+	if bootstrapped(s.controlPlane, cluster.Component) {
+		for _, member := range etcdStatus(s.controlPlane, cluster.Component).Members {
+			pods = max(pods, cluster.Ordinal(&s.input, member.Name)+1)
+		}
+	}
+	if pods == 0 {
+		pods = len(cluster.Members(&s.input))
+	}
+	return int32(pods) //nolint:gosec // A handful.
+}
+
+// renderedEtcd is the rendering of an etcd cluster with as many pods as it has members. In what is stored
+// their number is the one that the cluster was founded with: another one is no new rendering.
+func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster) ([]client.Object, error) {
+	component := cluster.Render()
+	stored, err := s.revisions.Newest(ctx, s.key, component.Name)
+	if err != nil {
+		return nil, err
+	}
+	in := &s.input
+	for _, object := range stored {
+		if workload, ok := object.(*appsv1.StatefulSet); ok {
+			in = cluster.WithReplicas(in, ptr.Deref(workload.Spec.Replicas, 1))
+		}
+	}
+	objects, err := rendered(ctx, s, component, in, s.refused != nil)
+	if err != nil {
+		return nil, err
+	}
+	pods, guarded := etcdPods(s, cluster), false
+	for _, object := range objects {
+		switch o := object.(type) {
+		case *appsv1.StatefulSet:
+			o.Spec.Replicas = &pods
+		case *policyv1.PodDisruptionBudget:
+			guarded = true
+		}
+	}
+	if guarded {
+		return objects, nil
+	}
+	budget := components.DisruptionBudget(in, component.Name, pods)
+	if patched, err := component.Patched(in, budget); err == nil {
+		budget = patched
+	}
+	return append(objects, budget...), nil
+}
+
+// rememberMembers keeps addresses, certificates and files of members beyond those that the spec asks for
+// until nothing of them is left. Services are what tells of them: present ones, and those that were recorded.
+func rememberMembers(ctx context.Context, s *scope, recorded map[string]string, present map[string]*corev1.Service) error {
+	s.input.EtcdMembers = map[string]int32{}
+	for _, cluster := range etcdClusters {
+		wanted, members := len(cluster.Lasting(&s.input)), 0
+		for name := range recorded {
+			members = max(members, cluster.Ordinal(&s.input, name)+1)
+		}
+		for name := range present {
+			members = max(members, cluster.Ordinal(&s.input, name)+1)
+		}
+		if members <= wanted {
+			continue
+		}
+		left, err := leftOf(ctx, s, cluster, wanted)
+		if err != nil {
+			return err
+		}
+		if left {
+			s.input.EtcdMembers[cluster.Component] = int32(members) //nolint:gosec // A handful.
+		}
+	}
+	return nil
+}
+
+// leftOf reports whether anything is left, or may be, of members beyond a number.
+func leftOf(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, wanted int) (bool, error) {
+	listed := etcdStatus(s.controlPlane, cluster.Component).Members
+	if len(listed) != wanted || voters(s.controlPlane, cluster.Component) != int32(wanted) { //nolint:gosec // A handful.
+		return true, nil
+	}
+	beyond := func(name string) bool { return cluster.Ordinal(&s.input, name) >= wanted }
+	if slices.ContainsFunc(listed, func(m controlplanev1.EtcdMemberStatus) bool { return beyond(m.Name) }) {
+		return true, nil
+	}
+	pods, err := listPods(ctx, s.host.Live, s.key)
+	if err != nil {
+		return false, err
+	}
+	claims, err := liveClaims(ctx, s.host, s.key)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(pods[cluster.Component], func(pod corev1.Pod) bool { return beyond(pod.Name) }) ||
+		slices.ContainsFunc(claims, beyond), nil
+}
+
+// deleteFormerServices deletes the Services of members that are gone.
+func deleteFormerServices(ctx context.Context, s *scope, present map[string]*corev1.Service) error {
+	for name, service := range present {
+		for _, cluster := range etcdClusters {
+			if cluster.Ordinal(&s.input, name) < len(cluster.Members(&s.input)) {
+				continue
+			}
+			if err := s.host.Client.Delete(ctx, service, client.Preconditions{UID: &service.UID}); err != nil && !apierrors.IsNotFound(err) {
+				return fmt.Errorf("delete Service %s of a former etcd member: %w", client.ObjectKeyFromObject(service), err)
+			}
+		}
+	}
+	return nil
+}

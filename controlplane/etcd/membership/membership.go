@@ -1,0 +1,179 @@
+package membership
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Member is a member that etcd lists.
+type Member struct {
+	// Name is the member's name, or that of its address while it has not started.
+	Name string
+	// Ordinal is its place among the cluster's pods; negative for a member that nobody expects.
+	Ordinal int
+	// Started is true once it ran. Learner is true while it does not vote. Leader is true for the one
+	// that leads. Healthy is true when it answered and reports no error.
+	Started, Learner, Leader, Healthy bool
+}
+
+// State is all that a decision depends on. Of pods, volumes and files it has the ordinals.
+type State struct {
+	// Name is what the cluster's pods are called before "-" and their ordinal.
+	Name string
+	// Desired is the number of members that there shall be, Hosts that of nodes that they can run on.
+	Desired, Hosts int
+	// Members are those that etcd lists.
+	Members []Member
+	// Pods exist, whatever their state. Claims are volumes that exist.
+	Pods, Claims []int
+	// Open are configuration files that let a member start without data.
+	Open []int
+	// Used are members that running API servers name.
+	Used []int
+}
+
+// Kind is what is done next.
+type Kind string
+
+// Kinds of actions. Each is safe to do twice.
+const (
+	// None: the members are those that there shall be, and nothing is left of others.
+	None Kind = ""
+	// Wait: something must happen first; the reason says what.
+	Wait Kind = "Wait"
+	// AddLearner adds a member that does not vote yet. Its pod starts when etcd lists it.
+	AddLearner Kind = "AddLearner"
+	// Promote lets a learner vote.
+	Promote Kind = "Promote"
+	// MoveLeader lets the member lead, because the leader is about to go.
+	MoveLeader Kind = "MoveLeader"
+	// Remove removes a member. Its pod stops when etcd lists it no more.
+	Remove Kind = "Remove"
+	// DeleteClaim deletes the volume of a member that was removed.
+	DeleteClaim Kind = "DeleteClaim"
+)
+
+// Action is one step.
+type Action struct {
+	Kind Kind
+	// Ordinal is whom it is about.
+	Ordinal int
+	// Reason is why nothing can be done now, for people; set for Wait alone.
+	Reason string
+}
+
+// Decide says what to do next.
+func Decide(s State) Action {
+	if len(s.Members) == 0 {
+		return wait("etcd does not tell its members")
+	}
+	for _, member := range s.Members {
+		if member.Ordinal < 0 {
+			return wait("etcd lists the member %s, which is not of this control plane: remove it with etcdctl member remove", member.Name)
+		}
+	}
+	if i := slices.IndexFunc(s.Members, func(m Member) bool { return m.Learner }); i >= 0 {
+		return s.finish(s.Members[i])
+	}
+	if last := slices.MaxFunc(s.Members, byOrdinal); last.Ordinal >= s.Desired {
+		return s.shrink(last)
+	}
+	if next := s.clean(); next.Kind != None {
+		return next
+	}
+	if len(s.Members) < s.Desired {
+		return s.grow()
+	}
+	return Action{}
+}
+
+// Pods is how many pods the members need; that many also while the cluster does not tell its members.
+func Pods(members []Member, unknown int) int {
+	if len(members) == 0 {
+		return unknown
+	}
+	return slices.MaxFunc(members, byOrdinal).Ordinal + 1
+}
+
+// finish brings a learner to an end: it votes, or it goes when it is wanted no more.
+func (s State) finish(learner Member) Action {
+	switch {
+	case learner.Ordinal >= s.Desired:
+		return Action{Kind: Remove, Ordinal: learner.Ordinal}
+	case !learner.Started:
+		return wait("member %s joins when its pod has started", learner.Name)
+	case slices.Contains(s.Open, learner.Ordinal):
+		return wait("member %s has joined, and its configuration file is being closed to a start without data", learner.Name)
+	case !learner.Healthy:
+		return wait("member %s has joined and does not answer; to give up, set replicas back", learner.Name)
+	}
+	if sick := s.sick(learner); sick != nil {
+		return wait("member %s does not answer: %s votes when it does, so that the quorum is not at risk", sick.Name, learner.Name)
+	}
+	return Action{Kind: Promote, Ordinal: learner.Ordinal}
+}
+
+// shrink removes the last voter.
+func (s State) shrink(last Member) Action {
+	if sick := s.sick(last); sick != nil {
+		return wait("member %s does not answer: without %s the quorum would be at risk", sick.Name, last.Name)
+	}
+	if slices.Contains(s.Used, last.Ordinal) {
+		return wait("member %s goes when no kube-apiserver uses it any more", last.Name)
+	}
+	if last.Leader {
+		return Action{Kind: MoveLeader, Ordinal: slices.MinFunc(s.Members, byOrdinal).Ordinal}
+	}
+	return Action{Kind: Remove, Ordinal: last.Ordinal}
+}
+
+// clean takes away what is left of members that were removed.
+func (s State) clean() Action {
+	for _, ordinal := range s.Pods {
+		if !s.lists(ordinal) {
+			return wait("pod %s-%d, which is no member any more, is stopping", s.Name, ordinal)
+		}
+	}
+	for _, ordinal := range s.Claims {
+		if !s.lists(ordinal) {
+			return Action{Kind: DeleteClaim, Ordinal: ordinal}
+		}
+	}
+	return Action{}
+}
+
+// grow adds the first member that is missing.
+func (s State) grow() Action {
+	if s.Desired > s.Hosts {
+		return wait("%d members need as many host nodes, and there are %d: add host nodes, or set replicas back", s.Desired, s.Hosts)
+	}
+	ordinal := 0
+	for s.lists(ordinal) {
+		ordinal++
+	}
+	if sick := s.sick(Member{Ordinal: ordinal}); sick != nil {
+		return wait("member %s does not answer: another one is added when it does, so that the quorum is not at risk", sick.Name)
+	}
+	return Action{Kind: AddLearner, Ordinal: ordinal}
+}
+
+// sick is a member that does not answer, besides one; nil for none.
+func (s State) sick(besides Member) *Member {
+	for i := range s.Members {
+		if m := &s.Members[i]; !m.Healthy && m.Ordinal != besides.Ordinal {
+			return m
+		}
+	}
+	return nil
+}
+
+func (s State) lists(ordinal int) bool {
+	return slices.ContainsFunc(s.Members, func(m Member) bool { return m.Ordinal == ordinal })
+}
+
+func byOrdinal(a, b Member) int { return cmp.Compare(a.Ordinal, b.Ordinal) }
+
+func wait(format string, args ...any) Action {
+	return Action{Kind: Wait, Reason: fmt.Sprintf(format, args...)}
+}
