@@ -57,8 +57,8 @@ type Reconciler struct {
 	// test has none.
 	checkEtcd  func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error)
 	changeEtcd func(ctx context.Context, kind membership.Kind, name string, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) error
-	recorder  events.EventRecorder
-	steps     *flow.Graph[*scope]
+	recorder   events.EventRecorder
+	steps      *flow.Graph[*scope]
 	// questions asks etcds and tenants: a probe.Prober, so that nobody waits for them.
 	questions questioner
 }

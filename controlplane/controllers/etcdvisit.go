@@ -258,4 +258,3 @@ func hostNodes(ctx context.Context, host *Host, selector map[string]string) (int
 	}
 	return len(list.Items), nil
 }
-
