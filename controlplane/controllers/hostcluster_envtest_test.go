@@ -125,11 +125,27 @@ func (h *hostCluster) runSet(ctx context.Context, set *appsv1.StatefulSet) (chan
 	if err != nil {
 		return false, err
 	}
+	stopped, err := h.stopBeyond(ctx, set)
+	if err != nil {
+		return false, err
+	}
+	did = did || stopped
 	before := set.Status.DeepCopy()
 	set.Status.ObservedGeneration = set.Generation
 	set.Status.Replicas, set.Status.UpdatedReplicas, set.Status.ReadyReplicas, set.Status.AvailableReplicas = ready, ready, ready, ready
 	wrote, err := h.report(ctx, set, equality.Semantic.DeepEqual(before, &set.Status))
 	return changed || did || wrote, err
+}
+
+// stopBeyond deletes the pods that a StatefulSet has too many.
+func (h *hostCluster) stopBeyond(ctx context.Context, set *appsv1.StatefulSet) (changed bool, err error) {
+	for i := *set.Spec.Replicas; ; i++ {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("%s-%d", set.Name, i)}}
+		if err := environment.Client.Delete(ctx, pod); err != nil {
+			return changed, client.IgnoreNotFound(err)
+		}
+		changed = true
+	}
 }
 
 // report writes a workload's status unless it is the same.

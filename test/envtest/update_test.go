@@ -64,8 +64,8 @@ func TestUpdate(t *testing.T) {
 			`spec.hosting: Invalid value: hosting.ports cannot be removed once set: certificates, etcd members and kubeconfigs name the ports`}},
 		{"hosting removed", nil, func(s *spec) { s.Hosting = controlplanev1.HostingSpec{} }, []string{
 			`spec.hosting: Invalid value: hosting.ports cannot be removed once set: certificates, etcd members and kubeconfigs name the ports`}},
-		{"etcd scaled", nil, func(s *spec) { s.Etcd.Data.Replicas = ptr.To[int32](5) }, []string{
-			`spec.etcd.data.replicas: Invalid value: 5: the number of etcd members cannot be changed after creation`}},
+		{"etcd scaled before it has formed", nil, func(s *spec) { s.Etcd.Data.Replicas = ptr.To[int32](5) }, []string{
+			`spec.etcd.data.replicas: Invalid value: 5: the cluster is being founded with 3 members; wait until bootstrapped is true in status.etcd`}},
 		{"larger etcd volumes", nil, func(s *spec) { s.Etcd.Events.Storage.Size = ptr.To(resource.MustParse("16Gi")) }, []string{
 			`spec.etcd.events.storage: Invalid value: etcd storage is immutable: create a new control plane to change where its data lives`}},
 		{"etcd in memory", nil, func(s *spec) { s.Etcd.Data.Storage.Type = controlplanev1.EtcdStorageEmptyDir }, []string{
@@ -101,6 +101,25 @@ func TestControllerMayFillEndpointAndPorts(t *testing.T) {
 	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
 	c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "10.250.1.1", Port: 6443}
 	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
+}
+
+func TestEtcdIsScaledOnceItHasFormed(t *testing.T) {
+	g := NewWithT(t)
+	c := minimal(newNamespace(t))
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	for _, cluster := range []string{"data", "events"} {
+		c.Status.Etcd = append(c.Status.Etcd, controlplanev1.EtcdClusterStatus{Name: cluster, Bootstrapped: ptr.To(true)})
+	}
+	g.Expect(environment.Client.Status().Update(t.Context(), c)).To(Succeed())
+	for _, members := range []int32{5, 3, 1, 7} {
+		c.Spec.Etcd.Data.Replicas, c.Spec.Etcd.Events.Replicas = ptr.To(members), ptr.To(members)
+		g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed(), "%d members", members)
+	}
+	for members, refusal := range map[int32]string{4: "must be odd", 9: "less than or equal to 7", 0: "greater than or equal to 1"} {
+		changed := c.DeepCopy()
+		changed.Spec.Etcd.Events.Replicas = ptr.To(members)
+		g.Expect(environment.Client.Update(t.Context(), changed)).To(MatchError(ContainSubstring(refusal)), "%d members", members)
+	}
 }
 
 func TestScaleIsRefused(t *testing.T) {
