@@ -166,7 +166,9 @@ func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster) 
 			in = cluster.WithReplicas(in, ptr.Deref(workload.Spec.Replicas, 1))
 		}
 	}
-	objects, err := rendered(ctx, s, component, in, s.refused != nil)
+	// Of an even number of voters, which there is only on the way to another, one more must not restart.
+	count := voters(s.controlPlane, component.Name)
+	objects, err := rendered(ctx, s, component, in, s.refused != nil || count > 0 && count%2 == 0)
 	if err != nil {
 		return nil, err
 	}

@@ -60,6 +60,9 @@ func (r *Reconciler) newEtcdVisit(ctx context.Context, s *scope, cluster etcdcom
 		v.signer = pki.EtcdEventsCA
 	}
 	for _, member := range cluster.Members(&v.input) {
+		if v.input.Addresses[member] == "" {
+			continue
+		}
 		v.members[member] = etcd.Address{Client: cluster.ClientURL(&v.input, member), Peer: cluster.PeerURL(&v.input, member)}
 	}
 	return v

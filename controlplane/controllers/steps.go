@@ -357,7 +357,7 @@ func applyRendering(ctx context.Context, s *scope, component string, objects []c
 // etcd gets, no component adopts a new one: none may be newer than those before it.
 func rendered(ctx context.Context, s *scope, component components.Component, in *components.Input, held bool) ([]client.Object, error) {
 	if held {
-		stored, err := s.revisions.Newest(ctx, s.key, component.Name)
+		stored, err := s.revisions.Kept(ctx, s.key, component.Name)
 		if err != nil || len(stored) > 0 {
 			return stored, err
 		}

@@ -16,6 +16,9 @@ import (
 // done already is no error; what etcd itself refuses, because of its quorum or because a learner still
 // lacks data, is. It takes at most Timeout.
 func Change(ctx context.Context, kind membership.Kind, name string, health *Health, members map[string]Address, config *tls.Config) error {
+	if _, known := members[name]; !known {
+		return fmt.Errorf("%s of etcd member %s: its Service has no address yet", kind, name)
+	}
 	client, err := dial(ctx, health.askedBy(kind, members), config)
 	if err != nil {
 		return err

@@ -53,7 +53,7 @@ type content struct {
 // from inputs with the same hash, and after notBefore unless that is zero; else those that render
 // makes, which become the newest revision.
 func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, component, inputs string, notBefore time.Time, render func() ([]client.Object, error)) ([]client.Object, error) {
-	revisions, err := s.list(ctx, cluster, component)
+	revisions, err := list(ctx, s.Client, cluster, component)
 	if err != nil {
 		return nil, err
 	}
@@ -140,9 +140,19 @@ func (s *Store) relabel(ctx context.Context, key client.ObjectKey, wanted map[st
 	return nil
 }
 
-// Newest gives the objects of the newest revision; none when there is no revision yet.
+// Newest gives the objects of the newest revision that the cache knows; none when there is no revision yet.
 func (s *Store) Newest(ctx context.Context, cluster client.ObjectKey, component string) ([]client.Object, error) {
-	revisions, err := s.list(ctx, cluster, component)
+	return s.newest(ctx, s.Client, cluster, component)
+}
+
+// Kept is Newest as the API server has it, for who applies it: a cache may lag behind a revision that was
+// just adopted, and the one before would bring back what was replaced.
+func (s *Store) Kept(ctx context.Context, cluster client.ObjectKey, component string) ([]client.Object, error) {
+	return s.newest(ctx, s.Live, cluster, component)
+}
+
+func (s *Store) newest(ctx context.Context, reader client.Reader, cluster client.ObjectKey, component string) ([]client.Object, error) {
+	revisions, err := list(ctx, reader, cluster, component)
 	if err != nil || len(revisions) == 0 {
 		return nil, err
 	}
@@ -156,9 +166,9 @@ func labels(cluster client.ObjectKey, component string) map[string]string {
 	return labels
 }
 
-func (s *Store) list(ctx context.Context, cluster client.ObjectKey, component string) ([]appsv1.ControllerRevision, error) {
+func list(ctx context.Context, reader client.Reader, cluster client.ObjectKey, component string) ([]appsv1.ControllerRevision, error) {
 	list := &appsv1.ControllerRevisionList{}
-	if err := s.Client.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(labels(cluster, component))); err != nil {
+	if err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(labels(cluster, component))); err != nil {
 		return nil, fmt.Errorf("list the revisions of %s: %w", component, err)
 	}
 	slices.SortFunc(list.Items, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })

@@ -88,14 +88,6 @@ func Decide(s State) Action {
 	return Action{}
 }
 
-// Pods is how many pods the members need; that many also while the cluster does not tell its members.
-func Pods(members []Member, unknown int) int {
-	if len(members) == 0 {
-		return unknown
-	}
-	return slices.MaxFunc(members, byOrdinal).Ordinal + 1
-}
-
 // finish brings a learner to an end: it votes, or it goes when it is wanted no more.
 func (s State) finish(learner Member) Action {
 	switch {
