@@ -37,8 +37,13 @@ type Input struct {
 	KonnectivityImageTag string `json:"-"`
 	// Network is the tenant's own network.
 	Network Network `json:"network"`
-	// Ports are the host ports of the components; spec.hosting.ports, which is hashed, says which.
+	// Ports are the ports of the components; spec.hosting.ports or the exposure, which are hashed, say which.
 	Ports ports.Ports `json:"-"`
+	// Exposure is where API servers on the pod network are reached.
+	Exposure Exposure `json:"exposure,omitzero"`
+	// APIServerReplicas is the number of API servers of a Deployment. It is no input: an autoscaler that
+	// changes it must not make anything adopt a new rendering.
+	APIServerReplicas int32 `json:"-"`
 	// Addresses are the cluster IPs of the tenant's Services in the host cluster, by Service name.
 	Addresses map[string]string `json:"addresses"`
 	// EtcdMembers is, by component, how many members an etcd cluster has or gets where that is more than
@@ -55,16 +60,24 @@ type Network struct {
 	PodCIDRs     []string `json:"podCIDRs"`
 	ServiceCIDRs []string `json:"serviceCIDRs"`
 	DNSDomain    string   `json:"dnsDomain"`
-	// APIServerPort is the port of the API server's Service, which no pod template names.
+	// APIServerPort is the port of the API server's Service, which no pod template names but by the exposure.
 	APIServerPort int32 `json:"-"`
 }
 
 // Reduce returns the part of a spec that renderings depend on. What is left out may change without
 // a new rendering: the version and the rollout time are inputs of their own, endpoint and names in
-// certificates only reach Secrets, addons only the tenant, but for konnectivity's server.
+// certificates only reach Secrets, addons only the tenant, but for konnectivity's server. The network mode
+// that everybody has by default is left out: it is as if there were no mode.
 func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPlaneSpec {
 	reduced := *spec.DeepCopy()
 	reduced.Version = ""
+	reduced.Replicas = nil
+	if !spec.Hosting.OnPodNetwork() {
+		reduced.Hosting.NetworkMode = ""
+	}
+	if !spec.KubeAPIServer.IsDeployment() {
+		reduced.KubeAPIServer.Workload = ""
+	}
 	reduced.ControlPlaneEndpoint = controlplanev1.APIEndpoint{}
 	reduced.KubeAPIServer.CertSANs = nil
 	reduced.Rollout = controlplanev1.RolloutSpec{}
@@ -112,6 +125,9 @@ type Component struct {
 	Services func(in *Input) ([]*corev1.Service, error)
 	// Objects are all other objects, without patches. They are rendered from what Inputs gives.
 	Objects func(in *Input) ([]client.Object, error)
+	// Scale, if there, sets what may change without a new rendering: the number of replicas, in objects
+	// that were rendered at any time.
+	Scale func(in *Input, objects []client.Object)
 }
 
 // Inputs are the inputs that the component's objects depend on.

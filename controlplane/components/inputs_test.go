@@ -19,6 +19,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
@@ -192,6 +193,45 @@ func TestReduceTakesOutWhatNoRenderingDependsOn(t *testing.T) {
 	}
 }
 
+// The modes of before there were others count as no mode, whether they are written out or not.
+func TestReduceTakesOutTheModesThatThereWereAlways(t *testing.T) {
+	with, without := trial(), trial()
+	with.Hosting.NetworkMode, with.KubeAPIServer.Workload = controlplanev1.NetworkModeHost, controlplanev1.APIServerDaemonSet
+	if !reflect.DeepEqual(components.Reduce(with), components.Reduce(without)) {
+		t.Error("the reduced specs differ")
+	}
+}
+
+// An autoscaler that changes the number of API servers must not bring a newer rendering along, and an
+// older rendering must take the number.
+func TestReplicasOfAPIServersAreNoInput(t *testing.T) {
+	before, after := variants["load-balancer"](), variants["load-balancer"]()
+	after.APIServerReplicas = 5
+	for _, component := range all {
+		if hash(t, component, before) != hash(t, component, after) {
+			t.Errorf("%s would adopt a new rendering", component.Name)
+		}
+	}
+	stored, err := kubeapiserver.Component.Rendered(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeapiserver.Component.Scale(after, stored)
+	if !bytes.Equal(documents(t, stored...), objects(t, kubeapiserver.Component, after)) {
+		t.Error("the scaled rendering is not that of the new number")
+	}
+}
+
+func TestWhereAPIServersAreReachedConcernsThemAlone(t *testing.T) {
+	for _, component := range all {
+		before, after := variants["load-balancer"](), variants["load-balancer"]()
+		after.Exposure.Address = "192.0.2.81"
+		if same := hash(t, component, before) == hash(t, component, after); same == (component.Name == names.KubeAPIServer) {
+			t.Errorf("%s: it is %t that the hash of the inputs is the same", component.Name, same)
+		}
+	}
+}
+
 // A control plane whose field was defaulted is as one of before there was the field.
 func TestReduceTakesOutAKonnectivityThatIsSwitchedOff(t *testing.T) {
 	with, without := trial(), trial()
@@ -209,6 +249,8 @@ func TestChangesCoverEveryInput(t *testing.T) {
 			"spec.version", "spec.replicas", "spec.controlPlaneEndpoint", "spec.kubeAPIServer.certSANs",
 			"spec.rollout", "spec.encryptionAtRest.resources", "spec.addons.kubeProxy", "spec.addons.coreDNS",
 			"spec.addons.konnectivity.agentImage", "spec.patches",
+			// What a mode adds is in variants of its own.
+			"spec.hosting.networkMode", "spec.hosting.exposure", "spec.kubeAPIServer.workload",
 		}, path) {
 			t.Errorf("%s is not set in customised", path)
 		}

@@ -114,12 +114,12 @@ func TestEveryPodIsConfined(t *testing.T) {
 			"has no service account token":              !ptr.Deref(pod.AutomountServiceAccountToken, true),
 			"has no addresses of Services in its env":   !ptr.Deref(pod.EnableServiceLinks, true),
 			"sees no processes of its host":             !pod.HostPID && !pod.HostIPC && !ptr.Deref(pod.ShareProcessNamespace, false),
-			"is on the host's network":                  pod.HostNetwork,
+			"is on the network of its mode":             pod.HostNetwork == !in.OnPodNetwork(),
 			"resolves names as its host does":           pod.DNSPolicy == corev1.DNSDefault,
 			"has the priority class":                    pod.PriorityClassName == components.PriorityClassName,
 			"is on the chosen host nodes":               maps.Equal(pod.NodeSelector, in.Spec.Hosting.NodeSelector) && len(pod.NodeSelector) > 0,
 			"changes with its spec only":                !slices.ContainsFunc(slices.Collect(maps.Keys(template.Annotations)), func(key string) bool { return key != etcd.QuotaAnnotation }),
-			"is spread without being held back":         spreadSoftly(pod),
+			"is spread without being held back":         in.OnPodNetwork() || spreadSoftly(pod),
 			"has volumes of the host nowhere":           !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }),
 			"lets nobody else read mounted Secrets":     ownSecretsAreClosed(pod),
 			"mounts configuration read-only":            onlyScratchIsWritten(pod),
@@ -256,19 +256,27 @@ func TestPortsAreDeclaredAndInTheTenantsBlock(t *testing.T) {
 			block := ports.Block(in.Spec.Hosting.Ports.First)
 			users := map[int32]string{}
 			for _, component := range all {
+				// Each pod has ports of its own there.
+				if in.OnPodNetwork() {
+					clear(users)
+				}
 				objects, err := component.Objects(component.Inputs(in))
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, container := range containersOf(podIn(t, objects).Spec) {
 					for _, port := range container.Ports {
-						if port.HostPort != port.ContainerPort || port.HostPort < block.First || port.HostPort > block.Last {
+						if in.OnPodNetwork() {
+							if port.HostPort != 0 {
+								t.Errorf("port %q of %s takes port %d of a host", port.Name, component.Name, port.HostPort)
+							}
+						} else if port.HostPort != port.ContainerPort || port.HostPort < block.First || port.HostPort > block.Last {
 							t.Errorf("port %q of %s is %d on the host and %d in the container, want one of %s", port.Name, component.Name, port.HostPort, port.ContainerPort, block)
 						}
-						if user, taken := users[port.HostPort]; taken {
-							t.Errorf("%s and %s listen on port %d", user, component.Name, port.HostPort)
+						if user, taken := users[port.ContainerPort]; taken {
+							t.Errorf("%s and %s listen on port %d", user, component.Name, port.ContainerPort)
 						}
-						users[port.HostPort] = component.Name
+						users[port.ContainerPort] = component.Name
 					}
 					for _, listener := range listeners(t, in, component.Name, container) {
 						if users[listener] != component.Name {
@@ -357,7 +365,11 @@ func TestServicesReachPortsThatExist(t *testing.T) {
 				t.Errorf("Service %s publishes addresses that are not ready: %t", service.Name, service.Spec.PublishNotReadyAddresses)
 			}
 			for _, port := range service.Spec.Ports {
-				if !slices.ContainsFunc(podIn(t, objects).Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.HostPort == port.TargetPort.IntVal }) {
+				if !slices.ContainsFunc(containersOf(podIn(t, objects).Spec), func(c corev1.Container) bool {
+					return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool {
+						return p.ContainerPort == port.TargetPort.IntVal || p.Name == port.TargetPort.StrVal
+					})
+				}) {
 					t.Errorf("Service %s leads to port %s, which is not declared", service.Name, port.TargetPort.String())
 				}
 			}
@@ -365,19 +377,24 @@ func TestServicesReachPortsThatExist(t *testing.T) {
 	})
 }
 
-// Two pods of one workload cannot share a host's port, and a single pod must not block a drain.
+// Two pods of one workload cannot share a host's port, elsewhere the new one comes first; and a single pod
+// must not block a drain.
 func TestRolloutsAndDrainsDoNotGetStuck(t *testing.T) {
-	eachRendering(t, func(t *testing.T, _ *components.Input, _ components.Component, objects []client.Object) {
+	eachRendering(t, func(t *testing.T, in *components.Input, _ components.Component, objects []client.Object) {
 		replicas, budgets := int32(0), 0
+		surge, unavailable := 0, 1
+		if in.OnPodNetwork() {
+			surge, unavailable = 1, 0
+		}
 		for _, object := range objects {
 			switch o := object.(type) {
 			case *appsv1.Deployment:
 				replicas = *o.Spec.Replicas
-				if r := o.Spec.Strategy.RollingUpdate; r == nil || r.MaxSurge.IntValue() != 0 || r.MaxUnavailable.IntValue() != 1 {
+				if r := o.Spec.Strategy.RollingUpdate; r == nil || r.MaxSurge.IntValue() != surge || r.MaxUnavailable.IntValue() != unavailable {
 					t.Errorf("rolls out as %v", o.Spec.Strategy)
 				}
 			case *appsv1.DaemonSet:
-				if r := o.Spec.UpdateStrategy.RollingUpdate; r == nil || r.MaxSurge.IntValue() != 0 || r.MaxUnavailable.IntValue() != 1 {
+				if r := o.Spec.UpdateStrategy.RollingUpdate; r == nil || r.MaxSurge.IntValue() != surge || r.MaxUnavailable.IntValue() != unavailable {
 					t.Errorf("rolls out as %v", o.Spec.UpdateStrategy)
 				}
 			case *appsv1.StatefulSet:

@@ -36,7 +36,7 @@ func FinishPod(template *corev1.PodTemplateSpec, in *Input, component string, sp
 	}
 
 	pod := &template.Spec
-	pod.HostNetwork = true
+	pod.HostNetwork = !in.OnPodNetwork()
 	pod.DNSPolicy = corev1.DNSDefault
 	pod.AutomountServiceAccountToken = ptr.To(false)
 	pod.EnableServiceLinks = ptr.To(false)
@@ -56,6 +56,7 @@ func FinishPod(template *corev1.PodTemplateSpec, in *Input, component string, sp
 	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range containers {
 			confine(&containers[i])
+			connect(&containers[i], in)
 		}
 	}
 	if spec.Resources != nil {
@@ -83,6 +84,22 @@ func confine(container *corev1.Container) {
 	}
 }
 
+// connect gives a container's ports and probes what the network of its pod asks for. Ports of hosts are
+// declared, so that the scheduler sees a clash. On the pod network 127.0.0.1 is kubelet's own loopback.
+func connect(container *corev1.Container, in *Input) {
+	if in.OnPodNetwork() {
+		for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
+			if probe != nil {
+				probe.HTTPGet.Host = ""
+			}
+		}
+		return
+	}
+	for i := range container.Ports {
+		container.Ports[i].HostPort = container.Ports[i].ContainerPort
+	}
+}
+
 // unreachableTolerations keep pods where they are while the link to the host cluster's control
 // plane is cut: it would evict all members at once when the link heals.
 func unreachableTolerations() []corev1.Toleration {
@@ -90,21 +107,6 @@ func unreachableTolerations() []corev1.Toleration {
 		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 		{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
 	}
-}
-
-// spread asks for pods on different zones and hosts. Host ports already keep two pods of one
-// component apart, so nothing here may leave a pod unscheduled.
-func spread(labels map[string]string) []corev1.TopologySpreadConstraint {
-	constraints := make([]corev1.TopologySpreadConstraint, 0, 2)
-	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelHostname} {
-		constraints = append(constraints, corev1.TopologySpreadConstraint{
-			MaxSkew:           1,
-			TopologyKey:       key,
-			WhenUnsatisfiable: corev1.ScheduleAnyway,
-			LabelSelector:     &metav1.LabelSelector{MatchLabels: labels},
-		})
-	}
-	return constraints
 }
 
 func addExtraVolumes(pod *corev1.PodSpec, volumes []controlplanev1.ExtraVolume) {
@@ -125,11 +127,10 @@ func SetVersion(template *corev1.PodTemplateSpec, in *Input) {
 	template.Labels[names.VersionLabel] = versions.ImageTag(in.Version)
 }
 
-// SetPort declares a port of the component's container, so that the scheduler sees a clash, and
-// points the probes that name it to its number.
+// SetPort declares a port of the component's container.
 func SetPort(container *corev1.Container, name string, port int32) {
 	container.Ports = append(container.Ports, corev1.ContainerPort{
-		Name: name, ContainerPort: port, HostPort: port, Protocol: corev1.ProtocolTCP,
+		Name: name, ContainerPort: port, Protocol: corev1.ProtocolTCP,
 	})
 	slices.SortFunc(container.Ports, func(a, b corev1.ContainerPort) int { return int(a.ContainerPort - b.ContainerPort) })
 }

@@ -28,6 +28,7 @@ func Replicated(asset []byte, in *Input, component string, spec controlplanev1.R
 	SetMeta(workload, in, component, names.Object(in.Cluster.Name, component))
 	workload.Spec.Replicas = spec.Replicas
 	workload.Spec.Selector = Selector(in, component)
+	workload.Spec.Strategy = Strategy(in)
 
 	template := &workload.Spec.Template
 	container := &template.Spec.Containers[0]
@@ -47,5 +48,16 @@ func Replicated(asset []byte, in *Input, component string, spec controlplanev1.R
 	}
 	FinishPod(template, in, component, spec.ComponentSpec)
 	SetVersion(template, in)
-	return append([]client.Object{workload}, DisruptionBudget(in, component, *spec.Replicas)...)
+	SpreadReplicas(&template.Spec, in)
+	objects := append([]client.Object{workload}, DisruptionBudget(in, component, *spec.Replicas)...)
+	return append(objects, NetworkPolicy(in, component)...)
+}
+
+// Strategy is how a Deployment replaces its pods.
+func Strategy(in *Input) appsv1.DeploymentStrategy {
+	maxSurge, maxUnavailable := in.Rollout()
+	return appsv1.DeploymentStrategy{
+		Type:          appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{MaxSurge: maxSurge, MaxUnavailable: maxUnavailable},
+	}
 }

@@ -43,6 +43,41 @@ var variants = map[string]func() *components.Input{
 			PodCIDRs: []string{"fd00:10:244::/56"}, ServiceCIDRs: []string{"fd00:10:96::/112"}, DNSDomain: "cluster.local", APIServerPort: 6443,
 		}, "fd00:250::")
 	},
+	"deployment": func() *components.Input {
+		spec := defaulted()
+		spec.KubeAPIServer.Workload = controlplanev1.APIServerDeployment
+		return input(spec, ipv4, "10.250.0.")
+	},
+	"load-balancer": func() *components.Input {
+		spec := onPodNetwork(controlplanev1.ExposureLoadBalancer)
+		spec.KubeAPIServer.Workload = controlplanev1.APIServerDeployment
+		spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
+		return exposed(spec, components.Exposure{Address: "192.0.2.80", Port: 6443})
+	},
+	"node-port": func() *components.Input {
+		return exposed(onPodNetwork(controlplanev1.ExposureNodePort), components.Exposure{Port: 31234})
+	},
+	"not-exposed": func() *components.Input {
+		spec := onPodNetwork(controlplanev1.ExposureNone)
+		spec.KubeAPIServer.Workload = controlplanev1.APIServerDeployment
+		return exposed(spec, components.Exposure{Address: "10.250.0.17", Port: 6443})
+	},
+}
+
+// onPodNetwork is the smallest spec of that mode.
+func onPodNetwork(exposure controlplanev1.ExposureType) controlplanev1.KOKControlPlaneSpec {
+	spec := defaulted()
+	spec.Hosting.Ports = controlplanev1.PortBlock{}
+	spec.Hosting.NetworkMode = controlplanev1.NetworkModePod
+	spec.Hosting.Exposure.Type = exposure
+	return spec
+}
+
+// exposed is what the controller gathers for a spec on the pod network.
+func exposed(spec controlplanev1.KOKControlPlaneSpec, exposure components.Exposure) *components.Input {
+	in := input(spec, ipv4, "10.250.0.")
+	in.Exposure, in.Ports = exposure, ports.OnPodNetwork(exposure.Port)
+	return in
 }
 
 var ipv4 = components.Network{
@@ -61,6 +96,8 @@ func input(spec controlplanev1.KOKControlPlaneSpec, network components.Network, 
 
 		EtcdImageTag:         "3.6.16-0",
 		KonnectivityImageTag: "v0.34.0",
+
+		APIServerReplicas: 2,
 	}
 	for _, service := range services(in) {
 		in.Addresses[service.Name] = fmt.Sprintf("%s%d", prefix, len(in.Addresses)+11)

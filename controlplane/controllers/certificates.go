@@ -107,7 +107,7 @@ func apiServerCertificates(in *components.Input, keys *pki.KeyMaterial, endpoint
 		},
 		IPs: append(addresses("127.0.0.1", "::1", in.Addresses[service]), first...),
 	}
-	for _, san := range append([]string{endpointHost}, certSANs...) {
+	for _, san := range append([]string{endpointHost, in.Exposure.Address}, certSANs...) {
 		if ip := net.ParseIP(san); ip != nil {
 			serving.IPs = append(serving.IPs, ip)
 		} else if san != "" {

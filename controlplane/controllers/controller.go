@@ -75,6 +75,7 @@ type questioner interface {
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps,resources=statefulsets;daemonsets;deployments;controllerrevisions,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services;configmaps,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;delete
@@ -182,7 +183,7 @@ func invalid(s *scope) error {
 	if len(problems) > 0 {
 		return fmt.Errorf("the Cluster cannot have a control plane: %w", problems.ToAggregate())
 	}
-	if err := validateEndpoint(s.cluster, s.controlPlane); err != nil {
+	if err := errors.Join(validateEndpoint(s.cluster, s.controlPlane), validateListener(s)); err != nil {
 		return err
 	}
 	if s.refused != nil {

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,7 @@ var (
 	remainingKinds = []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
 		corev1.SchemeGroupVersion.WithKind("Service"),
+		networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
 		corev1.SchemeGroupVersion.WithKind("ConfigMap"),
 		appsv1.SchemeGroupVersion.WithKind("ControllerRevision"),
 		corev1.SchemeGroupVersion.WithKind("Secret"),

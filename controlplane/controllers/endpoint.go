@@ -33,6 +33,24 @@ func validateEndpoint(cluster *clusterv1.Cluster, controlPlane *controlplanev1.K
 		endpointAddress(controlPlane), net.JoinHostPort(given.Host, strconv.Itoa(int(given.Port))))
 }
 
+// Ports that API servers on the pod network can listen on: they run without privileges, and konnectivity
+// has ports above theirs.
+const (
+	minListener = 1024
+	maxListener = 65535 - controlplanev1.PortBlockSize
+)
+
+// validateListener refuses a port that API servers cannot listen on. On the pod network it is the
+// Cluster's, so that only the controller can judge it.
+func validateListener(s *scope) error {
+	port := s.input.Network.APIServerPort
+	if !s.input.OnPodNetwork() || port >= minListener && port <= maxListener {
+		return nil
+	}
+	return fmt.Errorf("spec.clusterNetwork.apiServerPort of the Cluster is %d, where API servers on the pod network cannot listen; choose one from %d to %d, or leave it out",
+		port, minListener, maxListener)
+}
+
 // endpointAddress is the host and port of the control plane endpoint.
 func endpointAddress(controlPlane *controlplanev1.KOKControlPlane) string {
 	endpoint := controlPlane.Spec.ControlPlaneEndpoint

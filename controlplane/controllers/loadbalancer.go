@@ -26,13 +26,10 @@ func (r *Reconciler) ensureLoadBalancer(ctx context.Context, s *scope) (string, 
 	if err != nil || present.ResourceVersion != "" && !s.owns(present) {
 		return "", err
 	}
-	pods, err := podsOf(ctx, s)
+	seeds, err := seedsOf(ctx, s, present.Data[loadbalancer.Key])
 	if err != nil {
 		return "", err
 	}
-	found := apiServerAddresses(pods[names.KubeAPIServer], s.input.Ports.APIServer)
-	wanted := stateOf(s.applied(names.KubeAPIServer)).wanted()
-	seeds := loadbalancer.Seeds(found, int(wanted), present.Data[loadbalancer.Key])
 	if len(seeds) == 0 {
 		return "", nil
 	}
@@ -86,6 +83,21 @@ func (r *Reconciler) writeLoadBalancer(ctx context.Context, s *scope, present *c
 		return fmt.Errorf("write Secret %s with the configuration of workers' load balancers: %w", client.ObjectKeyFromObject(secret), err)
 	}
 	return nil
+}
+
+// seedsOf are where workers look for API servers first: at the one address that all share, else at those of
+// their nodes.
+func seedsOf(ctx context.Context, s *scope, present []byte) ([]string, error) {
+	if shared := s.input.Exposure.Address; shared != "" {
+		return []string{net.JoinHostPort(shared, strconv.Itoa(int(s.input.Exposure.Port)))}, nil
+	}
+	pods, err := podsOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	found := apiServerAddresses(pods[names.KubeAPIServer], s.input.Ports.APIServer)
+	wanted := stateOf(s.applied(names.KubeAPIServer)).wanted()
+	return loadbalancer.Seeds(found, int(wanted), present), nil
 }
 
 // apiServerAddresses are where the API servers of pods serve: each advertises the address of its host.

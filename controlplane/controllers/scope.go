@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -99,6 +100,8 @@ func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKContro
 
 		EtcdImageTag:         release.Etcd,
 		KonnectivityImageTag: release.Konnectivity,
+
+		APIServerReplicas: ptr.Deref(controlPlane.Spec.Replicas, controlplanev1.DefaultAPIServerReplicas),
 	}
 	if after := controlPlane.Spec.Rollout.After; !after.IsZero() && !after.After(now) {
 		s.rolloutAfter = after.Time

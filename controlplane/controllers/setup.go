@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/klog/v2"
@@ -31,7 +32,7 @@ import (
 func HostKinds() []client.Object {
 	return []client.Object{
 		&appsv1.StatefulSet{}, &appsv1.DaemonSet{}, &appsv1.Deployment{}, &appsv1.ControllerRevision{},
-		&policyv1.PodDisruptionBudget{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Pod{},
+		&policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &corev1.Service{}, &corev1.ConfigMap{}, &corev1.Secret{}, &corev1.Pod{},
 	}
 }
 

@@ -83,7 +83,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (*observation, error
 // did not run, as the cache has them.
 func workloadsOf(ctx context.Context, s *scope) (map[string]client.Object, error) {
 	workloads := maps.Clone(s.live)
-	for component, workload := range workloadKinds() {
+	for component, workload := range workloadKinds(s) {
 		if workloads[component] != nil {
 			continue
 		}
@@ -98,11 +98,15 @@ func workloadsOf(ctx context.Context, s *scope) (map[string]client.Object, error
 	return workloads, nil
 }
 
-func workloadKinds() map[string]client.Object {
+func workloadKinds(s *scope) map[string]client.Object {
+	var apiServer client.Object = &appsv1.DaemonSet{}
+	if s.input.Spec.KubeAPIServer.IsDeployment() {
+		apiServer = &appsv1.Deployment{}
+	}
 	return map[string]client.Object{
 		names.EtcdData:              &appsv1.StatefulSet{},
 		names.EtcdEvents:            &appsv1.StatefulSet{},
-		names.KubeAPIServer:         &appsv1.DaemonSet{},
+		names.KubeAPIServer:         apiServer,
 		names.KubeControllerManager: &appsv1.Deployment{},
 		names.KubeScheduler:         &appsv1.Deployment{},
 	}

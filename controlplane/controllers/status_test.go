@@ -361,7 +361,7 @@ func TestMessagesAreCutBetweenLetters(t *testing.T) {
 }
 
 func TestEveryComponentHasItsWorkloadKind(t *testing.T) {
-	kinds := workloadKinds()
+	kinds := workloadKinds(&scope{})
 	if got := slices.Sorted(maps.Keys(kinds)); !slices.Equal(got, slices.Sorted(slices.Values(workloadComponents))) {
 		t.Errorf("got %v", got)
 	}

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -100,6 +101,7 @@ func keysUsedBy(ctx context.Context, s *scope) (string, error) {
 	for _, kind := range []schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
 		appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
+		appsv1.SchemeGroupVersion.WithKind("Deployment"),
 		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
 	} {
 		list := &metav1.PartialObjectMetadataList{}
@@ -119,8 +121,12 @@ func keysUsedBy(ctx context.Context, s *scope) (string, error) {
 }
 
 // claimPorts claims the block of host ports and writes it into spec before anything uses it: a
-// person who pins another block later must be refused.
+// person who pins another block later must be refused. Pods on the pod network need none.
 func (r *Reconciler) claimPorts(ctx context.Context, s *scope) (string, error) {
+	if s.input.OnPodNetwork() {
+		s.input.Ports = ports.OnPodNetwork(s.input.Network.APIServerPort)
+		return "", nil
+	}
 	pinned := s.controlPlane.Spec.Hosting.Ports.First
 	first, err := r.Claims.Claim(ctx, s.key, pinned)
 	if err != nil {
@@ -145,7 +151,7 @@ func (r *Reconciler) claimPorts(ctx context.Context, s *scope) (string, error) {
 // given once and kept: certificates and etcd members name it. From then on every Service asks for the one
 // that was recorded, also those that are there: they may be deleted at any moment.
 func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error) {
-	recorded, err := recordedAddresses(ctx, s)
+	recorded, exposed, err := recordedAddresses(ctx, s)
 	if err != nil {
 		return "", err
 	}
@@ -160,7 +166,7 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 		return "", err
 	}
 	in := s.input
-	in.Addresses = recorded
+	in.Addresses, in.Exposure = recorded, exposed
 	var applied []client.Object
 	for _, component := range rendering.Components {
 		if component.Services == nil {
@@ -180,17 +186,20 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 	if err != nil {
 		return "", err
 	}
-	for _, service := range applied {
-		s.input.Addresses[service.GetName()] = service.(*corev1.Service).Spec.ClusterIP
+	for _, object := range applied {
+		service := object.(*corev1.Service)
+		s.input.Addresses[service.Name] = service.Spec.ClusterIP
+		present[service.Name] = service
 	}
 	if err := deleteFormerServices(ctx, s, present); err != nil {
 		return "", err
 	}
-	if err := recordAddresses(ctx, s); err != nil {
-		return "", err
+	waiting := s.expose(present[names.Object(s.key.Name, names.KubeAPIServer)], exposed)
+	if err := recordAddresses(ctx, s); err != nil || waiting != "" {
+		return waiting, err
 	}
 	s.controlPlane.Spec.ControlPlaneEndpoint = endpointOf(s.cluster, s.controlPlane, controlplanev1.APIEndpoint{
-		Host: s.input.Addresses[names.Object(s.key.Name, names.KubeAPIServer)], Port: s.input.Network.APIServerPort,
+		Host: cmp.Or(s.input.Exposure.Address, s.input.Addresses[names.Object(s.key.Name, names.KubeAPIServer)]), Port: s.input.Network.APIServerPort,
 	})
 	return "", nil
 }
@@ -227,18 +236,20 @@ func patchedServices(component components.Component, in *components.Input, servi
 	return wanted, kept
 }
 
-func recordedAddresses(ctx context.Context, s *scope) (map[string]string, error) {
+// recordedAddresses are those that were given before: of every Service, and by the one of API servers.
+func recordedAddresses(ctx context.Context, s *scope) (map[string]string, components.Exposure, error) {
 	objects, err := s.revisions.Newest(ctx, s.key, names.Services)
 	if err != nil {
-		return nil, err
+		return nil, components.Exposure{}, err
 	}
-	addresses := map[string]string{}
+	addresses, exposed := map[string]string{}, components.Exposure{}
 	for _, object := range objects {
 		if service, ok := object.(*corev1.Service); ok {
 			addresses[service.Name] = service.Spec.ClusterIP
+			exposed = cmp.Or(exposed, readExposure(service))
 		}
 	}
-	return addresses, nil
+	return addresses, exposed, nil
 }
 
 func presentServices(ctx context.Context, s *scope) (map[string]*corev1.Service, error) {
@@ -259,14 +270,21 @@ func recordAddresses(ctx context.Context, s *scope) error {
 	for _, name := range sorted {
 		fmt.Fprintf(hash, "%s=%s\n", name, s.input.Addresses[name])
 	}
+	if exposed := s.input.Exposure; exposed != (components.Exposure{}) {
+		fmt.Fprintf(hash, "%+v\n", exposed)
+	}
 	_, err := s.revisions.Rendering(ctx, s.key, names.Services, hex.EncodeToString(hash.Sum(nil)[:8]), time.Time{}, func() ([]client.Object, error) {
 		var services []client.Object
 		for _, name := range sorted {
-			services = append(services, &corev1.Service{
+			service := &corev1.Service{
 				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 				ObjectMeta: metav1.ObjectMeta{Name: name},
 				Spec:       corev1.ServiceSpec{ClusterIP: s.input.Addresses[name]},
-			})
+			}
+			if name == names.Object(s.key.Name, names.KubeAPIServer) {
+				writeExposure(service, s.input.Exposure)
+			}
+			services = append(services, service)
 		}
 		return services, nil
 	})
@@ -333,6 +351,9 @@ func applyComponent(component components.Component) func(context.Context, *scope
 		objects, err := rendered(ctx, s, component, &s.input, s.refused != nil || s.growing())
 		if err != nil {
 			return "", err
+		}
+		if component.Scale != nil {
+			component.Scale(&s.input, objects)
 		}
 		return applyRendering(ctx, s, component.Name, objects)
 	}

@@ -31,6 +31,12 @@ const (
 	VersionLabel = "app.kubernetes.io/version"
 )
 
+// The manager's pods carry this label, which Cluster API gives to all objects of a provider.
+const (
+	ProviderLabel = "cluster.x-k8s.io/provider"
+	Provider      = "control-plane-kok"
+)
+
 // Components of a control plane, as values of ComponentLabel and suffixes of object names.
 const (
 	EtcdData              = "etcd-data"

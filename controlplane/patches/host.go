@@ -17,7 +17,7 @@ var insteadOf = map[string]instead{
 		args: "each member reads a configuration file that the controller writes", storage: "set spec.etcd.events.storage",
 	},
 	names.KubeAPIServer: {
-		image: "set spec.kubeAPIServer.image", args: "set spec.kubeAPIServer.extraArgs",
+		replicas: "set spec.replicas, with spec.kubeAPIServer.workload Deployment", image: "set spec.kubeAPIServer.image", args: "set spec.kubeAPIServer.extraArgs",
 	},
 	names.KubeControllerManager: {
 		replicas: "set spec.kubeControllerManager.replicas",
@@ -43,19 +43,24 @@ func hostRules(component string) map[string]rule {
 		return map[string]rule{
 			"StatefulSet":         workload(fields),
 			"PodDisruptionBudget": budget(false),
+			"NetworkPolicy":       networkPolicy,
 			"Service":             object(nil),
 			"ConfigMap":           configMap("the controller writes each member's configuration, remove it from the patch"),
 		}
 	case names.KubeAPIServer:
 		return map[string]rule{
-			"DaemonSet": workload(fields),
-			"Service":   object(nil),
-			"ConfigMap": configMap("set spec.kubeAPIServer.jwt, spec.kubeAPIServer.audit or spec.addons.konnectivity"),
+			"DaemonSet":           workload(fields),
+			"Deployment":          workload(fields),
+			"PodDisruptionBudget": budget(true),
+			"NetworkPolicy":       networkPolicy,
+			"Service":             object(nil),
+			"ConfigMap":           configMap("set spec.kubeAPIServer.jwt, spec.kubeAPIServer.audit or spec.addons.konnectivity"),
 		}
 	default:
 		return map[string]rule{
 			"Deployment":          workload(fields),
 			"PodDisruptionBudget": budget(true),
+			"NetworkPolicy":       networkPolicy,
 		}
 	}
 }
@@ -85,9 +90,14 @@ func budget(number bool) rule {
 	return object(map[string]rule{"spec": only(spec)})
 }
 
+// networkPolicy allows to let in more, such as what collects metrics, never less: a control plane's parts must
+// reach each other.
+var networkPolicy = object(map[string]rule{"spec": only(map[string]rule{"ingress": appended("the parts of the control plane need what is rendered; " +
+	"add to it with a JSON6902 patch whose path ends in /ingress/-")})})
+
 const (
-	podByPod  = "the controller rolls out pod by pod, as two pods of a component cannot share a host's ports"
-	blockOnly = "every port of a host node is of the tenant's block, set spec.hosting.ports"
+	podByPod  = "the controller rolls out pod by pod, so that enough of them serve at any time"
+	blockOnly = "every port is the controller's to choose; those of a host node are of the tenant's block, set spec.hosting.ports"
 	probed    = "only the numbers of a probe can be patched"
 )
 

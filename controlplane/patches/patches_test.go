@@ -26,7 +26,21 @@ import (
 // render is what a component or an addon of a control plane with everything switched on is rendered as.
 func render(t testing.TB, component string) []client.Object {
 	t.Helper()
-	spec := controlplanev1.KOKControlPlaneSpec{Version: "v1.36.3"}
+	return renderSpec(t, component, controlplanev1.KOKControlPlaneSpec{})
+}
+
+// renderAll has what another mode adds besides.
+func renderAll(t testing.TB, component string) []client.Object {
+	t.Helper()
+	spec := controlplanev1.KOKControlPlaneSpec{}
+	spec.Hosting.NetworkMode = controlplanev1.NetworkModePod
+	spec.KubeAPIServer.Workload = controlplanev1.APIServerDeployment
+	return append(render(t, component), renderSpec(t, component, spec)...)
+}
+
+func renderSpec(t testing.TB, component string, spec controlplanev1.KOKControlPlaneSpec) []client.Object {
+	t.Helper()
+	spec.Version = "v1.36.3"
 	spec.KubeAPIServer.Audit = &controlplanev1.AuditSpec{MaxSizeMB: 100, MaxBackups: 5}
 	spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
 	in, tenant, err := rendering.Sample(spec)
@@ -93,11 +107,11 @@ func TestPatchesThatAreRefused(t *testing.T) {
 		want  string
 	}{
 		{"kind that a component has not", merge("kube-scheduler", "DaemonSet", "{}"),
-			"DaemonSet of kube-scheduler: kube-scheduler has no DaemonSet; set target.kind to one of Deployment, PodDisruptionBudget"},
+			"DaemonSet of kube-scheduler: kube-scheduler has no DaemonSet; set target.kind to one of Deployment, NetworkPolicy, PodDisruptionBudget"},
 		{"kind that an addon has not", merge("coredns", "DaemonSet", "{}"),
 			"DaemonSet of coredns: coredns has no DaemonSet; set target.kind to one of ClusterRole, ClusterRoleBinding, ConfigMap, Deployment, Service, ServiceAccount"},
 		{"keys", merge("kube-apiserver", "Secret", "{}"),
-			"Secret of kube-apiserver: Secrets hold keys and certificates and cannot be patched; set target.kind to one of ConfigMap, DaemonSet, Service"},
+			"Secret of kube-apiserver: Secrets hold keys and certificates and cannot be patched; set target.kind to one of ConfigMap, DaemonSet, Deployment, NetworkPolicy, PodDisruptionBudget, Service"},
 
 		{"text that is no YAML", merge("kube-scheduler", "Deployment", "a: b: c"),
 			scheduler + "it is neither YAML nor JSON: yaml: mapping values are not allowed in this context"},
@@ -155,7 +169,7 @@ func TestPatchesThatAreRefused(t *testing.T) {
 		{"selector", merge("kube-scheduler", "Deployment", "spec: {selector: {matchLabels: {a: b}}}"), scheduler + "spec.selector cannot be patched: " + specCan},
 		{"pause", merge("kube-scheduler", "Deployment", "spec: {paused: true}"), scheduler + "spec.paused cannot be patched: " + specCan},
 		{"surge", merge("kube-scheduler", "Deployment", "spec: {strategy: {rollingUpdate: {maxSurge: 1}}}"),
-			scheduler + "spec.strategy cannot be patched: the controller rolls out pod by pod, as two pods of a component cannot share a host's ports"},
+			scheduler + "spec.strategy cannot be patched: the controller rolls out pod by pod, so that enough of them serve at any time"},
 		{"update on delete", merge("kube-apiserver", "DaemonSet", "spec: {updateStrategy: {type: OnDelete}}"),
 			"DaemonSet of kube-apiserver: spec.updateStrategy cannot be patched: the controller rolls out pod by pod"},
 		{"no spec", operations("kube-scheduler", "Deployment", "{op: remove, path: /spec}"), scheduler + "spec.replicas cannot be patched: set spec.kubeScheduler.replicas; "},
@@ -189,7 +203,7 @@ func TestPatchesThatAreRefused(t *testing.T) {
 		{"image of konnectivity's server", podPatch("kube-apiserver", "DaemonSet", `{"initContainers":[{"name":"konnectivity-server","image":"a:b"}]}`),
 			"spec.template.spec.initContainers[konnectivity-server].image cannot be patched: set spec.addons.konnectivity.serverImage"},
 		{"ports", operations("kube-scheduler", "Deployment", "{op: replace, path: /spec/template/spec/containers/0/ports/0/hostPort, value: 10259}"),
-			scheduler + "spec.template.spec.containers[kube-scheduler].ports cannot be patched: every port of a host node is of the tenant's block, set spec.hosting.ports"},
+			scheduler + "spec.template.spec.containers[kube-scheduler].ports cannot be patched: every port is the controller's to choose; those of a host node are of the tenant's block, set spec.hosting.ports"},
 		{"one port more", schedulerPods(`{"containers":[{"name":"kube-scheduler","ports":[{"containerPort":80}]}]}`),
 			scheduler + "spec.template.spec.containers[kube-scheduler].ports cannot be patched: "},
 		{"hook", schedulerPods(`{"containers":[{"name":"kube-scheduler","lifecycle":{"preStop":{"sleep":{"seconds":1}}}}]}`),
@@ -211,6 +225,12 @@ func TestPatchesThatAreRefused(t *testing.T) {
 			scheduler + "spec.template.spec.volumes[kok-certs] is there twice: choose another name"},
 		{"variable twice", operations("etcd-data", "StatefulSet", "{op: add, path: /spec/template/spec/containers/0/env/0, value: {name: POD_NAME, value: other}}"),
 			"spec.template.spec.containers[etcd].env[POD_NAME] is there twice: choose another name"},
+
+		{"fewer who are let in", merge("etcd-data", "NetworkPolicy", "spec: {ingress: []}"),
+			"NetworkPolicy of etcd-data: spec.ingress must start with what is rendered: the parts of the control plane need what is rendered; add to it with a JSON6902 patch whose path ends in /ingress/-"},
+		{"pods of a policy", merge("kube-apiserver", "NetworkPolicy", "spec: {podSelector: {matchLabels: {a: b}}}"), "NetworkPolicy of kube-apiserver: spec.podSelector cannot be patched: "},
+		{"replicas of kube-apiserver", merge("kube-apiserver", "Deployment", "spec: {replicas: 5}"),
+			"Deployment of kube-apiserver: spec.replicas cannot be patched: set spec.replicas, with spec.kubeAPIServer.workload Deployment"},
 
 		{"host's processes", schedulerPods(`{"hostPID":true}`), scheduler + "spec.template.spec.hostPID cannot be patched: "},
 		{"network of its own", schedulerPods(`{"hostNetwork":false}`), scheduler + "spec.template.spec.hostNetwork cannot be patched: "},
@@ -251,7 +271,7 @@ func TestPatchesThatAreRefused(t *testing.T) {
 			scheduler + "container kube-scheduler cannot use Secret other-proxy: "},
 
 		{"sidecar with a port", schedulerPods(`{"containers":[{"name":"a","image":"a:b","ports":[{"containerPort":9100}]}]}`),
-			scheduler + "container a cannot declare ports: every port of a host node is of the tenant's block, set spec.hosting.ports; let it listen on loopback or on a socket in an emptyDir"},
+			scheduler + "container a cannot declare ports: every port is the controller's to choose; those of a host node are of the tenant's block, set spec.hosting.ports; let it listen on loopback or on a socket in an emptyDir"},
 		{"sidecar that writes its image", schedulerPods(`{"containers":[{"name":"a","image":"a:b","securityContext":{"readOnlyRootFilesystem":false}}]}`),
 			scheduler + "container a must have a read-only root file system: mount an emptyDir with a sizeLimit where it writes"},
 		{"sidecar with privileges", schedulerPods(`{"containers":[{"name":"a","image":"a:b","securityContext":{"allowPrivilegeEscalation":true}}]}`),
@@ -279,7 +299,7 @@ func TestPatchesThatAreRefused(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			objects := render(t, tc.patch.Target.Component)
+			objects := renderAll(t, tc.patch.Target.Component)
 			_, err := patches.Apply(tc.patch.Target.Component, objects, []controlplanev1.Patch{merge("none", "None", ""), tc.patch}, nil)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("got  %v\nwant %s", err, tc.want)
@@ -459,7 +479,7 @@ func TestEveryKindOfEveryComponentHasRules(t *testing.T) {
 		t.Errorf("the components are %v; the API's PatchTarget names %v", names, want)
 	}
 	for _, component := range names {
-		for _, object := range render(t, component) {
+		for _, object := range renderAll(t, component) {
 			kind := object.GetObjectKind().GroupVersionKind().Kind
 			patched, err := patches.Apply(component, []client.Object{object}, []controlplanev1.Patch{merge(component, kind, "metadata: {annotations: {a: b}}")}, nil)
 			if err != nil || patched[0].GetAnnotations()["a"] != "b" {
@@ -487,7 +507,7 @@ func TestTheDocumentListsEveryKind(t *testing.T) {
 	}
 	for _, component := range []string{"etcd-data", "etcd-events", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns", "konnectivity"} {
 		kinds := map[string]bool{}
-		for _, object := range render(t, component) {
+		for _, object := range renderAll(t, component) {
 			kinds["`"+object.GetObjectKind().GroupVersionKind().Kind+"`"] = true
 		}
 		if got, want := slices.Sorted(slices.Values(documented["`"+component+"`"])), slices.Sorted(maps.Keys(kinds)); !slices.Equal(got, want) {
@@ -502,7 +522,7 @@ var code = regexp.MustCompile("`[^`]+`")
 func TestRenderedPodsMeetTheStandardThatPatchedOnesAreHeldTo(t *testing.T) {
 	for _, component := range rendering.Components {
 		for kind := range map[string]bool{"StatefulSet": true, "DaemonSet": true, "Deployment": true} {
-			_, err := patches.Apply(component.Name, render(t, component.Name), []controlplanev1.Patch{merge(component.Name, kind, "{}")}, nil)
+			_, err := patches.Apply(component.Name, renderAll(t, component.Name), []controlplanev1.Patch{merge(component.Name, kind, "{}")}, nil)
 			if err != nil && !strings.Contains(err.Error(), "has no "+kind) {
 				t.Error(err)
 			}

@@ -8,8 +8,8 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
 
-// Ports are the host ports of one tenant's components. On every host node each is free or serves this
-// tenant.
+// Ports are the ports of one tenant's components. On the host network each is free on every host node, or
+// serves this tenant.
 type Ports struct {
 	// APIServer is where kube-apiserver serves HTTPS.
 	APIServer int32
@@ -51,6 +51,22 @@ func Of(first int32) Ports {
 		KonnectivityAgent:  first + controlplanev1.KonnectivityPortOffset,
 		KonnectivityAdmin:  first + 10,
 		KonnectivityHealth: first + 11,
+	}
+}
+
+// OnPodNetwork returns the ports of components on the pod network, where each pod has its own: the usual
+// ones of etcd, kube-controller-manager and kube-scheduler, and kube-apiserver's as it is exposed.
+func OnPodNetwork(apiServer int32) Ports {
+	member := EtcdPorts{Client: 2379, Peer: 2380, Metrics: 2381}
+	return Ports{
+		APIServer:          apiServer,
+		EtcdData:           member,
+		EtcdEvents:         member,
+		ControllerManager:  10257,
+		Scheduler:          10259,
+		KonnectivityAgent:  apiServer + controlplanev1.KonnectivityPortOffset,
+		KonnectivityAdmin:  apiServer + 10,
+		KonnectivityHealth: apiServer + 11,
 	}
 }
 

@@ -38,6 +38,10 @@ func Sample(spec controlplanev1.KOKControlPlaneSpec) (*components.Input, *addon.
 		EtcdImageTag:         release.Etcd,
 		KonnectivityImageTag: release.Konnectivity,
 	}
+	if in.OnPodNetwork() {
+		in.Exposure = components.Exposure{Address: "192.0.2.1", Port: components.DefaultAPIServerPort}
+		in.Ports = ports.OnPodNetwork(in.Exposure.Port)
+	}
 	for _, component := range Components {
 		services, err := servicesOf(component, in)
 		if err != nil {
@@ -93,6 +97,10 @@ func withDefaults(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKCon
 	spec.Version = cmp.Or(versions.Normalize(spec.Version), minors[len(minors)-1]+".0")
 	spec.ImageRepository = cmp.Or(spec.ImageRepository, "registry.k8s.io")
 	spec.Hosting.Ports.First = cmp.Or(spec.Hosting.Ports.First, ports.DefaultRange.First)
+	// A template may leave the exposure to its Clusters.
+	if spec.Hosting.OnPodNetwork() {
+		spec.Hosting.Exposure.Type = cmp.Or(spec.Hosting.Exposure.Type, controlplanev1.ExposureNone)
+	}
 	if spec.Hosting.NodeSelector == nil {
 		spec.Hosting.NodeSelector = map[string]string{controlplanev1.HostNodeLabel: "true"}
 	}

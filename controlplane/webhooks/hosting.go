@@ -27,6 +27,16 @@ func validateEndpoint(endpoint controlplanev1.APIEndpoint, path *field.Path) fie
 	return errs
 }
 
+// validateExposure refuses what an exposure has no room for.
+func validateExposure(exposure controlplanev1.ExposureType, konnectivity controlplanev1.KonnectivitySpec, path *field.Path) field.ErrorList {
+	if exposure != controlplanev1.ExposureNodePort || !konnectivity.Managed() {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("addons", "konnectivity", "mode"), konnectivity.Mode,
+		"must be None with hosting.exposure.type NodePort: agents come to a port that is a fixed step above the API server's, and node ports cannot be had in pairs; "+
+			"choose hosting.exposure.type LoadBalancer or hosting.networkMode HostNetwork")}
+}
+
 func validateNodeSelector(selector map[string]string, path *field.Path) field.ErrorList {
 	return metav1validation.ValidateLabels(selector, path)
 }

@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -27,9 +28,13 @@ var (
 	_ admission.Validator[*controlplanev1.KOKControlPlane] = &KOKControlPlane{}
 )
 
-// Default adds the "v" that people leave out of the version; all other defaults are in the schema.
+// Default adds the "v" that people leave out of the version, and the number of API servers of a
+// Deployment, which a DaemonSet has not; all other defaults are in the schema.
 func (*KOKControlPlane) Default(_ context.Context, c *controlplanev1.KOKControlPlane) error {
 	c.Spec.Version = versions.Normalize(c.Spec.Version)
+	if c.Spec.KubeAPIServer.IsDeployment() && c.Spec.Replicas == nil {
+		c.Spec.Replicas = ptr.To(controlplanev1.DefaultAPIServerReplicas)
+	}
 	return nil
 }
 
@@ -68,6 +73,7 @@ func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits) fiel
 	errs = append(errs, settings{
 		nodeSelector:          c.Spec.Hosting.NodeSelector,
 		tolerations:           c.Spec.Hosting.Tolerations,
+		exposure:              c.Spec.Hosting.Exposure.Type,
 		imageRepository:       c.Spec.ImageRepository,
 		kubeAPIServer:         c.Spec.KubeAPIServer,
 		kubeControllerManager: c.Spec.KubeControllerManager,

@@ -29,6 +29,7 @@ func (w *KOKControlPlaneTemplate) ValidateCreate(_ context.Context, t *controlpl
 	errs = append(errs, settings{
 		nodeSelector:          spec.Hosting.NodeSelector,
 		tolerations:           spec.Hosting.Tolerations,
+		exposure:              spec.Hosting.Exposure.Type,
 		imageRepository:       spec.ImageRepository,
 		kubeAPIServer:         spec.KubeAPIServer,
 		kubeControllerManager: spec.KubeControllerManager,
@@ -46,7 +47,10 @@ func (w *KOKControlPlaneTemplate) ValidateCreate(_ context.Context, t *controlpl
 // specOf is the part of a template's spec that renderings depend on.
 func specOf(spec controlplanev1.KOKControlPlaneTemplateResourceSpec) controlplanev1.KOKControlPlaneSpec {
 	return controlplanev1.KOKControlPlaneSpec{
-		Hosting:               controlplanev1.HostingSpec{NodeSelector: spec.Hosting.NodeSelector, Tolerations: spec.Hosting.Tolerations},
+		Hosting: controlplanev1.HostingSpec{
+			NetworkMode: spec.Hosting.NetworkMode, Exposure: controlplanev1.ExposureSpec{Type: spec.Hosting.Exposure.Type},
+			NodeSelector: spec.Hosting.NodeSelector, Tolerations: spec.Hosting.Tolerations,
+		},
 		ImageRepository:       spec.ImageRepository,
 		KubeAPIServer:         spec.KubeAPIServer,
 		KubeControllerManager: spec.KubeControllerManager,

@@ -13,6 +13,7 @@ import (
 type settings struct {
 	nodeSelector          map[string]string
 	tolerations           []corev1.Toleration
+	exposure              controlplanev1.ExposureType
 	imageRepository       string
 	kubeAPIServer         controlplanev1.KubeAPIServerSpec
 	kubeControllerManager controlplanev1.ReplicatedComponentSpec
@@ -26,6 +27,7 @@ func (s settings) validate(path *field.Path, limits Limits) field.ErrorList {
 	errs := limits.validate(s, path)
 	errs = append(errs, validateNodeSelector(s.nodeSelector, path.Child("hosting", "nodeSelector"))...)
 	errs = append(errs, validateTolerations(s.tolerations, path.Child("hosting", "tolerations"))...)
+	errs = append(errs, validateExposure(s.exposure, s.addons.Konnectivity, path)...)
 	errs = append(errs, validateImageRepository(s.imageRepository, path.Child("imageRepository"))...)
 	errs = append(errs, validateKubeAPIServer(s.kubeAPIServer, path.Child("kubeAPIServer"))...)
 	errs = append(errs, validateComponent(names.KubeControllerManager, s.kubeControllerManager.ComponentSpec, path.Child("kubeControllerManager"))...)

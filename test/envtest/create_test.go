@@ -40,6 +40,14 @@ const goodJWT = `{"issuer":{"url":"https://issuer.example","audiences":["tenant"
 // unchecked is what the API server adds when a value is so wrong that it does not run CEL.
 const unchecked = `<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation`
 
+const togetherOrNot = `spec.hosting: Invalid value: hosting.exposure goes with networkMode PodNetwork, and PodNetwork needs it: set both or neither; on the host network API servers are reached at the addresses of their nodes`
+
+func onPodNetwork(exposure controlplanev1.ExposureType) func(*spec) {
+	return func(s *spec) {
+		s.Hosting.NetworkMode, s.Hosting.Exposure.Type = controlplanev1.NetworkModePod, exposure
+	}
+}
+
 func TestCreate(t *testing.T) {
 	cases := []struct {
 		name string
@@ -60,7 +68,38 @@ func TestCreate(t *testing.T) {
 			`spec.version: Invalid value: "v1.36": "v1.36" is not a Kubernetes version of the form v1.36.3`}},
 
 		{"replicas of a DaemonSet", func(s *spec) { s.Replicas = ptr.To[int32](3) }, []string{
-			`spec: Invalid value: replicas must not be set: kube-apiserver runs as a DaemonSet, one replica on every host node that hosting.nodeSelector chooses; label more nodes to get more replicas`}},
+			`spec: Invalid value: replicas must not be set: kube-apiserver runs as a DaemonSet, one replica on every host node that hosting.nodeSelector chooses; label more nodes to get more replicas, or create a control plane whose kubeAPIServer.workload is Deployment`}},
+		{"replicas of a Deployment", func(s *spec) {
+			s.KubeAPIServer.Workload, s.Replicas = controlplanev1.APIServerDeployment, ptr.To[int32](3)
+		}, nil},
+		{"no replica of a Deployment", func(s *spec) {
+			s.KubeAPIServer.Workload, s.Replicas = controlplanev1.APIServerDeployment, ptr.To[int32](0)
+		}, []string{
+			`spec.replicas: Invalid value: 0: spec.replicas in body should be greater than or equal to 1`}},
+		{"pod network behind a load balancer", onPodNetwork(controlplanev1.ExposureLoadBalancer), nil},
+		{"pod network with a pinned port", func(s *spec) {
+			onPodNetwork(controlplanev1.ExposureNodePort)(s)
+			s.Hosting.Exposure.NodePort = 30500
+		}, nil},
+		{"pod network without exposure", onPodNetwork(controlplanev1.ExposureNone), nil},
+		{"pod network that does not say how it is exposed", func(s *spec) { s.Hosting.NetworkMode = controlplanev1.NetworkModePod }, []string{togetherOrNot}},
+		{"host network that is exposed", func(s *spec) { s.Hosting.Exposure.Type = controlplanev1.ExposureNodePort }, []string{togetherOrNot}},
+		{"host ports on the pod network", func(s *spec) {
+			onPodNetwork(controlplanev1.ExposureNone)(s)
+			s.Hosting.Ports.First = 20000
+		}, []string{`spec.hosting: Invalid value: hosting.ports is for networkMode HostNetwork: pods on the pod network take no port of a host; remove it`}},
+		{"node port of a load balancer", func(s *spec) {
+			onPodNetwork(controlplanev1.ExposureLoadBalancer)(s)
+			s.Hosting.Exposure.NodePort = 30500
+		}, []string{`spec.hosting.exposure: Invalid value: hosting.exposure.nodePort is for type NodePort; remove it, or set type to NodePort`}},
+		{"konnectivity behind a load balancer", func(s *spec) {
+			onPodNetwork(controlplanev1.ExposureLoadBalancer)(s)
+			s.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
+		}, nil},
+		{"konnectivity at a node port", func(s *spec) {
+			onPodNetwork(controlplanev1.ExposureNodePort)(s)
+			s.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
+		}, []string{`spec.addons.konnectivity.mode: Invalid value: "Managed": must be None with hosting.exposure.type NodePort: agents come to a port that is a fixed step above the API server's, and node ports cannot be had in pairs; choose hosting.exposure.type LoadBalancer or hosting.networkMode HostNetwork`}},
 		{"one etcd member", func(s *spec) { s.Etcd.Data.Replicas = ptr.To[int32](1); s.Etcd.Events.Replicas = ptr.To[int32](1) }, nil},
 		{"even data etcd", func(s *spec) { s.Etcd.Data.Replicas = ptr.To[int32](2) }, []string{
 			`spec.etcd.data.replicas: Invalid value: 2: the number of etcd members must be odd (1, 3, 5 or 7): an even one survives no more failures than one less`}},
@@ -259,7 +298,7 @@ func TestCreate(t *testing.T) {
 		}, []string{`spec.patches[0]: Invalid value: StatefulSet of etcd-data: spec.replicas cannot be patched: set spec.etcd.data.replicas`}},
 		{"patch of nothing", func(s *spec) {
 			s.Patches = []controlplanev1.Patch{{Target: controlplanev1.PatchTarget{Component: "etcd-data", Kind: "Job"}, Patch: "{}"}}
-		}, []string{`spec.patches[0]: Invalid value: Job of etcd-data: etcd-data has no Job; set target.kind to one of ConfigMap, PodDisruptionBudget, Service, StatefulSet`}},
+		}, []string{`spec.patches[0]: Invalid value: Job of etcd-data: etcd-data has no Job; set target.kind to one of ConfigMap, NetworkPolicy, PodDisruptionBudget, Service, StatefulSet`}},
 		{"patch of another component", func(s *spec) {
 			s.Patches = []controlplanev1.Patch{{Target: controlplanev1.PatchTarget{Component: "etcd", Kind: "StatefulSet"}, Type: "Merge", Patch: "{}"}}
 		}, []string{

@@ -30,8 +30,10 @@ func TestDefaultsOfAMinimalControlPlane(t *testing.T) {
 		},
 	}
 	want := controlplanev1.KOKControlPlaneSpec{
-		Version:               "v1.36.3",
-		Hosting:               controlplanev1.HostingSpec{NodeSelector: map[string]string{controlplanev1.HostNodeLabel: "true"}},
+		Version: "v1.36.3",
+		Hosting: controlplanev1.HostingSpec{
+			NetworkMode: controlplanev1.NetworkModeHost, NodeSelector: map[string]string{controlplanev1.HostNodeLabel: "true"},
+		},
 		ImageRepository:       "registry.k8s.io",
 		KubeControllerManager: controlplanev1.ReplicatedComponentSpec{Replicas: ptr.To[int32](2)},
 		KubeScheduler:         controlplanev1.ReplicatedComponentSpec{Replicas: ptr.To[int32](2)},

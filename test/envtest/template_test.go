@@ -29,6 +29,12 @@ func TestTemplate(t *testing.T) {
 		{"owned argument", func(r *controlplanev1.KOKControlPlaneTemplateResource) {
 			r.Spec.KubeAPIServer.ExtraArgs = []controlplanev1.Arg{arg("etcd-servers", "https://a")}
 		}, []string{`spec.template.spec.kubeAPIServer.extraArgs[0].name: Invalid value: "etcd-servers": belongs to the controller: the controller connects the tenant's API server to the tenant's etcd clusters`}},
+		{"pod network", func(r *controlplanev1.KOKControlPlaneTemplateResource) {
+			r.Spec.Hosting.NetworkMode, r.Spec.Hosting.Exposure.Type = controlplanev1.NetworkModePod, controlplanev1.ExposureLoadBalancer
+		}, nil},
+		{"konnectivity at a node port", func(r *controlplanev1.KOKControlPlaneTemplateResource) {
+			r.Spec.Hosting.Exposure.Type, r.Spec.Addons.Konnectivity.Mode = controlplanev1.ExposureNodePort, controlplanev1.AddonManaged
+		}, []string{`spec.template.spec.addons.konnectivity.mode: Invalid value: "Managed": must be None with hosting.exposure.type NodePort: agents come to a port that is a fixed step above the API server's, and node ports cannot be had in pairs; choose hosting.exposure.type LoadBalancer or hosting.networkMode HostNetwork`}},
 		{"even etcd", func(r *controlplanev1.KOKControlPlaneTemplateResource) { r.Spec.Etcd.Data.Replicas = ptr.To[int32](2) }, []string{
 			`spec.template.spec.etcd.data.replicas: Invalid value: 2: the number of etcd members must be odd (1, 3, 5 or 7): an even one survives no more failures than one less`}},
 		{"patch of what a field says", func(r *controlplanev1.KOKControlPlaneTemplateResource) {

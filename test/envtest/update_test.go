@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -76,7 +77,16 @@ func TestUpdate(t *testing.T) {
 		{"one encrypted resource less", nil, func(s *spec) { s.EncryptionAtRest.Resources = []string{"secrets"} }, []string{
 			`spec.encryptionAtRest.resources: Invalid value: ["secrets"]: must keep "configmaps": what etcd holds of it is encrypted and could not be read any more; resources can only be added`}},
 		{"replicas of a DaemonSet", nil, func(s *spec) { s.Replicas = ptr.To[int32](3) }, []string{
-			`spec: Invalid value: replicas must not be set: kube-apiserver runs as a DaemonSet, one replica on every host node that hosting.nodeSelector chooses; label more nodes to get more replicas`}},
+			`spec: Invalid value: replicas must not be set: kube-apiserver runs as a DaemonSet, one replica on every host node that hosting.nodeSelector chooses; label more nodes to get more replicas, or create a control plane whose kubeAPIServer.workload is Deployment`}},
+		{"another network mode", nil, func(s *spec) {
+			s.Hosting.Ports = controlplanev1.PortBlock{}
+			onPodNetwork(controlplanev1.ExposureNone)(s)
+		}, []string{
+			`spec.hosting: Invalid value: hosting.ports cannot be removed once set: certificates, etcd members and kubeconfigs name the ports`,
+			`spec.hosting.networkMode: Invalid value: "PodNetwork": hosting.networkMode is immutable: certificates, etcd members, kubeconfigs and workers name the addresses and ports that it gave; create a new control plane for another mode`}},
+		{"another workload", nil, func(s *spec) { s.KubeAPIServer.Workload = controlplanev1.APIServerDeployment }, []string{
+			`spec: Invalid value: kubeAPIServer.workload is immutable: API servers of both kinds would want the same ports while one takes the other's place; create a new control plane`}},
+		{"the same workload, written out", nil, func(s *spec) { s.KubeAPIServer.Workload = controlplanev1.APIServerDaemonSet }, nil},
 	}
 	namespace := newNamespace(t)
 	for i, tc := range cases {
@@ -129,6 +139,41 @@ func TestScaleIsRefused(t *testing.T) {
 	err := environment.Client.SubResource("scale").Patch(t.Context(), c,
 		client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":3}}`)))
 	g.Expect(err).To(MatchError(ContainSubstring("replicas must not be set: kube-apiserver runs as a DaemonSet")))
+}
+
+func TestExposureIsImmutable(t *testing.T) {
+	g := NewWithT(t)
+	c := minimal(newNamespace(t))
+	onPodNetwork(controlplanev1.ExposureNodePort)(&c.Spec)
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	for _, exposure := range []controlplanev1.ExposureSpec{
+		{Type: controlplanev1.ExposureLoadBalancer}, {Type: controlplanev1.ExposureNodePort, NodePort: 30501},
+	} {
+		changed := c.DeepCopy()
+		changed.Spec.Hosting.Exposure = exposure
+		g.Expect(environment.Client.Update(t.Context(), changed)).To(MatchError(ContainSubstring(
+			"hosting.exposure is immutable: kubeconfigs, certificates and workers name the addresses that it gave; create a new control plane to expose it otherwise")))
+	}
+}
+
+// An autoscaler reads and writes the number of replicas here.
+func TestADeploymentIsScaledByItsSubresource(t *testing.T) {
+	g := NewWithT(t)
+	c := minimal(newNamespace(t))
+	c.Spec.KubeAPIServer.Workload = controlplanev1.APIServerDeployment
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	g.Expect(c.Spec.Replicas).To(HaveValue(Equal(controlplanev1.DefaultAPIServerReplicas)))
+	c.Status.Replicas, c.Status.Selector = ptr.To[int32](2), "app=a"
+	g.Expect(environment.Client.Status().Update(t.Context(), c)).To(Succeed())
+
+	key, scale := client.ObjectKeyFromObject(c), &autoscalingv1.Scale{}
+	g.Expect(environment.Client.SubResource("scale").Get(t.Context(), c, scale)).To(Succeed())
+	g.Expect(scale.Spec.Replicas).To(Equal(int32(2)))
+	g.Expect(scale.Status).To(Equal(autoscalingv1.ScaleStatus{Replicas: 2, Selector: "app=a"}))
+	g.Expect(environment.Client.SubResource("scale").Patch(t.Context(), c,
+		client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":4}}`)))).To(Succeed())
+	g.Expect(environment.Client.Get(t.Context(), key, c)).To(Succeed())
+	g.Expect(c.Spec.Replicas).To(HaveValue(Equal(int32(4))))
 }
 
 // TestDeletionIsNeverHeldUp stores, with the webhooks out of the way, what a newer provider would

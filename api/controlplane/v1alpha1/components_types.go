@@ -9,7 +9,20 @@ import (
 // HostingSpec says where in the host cluster a control plane runs.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.ports) || has(self.ports)",message="hosting.ports cannot be removed once set: certificates, etcd members and kubeconfigs name the ports"
+// +kubebuilder:validation:XValidation:rule="has(self.exposure) == (has(self.networkMode) && self.networkMode == 'PodNetwork')",message="hosting.exposure goes with networkMode PodNetwork, and PodNetwork needs it: set both or neither; on the host network API servers are reached at the addresses of their nodes"
+// +kubebuilder:validation:XValidation:rule="!has(self.ports) || !has(self.networkMode) || self.networkMode == 'HostNetwork'",message="hosting.ports is for networkMode HostNetwork: pods on the pod network take no port of a host; remove it"
 type HostingSpec struct {
+	// networkMode is HostNetwork or PodNetwork. It is immutable.
+	// +optional
+	// +kubebuilder:default=HostNetwork
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="hosting.networkMode is immutable: certificates, etcd members, kubeconfigs and workers name the addresses and ports that it gave; create a new control plane for another mode"
+	NetworkMode NetworkMode `json:"networkMode,omitempty"`
+
+	// exposure says how API servers are reached from outside of the host cluster. It is required with
+	// networkMode PodNetwork, and must be unset otherwise.
+	// +optional
+	Exposure ExposureSpec `json:"exposure,omitempty,omitzero"`
+
 	// nodeSelector chooses the host nodes. It is never empty: a control plane must not land on
 	// nodes that nobody gave to the pool. It must contain the labels that the manager's flag
 	// --host-node-selector names, by default kok.cluster.x-k8s.io/host-node=true.
@@ -27,7 +40,7 @@ type HostingSpec struct {
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
 	// ports is the block of host ports that the components listen on. Unset, the first free block
-	// is claimed and written here. It is immutable once set.
+	// is claimed and written here. It is immutable once set, and only there with networkMode HostNetwork.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="hosting.ports is immutable once set: certificates, etcd members and kubeconfigs name the ports"
 	Ports PortBlock `json:"ports,omitempty,omitzero"`
@@ -141,6 +154,11 @@ type ReplicatedComponentSpec struct {
 // KubeAPIServerSpec configures kube-apiserver.
 type KubeAPIServerSpec struct {
 	ComponentSpec `json:",inline"`
+
+	// workload is DaemonSet, one API server on every host node, or Deployment, spec.replicas API servers.
+	// Unset, it is DaemonSet. It is immutable.
+	// +optional
+	Workload APIServerWorkload `json:"workload,omitempty"`
 
 	// certSANs are further names and addresses of the serving certificate.
 	// +optional

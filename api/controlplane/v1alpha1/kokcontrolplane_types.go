@@ -17,7 +17,8 @@ const (
 
 // KOKControlPlaneSpec is the desired state of a tenant's control plane.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.replicas)",message="replicas must not be set: kube-apiserver runs as a DaemonSet, one replica on every host node that hosting.nodeSelector chooses; label more nodes to get more replicas"
+// +kubebuilder:validation:XValidation:rule="!has(self.replicas) || self.?kubeAPIServer.?workload.orValue('DaemonSet') == 'Deployment'",message="replicas must not be set: kube-apiserver runs as a DaemonSet, one replica on every host node that hosting.nodeSelector chooses; label more nodes to get more replicas, or create a control plane whose kubeAPIServer.workload is Deployment"
+// +kubebuilder:validation:XValidation:rule="(self.?kubeAPIServer.?workload.orValue('DaemonSet') == 'Deployment') == (oldSelf.?kubeAPIServer.?workload.orValue('DaemonSet') == 'Deployment')",message="kubeAPIServer.workload is immutable: API servers of both kinds would want the same ports while one takes the other's place; create a new control plane"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || (has(self.controlPlaneEndpoint) && self.controlPlaneEndpoint == oldSelf.controlPlaneEndpoint)",message="controlPlaneEndpoint is immutable once set: kubeconfigs and certificates name it"
 type KOKControlPlaneSpec struct {
 	// version is the Kubernetes version of the control plane, for example "v1.36.3".
@@ -27,8 +28,11 @@ type KOKControlPlaneSpec struct {
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
 
-	// replicas must be unset: kube-apiserver runs once on every host node.
+	// replicas is the number of API servers when kubeAPIServer.workload is Deployment, by default 2. It
+	// must be unset for a DaemonSet, which runs one on every host node.
 	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// controlPlaneEndpoint is where the management cluster and people reach the tenant's
@@ -176,11 +180,12 @@ type KOKControlPlaneStatus struct {
 	// +optional
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
 
-	// upToDateReplicas is the number of kube-apiserver pods as the DaemonSet wants them now.
+	// upToDateReplicas is the number of kube-apiserver pods as their workload wants them now.
 	// +optional
 	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
 
-	// desiredReplicas is the number of host nodes that should run a kube-apiserver.
+	// desiredReplicas is the number of kube-apiserver pods that there should be: one on every host
+	// node, or spec.replicas.
 	// +optional
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
 

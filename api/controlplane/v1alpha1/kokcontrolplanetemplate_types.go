@@ -26,7 +26,7 @@ type KOKControlPlaneTemplateResource struct {
 }
 
 // KOKControlPlaneTemplateResourceSpec is KOKControlPlaneSpec without what a Cluster's topology
-// sets (version) and what only one control plane can have (endpoint, ports).
+// sets (version, replicas) and what only one control plane can have (endpoint, ports).
 type KOKControlPlaneTemplateResourceSpec struct {
 	// hosting says where in the host cluster the control planes run.
 	// +optional
@@ -75,6 +75,14 @@ type KOKControlPlaneTemplateResourceSpec struct {
 
 // HostingTemplateSpec is HostingSpec without the ports, which only one control plane can have.
 type HostingTemplateSpec struct {
+	// networkMode is HostNetwork or PodNetwork.
+	// +optional
+	NetworkMode NetworkMode `json:"networkMode,omitempty"`
+
+	// exposure says how API servers on the pod network are reached from outside of the host cluster.
+	// +optional
+	Exposure ExposureTemplateSpec `json:"exposure,omitempty,omitzero"`
+
 	// nodeSelector chooses the host nodes.
 	// +optional
 	// +kubebuilder:validation:MinProperties=1

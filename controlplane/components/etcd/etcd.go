@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -64,7 +65,7 @@ func (c Cluster) Render() components.Component {
 }
 
 func (c Cluster) ignore(in *components.Input) {
-	in.Network, in.Addresses = components.Network{}, nil
+	in.Network, in.Addresses, in.Exposure = components.Network{}, nil, components.Exposure{}
 	in.Spec = controlplanev1.KOKControlPlaneSpec{
 		Hosting:         in.Spec.Hosting,
 		ImageRepository: in.Spec.ImageRepository,
@@ -173,7 +174,8 @@ func (c Cluster) objects(in *components.Input) ([]client.Object, error) {
 	if spec.Storage.Type != controlplanev1.EtcdStorageEmptyDir {
 		workload.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{c.claim(in)}
 	}
-	return append([]client.Object{workload}, components.DisruptionBudget(in, c.Component, *spec.Replicas)...), nil
+	objects := append([]client.Object{workload}, components.DisruptionBudget(in, c.Component, *spec.Replicas)...)
+	return append(objects, c.policy(in)...), nil
 }
 
 func (c Cluster) adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
@@ -205,7 +207,17 @@ func (c Cluster) adaptPod(template *corev1.PodTemplateSpec, in *components.Input
 		})
 	}
 	components.FinishPod(template, in, c.Component, controlplanev1.ComponentSpec{Resources: c.Spec(in).Resources})
+	components.OnePerHost(&template.Spec, in, c.Component)
 	metav1.SetMetaDataAnnotation(&template.ObjectMeta, QuotaAnnotation, strconv.FormatInt(c.Spec(in).QuotaBackendSize.Value(), 10))
+}
+
+// policy lets in who has business with etcd: its members, API servers, and the manager, who asks how it is.
+func (c Cluster) policy(in *components.Input) []client.Object {
+	members, block := components.PodsOf(in, c.Component), c.Ports(in)
+	return components.NetworkPolicy(in, c.Component,
+		components.Admit([]networkingv1.NetworkPolicyPeer{components.PodsOf(in, names.KubeAPIServer), components.Manager()}, block.Client),
+		components.Admit([]networkingv1.NetworkPolicyPeer{members}, block.Client, block.Peer),
+	)
 }
 
 func (c Cluster) claim(in *components.Input) corev1.PersistentVolumeClaim {

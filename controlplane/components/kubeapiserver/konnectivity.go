@@ -36,11 +36,16 @@ func addKonnectivity(pod *corev1.PodSpec, in *components.Input) {
 	server.Image = cmp.Or(in.Spec.Addons.Konnectivity.ServerImage,
 		fmt.Sprintf("%s/kas-network-proxy/proxy-server:%s", in.Spec.ImageRepository, in.KonnectivityImageTag))
 	server.Args = components.Args(server.Args, map[string]string{
-		"admin-port":         strconv.Itoa(int(in.Ports.KonnectivityAdmin)),
-		"agent-bind-address": bindAddress(in),
-		"agent-port":         strconv.Itoa(int(in.Ports.KonnectivityAgent)),
-		"health-port":        strconv.Itoa(int(in.Ports.KonnectivityHealth)),
+		"admin-port":          strconv.Itoa(int(in.Ports.KonnectivityAdmin)),
+		"agent-bind-address":  bindAddress(in),
+		"agent-port":          strconv.Itoa(int(in.Ports.KonnectivityAgent)),
+		"health-bind-address": in.ProbeAddress(bindAddress(in)),
+		"health-port":         strconv.Itoa(int(in.Ports.KonnectivityHealth)),
 	}, nil)
+	if in.OnPodNetwork() {
+		// Two of them may be on one node.
+		server.Env[0].ValueFrom.FieldRef.FieldPath = "metadata.name"
+	}
 	components.SetPort(server, "agents", in.Ports.KonnectivityAgent)
 	components.SetPort(server, "admin", in.Ports.KonnectivityAdmin)
 	components.SetPort(server, "health", in.Ports.KonnectivityHealth)

@@ -1,5 +1,5 @@
-// Package kubeapiserver renders kube-apiserver: a DaemonSet on the host nodes, and the Service that
-// the management cluster and the other components reach it by.
+// Package kubeapiserver renders kube-apiserver: a DaemonSet on the host nodes or a Deployment, and the
+// Service that the management cluster and the other components reach it by.
 package kubeapiserver
 
 import (
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -32,11 +33,11 @@ const (
 	EtcdCAFile = "etcd-ca.crt"
 )
 
-//go:embed daemonset.yaml
-var daemonSet []byte
+//go:embed pod.yaml
+var pod []byte
 
 // Component describes kube-apiserver.
-var Component = components.Component{Name: names.KubeAPIServer, Ignore: ignore, Services: services, Objects: objects}
+var Component = components.Component{Name: names.KubeAPIServer, Ignore: ignore, Services: services, Objects: objects, Scale: scale}
 
 func ignore(in *components.Input) {
 	in.Network.PodCIDRs = nil
@@ -83,6 +84,7 @@ func services(in *components.Input) ([]*corev1.Service, error) {
 			}},
 		},
 	}
+	expose(service, in)
 	components.SetMeta(service, in, names.KubeAPIServer, name)
 	return []*corev1.Service{service}, nil
 }
@@ -92,11 +94,53 @@ func objects(in *components.Input) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	workload := components.Decode[appsv1.DaemonSet](daemonSet)
-	components.SetMeta(workload, in, names.KubeAPIServer, names.Object(in.Cluster.Name, names.KubeAPIServer))
-	workload.Spec.Selector = components.Selector(in, names.KubeAPIServer)
-	adaptPod(&workload.Spec.Template, in)
-	return []client.Object{config, workload}, nil
+	template := components.Decode[corev1.PodTemplateSpec](pod)
+	adaptPod(template, in)
+	objects := append([]client.Object{config}, workload(in, template)...)
+	return append(objects, components.NetworkPolicy(in, names.KubeAPIServer, components.Admit(nil, servedPorts(in)...))...), nil
+}
+
+// workload is the DaemonSet, or the Deployment with its budget. That is there whatever the number of
+// replicas, which may change at any time: one replica alone may be evicted too.
+func workload(in *components.Input, template *corev1.PodTemplateSpec) []client.Object {
+	maxSurge, maxUnavailable := in.Rollout()
+	daemonSet := &appsv1.DaemonSet{
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: components.Selector(in, names.KubeAPIServer),
+			Template: *template,
+			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
+				Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxSurge: maxSurge, MaxUnavailable: maxUnavailable},
+			},
+		},
+	}
+	if !in.Spec.KubeAPIServer.IsDeployment() {
+		components.SetMeta(daemonSet, in, names.KubeAPIServer, names.Object(in.Cluster.Name, names.KubeAPIServer))
+		return []client.Object{daemonSet}
+	}
+	deployment := &appsv1.Deployment{
+		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: daemonSet.Spec.Selector,
+			Template: *template,
+			Strategy: components.Strategy(in),
+		},
+	}
+	components.SpreadReplicas(&deployment.Spec.Template.Spec, in)
+	components.SetMeta(deployment, in, names.KubeAPIServer, names.Object(in.Cluster.Name, names.KubeAPIServer))
+	scaled := []client.Object{deployment}
+	scale(in, scaled)
+	return append(scaled, components.DisruptionBudget(in, names.KubeAPIServer, 2)...)
+}
+
+// scale gives a Deployment, also one of an older rendering, the number of replicas that is wanted now.
+func scale(in *components.Input, objects []client.Object) {
+	for _, object := range objects {
+		if deployment, ok := object.(*appsv1.Deployment); ok {
+			deployment.Spec.Replicas = ptr.To(in.APIServerReplicas)
+		}
+	}
 }
 
 func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
@@ -111,6 +155,9 @@ func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
 		"secure-port":              strconv.Itoa(int(in.Ports.APIServer)),
 		"service-account-issuer":   fmt.Sprintf("https://kubernetes.default.svc.%s", in.Network.DNSDomain),
 		"service-cluster-ip-range": strings.Join(in.Network.ServiceCIDRs, ","),
+	}
+	if address := in.Exposure.Address; address != "" {
+		args["advertise-address"] = address
 	}
 	if audit := spec.Audit; audit != nil {
 		args["audit-policy-file"] = "/etc/kubernetes/config/" + auditPolicyFile
@@ -156,8 +203,8 @@ func auditSize(audit *controlplanev1.AuditSpec) *resource.Quantity {
 	return resource.NewQuantity(int64(audit.MaxSizeMB)*files*mebibyte*11/10, resource.BinarySI)
 }
 
-// bindAddress is the wildcard address of the family of the API server's Service: every listener is
-// on the host's network and takes mutual TLS or a token.
+// bindAddress is the wildcard address of the family of the API server's Service: every listener that
+// others reach takes mutual TLS or a token.
 func bindAddress(in *components.Input) string {
 	if strings.Contains(in.Addresses[names.Object(in.Cluster.Name, names.KubeAPIServer)], ":") {
 		return "::"

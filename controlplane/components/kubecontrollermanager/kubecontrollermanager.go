@@ -20,7 +20,7 @@ var deployment []byte
 var Component = components.Component{Name: names.KubeControllerManager, Ignore: ignore, Objects: objects}
 
 func ignore(in *components.Input) {
-	in.Addresses, in.Network.DNSDomain = nil, ""
+	in.Addresses, in.Network.DNSDomain, in.Exposure = nil, "", components.Exposure{}
 	in.Spec = controlplanev1.KOKControlPlaneSpec{
 		Hosting:               in.Spec.Hosting,
 		ImageRepository:       in.Spec.ImageRepository,

@@ -20,7 +20,7 @@ var Component = components.Component{Name: names.KubeScheduler, Ignore: ignore, 
 
 func ignore(in *components.Input) {
 	in.Addresses = nil
-	in.Network = components.Network{}
+	in.Network, in.Exposure = components.Network{}, components.Exposure{}
 	in.Spec = controlplanev1.KOKControlPlaneSpec{
 		Hosting:         in.Spec.Hosting,
 		ImageRepository: in.Spec.ImageRepository,

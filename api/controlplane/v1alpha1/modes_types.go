@@ -1,0 +1,74 @@
+package v1alpha1
+
+// NetworkMode says which network the pods of a control plane are on.
+// +kubebuilder:validation:Enum=HostNetwork;PodNetwork
+type NetworkMode string
+
+const (
+	// NetworkModeHost puts pods on the network of their host nodes, each tenant at a block of ports of
+	// its own. It needs nothing of the host cluster's pod network but Services.
+	NetworkModeHost NetworkMode = "HostNetwork"
+	// NetworkModePod puts pods on the pod network of the host cluster, at their usual ports, behind
+	// NetworkPolicies.
+	NetworkModePod NetworkMode = "PodNetwork"
+)
+
+// ExposureType says how API servers on the pod network are reached from outside of the host cluster.
+// +kubebuilder:validation:Enum=LoadBalancer;NodePort;None
+type ExposureType string
+
+const (
+	// ExposureLoadBalancer: by the address that the host cluster's load balancer gives their Service.
+	ExposureLoadBalancer ExposureType = "LoadBalancer"
+	// ExposureNodePort: by a port of the host nodes that they run on.
+	ExposureNodePort ExposureType = "NodePort"
+	// ExposureNone: not at all; who is in the host cluster reaches them by their Service.
+	ExposureNone ExposureType = "None"
+)
+
+// ExposureSpec says how API servers on the pod network are reached. It is immutable.
+//
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="hosting.exposure is immutable: kubeconfigs, certificates and workers name the addresses that it gave; create a new control plane to expose it otherwise"
+// +kubebuilder:validation:XValidation:rule="!has(self.nodePort) || self.type == 'NodePort'",message="hosting.exposure.nodePort is for type NodePort; remove it, or set type to NodePort"
+type ExposureSpec struct {
+	// type is LoadBalancer, NodePort or None. API servers listen on the port that is exposed and advertise
+	// the address to it, so that the tenant's Service kubernetes is true for its workers.
+	// With LoadBalancer the address is the first IP address that the Service gets. With NodePort it is
+	// that of the host node of each API server. With None it is the cluster IP of the Service: workers
+	// must be where it leads somewhere.
+	// +required
+	Type ExposureType `json:"type,omitempty"`
+
+	// nodePort pins the port of host nodes. Unset, the host cluster chooses a free one.
+	// +optional
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=65535
+	NodePort int32 `json:"nodePort,omitempty"`
+}
+
+// ExposureTemplateSpec is ExposureSpec without the port, which only one control plane can have.
+type ExposureTemplateSpec struct {
+	// type is LoadBalancer, NodePort or None.
+	// +required
+	Type ExposureType `json:"type,omitempty"`
+}
+
+// OnPodNetwork reports whether pods are on the pod network; without a mode they are on their hosts'.
+func (s HostingSpec) OnPodNetwork() bool { return s.NetworkMode == NetworkModePod }
+
+// APIServerWorkload is the kind of workload that kube-apiserver runs as.
+// +kubebuilder:validation:Enum=DaemonSet;Deployment
+type APIServerWorkload string
+
+const (
+	// APIServerDaemonSet runs one API server on every host node.
+	APIServerDaemonSet APIServerWorkload = "DaemonSet"
+	// APIServerDeployment runs spec.replicas API servers.
+	APIServerDeployment APIServerWorkload = "Deployment"
+
+	// DefaultAPIServerReplicas is spec.replicas of a Deployment when nobody says otherwise.
+	DefaultAPIServerReplicas int32 = 2
+)
+
+// IsDeployment reports whether kube-apiserver runs as a Deployment; without a workload it is a DaemonSet.
+func (s KubeAPIServerSpec) IsDeployment() bool { return s.Workload == APIServerDeployment }
