@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -40,13 +41,15 @@ type hostCluster struct {
 	// stopped are components whose pods do not come into being.
 	stopped map[string]bool
 	// hosts is the number of host nodes, by which a DaemonSet has pods.
-	hosts  int32
-	fronts map[string]*httptest.Server
+	hosts int32
+	// balanced is where Services of type LoadBalancer are reached; empty while nothing cares for them.
+	balanced string
+	fronts   map[string]*httptest.Server
 }
 
 func newHostCluster(t *testing.T, namespace string) *hostCluster {
 	t.Helper()
-	h := &hostCluster{t: t, namespace: namespace, stopped: map[string]bool{}, hosts: 3, fronts: map[string]*httptest.Server{}}
+	h := &hostCluster{t: t, namespace: namespace, stopped: map[string]bool{}, hosts: 3, balanced: newLoopback(), fronts: map[string]*httptest.Server{}}
 	t.Cleanup(func() {
 		for _, front := range h.fronts {
 			front.Close()
@@ -57,7 +60,7 @@ func newHostCluster(t *testing.T, namespace string) *hostCluster {
 
 // work does all work that there is and tells whether it changed anything.
 func (h *hostCluster) work(ctx context.Context) (changed bool, err error) {
-	for _, do := range []func(context.Context) (bool, error){h.endDeleted, h.runWorkloads, h.serveTenants} {
+	for _, do := range []func(context.Context) (bool, error){h.endDeleted, h.balance, h.runWorkloads, h.serveTenants} {
 		did, err := do(ctx)
 		if err != nil {
 			return false, err
@@ -100,6 +103,9 @@ func (h *hostCluster) runWorkloads(ctx context.Context) (changed bool, err error
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
 		ready, did, err := h.run(ctx, d, d.Spec.Template, *d.Spec.Replicas)
+		if err == nil {
+			err = h.end(ctx, d, *d.Spec.Replicas)
+		}
 		if err != nil {
 			return false, err
 		}
@@ -226,6 +232,51 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 	return ready, changed, nil
 }
 
+// end deletes the pods of a workload that is smaller now.
+func (h *hostCluster) end(ctx context.Context, workload client.Object, pods int32) error {
+	for i := pods; ; i++ {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("%s-%d", workload.GetName(), i)}}
+		if err := environment.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+	}
+}
+
+// balance gives Services of type LoadBalancer their address.
+func (h *hostCluster) balance(ctx context.Context) (changed bool, err error) {
+	list := &corev1.ServiceList{}
+	if err := environment.Client.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
+		return false, err
+	}
+	for i := range list.Items {
+		service := &list.Items[i]
+		if service.Spec.Type != corev1.ServiceTypeLoadBalancer {
+			continue
+		}
+		var wanted []corev1.LoadBalancerIngress
+		if h.balanced != "" {
+			wanted = []corev1.LoadBalancerIngress{{IP: h.balanced, IPMode: ptr.To(corev1.LoadBalancerIPModeVIP)}}
+		}
+		if equality.Semantic.DeepEqual(service.Status.LoadBalancer.Ingress, wanted) {
+			continue
+		}
+		changed = true
+		service.Status.LoadBalancer.Ingress = wanted
+		if err := environment.Client.Status().Update(ctx, service); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+			return false, err
+		}
+	}
+	return changed, nil
+}
+
+var loopbacks atomic.Int32
+
+// newLoopback is an address that this machine can listen on, and that nobody else has.
+func newLoopback() string {
+	n := loopbacks.Add(1)
+	return fmt.Sprintf("127.251.%d.%d", n/250, n%250+1)
+}
+
 // endDeleted lets what is deleted go, as kubelets, the garbage collector and the protection of claims do.
 func (h *hostCluster) endDeleted(ctx context.Context) (changed bool, err error) {
 	for _, list := range []client.ObjectList{
@@ -258,16 +309,20 @@ func (h *hostCluster) endDeleted(ctx context.Context) (changed bool, err error) 
 // pods: with the certificate and the trust that the controller gave to the tenant, and a real
 // kube-apiserver, which is the host cluster's own, behind.
 func (h *hostCluster) serveTenants(ctx context.Context) (changed bool, err error) {
-	daemons := &appsv1.DaemonSetList{}
-	if err := environment.Client.List(ctx, daemons, client.InNamespace(h.namespace)); err != nil {
-		return false, err
+	servers := client.MatchingLabels{names.ComponentLabel: names.KubeAPIServer}
+	var workloads []client.Object
+	for _, list := range []client.ObjectList{&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}} {
+		if err := environment.Client.List(ctx, list, client.InNamespace(h.namespace), servers); err != nil {
+			return false, err
+		}
+		workloads = append(workloads, objectsIn(list)...)
 	}
-	for i := range daemons.Items {
-		name := daemons.Items[i].Name
-		if h.fronts[name] != nil || daemons.Items[i].Status.NumberReady == 0 {
+	for _, workload := range workloads {
+		name := workload.GetName()
+		if h.fronts[name] != nil || stateOf(workload).ready == 0 {
 			continue
 		}
-		front, err := h.front(ctx, name, daemons.Items[i].Labels[names.ClusterNameLabel])
+		front, err := h.front(ctx, name, workload.GetLabels()[names.ClusterNameLabel])
 		if err != nil {
 			return false, fmt.Errorf("serve the tenant's API of %s: %w", name, err)
 		}
@@ -303,7 +358,11 @@ func (h *hostCluster) front(ctx context.Context, name, cluster string) (*httptes
 	if proxy.Transport, err = rest.TransportFor(environment.Config); err != nil {
 		return nil, err
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(service.Spec.Ports[0].Port))))
+	address := service.Spec.ClusterIP
+	for _, ingress := range service.Status.LoadBalancer.Ingress {
+		address = ingress.IP
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(int(service.Spec.Ports[0].Port))))
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
@@ -168,7 +169,7 @@ func (tt *tenantTest) objects() []client.Object {
 	var all []client.Object
 	for _, list := range []client.ObjectList{
 		&appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &appsv1.DeploymentList{}, &appsv1.ControllerRevisionList{},
-		&policyv1.PodDisruptionBudgetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
+		&policyv1.PodDisruptionBudgetList{}, &networkingv1.NetworkPolicyList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
 		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
 	} {
 		for _, namespace := range []string{tt.key.Namespace, managerNamespace} {

@@ -18,11 +18,11 @@ const (
 type ExposureType string
 
 const (
-	// ExposureLoadBalancer: by the address that the host cluster's load balancer gives their Service.
+	// ExposureLoadBalancer is by the address that the host cluster's load balancer gives their Service.
 	ExposureLoadBalancer ExposureType = "LoadBalancer"
-	// ExposureNodePort: by a port of the host nodes that they run on.
+	// ExposureNodePort is by a port of the host nodes that they run on.
 	ExposureNodePort ExposureType = "NodePort"
-	// ExposureNone: not at all; who is in the host cluster reaches them by their Service.
+	// ExposureNone is not at all; who is in the host cluster reaches them by their Service.
 	ExposureNone ExposureType = "None"
 )
 
