@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/controllers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/servingcertificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/tokens"
@@ -107,7 +108,7 @@ func hasAPI(cluster *clusterv1.Cluster) bool {
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme,
+		clientgoscheme.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err)

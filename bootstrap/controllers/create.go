@@ -87,6 +87,14 @@ func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client)
 	if err != nil {
 		return nil, ctrl.Result{}, fmt.Errorf("get Secret %s with the cluster's certificate authority: %w", key.Name, err)
 	}
+	outside, err := r.outOfReach(ctx, s)
+	if err != nil {
+		return nil, ctrl.Result{}, err
+	}
+	if outside != "" {
+		s.unavailable(bootstrapv1.APIServersOutOfReachReason, outside)
+		return nil, ctrl.Result{}, nil
+	}
 	contents, missing, err := r.contents(ctx, s.config)
 	if err != nil {
 		return nil, ctrl.Result{}, err

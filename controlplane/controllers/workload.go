@@ -73,7 +73,7 @@ func (w *workloadState) waiting(component string, upgrading bool) string {
 		return fmt.Sprintf("no node of the host cluster matches spec.hosting.nodeSelector, so %s runs nowhere; label host nodes", component)
 	case !w.works():
 		return fmt.Sprintf("%s has %d of %d pods ready and needs %d", component, w.ready, w.desired, w.needed)
-	case !w.observed || w.updated < w.current:
+	case !w.observed || w.updated < min(w.current, w.desired):
 		return fmt.Sprintf("%s rolls out: %d of %d pods are up to date", component, w.updated, w.desired)
 	case upgrading && !w.complete():
 		return fmt.Sprintf("others are upgraded when %s is: of %d pods %d are up to date, %d ready, and %d exist", component, w.desired, w.updated, w.ready, w.current)

@@ -38,6 +38,9 @@ const (
 	// WaitingForAPIServersReason: the tenant's EndpointSlice names no API server.
 	WaitingForAPIServersReason = "WaitingForAPIServers"
 
+	// APIServersOutOfReachReason: the machine is where no address leads to the tenant's API servers.
+	APIServersOutOfReachReason = "APIServersOutOfReach"
+
 	// TenantUnreachableReason: there is no connection to the tenant's API now.
 	TenantUnreachableReason = "TenantUnreachable"
 
