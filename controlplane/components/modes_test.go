@@ -190,6 +190,10 @@ func TestAPIServersAdvertiseWhereTheyAreReached(t *testing.T) {
 		if !slices.Contains(args, "--advertise-address="+want.advertise) || !slices.Contains(args, "--secure-port="+want.listen) {
 			t.Errorf("%s: %v", variant, args)
 		}
+		// One that stops takes its address out of the tenant, which must not be that of all.
+		if shared := want.advertise != "$(HOST_IP)"; slices.Contains(args, "--endpoint-reconciler-type=none") != shared {
+			t.Errorf("%s: %v", variant, args)
+		}
 		services, err := kubeapiserver.Component.Services(in)
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -45,6 +47,10 @@ type hostCluster struct {
 	// balanced is where Services of type LoadBalancer are reached; empty while nothing cares for them.
 	balanced string
 	fronts   map[string]*httptest.Server
+
+	endpointsLock sync.Mutex
+	// endpoints is the EndpointSlice kubernetes that was written to the tenant.
+	endpoints []byte
 }
 
 func newHostCluster(t *testing.T, namespace string) *hostCluster {
@@ -332,6 +338,23 @@ func (h *hostCluster) serveTenants(ctx context.Context) (changed bool, err error
 	return changed, nil
 }
 
+// serveEndpoints keeps the tenant's EndpointSlice kubernetes: the one of the API server behind is its own,
+// and takes no loopback addresses.
+func (h *hostCluster) serveEndpoints(w http.ResponseWriter, r *http.Request) {
+	h.endpointsLock.Lock()
+	defer h.endpointsLock.Unlock()
+	if r.Method == http.MethodPatch {
+		h.endpoints, _ = io.ReadAll(r.Body)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if h.endpoints == nil {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`))
+		return
+	}
+	_, _ = w.Write(h.endpoints)
+}
+
 func (h *hostCluster) front(ctx context.Context, name, cluster string) (*httptest.Server, error) {
 	service, leaves, material := &corev1.Service{}, &corev1.Secret{}, &corev1.Secret{}
 	for secret, object := range map[string]client.Object{
@@ -366,7 +389,10 @@ func (h *hostCluster) front(ctx context.Context, name, cluster string) (*httptes
 	if err != nil {
 		return nil, err
 	}
-	front := httptest.NewUnstartedServer(http.HandlerFunc(proxy.ServeHTTP))
+	handler := http.NewServeMux()
+	handler.Handle("/", proxy)
+	handler.HandleFunc("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", h.serveEndpoints)
+	front := httptest.NewUnstartedServer(handler)
 	_ = front.Listener.Close()
 	front.Listener = listener
 	front.TLS = &tls.Config{Certificates: []tls.Certificate{serving}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted}

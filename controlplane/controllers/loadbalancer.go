@@ -88,8 +88,8 @@ func (r *Reconciler) writeLoadBalancer(ctx context.Context, s *scope, present *c
 // seedsOf are where workers look for API servers first: at the one address that all share, else at those of
 // their nodes.
 func seedsOf(ctx context.Context, s *scope, present []byte) ([]string, error) {
-	if shared := s.input.Exposure.Address; shared != "" {
-		return []string{net.JoinHostPort(shared, strconv.Itoa(int(s.input.Exposure.Port)))}, nil
+	if shared, err := s.sharedAddress(); err != nil || shared.IsValid() {
+		return []string{shared.String()}, err
 	}
 	pods, err := podsOf(ctx, s)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/yaml"
@@ -116,6 +117,21 @@ func (tt *tenantTest) seeds() []string {
 	return config.SeedBackends
 }
 
+// endpoint is where the controller leads the tenant's Service kubernetes; empty when it leaves that to API servers.
+func (h *hostCluster) endpoint(t *testing.T) string {
+	t.Helper()
+	h.endpointsLock.Lock()
+	defer h.endpointsLock.Unlock()
+	if h.endpoints == nil {
+		return ""
+	}
+	slice := &discoveryv1.EndpointSlice{}
+	if err := yaml.Unmarshal(h.endpoints, slice); err != nil {
+		t.Fatal(err)
+	}
+	return net.JoinHostPort(slice.Endpoints[0].Addresses[0], strconv.Itoa(int(*slice.Ports[0].Port)))
+}
+
 func (tt *tenantTest) count(kind string) int {
 	tt.t.Helper()
 	return len(slices.DeleteFunc(kindsAndNames(tt.objects()), func(name string) bool { return !strings.HasPrefix(name, kind+" ") }))
@@ -138,6 +154,15 @@ func TestTheLifeOfAControlPlaneInEveryMode(t *testing.T) {
 			}
 			if got, want := tt.seeds(), mode.seeds(tt); !slices.Equal(got, want) {
 				t.Errorf("workers look at %v, want %v", got, want)
+			}
+
+			// Each API server writes its own address, but not one that all share.
+			wanted := ""
+			if shared := mode.seeds(tt); len(shared) == 1 {
+				wanted = shared[0]
+			}
+			if got := tt.host.endpoint(t); got != wanted {
+				t.Errorf("the tenant's Service kubernetes was given %q, want %q", got, wanted)
 			}
 
 			tt.program = newProgram(t, &gate{})

@@ -18,6 +18,10 @@ const tenantQuestion = "tenant"
 // machines need, when it was last asked. It is asked in the background, and at once when the number
 // of ready API servers changes.
 func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) (string, error) {
+	shared, err := s.sharedAddress()
+	if err != nil {
+		return "", err
+	}
 	objects, err := tenant.Objects(tenant.Settings{
 		ClusterName:               s.key.Name,
 		Version:                   s.input.Version,
@@ -26,6 +30,7 @@ func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) (string, er
 		DNSDomain:                 s.input.Network.DNSDomain,
 		CABundle:                  s.keys.ClusterCA.Bundle,
 		ImageRepository:           s.input.Spec.ImageRepository,
+		APIServers:                shared,
 		KubeletServerTLSBootstrap: true,
 	})
 	if err != nil {

@@ -2,6 +2,7 @@ package tenant
 
 import (
 	"bytes"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -29,6 +30,7 @@ func TestObjectsAreAsInTheGoldenFile(t *testing.T) {
 			s.PodCIDRs, s.ServiceCIDRs = []string{"10.128.0.0/16", "fd01::/48"}, []string{"10.96.0.0/16", "fd02::/112"}
 			s.DNSDomain, s.Server, s.ImageRepository, s.KubeletServerTLSBootstrap = "blue.example", "[fd00::1]:443", "mirror.example/k8s", true
 		},
+		"one address of all API servers": func(s *Settings) { s.APIServers = netip.MustParseAddrPort("192.0.2.80:6443") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := settings()
@@ -50,7 +52,7 @@ func TestObjectsAreAsInTheGoldenFile(t *testing.T) {
 				out.WriteString("---\n")
 				out.Write(content)
 			}
-			golden.Compare(t, name+".yaml", out.Bytes())
+			golden.Compare(t, strings.ReplaceAll(name, " ", "-")+".yaml", out.Bytes())
 		})
 	}
 }

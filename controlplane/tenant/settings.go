@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	netutils "k8s.io/utils/net"
@@ -39,6 +40,9 @@ type Settings struct {
 	CABundle []byte
 	// Server is the host and port where joining machines reach the API; LocalServer if empty.
 	Server string
+	// APIServers is the address and port that all API servers share; the zero value when each has its own and
+	// writes it into the tenant itself.
+	APIServers netip.AddrPort
 	// ImageRepository is where kubeadm pulls images from; kubeadm's default if empty.
 	ImageRepository string
 	// KubeletServerTLSBootstrap makes kubelets ask for a serving certificate of the cluster CA.
@@ -89,7 +93,15 @@ func Objects(settings Settings) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append([]client.Object{info, clusterConfiguration, kubelet}, rbac()...), nil
+	objects := append([]client.Object{info, clusterConfiguration, kubelet}, rbac()...)
+	if settings.APIServers != (netip.AddrPort{}) {
+		slice, err := endpointSlice(settings.APIServers)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, slice)
+	}
+	return objects, nil
 }
 
 func objectMeta(namespace, name string) metav1.ObjectMeta {

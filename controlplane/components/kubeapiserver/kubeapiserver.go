@@ -158,6 +158,9 @@ func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
 	}
 	if address := in.Exposure.Address; address != "" {
 		args["advertise-address"] = address
+		// The controller writes the endpoint of the tenant's Service kubernetes: an API server that stops would
+		// take the address of all away.
+		args["endpoint-reconciler-type"] = "none"
 	}
 	if audit := spec.Audit; audit != nil {
 		args["audit-policy-file"] = "/etc/kubernetes/config/" + auditPolicyFile
