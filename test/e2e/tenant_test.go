@@ -184,10 +184,14 @@ func (t *tenant) ports(ctx context.Context) ports.Ports {
 func (t *tenant) wantedPods(ctx context.Context) map[string]int {
 	GinkgoHelper()
 	spec := t.controlPlane(ctx).Spec
+	apiServers := len(env.hostNodes(ctx))
+	if spec.KubeAPIServer.IsDeployment() {
+		apiServers = int(*spec.Replicas)
+	}
 	return map[string]int{
 		names.EtcdData:              int(*spec.Etcd.Data.Replicas),
 		names.EtcdEvents:            int(*spec.Etcd.Events.Replicas),
-		names.KubeAPIServer:         len(env.hostNodes(ctx)),
+		names.KubeAPIServer:         apiServers,
 		names.KubeControllerManager: int(*spec.KubeControllerManager.Replicas),
 		names.KubeScheduler:         int(*spec.KubeScheduler.Replicas),
 	}
