@@ -134,7 +134,7 @@ func TestKubeletReachesProbesOnThePodNetwork(t *testing.T) {
 		}
 	})
 	in := variants["node-port"]()
-	config, err := etcd.Data.Config(in, false)
+	config, err := etcd.Data.Config(in, etcd.Membership{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,9 +68,9 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, owner *clusterv1.Clust
 		return ctrl.Result{}, nil
 	}
 	host := r.Host
-	left, err := deleteKinds(ctx, host, cluster, runningKinds)
+	left, err := deleteKinds(ctx, host, cluster, runningKinds, workloadKinds(controlPlane))
 	if err == nil && len(left) == 0 {
-		left, err = deleteKinds(ctx, host, cluster, remainingKinds)
+		left, err = deleteKinds(ctx, host, cluster, remainingKinds, nil)
 	}
 	if err != nil {
 		setDeleting(controlPlane, err.Error())
@@ -96,11 +96,11 @@ func setDeleting(controlPlane *controlplanev1.KOKControlPlane, message string) {
 
 // deleteKinds deletes the tenant's objects of some kinds and returns those that are still there. It
 // asks the API server: a cache may not know yet what was created last.
-func deleteKinds(ctx context.Context, host *Host, cluster client.ObjectKey, kinds []schema.GroupVersionKind) ([]string, error) {
+func deleteKinds(ctx context.Context, host *Host, cluster client.ObjectKey, kinds []schema.GroupVersionKind, named map[string]client.Object) ([]string, error) {
 	var left []string
 	var failed []error
 	for _, kind := range kinds {
-		objects, err := objectsOf(ctx, host, cluster, kind)
+		objects, err := objectsOf(ctx, host, cluster, kind, named)
 		if err != nil {
 			return nil, fmt.Errorf("list what is left of cluster %s: %w", cluster, err)
 		}
@@ -118,9 +118,9 @@ func deleteKinds(ctx context.Context, host *Host, cluster client.ObjectKey, kind
 	return left, errors.Join(failed...)
 }
 
-// objectsOf are the tenant's objects of a kind: those with its labels, and workloads by their names too.
-// The pods of one whose labels somebody took away would come back for ever.
-func objectsOf(ctx context.Context, host *Host, cluster client.ObjectKey, kind schema.GroupVersionKind) ([]metav1.PartialObjectMetadata, error) {
+// objectsOf are the tenant's objects of a kind: those with its labels, and workloads, named by component, by
+// their names too. The pods of one whose labels somebody took away would come back for ever.
+func objectsOf(ctx context.Context, host *Host, cluster client.ObjectKey, kind schema.GroupVersionKind, named map[string]client.Object) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind)
 	if err := host.Live.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.Labels(cluster))); err != nil {
@@ -129,7 +129,7 @@ func objectsOf(ctx context.Context, host *Host, cluster client.ObjectKey, kind s
 	for i := range list.Items {
 		list.Items[i].SetGroupVersionKind(kind)
 	}
-	for component, workload := range workloadKinds() {
+	for component, workload := range named {
 		name := names.Object(cluster.Name, component)
 		ofKind, err := apiutil.GVKForObject(workload, host.Client.Scheme())
 		if err != nil {

@@ -89,8 +89,9 @@ func TestDeletionLeavesNothing(t *testing.T) {
 			}
 		}},
 		"workloads lost their labels": {before: func(tt *tenantTest) {
-			tt.delete(tt.controlPlane())
-			for component, workload := range workloadKinds() {
+			controlPlane := tt.controlPlane()
+			tt.delete(controlPlane)
+			for component, workload := range workloadKinds(controlPlane) {
 				edit(tt.t, tt.inNamespace(names.Object(tt.cluster.Name, component)), workload, func(o client.Object) { o.SetLabels(nil) })
 			}
 		}},

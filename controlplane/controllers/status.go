@@ -83,7 +83,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (*observation, error
 // did not run, as the cache has them.
 func workloadsOf(ctx context.Context, s *scope) (map[string]client.Object, error) {
 	workloads := maps.Clone(s.live)
-	for component, workload := range workloadKinds(s) {
+	for component, workload := range workloadKinds(s.controlPlane) {
 		if workloads[component] != nil {
 			continue
 		}
@@ -98,9 +98,9 @@ func workloadsOf(ctx context.Context, s *scope) (map[string]client.Object, error
 	return workloads, nil
 }
 
-func workloadKinds(s *scope) map[string]client.Object {
+func workloadKinds(controlPlane *controlplanev1.KOKControlPlane) map[string]client.Object {
 	var apiServer client.Object = &appsv1.DaemonSet{}
-	if s.input.Spec.KubeAPIServer.IsDeployment() {
+	if controlPlane.Spec.KubeAPIServer.IsDeployment() {
 		apiServer = &appsv1.Deployment{}
 	}
 	return map[string]client.Object{
