@@ -37,8 +37,11 @@ var _ = Describe("A control plane that is scaled", Ordered, Label(full), func() 
 	BeforeAll(func(ctx SpecContext) {
 		requireLab()
 		removeWithHosts(t)
-		worker = t.createOfVersion(ctx)
-		_, err := t.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}}, metav1.CreateOptions{})
+		t.createWithWorkers(ctx, 0)
+		var err error
+		worker, err = env.lab.Host(t.hostOf(ctx, t.machines(ctx)[0]))
+		Expect(err).NotTo(HaveOccurred())
+		_, err = t.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		nodes := []*corev1.Node{addHostNode(ctx), addHostNode(ctx)}
 		DeferCleanup(func(ctx SpecContext) {
@@ -47,7 +50,7 @@ var _ = Describe("A control plane that is scaled", Ordered, Label(full), func() 
 			}
 		})
 		t.expectHealthy(ctx)
-	}, NodeTimeout(building+4*creation+join))
+	}, NodeTimeout(4*creation+join))
 
 	// A member that is added after one of its name was removed must not find the data of that one.
 	for i, members := range []int{3, 5, 3, 1, 3} {
