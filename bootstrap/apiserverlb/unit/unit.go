@@ -11,8 +11,8 @@ const (
 	Name = "kok-apiserver-lb.service"
 	// Path is where the unit is installed.
 	Path = "/etc/systemd/system/" + Name
-	// BinaryPath is where the unit expects the program.
-	BinaryPath = "/usr/local/bin/kok-apiserver-lb"
+	// Program is the program's name. The unit finds it in any directory of the system's path.
+	Program = "kok-apiserver-lb"
 	// CertificatesDir is kubelet's. It must be there before the unit is started, and kubelet may not have
 	// run yet: systemd makes the unit's view of the file system of what is there.
 	CertificatesDir = "/var/lib/kubelet/pki"

@@ -8,7 +8,7 @@ import (
 
 func TestTheUnitAgreesWithTheNamesOfThisPackage(t *testing.T) {
 	for _, line := range []string{
-		"ExecStart=" + BinaryPath + " run ",
+		"ExecStart=" + Program + " run ",
 		"Before=kubelet.service\n",
 		"Type=notify\n",
 		"DynamicUser=yes\n",
@@ -21,8 +21,17 @@ func TestTheUnitAgreesWithTheNamesOfThisPackage(t *testing.T) {
 			t.Errorf("the unit has no %q", line)
 		}
 	}
-	if !strings.Contains(ServiceAddress, "ExecStopPost="+BinaryPath+" release ") {
+	if !strings.Contains(ServiceAddress, "ExecStopPost="+Program+" release ") {
 		t.Error("a program that was killed does not give the Service's address back")
+	}
+}
+
+// systemd looks for a program that is named without a directory in all of the system's path.
+func TestTheProgramMayBeAnywhereInTheSystemsPath(t *testing.T) {
+	for line := range strings.Lines(Service + ServiceAddress) {
+		if key, command, ok := strings.Cut(line, "="); ok && strings.HasPrefix(key, "Exec") && !strings.HasPrefix(command, Program+" ") {
+			t.Errorf("the program must be in one directory: %s", line)
+		}
 	}
 }
 
