@@ -72,8 +72,8 @@ func (c *Checker) read(counter *uint64) uint64 {
 	return *counter
 }
 
-// Alive reports whether the checker's own timer fired lately: a watchdog's question.
-func (c *Checker) Alive() bool { return !c.late(time.Now()) }
+// Alive is false when the checker is stuck: a watchdog's question. One that is late is alive.
+func (c *Checker) Alive() bool { return !c.lateness.Stuck() }
 
 // follow starts and stops askers as backends come and go.
 func (c *Checker) follow(ctx context.Context, running *sync.WaitGroup) {

@@ -409,3 +409,13 @@ func TestAPokeIsAnsweredWithOneProbeOfAll(t *testing.T) {
 		}
 	})
 }
+
+// Who kills a program that is late on a machine that starves makes it worse.
+func TestACheckerOnAMachineThatStarvesIsAlive(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.late.Store(true)
+		if !w.checker.Alive() {
+			t.Error("it is taken for stuck because timers are late")
+		}
+	})
+}

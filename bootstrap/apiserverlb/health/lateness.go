@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// stuck is how long nothing may happen at a tick before this process is taken for stuck rather than late: longer than a
+// starved machine keeps a process waiting, shorter than a watchdog waits.
+const stuck = 5 * time.Second
+
 // Lateness tells whether the timers of this process are late: then silence of others proves nothing.
 type Lateness struct {
 	period    time.Duration
@@ -56,4 +60,9 @@ func (l *Lateness) Since(moment time.Time) bool {
 		return true
 	}
 	return time.Duration(l.last.Load()) >= moment.Sub(l.began) && l.last.Load() >= 0
+}
+
+// Stuck reports whether the last tick is longer ago than lateness explains.
+func (l *Lateness) Stuck() bool {
+	return time.Since(l.began)-time.Duration(l.tick.Load()) > l.period+stuck
 }

@@ -44,3 +44,29 @@ func TestLatenessIsSeenWhenATickWasHeldUp(t *testing.T) {
 		}
 	})
 }
+
+func TestATimerThatIsLateIsNotStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLateness(50*time.Millisecond, 100*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			l.Run(ctx, func() {})
+			close(ended)
+		}()
+		after(time.Minute)
+		if l.Stuck() {
+			t.Error("stuck although every timer was on time")
+		}
+		cancel()
+		<-ended
+		after(4 * time.Second)
+		if !l.Since(time.Now()) || l.Stuck() {
+			t.Errorf("after 4 s it is late (%t) and no more (stuck: %t)", l.Since(time.Now()), l.Stuck())
+		}
+		after(2 * time.Second)
+		if !l.Stuck() {
+			t.Error("not stuck after 6 s without a tick")
+		}
+	})
+}

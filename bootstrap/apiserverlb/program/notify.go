@@ -39,7 +39,6 @@ func (p *Program) notify(ctx context.Context) {
 		case <-ticker.C:
 		}
 		message := "STATUS=" + p.summary()
-		// One late timer is forgiven by the watchdog's own patience.
 		if watchdog > 0 && p.checker.Alive() {
 			message += "\n" + daemon.SdNotifyWatchdog
 		}

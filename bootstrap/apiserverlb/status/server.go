@@ -29,7 +29,7 @@ func NewServer(report func() *Report, alive func() bool) *http.Server {
 		_ = json.NewEncoder(w).Encode(report())
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, alive(), "the timers of this program are late")
+		answer(w, alive(), "this program is stuck")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, report().Ready() > 0, "no backend is ready")
