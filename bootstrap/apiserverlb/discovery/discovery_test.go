@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -115,6 +116,44 @@ func TestTheListFollowsTheEndpointSliceAndIsKept(t *testing.T) {
 	if status := s.watcher.Status(); status.Problem != "" || status.Changed.IsZero() || status.BytesReceived == 0 {
 		t.Errorf("status %+v", status)
 	}
+}
+
+func TestAListThatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set, err := backends.NewSet([]string{seed}, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "later", "backends.json")
+		// There is no kubeconfig: the list comes from the test.
+		w := New(Options{Kubeconfig: file, StateFile: file}, set, logr.Discard())
+		w.accept(&discoveryv1.EndpointSlice{
+			Ports: []discoveryv1.EndpointPort{{Port: ptr.To[int32](6443)}}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
+		})
+		if problem := w.Status().Problem; !strings.Contains(problem, "keep the list of API servers") {
+			t.Errorf("the status says %q", problem)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			w.Run(ctx)
+			close(ended)
+		}()
+		synctest.Wait()
+		if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if kept, err := Load(file); err != nil || !slices.Equal(kept, []string{"10.0.0.1:6443"}) {
+			t.Errorf("kept %v, %v", kept, err)
+		}
+		if problem := w.Status().Problem; strings.Contains(problem, "keep the list") {
+			t.Errorf("the status still says %q", problem)
+		}
+		cancel()
+		<-ended
+	})
 }
 
 func TestAnEmptySetIsNeverAccepted(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
@@ -27,6 +28,8 @@ const (
 	// writes its certificate some seconds after the load balancer started.
 	firstRetry   = time.Second
 	longestRetry = time.Minute
+	// saveInterval is how often a list that could not be written is written again: a full disk has room later.
+	saveInterval = 30 * time.Second
 )
 
 // Watcher keeps a set of backends as the EndpointSlice default/kubernetes lists them.
@@ -37,11 +40,17 @@ type Watcher struct {
 	traffic wire.Counter
 
 	lock sync.Mutex
-	kept []string
-	// unreached is what is wrong with asking, unusable what is wrong with the answer.
+	// known is the list that the EndpointSlice gave last.
+	known []string
+	// unreached is what is wrong with asking, unusable what is wrong with the answer, unsaved what is wrong with the file.
 	unreached string
 	unusable  string
+	unsaved   string
 	changed   time.Time
+
+	// saving is held while the file is written, and guards what it holds.
+	saving sync.Mutex
+	saved  []string
 }
 
 // New returns a Watcher that asks nobody before Run.
@@ -63,12 +72,15 @@ type Status struct {
 func (w *Watcher) Status() Status {
 	w.lock.Lock()
 	defer w.lock.Unlock()
-	return Status{Changed: w.changed, Problem: cmp.Or(w.unreached, w.unusable), BytesReceived: w.traffic.Received(), BytesSent: w.traffic.Sent()}
+	return Status{Changed: w.changed, Problem: cmp.Or(w.unreached, w.unusable, w.unsaved), BytesReceived: w.traffic.Received(), BytesSent: w.traffic.Sent()}
 }
 
 // Run watches until the context ends. Who may not watch yet, because there is no certificate, is
 // tried again.
 func (w *Watcher) Run(ctx context.Context) {
+	var saving sync.WaitGroup
+	defer saving.Wait()
+	saving.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { w.save() }, saveInterval) })
 	retry := firstRetry
 	for ctx.Err() == nil {
 		started := time.Now()
@@ -162,22 +174,40 @@ func (w *Watcher) accept(slice *discoveryv1.EndpointSlice) {
 		return
 	}
 	w.lock.Lock()
-	same := slices.Equal(w.kept, addresses)
-	w.kept, w.unreached, w.unusable = addresses, "", ""
+	same := slices.Equal(w.known, addresses)
+	w.known, w.unreached, w.unusable = addresses, "", ""
 	if !same || w.changed.IsZero() {
 		w.changed = time.Now()
 	}
 	w.lock.Unlock()
-	if same {
+	if !same {
+		w.log.Info("The API servers are known", "Backends", addresses)
+	}
+	w.save()
+}
+
+// save keeps the list for the next start, unless the file has it already.
+func (w *Watcher) save() {
+	w.saving.Lock()
+	defer w.saving.Unlock()
+	w.lock.Lock()
+	known, told := w.known, w.unsaved != ""
+	w.lock.Unlock()
+	if w.options.StateFile == "" || slices.Equal(known, w.saved) {
 		return
 	}
-	w.log.Info("The API servers are known", "Backends", addresses)
-	if w.options.StateFile == "" {
-		return
+	problem := ""
+	if err := Save(w.options.StateFile, known); err != nil {
+		problem = err.Error()
+		if !told {
+			w.log.Error(err, "The next start does not know the list of API servers, trying again")
+		}
+	} else {
+		w.saved = known
 	}
-	if err := Save(w.options.StateFile, addresses); err != nil {
-		w.log.Error(err, "Cannot keep the list of API servers for the next start")
-	}
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.unsaved = problem
 }
 
 // store receives the EndpointSlice from the reflector.

@@ -47,7 +47,7 @@ type Discovery struct {
 	Confirmed bool `json:"confirmed"`
 	// Changed is when the list was read or changed last.
 	Changed time.Time `json:"changed,omitzero"`
-	// Problem says what keeps the list from being learnt, empty when nothing does.
+	// Problem says what keeps the list from being learnt, or from being written for the next start; empty when nothing does.
 	Problem string `json:"problem,omitempty"`
 	// BytesReceived and BytesSent are what discovery cost on the wire.
 	BytesReceived uint64 `json:"bytesReceived"`

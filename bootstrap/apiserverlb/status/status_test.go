@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/duration"
 )
 
 var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -137,11 +138,11 @@ BACKEND         STATE      SINCE   CONNECTIONS   MEMBER         REASON          
 
 func TestDiscoveryIsToldInWords(t *testing.T) {
 	for want, d := range map[string]Discovery{
-		"seeds and the kept list are used":              {},
-		"seeds and the kept list are used: no identity": {Problem: "no identity"},
-		"the last list is kept: it is empty":            {Confirmed: true, Problem: "it is empty"},
+		"seeds and the kept list are used":                        {},
+		"seeds and the kept list are used: no identity":           {Problem: "no identity"},
+		"by EndpointSlice, list of 60s ago, problem: it is empty": {Confirmed: true, Changed: now.Add(-time.Minute), Problem: "it is empty"},
 	} {
-		if got := d.summary(nil); got != want {
+		if got := d.summary(func(moment time.Time) string { return duration.HumanDuration(now.Sub(moment)) }); got != want {
 			t.Errorf("got %q", got)
 		}
 	}

@@ -34,7 +34,7 @@ func (d Discovery) summary(age func(time.Time) string) string {
 	case d.Problem != "" && !d.Confirmed:
 		return "seeds and the kept list are used: " + d.Problem
 	case d.Problem != "":
-		return "the last list is kept: " + d.Problem
+		return fmt.Sprintf("by EndpointSlice, list of %s ago, problem: %s", age(d.Changed), d.Problem)
 	case !d.Confirmed:
 		return "seeds and the kept list are used"
 	}
