@@ -5,18 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 )
+
+// ErrItself is why a backend is not dialled that is this program: it would dial itself without end.
+var ErrItself = errors.New("it is this program's own address")
 
 // ErrEmpty is returned for a list without an address: an empty set of backends is never accepted.
 var ErrEmpty = errors.New("the list of backends is empty")
 
 // Set is the set of backends. It is safe for concurrent use.
 type Set struct {
-	// forbidden are addresses that are this load balancer itself.
-	forbidden []string
+	// own are the addresses of this load balancer itself.
+	own []netip.AddrPort
 
 	lock      sync.RWMutex
 	seeds     []string
@@ -25,10 +30,10 @@ type Set struct {
 	changed   chan struct{}
 }
 
-// NewSet returns the set of seeds and of the addresses that an earlier run kept. forbidden are
-// addresses at which this program listens itself: a backend of that address would be a loop.
-func NewSet(seeds, kept, forbidden []string) (*Set, error) {
-	s := &Set{forbidden: forbidden, changed: make(chan struct{})}
+// NewSet returns the set of seeds and of the addresses that an earlier run kept. own are addresses at
+// which this program listens itself: a backend of that address would be a loop.
+func NewSet(seeds, kept []string, own []netip.AddrPort) (*Set, error) {
+	s := &Set{own: own, changed: make(chan struct{})}
 	s.seeds = s.clean(seeds)
 	all := s.clean(append(slices.Clone(seeds), kept...))
 	if len(all) == 0 {
@@ -177,8 +182,22 @@ func (s *Set) change(next []*Backend) {
 
 func (s *Set) clean(addresses []string) []string {
 	cleaned := slices.DeleteFunc(slices.Clone(addresses), func(a string) bool {
-		return a == "" || slices.Contains(s.forbidden, a)
+		return a == "" || s.isOwn(a)
 	})
 	slices.Sort(cleaned)
 	return slices.Compact(cleaned)
+}
+
+// NotItself is the Control of a net.Dialer that dials backends. It returns ErrItself for an address of this program: a
+// backend may be a name, which shows where it leads only now.
+func (s *Set) NotItself(_, address string, _ syscall.RawConn) error {
+	if s.isOwn(address) {
+		return ErrItself
+	}
+	return nil
+}
+
+func (s *Set) isOwn(address string) bool {
+	parsed, err := netip.ParseAddrPort(address)
+	return err == nil && slices.Contains(s.own, netip.AddrPortFrom(parsed.Addr().Unmap(), parsed.Port()))
 }

@@ -88,7 +88,7 @@ func New(set *backends.Set, timing Timing, log logr.Logger) *Balancer {
 	return &Balancer{
 		backends: set, timing: timing, log: log, hedging: newHedging(timing), sessions: map[*session]struct{}{},
 		// A server that lost its power and came back resets what it no longer knows when it is asked.
-		dialer: net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 6}},
+		dialer: net.Dialer{Control: set.NotItself, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 6}},
 	}
 }
 

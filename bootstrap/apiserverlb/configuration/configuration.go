@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -162,17 +163,37 @@ func (c *Configuration) isBackend(address string) error {
 	if err != nil {
 		return fmt.Errorf("%q is not host:port: %w", address, err)
 	}
-	if host == "" {
+	ip, _ := netip.ParseAddr(host)
+	if host == "" || ip.IsUnspecified() {
 		return fmt.Errorf("%q names no host", address)
 	}
 	number, err := strconv.Atoi(port)
 	if err != nil {
 		return fmt.Errorf("%q is not host:port: port %q is not a number", address, port)
 	}
-	if address == c.ListenAddress || address == c.ServiceAddress {
-		return fmt.Errorf("%s is this program's own address", address)
+	localhost := strings.EqualFold(strings.TrimSuffix(host, "."), "localhost")
+	for _, own := range c.Own() {
+		same := own.Addr() == ip.Unmap() || localhost && own.Addr().IsLoopback()
+		if same && int(own.Port()) == number {
+			return fmt.Errorf("%s is this program's own address", address)
+		}
 	}
 	return isPort(number)
+}
+
+// Own returns the addresses at which the program answers itself: none of them is an API server's.
+func (c *Configuration) Own() []netip.AddrPort {
+	all := []string{c.ListenAddress, c.StatusAddress, c.ServiceAddress}
+	for _, listener := range c.AdditionalListeners {
+		all = append(all, listener.ListenAddress)
+	}
+	var own []netip.AddrPort
+	for _, address := range all {
+		if parsed, err := netip.ParseAddrPort(address); err == nil {
+			own = append(own, parsed)
+		}
+	}
+	return own
 }
 
 func isServiceAddress(address string) error {

@@ -60,6 +60,12 @@ func TestMistakesAreToldWithTheirField(t *testing.T) {
 		"a seed without a host":         {"seedBackends: [':6443']\ncertificateAuthorityFile: /ca.crt", `seedBackends[0]: ":6443" names no host`},
 		"a seed with a named port":      {"seedBackends: ['a:https']\ncertificateAuthorityFile: /ca.crt", `seedBackends[0]: "a:https" is not host:port`},
 		"a seed that is itself":         {"seedBackends: ['127.0.0.1:6443']\ncertificateAuthorityFile: /ca.crt", "own address"},
+		"a seed by another name":        {"seedBackends: ['LocalHost.:6443']\ncertificateAuthorityFile: /ca.crt", "own address"},
+		"a seed written otherwise":      {"seedBackends: ['[::ffff:127.0.0.1]:6443']\ncertificateAuthorityFile: /ca.crt", "own address"},
+		"a seed that is any address":    {"seedBackends: ['0.0.0.0:6443']\ncertificateAuthorityFile: /ca.crt", "names no host"},
+		"a seed that is the status":     {"seedBackends: ['localhost:6444']\ncertificateAuthorityFile: /ca.crt", "own address"},
+		"a seed that is the Service":    {"serviceAddress: 10.96.0.1:443\nseedBackends: ['10.96.0.1:443']\ncertificateAuthorityFile: /ca.crt", "own address"},
+		"a seed that is a listener":     {"additionalListeners: [{listenAddress: '127.0.0.1:8132', backendPort: 1}]\nseedBackends: ['127.0.0.1:8132']\ncertificateAuthorityFile: /ca.crt", "own address"},
 		"no CA":                         {"seedBackends: ['a:1']", "certificateAuthorityFile: must be set"},
 		"a relative path":               {minimal + "stateFile: backends.json", `stateFile: "backends.json" is not an absolute path`},
 		"open to others":                {minimal + "listenAddress: 0.0.0.0:6443", "listenAddress: 0.0.0.0 is not an address of loopback"},
@@ -78,5 +84,14 @@ func TestMistakesAreToldWithTheirField(t *testing.T) {
 				t.Errorf("got %v, expected %q", err, test.message)
 			}
 		})
+	}
+}
+
+func TestAServerOnThisMachineIsAtAPortOfItsOwn(t *testing.T) {
+	for _, seed := range []string{"localhost:443", "127.0.0.2:6443", "10.96.0.1:6444"} {
+		content := "serviceAddress: 10.96.0.1:443\ncertificateAuthorityFile: /ca.crt\nseedBackends: ['" + seed + "']"
+		if _, err := Parse([]byte(content)); err != nil {
+			t.Error(err)
+		}
 	}
 }

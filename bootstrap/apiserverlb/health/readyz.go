@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/wire"
 )
 
@@ -94,7 +95,8 @@ func (r *Readyz) reportFailure(ctx context.Context, err error, report func(Answe
 		report(Answer{Foreign, fmt.Sprintf("its certificate is not one of this cluster: %v", unknown.Err)})
 	case errors.As(err, &record):
 		report(Answer{Foreign, "it does not speak TLS"})
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.Is(err, backends.ErrItself):
 		report(Answer{Refused, err.Error()})
 	}
 	// Anything else, such as no route, is silence: the network answered, not the backend.

@@ -55,11 +55,12 @@ func New(c *configuration.Configuration, log logr.Logger) (*Program, error) {
 			log.Error(err, "The kept list of API servers is not used")
 		}
 	}
-	set, err := backends.NewSet(c.SeedBackends, kept, []string{c.ListenAddress, c.ServiceAddress})
+	set, err := backends.NewSet(c.SeedBackends, kept, c.Own())
 	if err != nil {
 		return nil, err
 	}
 	p := &Program{configuration: c, log: log, started: time.Now(), backends: set}
+	p.probing.Control = set.NotItself
 	p.balancer = balancer.New(set, balancer.DefaultTiming, log)
 	probing := health.TLS(func() ([]byte, error) { return os.ReadFile(c.CertificateAuthorityFile) }, c.ServerName, identity(c))
 	p.checker = health.New(set, func(address string) health.Probe {

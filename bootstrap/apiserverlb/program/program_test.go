@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -541,4 +542,26 @@ func TestSystemdIsToldThatItIsReadyAndThatItStops(t *testing.T) {
 		t.Error(err)
 	}
 	receive("STOPPING=1")
+}
+
+// A name shows where it leads only when it is dialled.
+func TestANameThatLeadsToTheProgramItselfIsNotDialled(t *testing.T) {
+	s := newStage(t, 1)
+	_, port, _ := net.SplitHostPort(s.config.ListenAddress)
+	s.config.SeedBackends, s.config.KubeconfigFile = []string{net.JoinHostPort("localhost", port)}, ""
+	s.start()
+	client, err := net.Dial("tcp", s.config.ListenAddress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	if err := client.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the client was not refused: %v", err)
+	}
+	if r := s.report(); r.Counters.Accepted > 100 || !strings.Contains(r.Backends[0].LastError, "own address") {
+		t.Errorf("%d connections, the last error is %q", r.Counters.Accepted, r.Backends[0].LastError)
+	}
 }

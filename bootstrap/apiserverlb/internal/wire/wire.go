@@ -5,10 +5,14 @@ import (
 	"context"
 	"net"
 	"sync/atomic"
+	"syscall"
 )
 
 // Counter counts bytes on the wire, those of TLS included and those of TCP and IP not.
 type Counter struct {
+	// Control is that of the net.Dialer.
+	Control func(network, address string, c syscall.RawConn) error
+
 	received, sent atomic.Uint64
 }
 
@@ -20,7 +24,7 @@ func (c *Counter) Sent() uint64 { return c.sent.Load() }
 
 // Dial opens a connection whose bytes are counted.
 func (c *Counter) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	dialled, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	dialled, err := (&net.Dialer{Control: c.Control}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
