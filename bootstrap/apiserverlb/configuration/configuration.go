@@ -52,7 +52,8 @@ type Configuration struct {
 	// StateFile keeps the list of API servers for the next start; empty for nowhere.
 	StateFile string `json:"stateFile,omitempty"`
 	// ServiceAddress is the address, IP:port, of the tenant's Service kubernetes, for which this program
-	// then serves on this machine; empty for none. Linux only.
+	// then serves on this machine; empty for none. It listens there at the port of ListenAddress, so that
+	// the Service's port stays free. Linux only.
 	ServiceAddress string `json:"serviceAddress,omitempty"`
 	// AdditionalListeners carry connections to other ports of the same hosts, such as konnectivity's. An
 	// address that is taken keeps nothing else from working.
@@ -193,7 +194,20 @@ func (c *Configuration) Own() []netip.AddrPort {
 			own = append(own, parsed)
 		}
 	}
+	if listener := c.ServiceListener(); listener.IsValid() {
+		own = append(own, listener)
+	}
 	return own
+}
+
+// ServiceListener is where connections to the Service arrive; invalid when there is no Service's address.
+func (c *Configuration) ServiceListener() netip.AddrPort {
+	service, err := netip.ParseAddrPort(c.ServiceAddress)
+	listen, other := netip.ParseAddrPort(c.ListenAddress)
+	if err != nil || other != nil {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(service.Addr(), listen.Port())
 }
 
 func isServiceAddress(address string) error {

@@ -65,6 +65,7 @@ func TestMistakesAreToldWithTheirField(t *testing.T) {
 		"a seed that is any address":    {"seedBackends: ['0.0.0.0:6443']\ncertificateAuthorityFile: /ca.crt", "names no host"},
 		"a seed that is the status":     {"seedBackends: ['localhost:6444']\ncertificateAuthorityFile: /ca.crt", "own address"},
 		"a seed that is the Service":    {"serviceAddress: 10.96.0.1:443\nseedBackends: ['10.96.0.1:443']\ncertificateAuthorityFile: /ca.crt", "own address"},
+		"a seed at the Service's port":  {"serviceAddress: 10.96.0.1:443\nseedBackends: ['10.96.0.1:6443']\ncertificateAuthorityFile: /ca.crt", "own address"},
 		"a seed that is a listener":     {"additionalListeners: [{listenAddress: '127.0.0.1:8132', backendPort: 1}]\nseedBackends: ['127.0.0.1:8132']\ncertificateAuthorityFile: /ca.crt", "own address"},
 		"no CA":                         {"seedBackends: ['a:1']", "certificateAuthorityFile: must be set"},
 		"a relative path":               {minimal + "stateFile: backends.json", `stateFile: "backends.json" is not an absolute path`},

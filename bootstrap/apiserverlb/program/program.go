@@ -77,7 +77,9 @@ func New(c *configuration.Configuration, log logr.Logger) (*Program, error) {
 		if err != nil {
 			return nil, fmt.Errorf("serviceAddress: %w", err)
 		}
-		p.service = &service{address: address, log: log}
+		p.service = &service{address: address, local: c.ServiceListener(), log: log, serve: func(listener *net.TCPListener) {
+			p.balancer.Serve(balancer.Listener{TCPListener: listener, Service: true})
+		}}
 	}
 	p.status = status.NewServer(p.Report, p.checker.Alive)
 	return p, nil
@@ -96,13 +98,13 @@ func identity(c *configuration.Configuration) func() (*tls.Certificate, error) {
 func (p *Program) Run(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	listeners, err := p.listen(ctx)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.configuration.ListenAddress)
 	if err != nil {
-		return err
+		return fmt.Errorf("listen for clients: %w", err)
 	}
 	statusListener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.configuration.StatusAddress)
 	if err != nil {
-		closeAll(listeners)
+		_ = listener.Close()
 		return fmt.Errorf("listen for status: %w", err)
 	}
 	// What clients use goes on until their connections have drained.
@@ -116,9 +118,7 @@ func (p *Program) Run(ctx context.Context) error {
 		}
 	})
 	running.Go(func() { p.checker.Run(working) })
-	for _, listener := range listeners {
-		running.Go(func() { p.balancer.Serve(listener) })
-	}
+	running.Go(func() { p.balancer.Serve(balancer.Listener{TCPListener: listener.(*net.TCPListener)}) })
 	for _, wanted := range p.configuration.AdditionalListeners {
 		running.Go(func() { p.serveAdditional(ctx, wanted) })
 	}
@@ -135,17 +135,18 @@ func (p *Program) Run(ctx context.Context) error {
 	case err = <-failed:
 	}
 	end()
-	p.stop(listeners)
+	p.stop(listener)
 	stop()
 	running.Wait()
 	return err
 }
 
 // stop ends what clients use.
-func (p *Program) stop(listeners []balancer.Listener) {
+func (p *Program) stop(listener net.Listener) {
 	p.log.Info("Stopping", "Connections", p.balancer.Connections())
-	closeAll(listeners)
+	_ = listener.Close()
 	if p.service != nil {
+		p.service.close()
 		p.balancer.ResetService()
 		p.service.giveBack()
 	}
@@ -153,26 +154,6 @@ func (p *Program) stop(listeners []balancer.Listener) {
 	defer cancel()
 	p.balancer.Drain(draining)
 	_ = p.status.Close()
-}
-
-func (p *Program) listen(ctx context.Context) ([]balancer.Listener, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.configuration.ListenAddress)
-	if err != nil {
-		return nil, fmt.Errorf("listen for clients: %w", err)
-	}
-	listeners := []balancer.Listener{{TCPListener: listener.(*net.TCPListener)}}
-	if p.service != nil {
-		if listener := p.service.listen(ctx); listener != nil {
-			listeners = append(listeners, balancer.Listener{TCPListener: listener, Service: true})
-		}
-	}
-	return listeners, nil
-}
-
-func closeAll(listeners []balancer.Listener) {
-	for _, listener := range listeners {
-		_ = listener.Close()
-	}
 }
 
 func addresses(all []*backends.Backend) []string {

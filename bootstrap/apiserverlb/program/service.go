@@ -19,35 +19,26 @@ const repairInterval = 30 * time.Second
 // service is the address of the Service kubernetes on this machine. What goes wrong with it is told
 // and tried again; kubelet, which does not use it, is served all the same.
 type service struct {
-	address netip.AddrPort
-	log     logr.Logger
+	// address is the Service's, local where connections to it arrive.
+	address, local netip.AddrPort
+	serve          func(*net.TCPListener)
+	log            logr.Logger
 
-	lock      sync.Mutex
-	listening bool
-	taken     bool
-	ended     bool
-	problem   string
+	lock     sync.Mutex
+	listener *net.TCPListener
+	taken    bool
+	ended    bool
+	problem  string
 }
 
-// listen returns the listener at the address, nil when there can be none.
-func (s *service) listen(ctx context.Context) *net.TCPListener {
-	listener, err := serviceaddress.Listen(ctx, s.address)
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	if err != nil {
-		s.note(err)
-		return nil
-	}
-	s.listening = true
-	return listener
-}
-
-// hold takes the address, and again when others undid that, until the context ends.
+// hold serves at the address and takes it, and again when others undid that, until the context ends.
 func (s *service) hold(ctx context.Context) {
+	var serving sync.WaitGroup
+	defer serving.Wait()
 	ticker := time.NewTicker(repairInterval)
 	defer ticker.Stop()
 	for {
-		s.take()
+		s.take(ctx, &serving)
 		select {
 		case <-ctx.Done():
 			return
@@ -56,14 +47,22 @@ func (s *service) hold(ctx context.Context) {
 	}
 }
 
-func (s *service) take() {
+func (s *service) take(ctx context.Context, serving *sync.WaitGroup) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if !s.listening || s.ended {
+	if s.ended {
 		return
 	}
-	err := serviceaddress.Take(s.address)
-	if err != nil {
+	if s.listener == nil {
+		listener, err := serviceaddress.Listen(ctx, s.local)
+		if err != nil {
+			s.note(err)
+			return
+		}
+		s.listener = listener
+		serving.Go(func() { s.serve(listener) })
+	}
+	if err := serviceaddress.Take(s.address, s.local.Port()); err != nil {
 		s.note(err)
 		return
 	}
@@ -73,11 +72,20 @@ func (s *service) take() {
 	s.taken, s.problem = true, ""
 }
 
-// giveBack gives the address back for good.
-func (s *service) giveBack() {
+// close ends serving for good.
+func (s *service) close() {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	s.ended = true
+	if s.listener != nil {
+		_ = s.listener.Close()
+	}
+}
+
+// giveBack gives the address back. It was closed before.
+func (s *service) giveBack() {
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	if err := serviceaddress.GiveBack(s.address); err != nil {
 		s.log.Error(err, "Cannot give the address of the Service kubernetes back")
 		return

@@ -1,10 +1,10 @@
 package serviceaddress
 
 import (
-	"encoding/binary"
 	"net/netip"
 
 	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
@@ -27,37 +27,56 @@ func headerOf(address netip.Addr) header {
 	return header{nftables.TableFamilyIPv6, 8, 24, 16}
 }
 
-// setRules replaces our table by one that excepts the address from connection tracking, in one
-// transaction.
-func setRules(address netip.AddrPort) error {
+// setRules replaces our table in one transaction. What comes for the Service, from a pod or from this machine, goes to the
+// local port, and what is answered comes from the Service's; neither is tracked. What this machine sends to itself passes
+// output and prerouting, and stays as output made it.
+func setRules(service netip.AddrPort, port uint16) error {
 	c := &nftables.Conn{}
-	h := headerOf(address.Addr())
+	h := headerOf(service.Addr())
 	t := c.AddTable(&nftables.Table{Family: h.family, Name: table})
 	c.FlushTable(t)
-	for name, hook := range map[string]*nftables.ChainHook{
-		"prerouting": nftables.ChainHookPrerouting,
-		"output":     nftables.ChainHookOutput,
-	} {
-		chain := c.AddChain(&nftables.Chain{
-			Table: t, Name: name, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: nftables.ChainPriorityRaw,
-		})
-		// What comes to the address, and what it answers, also to this machine itself.
-		c.AddRule(&nftables.Rule{Table: t, Chain: chain, Exprs: untracked(address, h.destination, 2, h.length)})
-		c.AddRule(&nftables.Rule{Table: t, Chain: chain, Exprs: untracked(address, h.source, 0, h.length)})
+	chain := func(name string, hook *nftables.ChainHook, rules ...[]expr.Any) {
+		chain := c.AddChain(&nftables.Chain{Table: t, Name: name, Type: nftables.ChainTypeFilter, Hooknum: hook, Priority: nftables.ChainPriorityRaw})
+		for _, rule := range rules {
+			c.AddRule(&nftables.Rule{Table: t, Chain: chain, Exprs: rule})
+		}
 	}
+	local := netip.AddrPortFrom(service.Addr(), port)
+	question := append(matching(service, h.destination, destinationPort, h.length), redirected(port, destinationPort)...)
+	answer := append(matching(local, h.source, sourcePort, h.length), redirected(service.Port(), sourcePort)...)
+	chain("prerouting", nftables.ChainHookPrerouting, question)
+	chain("output", nftables.ChainHookOutput, question, answer)
 	return c.Flush()
 }
 
-// untracked matches TCP packets with the address and the port at the given places.
-func untracked(address netip.AddrPort, addressAt, portAt, length uint32) []expr.Any {
+// Where the header of TCP has its fields.
+const (
+	sourcePort      = 0
+	destinationPort = 2
+	checksum        = 16
+)
+
+// matching matches TCP packets with the address and the port at the given places.
+func matching(address netip.AddrPort, addressAt, portAt, length uint32) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: addressAt, Len: length},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: address.Addr().AsSlice()},
 		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: portAt, Len: 2},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, address.Port())},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binaryutil.BigEndian.PutUint16(address.Port())},
+	}
+}
+
+// redirected excepts packets from connection tracking and writes a port into them.
+func redirected(port uint16, portAt uint32) []expr.Any {
+	return []expr.Any{
 		&expr.Notrack{},
+		&expr.Immediate{Register: 1, Data: binaryutil.BigEndian.PutUint16(port)},
+		&expr.Payload{
+			OperationType: expr.PayloadWrite, SourceRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: portAt, Len: 2,
+			CsumType: expr.CsumTypeInet, CsumOffset: checksum,
+		},
 	}
 }
 

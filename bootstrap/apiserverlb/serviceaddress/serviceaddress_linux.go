@@ -36,59 +36,45 @@ func Listen(ctx context.Context, address netip.AddrPort) (*net.TCPListener, erro
 	return listener.(*net.TCPListener), nil
 }
 
-// Take brings connections to the address to this machine's loopback. It may be called again, to
-// repair what others undid.
-func Take(address netip.AddrPort) error {
+// Take brings connections to the Service to a port of its address on this machine's loopback. It may be called again, to
+// repair what others undid. What fails leaves nothing behind.
+func Take(service netip.AddrPort, port uint16) error {
+	if err := take(service, port); err != nil {
+		return errors.Join(err, GiveBack(service))
+	}
+	return nil
+}
+
+func take(service netip.AddrPort, port uint16) error {
+	if err := setRules(service, port); err != nil {
+		return fmt.Errorf("set rules for connections to %s: %w", service, err)
+	}
 	link, err := netlink.LinkByName(loopback)
 	if err != nil {
 		return fmt.Errorf("find the loopback interface: %w", err)
 	}
-	if err := isFree(address.Addr(), link); err != nil {
-		return err
-	}
-	if err := setRules(address); err != nil {
-		return fmt.Errorf("except %s from connection tracking: %w", address, err)
-	}
-	err = netlink.AddrAdd(link, onLoopback(address.Addr()))
+	err = netlink.AddrAdd(link, onLoopback(service.Addr()))
 	if err != nil && !errors.Is(err, syscall.EEXIST) {
-		return fmt.Errorf("add %s to the loopback interface: %w", address.Addr(), err)
+		return fmt.Errorf("add %s to the loopback interface: %w", service.Addr(), err)
 	}
 	return nil
 }
 
 // GiveBack undoes Take. It does nothing where there is nothing to undo.
-func GiveBack(address netip.AddrPort) error {
+func GiveBack(service netip.AddrPort) error {
 	link, err := netlink.LinkByName(loopback)
 	if err != nil {
 		return fmt.Errorf("find the loopback interface: %w", err)
 	}
 	var failures []error
-	err = netlink.AddrDel(link, onLoopback(address.Addr()))
+	err = netlink.AddrDel(link, onLoopback(service.Addr()))
 	if err != nil && !errors.Is(err, syscall.EADDRNOTAVAIL) {
-		failures = append(failures, fmt.Errorf("remove %s from the loopback interface: %w", address.Addr(), err))
+		failures = append(failures, fmt.Errorf("remove %s from the loopback interface: %w", service.Addr(), err))
 	}
-	if err := removeRules(address); err != nil {
-		failures = append(failures, fmt.Errorf("track connections to %s again: %w", address, err))
+	if err := removeRules(service); err != nil {
+		failures = append(failures, fmt.Errorf("remove rules for connections to %s: %w", service, err))
 	}
 	return errors.Join(failures...)
-}
-
-// isFree fails when another interface has the address.
-func isFree(address netip.Addr, loopback netlink.Link) error {
-	addresses, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
-	if err != nil {
-		return fmt.Errorf("list addresses of this machine: %w", err)
-	}
-	for _, present := range addresses {
-		if present.IP.Equal(address.AsSlice()) && present.LinkIndex != loopback.Attrs().Index {
-			name := "another interface"
-			if link, err := netlink.LinkByIndex(present.LinkIndex); err == nil {
-				name = link.Attrs().Name
-			}
-			return fmt.Errorf("%s is on %s already: with kube-proxy's IPVS mode the Service's address cannot be taken", address, name)
-		}
-	}
-	return nil
 }
 
 // onLoopback is the address as the interface has it. It is never chosen as a source: it is known on

@@ -15,7 +15,7 @@ var errOnlyLinux = errors.New("the address of the Service kubernetes can be take
 func Listen(context.Context, netip.AddrPort) (*net.TCPListener, error) { return nil, errOnlyLinux }
 
 // Take fails: only Linux can do this.
-func Take(netip.AddrPort) error { return errOnlyLinux }
+func Take(netip.AddrPort, uint16) error { return errOnlyLinux }
 
 // GiveBack fails: only Linux can do this.
 func GiveBack(netip.AddrPort) error { return errOnlyLinux }
