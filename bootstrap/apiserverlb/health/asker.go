@@ -140,7 +140,12 @@ func (a *asker) catchUp() {
 }
 
 func (a *asker) answered(answer arrival) {
+	if answer.Kind == Unasked {
+		a.unasked(answer.Problem)
+		return
+	}
 	a.lock.Lock()
+	a.evidence.Unasked = ""
 	switch e := a.evidence; {
 	case answer.took <= a.checker.timing.Answer:
 		a.late = 0
@@ -158,6 +163,22 @@ func (a *asker) answered(answer arrival) {
 	a.judge()
 }
 
+// unasked notes that the backend could not be asked. Doubts are not kept: nobody can dispel them.
+func (a *asker) unasked(problem string) {
+	a.lock.Lock()
+	e := &a.evidence
+	told := e.Unasked != ""
+	e.Unasked = problem
+	if e.Silent < enough {
+		e.Silent, e.Unanswered = 0, 0
+	}
+	a.lock.Unlock()
+	if !told {
+		a.checker.log.Error(nil, "A backend keeps its state", "Backend", a.backend.Address, "Reason", problem)
+	}
+	a.judge()
+}
+
 // unanswered notes a probe without an answer in the time that it was allowed; alive is true when the backend gave another
 // sign of life meanwhile.
 func (a *asker) unanswered(started time.Time, allowed time.Duration, alive bool) {
@@ -166,6 +187,7 @@ func (a *asker) unanswered(started time.Time, allowed time.Duration, alive bool)
 	others := c.othersHeard(a, started)
 	a.lock.Lock()
 	e := &a.evidence
+	e.Unasked = ""
 	switch {
 	case alive:
 		e.Slow++

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
 )
@@ -66,6 +66,7 @@ type world struct {
 	checker *Checker
 	probes  map[string]*fake
 	late    atomic.Bool
+	logged  atomic.Int32
 }
 
 const first, second, third, seed = "10.0.0.1:6443", "10.0.0.2:6443", "10.0.0.3:6443", "10.0.0.9:6443"
@@ -92,7 +93,8 @@ func inBubble(t *testing.T, test func(w *world)) {
 			w.probes[address] = &fake{}
 			w.answer(address, serving)
 		}
-		w.checker = New(set, func(address string) Probe { return w.probes[address] }, DefaultTiming, logr.Discard())
+		log := funcr.New(func(_, _ string) { w.logged.Add(1) }, funcr.Options{})
+		w.checker = New(set, func(address string) Probe { return w.probes[address] }, DefaultTiming, log)
 		w.checker.late = func(time.Time) bool { return w.late.Load() }
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -416,6 +418,38 @@ func TestACheckerOnAMachineThatStarvesIsAlive(t *testing.T) {
 		w.late.Store(true)
 		if !w.checker.Alive() {
 			t.Error("it is taken for stuck because timers are late")
+		}
+	})
+}
+
+func TestABackendThatCannotBeAskedKeepsItsState(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.answer(second, stopped)
+		w.answer(third, silence)
+		after(time.Minute)
+		told, asked := w.logged.Load(), w.checker.Probes()
+		for _, address := range members {
+			w.answer(address, Answer{Unasked, "the CA file is broken"})
+		}
+		after(time.Minute)
+		w.expect(first, backends.Ready)
+		w.expect(second, backends.Draining)
+		w.expect(third, backends.Dead)
+		if reason := w.backend(first).Verdict().Reason; reason != "the CA file is broken" {
+			t.Errorf("the reason is %q", reason)
+		}
+		if told = w.logged.Load() - told; int(told) != len(members) {
+			t.Errorf("told %d times", told)
+		}
+		if asked = w.checker.Probes() - asked; asked > 300 {
+			t.Errorf("asked %d times in a minute", asked)
+		}
+		for _, address := range members {
+			w.answer(address, serving)
+		}
+		after(time.Minute)
+		for _, address := range members {
+			w.expect(address, backends.Ready)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
@@ -22,6 +23,8 @@ const (
 	Refused
 	// Foreign is a server that cannot prove to be one of the cluster's.
 	Foreign
+	// Unasked is a question that this machine could not put: nothing is known of the backend.
+	Unasked
 )
 
 // Answer is what came of a probe.
@@ -45,6 +48,8 @@ type Evidence struct {
 	Unanswered int
 	// Slow is how many probes in a row had no answer of a backend that lives.
 	Slow int
+	// Unasked is why the backend cannot be asked now, empty when it can. It changes no state.
+	Unasked string
 }
 
 // enough is how many probes in a row change a state that one must not.
@@ -54,7 +59,8 @@ const enough = 3
 func Judge(e Evidence) backends.Verdict {
 	answers := e.Last.Kind == Serving && e.Slow < enough
 	verdict := func(state backends.State, format string, args ...any) backends.Verdict {
-		return backends.Verdict{State: state, Reason: fmt.Sprintf(format, args...), Suspect: e.Unanswered > 0, Answers: answers}
+		reason := cmp.Or(e.Unasked, fmt.Sprintf(format, args...))
+		return backends.Verdict{State: state, Reason: reason, Suspect: e.Unanswered > 0, Answers: answers}
 	}
 	switch {
 	case e.Silent >= enough:

@@ -31,9 +31,14 @@ func TestJudge(t *testing.T) {
 		"refusing without connections is death":                  {Evidence{Listed: true, Last: refused}, backends.Dead, false, false},
 		"a hanging /readyz of a living server drains":            {Evidence{Listed: true, Last: serving, Slow: 3}, backends.Draining, false, false},
 		"one slow /readyz changes nothing":                       {Evidence{Listed: true, Last: serving, Slow: 1}, backends.Ready, false, true},
+		"one that cannot be asked stays ready":                   {Evidence{Listed: true, Last: serving, Unasked: "no CA"}, backends.Ready, false, true},
+		"one that cannot be asked stays dead":                    {Evidence{Listed: true, Last: serving, Silent: 3, Unanswered: 3, Unasked: "no CA"}, backends.Dead, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Judge(test.evidence)
+			if unasked := test.evidence.Unasked; unasked != "" && got.Reason != unasked {
+				t.Errorf("the reason is %q", got.Reason)
+			}
 			if got.State != test.state || got.Suspect != test.suspect || got.Answers != test.answers {
 				t.Errorf("got %+v", got)
 			}

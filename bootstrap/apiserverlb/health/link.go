@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -36,7 +37,7 @@ func (l *link) usable() bool {
 func (r *Readyz) newLink(ctx context.Context) (*link, error) {
 	config, err := r.tls()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errUnasked, err)
 	}
 	config = config.Clone()
 	config.NextProtos = []string{"h2", "http/1.1"}

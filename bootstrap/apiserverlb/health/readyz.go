@@ -27,6 +27,9 @@ const anonymity = time.Minute
 // errRefused is an answer to who asks, and not to the question.
 var errRefused = errors.New("the server refuses the client certificate")
 
+// errUnasked is why no question was put at all.
+var errUnasked = errors.New("cannot be asked")
+
 // Readyz asks an API server for /readyz over one TLS connection that it keeps. kube-apiserver
 // keeps one only for who shows a certificate (feature gate UnauthenticatedHTTP2DOSMitigation). A
 // certificate that it refuses never counts against the server: it is asked again at once, without.
@@ -91,6 +94,8 @@ func (r *Readyz) reportFailure(ctx context.Context, err error, report func(Answe
 	var record tls.RecordHeaderError
 	switch {
 	case ctx.Err() != nil:
+	case errors.Is(err, errUnasked):
+		report(Answer{Unasked, err.Error()})
 	case errors.As(err, &unknown):
 		report(Answer{Foreign, fmt.Sprintf("its certificate is not one of this cluster: %v", unknown.Err)})
 	case errors.As(err, &record):

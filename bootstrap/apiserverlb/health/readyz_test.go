@@ -70,6 +70,17 @@ func TestReadyzTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestReadyzTellsWhyItCannotAsk(t *testing.T) {
+	authority := apiservertest.NewAuthority(t)
+	server := apiservertest.New(t, authority, "127.0.0.2", nil)
+	broken := TLS(func() ([]byte, error) { return authority.PEM[:len(authority.PEM)/2], nil }, apiservertest.ServerName, nil)
+	r := NewReadyz(server.Address, broken, patient, &wire.Counter{})
+	t.Cleanup(r.Close)
+	if answer := ask(t, r, 10*time.Second); answer.Kind != Unasked || !strings.Contains(answer.Problem, "holds no certificate") {
+		t.Errorf("answer %+v", answer)
+	}
+}
+
 func TestReadyzOfAServerThatCameBackIsAskedOnANewConnection(t *testing.T) {
 	authority := apiservertest.NewAuthority(t)
 	server := apiservertest.New(t, authority, "127.0.0.2", nil)

@@ -45,8 +45,9 @@ type Program struct {
 
 // New makes a load balancer of a configuration. It opens nothing.
 func New(c *configuration.Configuration, log logr.Logger) (*Program, error) {
-	if _, err := os.ReadFile(c.CertificateAuthorityFile); err != nil {
-		return nil, fmt.Errorf("certificateAuthorityFile: %w", err)
+	probing := health.TLS(func() ([]byte, error) { return os.ReadFile(c.CertificateAuthorityFile) }, c.ServerName, identity(c))
+	if _, err := probing(); err != nil {
+		return nil, fmt.Errorf("certificateAuthorityFile %s: %w", c.CertificateAuthorityFile, err)
 	}
 	var kept []string
 	if c.StateFile != "" {
@@ -62,7 +63,6 @@ func New(c *configuration.Configuration, log logr.Logger) (*Program, error) {
 	p := &Program{configuration: c, log: log, started: time.Now(), backends: set}
 	p.probing.Control = set.NotItself
 	p.balancer = balancer.New(set, balancer.DefaultTiming, log)
-	probing := health.TLS(func() ([]byte, error) { return os.ReadFile(c.CertificateAuthorityFile) }, c.ServerName, identity(c))
 	p.checker = health.New(set, func(address string) health.Probe {
 		return health.NewReadyz(address, probing, health.DefaultTiming, &p.probing)
 	}, health.DefaultTiming, log)

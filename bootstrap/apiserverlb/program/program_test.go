@@ -500,9 +500,18 @@ func TestAnAddressInUseIsTold(t *testing.T) {
 	}
 }
 
-func TestAMissingCAIsTold(t *testing.T) {
+func TestAMissingOrBrokenCAIsTold(t *testing.T) {
 	s := newStage(t, 1)
-	s.config.CertificateAuthorityFile += ".missing"
+	empty := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(empty, []byte("-----BEGIN CERT"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good := s.config.CertificateAuthorityFile
+	s.config.CertificateAuthorityFile = empty
+	if _, err := New(s.config, logr.Discard()); err == nil || !strings.Contains(err.Error(), "certificateAuthorityFile "+empty) {
+		t.Errorf("of a broken CA file: %v", err)
+	}
+	s.config.CertificateAuthorityFile = good + ".missing"
 	if _, err := New(s.config, logr.Discard()); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "certificateAuthorityFile") {
 		t.Errorf("got %v", err)
 	}
