@@ -64,7 +64,9 @@ type Backend struct {
 	lock    sync.Mutex
 	verdict Verdict
 	since   time.Time
+	// problem is what went wrong last, and failed when.
 	problem string
+	failed  time.Time
 	listed  bool
 	seed    bool
 	// carried are connections, and whether each is established.
@@ -130,7 +132,7 @@ func (b *Backend) Poked() <-chan struct{} { return b.poke }
 // state: one failure is not evidence for others.
 func (b *Backend) Fail(err error) {
 	b.lock.Lock()
-	b.problem = err.Error()
+	b.problem, b.failed = err.Error(), time.Now()
 	b.lock.Unlock()
 	b.Poke()
 }
@@ -195,7 +197,7 @@ func (b *Backend) Judge(verdict Verdict) (before Verdict) {
 		b.since = time.Now()
 	}
 	if verdict.State != Ready {
-		b.problem = verdict.Reason
+		b.problem, b.failed = verdict.Reason, time.Now()
 	}
 	return before
 }
@@ -234,6 +236,8 @@ type Snapshot struct {
 	Received    uint64
 	// LastError is the last thing that went wrong with the backend, empty when nothing did.
 	LastError string
+	// LastErrorTime is when that was; zero when nothing did.
+	LastErrorTime time.Time
 }
 
 // Snapshot returns what is known of the backend now.
@@ -242,6 +246,6 @@ func (b *Backend) Snapshot() Snapshot {
 	defer b.lock.Unlock()
 	return Snapshot{
 		Address: b.Address, Verdict: b.verdict, Since: b.since, Listed: b.listed, Seed: b.seed,
-		Connections: len(b.carried), Sent: b.Sent(), Received: b.Received(), LastError: b.problem,
+		Connections: len(b.carried), Sent: b.Sent(), Received: b.Received(), LastError: b.problem, LastErrorTime: b.failed,
 	}
 }

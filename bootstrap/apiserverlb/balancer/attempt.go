@@ -16,6 +16,8 @@ type attempt struct {
 	backend *backends.Backend
 	// server is nil until it is connected; the session's lock guards that.
 	server *net.TCPConn
+	// silent is true once a wait was over without a byte; the session's lock guards it.
+	silent bool
 	// abandoned is set when another attempt won; the session's lock guards it.
 	abandoned bool
 	cancel    context.CancelFunc
@@ -161,9 +163,13 @@ func (a *attempt) send(bytes []byte) error {
 	return err
 }
 
-// abandon ends an attempt that lost. The session's lock is held.
+// abandon ends an attempt that lost. The session's lock is held. Silence counts as a failure only here: who wins after all
+// was slow.
 func (a *attempt) abandon() {
 	a.abandoned = true
+	if a.silent {
+		a.backend.Fail(errSilent)
+	}
 	if a.cancel != nil {
 		a.cancel()
 	}

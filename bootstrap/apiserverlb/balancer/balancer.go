@@ -18,7 +18,7 @@ import (
 const maxHello = 16 << 10
 
 var (
-	errSilent  = errors.New("no answer to a new connection yet")
+	errSilent  = errors.New("no answer to a new connection")
 	errClosed  = errors.New("a new connection was closed before an answer")
 	errTooMuch = errors.New("the client sent more than a ClientHello before any backend was connected")
 )

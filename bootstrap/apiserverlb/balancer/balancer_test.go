@@ -199,6 +199,8 @@ func TestAConnectionThatIsHedgedWithAllGoesToTheFirstThatAnswers(t *testing.T) {
 	s := newStage(t, 3, DefaultTiming)
 	for _, server := range s.servers {
 		server.Hang()
+		// A new backend is to be probed.
+		<-s.backend(server.Address).Poked()
 	}
 	answered := make(chan error, 1)
 	go func() {
@@ -206,9 +208,20 @@ func TestAConnectionThatIsHedgedWithAllGoesToTheFirstThatAnswers(t *testing.T) {
 		answered <- err
 	}()
 	eventually(t, "two hedges", func() bool { return s.balancer.Counters().Hedged.Load() == 2 })
+	// The silence of each was noticed.
+	for _, server := range s.servers {
+		<-s.backend(server.Address).Poked()
+	}
 	s.servers[2].Resume()
 	if err := <-answered; err != nil {
 		t.Error(err)
+	}
+	for i, server := range s.servers {
+		snapshot := s.backend(server.Address).Snapshot()
+		problem, at := snapshot.LastError, snapshot.LastErrorTime
+		if silent := i != 2; (problem != "") != silent || at.IsZero() == silent {
+			t.Errorf("the last error of %s is %q at %s", server.Address, problem, at)
+		}
 	}
 }
 

@@ -121,7 +121,8 @@ func (s *session) hedge() {
 		return
 	}
 	for _, a := range o.underway {
-		a.backend.Fail(errSilent)
+		a.silent = true
+		a.backend.Poke()
 	}
 	if o.good > 0 && s.balancer.hedging.take(now) && s.tryNext() {
 		s.balancer.counters.Hedged.Add(1)

@@ -33,7 +33,7 @@ func (p *Program) Report() *status.Report {
 		s := backend.Snapshot()
 		report.Backends = append(report.Backends, status.Backend{
 			Address: s.Address, State: s.Verdict.State.String(), Reason: s.Verdict.Reason, Since: s.Since, Suspect: s.Verdict.Suspect,
-			Listed: s.Listed, Seed: s.Seed, Connections: s.Connections, BytesSent: s.Sent, BytesReceived: s.Received, LastError: s.LastError,
+			Listed: s.Listed, Seed: s.Seed, Connections: s.Connections, BytesSent: s.Sent, BytesReceived: s.Received, LastError: s.LastError, LastErrorTime: s.LastErrorTime,
 		})
 	}
 	return report

@@ -80,6 +80,8 @@ type Backend struct {
 	BytesReceived uint64 `json:"bytesReceived"`
 	// LastError is the last thing that went wrong, empty when nothing did.
 	LastError string `json:"lastError,omitempty"`
+	// LastErrorTime is when that was.
+	LastErrorTime time.Time `json:"lastErrorTime,omitzero"`
 }
 
 // Ready is the number of backends that are ready.

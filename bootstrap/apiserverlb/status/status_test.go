@@ -24,8 +24,8 @@ func report() *Report {
 		Service:   &Service{Address: "10.96.0.1:443", Taken: true},
 		Backends: []Backend{
 			{Address: "10.0.0.1:6443", State: "ready", Reason: "answers /readyz", Since: now.Add(-time.Hour), Listed: true, Seed: true, Connections: 2},
-			{Address: "10.0.0.2:6443", State: "draining", Reason: "/readyz answers 500", Since: now.Add(-5 * time.Second), Listed: true, Connections: 1, LastError: "/readyz answers 500"},
-			{Address: "10.0.0.3:6443", State: "dead", Reason: "refuses connections", Since: now.Add(-5 * time.Minute), Seed: true, LastError: "connection refused"},
+			{Address: "10.0.0.2:6443", State: "draining", Reason: "/readyz answers 500", Since: now.Add(-5 * time.Second), Listed: true, Connections: 1, LastError: "/readyz answers 500", LastErrorTime: now},
+			{Address: "10.0.0.3:6443", State: "dead", Reason: "refuses connections", Since: now.Add(-5 * time.Minute), Seed: true, LastError: "connection refused", LastErrorTime: now.Add(-12 * 24 * time.Hour)},
 		},
 	}
 }
@@ -128,8 +128,8 @@ Service:      10.96.0.1:443 is served here
 
 BACKEND         STATE      SINCE   CONNECTIONS   MEMBER         REASON                LAST ERROR
 10.0.0.1:6443   ready      60m     2             listed, seed   answers /readyz       -
-10.0.0.2:6443   draining   5s      1             listed         /readyz answers 500   /readyz answers 500
-10.0.0.3:6443   dead       5m      0             seed           refuses connections   connection refused
+10.0.0.2:6443   draining   5s      1             listed         /readyz answers 500   /readyz answers 500 (0s ago)
+10.0.0.3:6443   dead       5m      0             seed           refuses connections   connection refused (12d ago)
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)

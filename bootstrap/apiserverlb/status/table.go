@@ -24,7 +24,7 @@ func (r *Report) Print(w io.Writer, now time.Time) error {
 	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	_, _ = fmt.Fprintln(table, "BACKEND\tSTATE\tSINCE\tCONNECTIONS\tMEMBER\tREASON\tLAST ERROR")
 	for _, b := range r.Backends {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Address, b.stateForPeople(), age(b.Since), b.Connections, b.member(), b.Reason, cmp.Or(b.LastError, "-"))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", b.Address, b.stateForPeople(), age(b.Since), b.Connections, b.member(), b.Reason, b.failure(age))
 	}
 	return table.Flush()
 }
@@ -53,6 +53,13 @@ func (b *Backend) stateForPeople() string {
 		return "ready?"
 	}
 	return b.State
+}
+
+func (b *Backend) failure(age func(time.Time) string) string {
+	if b.LastError == "" {
+		return "-"
+	}
+	return fmt.Sprintf("%s (%s ago)", b.LastError, age(b.LastErrorTime))
 }
 
 func (b *Backend) member() string {
