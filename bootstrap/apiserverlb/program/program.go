@@ -27,6 +27,9 @@ import (
 
 // Program is a load balancer.
 type Program struct {
+	// Serving, unless nil, is called by Run once clients can connect.
+	Serving func()
+
 	configuration *configuration.Configuration
 	log           logr.Logger
 	started       time.Time
@@ -130,6 +133,9 @@ func (p *Program) Run(ctx context.Context) error {
 	}
 	running.Go(func() { p.notify(ctx) })
 	p.log.Info("Serving", "Address", p.configuration.ListenAddress, "Backends", addresses(p.backends.All()))
+	if p.Serving != nil {
+		p.Serving()
+	}
 	select {
 	case <-ctx.Done():
 	case err = <-failed:

@@ -95,8 +95,10 @@ func (o *options) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.kubeconfig != "" {
-		_, _ = fmt.Fprintf(out, "Server to use: https://%s\nFor example: kubectl --kubeconfig=%s --server=https://%s get nodes\n", c.ListenAddress, o.kubeconfig, c.ListenAddress)
+	p.Serving = func() {
+		if o.kubeconfig != "" {
+			_, _ = fmt.Fprintf(out, "Server to use: https://%s\nFor example: kubectl --kubeconfig=%s --server=https://%s get nodes\n", c.ListenAddress, o.kubeconfig, c.ListenAddress)
+		}
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

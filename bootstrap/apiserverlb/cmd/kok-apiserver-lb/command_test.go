@@ -1,17 +1,24 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/apiservertest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/status"
 )
 
@@ -76,5 +83,72 @@ func TestMistakesAreTold(t *testing.T) {
 		if _, err := execute(t, args...); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%v: %v", args, err)
 		}
+	}
+}
+
+// free is an address of loopback that nobody listens at.
+func free(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}
+
+// serve runs the program by a kubeconfig at an address until it has said something or ended, and returns what it said.
+func serve(t *testing.T, address string) (string, error) {
+	t.Helper()
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	authority := apiservertest.NewAuthority(t)
+	kubeconfig := filepath.Join(t.TempDir(), "blue.kubeconfig")
+	content := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}],
+clusters: [{name: c, cluster: {server: "https://127.0.0.2:1", certificate-authority: %q}}], users: [{name: u, user: {token: t}}]}`, authority.File())
+	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	said, out := io.Pipe()
+	command := newCommand()
+	command.SetOut(out)
+	command.SetArgs([]string{"--kubeconfig=" + kubeconfig, "--listen-address=" + address, "--status-address=" + free(t)})
+	ended := make(chan error, 1)
+	go func() {
+		err := command.ExecuteContext(ctx)
+		_ = out.Close()
+		ended <- err
+	}()
+	line, _ := bufio.NewReader(said).ReadString('\n')
+	go func() { _, _ = io.Copy(io.Discard, said) }()
+	if line != "" {
+		// Its only API server is away: it accepts, and resets.
+		connection, err := net.Dial("tcp", address)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("%q was said before it listens: %v", line, err)
+		}
+		if err == nil {
+			_ = connection.Close()
+		}
+	}
+	cancel()
+	return line, <-ended
+}
+
+func TestTheServerToUseIsToldOnceItCanBeUsed(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if line, err := serve(t, address); line != "" || err == nil {
+		t.Errorf("at an address that is in use it says %q and ends with %v", line, err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := serve(t, address); line != "Server to use: https://"+address+"\n" || err != nil {
+		t.Errorf("it says %q and ends with %v", line, err)
 	}
 }
