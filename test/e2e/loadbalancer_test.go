@@ -19,7 +19,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
 )
 
 const (
@@ -57,13 +56,12 @@ var _ = Describe("A worker whose API servers fail", Ordered, Label(full), func()
 	It("fails no request when the host of one loses its power", func(ctx SpecContext) {
 		lost, spared := t.apiServers(ctx)
 		c := t.startTraffic(ctx, "lb_poweroff", configuration.DefaultListenAddress, worker.Dial, spared)
-		fault := load.Now()
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(env.lab.PowerOn(ctx, lost.Spec.NodeName)).To(Succeed())
 			t.expectHealthy(ctx)
 		}, NodeTimeout(2*creation))
-		Expect(env.lab.PowerOff(ctx, lost.Spec.NodeName)).To(Succeed())
-		away := c.back(ctx, fault)
+		c.strike(func() error { return env.lab.PowerOff(ctx, lost.Spec.NodeName) })
+		away := c.back(ctx)
 		c.more(ctx, trafficAttempts)
 		// It comes back under load as well.
 		Expect(env.lab.PowerOn(ctx, lost.Spec.NodeName)).To(Succeed())
@@ -80,8 +78,8 @@ var _ = Describe("A worker whose API servers fail", Ordered, Label(full), func()
 		keepBusy(ctx, worker)
 		c := t.startTraffic(ctx, "lb_loaded", configuration.DefaultListenAddress, worker.Dial, spared)
 		before, began := usage(worker), time.Now()
-		fault := c.kill(victim)
-		away := c.back(ctx, fault)
+		c.kill(victim)
+		away := c.back(ctx)
 		c.more(ctx, trafficAttempts)
 		busy := (usage(worker) - before).Seconds() / time.Since(began).Seconds()
 		fresh, _ := c.end()
@@ -100,8 +98,8 @@ var _ = Describe("A worker whose API servers fail", Ordered, Label(full), func()
 		Expect(err).NotTo(HaveOccurred())
 		inPod := processesOf([]corev1.Pod{pod})[0].pid
 		c := t.startTraffic(ctx, "pod_kill", address(service.Spec.ClusterIP, service.Spec.Ports[0].Port), dialFromProcess(inPod), spared)
-		fault := c.kill(victim)
-		away := c.back(ctx, fault)
+		c.kill(victim)
+		away := c.back(ctx)
 		t.expectHealthy(ctx)
 		report := t.expectBalances(ctx, worker)
 		Expect(report.Service).NotTo(BeNil())
@@ -139,14 +137,11 @@ func (t *tenant) apiServers(ctx context.Context) (victim, spared *corev1.Pod) {
 	return victim, spared
 }
 
-// kill ends an API server as kill -9 does, and returns when.
-func (c *traffic) kill(victim *corev1.Pod) load.Moment {
+// kill ends an API server as kill -9 does.
+func (c *traffic) kill(victim *corev1.Pod) {
 	GinkgoHelper()
 	pid := processesOf([]corev1.Pod{*victim})[0].pid
-	fault := load.Now()
-	Expect(syscall.Kill(pid, syscall.SIGKILL)).To(Succeed())
-	c.killed = load.Now()
-	return fault
+	c.strike(func() error { return syscall.Kill(pid, syscall.SIGKILL) })
 }
 
 // helloPod is a pod of the web server of Hello that runs.

@@ -5,9 +5,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -42,8 +40,8 @@ type traffic struct {
 	*load.Load
 	name  string
 	began load.Moment
-	// killed is when an API server was killed; half an answer to what was asked before is nobody's to mend.
-	killed load.Moment
+	// fault is the one that an API server has; what it had then is nobody's to mend.
+	fault load.Fault
 }
 
 // startTraffic starts clients that connect to an address with dial. The API server of spared, a pod, has the
@@ -102,13 +100,22 @@ func dialFromProcess(pid int) requests.Dial {
 	}
 }
 
-// back waits until all watches bring what changed after a fault, and returns how long the last was away.
-func (c *traffic) back(ctx context.Context, fault load.Moment) time.Duration {
+// strike has an API server fail.
+func (c *traffic) strike(how func() error) {
+	GinkgoHelper()
+	c.fault.Began = load.Now()
+	Expect(how()).To(Succeed())
+	c.fault.Done = load.Now()
+}
+
+// back waits until all watches bring what changed after the fault, and returns how long the last was away.
+func (c *traffic) back(ctx context.Context) time.Duration {
 	GinkgoHelper()
 	ctx, cancel := context.WithTimeout(ctx, creation)
 	defer cancel()
-	away, err := c.Back(ctx, fault)
+	away, err := c.Back(ctx, c.fault.Began)
 	Expect(err).NotTo(HaveOccurred())
+	c.fault.Left = c.fault.Began.Add(away)
 	return away
 }
 
@@ -120,30 +127,34 @@ func (c *traffic) more(ctx context.Context, goal int) {
 
 func (c *traffic) attempts() int { return min(c.Fresh.Attempts(), c.Persistent.Attempts()) }
 
-// failed are the requests that were sent after a moment and failed, and how many were cut by a kill.
-func (c *traffic) failed(sent *load.Requests, since load.Moment) (failed []string, cut int) {
-	for _, f := range sent.Failures(since, load.Forever) {
-		if f.Began <= c.killed && errors.Is(f.Err, io.ErrUnexpectedEOF) {
-			cut++
-			continue
-		}
-		failed = append(failed, fmt.Sprintf("sent %s after the start, failed after %s: %v", c.began.Until(f.Began).Round(time.Millisecond), f.Took.Round(time.Millisecond), f.Err))
+// said is what is printed of requests.
+func (c *traffic) said(how string, failures []load.Failure) []string {
+	words := make([]string, len(failures))
+	for i, f := range failures {
+		words[i] = fmt.Sprintf("%s (write %t, kept connection %t): sent %s after the start, after %s: %v",
+			how, f.Write, f.Kept, c.began.Until(f.Began).Round(time.Millisecond), f.Took.Round(time.Millisecond), f.Err)
 	}
-	return failed, cut
+	return words
 }
 
 // end stops the traffic and tells what became of it. It returns the failed requests of each kind.
 func (c *traffic) end() (fresh, persistent []string) {
 	c.Stop()
-	fresh, freshCut := c.failed(c.Fresh, c.began)
-	persistent, persistentCut := c.failed(c.Persistent, c.began)
-	env.log.Print("%s: %d requests on new connections, %d failed, slowest %s; %d on kept ones, %d failed, slowest %s; %d were cut in the middle of their answer",
-		c.name, c.Fresh.Attempts(), len(fresh), c.Fresh.Slowest(), c.Persistent.Attempts(), len(persistent), c.Persistent.Slowest(), freshCut+persistentCut)
-	for _, failure := range slices.Concat(fresh, persistent) {
-		env.log.Print("%s", failure)
+	freshFailed, freshCut := load.Split(c.Fresh.Failures(c.began, load.Forever), c.fault)
+	keptFailed, keptCut := load.Split(c.Persistent.Failures(c.began, load.Forever), c.fault)
+	env.log.Print("%s: %d requests on new connections, %d failed, %d cut, slowest %s; %d on kept ones, %d failed, %d cut, slowest %s",
+		c.name, c.Fresh.Attempts(), len(freshFailed), len(freshCut), c.Fresh.Slowest(), c.Persistent.Attempts(), len(keptFailed), len(keptCut), c.Persistent.Slowest())
+	fresh, persistent = c.said("failed", freshFailed), c.said("failed", keptFailed)
+	for _, line := range slices.Concat(fresh, persistent, c.said("cut", freshCut), c.said("cut", keptCut)) {
+		env.log.Print("%s", line)
 	}
+	raw := c.Fresh.Raw(c.began, load.Forever).Plus(c.Persistent.Raw(c.began, load.Forever))
 	figure(c.name+"_failed_fresh", len(fresh), "requests")
 	figure(c.name+"_failed_persistent", len(persistent), "requests")
+	figure(c.name+"_cut", len(freshCut)+len(keptCut), "requests")
+	figure(c.name+"_raw_429", raw.TooMany, "requests")
+	figure(c.name+"_raw_5xx", raw.ServerErrors, "requests")
+	figure(c.name+"_raw_broken", raw.Broken, "requests")
 	return fresh, persistent
 }
 

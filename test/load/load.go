@@ -1,6 +1,9 @@
 // Package load is what the clients of a worker ask of an API: requests on new connections, requests on connections that
-// are kept, and watches. It counts what failed and tells how long watches were away. All of it is client-go: what it
-// puts right by itself is no failure.
+// are kept, and watches. Half of the requests are writes. It counts what failed and tells how long watches were away.
+//
+// A failed request is one for which client-go, with its built-in handling of Retry-After and no other retry, returns an
+// error. That handling sends a read again whose connection broke, a write never. What client-go put right by itself is
+// counted apart, as raw errors.
 package load
 
 import (
@@ -9,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -34,7 +36,7 @@ type Options struct {
 
 // Load is load that runs.
 type Load struct {
-	// Fresh and Persistent are the requests on new connections and on those that are kept.
+	// Fresh and Persistent are the requests on new connections and on those that are kept; every second one is a write.
 	Fresh, Persistent *Requests
 
 	heart   *heart
@@ -50,7 +52,7 @@ func Start(ctx context.Context, o *Options) (*Load, error) {
 		return nil, err
 	}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
-	l := &Load{Fresh: &Requests{}, Persistent: &Requests{}, heart: heart, stop: stop}
+	l := &Load{Fresh: &Requests{}, Persistent: &Requests{kept: true}, heart: heart, stop: stop}
 	l.running.Go(func() { heart.run(working) })
 	began := Now()
 	for range o.Watches {
@@ -66,38 +68,47 @@ func Start(ctx context.Context, o *Options) (*Load, error) {
 		l.Stop()
 		return nil, fmt.Errorf("start watches: %w", err)
 	}
-	if err := l.startRequests(working, o); err != nil {
+	if err := l.startRequests(ctx, working, o); err != nil {
 		l.Stop()
 		return nil, err
 	}
 	return l, nil
 }
 
-func (l *Load) startRequests(ctx context.Context, o *Options) error {
-	fresh, err := client(o.Fresh)
+// startRequests makes what is written to within starting, and sends requests until working ends.
+func (l *Load) startRequests(starting, working context.Context, o *Options) error {
+	for _, r := range []*Requests{l.Fresh, l.Persistent} {
+		var err error
+		if r.own, err = ownObjects(starting, l.heart.writer(), o.Rate); err != nil {
+			return err
+		}
+	}
+	fresh, err := client(o.Fresh, l.Fresh)
 	if err != nil {
 		return err
 	}
 	// Each kept connection has a request a second.
 	kept := make([]kubernetes.Interface, o.Rate)
 	for i := range kept {
-		if kept[i], err = client(o.Kept); err != nil {
+		if kept[i], err = client(o.Kept, l.Persistent); err != nil {
 			return err
 		}
 	}
-	l.running.Go(func() { l.Fresh.Run(ctx, o.Rate, func(int) kubernetes.Interface { return fresh }) })
+	l.running.Go(func() { l.Fresh.Run(working, o.Rate, func(int) kubernetes.Interface { return fresh }) })
 	l.running.Go(func() {
-		l.Persistent.Run(ctx, o.Rate, func(i int) kubernetes.Interface { return kept[i%len(kept)] })
+		l.Persistent.Run(working, o.Rate, func(i int) kubernetes.Interface { return kept[i%len(kept)] })
 	})
 	return nil
 }
 
-func client(configuration func() (*rest.Config, error)) (kubernetes.Interface, error) {
+// client has what comes over the wire counted as that of requests.
+func client(configuration func() (*rest.Config, error), requests *Requests) (kubernetes.Interface, error) {
 	config, err := configuration()
 	if err != nil {
 		return nil, err
 	}
 	config.QPS, config.Timeout = -1, Timeout
+	config.Wrap(requests.counting)
 	return kubernetes.NewForConfig(config)
 }
 
@@ -105,80 +116,4 @@ func client(configuration func() (*rest.Config, error)) (kubernetes.Interface, e
 func (l *Load) Stop() {
 	l.stop()
 	l.running.Wait()
-}
-
-// Requests are requests of one kind.
-type Requests struct {
-	lock     sync.Mutex
-	attempts int
-	failures []Failure
-	// slowest request that was answered.
-	slowest time.Duration
-}
-
-// Failure is a request that failed.
-type Failure struct {
-	// Began is when it was sent.
-	Began Moment
-	// Took is how long it took to fail.
-	Took time.Duration
-	Err  error
-}
-
-// Run sends requests at a rate, whether those before were answered or not, until the context ends; those under way are
-// waited for.
-func (r *Requests) Run(ctx context.Context, rate int, client func(i int) kubernetes.Interface) {
-	var running sync.WaitGroup
-	defer running.Wait()
-	ticker := time.NewTicker(time.Second / time.Duration(rate))
-	defer ticker.Stop()
-	for i := 0; ; i++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		running.Go(func() { r.send(context.WithoutCancel(ctx), client(i)) })
-	}
-}
-
-func (r *Requests) send(ctx context.Context, client kubernetes.Interface) {
-	began := Now()
-	_, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
-	took := began.Until(Now())
-	r.lock.Lock()
-	defer r.lock.Unlock()
-	r.attempts++
-	if err != nil {
-		r.failures = append(r.failures, Failure{began, took, err})
-		return
-	}
-	r.slowest = max(r.slowest, took)
-}
-
-// Attempts is the number of requests that were answered or failed.
-func (r *Requests) Attempts() int {
-	r.lock.Lock()
-	defer r.lock.Unlock()
-	return r.attempts
-}
-
-// Failures are the requests that failed and were sent between two moments.
-func (r *Requests) Failures(from, to Moment) []Failure {
-	r.lock.Lock()
-	defer r.lock.Unlock()
-	var found []Failure
-	for _, f := range r.failures {
-		if f.Began >= from && f.Began < to {
-			found = append(found, f)
-		}
-	}
-	return found
-}
-
-// Slowest is how long the slowest request took that was answered.
-func (r *Requests) Slowest() time.Duration {
-	r.lock.Lock()
-	defer r.lock.Unlock()
-	return r.slowest
 }

@@ -64,32 +64,64 @@ type outcome struct {
 	away time.Duration
 }
 
+// seen counts what became of the requests of one way.
+type seen struct {
+	// fresh and kept are requests that failed, cut are those of both that the kube-apiserver had when it failed.
+	fresh, kept, cut int
+	raw              load.Raw
+}
+
+// count counts what became of all requests. The load has ended; graceful is a fault that cuts nothing.
+func (o *outcome) count(fault load.Fault, graceful bool) seen {
+	var faults []load.Fault
+	if !graceful {
+		fault.Left = fault.Began.Add(o.away)
+		faults = append(faults, fault)
+	}
+	fresh, freshCut := load.Split(o.load.Fresh.Failures(0, load.Forever), faults...)
+	kept, keptCut := load.Split(o.load.Persistent.Failures(0, load.Forever), faults...)
+	raw := o.load.Fresh.Raw(0, load.Forever).Plus(o.load.Persistent.Raw(0, load.Forever))
+	return seen{len(fresh), len(kept), len(freshCut) + len(keptCut), raw}
+}
+
 // faults measures what clients see of each fault of one kube-apiserver. All load balancers meet the same fault together: a
 // graceful end alone takes more than a minute.
 func (b *bench) faults(ctx context.Context) error {
 	for i, f := range allFaults() {
 		fmt.Println(" ", f.name)
-		outcomes, began, err := b.fault(ctx, f, b.cluster.Servers[i%servers], b.cluster.Servers[(i+1)%servers])
+		outcomes, fault, err := b.fault(ctx, f, b.cluster.Servers[i%servers], b.cluster.Servers[(i+1)%servers])
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
-		column := func(of func(*outcome) float64) map[*way]float64 {
+		for _, line := range []struct {
+			title string
+			count func(seen) int
+		}{
+			{"failed requests on new connections", func(s seen) int { return s.fresh }},
+			{"failed requests on kept connections", func(s seen) int { return s.kept }},
+			{"requests that were cut", func(s seen) int { return s.cut }},
+			{"raw answers 429", func(s seen) int { return s.raw.TooMany }},
+			{"raw answers 5xx", func(s seen) int { return s.raw.ServerErrors }},
+			{"raw broken connections", func(s seen) int { return s.raw.Broken }},
+		} {
 			values := map[*way]float64{}
-			for w, seen := range outcomes {
-				values[w] = of(seen)
+			for w, o := range outcomes {
+				values[w] = float64(line.count(o.count(fault, f.graceful)))
 			}
-			return values
+			b.report.add(f.name+": "+line.title, "", rowOther, b.ways, values)
 		}
-		failed := func(requests *load.Requests) float64 { return float64(len(requests.Failures(began, load.Forever))) }
-		b.report.add(f.name+": failed requests on new connections", "", rowOther, b.ways, column(func(o *outcome) float64 { return failed(o.load.Fresh) }))
-		b.report.add(f.name+": failed requests on kept connections", "", rowOther, b.ways, column(func(o *outcome) float64 { return failed(o.load.Persistent) }))
-		b.report.add(f.name+": watches away", "s", rowOther, b.ways, column(func(o *outcome) float64 { return o.away.Seconds() }))
+		away := map[*way]float64{}
+		for w, o := range outcomes {
+			away[w] = o.away.Seconds()
+		}
+		b.report.add(f.name+": watches away", "s", rowOther, b.ways, away)
 	}
 	return nil
 }
 
-// fault has one kube-apiserver fail under load, and mends it. The other one has the watched object changed.
-func (b *bench) fault(ctx context.Context, f fault, server, other *apiservers.Server) (outcomes map[*way]*outcome, began load.Moment, err error) {
+// fault has one kube-apiserver fail under load, and mends it. The other one has the watched object changed. The load has
+// ended when it returns.
+func (b *bench) fault(ctx context.Context, f fault, server, other *apiservers.Server) (outcomes map[*way]*outcome, struck load.Fault, err error) {
 	outcomes = map[*way]*outcome{}
 	defer func() {
 		for _, o := range outcomes {
@@ -101,33 +133,34 @@ func (b *bench) fault(ctx context.Context, f fault, server, other *apiservers.Se
 			continue
 		}
 		if err := b.restart(ctx, w); err != nil {
-			return outcomes, 0, err
+			return outcomes, struck, err
 		}
 		l, err := b.load(ctx, w, other)
 		if err != nil {
-			return outcomes, 0, err
+			return outcomes, struck, err
 		}
 		outcomes[w] = &outcome{load: l}
 	}
 	<-time.After(lull)
 	limited, cancel := context.WithTimeout(ctx, stepLimit)
 	defer cancel()
-	began = load.Now()
+	struck.Began = load.Now()
 	if err := f.fail(limited, server); err != nil {
-		return outcomes, began, err
+		return outcomes, struck, err
 	}
-	gone := began
+	struck.Done = load.Now()
+	gone := struck.Began
 	if f.graceful {
-		gone = load.Now()
+		gone = struck.Done
 	}
 	waitForAll(limited, outcomes, gone)
 	if err := f.mend(server); err != nil {
-		return outcomes, began, err
+		return outcomes, struck, err
 	}
 	if err := server.Ready(limited); err != nil {
-		return outcomes, began, err
+		return outcomes, struck, err
 	}
-	return outcomes, began, b.cluster.Listed(limited, b.running()...)
+	return outcomes, struck, b.cluster.Listed(limited, b.running()...)
 }
 
 // waitForAll waits until all watches are back, or as long as they are waited for: then they were away for that long.

@@ -21,13 +21,10 @@ func TestNoFreshRequestFailsWhenAnAPIServerIsKilled(t *testing.T) {
 	s.startLoad()
 	var away time.Duration
 	s.inTurn(func(server *apiservers.Server) {
-		fault := load.Now()
-		server.Kill()
-		s.kills = append(s.kills, kill{sent: fault, done: load.Now()})
-		away = max(away, s.back(fault))
+		away = max(away, s.fail(server, func() error { server.Kill(); return nil }))
 		s.must(server.Start())
 	})
-	s.none("lb_failed_kill", false)
+	s.none("kill", false)
 	s.within("lb_watch_gap_kill_seconds", away, killBound)
 }
 
@@ -36,12 +33,10 @@ func TestNoRequestFailsWhenAnAPIServerHangs(t *testing.T) {
 	s.startLoad()
 	var away time.Duration
 	s.inTurn(func(server *apiservers.Server) {
-		fault := load.Now()
-		s.must(server.Suspend())
-		away = max(away, s.back(fault))
+		away = max(away, s.fail(server, server.Suspend))
 		s.must(server.Resume())
 	})
-	s.none("lb_failed_stop", true)
+	s.none("stop", true)
 	s.within("lb_watch_gap_stop_seconds", away, stopBound)
 }
 
@@ -60,7 +55,7 @@ func TestNoRequestFailsAndNoWatchIsCutWhenAnAPIServerIsTerminated(t *testing.T) 
 	s.known()
 	s.more(attempts)
 	t.Logf("%s ended %s after SIGTERM, and with it %d watches", server.Address(), terminated.Until(ended), s.load.WatchEnds(terminated, load.Forever))
-	s.none("lb_failed_term", true)
+	s.none("term", true)
 	s.within("lb_watch_gap_term_seconds", away, killBound)
 }
 

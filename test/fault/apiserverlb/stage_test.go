@@ -4,9 +4,7 @@ package apiserverlb
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/apiservers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/balancers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/isolation"
@@ -39,9 +38,6 @@ const (
 	most = 5
 )
 
-// kill is the time between the kill and the end of a kube-apiserver.
-type kill struct{ sent, done load.Moment }
-
 func TestMain(m *testing.M) {
 	os.Exit(isolation.Run(func() int {
 		// What clients say of their retries would hide what tests say.
@@ -59,8 +55,8 @@ type stage struct {
 	running []*apiservers.Server
 	load    *load.Load
 	began   load.Moment
-	// kills are when kube-apiservers were killed.
-	kills []kill
+	// faults are those of which kube-apiservers gave no warning.
+	faults []load.Fault
 }
 
 // newStage starts three kube-apiservers and the load balancer, which knows them all when it returns.
@@ -213,45 +209,78 @@ func (s *stage) back(since load.Moment) (away time.Duration) {
 	return away
 }
 
-// none expects that no request failed and prints how many did, as a figure with the given name. persistent requests are
-// only told, not counted, when they need not be spared.
-func (s *stage) none(figure string, persistent bool) {
+// fail has a kube-apiserver fail with no warning, waits until every watch is back, and returns how long the longest was
+// away. Only what that kube-apiserver had may end.
+func (s *stage) fail(server *apiservers.Server, strike func() error) (away time.Duration) {
+	s.t.Helper()
+	had := s.backend(server).Connections
+	fault := load.Fault{Began: load.Now()}
+	s.must(strike())
+	fault.Done = load.Now()
+	away = s.back(fault.Began)
+	fault.Left = fault.Began.Add(away)
+	s.faults = append(s.faults, fault)
+	if ended := s.load.WatchEnds(fault.Began, fault.Left); ended > had {
+		s.t.Errorf("%d watches ended with %s, which had %d connections", ended, server.Address(), had)
+	}
+	return away
+}
+
+// backend is what the load balancer says of a kube-apiserver.
+func (s *stage) backend(server *apiservers.Server) status.Backend {
+	s.t.Helper()
+	report, err := balancers.Report(s.t.Context())
+	s.must(err)
+	for _, backend := range report.Backends {
+		if backend.Address == server.Address() {
+			return backend
+		}
+	}
+	return status.Backend{}
+}
+
+// none ends the load and expects that no request failed since it began.
+func (s *stage) none(what string, persistent bool) {
 	s.t.Helper()
 	s.load.Stop()
-	fresh, cut := s.failures(s.load.Fresh)
-	kept, keptCut := s.failures(s.load.Persistent)
-	s.t.Logf("fresh: %d requests, %d failed, slowest %s; persistent: %d requests, %d failed, slowest %s",
-		s.load.Fresh.Attempts(), len(fresh), s.load.Fresh.Slowest(), s.load.Persistent.Attempts(), len(kept), s.load.Persistent.Slowest())
-	if len(s.kills) > 0 {
-		printRequests("lb_cut_kill", cut+keptCut)
-	}
-	for _, failure := range slices.Concat(fresh, kept) {
-		s.t.Logf("failed %s after the start, after %s: %v", s.began.Until(failure.Began).Round(time.Millisecond), failure.Took, failure.Err)
-	}
+	s.noneBetween(what, persistent, s.began, load.Forever)
+}
+
+// noneBetween expects that no request failed that was sent between two moments, and prints figures, whose names end with
+// what was done. persistent requests are only told, not counted, when they need not be spared. The load has ended.
+func (s *stage) noneBetween(what string, persistent bool, from, to load.Moment) {
+	s.t.Helper()
+	fresh, freshCut := load.Split(s.load.Fresh.Failures(from, to), s.faults...)
+	kept, keptCut := load.Split(s.load.Persistent.Failures(from, to), s.faults...)
+	s.t.Logf("fresh: %d requests, %d failed, %d cut, slowest %s; persistent: %d requests, %d failed, %d cut, slowest %s",
+		s.load.Fresh.Attempts(), len(fresh), len(freshCut), s.load.Fresh.Slowest(),
+		s.load.Persistent.Attempts(), len(kept), len(keptCut), s.load.Persistent.Slowest())
+	s.tell("failed", fresh, kept)
+	s.tell("cut", freshCut, keptCut)
 	failed := len(fresh)
 	if persistent {
 		failed += len(kept)
 	}
-	printRequests(figure, failed)
+	printRequests("lb_failed_"+what, failed)
+	if len(s.faults) > 0 {
+		printRequests("lb_cut_"+what, len(freshCut)+len(keptCut))
+	}
+	raw := s.load.Fresh.Raw(from, to).Plus(s.load.Persistent.Raw(from, to))
+	printRequests("lb_raw_429_"+what, raw.TooMany)
+	printRequests("lb_raw_5xx_"+what, raw.ServerErrors)
+	printRequests("lb_raw_broken_"+what, raw.Broken)
 	if failed > 0 {
-		s.t.Errorf("%d of %d fresh and %d of %d persistent requests failed", len(fresh), s.load.Fresh.Attempts(), len(kept), s.load.Persistent.Attempts())
+		s.t.Errorf("%s: %d fresh and %d persistent requests failed", what, len(fresh), len(kept))
 	}
 }
 
-// failures are the requests that failed since the load began. Half an answer of a kube-apiserver that was killed while it
-// wrote it cannot be mended by whoever carries it: such requests are counted apart.
-func (s *stage) failures(requests *load.Requests) (failed []load.Failure, cut int) {
-	for _, failure := range requests.Failures(s.began, load.Forever) {
-		underway := slices.ContainsFunc(s.kills, func(k kill) bool {
-			return failure.Began <= k.done && k.sent <= failure.Began.Add(failure.Took)
-		})
-		if underway && errors.Is(failure.Err, io.ErrUnexpectedEOF) {
-			cut++
-			continue
-		}
-		failed = append(failed, failure)
+// tell logs requests that were not answered well.
+func (s *stage) tell(how string, fresh, kept []load.Failure) {
+	s.t.Helper()
+	for _, failure := range slices.Concat(fresh, kept) {
+		s.t.Logf("%s (write %t, kept connection %t) %s after the start, after %s: %v",
+			how, failure.Write, failure.Kept, s.began.Until(failure.Began).Round(time.Millisecond), failure.Took, failure.Err)
 	}
-	return failed, cut
 }
 
 // within expects a time to be at most ten times its bound, which is that of an idle machine, and prints it as a figure.
