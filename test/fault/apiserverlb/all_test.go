@@ -13,6 +13,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
 )
 
+// refuseBound is how long a client may take to learn that no API server is there.
+const refuseBound = 100 * time.Millisecond
+
 // Connections fail while nobody serves them, at once and not after a time-out; afterwards none does.
 func TestEverythingWorksAtOnceAfterAllAPIServersWereAway(t *testing.T) {
 	s := newStage(t)
@@ -43,7 +46,7 @@ func TestEverythingWorksAtOnceAfterAllAPIServersWereAway(t *testing.T) {
 	if failedIn(tries, gone, starting) == 0 {
 		t.Error("no connection failed in a minute without an API server")
 	}
-	s.within("lb_refuse_seconds", slowest(tries, gone, starting), time.Second)
+	s.within("lb_refuse_seconds", slowest(tries, gone, starting), refuseBound)
 	s.within("lb_recovery_seconds", recovered(tries, ready), time.Second)
 	s.none("after_all_away", true)
 }
@@ -108,11 +111,12 @@ func failedIn(tries []try, from, to load.Moment) int {
 	return count
 }
 
-// slowest is how long the slowest failure of those that began between two moments took.
+// slowest is how long the slowest took of those that began between two moments, whatever came of it: one that waits until
+// somebody answers was not refused.
 func slowest(tries []try, from, to load.Moment) time.Duration {
 	longest := time.Duration(0)
 	for _, t := range tries {
-		if t.failed && t.began >= from && t.began < to {
+		if t.began >= from && t.began < to {
 			longest = max(longest, t.began.Until(t.ended))
 		}
 	}
