@@ -31,6 +31,7 @@ func TestNoRequestFailsWhenAnAPIServerIsAddedAndAnotherRemoved(t *testing.T) {
 	s := newStage(t)
 	s.startLoad()
 	fourth := s.cluster.Servers[3]
+	adding := load.Now()
 	s.must(fourth.Start())
 	s.wait(fourth.Ready)
 	s.running = append(s.running, fourth)
@@ -41,8 +42,11 @@ func TestNoRequestFailsWhenAnAPIServerIsAddedAndAnotherRemoved(t *testing.T) {
 	if after := s.backend(fourth).BytesReceived; after <= before {
 		t.Errorf("the fourth API server gets no connections")
 	}
-
 	removing := load.Now()
+	if ended := s.load.WatchEnds(adding, removing); ended > 0 {
+		t.Errorf("%d watches ended with the fourth API server", ended)
+	}
+
 	removed := s.running[0]
 	s.running = s.running[1:]
 	s.load.WriteBy(fourth.Address())
