@@ -18,6 +18,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	requests "github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/client"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
 
@@ -53,25 +54,61 @@ var _ = Describe("A worker whose API servers fail", Ordered, Label(full), func()
 		t.expectBalances(ctx, worker)
 	}, NodeTimeout(2*creation))
 
-	It("fails no request when the host of one loses its power", func(ctx SpecContext) {
-		lost, spared := t.apiServers(ctx)
-		c := t.startTraffic(ctx, "lb_poweroff", configuration.DefaultListenAddress, worker.Dial, spared)
-		DeferCleanup(func(ctx SpecContext) {
+	toListener := func(context.Context) (server string, dial requests.Dial) {
+		return configuration.DefaultListenAddress, worker.Dial
+	}
+	// Pods come by the Service kubernetes, of which the load balancer has the address: kube-proxy would take them to an API
+	// server that is gone for as long as the EndpointSlice lists it.
+	toService := func(ctx context.Context) (server string, dial requests.Dial) {
+		GinkgoHelper()
+		t.expectTaken(ctx, worker)
+		service, err := t.api.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		inPod := processesOf([]corev1.Pod{pod})[0].pid
+		return address(service.Spec.ClusterIP, service.Spec.Ports[0].Port), dialFromProcess(inPod)
+	}
+
+	for _, from := range []struct {
+		whom, figure string
+		way          func(context.Context) (server string, dial requests.Dial)
+	}{
+		{"of a worker", "lb", toListener},
+		{"of a pod", "pod", toService},
+	} {
+		It("fails no request "+from.whom+" when the host of one loses its power", func(ctx SpecContext) {
+			lost, spared := t.apiServers(ctx)
+			server, dial := from.way(ctx)
+			c := t.startTraffic(ctx, from.figure+"_poweroff", server, dial, spared)
+			DeferCleanup(func(ctx SpecContext) {
+				Expect(env.lab.PowerOn(ctx, lost.Spec.NodeName)).To(Succeed())
+				t.expectHealthy(ctx)
+			}, NodeTimeout(2*creation))
+			c.strike(func() error { return env.lab.PowerOff(ctx, lost.Spec.NodeName) })
+			away := c.back(ctx)
+			c.more(ctx)
+			// It comes back under load as well.
 			Expect(env.lab.PowerOn(ctx, lost.Spec.NodeName)).To(Succeed())
 			t.expectHealthy(ctx)
-		}, NodeTimeout(2*creation))
-		c.strike(func() error { return env.lab.PowerOff(ctx, lost.Spec.NodeName) })
-		away := c.back(ctx)
-		c.more(ctx, trafficAttempts)
-		// It comes back under load as well.
-		Expect(env.lab.PowerOn(ctx, lost.Spec.NodeName)).To(Succeed())
-		t.expectHealthy(ctx)
-		t.expectBalances(ctx, worker)
-		fresh, persistent := c.end()
-		c.away(away, silenceGap)
-		Expect(fresh).To(BeEmpty(), "on new connections")
-		Expect(persistent).To(BeEmpty(), "on kept connections")
-	}, SpecTimeout(6*creation))
+			t.expectTaken(ctx, worker)
+			c.spared(away)
+		}, SpecTimeout(6*creation))
+
+		It("fails no request "+from.whom+" when one hangs", func(ctx SpecContext) {
+			victim, spared := t.apiServers(ctx)
+			server, dial := from.way(ctx)
+			c := t.startTraffic(ctx, from.figure+"_stop", server, dial, spared)
+			pid := processesOf([]corev1.Pod{*victim})[0].pid
+			resume := func() error { return syscall.Kill(pid, syscall.SIGCONT) }
+			DeferCleanup(func() { _ = resume() }) // A spec that fails leaves none that hangs.
+			c.strike(func() error { return syscall.Kill(pid, syscall.SIGSTOP) })
+			away := c.back(ctx)
+			Expect(resume()).To(Succeed())
+			t.expectHealthy(ctx)
+			t.expectTaken(ctx, worker)
+			c.more(ctx)
+			c.spared(away)
+		}, SpecTimeout(6*creation))
+	}
 
 	It("fails no request on a new connection when one is killed while all of its own processors are busy", func(ctx SpecContext) {
 		victim, spared := t.apiServers(ctx)
@@ -80,7 +117,7 @@ var _ = Describe("A worker whose API servers fail", Ordered, Label(full), func()
 		before, began := usage(worker), time.Now()
 		c.kill(victim)
 		away := c.back(ctx)
-		c.more(ctx, trafficAttempts)
+		c.more(ctx)
 		busy := (usage(worker) - before).Seconds() / time.Since(began).Seconds()
 		fresh, _ := c.end()
 		figure("lb_loaded_busy_processors", fmt.Sprintf("%.2f", busy), "processors")
@@ -90,21 +127,15 @@ var _ = Describe("A worker whose API servers fail", Ordered, Label(full), func()
 		Expect(busy).To(BeNumerically(">", float64(runtime.NumCPU())/10), "processors that %s used", worker.Name)
 	}, SpecTimeout(6*creation))
 
-	// Pods come by the Service kubernetes, of which the load balancer has the address: kube-proxy would take them to an API
-	// server that is gone for as long as the EndpointSlice lists it.
-	It("fails no request of a pod when one is killed", func(ctx SpecContext) {
+	It("fails no request of a pod on a new connection when one is killed", func(ctx SpecContext) {
 		victim, spared := t.apiServers(ctx)
-		service, err := t.api.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		inPod := processesOf([]corev1.Pod{pod})[0].pid
-		c := t.startTraffic(ctx, "pod_kill", address(service.Spec.ClusterIP, service.Spec.Ports[0].Port), dialFromProcess(inPod), spared)
+		server, dial := toService(ctx)
+		c := t.startTraffic(ctx, "pod_kill", server, dial, spared)
 		c.kill(victim)
 		away := c.back(ctx)
 		t.expectHealthy(ctx)
-		report := t.expectBalances(ctx, worker)
-		Expect(report.Service).NotTo(BeNil())
-		Expect(report.Service.Taken).To(BeTrue(), report.Service.Problem)
-		c.more(ctx, trafficAttempts)
+		t.expectTaken(ctx, worker)
+		c.more(ctx)
 		fresh, _ := c.end()
 		c.away(away, killGap)
 		Expect(fresh).To(BeEmpty(), "on new connections")
@@ -142,6 +173,24 @@ func (c *traffic) kill(victim *corev1.Pod) {
 	GinkgoHelper()
 	pid := processesOf([]corev1.Pod{*victim})[0].pid
 	c.strike(func() error { return syscall.Kill(pid, syscall.SIGKILL) })
+}
+
+// spared ends the traffic and expects that no request failed and that watches were away as when an API server goes silent.
+func (c *traffic) spared(away time.Duration) {
+	GinkgoHelper()
+	fresh, persistent := c.end()
+	c.away(away, silenceGap)
+	Expect(fresh).To(BeEmpty(), "on new connections")
+	Expect(persistent).To(BeEmpty(), "on kept connections")
+}
+
+// expectTaken waits until the load balancer of a worker knows every API server as ready, and expects that it has the
+// address of the Service kubernetes.
+func (t *tenant) expectTaken(ctx context.Context, worker *host.Host) {
+	GinkgoHelper()
+	report := t.expectBalances(ctx, worker)
+	Expect(report.Service).NotTo(BeNil())
+	Expect(report.Service.Taken).To(BeTrue(), report.Service.Problem)
 }
 
 // helloPod is a pod of the web server of Hello that runs.

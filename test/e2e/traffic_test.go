@@ -119,10 +119,10 @@ func (c *traffic) back(ctx context.Context) time.Duration {
 	return away
 }
 
-// more goes on until there were so many requests of each kind.
-func (c *traffic) more(ctx context.Context, goal int) {
+// more goes on until there were as many requests of each kind as a spec needs.
+func (c *traffic) more(ctx context.Context) {
 	GinkgoHelper()
-	Eventually(ctx, c.attempts).WithTimeout(creation).Should(BeNumerically(">=", goal), "requests of each kind")
+	Eventually(ctx, c.attempts).WithTimeout(creation).Should(BeNumerically(">=", trafficAttempts), "requests of each kind")
 }
 
 func (c *traffic) attempts() int { return min(c.Fresh.Attempts(), c.Persistent.Attempts()) }
