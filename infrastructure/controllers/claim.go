@@ -68,16 +68,17 @@ func (c *claims) claim(ctx context.Context, machine *infrav1.IDCMachine, failure
 		}
 	}
 	if machine.Spec.ProviderID == "" {
-		if err := c.patchMachine(ctx, machine, func() { machine.Spec.ProviderID = providerID(host) }); err != nil {
+		if err := c.patchMachine(ctx, machine, func() { machine.Spec.ProviderID = providerID(host, machine) }); err != nil {
 			return claimed{}, fmt.Errorf("write the provider ID: %w", err)
 		}
 	}
 	return claimed{host: host}, nil
 }
 
-// providerID names a host in the way that Nodes and Machines do.
-func providerID(host *infrav1.IDCHost) string {
-	return "idc://" + host.Namespace + "/" + host.Name
+// providerID names a machine on its host in the way that Nodes and Machines do. No two machines have the same, not even
+// one after the other on one host: Cluster API finds the Node by it, and the Node of the one before may still be there.
+func providerID(host *infrav1.IDCHost, machine *infrav1.IDCMachine) string {
+	return "idc://" + host.Namespace + "/" + host.Name + "/" + machine.Spec.InstanceID
 }
 
 // choose finds a host that is free.

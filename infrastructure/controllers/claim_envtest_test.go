@@ -45,7 +45,7 @@ func (s *site) bijection() int {
 			continue
 		}
 		pairs++
-		if want := hostOf[machine.Name]; machine.Spec.HostRef.Name != want || machine.Spec.ProviderID != "idc://"+s.namespace+"/"+want {
+		if want := hostOf[machine.Name]; machine.Spec.HostRef.Name != want || machine.Spec.ProviderID != "idc://"+s.namespace+"/"+want+"/"+machine.Spec.InstanceID {
 			s.t.Errorf("%s names %s (%s), and %q is claimed for it", machine.Name, machine.Spec.HostRef.Name, machine.Spec.ProviderID, want)
 		}
 	}

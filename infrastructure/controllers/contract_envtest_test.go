@@ -197,7 +197,7 @@ func machineIsPaused(t *testing.T, s *site) {
 
 func providerIDNamesTheHost(t *testing.T, s *site) {
 	value, _, err := unstructured.NestedString(raw(s, "IDCMachine", "worker-1"), "spec", "providerID")
-	if want := "idc://" + s.namespace + "/host-1"; err != nil || value != want {
+	if want := "idc://" + s.namespace + "/host-1/" + s.getMachine("worker-1").Spec.InstanceID; err != nil || value != want {
 		t.Errorf("Cluster API reads %q, %v, not %q", value, err, want)
 	}
 }

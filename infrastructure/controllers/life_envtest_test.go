@@ -32,13 +32,15 @@ func TestAHostServesOneMachineAfterTheOther(t *testing.T) {
 	s.manager(nil)
 	s.host("host-1", func(h *infrav1.IDCHost) { h.Spec.FailureDomain = "rack-a" })
 	says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.FreeReason)
+	ids := map[string]bool{}
 	for _, name := range []string{"worker-1", "worker-2"} {
 		s.machine(name, nil)
 		s.ready(name)
 		machine := s.getMachine(name)
-		if machine.Spec.ProviderID != "idc://"+s.namespace+"/host-1" || machine.Status.FailureDomain != "rack-a" || !ptr.Deref(machine.Status.Initialization.Provisioned, false) {
+		if !strings.HasPrefix(machine.Spec.ProviderID, "idc://"+s.namespace+"/host-1/") || ids[machine.Spec.ProviderID] || machine.Status.FailureDomain != "rack-a" || !ptr.Deref(machine.Status.Initialization.Provisioned, false) {
 			t.Errorf("%+v %+v", machine.Spec, machine.Status)
 		}
+		ids[machine.Spec.ProviderID] = true
 		says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.ClaimedReason)
 		s.delete(&infrav1.IDCMachine{}, name)
 		s.eventually("the machine is gone", func() bool { return s.gone(&infrav1.IDCMachine{}, name) })

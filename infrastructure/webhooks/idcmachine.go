@@ -49,9 +49,11 @@ func validateMachine(machine *infrav1.IDCMachine) field.ErrorList {
 
 func validateProviderID(machine *infrav1.IDCMachine) field.ErrorList {
 	if ref := machine.Spec.HostRef; ref != nil && machine.Spec.ProviderID != "" {
-		if want := "idc://" + machine.Namespace + "/" + ref.Name; machine.Spec.ProviderID != want {
+		host := "idc://" + machine.Namespace + "/" + ref.Name
+		// Without the instance it is that of a machine that an older controller made; clusterctl may move it.
+		if want := host + "/" + machine.Spec.InstanceID; machine.Spec.ProviderID != want && machine.Spec.ProviderID != host {
 			return field.ErrorList{field.Invalid(field.NewPath("spec", "providerID"), machine.Spec.ProviderID,
-				fmt.Sprintf("must be %s, which names the host in hostRef; the controller writes both", want))}
+				fmt.Sprintf("must be %s, which names the host in hostRef and the instanceID; the controller writes them all", want))}
 		}
 	}
 	return nil

@@ -25,12 +25,14 @@ func TestWhatTheControllerWritesIsNotHeldToNewRules(t *testing.T) {
 
 	machine := &infrav1.IDCMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "worker.1"}}
 	owned := machine.DeepCopy()
-	owned.Spec.HostRef, owned.Spec.ProviderID = &infrav1.HostReference{Name: "host-1"}, "idc://team/host-1"
-	if _, err := (&IDCMachine{}).ValidateUpdate(t.Context(), machine, owned); err != nil {
-		t.Error(err)
-	}
-	owned.Spec.ProviderID = "idc://team/host-2"
-	if _, err := (&IDCMachine{}).ValidateUpdate(t.Context(), machine, owned); err == nil {
-		t.Error("another host's provider ID is not refused")
+	owned.Spec.HostRef, owned.Spec.InstanceID = &infrav1.HostReference{Name: "host-1"}, "1"
+	for id, good := range map[string]bool{
+		"idc://team/host-1/1": true, "idc://team/host-1": true, // The second is of a machine that an older controller made.
+		"idc://team/host-2/1": false, "idc://team/host-1/2": false, "idc://team/host-1/": false, "idc://other/host-1/1": false,
+	} {
+		owned.Spec.ProviderID = id
+		if _, err := (&IDCMachine{}).ValidateUpdate(t.Context(), machine, owned); (err == nil) != good {
+			t.Errorf("%s: %v", id, err)
+		}
 	}
 }

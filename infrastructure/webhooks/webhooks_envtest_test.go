@@ -144,8 +144,8 @@ func TestMachines(t *testing.T) {
 			m.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}
 		}, []string{`spec.hostSelector.matchExpressions[0].operator: Invalid value: "Is": not a valid selector operator`}},
 		"a provider ID of another host": {func(m *infrav1.IDCMachine) {
-			m.Spec.HostRef, m.Spec.ProviderID = &infrav1.HostReference{Name: "a"}, "idc://default/b"
-		}, []string{`spec.providerID: Invalid value: "idc://default/b": must be idc://default/a, which names the host in hostRef; the controller writes both`}},
+			m.Spec.HostRef, m.Spec.InstanceID, m.Spec.ProviderID = &infrav1.HostReference{Name: "a"}, "1", "idc://default/b/1"
+		}, []string{`spec.providerID: Invalid value: "idc://default/b/1": must be idc://default/a/1, which names the host in hostRef and the instanceID; the controller writes them all`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := machine()
@@ -162,7 +162,7 @@ func TestAMachineKeepsItsHost(t *testing.T) {
 	expect(t, environment.Client.Update(t.Context(), m))
 	m.Spec.HostRef = nil
 	expect(t, environment.Client.Update(t.Context(), m))
-	m.Spec.HostRef, m.Spec.ProviderID = &infrav1.HostReference{Name: "b"}, "idc://default/b"
+	m.Spec.HostRef, m.Spec.ProviderID = &infrav1.HostReference{Name: "b"}, "idc://default/b/1"
 	expect(t, environment.Client.Update(t.Context(), m))
 
 	changed := m.DeepCopy()

@@ -160,7 +160,7 @@ func (w *onlyWorker) expectClaimedBy(ctx context.Context, name string) {
 	get(ctx, w.host, host)
 	Expect(host.Spec.Claim).To(Equal(&infrav1.HostClaim{Name: machine.Name, InstanceID: machine.Spec.InstanceID}))
 	Expect(machine.Spec.HostRef).To(Equal(&infrav1.HostReference{Name: host.Name}))
-	Expect(machine.Spec.ProviderID).To(Equal("idc://" + w.Namespace + "/" + host.Name))
+	Expect(machine.Spec.ProviderID).To(Equal("idc://" + w.Namespace + "/" + host.Name + "/" + machine.Spec.InstanceID))
 }
 
 // replace is the way out of a bootstrap that failed: the Machine is deleted, and another takes its place.

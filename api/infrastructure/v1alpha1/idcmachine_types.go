@@ -30,8 +30,8 @@ type HostRequirements struct {
 type IDCMachineSpec struct {
 	HostRequirements `json:",inline"`
 
-	// providerID is idc://<namespace>/<name of the IDCHost>, and the same on the Node. The controller
-	// writes it.
+	// providerID is idc://<namespace>/<name of the IDCHost>/<instanceID>, and the same on the Node. The controller
+	// writes it. Machines that older controllers made have one without the last part.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
