@@ -112,12 +112,12 @@ func connect(ctx context.Context, server *Server, open func(ctx context.Context,
 		HostKeyAlgorithms: pins.algorithms(),
 	}
 	encrypted, channels, requests, err := ssh.NewClientConn(connection, server.endpoint(), config)
-	if !release() && err == nil {
-		err = bounded.Err()
+	if !release() {
+		err = fmt.Errorf("the login took longer than %s: %w", dialTimeout, bounded.Err())
 	}
 	if err != nil {
 		_ = connection.Close()
-		return nil, failure(ctx, server, pins, errors.Join(err, bounded.Err()))
+		return nil, failure(ctx, server, pins, err)
 	}
 	return ssh.NewClient(encrypted, channels, requests), nil
 }
@@ -127,7 +127,7 @@ func failure(ctx context.Context, server *Server, pins *pinned, err error) error
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	e := &Error{Reason: Away, Server: server.String(), Err: err}
+	e := &Error{Reason: Away, Server: server.String(), Err: withoutSource(err)}
 	var network net.Error
 	cut := errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded)
 	switch {

@@ -1,6 +1,10 @@
 package ssh
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"net"
+)
 
 // Reason is what kept a connection from being made.
 type Reason string
@@ -48,3 +52,15 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// withoutSource is an error without our own end of the connection, whose port is another one each time: the same
+// failure has the same words. What wraps an error keeps its old words, so it is left out.
+func withoutSource(err error) error {
+	var operation *net.OpError
+	if !errors.As(err, &operation) || operation.Source == nil {
+		return err
+	}
+	plain := *operation
+	plain.Source = nil
+	return &plain
+}

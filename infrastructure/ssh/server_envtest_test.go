@@ -174,7 +174,41 @@ func TestAServerThatSaysNothingIsAway(t *testing.T) {
 	t.Cleanup(func() { _ = listener.Close() })
 	to := target(t, sshtest.Start(t))
 	to.Host.Port = listener.Addr().(*net.TCPAddr).Port
-	_ = expect(t, to, ssh.Away, "cannot be reached")
+	first := expect(t, to, ssh.Away, "cannot be reached: the login took longer than 10s")
+	if again := expect(t, to, ssh.Away, ""); again.Error() != first.Error() {
+		t.Errorf("the same failure is told as %q and as %q", first, again)
+	}
+}
+
+// A server that ends connections is told of in the same words each time, though each has another port of ours.
+func TestAServerThatEndsConnectionsIsToldOfInTheSameWords(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			// It resets the connection instead of ending it in order.
+			_ = connection.(*net.TCPConn).SetLinger(0)
+			_, _ = connection.Read(make([]byte, 1))
+			_ = connection.Close()
+		}
+	}()
+	to := target(t, sshtest.Start(t))
+	to.Host.Port = listener.Addr().(*net.TCPAddr).Port
+	words := map[string]bool{}
+	for range 5 {
+		words[expect(t, to, ssh.Away, "connection reset by peer").Error()] = true
+	}
+	if len(words) != 1 {
+		t.Errorf("the same failure is told in %d ways: %v", len(words), words)
+	}
 }
 
 func TestBastion(t *testing.T) {
