@@ -126,7 +126,7 @@ func (f *fleet) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID s
 			err = fmt.Errorf("in use")
 		case h.cleanErr != nil:
 			h.cleanUps++
-			err = h.cleanErr
+			err = &HostError{Err: h.cleanErr}
 		default:
 			h.cleanUps++
 			h.machine, h.data = "", ""

@@ -67,10 +67,10 @@ func (r *MachineReconciler) cleanUp(machine *infrav1.IDCMachine, host *infrav1.I
 		Since:  metav1.NewTime(r.Clock.Now()),
 	}
 	end := machine.DeletionTimestamp.Add(r.CleanUpTimeout)
-	switch isAway := away(seen.err); {
-	case isAway && r.Clock.Now().Before(end):
+	switch failed := hostFailed(seen.err); {
+	case !failed && r.Clock.Now().Before(end):
 		return nil, fmt.Sprintf("IDCHost %s is not clean yet: %v; the machine goes without it at %s", host.Name, seen.err, end.UTC().Format(time.RFC3339))
-	case isAway:
+	case !failed:
 		quarantine.InstanceID = machine.Spec.InstanceID
 	case seen.tries < cleanUpTries:
 		return nil, fmt.Sprintf("IDCHost %s is not clean yet: %v; it is tried again, and put into quarantine after %d failures", host.Name, seen.err, cleanUpTries)

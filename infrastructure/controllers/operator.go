@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +14,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
-// Operator works on hosts. Errors that are an *ssh.Error say that a host was not reached.
+// Operator works on hosts. Errors that are an *ssh.Error say that a host was not reached, or that the connection ended;
+// those that are a *HostError say that the host did not do what it should. All others say nothing of the host.
 type Operator interface {
 	// Probe is hosts.Probe.
 	Probe(ctx context.Context, host *infrav1.IDCHost, instanceID string) (*hosts.Facts, *hosts.Problem, error)
@@ -22,6 +24,18 @@ type Operator interface {
 	// CleanUp is hosts.CleanUp.
 	CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error
 }
+
+// HostError says that a host, which we were logged in to, did not do what it should, or not in time.
+type HostError struct {
+	// Err is what went wrong.
+	Err error
+}
+
+// Error is what went wrong.
+func (e *HostError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what went wrong.
+func (e *HostError) Unwrap() error { return e.Err }
 
 // SSHOperator works on hosts by SSH.
 type SSHOperator struct {
@@ -71,7 +85,12 @@ func (o *SSHOperator) with(ctx context.Context, host *infrav1.IDCHost, work func
 		return err
 	}
 	defer connection.Close()
-	return work(hosts.New(connection, host.Spec.User))
+	err = work(hosts.New(connection, host.Spec.User))
+	var lost *ssh.Error
+	if err == nil || errors.As(err, &lost) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &HostError{Err: err}
 }
 
 // server reads the credentials for an SSH server.

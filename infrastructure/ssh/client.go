@@ -50,6 +50,8 @@ type Client struct {
 	// User is who commands run as.
 	User string
 
+	// server is the host as people write it.
+	server  string
 	client  *ssh.Client
 	bastion *ssh.Client
 	closed  chan struct{}
@@ -60,7 +62,7 @@ type Client struct {
 func Dial(ctx context.Context, target Target) (*Client, error) {
 	dialer := &net.Dialer{}
 	open := dialer.DialContext
-	c := &Client{User: target.Host.User, closed: make(chan struct{})}
+	c := &Client{User: target.Host.User, server: target.Host.String(), closed: make(chan struct{})}
 	if target.Bastion != nil {
 		bastion, err := connect(ctx, target.Bastion, open)
 		if err != nil {

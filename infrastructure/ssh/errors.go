@@ -6,12 +6,14 @@ import (
 	"net"
 )
 
-// Reason is what kept a connection from being made.
+// Reason is what kept a connection from being made, or ended it.
 type Reason string
 
 const (
 	// Away means that nobody answers, or that what answers is no SSH server.
 	Away Reason = "Away"
+	// Lost means that the connection ended while a command ran.
+	Lost Reason = "Lost"
 	// HostKeyMismatch means that who answers has none of the pinned host keys.
 	HostKeyMismatch Reason = "HostKeyMismatch"
 	// AuthenticationFailed means that the server does not accept the key for that user.
@@ -20,7 +22,7 @@ const (
 	CredentialsInvalid Reason = "CredentialsInvalid"
 )
 
-// Error says why there is no connection.
+// Error says why there is no connection, or none any more.
 type Error struct {
 	// Reason is what programs decide by.
 	Reason Reason
@@ -45,6 +47,8 @@ func (e *Error) Error() string {
 		return fmt.Sprintf("the %s %s does not accept the key: %v; add the public key to that user's authorized_keys, or put the right key into the Secret", what, e.Server, e.Err)
 	case CredentialsInvalid:
 		return e.Err.Error()
+	case Lost:
+		return fmt.Sprintf("the connection to the %s %s ended: %v; check its power and its network", what, e.Server, e.Err)
 	default:
 		return fmt.Sprintf("the %s %s cannot be reached: %v; check that it is switched on, its address, its network and its SSH server", what, e.Server, e.Err)
 	}

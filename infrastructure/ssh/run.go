@@ -32,12 +32,13 @@ type Result struct {
 }
 
 // Run runs a command and waits for its end. An exit status other than 0 is no error: an error means
-// that nobody knows how the command ended. Ending the context ends the wait, not always the command.
+// that nobody knows how the command ended, and is an *Error when the connection did. Ending the context ends the wait,
+// not always the command.
 func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	result := Result{}
 	session, err := c.client.NewSession()
 	if err != nil {
-		return result, fmt.Errorf("run %s: open a session: %w", command.Args[0], err)
+		return result, c.explain(fmt.Errorf("run %s: open a session: %w", command.Args[0], withoutSource(err)))
 	}
 	stdout, stderr := &bounded{}, &bounded{}
 	session.Stdout, session.Stderr = stdout, stderr
@@ -64,9 +65,20 @@ func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 		result.ExitStatus = exit.ExitStatus()
 		return result, nil
 	case err != nil:
-		return result, fmt.Errorf("run %s: %w", command.Args[0], err)
+		return result, c.explain(fmt.Errorf("run %s: %w", command.Args[0], withoutSource(err)))
 	}
 	return result, nil
+}
+
+// explain tells a connection that ended from a server that answers: by a signal that ended the command, or by not
+// letting us run one.
+func (c *Client) explain(err error) error {
+	var exit *ssh.ExitError
+	var refused *ssh.OpenChannelError
+	if errors.As(err, &exit) || errors.As(err, &refused) {
+		return err
+	}
+	return &Error{Reason: Lost, Server: c.server, Err: err}
 }
 
 // bounded keeps the first maxOutput bytes and drops the rest.
