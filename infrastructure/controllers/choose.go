@@ -83,6 +83,8 @@ func unfit(host *infrav1.IDCHost, machine *infrav1.IDCMachine, selector labels.S
 		return "claimed by others"
 	case host.Spec.Quarantine != nil:
 		return "in quarantine"
+	case host.Spec.UncleanInstanceID != "":
+		return "to be cleaned first"
 	case !host.DeletionTimestamp.IsZero():
 		return "being deleted"
 	}

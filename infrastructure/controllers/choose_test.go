@@ -81,3 +81,13 @@ func TestCapacityIsWhatAPersonSaysElseWhatTheHostSays(t *testing.T) {
 		}
 	}
 }
+
+// A person just took it out of quarantine, and its status is that of before.
+func TestAHostThatIsToBeCleanedIsNobodys(t *testing.T) {
+	host := free("host-0")
+	host.Spec.UncleanInstanceID = "gone"
+	c, err := choose(wanting("a"), "", []infrav1.IDCHost{host})
+	if err != nil || len(c.hosts) > 0 || taken(&host) == "" {
+		t.Errorf("%+v, %v; %q", c.hosts, err, taken(&host))
+	}
+}

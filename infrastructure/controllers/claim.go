@@ -105,6 +105,8 @@ func taken(host *infrav1.IDCHost) string {
 		return "is claimed by IDCMachine " + host.Spec.Claim.Name
 	case host.Spec.Quarantine != nil:
 		return "is in quarantine: " + host.Spec.Quarantine.Reason
+	case host.Spec.UncleanInstanceID != "":
+		return "is to be cleaned first"
 	case !host.DeletionTimestamp.IsZero():
 		return "is being deleted"
 	default:
@@ -145,10 +147,17 @@ func (c *claims) reserve(ctx context.Context, host *infrav1.IDCHost, machine *in
 	return nil
 }
 
-// release gives a host back; with a quarantine nobody gets it.
+// release gives a host back; with a quarantine nobody gets it. That of a person stays: who set it removes it, and the
+// host is cleaned then, not while somebody works on it.
 func (c *claims) release(ctx context.Context, host *infrav1.IDCHost, quarantine *infrav1.HostQuarantine) error {
 	err := c.patchHost(ctx, host, func() {
 		host.Spec.Claim = nil
+		if quarantine != nil && byPerson(host) {
+			host.Spec.UncleanInstanceID = quarantine.InstanceID
+			quarantine = &infrav1.HostQuarantine{
+				Since: host.Spec.Quarantine.Since, Reason: shorten(host.Spec.Quarantine.Reason + "; " + quarantine.Reason),
+			}
+		}
 		if quarantine != nil {
 			host.Spec.Quarantine = quarantine
 		}
@@ -158,6 +167,11 @@ func (c *claims) release(ctx context.Context, host *infrav1.IDCHost, quarantine 
 		return fmt.Errorf("release IDCHost %s: %w", host.Name, err)
 	}
 	return nil
+}
+
+// byPerson reports whether a person put a claimed host into quarantine. The controller does so when it releases one.
+func byPerson(host *infrav1.IDCHost) bool {
+	return host.Spec.Quarantine != nil && host.Spec.Quarantine.InstanceID == ""
 }
 
 // held are the hosts that are reserved for a machine; at most one, unless something was cut short.

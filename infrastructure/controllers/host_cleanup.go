@@ -4,15 +4,35 @@ import (
 	"context"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
+// waitForCleanUp puts a host into quarantine until it is clean, which a person just took out of theirs. The last machine
+// on it went without a clean-up meanwhile.
+func (r *HostReconciler) waitForCleanUp(ctx context.Context, host *infrav1.IDCHost) error {
+	c := claims{Client: r.Client, live: r.APIReader}
+	changed := host.DeepCopy()
+	if err := c.patchHost(ctx, changed, func() {
+		changed.Spec.Quarantine = &infrav1.HostQuarantine{
+			Reason: "its last machine went without a clean-up while the host was away", Since: metav1.Now(), InstanceID: host.Spec.UncleanInstanceID,
+		}
+		changed.Spec.UncleanInstanceID = ""
+	}); err != nil {
+		return ignoreRace(ctx, fmt.Errorf("write the quarantine of IDCHost %s: %w", host.Name, err))
+	}
+	return nil
+}
+
 // cleanLate has a host cleaned whose machine went while the host was away. Once that is done the host is free; when
 // it fails although the host answers, a person must act. It reports whether it changed the host.
 func (r *HostReconciler) cleanLate(ctx context.Context, host *infrav1.IDCHost) (bool, error) {
+	if host.Spec.UncleanInstanceID != "" && host.Spec.Claim == nil && host.Spec.Quarantine == nil {
+		return true, r.waitForCleanUp(ctx, host)
+	}
 	if !waitsForCleanUp(host) {
 		return false, nil
 	}

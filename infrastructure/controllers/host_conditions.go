@@ -104,8 +104,11 @@ func available(host *infrav1.IDCHost, user hostUser) metav1.Condition {
 		return no(infrav1.DeletingReason, fmt.Sprintf("the host goes when IDCMachine %s gave it back; delete that Machine", host.Spec.Claim.Name))
 	case host.Spec.Quarantine != nil:
 		way := "put the host right, then remove spec.quarantine"
-		if host.Spec.Quarantine.InstanceID != "" {
+		switch {
+		case host.Spec.Quarantine.InstanceID != "":
 			way = "it is cleaned, and free, once it answers again"
+		case host.Spec.UncleanInstanceID != "":
+			way += "; it is cleaned after that, and then free"
 		}
 		return no(infrav1.QuarantinedReason, fmt.Sprintf("in quarantine since %s: %s; %s",
 			host.Spec.Quarantine.Since.UTC().Format(time.RFC3339), host.Spec.Quarantine.Reason, way))

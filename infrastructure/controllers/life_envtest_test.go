@@ -147,6 +147,59 @@ func TestAHostThatIsAwayDoesNotHoldItsMachineForEver(t *testing.T) {
 	}
 }
 
+// A person repairs a host, without power, whose machine goes in the meantime.
+func TestAPersonsQuarantineOutlastsTheMachine(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault machineHost
+		says  string
+	}{
+		"of a host that is away":             {machineHost{reach: &ssh.Error{Reason: ssh.Away, Server: "admin@host-1:22", Err: errors.New("no route")}}, "no route"},
+		"of a host that cannot be cleaned":   {machineHost{cleanErr: &hosts.UncleanError{Left: []string{"mount /data"}}}, "mount /data"},
+		"of a host that is clean afterwards": {machineHost{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			clock := clocktesting.NewFakePassiveClock(time.Now())
+			s.manager(func(r *MachineReconciler) { r.Clock, r.CleanUpTimeout = clock, time.Hour })
+			s.host("host-1", nil)
+			s.machine("worker-1", nil)
+			s.ready("worker-1")
+			since := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
+			edit(s, "host-1", func(h *infrav1.IDCHost) {
+				h.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "broken fan", Since: since}
+			})
+			s.fleet.edit("host-1", func(h *machineHost) { h.reach, h.cleanErr = test.fault.reach, test.fault.cleanErr })
+			clock.SetTime(time.Now().Add(2 * time.Hour))
+			s.delete(&infrav1.IDCMachine{}, "worker-1")
+			s.eventually("the machine is gone", func() bool { return s.gone(&infrav1.IDCMachine{}, "worker-1") })
+
+			// Somebody switches it on to look at it.
+			s.fleet.edit("host-1", func(h *machineHost) { h.reach, h.cleanErr = nil, nil })
+			carries := s.fleet.edit("host-1", nil).machine
+			message := says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.QuarantinedReason)
+			if !strings.Contains(message, "broken fan") || !strings.Contains(message, test.says) || !strings.Contains(message, "put the host right, then remove spec.quarantine") {
+				t.Errorf("%q", message)
+			}
+			s.machine("worker-2", nil)
+			if !without(t, 2*time.Second, func() bool {
+				host := s.getHost("host-1")
+				return host.Spec.Quarantine == nil || !host.Spec.Quarantine.Since.Equal(&since) || host.Spec.Claim != nil || s.fleet.edit("host-1", nil).machine != carries
+			}) {
+				t.Errorf("it is worked on while somebody repairs it: %+v", s.getHost("host-1").Spec)
+			}
+			if test.fault.cleanErr != nil {
+				s.fleet.edit("host-1", func(h *machineHost) { h.machine = "" }) // That one is put right by the person.
+			}
+			edit(s, "host-1", func(h *infrav1.IDCHost) { h.Spec.Quarantine = nil })
+			s.ready("worker-2")
+			if host := s.getHost("host-1"); host.Spec.Quarantine != nil || host.Spec.UncleanInstanceID != "" {
+				t.Errorf("%+v", host.Spec)
+			}
+		})
+	}
+}
+
 func TestAHostThatComesBackAndCannotBeCleanedWaitsForAPerson(t *testing.T) {
 	s := newSite(t)
 	s.manager(nil)

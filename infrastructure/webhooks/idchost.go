@@ -24,8 +24,8 @@ func (*IDCHost) ValidateCreate(_ context.Context, host *infrav1.IDCHost) (admiss
 	return nil, invalid("IDCHost", host.Name, validateHost(host))
 }
 
-// ValidateUpdate refuses a change after which the host could not be reached. Claim and quarantine can
-// always be written: a host that was stored before a rule came must still be given back.
+// ValidateUpdate refuses a change after which the host could not be reached. Claim and quarantine, and who left
+// it unclean, can always be written: a host that was stored before a rule came must still be given back.
 func (*IDCHost) ValidateUpdate(_ context.Context, before, after *infrav1.IDCHost) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(asWritten(before), asWritten(after)) {
 		return nil, nil
@@ -41,7 +41,7 @@ func (*IDCHost) ValidateDelete(context.Context, *infrav1.IDCHost) (admission.War
 // asWritten is what a person writes of a host.
 func asWritten(host *infrav1.IDCHost) infrav1.IDCHostSpec {
 	spec := host.Spec
-	spec.Claim, spec.Quarantine = nil, nil
+	spec.Claim, spec.Quarantine, spec.UncleanInstanceID = nil, nil, ""
 	return spec
 }
 

@@ -14,7 +14,7 @@ func TestWhatTheControllerWritesIsNotHeldToNewRules(t *testing.T) {
 	before.Spec.Address = "not an address"
 	after := before.DeepCopy()
 	after.Spec.Claim = &infrav1.HostClaim{Name: "worker-1", InstanceID: "1"}
-	after.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "x"}
+	after.Spec.Quarantine, after.Spec.UncleanInstanceID = &infrav1.HostQuarantine{Reason: "x"}, "1"
 	if _, err := (&IDCHost{}).ValidateUpdate(t.Context(), before, after); err != nil {
 		t.Error(err)
 	}

@@ -99,6 +99,14 @@ type IDCHostSpec struct {
 	// person who put the host right removes it. After a host that was away the controller does both.
 	// +optional
 	Quarantine *HostQuarantine `json:"quarantine,omitempty"`
+
+	// uncleanInstanceID is the spec.instanceID of a machine that went without a clean-up of its host, while the host was
+	// away and in quarantine by a person. Nobody gets the host, and nothing is done on it, before that person removes
+	// the quarantine; then the controller cleans it, and unsets this. The controller writes it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	UncleanInstanceID string `json:"uncleanInstanceID,omitempty"`
 }
 
 // HostClaim reserves a host for an IDCMachine of the same namespace. It names no UID: those change
