@@ -220,7 +220,7 @@ func failureDomainIsObeyed(t *testing.T, s *site) {
 }
 
 func addressesAreListed(t *testing.T, s *site) {
-	want := []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: "worker-1"}, {Type: clusterv1.MachineInternalIP, Address: "192.0.2.7"}}
+	want := []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: "worker-1"}, {Type: clusterv1.MachineInternalIP, Address: "192.0.2.7"}, {Type: clusterv1.MachineInternalIP, Address: "198.51.100.7"}}
 	if got := s.getMachine("worker-1").Status.Addresses; !slices.Equal(got, want) {
 		t.Errorf("they are %v", got)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"testing"
 
@@ -76,7 +77,8 @@ func (f *fleet) Probe(_ context.Context, host *infrav1.IDCHost, instanceID strin
 	if h.machine != "" && h.machine != instanceID {
 		return nil, &hosts.Problem{Reason: hosts.InUse, Message: "carries " + h.machine}, nil
 	}
-	return &hosts.Facts{Architecture: "amd64", OSImage: "Debian", CPUs: 4, Memory: 8 << 30, Programs: []string{"containerd"}}, h.problem, nil
+	return &hosts.Facts{Architecture: "amd64", OSImage: "Debian", CPUs: 4, Memory: 8 << 30, Programs: []string{"containerd"},
+		Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.7")}}, h.problem, nil
 }
 
 func (f *fleet) Bootstrap(_ context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {

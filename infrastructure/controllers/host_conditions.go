@@ -136,4 +136,20 @@ func setFacts(host *infrav1.IDCHost, facts *hosts.Facts) {
 		corev1.ResourceCPU:    *resource.NewQuantity(facts.CPUs, resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(facts.Memory/mebibyte*mebibyte, resource.BinarySI),
 	}
+	setAddresses(host, facts)
+}
+
+// maxAddresses is how many addresses the schema has room for.
+const maxAddresses = 16
+
+// setAddresses writes the addresses that a host has before it is a machine. A tenant that may add some on its node
+// could otherwise have them certified as its own. clusterctl move takes no status along: then there is nothing to keep.
+func setAddresses(host *infrav1.IDCHost, facts *hosts.Facts) {
+	if host.Spec.Claim != nil && len(host.Status.Addresses) > 0 {
+		return
+	}
+	host.Status.Addresses = nil
+	for _, address := range facts.Addresses[:min(len(facts.Addresses), maxAddresses)] {
+		host.Status.Addresses = append(host.Status.Addresses, address.String())
+	}
 }

@@ -51,13 +51,21 @@ func updateMachineStatus(s *machineScope) {
 	conditions.Set(s.machine, machineReady(s.machine))
 }
 
-// addresses are those of the host and the name that cloud-init gives it.
+// addresses are those of the host and the name that cloud-init gives it. The one that the host is reached at may be a
+// name, or be known to a bastion alone: kubelet has one of those that the host itself has, and serves at it.
 func addresses(host *infrav1.IDCHost, machine *infrav1.IDCMachine) []clusterv1.MachineAddress {
 	kind := clusterv1.MachineInternalDNS
-	if _, err := netip.ParseAddr(host.Spec.Address); err == nil {
+	reached, err := netip.ParseAddr(host.Spec.Address)
+	if err == nil {
 		kind = clusterv1.MachineInternalIP
 	}
-	return []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: machine.Name}, {Type: kind, Address: host.Spec.Address}}
+	all := []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: machine.Name}, {Type: kind, Address: host.Spec.Address}}
+	for _, own := range host.Status.Addresses {
+		if address, err := netip.ParseAddr(own); err == nil && address != reached {
+			all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: own})
+		}
+	}
+	return all
 }
 
 func hostClaimed(s *machineScope) metav1.Condition {

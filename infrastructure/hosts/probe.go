@@ -3,6 +3,7 @@ package hosts
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,6 +44,8 @@ type Facts struct {
 	// CPUs is the number of processors, Memory the amount in bytes.
 	CPUs   int64
 	Memory int64
+	// Addresses are those that other hosts reach it at, without those of pods, containers and Services.
+	Addresses []netip.Addr
 }
 
 // Probe looks whether the host could be made a machine, or is the machine with that instance ID
@@ -173,6 +176,12 @@ func (h *Host) facts(ctx context.Context, programs []string) (*Facts, error) {
 	facts.CPUs, _ = strconv.ParseInt(answers["cpus"], 10, 64)
 	kibibytes, _ := strconv.ParseInt(strings.TrimSuffix(value(answers["memory"], "MemTotal", ":"), " kB"), 10, 64)
 	facts.Memory = kibibytes << 10
+	if slices.Contains(programs, "ip") {
+		var err error
+		if facts.Addresses, err = h.addresses(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return facts, nil
 }
 

@@ -72,6 +72,17 @@ func TestCommandsOnARealSystem(t *testing.T) {
 			t.Errorf("%q, %v", points, err)
 		}
 	})
+	t.Run("the system's own addresses can be read", func(t *testing.T) {
+		addresses, err := h.addresses(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, address := range addresses {
+			if !address.IsGlobalUnicast() {
+				t.Errorf("%s is among them", address)
+			}
+		}
+	})
 	t.Run("a probe says what the system is", func(t *testing.T) {
 		facts, problem, err := h.Probe(t.Context(), "")
 		if err != nil || facts == nil || facts.CPUs < 1 || facts.Memory < 1<<28 || facts.OSImage == "" || facts.KernelVersion == "" {

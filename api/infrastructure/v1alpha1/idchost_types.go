@@ -163,6 +163,15 @@ type IDCHostStatus struct {
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
+	// addresses are the IP addresses that the host said that it has, without those of pods and containers. While a
+	// machine has the host they stay as they were: what a tenant adds on its node is not the host's.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=45
+	Addresses []string `json:"addresses,omitempty"`
+
 	// observedGeneration is the generation of spec that this status was computed from.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`

@@ -72,7 +72,7 @@ type IDCMachineStatus struct {
 	// +optional
 	Initialization IDCMachineInitializationStatus `json:"initialization,omitempty,omitzero"`
 
-	// addresses are those of the host.
+	// addresses are those of the host: its name as a machine, spec.address and the status.addresses of the IDCHost.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32

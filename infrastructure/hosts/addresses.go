@@ -1,0 +1,63 @@
+package hosts
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// foreignLinks are how devices begin whose addresses are those of containers, pods or Services: of CNI plugins, of
+// kube-proxy and NodeLocal DNSCache, of container engines and of virtual machines.
+var foreignLinks = []string{
+	"cni", "flannel", "cilium", "lxc", "cali", "vxlan.calico", "tunl", "kube-", "nodelocaldns",
+	"docker", "br-", "podman", "nerdctl", "virbr", "vnet",
+}
+
+// described is a device as ip-address(8) describes it in JSON. What has no address of the scope may have no name.
+type described struct {
+	Name      string `json:"ifname"`
+	Addresses []struct {
+		Local string `json:"local"`
+		Scope string `json:"scope"`
+		// An address that is being given up, was not granted, or is another one tomorrow (RFC 8981).
+		Deprecated bool `json:"deprecated"`
+		Tentative  bool `json:"tentative"`
+		DADFailed  bool `json:"dadfailed"`
+		Temporary  bool `json:"temporary"`
+	} `json:"addr_info"`
+}
+
+// addresses are those of the host itself, in an order that does not change. The loopback device is left out with what
+// was put there to be served, such as the address of the Service kubernetes.
+func (h *Host) addresses(ctx context.Context) ([]netip.Addr, error) {
+	output, err := h.run(ctx, "ip", "-json", "address", "show", "scope", "global")
+	if err != nil {
+		return nil, err
+	}
+	var devices []described
+	if err := json.Unmarshal(output, &devices); err != nil {
+		return nil, fmt.Errorf("read the addresses of the host: %w", err)
+	}
+	return globalAddresses(devices), nil
+}
+
+func globalAddresses(devices []described) []netip.Addr {
+	var found []netip.Addr
+	for _, device := range devices {
+		if device.Name == "lo" || slices.ContainsFunc(foreignLinks, func(prefix string) bool { return strings.HasPrefix(device.Name, prefix) }) {
+			continue
+		}
+		for _, a := range device.Addresses {
+			ip, err := netip.ParseAddr(a.Local)
+			if err != nil || a.Scope != "global" || !ip.IsGlobalUnicast() || a.Deprecated || a.Tentative || a.DADFailed || a.Temporary {
+				continue
+			}
+			found = append(found, ip)
+		}
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	return slices.Compact(found)
+}
