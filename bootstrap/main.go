@@ -1,5 +1,5 @@
-// Command manager runs the KOK bootstrap provider: the controller and webhooks of KOKConfigs, and the
-// approval of kubelets' serving certificates.
+// Command manager runs the KOK bootstrap provider: the controller and webhooks of KOKConfigs, the
+// approval of kubelets' serving certificates, and the deletion of Nodes that lost their Machine.
 package main
 
 import (
@@ -23,6 +23,7 @@ import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/controllers"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/orphans"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/servingcertificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/tokens"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/webhooks"
@@ -93,6 +94,12 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Tenants: tenants,
 		Clock: clock.RealClock{}, TokenTTL: opts.tokenTTL, WatchFilterValue: opts.WatchFilter,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.concurrency}); err != nil {
+		return err
+	}
+	if err := (&orphans.Reconciler{
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Tenants: tenants,
+		Clock: clock.RealClock{}, WatchFilterValue: opts.WatchFilter,
+	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.tenantConcurrency}); err != nil {
 		return err
 	}
 	return (&servingcertificates.Reconciler{
