@@ -12,8 +12,8 @@ import (
 // nodeUnits are stopped in this order: what starts others first, the load balancer after its user.
 var nodeUnits = []string{unitName, bootstrapUnit, "kubelet.service", "kok-apiserver-lb.service"}
 
-// mountFolders are where a node mounts volumes.
-var mountFolders = []string{"/var/lib/kubelet", "/run/calico", "/run/cilium"}
+// unitFolder is where administrators, and bootstrap data, put units.
+const unitFolder = "/etc/systemd/system"
 
 // nodePaths are what a node has and a plain host has not.
 var nodePaths = []string{
@@ -85,19 +85,36 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 	return h.removePaths(ctx, stateDir)
 }
 
-// stopUnits stops a node's units and those that the bootstrap data brought along.
-func (h *Host) stopUnits(ctx context.Context, record *Record) error {
-	names := append([]string{}, nodeUnits...)
-	for _, file := range record.Added {
-		if name := path.Base(file); path.Dir(file) == "/etc/systemd/system" && path.Ext(name) != "" && !slices.Contains(names, name) {
-			names = append(names, name)
+// brought are units that came with the bootstrap data. A template (systemd.unit(5)) is none itself: its instances are.
+func (r *Record) brought() (units, templates []string) {
+	for _, file := range r.Added {
+		name := path.Base(file)
+		if path.Dir(file) != unitFolder || path.Ext(name) == "" || slices.Contains(nodeUnits, name) {
+			continue
+		}
+		if strings.Contains(name, "@.") {
+			templates = append(templates, name)
+		} else {
+			units = append(units, name)
 		}
 	}
+	return units, templates
+}
+
+// stopUnits stops a node's units and those that the bootstrap data brought along.
+func (h *Host) stopUnits(ctx context.Context, record *Record) error {
+	brought, templates := record.brought()
+	names := slices.Concat(nodeUnits, brought)
 	states, err := h.units(ctx, names...)
 	if err != nil {
 		return err
 	}
 	var problems []error
+	for _, template := range templates {
+		if err := h.stopInstances(ctx, template); err != nil {
+			problems = append(problems, err)
+		}
+	}
 	for i, name := range names {
 		if states[i].runs() {
 			if _, err := h.run(ctx, "systemctl", "stop", "--", name); err != nil {
@@ -111,6 +128,19 @@ func (h *Host) stopUnits(ctx context.Context, record *Record) error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// stopInstances stops what runs of a template, and lets nothing of it start at boot.
+func (h *Host) stopInstances(ctx context.Context, template string) error {
+	there, err := h.existing(ctx, unitFolder+"/"+template)
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	if _, err := h.run(ctx, "systemctl", "stop", "--", strings.Replace(template, "@.", "@*.", 1)); err != nil {
+		return err
+	}
+	_, err = h.run(ctx, "systemctl", "disable", "--", template)
+	return err
 }
 
 // resetCloudInit lets cloud-init forget the machine, with the secrets in its caches.
@@ -133,8 +163,16 @@ func (r *Record) split(paths []string) (gone, emptied []string) {
 	return gone, emptied
 }
 
-// removeNode removes a node's files.
+// removeNode removes a node's files. It touches none while a volume is mounted among them: what is mounted from
+// the same disk is on the same file system, and so looks like a folder.
 func (h *Host) removeNode(ctx context.Context, record *Record) error {
+	points, err := h.mounted(ctx, record)
+	if err != nil {
+		return err
+	}
+	if len(points) > 0 {
+		return fmt.Errorf("they all stay, for a volume's data would go with them: %s is still mounted", tidy(strings.Join(points, ", ")))
+	}
 	gone, emptied := record.split(nodePaths)
 	for _, dir := range slices.Concat(record.Mounts, emptied) {
 		// It cannot remove a mount point in there; what counts is verified afterwards.

@@ -14,6 +14,8 @@ const userData = `#cloud-config
 write_files:
 - path: /etc/systemd/system/kubelet.service
   content: kubelet
+- path: /etc/systemd/system/watch@.service
+  content: watch
 - path: /etc/motd
   content: changed
 users:
@@ -256,4 +258,34 @@ func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Volumes of the root disk have its device number: removing "on one file system" goes into them.
+func TestAVolumeThatStaysMountedKeepsItsData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulated(t)
+		h := New(s, "admin")
+		if _, err := untilEnded(t.Context(), h, worker()); err != nil {
+			t.Fatal(err)
+		}
+		const stays, other, data = "/var/lib/kubelet/pods/1/volumes/a b", "/var/lib/kubelet/pods/2/volumes/c", "/var/lib/kubelet/pods/1/volumes/a b/data"
+		s.mounts = slices.Insert(s.mounts, 1, other)
+		s.files[data], s.sticky[stays] = "precious", true
+		err := h.CleanUp(t.Context(), "id-1")
+		for _, want := range []string{"unmount volumes: umount --lazy -- " + stays, "remove a node's files: they all stay", stays + " is still mounted", "there still is: mount " + stays} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q is not in: %v", want, err)
+			}
+		}
+		if s.files[data] != "precious" {
+			t.Error("the volume lost its data")
+		}
+		if slices.Contains(s.mounts, other) {
+			t.Error("the other volume is still mounted")
+		}
+		s.sticky = map[string]bool{}
+		if err := h.CleanUp(t.Context(), "id-1"); err != nil {
+			t.Errorf("unmounted: %v", err)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,30 +50,31 @@ func unescape(field string) string {
 	return text.String()
 }
 
-// mounted are the mount points in and below mountFolders that the host did not have of its own.
+// mounted are the mount points in and below nodePaths that the host did not have of its own.
 func (h *Host) mounted(ctx context.Context, record *Record) ([]string, error) {
-	points, err := h.mountsBelow(ctx, mountFolders...)
+	points, err := h.mountsBelow(ctx, nodePaths...)
 	return slices.DeleteFunc(points, func(point string) bool { return slices.Contains(record.Mounts, point) }), err
 }
 
 // unmount unmounts what a node mounted. What is busy goes out of sight at once, and for good when its last
-// user ends: nothing that is removed afterwards reaches into a volume.
+// user ends: nothing that is removed afterwards reaches into a volume. One that stays keeps no other.
 func (h *Host) unmount(ctx context.Context, record *Record) error {
 	points, err := h.mounted(ctx, record)
 	if err != nil {
 		return err
 	}
+	var problems []error
 	for _, point := range points {
 		result, err := h.try(ctx, "umount", "--", point)
 		if err != nil {
-			return err
+			return errors.Join(append(problems, err)...)
 		}
 		if result.ExitStatus == 0 {
 			continue
 		}
 		if _, err := h.run(ctx, "umount", "--lazy", "--", point); err != nil {
-			return err
+			problems = append(problems, err)
 		}
 	}
-	return nil
+	return errors.Join(problems...)
 }

@@ -32,7 +32,7 @@ type simulated struct {
 	succeed bool
 	// starts counts runs of cloud-init.
 	starts int
-	// sticky are paths that rm does not remove, and units that do not stop.
+	// sticky are paths that rm does not remove, mounts that stay, and units that do not stop.
 	sticky map[string]bool
 	// cutAfter commands the connection is gone; never for 0.
 	cutAfter int
@@ -146,6 +146,9 @@ func (s *simulated) execute(args []string, stdin string) (string, int) {
 		return "", 0
 	case "umount":
 		point := args[len(args)-1]
+		if s.sticky[point] {
+			return "", 32
+		}
 		s.mounts = slices.DeleteFunc(s.mounts, func(mount string) bool { return mount == point })
 		return "", 0
 	case "uname":
@@ -270,6 +273,9 @@ func (s *simulated) systemctl(args []string) (string, int) {
 	case "show":
 		text := ""
 		for _, name := range operands(args) {
+			if strings.Contains(name, "@.") { // A template is no unit.
+				return text, 1
+			}
 			state := s.units[name]
 			if state == nil {
 				state = &unitState{active: "inactive"}
@@ -289,14 +295,22 @@ func (s *simulated) systemctl(args []string) (string, int) {
 			s.runCloudInit()
 		}
 	case "stop":
-		if state := s.units[last]; state != nil && !s.sticky[last] {
-			state.active = "inactive"
+		for name, state := range s.units {
+			if matches, err := path.Match(last, name); err == nil && matches && !s.sticky[name] {
+				state.active = "inactive"
+			}
 		}
 	case "disable":
-		s.units[last].enabled = false
+		for name, state := range s.units {
+			if name == last || strings.HasPrefix(name, strings.TrimSuffix(last, ".service")) && strings.Contains(last, "@.") {
+				state.enabled = false
+			}
+		}
 	case "daemon-reload":
 		for name := range maps.Clone(s.units) {
-			if !s.there(unitFile) && name == unitName || name == "kubelet.service" && !s.there("/etc/systemd/system/kubelet.service") {
+			template, _, isInstance := strings.Cut(name, "@")
+			if !s.there(unitFile) && name == unitName || name == "kubelet.service" && !s.there("/etc/systemd/system/kubelet.service") ||
+				isInstance && !s.there("/etc/systemd/system/"+template+"@.service") {
 				if !s.units[name].runs() {
 					delete(s.units, name)
 				}
@@ -315,11 +329,13 @@ func (s *simulated) runCloudInit() {
 	s.files["/var/lib/cloud/instance/user-data.txt"] = s.files[seedDir+"/user-data"]
 	s.files["/run/cloud-init/status.json"] = "{}"
 	s.files["/etc/systemd/system/kubelet.service"], s.files["/etc/motd"] = "kubelet", "changed"
+	s.files["/etc/systemd/system/watch@.service"] = "watch"
 	s.files["/etc/hostname"], s.name = "worker-1\n", "worker-1"
 	s.users["deploy"] = true
 	if !s.succeed {
 		return
 	}
+	s.units["watch@disk.service"] = &unitState{loaded: true, active: "active", enabled: true}
 	s.units["kubelet.service"] = &unitState{loaded: true, active: "active", enabled: true}
 	s.files["/var/lib/kubelet/config.yaml"], s.files["/etc/kubernetes/kubelet.conf"] = "", ""
 	s.files["/etc/cni/net.d/10-flannel.conflist"], s.files[sentinelFile] = "", "success"

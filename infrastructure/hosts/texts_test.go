@@ -106,7 +106,7 @@ func TestFootprint(t *testing.T) {
 		files []string
 		users []string
 	}{
-		"a cloud-config":      {userData, []string{"/etc/systemd/system/kubelet.service", "/etc/motd"}, []string{"deploy", "admin"}},
+		"a cloud-config":      {userData, []string{"/etc/systemd/system/kubelet.service", "/etc/systemd/system/watch@.service", "/etc/motd"}, []string{"deploy", "admin"}},
 		"one with a template": {"## template: jinja\n#cloud-config\nwrite_files:\n- path: /run/kubeadm/kubeadm.yaml\n", []string{"/run/kubeadm/kubeadm.yaml"}, nil},
 		"a script":            {"#!/bin/sh\necho: a\n", nil, nil},
 		"nothing":             {"", nil, nil},
