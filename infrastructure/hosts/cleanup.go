@@ -61,7 +61,7 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 		{"reset cloud-init", h.resetCloudInit},
 		{"remove a node's files", func(ctx context.Context) error { return h.removeNode(ctx, record) }},
 		{"take back what cloud-init wrote", func(ctx context.Context) error { return h.takeBack(ctx, record) }},
-		{"reload systemd", func(ctx context.Context) error { return h.reload(ctx) }},
+		{"reload systemd", func(ctx context.Context) error { return h.reload(ctx, record) }},
 	}
 	var problems []error
 	for _, step := range steps {
@@ -202,17 +202,8 @@ func (h *Host) takeBack(ctx context.Context, record *Record) error {
 			return err
 		}
 	}
-	for _, user := range record.Users {
-		there, err := h.hasUser(ctx, user)
-		if err != nil {
-			return err
-		}
-		if !there {
-			continue
-		}
-		if _, err := h.run(ctx, "userdel", "--remove", "--force", "--", user); err != nil {
-			return err
-		}
+	if err := h.takeBackUsers(ctx, record); err != nil {
+		return err
 	}
 	if record.Hostname == "" {
 		return nil
@@ -221,24 +212,19 @@ func (h *Host) takeBack(ctx context.Context, record *Record) error {
 	return err
 }
 
-func (h *Host) hasUser(ctx context.Context, name string) (bool, error) {
-	args := []string{"getent", "passwd", name}
-	result, err := h.try(ctx, args...)
-	switch {
-	case err != nil:
-		return false, err
-	case result.ExitStatus == 0:
-		return true, nil
-	case result.ExitStatus == 2: // getent(1): a key could not be found.
-		return false, nil
-	default:
-		return false, &CommandError{Command: args, ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
-	}
-}
+// clockUnits are what reads clockFiles.
+var clockUnits = []string{"systemd-timesyncd.service", "chrony.service", "chronyd.service", "ntpsec.service", "ntp.service"}
 
-func (h *Host) reload(ctx context.Context) error {
+// reload lets systemd, and what keeps the time, read the host's own settings.
+func (h *Host) reload(ctx context.Context, record *Record) error {
 	if _, err := h.run(ctx, "systemctl", "daemon-reload"); err != nil {
 		return err
+	}
+	if slices.Contains(record.Added, clockFiles[0]) || slices.Contains(record.Replaced, clockFiles[0]) {
+		// Most are not there.
+		if _, err := h.try(ctx, append([]string{"systemctl", "try-restart", "--"}, clockUnits...)...); err != nil {
+			return err
+		}
 	}
 	// It is no failure that nothing failed.
 	_, err := h.try(ctx, append([]string{"systemctl", "reset-failed", "--"}, nodeUnits...)...)
@@ -294,13 +280,15 @@ func (h *Host) leftovers(ctx context.Context, record *Record) ([]string, error) 
 		left = append(left, "file "+tidy(file))
 	}
 	for _, user := range record.Users {
-		there, err := h.hasUser(ctx, user)
-		if err != nil {
+		if _, there, err := h.user(ctx, user); err != nil {
 			return nil, err
-		}
-		if there {
+		} else if there {
 			left = append(left, "user "+user)
 		}
 	}
-	return left, nil
+	withKeys, err := h.keysLeft(ctx, record)
+	for _, file := range withKeys {
+		left = append(left, "SSH keys in "+tidy(file))
+	}
+	return left, err
 }

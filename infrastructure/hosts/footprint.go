@@ -1,6 +1,8 @@
 package hosts
 
 import (
+	"encoding/base64"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -11,37 +13,148 @@ import (
 // footprint is what bootstrap data says that it puts on a host by name.
 type footprint struct {
 	files []string
-	users []string
+	users []account
+}
+
+// account is a user that cloud-init makes, or changes if it is there.
+type account struct {
+	name string
+	// keys are the SSH keys that it gets, in base64.
+	keys []string
+}
+
+// sudoersFile has the sudo rules of all users of a cloud-config (cloud-init, ci_sudoers_fn).
+const sudoersFile = "/etc/sudoers.d/90-cloud-init-users"
+
+// clockFiles are the settings of the programs that module ntp knows. It keeps what was there as *.dist.
+var clockFiles = []string{
+	"/etc/systemd/timesyncd.conf.d/cloud-init.conf", "/etc/chrony/chrony.conf", "/etc/chrony.conf", "/etc/ntpsec/ntp.conf", "/etc/ntp.conf",
+}
+
+// aptFiles are those of module apt_configure beside a file and a key for each source.
+var aptFiles = []string{
+	"/etc/apt/apt.conf.d/90cloud-init-aptproxy", "/etc/apt/apt.conf.d/94cloud-init-config", "/etc/apt/sources.list",
+}
+
+// cloudConfig is the part of a cloud-config that names files and users.
+type cloudConfig struct {
+	WriteFiles []struct {
+		Path string `json:"path"`
+	} `json:"write_files"`
+	Users             []any `json:"users"`
+	SSHAuthorizedKeys any   `json:"ssh_authorized_keys"`
+	NTP               any   `json:"ntp"`
+	APT               *struct {
+		Sources map[string]struct {
+			Filename string `json:"filename"`
+		} `json:"sources"`
+	} `json:"apt"`
 }
 
 // footprintOf reads a cloud-config. What a script does, or another format, leaves no footprint here: a
 // clean-up still takes away everything that a node has.
 func footprintOf(userData []byte) footprint {
-	config := struct {
-		WriteFiles []struct {
-			Path string `json:"path"`
-		} `json:"write_files"`
-		Users []any `json:"users"`
-	}{}
+	config := cloudConfig{}
 	found := footprint{}
 	if yaml.Unmarshal(userData, &config) != nil {
 		return found
 	}
 	for _, file := range config.WriteFiles {
-		if clean := path.Clean(file.Path); path.IsAbs(clean) && !strings.ContainsRune(clean, 0) && !slices.Contains(found.files, clean) {
-			found.files = append(found.files, clean)
-		}
+		found.addFile(file.Path)
 	}
 	for _, entry := range config.Users {
-		name, _ := entry.(string)
-		if fields, ok := entry.(map[string]any); ok {
-			name, _ = fields["name"].(string)
+		found.addUser(entry)
+	}
+	if len(config.Users) > 0 {
+		found.addFile(sudoersFile)
+	}
+	if config.SSHAuthorizedKeys != nil { // Keys of no user are root's, beside the default user's.
+		found.addUser(map[string]any{"name": "root", "ssh_authorized_keys": config.SSHAuthorizedKeys})
+	}
+	if config.NTP != nil {
+		for _, file := range clockFiles {
+			found.addFile(file)
+			found.addFile(file + ".dist")
 		}
-		if isUserName(name) && name != "default" && !slices.Contains(found.users, name) {
-			found.users = append(found.users, name)
+	}
+	if config.APT != nil {
+		for _, file := range aptFiles {
+			found.addFile(file)
+		}
+		for _, name := range slices.Sorted(maps.Keys(config.APT.Sources)) {
+			found.addSource(name, config.APT.Sources[name].Filename)
 		}
 	}
 	return found
+}
+
+// addFile adds a path that is absolute.
+func (f *footprint) addFile(file string) {
+	if clean := path.Clean(file); path.IsAbs(clean) && !strings.ContainsRune(clean, 0) && !slices.Contains(f.files, clean) {
+		f.files = append(f.files, clean)
+	}
+}
+
+// addSource adds the list of a source of packages, and its key for all sources or for this one.
+func (f *footprint) addSource(name, filename string) {
+	if filename == "" {
+		filename = name
+	}
+	list := filename
+	if !path.IsAbs(list) {
+		list = "/etc/apt/sources.list.d/" + list
+	}
+	f.addFile(strings.TrimSuffix(list, ".list") + ".list")
+	key := strings.TrimSuffix(path.Base(filename), path.Ext(filename)) + ".gpg"
+	f.addFile("/etc/apt/trusted.gpg.d/" + key)
+	f.addFile("/etc/apt/cloud-init.gpg.d/" + key)
+}
+
+func (f *footprint) addUser(entry any) {
+	name, _ := entry.(string)
+	var keys []string
+	if fields, ok := entry.(map[string]any); ok {
+		name, _ = fields["name"].(string)
+		keys = append(keysOf(fields["ssh_authorized_keys"]), keysOf(fields["ssh-authorized-keys"])...)
+	}
+	if !isUserName(name) || name == "default" {
+		return
+	}
+	if i := slices.IndexFunc(f.users, func(a account) bool { return a.name == name }); i >= 0 {
+		f.users[i].keys = append(f.users[i].keys, keys...)
+		return
+	}
+	f.users = append(f.users, account{name, keys})
+}
+
+// keysOf are the base64 parts of SSH keys, of which cloud-init takes one, a list, or some with names.
+func keysOf(value any) []string {
+	var keys []string
+	switch value := value.(type) {
+	case string:
+		for _, field := range strings.Fields(value) {
+			if isKey(field) {
+				return []string{field}
+			}
+		}
+	case []any:
+		for _, entry := range value {
+			keys = append(keys, keysOf(entry)...)
+		}
+	case map[string]any:
+		for _, entry := range value {
+			keys = append(keys, keysOf(entry)...)
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// isKey reports whether a field of a line of authorized_keys is the key: base64 of a blob that begins with the length
+// of its type's name (RFC 4253, section 6.6).
+func isKey(field string) bool {
+	blob, err := base64.StdEncoding.DecodeString(field)
+	return err == nil && len(blob) > 16 && blob[0] == 0 && blob[1] == 0 && blob[2] == 0
 }
 
 // isUserName reports whether a name is one that useradd accepts, and no option.

@@ -10,6 +10,12 @@ import (
 	"testing/synctest"
 )
 
+// Keys of authorized_keys, in base64.
+const (
+	adminKey  = "AAAAC3NzaC1lZDI1NTE5AAAAIBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ"
+	tenantKey = "AAAAC3NzaC1lZDI1NTE5AAAAIHR0dHR0dHR0dHR0dHR0dHR0dHR0dHR0dHR0dHR0dHR0"
+)
+
 const userData = `#cloud-config
 write_files:
 - path: /etc/systemd/system/kubelet.service
@@ -21,7 +27,16 @@ write_files:
 users:
 - default
 - name: deploy
+  sudo: ALL=(ALL) NOPASSWD:ALL
+  ssh_authorized_keys:
+  - ssh-ed25519 ` + tenantKey + ` tenant
 - name: admin
+  ssh_authorized_keys: [ssh-ed25519 ` + adminKey + `, ssh-ed25519 ` + tenantKey + `]
+ntp: {servers: [theirs]}
+apt:
+  http_proxy: http://theirs.example.com
+  sources:
+    theirs: {source: deb https://theirs.example.com ./, key: key}
 runcmd: []
 `
 
@@ -237,6 +252,7 @@ func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 	}{
 		"a folder": {"/var/lib/kubelet", "after the clean-up there still is: file /var/lib/kubelet/config.yaml"},
 		"a device": {"cni0", "after the clean-up there still is: network device cni0"},
+		"a key":    {"/home/admin/.ssh/authorized_keys", "after the clean-up there still is: SSH keys in /home/admin/.ssh/authorized_keys"},
 		"a unit":   {"kubelet.service", "after the clean-up there still is: unit kubelet.service (active)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,6 +274,25 @@ func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A key that was taken back must not let anybody in again, and one that is needed must stay.
+func TestKeysThatPeopleChangeMeanwhileStayAsTheyAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulated(t)
+		h := New(s, "admin")
+		if _, err := untilEnded(t.Context(), h, worker()); err != nil {
+			t.Fatal(err)
+		}
+		const file = "/home/admin/.ssh/authorized_keys"
+		s.files[file] = "# new\n" + strings.ReplaceAll(s.files[file], adminKey, "AAAArotated")
+		if err := h.CleanUp(t.Context(), "id-1"); err != nil {
+			t.Fatal(err)
+		}
+		if want := "# new\nssh-ed25519 AAAArotated admin\n"; s.files[file] != want {
+			t.Errorf("%s is %q", file, s.files[file])
+		}
+	})
 }
 
 // Volumes of the root disk have its device number: removing "on one file system" goes into them.

@@ -35,6 +35,10 @@ type Record struct {
 	Replaced []string `json:"replaced,omitempty"`
 	// Users are those of the bootstrap data that were not there before.
 	Users []string `json:"users,omitempty"`
+	// Unlocked are users of the bootstrap data that were there before, with a password, which cloud-init locks.
+	Unlocked []string `json:"unlocked,omitempty"`
+	// Keys are SSH keys, in base64, that the bootstrap data add to files of authorized keys of the host's own.
+	Keys map[string][]string `json:"keys,omitempty"`
 	// Mounts are mount points of the host's own in a node's folders, such as a disk for /var/lib/kubelet:
 	// they stay, without their content.
 	Mounts []string `json:"mounts,omitempty"`

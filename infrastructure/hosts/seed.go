@@ -52,33 +52,27 @@ func (h *Host) seed(ctx context.Context, machine Machine) error {
 // note writes down, before anything changes, what the machine will change.
 func (h *Host) note(ctx context.Context, machine Machine) (*Record, error) {
 	found := footprintOf(machine.UserData)
-	files := slices.Concat(found.files, []string{kubeletFile, hostnameFile, hostsFile, cloudConfigFile})
+	record := &Record{
+		Namespace: machine.Namespace, Name: machine.Name, InstanceID: machine.InstanceID, DataHash: machine.dataHash(),
+	}
+	keyFiles, err := h.noteUsers(ctx, found.users, record)
+	if err != nil {
+		return nil, err
+	}
+	files := slices.Concat(found.files, keyFiles, []string{kubeletFile, hostnameFile, hostsFile, cloudConfigFile})
 	there, err := h.existing(ctx, files...)
 	if err != nil {
 		return nil, err
 	}
+	record.Replaced = there
+	record.Added = slices.DeleteFunc(files, func(file string) bool { return slices.Contains(there, file) })
 	hostname, err := h.run(ctx, "uname", "-n")
 	if err != nil {
 		return nil, err
 	}
-	mounts, err := h.mountsBelow(ctx, nodePaths...)
-	if err != nil {
+	record.Hostname = strings.TrimSpace(string(hostname))
+	if record.Mounts, err = h.mountsBelow(ctx, nodePaths...); err != nil {
 		return nil, err
-	}
-	record := &Record{
-		Mounts:    mounts,
-		Namespace: machine.Namespace, Name: machine.Name, InstanceID: machine.InstanceID, DataHash: machine.dataHash(),
-		Hostname: strings.TrimSpace(string(hostname)), Replaced: there,
-		Added: slices.DeleteFunc(files, func(file string) bool { return slices.Contains(there, file) }),
-	}
-	for _, user := range found.users {
-		known, err := h.hasUser(ctx, user)
-		if err != nil {
-			return nil, err
-		}
-		if !known {
-			record.Users = append(record.Users, user)
-		}
 	}
 	if _, err := h.run(ctx, "install", "-d", "-m", "0700", stateDir, originalsDir); err != nil {
 		return nil, err

@@ -20,9 +20,10 @@ type simulated struct {
 	t *testing.T
 	// files are the files of the host; folders need not be made.
 	files map[string]string
-	// units are those that systemd has loaded; users, tasks and mounts are there or not.
+	// units are those that systemd has loaded; users, tasks and mounts are there or not, passwords locked or not.
 	units  map[string]*unitState
 	users  map[string]bool
+	locked map[string]bool
 	tasks  []string
 	mounts []string
 	// links are network devices.
@@ -32,7 +33,7 @@ type simulated struct {
 	succeed bool
 	// starts counts runs of cloud-init.
 	starts int
-	// sticky are paths that rm does not remove, mounts that stay, and units that do not stop.
+	// sticky are paths that rm does not remove and sed does not change, mounts that stay, and units that do not stop.
 	sticky map[string]bool
 	// cutAfter commands the connection is gone; never for 0.
 	cutAfter int
@@ -45,11 +46,12 @@ type simulated struct {
 
 func newSimulated(t *testing.T) *simulated {
 	return &simulated{
-		t: t, name: "host-1", succeed: true, users: map[string]bool{"root": true, "admin": true}, units: map[string]*unitState{
+		t: t, name: "host-1", succeed: true, users: map[string]bool{"root": true, "admin": true}, locked: map[string]bool{}, units: map[string]*unitState{
 			"containerd.service": {loaded: true, active: "active", enabled: true},
 		},
 		files: map[string]string{
 			"/etc/hostname": "host-1\n", "/usr/bin/cloud-init": "", "/usr/bin/systemctl": "", "/usr/bin/ctr": "", "/usr/bin/ip": "", "/usr/bin/containerd": "",
+			"/home/admin/.ssh/authorized_keys": "ssh-ed25519 " + adminKey + " admin\n", "/etc/chrony/chrony.conf": "pool ours\n",
 			"/etc/motd": "hello\n", "/etc/os-release": "PRETTY_NAME=\"Debian GNU/Linux 12\"\nID=debian\n", "/proc/meminfo": "MemTotal:       8032000 kB\n",
 		},
 		mounts: []string{"/var/lib/kubelet"}, links: []string{"eth0"},
@@ -161,10 +163,21 @@ func (s *simulated) execute(args []string, stdin string) (string, int) {
 		if !s.users[args[2]] {
 			return "", 2
 		}
+		return args[2] + ":x:1000:1000:,,,:" + homeOf(args[2]) + ":/bin/bash\n", 0
+	case "passwd":
+		return args[2] + " " + map[bool]string{true: "L", false: "P"}[s.locked[args[2]]] + " 2026-01-01 0 99999 7 -1\n", 0
+	case "sshd":
+		return "port 22\nauthorizedkeysfile .ssh/authorized_keys /etc/ssh/keys/%u\n", 0
+	case "usermod":
+		delete(s.locked, args[len(args)-1])
 		return "", 0
 	case "userdel":
 		delete(s.users, args[len(args)-1])
+		delete(s.locked, args[len(args)-1])
+		s.remove(homeOf(args[len(args)-1]))
 		return "", 0
+	case "sed":
+		return s.sed(args[3:])
 	case "hostname":
 		s.name = args[2]
 		return "", 0
@@ -177,6 +190,26 @@ func (s *simulated) execute(args []string, stdin string) (string, int) {
 	}
 	s.t.Errorf("the host knows no command %q", args)
 	return "", 127
+}
+
+func homeOf(user string) string { return "/home/" + user }
+
+// sed deletes lines.
+func (s *simulated) sed(args []string) (string, int) {
+	file := args[len(args)-1]
+	var lines []string
+	for line := range strings.Lines(s.files[file]) {
+		if !slices.ContainsFunc(args[:len(args)-2], func(expression string) bool {
+			key := strings.TrimSuffix(strings.TrimPrefix(expression, `--expression=\,`), ",d")
+			return strings.Contains(line, key)
+		}) {
+			lines = append(lines, line)
+		}
+	}
+	if !s.sticky[file] {
+		s.files[file] = strings.Join(lines, "")
+	}
+	return "", 0
 }
 
 func (s *simulated) stat(folders []string) (text string, status int) {
@@ -331,7 +364,14 @@ func (s *simulated) runCloudInit() {
 	s.files["/etc/systemd/system/kubelet.service"], s.files["/etc/motd"] = "kubelet", "changed"
 	s.files["/etc/systemd/system/watch@.service"] = "watch"
 	s.files["/etc/hostname"], s.name = "worker-1\n", "worker-1"
-	s.users["deploy"] = true
+	s.users["deploy"], s.locked["deploy"], s.locked["admin"] = true, true, true
+	s.files["/home/admin/.ssh/authorized_keys"] += "ssh-ed25519 " + tenantKey + " tenant\n"
+	s.files["/home/deploy/.ssh/authorized_keys"] = "ssh-ed25519 " + tenantKey + " tenant\n"
+	s.files["/etc/ssh/keys/deploy"] = "ssh-ed25519 " + tenantKey + " tenant\n"
+	s.files[sudoersFile] = "deploy ALL=(ALL) NOPASSWD:ALL\n"
+	s.files["/etc/chrony/chrony.conf.dist"], s.files["/etc/chrony/chrony.conf"] = s.files["/etc/chrony/chrony.conf"], "server theirs\n"
+	s.files["/etc/apt/sources.list.d/theirs.list"], s.files["/etc/apt/trusted.gpg.d/theirs.gpg"] = "deb https://theirs.example.com ./", "key"
+	s.files["/etc/apt/apt.conf.d/90cloud-init-aptproxy"] = "Acquire::http::Proxy \"http://theirs.example.com\";"
 	if !s.succeed {
 		return
 	}
@@ -363,7 +403,7 @@ func (s *simulated) plain() string {
 	for name, state := range s.units {
 		units[name] = *state
 	}
-	return fmt.Sprint(s.links, s.name, s.files, units, s.users, s.tasks, slices.DeleteFunc(slices.Clone(s.mounts), func(m string) bool { return m == "/data" }))
+	return fmt.Sprint(s.links, s.name, s.files, units, s.users, s.locked, s.tasks, slices.DeleteFunc(slices.Clone(s.mounts), func(m string) bool { return m == "/data" }))
 }
 
 func TestPathsOfTheSimulatedHostAreAbsolute(t *testing.T) {

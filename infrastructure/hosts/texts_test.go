@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -101,22 +102,58 @@ func TestProviderIDIsAddedToKubeletsArguments(t *testing.T) {
 }
 
 func TestFootprint(t *testing.T) {
+	const sources, keys = "/etc/apt/sources.list.d/", "/etc/apt/trusted.gpg.d/"
+	apt := func(files ...string) []string { return append(slices.Clone(aptFiles), files...) }
 	for name, test := range map[string]struct {
 		data  string
 		files []string
-		users []string
+		users []account
 	}{
-		"a cloud-config":      {userData, []string{"/etc/systemd/system/kubelet.service", "/etc/systemd/system/watch@.service", "/etc/motd"}, []string{"deploy", "admin"}},
+		"files": {"#cloud-config\nwrite_files:\n- path: /etc/motd\n- path: /etc/systemd/system/a@.service\n",
+			[]string{"/etc/motd", "/etc/systemd/system/a@.service"}, nil},
 		"one with a template": {"## template: jinja\n#cloud-config\nwrite_files:\n- path: /run/kubeadm/kubeadm.yaml\n", []string{"/run/kubeadm/kubeadm.yaml"}, nil},
 		"a script":            {"#!/bin/sh\necho: a\n", nil, nil},
 		"nothing":             {"", nil, nil},
 		"odd paths":           {"write_files:\n- path: relative\n- path: /etc/../etc/a\n- path: /etc/a\n- {}\n", []string{"/etc/a"}, nil},
-		"odd users":           {"users:\n- -rf\n- [a]\n- 'a b'\n- plain\n", nil, []string{"plain"}},
+		"odd users":           {"users:\n- -rf\n- [a]\n- 'a b'\n- default\n- plain\n", []string{sudoersFile}, []account{{"plain", nil}}},
+		"keys in a list":      {"users:\n- name: a\n  ssh_authorized_keys: ['no-pty ssh-ed25519 " + tenantKey + " me', odd]\n", []string{sudoersFile}, []account{{"a", []string{tenantKey}}}},
+		"keys with names":     {"users:\n- name: a\n  ssh-authorized-keys: {me: ssh-ed25519 " + tenantKey + "}\n", []string{sudoersFile}, []account{{"a", []string{tenantKey}}}},
+		"keys of no user":     {"ssh_authorized_keys: [ssh-ed25519 " + tenantKey + "]\n", nil, []account{{"root", []string{tenantKey}}}},
+		"a user named twice": {"users:\n- name: a\n  ssh_authorized_keys: ssh-ed25519 " + adminKey + "\n- name: a\n  ssh_authorized_keys: ssh-ed25519 " + tenantKey + "\n",
+			[]string{sudoersFile}, []account{{"a", []string{adminKey, tenantKey}}}},
+		"sources of packages": {"apt: {sources: {b: {filename: c.list}, a: {}}}\n",
+			apt(sources+"a.list", keys+"a.gpg", "/etc/apt/cloud-init.gpg.d/a.gpg", sources+"c.list", keys+"c.gpg", "/etc/apt/cloud-init.gpg.d/c.gpg"), nil},
+		"a proxy of packages": {"apt: {http_proxy: http://a}\n", apt(), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := footprintOf([]byte(test.data))
-			if !slices.Equal(found.files, test.files) || !slices.Equal(found.users, test.users) {
+			if !slices.Equal(found.files, test.files) || !reflect.DeepEqual(found.users, test.users) {
 				t.Errorf("%+v", found)
+			}
+		})
+	}
+	clock := footprintOf([]byte("ntp: {}\n"))
+	for _, file := range []string{"/etc/systemd/timesyncd.conf.d/cloud-init.conf", "/etc/chrony/chrony.conf", "/etc/chrony/chrony.conf.dist"} {
+		if !slices.Contains(clock.files, file) {
+			t.Errorf("%s is not noted: %q", file, clock.files)
+		}
+	}
+}
+
+func TestKeyFiles(t *testing.T) {
+	for name, test := range map[string]struct {
+		patterns []string
+		home     string
+		want     []string
+	}{
+		"in the home, by each way to say so": {[]string{"%h/.ssh/authorized_keys", ".ssh/authorized_keys"}, "/home/a", []string{"/home/a/.ssh/authorized_keys"}},
+		"beside the home":                    {[]string{"/etc/keys/%u", "/etc/%%/%u"}, "/home/a", []string{"/etc/keys/a", "/etc/%/a"}},
+		"of everybody, or nobody":            {[]string{"/etc/keys/all", "none"}, "/home/a", nil},
+		"of a user without a home yet":       {[]string{"%h/.ssh/authorized_keys", "/etc/keys/%u"}, "", []string{"/etc/keys/a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := keyFiles(test.patterns, "a", test.home); !slices.Equal(got, test.want) {
+				t.Errorf("%q", got)
 			}
 		})
 	}
