@@ -13,7 +13,9 @@ import (
 )
 
 const (
-	seedDir = "/var/lib/cloud/seed/nocloud"
+	// cloudDir is what cloud-init knows of its instance, and what it may have been seeded with.
+	cloudDir = "/var/lib/cloud"
+	seedDir  = cloudDir + "/seed/nocloud"
 	// cloudConfigFile is ours among cloud-init's settings.
 	cloudConfigFile = "/etc/cloud/cloud.cfg.d/99-kok.cfg"
 	// unitName is the unit that runs cloud-init, and unitFile is where it is, until the next boot.

@@ -20,7 +20,7 @@ var nodePaths = []string{
 	"/var/lib/kubelet", "/etc/kubernetes", "/etc/cni/net.d", "/var/lib/cni", "/run/flannel",
 	"/var/lib/calico", "/run/calico", "/run/cilium", "/var/log/pods", "/var/log/containers",
 	"/etc/kok", "/etc/kok-apiserver-lb", "/var/lib/kok-apiserver-lb", "/var/lib/private/kok-apiserver-lb", "/run/kok-apiserver-lb",
-	sentinelDir, seedDir, unitFile,
+	sentinelDir, unitFile,
 	temporaryOf(unitFile), temporaryOf(cloudConfigFile), temporaryOf(kubeletFile),
 }
 
@@ -58,7 +58,7 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 		{"remove the pods' network", h.removeNetwork},
 		{"remove packet filter rules", func(ctx context.Context) error { return h.removeRules(ctx, programs) }},
 		{"unmount volumes", func(ctx context.Context) error { return h.unmount(ctx, record) }},
-		{"reset cloud-init", h.resetCloudInit},
+		{"reset cloud-init", func(ctx context.Context) error { return h.resetCloudInit(ctx, record) }},
 		{"remove a node's files", func(ctx context.Context) error { return h.removeNode(ctx, record) }},
 		{"take back what cloud-init wrote", func(ctx context.Context) error { return h.takeBack(ctx, record) }},
 		{"reload systemd", func(ctx context.Context) error { return h.reload(ctx, record) }},
@@ -143,10 +143,25 @@ func (h *Host) stopInstances(ctx context.Context, template string) error {
 	return err
 }
 
-// resetCloudInit lets cloud-init forget the machine, with the secrets in its caches.
-func (h *Host) resetCloudInit(ctx context.Context) error {
-	if _, err := h.run(ctx, "cloud-init", "clean", "--logs", "--seed"); err != nil {
+// resetCloudInit lets cloud-init forget the machine, with the secrets in its caches, and remember the host's own
+// instance: one that it takes for new at the next boot gets other SSH host keys.
+func (h *Host) resetCloudInit(ctx context.Context, record *Record) error {
+	if _, err := h.run(ctx, "cloud-init", "clean", "--logs"); err != nil {
 		return err
+	}
+	there, err := h.existing(ctx, cloudDir)
+	if err != nil {
+		return err
+	}
+	if len(there) > 0 { // It may be a mount point.
+		if _, err := h.run(ctx, "find", cloudDir, "-xdev", "-mindepth", "1", "-delete"); err != nil {
+			return err
+		}
+	}
+	if record.CloudInit {
+		if _, err := h.run(ctx, "cp", "--archive", "--no-target-directory", "--", originalsDir+cloudDir, cloudDir); err != nil {
+			return err
+		}
 	}
 	return h.removePaths(ctx, "/run/cloud-init")
 }
@@ -268,6 +283,13 @@ func (h *Host) leftovers(ctx context.Context, record *Record) ([]string, error) 
 	paths, err := h.existing(ctx, append(gone, record.Added...)...)
 	if err != nil {
 		return nil, err
+	}
+	seeds, err := h.existing(ctx, seedDir, originalsDir+seedDir)
+	if err != nil {
+		return nil, err
+	}
+	if len(seeds) == 1 && seeds[0] == seedDir { // The host had none of its own.
+		paths = append(paths, seedDir)
 	}
 	for _, dir := range emptied {
 		output, err := h.run(ctx, "find", dir, "-mindepth", "1", "-not", "-type", "d", "-print0", "-quit")

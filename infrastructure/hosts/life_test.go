@@ -253,11 +253,15 @@ func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 		"a folder": {"/var/lib/kubelet", "after the clean-up there still is: file /var/lib/kubelet/config.yaml"},
 		"a device": {"cni0", "after the clean-up there still is: network device cni0"},
 		"a key":    {"/home/admin/.ssh/authorized_keys", "after the clean-up there still is: SSH keys in /home/admin/.ssh/authorized_keys"},
+		"a seed":   {cloudDir, "after the clean-up there still is: file " + seedDir},
 		"a unit":   {"kubelet.service", "after the clean-up there still is: unit kubelet.service (active)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSimulated(t)
+				if test.sticky == cloudDir {
+					s.remove(cloudDir)
+				}
 				h := New(s, "admin")
 				if _, err := untilEnded(t.Context(), h, worker()); err != nil {
 					t.Fatal(err)
@@ -291,6 +295,30 @@ func TestKeysThatPeopleChangeMeanwhileStayAsTheyAre(t *testing.T) {
 		}
 		if want := "# new\nssh-ed25519 AAAArotated admin\n"; s.files[file] != want {
 			t.Errorf("%s is %q", file, s.files[file])
+		}
+	})
+}
+
+// With an instance that is new to cloud-init at the next boot the host would get other SSH host keys.
+func TestCloudInitRemembersTheHostsOwnInstance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulated(t)
+		h := New(s, "admin")
+		if _, err := untilEnded(t.Context(), h, worker()); err != nil {
+			t.Fatal(err)
+		}
+		if s.files[cloudDir+"/data/instance-id"] != "" || s.files[seedDir+"/meta-data"] == "instance-id: ours" {
+			t.Fatal("the machine has the host's own instance")
+		}
+		if err := h.CleanUp(t.Context(), "id-1"); err != nil {
+			t.Fatal(err)
+		}
+		for file, want := range map[string]string{
+			cloudDir + "/data/instance-id": "ours", cloudDir + "/instance/sem/config_ssh": "done", seedDir + "/meta-data": "instance-id: ours", seedDir + "/user-data": "",
+		} {
+			if s.files[file] != want {
+				t.Errorf("%s is %q", file, s.files[file])
+			}
 		}
 	})
 }

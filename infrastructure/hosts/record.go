@@ -11,7 +11,7 @@ const (
 	stateDir = "/var/lib/kok-infrastructure"
 	// recordFile is the Record.
 	recordFile = stateDir + "/machine.json"
-	// originalsDir holds copies of files that cloud-init was about to replace.
+	// originalsDir holds copies of what cloud-init was about to replace.
 	originalsDir = stateDir + "/originals"
 )
 
@@ -33,6 +33,8 @@ type Record struct {
 	// Added are files of the bootstrap data that were not there before; Replaced were, and have a copy.
 	Added    []string `json:"added,omitempty"`
 	Replaced []string `json:"replaced,omitempty"`
+	// CloudInit is true when cloud-init knew an instance of the host's own, of which there is a copy.
+	CloudInit bool `json:"cloudInit,omitempty"`
 	// Users are those of the bootstrap data that were not there before.
 	Users []string `json:"users,omitempty"`
 	// Unlocked are users of the bootstrap data that were there before, with a password, which cloud-init locks.

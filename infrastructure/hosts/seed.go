@@ -77,10 +77,15 @@ func (h *Host) note(ctx context.Context, machine Machine) (*Record, error) {
 	if _, err := h.run(ctx, "install", "-d", "-m", "0700", stateDir, originalsDir); err != nil {
 		return nil, err
 	}
-	if len(there) > 0 {
+	cloud, err := h.existing(ctx, cloudDir)
+	if err != nil {
+		return nil, err
+	}
+	record.CloudInit = len(cloud) > 0
+	if originals := slices.Concat(there, cloud); len(originals) > 0 {
 		// coreutils 9.1, which Debian 12 has, fails to keep the mode of absolute parents.
 		copies := []string{"env", "--chdir=/", "cp", "--archive", "--parents", "--"}
-		for _, file := range there {
+		for _, file := range originals {
 			copies = append(copies, strings.TrimPrefix(file, "/"))
 		}
 		copies = append(copies, originalsDir)

@@ -52,6 +52,7 @@ func newSimulated(t *testing.T) *simulated {
 		files: map[string]string{
 			"/etc/hostname": "host-1\n", "/usr/bin/cloud-init": "", "/usr/bin/systemctl": "", "/usr/bin/ctr": "", "/usr/bin/ip": "", "/usr/bin/containerd": "",
 			"/home/admin/.ssh/authorized_keys": "ssh-ed25519 " + adminKey + " admin\n", "/etc/chrony/chrony.conf": "pool ours\n",
+			"/var/lib/cloud/instance/sem/config_ssh": "done", "/var/lib/cloud/data/instance-id": "ours", seedDir + "/meta-data": "instance-id: ours",
 			"/etc/motd": "hello\n", "/etc/os-release": "PRETTY_NAME=\"Debian GNU/Linux 12\"\nID=debian\n", "/proc/meminfo": "MemTotal:       8032000 kB\n",
 		},
 		mounts: []string{"/var/lib/kubelet"}, links: []string{"eth0"},
@@ -281,10 +282,14 @@ func (s *simulated) copy(in string, args []string) (string, int) {
 	paths := operands(args)
 	to := paths[len(paths)-1]
 	for _, from := range paths[:len(paths)-1] {
+		target := to
 		if slices.Contains(args, "--parents") {
-			s.files[to+"/"+from] = s.files[in+from]
-		} else {
-			s.files[to] = s.files[from]
+			target = to + "/" + from
+		}
+		for name, content := range maps.Clone(s.files) {
+			if below, ok := strings.CutPrefix(name, in+from); ok && (below == "" || below[0] == '/') {
+				s.files[target+below] = content
+			}
 		}
 	}
 	return "", 0
@@ -359,6 +364,7 @@ func (s *simulated) systemctl(args []string) (string, int) {
 // runCloudInit does what the bootstrap data of these tests say.
 func (s *simulated) runCloudInit() {
 	s.units[unitName] = &unitState{loaded: true, active: "active"}
+	s.cloudInit([]string{"clean"})
 	s.files["/var/lib/cloud/instance/user-data.txt"] = s.files[seedDir+"/user-data"]
 	s.files["/run/cloud-init/status.json"] = "{}"
 	s.files["/etc/systemd/system/kubelet.service"], s.files["/etc/motd"] = "kubelet", "changed"
@@ -392,7 +398,11 @@ func (s *simulated) cloudInit(args []string) (string, int) {
 		}
 		return `{"status": "error", "detail": "x", "errors": ["('scripts-user', RuntimeError('Runparts: 1 failures'))"]}`, 1
 	case "clean":
-		s.remove("/var/lib/cloud")
+		for name := range maps.Clone(s.files) {
+			if strings.HasPrefix(name, cloudDir+"/") && !strings.HasPrefix(name, cloudDir+"/seed/") {
+				delete(s.files, name)
+			}
+		}
 	}
 	return "", 0
 }

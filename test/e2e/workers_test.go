@@ -151,7 +151,8 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		Expect(env.client.Delete(ctx, check)).To(Succeed())
 	}, SpecTimeout(3*join))
 
-	It("go with their Cluster, and leave clean hosts", Label(gating, full), func(ctx SpecContext) {
+	It("go with their Cluster, and leave clean hosts, which keep their SSH host keys when they boot", Label(gating, full), func(ctx SpecContext) {
+		used := t.hostOf(ctx, t.machines(ctx)[0])
 		took := t.delete(ctx)
 		figure("delete_with_workers_seconds", fmt.Sprintf("%.1f", took.Seconds()), "s")
 		hosts := t.hosts(ctx)
@@ -159,8 +160,27 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		for i := range hosts {
 			expectClean(ctx, &hosts[i])
 		}
+		expectSameKeysAfterBoot(ctx, used)
 	}, SpecTimeout(2*join))
 })
+
+// expectSameKeysAfterBoot switches a clean host off and on: its own cloud-init must know its instance again.
+func expectSameKeysAfterBoot(ctx context.Context, name string) {
+	GinkgoHelper()
+	h, err := env.lab.Host(name)
+	Expect(err).NotTo(HaveOccurred())
+	keys := func() string {
+		content, err := h.Exec(ctx, nil, "find", "/etc/ssh", "-name", "ssh_host_*.pub", "-exec", "cat", "{}", "+")
+		Expect(err).NotTo(HaveOccurred())
+		return string(content)
+	}
+	before := keys()
+	Expect(before).NotTo(BeEmpty())
+	Expect(env.lab.PowerOff(ctx, name)).To(Succeed())
+	Expect(env.lab.PowerOn(ctx, name)).To(Succeed())
+	_, _ = h.Exec(ctx, nil, "cloud-init", "status", "--wait") // Its exit status is how it went, which does not matter here.
+	Expect(keys()).To(Equal(before), "SSH host keys of %s", name)
+}
 
 // removeWithHosts removes a tenant when the specs of its container are over, and the hosts that were added since.
 func removeWithHosts(t *tenant) {

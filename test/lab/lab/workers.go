@@ -113,8 +113,8 @@ func (l *Lab) admit(h *host.Host) error {
 		{"/etc/sudoers.d/" + workerUser, workerUser + " ALL=(ALL) NOPASSWD:ALL\n", 0o440},
 		// sshd accepts keys that root keeps, and so the user needs no home that is written before there is a user.
 		{"/etc/ssh/authorized_keys/" + workerUser, public + "\n", 0o644},
-		// Its keys are known: cloud-init must not make others.
-		{"/etc/cloud/cloud.cfg.d/91-lab-worker.cfg", "ssh_deletekeys: false\nssh_genkeytypes: [ed25519]\n", 0o644},
+		// Its key is known. cloud-init makes another only for an instance that it does not know.
+		{"/var/lib/cloud/instances/iid-datasource-none/sem/config_ssh", "", 0o644},
 		{"/etc/ssh/sshd_config.d/lab.conf", "AuthorizedKeysFile /etc/ssh/authorized_keys/%u\nPasswordAuthentication no\nPermitRootLogin no\n", 0o644},
 		{"/etc/sysusers.d/lab.conf", fmt.Sprintf("u %s - \"Administrator\" %s /bin/bash\n", workerUser, home), 0o644},
 		{"/etc/tmpfiles.d/lab.conf", fmt.Sprintf("d %s 0750 %s %s -\n", home, workerUser, workerUser), 0o644},
