@@ -24,16 +24,6 @@ var nodePaths = []string{
 	temporaryOf(unitFile), temporaryOf(cloudConfigFile), temporaryOf(kubeletFile),
 }
 
-// UncleanError says what a clean-up left behind.
-type UncleanError struct {
-	// Left names each thing, for people.
-	Left []string
-}
-
-func (e *UncleanError) Error() string {
-	return "after the clean-up there still is: " + strings.Join(e.Left, "; ")
-}
-
 // CleanUp makes a host a plain host again, verifies that, and then removes the Record. A host without
 // Record was never touched, or is clean already. The error is an *InUseError when the host carries
 // another machine, and contains an *UncleanError when something is left.
@@ -72,7 +62,7 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 			return errors.Join(problems...)
 		}
 	}
-	left, err := h.leftovers(ctx, record)
+	left, err := h.leftovers(ctx, record, programs)
 	if err != nil {
 		problems = append(problems, fmt.Errorf("verify that the host is clean: %w", err))
 	}
@@ -244,73 +234,4 @@ func (h *Host) reload(ctx context.Context, record *Record) error {
 	// It is no failure that nothing failed.
 	_, err := h.try(ctx, append([]string{"systemctl", "reset-failed", "--"}, nodeUnits...)...)
 	return err
-}
-
-// leftovers names what a clean host must not have.
-func (h *Host) leftovers(ctx context.Context, record *Record) ([]string, error) {
-	var left []string
-	states, err := h.units(ctx, nodeUnits...)
-	if err != nil {
-		return nil, err
-	}
-	for i, name := range nodeUnits {
-		if states[i].runs() {
-			left = append(left, fmt.Sprintf("unit %s (%s)", name, states[i].active))
-		}
-	}
-	points, err := h.mounted(ctx, record)
-	if err != nil {
-		return nil, err
-	}
-	for _, point := range points {
-		left = append(left, "mount "+tidy(point))
-	}
-	links, err := h.links(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, link := range links {
-		left = append(left, "network device "+link)
-	}
-	tasks, err := h.entries(ctx, tasksDir)
-	if err != nil {
-		return nil, err
-	}
-	for _, task := range tasks {
-		left = append(left, "container "+tidy(path.Base(task)))
-	}
-	gone, emptied := record.split(nodePaths)
-	paths, err := h.existing(ctx, append(gone, record.Added...)...)
-	if err != nil {
-		return nil, err
-	}
-	seeds, err := h.existing(ctx, seedDir, originalsDir+seedDir)
-	if err != nil {
-		return nil, err
-	}
-	if len(seeds) == 1 && seeds[0] == seedDir { // The host had none of its own.
-		paths = append(paths, seedDir)
-	}
-	for _, dir := range emptied {
-		output, err := h.run(ctx, "find", dir, "-mindepth", "1", "-not", "-type", "d", "-print0", "-quit")
-		if err != nil {
-			return nil, err
-		}
-		paths = append(paths, list(output)...)
-	}
-	for _, file := range paths {
-		left = append(left, "file "+tidy(file))
-	}
-	for _, user := range record.Users {
-		if _, there, err := h.user(ctx, user); err != nil {
-			return nil, err
-		} else if there {
-			left = append(left, "user "+user)
-		}
-	}
-	withKeys, err := h.keysLeft(ctx, record)
-	for _, file := range withKeys {
-		left = append(left, "SSH keys in "+tidy(file))
-	}
-	return left, err
 }

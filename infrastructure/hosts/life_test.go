@@ -254,6 +254,9 @@ func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 		"a device": {"cni0", "after the clean-up there still is: network device cni0"},
 		"a key":    {"/home/admin/.ssh/authorized_keys", "after the clean-up there still is: SSH keys in /home/admin/.ssh/authorized_keys"},
 		"a seed":   {cloudDir, "after the clean-up there still is: file " + seedDir},
+		"a table":  {"ip6 kube-proxy", "after the clean-up there still is: nftables table ip6 kube-proxy"},
+		"a rule":   {"iptables", "after the clean-up there still is: a node's rules in what iptables-save prints"},
+		"a chain":  {"ip nat KUBE-SERVICES", "after the clean-up there still is: nftables chain ip nat KUBE-SERVICES"},
 		"a unit":   {"kubelet.service", "after the clean-up there still is: unit kubelet.service (active)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -267,11 +270,14 @@ func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.sticky[test.sticky] = true
+				if name == "a chain" { // Nothing that the host has shows it, but nft.
+					s.chains = append(s.chains, test.sticky)
+				}
 				var unclean *UncleanError
 				if err := h.CleanUp(t.Context(), "id-1"); !errors.As(err, &unclean) || unclean.Error() != test.want {
 					t.Errorf("%v", err)
 				}
-				s.sticky = map[string]bool{}
+				s.sticky, s.chains = map[string]bool{}, s.chains[:1]
 				if err := h.CleanUp(t.Context(), "id-1"); err != nil || s.there(stateDir) {
 					t.Errorf("a second one: %v", err)
 				}

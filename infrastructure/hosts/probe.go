@@ -84,7 +84,9 @@ func (h *Host) Probe(ctx context.Context, instanceID string) (*Facts, *Problem, 
 }
 
 // needed are programs that a host must have, with Debian's packages of them.
-var needed = []struct{ program, debianPackage string }{{"systemctl", "systemd"}, {"cloud-init", "cloud-init"}, {"ip", "iproute2"}}
+var needed = []struct{ program, debianPackage string }{
+	{"systemctl", "systemd"}, {"cloud-init", "cloud-init"}, {"ip", "iproute2"}, {"nft", "nftables"},
+}
 
 func missing(programs []string) *Problem {
 	for _, n := range needed {

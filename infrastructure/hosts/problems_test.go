@@ -22,6 +22,7 @@ func TestProbe(t *testing.T) {
 		"no cloud-init": {func(s *simulated) { s.remove("/usr/bin/cloud-init") }, SoftwareMissing,
 			"cloud-init is not in /usr/bin, /usr/sbin or below /usr/local; install it, for example with apt-get install cloud-init"},
 		"no iproute2":             {func(s *simulated) { s.remove("/usr/bin/ip") }, SoftwareMissing, "install it, for example with apt-get install iproute2"},
+		"no nftables":             {func(s *simulated) { s.remove("/usr/bin/nft") }, SoftwareMissing, "install it, for example with apt-get install nftables"},
 		"cloud-init switched off": {func(s *simulated) { s.files[disabledFile] = "" }, SoftwareMissing, "is switched off by " + disabledFile},
 		"a full disk": {func(s *simulated) { s.disks = map[string]string{"/var/lib": "100000 4096 500000 1000000"} },
 			DiskFull, "the file system of /var/lib has 390 MiB free, 1024 MiB are needed; make room on it"},

@@ -2,15 +2,17 @@ package hosts
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 )
 
-// chainPrefixes are how kubelet, kube-proxy, CNI plugins and flannel name their chains.
-var chainPrefixes = []string{"KUBE-", "CNI-", "FLANNEL-"}
+// chainPrefixes are how kubelet, kube-proxy, CNI plugins, flannel, Calico and Cilium name their chains.
+var chainPrefixes = []string{"KUBE-", "CNI-", "FLANNEL-", "cali-", "CILIUM_", "OLD_CILIUM_"}
 
-// flannelTables are flannel's in nftables mode.
-var flannelTables = map[string]string{"ip": "flannel-ipv4", "ip6": "flannel-ipv6"}
+// nodeTables are those of kube-proxy, flannel and Calico in their nftables modes.
+var nodeTables = []string{"kube-proxy", "flannel-ipv4", "flannel-ipv6", "calico"}
 
 func isNodeChain(name string) bool {
 	return slices.ContainsFunc(chainPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
@@ -61,12 +63,14 @@ func jumpsToNode(rule string) bool {
 	return false
 }
 
-// removeRules takes a node's packet filter rules away, those of the nftables modes of kube-proxy and flannel too.
+// iptables are the families whose rules a host's programs show.
+func iptables(programs []string) []string {
+	return slices.DeleteFunc([]string{"iptables", "ip6tables"}, func(family string) bool { return !slices.Contains(programs, family+"-save") })
+}
+
+// removeRules takes a node's packet filter rules away, those of nftables modes too.
 func (h *Host) removeRules(ctx context.Context, programs []string) error {
-	for _, family := range []string{"iptables", "ip6tables"} {
-		if !slices.Contains(programs, family+"-save") {
-			continue
-		}
+	for _, family := range iptables(programs) {
 		saved, err := h.run(ctx, family+"-save")
 		if err != nil {
 			return err
@@ -77,14 +81,72 @@ func (h *Host) removeRules(ctx context.Context, programs []string) error {
 			}
 		}
 	}
-	if slices.Contains(programs, "nft") {
-		for _, family := range []string{"ip", "ip6"} {
-			for _, table := range []string{"kube-proxy", flannelTables[family]} {
-				if _, err := h.try(ctx, "nft", "delete", "table", family, table); err != nil {
-					return err
-				}
-			}
+	tables, err := h.nft(ctx, "tables")
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		if _, err := h.run(ctx, "nft", "delete", "table", table.Family, table.Name); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// nftEntry is a table, or a chain in one (libnftables-json(5)).
+type nftEntry struct {
+	Family string `json:"family"`
+	Table  string `json:"table"`
+	Name   string `json:"name"`
+}
+
+// nft lists a node's "tables", or its "chains" outside of them, which programs named iptables-nft make.
+func (h *Host) nft(ctx context.Context, kind string) ([]nftEntry, error) {
+	output, err := h.run(ctx, "nft", "--json", "list", kind)
+	if err != nil {
+		return nil, err
+	}
+	answer := struct {
+		All []struct {
+			Table *nftEntry `json:"table"`
+			Chain *nftEntry `json:"chain"`
+		} `json:"nftables"`
+	}{}
+	if err := json.Unmarshal(output, &answer); err != nil {
+		return nil, fmt.Errorf("read the nftables %s of the host: %w", kind, err)
+	}
+	var found []nftEntry
+	for _, entry := range answer.All {
+		if entry.Table != nil && slices.Contains(nodeTables, entry.Table.Name) {
+			found = append(found, *entry.Table)
+		}
+		if entry.Chain != nil && isNodeChain(entry.Chain.Name) && !slices.Contains(nodeTables, entry.Chain.Table) {
+			found = append(found, *entry.Chain)
+		}
+	}
+	return found, nil
+}
+
+// rulesLeft names a node's packet filter rules that are there.
+func (h *Host) rulesLeft(ctx context.Context, programs []string) ([]string, error) {
+	var left []string
+	for _, kind := range []string{"tables", "chains"} {
+		entries, err := h.nft(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			left = append(left, tidy(strings.Join(strings.Fields("nftables "+strings.TrimSuffix(kind, "s")+" "+entry.Family+" "+entry.Table+" "+entry.Name), " ")))
+		}
+	}
+	for _, family := range iptables(programs) {
+		saved, err := h.run(ctx, family+"-save")
+		if err != nil {
+			return nil, err
+		}
+		if removal(string(saved)) != "" {
+			left = append(left, "a node's rules in what "+family+"-save prints")
+		}
+	}
+	return left, nil
 }

@@ -28,7 +28,10 @@ type simulated struct {
 	mounts []string
 	// links are network devices.
 	links []string
-	name  string
+	// tables and chains are those of nftables; iptables is what iptables-save prints.
+	tables, chains []string
+	iptables       string
+	name           string
 	// succeed says how cloud-init ends.
 	succeed bool
 	// starts counts runs of cloud-init.
@@ -50,12 +53,13 @@ func newSimulated(t *testing.T) *simulated {
 			"containerd.service": {loaded: true, active: "active", enabled: true},
 		},
 		files: map[string]string{
-			"/etc/hostname": "host-1\n", "/usr/bin/cloud-init": "", "/usr/bin/systemctl": "", "/usr/bin/ctr": "", "/usr/bin/ip": "", "/usr/bin/containerd": "",
+			"/etc/hostname": "host-1\n", "/usr/bin/cloud-init": "", "/usr/bin/systemctl": "", "/usr/bin/ctr": "", "/usr/bin/ip": "", "/usr/bin/nft": "", "/usr/bin/iptables-save": "", "/usr/bin/containerd": "",
 			"/home/admin/.ssh/authorized_keys": "ssh-ed25519 " + adminKey + " admin\n", "/etc/chrony/chrony.conf": "pool ours\n",
 			"/var/lib/cloud/instance/sem/config_ssh": "done", "/var/lib/cloud/data/instance-id": "ours", seedDir + "/meta-data": "instance-id: ours",
 			"/etc/motd": "hello\n", "/etc/os-release": "PRETTY_NAME=\"Debian GNU/Linux 12\"\nID=debian\n", "/proc/meminfo": "MemTotal:       8032000 kB\n",
 		},
 		mounts: []string{"/var/lib/kubelet"}, links: []string{"eth0"},
+		tables: []string{"inet firewall"}, chains: []string{"inet firewall INPUT"},
 		sticky: map[string]bool{}, answers: map[string]ssh.Result{},
 	}
 }
@@ -109,7 +113,16 @@ func operands(args []string) []string { return args[slices.Index(args, "--")+1:]
 
 func (s *simulated) execute(args []string, stdin string) (string, int) {
 	switch args[0] {
-	case "true", "modprobe", "nft", "journalctl":
+	case "true", "modprobe", "journalctl":
+		return "", 0
+	case "nft":
+		return s.nft(args[1:])
+	case "iptables-save":
+		return s.iptables, 0
+	case "iptables-restore":
+		if !s.sticky["iptables"] {
+			s.iptables = ""
+		}
 		return "", 0
 	case "ip":
 		return s.ip(args[1:])
@@ -278,6 +291,35 @@ func (s *simulated) ip(args []string) (string, int) {
 	return string(text), 0
 }
 
+// nft knows tables, by family and name, and their chains, with the table before the name.
+func (s *simulated) nft(args []string) (string, int) {
+	if args[0] == "delete" {
+		name := args[2] + " " + args[3]
+		if !slices.Contains(s.tables, name) {
+			return "", 1
+		}
+		s.tables = slices.DeleteFunc(s.tables, func(table string) bool { return table == name && !s.sticky[name] })
+		return "", 0
+	}
+	answer := []map[string]any{{"metainfo": map[string]any{"json_schema_version": 1}}}
+	for _, table := range s.tables {
+		family, name, _ := strings.Cut(table, " ")
+		answer = append(answer, map[string]any{"table": map[string]any{"family": family, "name": name, "handle": 1}})
+	}
+	if args[2] == "chains" {
+		answer = answer[:1]
+		for _, chain := range s.chains {
+			fields := strings.Fields(chain)
+			answer = append(answer, map[string]any{"chain": map[string]any{"family": fields[0], "table": fields[1], "name": fields[2], "handle": 1}})
+		}
+	}
+	text, err := json.Marshal(map[string]any{"nftables": answer})
+	if err != nil {
+		s.t.Error(err)
+	}
+	return string(text), 0
+}
+
 func (s *simulated) copy(in string, args []string) (string, int) {
 	paths := operands(args)
 	to := paths[len(paths)-1]
@@ -387,6 +429,8 @@ func (s *simulated) runCloudInit() {
 	s.files["/etc/cni/net.d/10-flannel.conflist"], s.files[sentinelFile] = "", "success"
 	s.tasks = []string{"0123abc", "4567def"}
 	s.links = append(s.links, "cni0", "flannel.1")
+	s.tables = append(s.tables, "ip kube-proxy", "ip6 kube-proxy", "ip flannel-ipv4")
+	s.iptables = "*filter\n:KUBE-FIREWALL - [0:0]\nCOMMIT\n"
 	s.mounts = append(s.mounts, "/var/lib/kubelet/pods/1/volumes/a b", "/data")
 }
 
@@ -413,7 +457,7 @@ func (s *simulated) plain() string {
 	for name, state := range s.units {
 		units[name] = *state
 	}
-	return fmt.Sprint(s.links, s.name, s.files, units, s.users, s.locked, s.tasks, slices.DeleteFunc(slices.Clone(s.mounts), func(m string) bool { return m == "/data" }))
+	return fmt.Sprint(s.links, s.tables, s.chains, s.iptables, s.name, s.files, units, s.users, s.locked, s.tasks, slices.DeleteFunc(slices.Clone(s.mounts), func(m string) bool { return m == "/data" }))
 }
 
 func TestPathsOfTheSimulatedHostAreAbsolute(t *testing.T) {

@@ -65,8 +65,12 @@ func TestOnlyANodesRulesGo(t *testing.T) {
 COMMIT
 *filter
 :INPUT DROP [0:0]
+:cali-INPUT - [0:0]
+:CILIUM_INPUT - [0:0]
 :FORWARD ACCEPT [0:0]
 -A INPUT -p tcp --dport 22 -m comment --comment "not for KUBE-" -j ACCEPT
+-A INPUT -m comment --comment "cali:Cz_u1IQiXIMmKD4c" -j cali-INPUT
+-A CILIUM_INPUT -j DROP
 COMMIT
 `
 	const want = `*nat
@@ -75,6 +79,13 @@ COMMIT
 -F CNI-1a2b
 -X KUBE-SERVICES
 -X CNI-1a2b
+COMMIT
+*filter
+-D INPUT -m comment --comment "cali:Cz_u1IQiXIMmKD4c" -j cali-INPUT
+-F cali-INPUT
+-F CILIUM_INPUT
+-X cali-INPUT
+-X CILIUM_INPUT
 COMMIT
 `
 	if diff := cmp.Diff(want, removal(saved)); diff != "" {
