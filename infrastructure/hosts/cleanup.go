@@ -45,6 +45,7 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 	}{
 		{"stop the units of a node", func(ctx context.Context) error { return h.stopUnits(ctx, record) }},
 		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, programs) }},
+		{"remove pods' images", func(ctx context.Context) error { return h.removeImages(ctx, record, programs) }},
 		{"remove the pods' network", h.removeNetwork},
 		{"remove packet filter rules", func(ctx context.Context) error { return h.removeRules(ctx, programs) }},
 		{"unmount volumes", func(ctx context.Context) error { return h.unmount(ctx, record) }},

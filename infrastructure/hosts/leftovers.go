@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -26,6 +27,7 @@ func (h *Host) leftovers(ctx context.Context, record *Record, programs []string)
 		func() ([]string, error) { return h.linksLeft(ctx) },
 		func() ([]string, error) { return h.rulesLeft(ctx, programs) },
 		func() ([]string, error) { return h.containersLeft(ctx) },
+		func() ([]string, error) { return h.imagesLeft(ctx, record, programs) },
 		func() ([]string, error) { return h.filesLeft(ctx, record) },
 		func() ([]string, error) { return h.usersLeft(ctx, record) },
 	} {
@@ -68,6 +70,18 @@ func (h *Host) containersLeft(ctx context.Context) ([]string, error) {
 		tasks[i] = path.Base(task)
 	}
 	return named("container", tasks), err
+}
+
+func (h *Host) imagesLeft(ctx context.Context, record *Record, programs []string) ([]string, error) {
+	if record.Images == nil || !slices.Contains(programs, "ctr") {
+		return nil, nil
+	}
+	units, err := h.units(ctx, containerdUnit)
+	if err != nil || !units[0].runs() { // It was started if there was anything to remove.
+		return nil, err
+	}
+	images, err := h.newImages(ctx, record)
+	return named("image", images), err
 }
 
 func (h *Host) filesLeft(ctx context.Context, record *Record) ([]string, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -257,6 +258,7 @@ func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 		"a table":  {"ip6 kube-proxy", "after the clean-up there still is: nftables table ip6 kube-proxy"},
 		"a rule":   {"iptables", "after the clean-up there still is: a node's rules in what iptables-save prints"},
 		"a chain":  {"ip nat KUBE-SERVICES", "after the clean-up there still is: nftables chain ip nat KUBE-SERVICES"},
+		"an image": {"sha256:0123", "after the clean-up there still is: image sha256:0123"},
 		"a unit":   {"kubelet.service", "after the clean-up there still is: unit kubelet.service (active)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -327,6 +329,40 @@ func TestCloudInitRemembersTheHostsOwnInstance(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Images that nobody knows the origin of stay: a site without a registry puts them there.
+func TestOnlyImagesThatCameWithTheMachineGo(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(*simulated)
+		want string
+	}{
+		"a host with images": {func(*simulated) {}, "[registry.k8s.io/pause:3.10] active"},
+		"containerd never ran before": {func(s *simulated) {
+			s.units[containerdUnit].active, s.images = "inactive", nil
+			s.remove(containerdMetadata)
+		}, "[] active"},
+		"containerd does not run, but did":    {func(s *simulated) { s.units[containerdUnit].active = "inactive" }, "[registry.k8s.io/pause:3.10 registry.example.com/private/app:1 sha256:0123] active"},
+		"the bootstrap data bring containerd": {func(s *simulated) { s.remove("/usr/bin/ctr"); s.images = nil }, "[] active"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSimulated(t)
+				test.edit(s)
+				h := New(s, "admin")
+				if _, err := untilEnded(t.Context(), h, worker()); err != nil {
+					t.Fatal(err)
+				}
+				s.files["/usr/bin/ctr"] = ""
+				if err := h.CleanUp(t.Context(), "id-1"); err != nil {
+					t.Fatal(err)
+				}
+				if got := fmt.Sprint(s.images, " ", s.units[containerdUnit].active); got != test.want {
+					t.Errorf("there are %s", got)
+				}
+			})
+		})
+	}
 }
 
 // Volumes of the root disk have its device number: removing "on one file system" goes into them.

@@ -41,6 +41,8 @@ type Record struct {
 	Unlocked []string `json:"unlocked,omitempty"`
 	// Keys are SSH keys, in base64, that the bootstrap data add to files of authorized keys of the host's own.
 	Keys map[string][]string `json:"keys,omitempty"`
+	// Images are kubelet's images that were there before; nil when nobody could say.
+	Images []string `json:"images"`
 	// Mounts are mount points of the host's own in a node's folders, such as a disk for /var/lib/kubelet:
 	// they stay, without their content.
 	Mounts []string `json:"mounts,omitempty"`

@@ -74,6 +74,9 @@ func (h *Host) note(ctx context.Context, machine Machine) (*Record, error) {
 	if record.Mounts, err = h.mountsBelow(ctx, nodePaths...); err != nil {
 		return nil, err
 	}
+	if record.Images, err = h.noteImages(ctx); err != nil {
+		return nil, err
+	}
 	if _, err := h.run(ctx, "install", "-d", "-m", "0700", stateDir, originalsDir); err != nil {
 		return nil, err
 	}

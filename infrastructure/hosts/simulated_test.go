@@ -25,6 +25,7 @@ type simulated struct {
 	users  map[string]bool
 	locked map[string]bool
 	tasks  []string
+	images []string
 	mounts []string
 	// links are network devices.
 	links []string
@@ -56,10 +57,11 @@ func newSimulated(t *testing.T) *simulated {
 			"/etc/hostname": "host-1\n", "/usr/bin/cloud-init": "", "/usr/bin/systemctl": "", "/usr/bin/ctr": "", "/usr/bin/ip": "", "/usr/bin/nft": "", "/usr/bin/iptables-save": "", "/usr/bin/containerd": "",
 			"/home/admin/.ssh/authorized_keys": "ssh-ed25519 " + adminKey + " admin\n", "/etc/chrony/chrony.conf": "pool ours\n",
 			"/var/lib/cloud/instance/sem/config_ssh": "done", "/var/lib/cloud/data/instance-id": "ours", seedDir + "/meta-data": "instance-id: ours",
-			"/etc/motd": "hello\n", "/etc/os-release": "PRETTY_NAME=\"Debian GNU/Linux 12\"\nID=debian\n", "/proc/meminfo": "MemTotal:       8032000 kB\n",
+			containerdMetadata: "images",
+			"/etc/motd":        "hello\n", "/etc/os-release": "PRETTY_NAME=\"Debian GNU/Linux 12\"\nID=debian\n", "/proc/meminfo": "MemTotal:       8032000 kB\n",
 		},
 		mounts: []string{"/var/lib/kubelet"}, links: []string{"eth0"},
-		tables: []string{"inet firewall"}, chains: []string{"inet firewall INPUT"},
+		images: []string{"registry.k8s.io/pause:3.10"}, tables: []string{"inet firewall"}, chains: []string{"inet firewall INPUT"},
 		sticky: map[string]bool{}, answers: map[string]ssh.Result{},
 	}
 }
@@ -338,7 +340,14 @@ func (s *simulated) copy(in string, args []string) (string, int) {
 }
 
 func (s *simulated) ctr(args []string) (string, int) {
+	if state := s.units[containerdUnit]; state == nil || !state.runs() {
+		return "", 1
+	}
 	switch strings.Join(args[3:5], " ") {
+	case "images list":
+		return strings.Join(s.images, "\n"), 0
+	case "images remove":
+		s.images = slices.DeleteFunc(s.images, func(image string) bool { return slices.Contains(args[6:], image) && !s.sticky[image] })
 	case "containers list":
 		return strings.Join(s.tasks, "\n"), 0
 	case "tasks delete":
@@ -365,6 +374,9 @@ func (s *simulated) systemctl(args []string) (string, int) {
 		}
 		return text, 0
 	case "start":
+		if last == containerdUnit {
+			s.units[last].active = "active"
+		}
 		if last == unitName {
 			for _, file := range []string{seedDir + "/user-data", seedDir + "/meta-data", cloudConfigFile, kubeletFile, unitFile} {
 				if s.files[file] == "" {
@@ -428,6 +440,8 @@ func (s *simulated) runCloudInit() {
 	s.files["/var/lib/kubelet/config.yaml"], s.files["/etc/kubernetes/kubelet.conf"] = "", ""
 	s.files["/etc/cni/net.d/10-flannel.conflist"], s.files[sentinelFile] = "", "success"
 	s.tasks = []string{"0123abc", "4567def"}
+	s.images = append(s.images, "registry.example.com/private/app:1", "sha256:0123")
+	s.units[containerdUnit].active = "active"
 	s.links = append(s.links, "cni0", "flannel.1")
 	s.tables = append(s.tables, "ip kube-proxy", "ip6 kube-proxy", "ip flannel-ipv4")
 	s.iptables = "*filter\n:KUBE-FIREWALL - [0:0]\nCOMMIT\n"
@@ -457,7 +471,7 @@ func (s *simulated) plain() string {
 	for name, state := range s.units {
 		units[name] = *state
 	}
-	return fmt.Sprint(s.links, s.tables, s.chains, s.iptables, s.name, s.files, units, s.users, s.locked, s.tasks, slices.DeleteFunc(slices.Clone(s.mounts), func(m string) bool { return m == "/data" }))
+	return fmt.Sprint(s.links, s.tables, s.chains, s.iptables, s.name, s.files, units, s.users, s.locked, s.tasks, s.images, slices.DeleteFunc(slices.Clone(s.mounts), func(m string) bool { return m == "/data" }))
 }
 
 func TestPathsOfTheSimulatedHostAreAbsolute(t *testing.T) {

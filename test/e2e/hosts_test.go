@@ -31,9 +31,11 @@ func (t *tenant) haveHosts(ctx context.Context, count int, programs ...string) [
 	pool := &workers.Pool{
 		Lab: env.lab, Client: env.client, Namespace: t.Namespace, Log: env.log,
 		Programs: append(programs, filepath.Join(settings.programs, "kok-apiserver-lb")),
+		Load: func(ctx context.Context, names ...string) error {
+			return env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), names...)
+		},
 	}
 	hosts, err := pool.Ensure(ctx, count)
 	Expect(err).NotTo(HaveOccurred())
-	Expect(env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), hosts...)).To(Succeed())
 	return hosts
 }

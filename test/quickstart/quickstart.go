@@ -108,12 +108,12 @@ func (o *options) addWorkers(ctx context.Context) error {
 	pool := &workers.Pool{
 		Lab: o.lab, Client: o.client, Namespace: o.namespace, Log: o.log,
 		Programs: []string{filepath.Join(o.programs, "kok-apiserver-lb")},
+		Load: func(ctx context.Context, names ...string) error {
+			return o.lab.LoadProgram(ctx, tenant.HelloImage, filepath.Join(o.programs, "hello"), names...)
+		},
 	}
-	names, err := pool.Ensure(ctx, o.workers())
-	if err != nil {
-		return err
-	}
-	return o.lab.LoadProgram(ctx, tenant.HelloImage, filepath.Join(o.programs, "hello"), names...)
+	_, err := pool.Ensure(ctx, o.workers())
+	return err
 }
 
 // kill ends an API server while a worker and a pod ask.

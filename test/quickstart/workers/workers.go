@@ -28,7 +28,10 @@ type Pool struct {
 	Namespace string
 	// Programs are installed on new workers, such as kok-apiserver-lb.
 	Programs []string
-	Log      *progress.Log
+	// Load, if it is set, gives workers the images that no registry has, before machines can have them: those that come
+	// later go with a machine.
+	Load func(ctx context.Context, names ...string) error
+	Log  *progress.Log
 }
 
 // Ensure makes the pool have at least a number of workers, and returns the names of all. Those that are
@@ -57,6 +60,11 @@ func (p *Pool) Ensure(ctx context.Context, count int) (names []string, err error
 			return nil, fmt.Errorf("add a worker to the lab: %w", err)
 		}
 		names = append(names, added.Name)
+	}
+	if p.Load != nil {
+		if err := p.Load(ctx, names...); err != nil {
+			return nil, fmt.Errorf("load images into workers of the lab: %w", err)
+		}
 	}
 	for _, name := range names {
 		if err := p.register(ctx, name); err != nil {

@@ -1,0 +1,86 @@
+package hosts
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+const (
+	// containerdMetadata knows all images; without it there are none.
+	containerdMetadata = "/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
+	// imagesAtOnce bounds the length of a command.
+	imagesAtOnce = 100
+)
+
+// images are the names of kubelet's images.
+func (h *Host) images(ctx context.Context) ([]string, error) {
+	output, err := h.run(ctx, kubernetes("images", "list", "--quiet")...)
+	if err != nil {
+		return nil, err
+	}
+	return strings.Fields(string(output)), nil
+}
+
+// noteImages returns the images that are there before the host is a machine, and nil when containerd does not run and
+// so nobody can say.
+func (h *Host) noteImages(ctx context.Context) ([]string, error) {
+	none := []string{}
+	programs, err := h.programs(ctx)
+	if err != nil || !slices.Contains(programs, "ctr") {
+		return none, err
+	}
+	units, err := h.units(ctx, containerdUnit)
+	if err != nil {
+		return nil, err
+	}
+	if units[0].runs() {
+		images, err := h.images(ctx)
+		return append(none, images...), err
+	}
+	there, err := h.existing(ctx, containerdMetadata)
+	if err != nil || len(there) > 0 {
+		return nil, err
+	}
+	return none, nil
+}
+
+// newImages are those that came since noteImages.
+func (h *Host) newImages(ctx context.Context, record *Record) ([]string, error) {
+	images, err := h.images(ctx)
+	return slices.DeleteFunc(images, func(image string) bool { return slices.Contains(record.Images, image) }), err
+}
+
+// removeImages removes the images that came with the machine: kubelet lets every pod have what is there already,
+// also one that nobody may pull without a password.
+func (h *Host) removeImages(ctx context.Context, record *Record, programs []string) error {
+	if record.Images == nil || !slices.Contains(programs, "ctr") {
+		return nil
+	}
+	units, err := h.units(ctx, containerdUnit)
+	if err != nil {
+		return err
+	}
+	if !units[0].runs() {
+		there, err := h.existing(ctx, containerdMetadata)
+		if err != nil || len(there) == 0 {
+			return err
+		}
+		if _, err := h.run(ctx, "systemctl", "start", containerdUnit); err != nil {
+			return err
+		}
+	}
+	images, err := h.newImages(ctx, record)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(images, imagesAtOnce) {
+		if _, err := h.run(ctx, kubernetes(append([]string{"images", "remove", "--sync"}, some...)...)...); err != nil {
+			return err
+		}
+	}
+	if brought, _ := record.brought(); slices.Contains(brought, containerdUnit) {
+		_, err = h.run(ctx, "systemctl", "stop", "--", containerdUnit)
+	}
+	return err
+}
