@@ -99,7 +99,8 @@ func available(host *infrav1.IDCHost, user hostUser) metav1.Condition {
 	switch {
 	case host.Spec.Claim != nil && user.machine == nil:
 		return no(infrav1.ClaimLostReason, fmt.Sprintf("IDCMachine %s (instance %s), which claimed the host, is gone without giving it back; "+
-			"when clusterctl moves it here, wait for it; else clean the host, remove /var/lib/kok-infrastructure on it, then remove spec.claim and the finalizer %s", host.Spec.Claim.Name, host.Spec.Claim.InstanceID, infrav1.IDCHostFinalizer))
+			"when clusterctl moves it here, wait for it; else clean the host, put back what is in /var/lib/kok-infrastructure/originals, "+
+			"remove /var/lib/kok-infrastructure on it, then remove spec.claim and the finalizer %s", host.Spec.Claim.Name, host.Spec.Claim.InstanceID, infrav1.IDCHostFinalizer))
 	case host.Spec.Claim != nil && !host.DeletionTimestamp.IsZero():
 		return no(infrav1.DeletingReason, fmt.Sprintf("the host goes when IDCMachine %s gave it back; delete that Machine", host.Spec.Claim.Name))
 	case host.Spec.Quarantine != nil:

@@ -282,7 +282,8 @@ func TestAClaimOfAMachineThatIsGoneIsForAPerson(t *testing.T) {
 	s.host("host-1", func(h *infrav1.IDCHost) { h.Spec.Claim = &infrav1.HostClaim{Name: "worker-1", InstanceID: "1"} })
 	s.manager(nil)
 	message := says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.ClaimLostReason)
-	if !strings.Contains(message, "IDCMachine worker-1 (instance 1), which claimed the host, is gone") {
+	if !strings.Contains(message, "IDCMachine worker-1 (instance 1), which claimed the host, is gone") ||
+		!strings.Contains(message, "put back what is in /var/lib/kok-infrastructure/originals, remove /var/lib/kok-infrastructure") {
 		t.Errorf("%q", message)
 	}
 	// Another machine of that name does not inherit it.

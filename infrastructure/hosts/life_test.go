@@ -213,7 +213,8 @@ func TestAnotherMachinesHostIsLeftAlone(t *testing.T) {
 		other := worker()
 		other.Name, other.InstanceID = "worker-2", "id-2"
 		var inUse *InUseError
-		if _, err := h.Bootstrap(t.Context(), other); !errors.As(err, &inUse) || inUse.Record.Name != "worker-1" {
+		if _, err := h.Bootstrap(t.Context(), other); !errors.As(err, &inUse) || inUse.Record.Name != "worker-1" ||
+			!strings.HasSuffix(err.Error(), "put back what is in /var/lib/kok-infrastructure/originals and remove /var/lib/kok-infrastructure on it") {
 			t.Errorf("bootstrap: %v", err)
 		}
 		if err := h.CleanUp(t.Context(), "id-2"); !errors.As(err, &inUse) {

@@ -56,8 +56,8 @@ type InUseError struct {
 
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("the host carries the IDCMachine %s/%s (instance %s), of which this inventory does not know; "+
-		"find out which management cluster has it, delete that Machine there, or clean the host and remove %s on it",
-		e.Record.Namespace, e.Record.Name, e.Record.InstanceID, recordFile)
+		"find out which management cluster has it, delete that Machine there, or clean the host, put back what is in %s and remove %s on it",
+		e.Record.Namespace, e.Record.Name, e.Record.InstanceID, originalsDir, stateDir)
 }
 
 // readRecord returns nil when the host carries no machine.
@@ -72,7 +72,7 @@ func (h *Host) readRecord(ctx context.Context) (*Record, error) {
 	}
 	record := &Record{}
 	if err := json.Unmarshal(data, record); err != nil {
-		return nil, fmt.Errorf("read %s on the host: %w; clean the host and remove that file", recordFile, err)
+		return nil, fmt.Errorf("read %s on the host: %w; clean the host, put back what is in %s and remove %s on it", recordFile, err, originalsDir, stateDir)
 	}
 	return record, nil
 }
