@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -109,7 +110,64 @@ var _ = Describe("A bad host", Ordered, ContinueOnFailure, Label(full), func() {
 		w.removeFile(ctx, failFile)
 		w.replace(ctx, name)
 	}, SpecTimeout(4*join))
+
+	DescribeTable("that cannot be cleaned says why, is in quarantine until a person acts, and is used again", func(ctx SpecContext, act func(context.Context, *infrav1.IDCHost)) {
+		w.scale(ctx, 1)
+		w.expectWorkers(ctx, 1)
+		Expect(w.worker.WriteFile(failingProgram, []byte("#!/bin/sh\necho "+rackHasNoPower+" >&2\nexit 3\n"), 0o755)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { w.removeFile(ctx, failingProgram) }, NodeTimeout(join))
+		w.scale(ctx, 0)
+		host := &infrav1.IDCHost{}
+		Eventually(ctx, func(g Gomega) {
+			g.Expect(env.client.Get(ctx, w.host, host)).To(Succeed())
+			g.Expect(host.Spec.Claim).To(BeNil())
+			expectFalse(g, host, infrav1.AvailableCondition, infrav1.QuarantinedReason,
+				"take back what cloud-init wrote: hostname", rackHasNoPower, "put the host right, then remove spec.quarantine")
+			machines := &clusterv1.MachineList{}
+			g.Expect(env.client.List(ctx, machines, client.InNamespace(w.Namespace))).To(Succeed())
+			g.Expect(machines.Items).To(BeEmpty(), "the Machine does not wait for a person")
+		}).WithTimeout(join).Should(Succeed())
+		w.removeFile(ctx, failingProgram)
+		act(ctx, host)
+		expectClean(ctx, host)
+		w.scale(ctx, 1)
+		w.expectWorkers(ctx, 1)
+	},
+		Entry("(who cleans it by hand)", w.cleanByHand, SpecTimeout(4*join)),
+		Entry("(who has the clean-up tried again)", w.cleanAgain, SpecTimeout(4*join)),
+	)
 })
+
+// failingProgram is found before the program that a clean-up uses last.
+const failingProgram = "/usr/local/sbin/hostname"
+
+const (
+	// stateFolder and its files are what the host says of its machine.
+	stateFolder = "/var/lib/kok-infrastructure"
+	stateFile   = stateFolder + "/machine.json"
+)
+
+// cleanByHand is what docs/data-centre-hosts.md tells people to do.
+func (w *onlyWorker) cleanByHand(ctx context.Context, host *infrav1.IDCHost) {
+	GinkgoHelper()
+	w.exec(ctx, "rm", "-rf", "/var/lib/cloud")
+	w.exec(ctx, "cp", "-a", stateFolder+"/originals/etc", stateFolder+"/originals/var", "/")
+	w.exec(ctx, "hostname", w.host.Name)
+	w.exec(ctx, "rm", "-rf", stateFolder)
+	Expect(env.client.Patch(ctx, host, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/spec/quarantine"}]`)))).To(Succeed())
+}
+
+// cleanAgain is the other way.
+func (w *onlyWorker) cleanAgain(ctx context.Context, host *infrav1.IDCHost) {
+	GinkgoHelper()
+	content, err := w.worker.Exec(ctx, nil, "cat", stateFile)
+	Expect(err).NotTo(HaveOccurred())
+	record := struct {
+		InstanceID string `json:"instanceID"`
+	}{}
+	Expect(json.Unmarshal(content, &record)).To(Succeed())
+	patch(ctx, host, fmt.Sprintf(`{"spec":{"quarantine":{"instanceID":%q}}}`, record.InstanceID))
+}
 
 // expectHost waits until the host's condition says what is wrong, and that the host cannot be had.
 func (w *onlyWorker) expectHost(ctx context.Context, f *fault) {

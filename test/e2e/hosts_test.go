@@ -8,7 +8,14 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	bootstraptokens "github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/tokens"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
@@ -38,4 +45,88 @@ func (t *tenant) haveHosts(ctx context.Context, count int, programs ...string) [
 	hosts, err := pool.Ensure(ctx, count)
 	Expect(err).NotTo(HaveOccurred())
 	return hosts
+}
+
+// userOfAMachine is a user that goes with a machine.
+const userOfAMachine = "deploy"
+
+// usersOfAMachine are a new user who may become root, and the host's own one; both let a key in that nobody has.
+func usersOfAMachine(own string) []bootstrapv1.User {
+	key, _ := anotherKey()
+	return []bootstrapv1.User{
+		{Name: userOfAMachine, Sudo: "ALL=(ALL) NOPASSWD:ALL", SSHAuthorizedKeys: []string{key}},
+		{Name: own, SSHAuthorizedKeys: []string{key}},
+	}
+}
+
+// expectClean waits until a host is free, and looks at it: nothing of a node is left.
+func expectClean(ctx context.Context, free *infrav1.IDCHost) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		get(ctx, client.ObjectKeyFromObject(free), free)
+		condition := conditions.Get(free, infrav1.AvailableCondition)
+		g.Expect(condition).NotTo(BeNil())
+		g.Expect(condition.Reason).To(Equal(infrav1.FreeReason), "%s: %s", free.Name, condition.Message)
+	}).WithTimeout(join).Should(Succeed())
+	h, err := env.lab.Host(free.Name)
+	Expect(err).NotTo(HaveOccurred())
+	look := func(argv ...string) string {
+		output, err := h.Exec(ctx, nil, argv...)
+		Expect(err).NotTo(HaveOccurred(), "%q on %s", argv, h.Name)
+		return string(output)
+	}
+	// find ends with an error for each path that is not there.
+	left, _ := h.Exec(ctx, nil, "find", "/etc/hostname", "/etc/kubernetes", "/var/lib/kubelet", "/etc/cni/net.d", "/etc/kok", "/etc/kok-apiserver-lb",
+		"/var/lib/kok-infrastructure", "/etc/sudoers.d/90-cloud-init-users", "/var/lib/cloud/seed/nocloud", "-not", "-type", "d")
+	Expect(string(left)).To(Equal("/etc/hostname\n"), "what is left of a node on %s", h.Name)
+	Expect(look("find", "/home", "/etc/systemd/system", "-name", "authorized_keys", "-o", "-name", "kok-*")).To(BeEmpty(), "keys and units on %s", h.Name)
+	Expect(look("ip", "-brief", "link")).NotTo(Or(ContainSubstring("flannel"), ContainSubstring("cni0")), h.Name)
+	Expect(look("nft", "list", "tables")).NotTo(Or(ContainSubstring("kube-proxy"), ContainSubstring("flannel")), h.Name)
+	Expect(look("iptables-save")).NotTo(ContainSubstring("KUBE-"), h.Name)
+	Expect(look("getent", "passwd")).NotTo(ContainSubstring(userOfAMachine+":"), h.Name)
+	Expect(look("systemctl", "list-units", "--plain", "--no-legend", "--state=active,activating,failed", "kubelet.service", "kok-*")).To(BeEmpty(), h.Name)
+}
+
+// right is something that somebody may ask the tenant for.
+type right struct {
+	verb, group, resource, subresource, namespace, name string
+}
+
+// Rights that nodes and machines that are to become nodes need, and some that none of them may have.
+var (
+	neededRights  = []right{{verb: "create", group: "certificates.k8s.io", resource: "certificatesigningrequests"}}
+	nobodysRights = []right{
+		{verb: "list", resource: "secrets"},
+		{verb: "get", resource: "secrets", namespace: metav1.NamespaceSystem, name: "any"},
+		{verb: "list", resource: "configmaps", namespace: metav1.NamespaceSystem},
+		{verb: "create", resource: "pods", subresource: "exec", namespace: metav1.NamespaceDefault},
+		{verb: "get", resource: "nodes", subresource: "proxy", name: "any"},
+		{verb: "create", resource: "namespaces"},
+		{verb: "impersonate", resource: "users", name: "admin"},
+		{verb: "update", group: "certificates.k8s.io", resource: "certificatesigningrequests", subresource: "approval"},
+		{verb: "create", group: "rbac.authorization.k8s.io", resource: "clusterrolebindings"},
+		{verb: "create", group: "admissionregistration.k8s.io", resource: "mutatingwebhookconfigurations"},
+	}
+)
+
+// expectRights asks the tenant what a node, and who has a bootstrap token, may do.
+func (t *tenant) expectRights(ctx context.Context, node string) {
+	GinkgoHelper()
+	for user, groups := range map[string][]string{
+		"system:node:" + node:     {"system:nodes", "system:authenticated"},
+		"system:bootstrap:abcdef": {"system:bootstrappers", bootstraptokens.Group, "system:authenticated"},
+	} {
+		for allowed, rights := range map[bool][]right{true: neededRights, false: nobodysRights} {
+			for _, r := range rights {
+				review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+					User: user, Groups: groups, ResourceAttributes: &authorizationv1.ResourceAttributes{
+						Verb: r.verb, Group: r.group, Resource: r.resource, Subresource: r.subresource, Namespace: r.namespace, Name: r.name,
+					},
+				}}
+				review, err := t.api.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+				Expect(err).NotTo(HaveOccurred())
+				Expect(review.Status.Allowed).To(Equal(allowed), "%s: %+v: %s", user, r, review.Status.Reason)
+			}
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -67,6 +68,7 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		for _, request := range requests.Items {
 			Expect(request.Status.Certificate).NotTo(BeEmpty(), request.Name)
 		}
+		t.expectRights(ctx, t.machines(ctx)[0].Status.NodeRef.Name)
 	})
 
 	It("are fewer and more as a MachineDeployment says, and hosts are used again", Label(full), func(ctx SpecContext) {
@@ -88,6 +90,7 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: t.Name + "-workers-2"}, Spec: *template.Spec.DeepCopy(),
 		}
 		next.Spec.Template.Spec.Kubelet.NodeLabels = map[string]string{"example.com/generation": "2"}
+		next.Spec.Template.Spec.Users = usersOfAMachine(t.hosts(ctx)[0].Spec.User)
 		Expect(env.client.Create(ctx, next)).To(Succeed())
 		patch(ctx, t.machineDeployment(), fmt.Sprintf(`{"spec":{"template":{"spec":{"bootstrap":{"configRef":{"name":%q}}}}}}`, next.Name))
 		Eventually(ctx, func(g Gomega) {
@@ -145,11 +148,19 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		Eventually(ctx, func(g Gomega) {
 			g.Expect(t.machines(ctx)).NotTo(ContainElement(HaveField("Name", dead.Name)), "the dead Machine is not deleted")
 		}).WithTimeout(join).Should(Succeed())
-		// Cluster API makes another Machine once the dead one is gone, for which its host must be clean, or given up.
+		// Cluster API makes another Machine once the dead one is gone, for which its host is given up.
+		Eventually(ctx, func() error { return env.client.Get(ctx, client.ObjectKeyFromObject(&dead), &clusterv1.Machine{}) }).WithTimeout(join).
+			Should(MatchError(apierrors.IsNotFound, "IsNotFound"), "Machine %s waits for a host without power", dead.Name)
+		lost := &infrav1.IDCHost{}
+		get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: host}, lost)
+		Expect(lost.Spec.Claim).To(BeNil())
+		Expect(lost.Spec.Quarantine).To(HaveValue(HaveField("InstanceID", Not(BeEmpty()))), "IDCHost %s is to be cleaned when it is back", host)
 		Expect(env.lab.PowerOn(ctx, host)).To(Succeed())
+		expectClean(ctx, lost)
+		Expect(lost.Spec.Quarantine).To(BeNil())
 		t.expectWorkers(ctx, t.workers)
 		Expect(env.client.Delete(ctx, check)).To(Succeed())
-	}, SpecTimeout(3*join))
+	}, SpecTimeout(4*join))
 
 	It("go with their Cluster, and leave clean hosts, which keep their SSH host keys when they boot", Label(gating, full), func(ctx SpecContext) {
 		used := t.hostOf(ctx, t.machines(ctx)[0])
@@ -198,25 +209,6 @@ func removeWithHosts(t *tenant) {
 			Expect(env.lab.RemoveHost(ctx, h.Name)).To(Succeed())
 		}
 	}, NodeTimeout(2*join))
-}
-
-// expectClean waits until a host is free, and looks at it: nothing of a node is left.
-func expectClean(ctx context.Context, free *infrav1.IDCHost) {
-	GinkgoHelper()
-	Eventually(ctx, func(g Gomega) {
-		get(ctx, client.ObjectKeyFromObject(free), free)
-		condition := conditions.Get(free, infrav1.AvailableCondition)
-		g.Expect(condition).NotTo(BeNil())
-		g.Expect(condition.Reason).To(Equal(infrav1.FreeReason), "%s: %s", free.Name, condition.Message)
-	}).WithTimeout(join).Should(Succeed())
-	h, err := env.lab.Host(free.Name)
-	Expect(err).NotTo(HaveOccurred())
-	// find ends with an error for each path that is not there.
-	left, _ := h.Exec(ctx, nil, "find", "/etc/hostname", "/etc/kubernetes", "/var/lib/kubelet", "/etc/cni/net.d", "/etc/kok", "/etc/kok-apiserver-lb", "-not", "-type", "d")
-	Expect(string(left)).To(Equal("/etc/hostname\n"), "what is left of a node on %s", h.Name)
-	links, err := h.Exec(ctx, nil, "ip", "-brief", "link")
-	Expect(err).NotTo(HaveOccurred())
-	Expect(string(links)).NotTo(Or(ContainSubstring("flannel"), ContainSubstring("cni0")), h.Name)
 }
 
 func renewed(lease *coordinationv1.Lease) time.Time {
