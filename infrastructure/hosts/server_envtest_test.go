@@ -53,6 +53,37 @@ func TestCommandsOnARealSystem(t *testing.T) {
 			t.Errorf("%q, %v", got, err)
 		}
 	})
+	t.Run("a machine's SSH keys go, and no others", func(t *testing.T) {
+		keys := filepath.Join(t.TempDir(), "authorized_keys")
+		ours, theirs := "ssh-ed25519 "+adminKey+" admin\n", "no-pty ssh-ed25519 "+tenantKey+" tenant\n"
+		if err := os.WriteFile(keys, []byte("# keys\n"+theirs+ours), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		record := &Record{Keys: map[string][]string{keys: {tenantKey}}}
+		if left, err := h.usersLeft(t.Context(), record); err != nil || !slices.Equal(left, []string{"SSH keys in " + keys}) {
+			t.Errorf("there are %q, %v", left, err)
+		}
+		if err := h.takeBackUsers(t.Context(), record); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(keys); err != nil || string(got) != "# keys\n"+ours {
+			t.Errorf("%q, %v", got, err)
+		}
+		if info, err := os.Stat(keys); err != nil || info.Mode().Perm() != 0o640 {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+	})
+	t.Run("a user's home and password are known", func(t *testing.T) {
+		if home, there, err := h.user(t.Context(), "root"); err != nil || !there || home != "/root" {
+			t.Errorf("%q, %t, %v", home, there, err)
+		}
+		if _, there, err := h.user(t.Context(), "no-such-user"); err != nil || there {
+			t.Errorf("%t, %v", there, err)
+		}
+		if has, err := h.hasPassword(t.Context(), "nobody"); err != nil || has {
+			t.Errorf("%t, %v", has, err)
+		}
+	})
 	t.Run("folders are removed", func(t *testing.T) {
 		if err := h.removePaths(t.Context(), filepath.Dir(file), "/no/such"); err != nil {
 			t.Fatal(err)
