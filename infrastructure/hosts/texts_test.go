@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 )
 
 func TestSecretsStayOutOfMessages(t *testing.T) {
@@ -147,6 +148,28 @@ func TestFootprint(t *testing.T) {
 	for _, file := range []string{"/etc/systemd/timesyncd.conf.d/cloud-init.conf", "/etc/chrony/chrony.conf", "/etc/chrony/chrony.conf.dist"} {
 		if !slices.Contains(clock.files, file) {
 			t.Errorf("%s is not noted: %q", file, clock.files)
+		}
+	}
+}
+
+// cloud-init lets user data from elsewhere take the place of the seed's, unless it is told that there is no elsewhere.
+func TestCloudInitReadsTheSeedAlone(t *testing.T) {
+	config := struct {
+		Sources []string                  `json:"datasource_list"`
+		Source  map[string]map[string]any `json:"datasource"`
+	}{}
+	if err := yaml.UnmarshalStrict(cloudConfigContent, &map[string]any{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(cloudConfigContent, &config); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(config.Sources, []string{"NoCloud"}) {
+		t.Errorf("the data sources are %q", config.Sources)
+	}
+	for _, elsewhere := range []string{"fs_label", "seedfrom"} {
+		if value, said := config.Source["NoCloud"][elsewhere]; !said || value != nil {
+			t.Errorf("%s is %v", elsewhere, value)
 		}
 	}
 }
