@@ -29,12 +29,9 @@ type Cluster struct {
 	KonnectivityPort int
 	// PodCIDRs may be empty, ServiceCIDRs must not.
 	PodCIDRs, ServiceCIDRs []string
-	// DNSDomain is DefaultDNSDomain if empty.
+	// DNSDomain is services.DefaultDNSDomain if empty.
 	DNSDomain string
 }
-
-// DefaultDNSDomain is the domain of Services unless the Cluster names another.
-const DefaultDNSDomain = "cluster.local"
 
 // Where things are on the machine. The paths of kubelet are those of kubeadm, which people and
 // programs know.

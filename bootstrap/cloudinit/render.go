@@ -8,6 +8,7 @@ import (
 	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
@@ -30,7 +31,7 @@ func Render(in Input) ([]byte, error) {
 
 func (in *Input) check() error {
 	if in.Cluster.DNSDomain == "" {
-		in.Cluster.DNSDomain = DefaultDNSDomain
+		in.Cluster.DNSDomain = services.DefaultDNSDomain
 	}
 	var problems []error
 	if err := versions.Supported().Validate(in.Version); err != nil {

@@ -18,15 +18,11 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 )
 
-const (
-	// defaultServiceCIDR is what control planes use when the Cluster names none, kubeadm's and ours.
-	defaultServiceCIDR = "10.96.0.0/12"
-
-	// unwatchedInterval is how often something is looked at that has no watch.
-	unwatchedInterval = 15 * time.Second
-)
+// unwatchedInterval is how often something is looked at that has no watch.
+const unwatchedInterval = 15 * time.Second
 
 // create makes the bootstrap data: Secret first, then the token in the tenant, then status.
 func (r *Reconciler) create(ctx context.Context, s *scope) (ctrl.Result, error) {
@@ -124,8 +120,8 @@ func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client)
 			APIServers:       servers,
 			KonnectivityPort: konnectivity,
 			PodCIDRs:         s.cluster.Spec.ClusterNetwork.Pods.CIDRBlocks,
-			ServiceCIDRs:     serviceCIDRs(s.cluster),
-			DNSDomain:        s.cluster.Spec.ClusterNetwork.ServiceDomain,
+			ServiceCIDRs:     services.CIDRs(s.cluster),
+			DNSDomain:        services.DNSDomain(s.cluster),
 		},
 	}, ctrl.Result{}, nil
 }
@@ -166,12 +162,4 @@ func (r *Reconciler) unreachable(s *scope, err error) (ctrl.Result, error) {
 		s.unavailable(bootstrapv1.TenantUnreachableReason, message)
 	}
 	return ctrl.Result{RequeueAfter: time.Minute}, nil
-}
-
-// serviceCIDRs are the Cluster's, or those that control planes have when it names none.
-func serviceCIDRs(cluster *clusterv1.Cluster) []string {
-	if blocks := cluster.Spec.ClusterNetwork.Services.CIDRBlocks; len(blocks) > 0 {
-		return blocks
-	}
-	return []string{defaultServiceCIDR}
 }

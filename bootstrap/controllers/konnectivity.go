@@ -8,12 +8,13 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/references"
 )
 
 // konnectivityPort is where konnectivity serves agents at the addresses of the API servers, which all have
 // the same port. It is zero for control planes of other providers, of which nothing is known.
 func konnectivityPort(cluster *clusterv1.Cluster, apiServers []string) (int, error) {
-	if ref := cluster.Spec.ControlPlaneRef; ref.Kind != "KOKControlPlane" || ref.APIGroup != controlplanev1.GroupVersion.Group {
+	if !references.HasKOKControlPlane(cluster) {
 		return 0, nil
 	}
 	_, text, err := net.SplitHostPort(apiServers[0])

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/references"
 )
 
 // Cache makes a manager's cache hold Secrets of clusters only, and the content of those alone that are
@@ -93,11 +94,10 @@ func machineToConfig(_ context.Context, object client.Object) []reconcile.Reques
 	if !ok {
 		return nil
 	}
-	ref := machine.Spec.Bootstrap.ConfigRef
-	if ref.Kind != "KOKConfig" || ref.APIGroup != bootstrapv1.GroupVersion.Group {
+	if !references.HasKOKConfig(machine) {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: machine.Namespace, Name: ref.Name}}}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.Bootstrap.ConfigRef.Name}}}
 }
 
 func (r *Reconciler) clusterToConfigs(ctx context.Context, cluster client.Object) []reconcile.Request {

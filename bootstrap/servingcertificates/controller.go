@@ -18,8 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
-	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/references"
 )
 
 // waitInterval is how often a request is looked at that waits for what has no watch: a Node's own
@@ -56,7 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("list the Machines of Cluster %s: %w", cluster.Name, err)
 	}
 	ours := machines.Items
-	if !hasKOKControlPlane(cluster) {
+	if !references.HasKOKControlPlane(cluster) {
 		ours = bootstrappedByKOK(machines.Items)
 	}
 	if len(ours) == 0 {
@@ -70,15 +69,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return result, err
 }
 
-func hasKOKControlPlane(cluster *clusterv1.Cluster) bool {
-	ref := cluster.Spec.ControlPlaneRef
-	return ref.Kind == "KOKControlPlane" && ref.APIGroup == controlplanev1.GroupVersion.Group
-}
-
 func bootstrappedByKOK(machines []clusterv1.Machine) []clusterv1.Machine {
 	var ours []clusterv1.Machine
 	for _, machine := range machines {
-		if ref := machine.Spec.Bootstrap.ConfigRef; ref.Kind == "KOKConfig" && ref.APIGroup == bootstrapv1.GroupVersion.Group {
+		if references.HasKOKConfig(&machine) {
 			ours = append(ours, machine)
 		}
 	}

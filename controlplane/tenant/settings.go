@@ -10,7 +10,6 @@ import (
 	netutils "k8s.io/utils/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 )
@@ -34,7 +33,7 @@ type Settings struct {
 	Version string
 	// PodCIDRs may be empty, ServiceCIDRs must not.
 	PodCIDRs, ServiceCIDRs []string
-	// DNSDomain is components.DefaultDNSDomain if empty.
+	// DNSDomain is services.DefaultDNSDomain if empty.
 	DNSDomain string
 	// CABundle is the cluster CA's certificate as PEM.
 	CABundle []byte
@@ -56,7 +55,7 @@ func (s Settings) withDefaults() (Settings, error) {
 		s.Server = LocalServer
 	}
 	if s.DNSDomain == "" {
-		s.DNSDomain = components.DefaultDNSDomain
+		s.DNSDomain = services.DefaultDNSDomain
 	}
 	var problems []error
 	for name, value := range map[string]string{"cluster name": s.ClusterName, "version": s.Version, "CA bundle": string(s.CABundle)} {
