@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/references"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 )
 
 // waitInterval is how often a request is looked at that waits for what has no watch: a Node's own
@@ -54,6 +55,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.Client.List(ctx, machines, client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list the Machines of Cluster %s: %w", cluster.Name, err)
 	}
+	identity, err := identityOf(cluster)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	ours := machines.Items
 	if !references.HasKOKControlPlane(cluster) {
 		ours = bootstrappedByKOK(machines.Items)
@@ -61,7 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if len(ours) == 0 {
 		return ctrl.Result{}, nil
 	}
-	result, err := r.decideAll(ctx, client.ObjectKeyFromObject(cluster), ours)
+	result, err := r.decideAll(ctx, client.ObjectKeyFromObject(cluster), identity, ours)
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
 		// The connection wakes the controller when it is there.
 		return ctrl.Result{RequeueAfter: time.Minute}, nil
@@ -79,7 +84,16 @@ func bootstrappedByKOK(machines []clusterv1.Machine) []clusterv1.Machine {
 	return ours
 }
 
-func (r *Reconciler) decideAll(ctx context.Context, cluster client.ObjectKey, machines []clusterv1.Machine) (ctrl.Result, error) {
+// identityOf is what no node of a Cluster may pass itself off as.
+func identityOf(cluster *clusterv1.Cluster) (Cluster, error) {
+	networks, err := services.Networks(services.CIDRs(cluster))
+	if err != nil {
+		return Cluster{}, fmt.Errorf("tell the addresses of Services from those of nodes: %w", err)
+	}
+	return Cluster{ServiceCIDRs: networks, DNSDomain: services.DNSDomain(cluster), Endpoint: cluster.Spec.ControlPlaneEndpoint.Host}, nil
+}
+
+func (r *Reconciler) decideAll(ctx context.Context, cluster client.ObjectKey, identity Cluster, machines []clusterv1.Machine) (ctrl.Result, error) {
 	err := r.Tenants.Watch(ctx, cluster, clustercache.NewWatcher(clustercache.WatcherOptions{
 		Name: "serving-certificates", Watcher: r.watcher, Kind: &certificatesv1.CertificateSigningRequest{},
 		EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
@@ -106,7 +120,7 @@ func (r *Reconciler) decideAll(ctx context.Context, cluster client.ObjectKey, ma
 		if !Pending(&requests.Items[i]) {
 			continue
 		}
-		waits, err := r.decide(ctx, tenant, cluster, requests.Items[i].DeepCopy(), machines)
+		waits, err := r.decide(ctx, tenant, cluster, identity, requests.Items[i].DeepCopy(), machines)
 		if waits {
 			result.RequeueAfter = waitInterval
 		}
@@ -117,13 +131,13 @@ func (r *Reconciler) decideAll(ctx context.Context, cluster client.ObjectKey, ma
 
 // decide writes the decision on one request. It tells whether the request waits for something that does not
 // wake the controller.
-func (r *Reconciler) decide(ctx context.Context, tenant client.Client, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (waits bool, _ error) {
+func (r *Reconciler) decide(ctx context.Context, tenant client.Client, cluster client.ObjectKey, identity Cluster, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (waits bool, _ error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("CertificateSigningRequest", klog.KObj(request), "user", request.Spec.Username)
 	node, unwatched, err := r.gather(ctx, cluster, request, machines)
 	if err != nil {
 		return false, err
 	}
-	decision := Decide(request, node)
+	decision := Decide(request, identity, node)
 	if decision.Action == Wait {
 		log.V(2).Info("A request for a serving certificate waits", "reason", decision.Message)
 		return unwatched, nil

@@ -2,6 +2,8 @@ package servingcertificates
 
 import (
 	"context"
+	"crypto/x509"
+	"net"
 	"strings"
 	"testing"
 
@@ -41,7 +43,7 @@ func machine(edit func(*clusterv1.Machine)) *clusterv1.Machine {
 }
 
 // run reconciles with one request in the tenant and returns what became of it.
-func run(t *testing.T, c *clusterv1.Cluster, m *clusterv1.Machine, tenantObjects ...client.Object) (*certificatesv1.CertificateSigningRequest, ctrl.Result) {
+func run(t *testing.T, c *clusterv1.Cluster, m *clusterv1.Machine, ask *x509.CertificateRequest, tenantObjects ...client.Object) (*certificatesv1.CertificateSigningRequest, ctrl.Result) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme)
@@ -49,7 +51,7 @@ func run(t *testing.T, c *clusterv1.Cluster, m *clusterv1.Machine, tenantObjects
 		t.Fatal(err)
 	}
 	// The fake client knows no subresource "approval".
-	tenant := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(tenantObjects, request(t, asked()))...).Build(), interceptor.Funcs{
+	tenant := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(tenantObjects, request(t, ask))...).Build(), interceptor.Funcs{
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object, _ ...client.SubResourceUpdateOption) error {
 			if sub != "approval" {
 				t.Errorf("subresource %s was written", sub)
@@ -75,7 +77,11 @@ func run(t *testing.T, c *clusterv1.Cluster, m *clusterv1.Machine, tenantObjects
 func node(addresses ...string) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
 	for _, address := range addresses {
-		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Address: address})
+		kind := corev1.NodeInternalIP
+		if net.ParseIP(address) == nil {
+			kind = corev1.NodeInternalDNS
+		}
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: kind, Address: address})
 	}
 	return n
 }
@@ -103,8 +109,6 @@ func TestReconcile(t *testing.T) {
 		"an address that the Machine lacks is denied": {asIs, func(m *clusterv1.Machine) {
 			m.Status.Addresses = []clusterv1.MachineAddress{{Address: "192.0.2.1"}, {Address: "node-1.example"}}
 		}, []client.Object{node("192.0.2.1", "2001:db8::1", "node-1.example")}, certificatesv1.CertificateDenied, "address 2001:db8::1", false},
-		"a Machine that has no addresses is known by its Node's": {asIs, func(m *clusterv1.Machine) { m.Status.Addresses = nil },
-			[]client.Object{node("192.0.2.1", "2001:db8::1", "node-1.example")}, certificatesv1.CertificateApproved, "", false},
 		"a Node's word does not do while the infrastructure is being made": {asIs, func(m *clusterv1.Machine) {
 			m.Status.Addresses, m.Status.Initialization.InfrastructureProvisioned = nil, nil
 		}, []client.Object{node("192.0.2.1", "2001:db8::1", "node-1.example")}, "", "", false},
@@ -116,7 +120,7 @@ func TestReconcile(t *testing.T) {
 		"nothing is decided for a paused Cluster": {func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }, func(*clusterv1.Machine) {}, nil, "", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			decided, result := run(t, cluster(test.cluster), machine(test.machine), test.tenant...)
+			decided, result := run(t, cluster(test.cluster), machine(test.machine), asked(), test.tenant...)
 			if test.want == "" {
 				if len(decided.Status.Conditions) > 0 {
 					t.Errorf("it was decided: %+v", decided.Status.Conditions)
@@ -127,6 +131,37 @@ func TestReconcile(t *testing.T) {
 			}
 			if (result.RequeueAfter > 0) != test.requeues {
 				t.Errorf("requeued after %s", result.RequeueAfter)
+			}
+		})
+	}
+}
+
+// TestWhatANodeSaysOfItself is about Machines whose infrastructure names no addresses: what the Node says must do, which
+// a kubelet writes as it likes.
+func TestWhatANodeSaysOfItself(t *testing.T) {
+	for name, test := range map[string]struct {
+		says []string
+		dns  []string
+		ip   string
+		want certificatesv1.RequestConditionType
+		why  string
+	}{
+		"its addresses are believed":        {[]string{"192.0.2.1"}, []string{"node-1"}, "192.0.2.1", certificatesv1.CertificateApproved, "Machine worker-1"},
+		"another address is not":            {[]string{"192.0.2.1"}, []string{"node-1"}, "192.0.2.2", certificatesv1.CertificateDenied, "address 192.0.2.2"},
+		"its names are not":                 {[]string{"192.0.2.1", "node-1.example"}, []string{"node-1.example"}, "192.0.2.1", certificatesv1.CertificateDenied, "name node-1.example: not among"},
+		"it is not the API server by name":  {[]string{"192.0.2.1", "kubernetes.default.svc"}, []string{"kubernetes.default.svc"}, "192.0.2.1", certificatesv1.CertificateDenied, "the API server's"},
+		"nor by the address of the Service": {[]string{"192.0.2.1", "10.96.0.1"}, []string{"node-1"}, "10.96.0.1", certificatesv1.CertificateDenied, "a Service's"},
+		"nor by loopback":                   {[]string{"192.0.2.1", "127.0.0.1"}, []string{"node-1"}, "127.0.0.1", certificatesv1.CertificateDenied, "not one machine's alone"},
+		"nor by the endpoint":               {[]string{"192.0.2.1", "192.0.2.100"}, []string{"node-1"}, "192.0.2.100", certificatesv1.CertificateDenied, "the control plane's endpoint"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ask := asked()
+			ask.DNSNames, ask.IPAddresses = test.dns, []net.IP{net.ParseIP(test.ip)}
+			// The Cluster names no range of Services: it has the default.
+			decided, _ := run(t, cluster(func(c *clusterv1.Cluster) { c.Spec.ControlPlaneEndpoint.Host = "192.0.2.100" }),
+				machine(func(m *clusterv1.Machine) { m.Status.Addresses = nil }), ask, node(test.says...))
+			if len(decided.Status.Conditions) != 1 || decided.Status.Conditions[0].Type != test.want || !strings.Contains(decided.Status.Conditions[0].Message, test.why) {
+				t.Errorf("%+v, want %s: %q", decided.Status.Conditions, test.want, test.why)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -37,6 +38,17 @@ type Decision struct {
 	Message string
 }
 
+// Cluster is what a node must not pass itself off as, whoever says that it has such a name or address: who
+// trusts the tenant's certificate authority would take it for the API server, or for a Service.
+type Cluster struct {
+	// ServiceCIDRs are the ranges of Services.
+	ServiceCIDRs []*net.IPNet
+	// DNSDomain is the domain of Services.
+	DNSDomain string
+	// Endpoint is the host of the control plane's endpoint, a name or an IP address; empty while there is none.
+	Endpoint string
+}
+
 // Node is what is known of the node that a request comes from.
 type Node struct {
 	// Machine is the name of its Machine; empty when no Machine is known for the node yet.
@@ -66,7 +78,7 @@ func Pending(request *certificatesv1.CertificateSigningRequest) bool {
 // Decide says what a pending request deserves. The rules for its form are those of the signer
 // kubernetes.io/kubelet-serving
 // (https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers).
-func Decide(request *certificatesv1.CertificateSigningRequest, node Node) Decision {
+func Decide(request *certificatesv1.CertificateSigningRequest, cluster Cluster, node Node) Decision {
 	name, isNode := NodeName(request)
 	if !isNode {
 		return Decision{Deny, fmt.Sprintf("requested by %q, which is no node: the user must be %s<name>, in group %s", request.Spec.Username, nodeUserPrefix, nodesGroup)}
@@ -74,6 +86,9 @@ func Decide(request *certificatesv1.CertificateSigningRequest, node Node) Decisi
 	certificate, err := parse(request, name)
 	if err != nil {
 		return Decision{Deny, err.Error()}
+	}
+	if others := cluster.others(certificate); len(others) > 0 {
+		return Decision{Deny, "no node may serve at " + strings.Join(others, ", at ")}
 	}
 	switch {
 	case node.Machine == "":

@@ -14,6 +14,8 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 )
 
 // asked is what a kubelet puts into its request.
@@ -51,6 +53,83 @@ func request(t *testing.T, template *x509.CertificateRequest) *certificatesv1.Ce
 }
 
 var known = Node{Machine: "worker-1", Addresses: []string{"NODE-1.example", "192.0.2.1", "2001:db8:0::1", "192.0.2.9"}}
+
+// everywhere is a node that says of itself, or whose Machine says, that it is everything.
+func everywhere() *Node {
+	return &Node{Machine: "worker-1", Addresses: []string{
+		"node-1.example", "192.0.2.1", "2001:db8::1",
+		"127.0.0.1", "::1", "0.0.0.0", "169.254.169.254", "fe80::1", "224.0.0.1", "10.96.0.1", "10.111.255.255", "fd00:96::a", "192.0.2.100", "10.95.0.1",
+		"localhost", "kubernetes", "kubernetes.default", "Kubernetes.Default.Svc", "kubernetes.default.svc.tenant.example", "web.shop.svc", "web.shop.svc.tenant.example", "api.example",
+		"w1.tenant.example",
+	}}
+}
+
+func within(t *testing.T) Cluster {
+	t.Helper()
+	networks, err := services.Networks([]string{"10.96.0.0/12", "fd00:96::/112"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Cluster{ServiceCIDRs: networks, DNSDomain: "Tenant.example", Endpoint: "192.0.2.100"}
+}
+
+// TestNobodyPassesForTheAPIServer asks for one name or address that the node is said to have.
+func TestNobodyPassesForTheAPIServer(t *testing.T) {
+	named := within(t)
+	named.Endpoint = "API.example"
+	for name, test := range map[string]struct {
+		cluster Cluster
+		dns     string
+		ip      string
+		want    Action
+		says    string
+	}{
+		"loopback":                           {within(t), "", "127.0.0.1", Deny, "address 127.0.0.1, which is not one machine's alone"},
+		"loopback of IPv6":                   {within(t), "", "::1", Deny, "not one machine's alone"},
+		"no address":                         {within(t), "", "0.0.0.0", Deny, "not one machine's alone"},
+		"a cloud's metadata":                 {within(t), "", "169.254.169.254", Deny, "not one machine's alone"},
+		"a link-local address":               {within(t), "", "fe80::1", Deny, "not one machine's alone"},
+		"a group":                            {within(t), "", "224.0.0.1", Deny, "not one machine's alone"},
+		"the Service kubernetes":             {within(t), "", "10.96.0.1", Deny, "address 10.96.0.1, a Service's"},
+		"the last Service":                   {within(t), "", "10.111.255.255", Deny, "a Service's"},
+		"a Service of IPv6":                  {within(t), "", "fd00:96::a", Deny, "a Service's"},
+		"the endpoint's address":             {within(t), "", "192.0.2.100", Deny, "the control plane's endpoint"},
+		"an address beside those":            {within(t), "", "10.95.0.1", Approve, ""},
+		"the endpoint's address elsewhere":   {named, "", "192.0.2.100", Approve, ""},
+		"every machine's name":               {within(t), "localhost", "", Deny, "name localhost, every machine's"},
+		"the API server's name":              {within(t), "kubernetes", "", Deny, "the API server's"},
+		"its name in a namespace":            {within(t), "kubernetes.default", "", Deny, "the API server's"},
+		"its name as a Service":              {within(t), "KUBERNETES.default.svc", "", Deny, "the API server's"},
+		"its whole name":                     {within(t), "kubernetes.default.svc.tenant.example", "", Deny, "a Service's"},
+		"its whole name with the root's dot": {within(t), "kubernetes.default.svc.tenant.example.", "", Deny, "a Service's"},
+		"a Service's name":                   {within(t), "web.shop.svc", "", Deny, "a Service's"},
+		"a Service's whole name":             {within(t), "web.shop.svc.tenant.example", "", Deny, "a Service's"},
+		"the endpoint's name":                {named, "api.example", "", Deny, "the control plane's endpoint"},
+		"a machine's name in that domain":    {within(t), "w1.tenant.example", "", Approve, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			template := asked()
+			if test.dns != "" {
+				template.DNSNames = append(template.DNSNames, test.dns)
+			}
+			if test.ip != "" {
+				template.IPAddresses = append(template.IPAddresses, net.ParseIP(test.ip))
+			}
+			if got := Decide(request(t, template), test.cluster, *everywhere()); got.Action != test.want || !strings.Contains(got.Message, test.says) {
+				t.Errorf("%s: %s, want %s: %q", got.Action, got.Message, test.want, test.says)
+			}
+		})
+	}
+	t.Run("also not by its own name", func(t *testing.T) {
+		template := asked()
+		template.Subject.CommonName, template.DNSNames = "system:node:kubernetes.default.svc", []string{"kubernetes.default.svc"}
+		r := request(t, template)
+		r.Spec.Username = "system:node:kubernetes.default.svc"
+		if got := Decide(r, within(t), *everywhere()); got.Action != Deny {
+			t.Errorf("%s: %s", got.Action, got.Message)
+		}
+	})
+}
 
 func TestDecide(t *testing.T) {
 	type csr = certificatesv1.CertificateSigningRequest
@@ -121,7 +200,7 @@ func TestDecide(t *testing.T) {
 			if test.node != nil {
 				node = *test.node
 			}
-			if got := Decide(r, node); got.Action != test.want || !strings.Contains(got.Message, test.says) {
+			if got := Decide(r, within(t), node); got.Action != test.want || !strings.Contains(got.Message, test.says) {
 				t.Errorf("%s: %s, want %s: %q", got.Action, got.Message, test.want, test.says)
 			}
 		})

@@ -57,10 +57,14 @@ func trustsNode(machine *clusterv1.Machine) bool {
 	return len(machine.Status.Addresses) == 0 && ptr.Deref(machine.Status.Initialization.InfrastructureProvisioned, false)
 }
 
+// nodeAddresses are the IP addresses of a Node. Its names are not among them: a node writes them into its status
+// as it likes, and its own name it may have anyway.
 func nodeAddresses(node *corev1.Node) []string {
 	var addresses []string
 	for _, address := range node.Status.Addresses {
-		addresses = append(addresses, address.Address)
+		if address.Type == corev1.NodeInternalIP || address.Type == corev1.NodeExternalIP {
+			addresses = append(addresses, address.Address)
+		}
 	}
 	return addresses
 }
