@@ -12,8 +12,8 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -116,26 +116,35 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, erro
 // keep cares for what was created: its Secret, and the token until the machine has joined. The content of
 // the Secret is never changed: an infrastructure provider may have read it.
 func (r *Reconciler) keep(ctx context.Context, s *scope) (ctrl.Result, error) {
-	secret := &corev1.Secret{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.config.Namespace, Name: s.config.Status.DataSecretName}, secret)
+	found, err := r.keepSecret(ctx, s)
 	switch {
-	case apierrors.IsNotFound(err) && !s.used():
+	case err != nil && !apierrors.IsConflict(err):
+		s.set(bootstrapv1.DataSecretAvailableCondition, metav1.ConditionUnknown, bootstrapv1.ReconcileFailedReason, err.Error())
+		return ctrl.Result{}, err
+	case err != nil:
+		return ctrl.Result{}, err
+	case !found && !s.used():
 		ctrl.LoggerFrom(ctx).Info("The bootstrap data was deleted before it was used; making it again")
 		return r.create(ctx, s)
-	case apierrors.IsNotFound(err) && !s.joined():
+	case !found && !s.joined():
 		s.unavailable(bootstrapv1.DataSecretLostReason, fmt.Sprintf(
 			"Secret %s was deleted while the machine was being made; its token is not renewed any more. Delete the Machine when it does not join", s.config.Status.DataSecretName))
 		return ctrl.Result{}, nil
-	case client.IgnoreNotFound(err) != nil:
-		return ctrl.Result{}, fmt.Errorf("get Secret %s with the bootstrap data: %w", s.config.Status.DataSecretName, err)
-	case err == nil:
-		if err := r.ensureOwned(ctx, s, secret); err != nil {
-			return ctrl.Result{}, err
-		}
 	}
 	s.available()
+	return r.keepToken(ctx, s)
+}
+
+// keepToken keeps the token valid while the machine needs it. When that fails nobody knows how long the tenant
+// accepts the token.
+func (r *Reconciler) keepToken(ctx context.Context, s *scope) (result ctrl.Result, err error) {
 	if s.joined() || !s.machine.DeletionTimestamp.IsZero() {
-		return r.revoke(ctx, s)
+		result, err = r.revoke(ctx, s)
+	} else {
+		result, err = r.renew(ctx, s)
 	}
-	return r.renew(ctx, s)
+	if err != nil && !apierrors.IsConflict(err) {
+		s.set(bootstrapv1.BootstrapTokenValidCondition, metav1.ConditionUnknown, bootstrapv1.BootstrapTokenUnknownReason, err.Error())
+	}
+	return result, err
 }

@@ -305,6 +305,60 @@ func TestADeletedDataSecret(t *testing.T) {
 	})
 }
 
+func TestADataSecretWithoutItsLabelIsNotTakenForDeleted(t *testing.T) {
+	for name, test := range map[string]struct {
+		before func(*fixture)
+		want   string
+	}{
+		"before it was used":           {func(*fixture) {}, "Valid"},
+		"after it was used":            {func(f *fixture) { f.changeMachine(func(m *clusterv1.Machine) { m.Spec.ProviderID = "idc://host-1" }) }, "Valid"},
+		"after the machine has joined": {func(f *fixture) { f.join() }, "Revoked"},
+		"when status was lost meanwhile": {func(f *fixture) {
+			config := f.config()
+			config.Status = bootstrapv1.KOKConfigStatus{}
+			if err := f.management.Status().Update(f.t.Context(), config); err != nil {
+				f.t.Fatal(err)
+			}
+		}, "Valid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, ready()...)
+			f.mustReconcile()
+			before := f.data()
+			stripped := before.DeepCopy()
+			stripped.Labels = map[string]string{"mine": "too"}
+			if err := f.management.Update(t.Context(), stripped); err != nil {
+				t.Fatal(err)
+			}
+			test.before(f)
+			f.mustReconcile()
+			after := f.data()
+			if after.Labels[clusterv1.ClusterNameLabel] != "blue" || after.Labels["mine"] != "too" || !metav1.IsControlledBy(after, f.config()) {
+				t.Errorf("it has labels %v, owners %v", after.Labels, after.OwnerReferences)
+			}
+			if !bytes.Equal(before.Data["value"], after.Data["value"]) || f.tokensCreated != 1 {
+				t.Errorf("the data changed, or %d tokens were made", f.tokensCreated)
+			}
+			f.expectCondition("DataSecretAvailable", metav1.ConditionTrue, "Available")
+			if reason := conditions.GetReason(f.config(), "BootstrapTokenValid"); reason != test.want {
+				t.Errorf("the token is %s", reason)
+			}
+		})
+	}
+	t.Run("but another's Secret is", func(t *testing.T) {
+		f := newFixture(t, ready()...)
+		f.mustReconcile()
+		if err := f.management.Delete(t.Context(), f.data()); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.management.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}); err != nil {
+			t.Fatal(err)
+		}
+		f.mustReconcile()
+		f.expectCondition("DataSecretAvailable", metav1.ConditionFalse, "DataSecretConflict")
+	})
+}
+
 // TestAMove is what clusterctl move leaves: specs and Secrets, new UIDs, no status.
 func TestAMove(t *testing.T) {
 	f := newFixture(t, ready()...)

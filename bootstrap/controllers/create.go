@@ -24,8 +24,17 @@ import (
 // unwatchedInterval is how often something is looked at that has no watch.
 const unwatchedInterval = 15 * time.Second
 
-// create makes the bootstrap data: Secret first, then the token in the tenant, then status.
+// create makes the bootstrap data, and says so when it could not.
 func (r *Reconciler) create(ctx context.Context, s *scope) (ctrl.Result, error) {
+	result, err := r.makeData(ctx, s)
+	if err != nil && !apierrors.IsConflict(err) {
+		s.unavailable(bootstrapv1.ReconcileFailedReason, err.Error())
+	}
+	return result, err
+}
+
+// makeData makes the bootstrap data: Secret first, then the token in the tenant, then status.
+func (r *Reconciler) makeData(ctx context.Context, s *scope) (ctrl.Result, error) {
 	if !s.machine.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}

@@ -81,6 +81,10 @@ func (r *Reconciler) writeSecret(ctx context.Context, s *scope, live *corev1.Sec
 	if err != nil {
 		return &invalidError{err}
 	}
+	if size := len(document) + len(bootstrapv1.CloudConfig); size > corev1.MaxSecretSize {
+		return &invalidError{fmt.Errorf(
+			"spec.files: with the files the bootstrap data have %d bytes, and a Secret holds %d at most; compress files, or have a command or software.downloads fetch them", size, corev1.MaxSecretSize)}
+	}
 	wanted := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.config.Namespace, Name: s.config.Name,
@@ -96,7 +100,7 @@ func (r *Reconciler) writeSecret(ctx context.Context, s *scope, live *corev1.Sec
 		}
 		return nil
 	}
-	if maps.EqualFunc(live.Data, wanted.Data, bytes.Equal) {
+	if repaired := s.adopt(live); !repaired && maps.EqualFunc(live.Data, wanted.Data, bytes.Equal) {
 		return nil
 	}
 	live.Data = wanted.Data
@@ -116,25 +120,58 @@ func (s *scope) ownerReference() metav1.OwnerReference {
 	return *metav1.NewControllerRef(s.config, bootstrapv1.GroupVersion.WithKind("KOKConfig"))
 }
 
-// ensureOwned repairs the owner reference and the label of the data Secret, which clean-up and moves go
-// by.
-func (r *Reconciler) ensureOwned(ctx context.Context, s *scope, cached *corev1.Secret) error {
-	owner := metav1.GetControllerOf(cached)
-	if owner != nil && owner.UID == s.config.UID || cached.Name != s.config.Name {
-		return nil
-	}
-	live, err := r.liveSecret(ctx, s)
-	if live == nil || err != nil {
-		var conflict *conflictError
-		if errors.As(err, &conflict) {
-			ctrl.LoggerFrom(ctx).Info("The Secret with the bootstrap data has another owner", "Secret", klog.KObj(cached))
-			return nil
-		}
-		return err
+// adopt gives a Secret the owner and the label that clean-up, moves and the cache go by. It reports whether the
+// Secret had others.
+func (s *scope) adopt(live *corev1.Secret) bool {
+	if s.adopted(live) {
+		return false
 	}
 	live.OwnerReferences = []metav1.OwnerReference{s.ownerReference()}
-	if err := r.Client.Update(ctx, live); err != nil {
-		return fmt.Errorf("repair the owner of Secret %s with the bootstrap data: %w", live.Name, err)
+	if live.Labels == nil {
+		live.Labels = map[string]string{}
 	}
-	return nil
+	live.Labels[clusterv1.ClusterNameLabel] = s.cluster.Name
+	return true
+}
+
+func (s *scope) adopted(found *corev1.Secret) bool {
+	owner := metav1.GetControllerOf(found)
+	return owner != nil && owner.UID == s.config.UID && found.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name
+}
+
+// keepSecret reports whether the data Secret is there, and repairs its owner and label. The cache has only
+// Secrets with the label: one that is not there may have lost it.
+func (r *Reconciler) keepSecret(ctx context.Context, s *scope) (found bool, _ error) {
+	key := client.ObjectKey{Namespace: s.config.Namespace, Name: s.config.Status.DataSecretName}
+	seen := &corev1.Secret{}
+	err := r.Client.Get(ctx, key, seen)
+	labelled := err == nil
+	if apierrors.IsNotFound(err) {
+		err = r.APIReader.Get(ctx, key, seen)
+	}
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("get Secret %s with the bootstrap data: %w", key.Name, err)
+	}
+	if key.Name != s.config.Name || s.adopted(seen) {
+		return true, nil
+	}
+	live, err := r.liveSecret(ctx, s)
+	var conflict *conflictError
+	if errors.As(err, &conflict) {
+		ctrl.LoggerFrom(ctx).Info("The Secret with the bootstrap data has another owner", "Secret", klog.KRef(key.Namespace, key.Name))
+		return labelled, nil
+	}
+	if live == nil || err != nil {
+		return false, err
+	}
+	if !s.adopt(live) {
+		return true, nil
+	}
+	if err := r.Client.Update(ctx, live); err != nil {
+		return true, fmt.Errorf("repair the owner and the label of Secret %s with the bootstrap data: %w", live.Name, err)
+	}
+	return true, nil
 }

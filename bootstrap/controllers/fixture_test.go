@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -38,6 +39,8 @@ type fixture struct {
 	tokensCreated int
 	// tenantRequests counts all requests to the tenant.
 	tenantRequests int
+	// fail makes a write of a Secret fail, by where it goes, "management" or "tenant", and by its verb.
+	fail func(where, verb string) error
 	// failStatus makes the next write of the config's status fail.
 	failStatus bool
 }
@@ -56,6 +59,12 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	t.Helper()
 	scheme := newScheme(t)
 	f := &fixture{t: t, clock: testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
+	failing := func(where, verb string, object client.Object) error {
+		if _, ok := object.(*corev1.Secret); !ok || f.fail == nil {
+			return nil
+		}
+		return f.fail(where, verb)
+	}
 	f.management = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&bootstrapv1.KOKConfig{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).Build(), interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
@@ -65,6 +74,22 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 			}
 			return c.SubResource(sub).Patch(ctx, object, patch, options...)
 		},
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+			if err := failing("management", "create", object); err != nil {
+				return err
+			}
+			return c.Create(ctx, object, options...)
+		},
+	})
+	// The cache of the program has no other Secrets than those with the label.
+	cached := interceptor.NewClient(f.management, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			err := c.Get(ctx, key, object, options...)
+			if secret, ok := object.(*corev1.Secret); ok && err == nil && secret.Labels[clusterv1.ClusterNameLabel] == "" {
+				return apierrors.NewNotFound(corev1.Resource("secrets"), key.Name)
+			}
+			return err
+		},
 	})
 	f.tenant = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(apiServerSlice()).Build(), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
@@ -73,15 +98,32 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 		},
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			f.tenantRequests++
+			if err := failing("tenant", "create", object); err != nil {
+				return err
+			}
 			err := c.Create(ctx, object, options...)
 			if err == nil {
 				f.tokensCreated++
 			}
 			return err
 		},
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			f.tenantRequests++
+			if err := failing("tenant", "update", object); err != nil {
+				return err
+			}
+			return c.Update(ctx, object, options...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+			f.tenantRequests++
+			if err := failing("tenant", "delete", object); err != nil {
+				return err
+			}
+			return c.Delete(ctx, object, options...)
+		},
 	})
 	f.reconciler = &Reconciler{
-		Client: f.management, APIReader: f.management, Clock: f.clock, TokenTTL: 15 * time.Minute,
+		Client: cached, APIReader: f.management, Clock: f.clock, TokenTTL: 15 * time.Minute,
 		Tenants:  clustercache.NewFakeClusterCache(f.tenant, client.ObjectKey{Namespace: "team", Name: "blue"}),
 		recorder: events.NewFakeRecorder(100),
 	}

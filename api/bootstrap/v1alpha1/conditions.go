@@ -19,9 +19,9 @@ const (
 
 // Reasons of a KOKConfig's conditions.
 const (
-	// ReadyReason and NotReadyReason go with ReadyCondition.
-	ReadyReason    = clusterv1.ReadyReason
-	NotReadyReason = clusterv1.NotReadyReason
+	// ReadyReason goes with ReadyCondition while it is true; otherwise it has the reason of the condition that
+	// keeps it from that.
+	ReadyReason = clusterv1.ReadyReason
 
 	// DataSecretAvailableReason goes with DataSecretAvailableCondition.
 	DataSecretAvailableReason = "Available"
@@ -47,6 +47,10 @@ const (
 	// InvalidSpecReason: the KOKConfig, its Machine or its Cluster asks for something that cannot work.
 	InvalidSpecReason = "InvalidSpec"
 
+	// ReconcileFailedReason: a request to the management cluster or the tenant failed, and is tried again; the
+	// message says which and how.
+	ReconcileFailedReason = "ReconcileFailed"
+
 	// ReferencedSecretNotFoundReason: a Secret that spec.files takes content from is not there.
 	ReferencedSecretNotFoundReason = "ReferencedSecretNotFound"
 
@@ -58,7 +62,8 @@ const (
 	DataSecretLostReason = "DataSecretLost"
 
 	// BootstrapTokenValidReason, BootstrapTokenRevokedReason and BootstrapTokenUnknownReason go with
-	// BootstrapTokenValidCondition. Unknown means that the tenant could not be asked.
+	// BootstrapTokenValidCondition. Unknown means that the tenant could not be asked, or
+	// refused.
 	BootstrapTokenValidReason   = "Valid"
 	BootstrapTokenRevokedReason = "Revoked"
 	BootstrapTokenUnknownReason = "Unknown"
