@@ -126,7 +126,7 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) (ctrl.Result, error) {
 	case !found && !s.used():
 		ctrl.LoggerFrom(ctx).Info("The bootstrap data was deleted before it was used; making it again")
 		return r.create(ctx, s)
-	case !found && !s.joined():
+	case !found && !s.joined() && s.config.Annotations[bootstrapv1.TokenRevokedAnnotation] == "":
 		s.unavailable(bootstrapv1.DataSecretLostReason, fmt.Sprintf(
 			"Secret %s was deleted while the machine was being made; its token is not renewed any more. Delete the Machine when it does not join", s.config.Status.DataSecretName))
 		return ctrl.Result{}, nil
@@ -138,9 +138,15 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) (ctrl.Result, error) {
 // keepToken keeps the token valid while the machine needs it. When that fails nobody knows how long the tenant
 // accepts the token.
 func (r *Reconciler) keepToken(ctx context.Context, s *scope) (result ctrl.Result, err error) {
-	if s.joined() || !s.machine.DeletionTimestamp.IsZero() {
+	ended := s.joined() || !s.machine.DeletionTimestamp.IsZero()
+	if !ended {
+		ended, err = r.revokedBefore(ctx, s)
+	}
+	switch {
+	case err != nil:
+	case ended:
 		result, err = r.revoke(ctx, s)
-	} else {
+	default:
 		result, err = r.renew(ctx, s)
 	}
 	if err != nil && !apierrors.IsConflict(err) {

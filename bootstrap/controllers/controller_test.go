@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -264,124 +263,6 @@ func TestTheBootstrapDataIsNeverChangedOnceHandedOut(t *testing.T) {
 	if after := f.data(); before.ResourceVersion != after.ResourceVersion {
 		t.Error("the bootstrap data changed")
 	}
-}
-
-func TestADeletedDataSecret(t *testing.T) {
-	t.Run("is made again before it was used", func(t *testing.T) {
-		f := newFixture(t, ready()...)
-		f.mustReconcile()
-		if err := f.management.Delete(t.Context(), f.data()); err != nil {
-			t.Fatal(err)
-		}
-		f.mustReconcile()
-		f.data()
-		f.expectCondition("Ready", metav1.ConditionTrue, "Ready")
-	})
-	t.Run("is not made again after it was used", func(t *testing.T) {
-		f := newFixture(t, ready()...)
-		f.mustReconcile()
-		f.changeMachine(func(m *clusterv1.Machine) { m.Spec.ProviderID = "idc://host-1" })
-		if err := f.management.Delete(t.Context(), f.data()); err != nil {
-			t.Fatal(err)
-		}
-		f.mustReconcile()
-		if err := f.management.Get(t.Context(), key, &corev1.Secret{}); !apierrors.IsNotFound(err) {
-			t.Errorf("it was made again: %v", err)
-		}
-		f.expectCondition("DataSecretAvailable", metav1.ConditionFalse, "DataSecretLost")
-	})
-	t.Run("is not missed once the machine has joined", func(t *testing.T) {
-		f := newFixture(t, ready()...)
-		f.mustReconcile()
-		f.join()
-		if err := f.management.Delete(t.Context(), f.data()); err != nil {
-			t.Fatal(err)
-		}
-		f.mustReconcile()
-		f.expectCondition("Ready", metav1.ConditionTrue, "Ready")
-		if len(f.tenantTokens()) != 0 {
-			t.Error("the token is still there")
-		}
-	})
-}
-
-func TestADataSecretWithoutItsLabelIsNotTakenForDeleted(t *testing.T) {
-	for name, test := range map[string]struct {
-		before func(*fixture)
-		want   string
-	}{
-		"before it was used":           {func(*fixture) {}, "Valid"},
-		"after it was used":            {func(f *fixture) { f.changeMachine(func(m *clusterv1.Machine) { m.Spec.ProviderID = "idc://host-1" }) }, "Valid"},
-		"after the machine has joined": {func(f *fixture) { f.join() }, "Revoked"},
-		"when status was lost meanwhile": {func(f *fixture) {
-			config := f.config()
-			config.Status = bootstrapv1.KOKConfigStatus{}
-			if err := f.management.Status().Update(f.t.Context(), config); err != nil {
-				f.t.Fatal(err)
-			}
-		}, "Valid"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, ready()...)
-			f.mustReconcile()
-			before := f.data()
-			stripped := before.DeepCopy()
-			stripped.Labels = map[string]string{"mine": "too"}
-			if err := f.management.Update(t.Context(), stripped); err != nil {
-				t.Fatal(err)
-			}
-			test.before(f)
-			f.mustReconcile()
-			after := f.data()
-			if after.Labels[clusterv1.ClusterNameLabel] != "blue" || after.Labels["mine"] != "too" || !metav1.IsControlledBy(after, f.config()) {
-				t.Errorf("it has labels %v, owners %v", after.Labels, after.OwnerReferences)
-			}
-			if !bytes.Equal(before.Data["value"], after.Data["value"]) || f.tokensCreated != 1 {
-				t.Errorf("the data changed, or %d tokens were made", f.tokensCreated)
-			}
-			f.expectCondition("DataSecretAvailable", metav1.ConditionTrue, "Available")
-			if reason := conditions.GetReason(f.config(), "BootstrapTokenValid"); reason != test.want {
-				t.Errorf("the token is %s", reason)
-			}
-		})
-	}
-	t.Run("but another's Secret is", func(t *testing.T) {
-		f := newFixture(t, ready()...)
-		f.mustReconcile()
-		if err := f.management.Delete(t.Context(), f.data()); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.management.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}); err != nil {
-			t.Fatal(err)
-		}
-		f.mustReconcile()
-		f.expectCondition("DataSecretAvailable", metav1.ConditionFalse, "DataSecretConflict")
-	})
-}
-
-// TestAMove is what clusterctl move leaves: specs and Secrets, new UIDs, no status.
-func TestAMove(t *testing.T) {
-	f := newFixture(t, ready()...)
-	f.mustReconcile()
-	f.changeMachine(func(m *clusterv1.Machine) { m.Spec.Bootstrap.DataSecretName = ptr.To(key.Name) })
-	before := f.data()
-	config := f.config()
-	if err := f.management.Delete(t.Context(), config.DeepCopy()); err != nil {
-		t.Fatal(err)
-	}
-	config.ResourceVersion, config.UID, config.Status = "", "another", bootstrapv1.KOKConfigStatus{}
-	if err := f.management.Create(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
-	f.mustReconcile()
-	after := f.data()
-	if !bytes.Equal(before.Data["value"], after.Data["value"]) || f.tokensCreated != 1 {
-		t.Errorf("the data changed, or %d tokens were made", f.tokensCreated)
-	}
-	if owner := metav1.GetControllerOf(after); owner == nil || owner.UID != "another" {
-		t.Errorf("the Secret is owned by %+v", owner)
-	}
-	f.expectCondition("Ready", metav1.ConditionTrue, "Ready")
 }
 
 func TestPaused(t *testing.T) {

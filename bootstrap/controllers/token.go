@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,6 +71,7 @@ func (r *Reconciler) renewalDue(s *scope) ctrl.Result {
 // revoke ends the token of a machine that has joined or goes away.
 func (r *Reconciler) revoke(ctx context.Context, s *scope) (ctrl.Result, error) {
 	if conditions.GetReason(s.config, bootstrapv1.BootstrapTokenValidCondition) == bootstrapv1.BootstrapTokenRevokedReason {
+		s.noteRevoked(s.config.Status.BootstrapToken.ID)
 		return ctrl.Result{}, nil
 	}
 	id := s.config.Status.BootstrapToken.ID
@@ -80,8 +82,11 @@ func (r *Reconciler) revoke(ctx context.Context, s *scope) (ctrl.Result, error) 
 		}
 		id = tokens.ID(token)
 	}
-	message := "the machine has joined"
-	if !s.joined() {
+	message := "it had been revoked when this config was moved or restored"
+	switch {
+	case s.joined():
+		message = "the machine has joined"
+	case !s.machine.DeletionTimestamp.IsZero():
 		message = "the Machine is being deleted"
 	}
 	if id != "" {
@@ -94,9 +99,31 @@ func (r *Reconciler) revoke(ctx context.Context, s *scope) (ctrl.Result, error) 
 		}
 		ctrl.LoggerFrom(ctx).Info("The bootstrap token was revoked", "token", id, "reason", message)
 	}
+	s.noteRevoked(id)
 	s.config.Status.BootstrapToken = bootstrapv1.BootstrapTokenStatus{ID: id}
 	s.set(bootstrapv1.BootstrapTokenValidCondition, metav1.ConditionFalse, bootstrapv1.BootstrapTokenRevokedReason, message)
 	return ctrl.Result{}, nil
+}
+
+// noteRevoked writes down where a move and a restore keep it that a token was revoked.
+func (s *scope) noteRevoked(id string) {
+	if id != "" {
+		annotations.AddAnnotations(s.config, map[string]string{bootstrapv1.TokenRevokedAnnotation: id})
+	}
+}
+
+// revokedBefore reports whether the machine's token was revoked already, also when status has been lost since.
+func (r *Reconciler) revokedBefore(ctx context.Context, s *scope) (bool, error) {
+	revoked := s.config.Annotations[bootstrapv1.TokenRevokedAnnotation]
+	if revoked == "" {
+		return false, nil
+	}
+	if id := s.config.Status.BootstrapToken.ID; id != "" {
+		return id == revoked, nil
+	}
+	token, err := r.recordedToken(ctx, s)
+	// Data that was made anew, and a copy of the config, have another token.
+	return token == "" || tokens.ID(token) == revoked, err
 }
 
 // recordedToken is the token in the data Secret; empty when the Secret is gone or another's.

@@ -11,6 +11,10 @@ type Format string
 // CloudConfig is cloud-init's format.
 const CloudConfig Format = "cloud-config"
 
+// TokenRevokedAnnotation is set by the controller on a KOKConfig when it has revoked the machine's bootstrap token; its
+// value is the token's id. A move or a restore loses status and keeps it: no token becomes valid again.
+const TokenRevokedAnnotation = "bootstrap.cluster.x-k8s.io/token-revoked"
+
 // KOKConfigSpec says how a machine becomes a worker. It is read until the bootstrap data was made;
 // later changes have no effect on the machine.
 type KOKConfigSpec struct {
