@@ -22,8 +22,9 @@ func asset(name string) []byte {
 }
 
 const (
-	fetchProgram = stepDir + "fetch"
-	successFile  = stepDir + "success"
+	fetchProgram   = stepDir + "fetch"
+	downloadPrefix = stepDir + "download-"
+	successFile    = stepDir + "success"
 )
 
 // steps collects the command lines of the bootstrap unit, and the files that they need.
@@ -50,20 +51,31 @@ func (s *steps) commands(name string, commands []string) {
 	}
 }
 
+// downloads fetch files, each from the URLs in a file of its own: a URL may hold credentials, and every user of the
+// machine can read a unit's command lines, whatever the permissions of its file.
+func (s *steps) downloads(downloads []bootstrapv1.Download) error {
+	if len(downloads) > 0 {
+		s.files = append(s.files, ownFile(fetchProgram, "0755", asset("fetch.sh")))
+	}
+	for i, download := range downloads {
+		download, err := checkedDownload(fmt.Sprintf("software.downloads[%d]", i), download)
+		if err != nil {
+			return err
+		}
+		urls := fmt.Sprintf("%s%02d.urls", downloadPrefix, i)
+		s.files = append(s.files, ownFile(urls, "0600", []byte(strings.Join(download.URLs, "\n")+"\n")))
+		s.run("/bin/sh", fetchProgram, download.SHA256, download.Mode, download.Path, urls)
+	}
+	return nil
+}
+
 // addBootstrap adds the unit that is the order of the bootstrap, and starts it.
 func addBootstrap(d *document, in *Input) error {
 	s := &steps{}
 	s.run("/bin/rm", "--force", SentinelFile)
 	if mode := in.Spec.Software.Mode; mode == bootstrapv1.SoftwarePackages || mode == bootstrapv1.SoftwareURLs {
-		if len(in.Spec.Software.Downloads) > 0 {
-			s.files = append(s.files, ownFile(fetchProgram, "0755", asset("fetch.sh")))
-		}
-		for i, download := range in.Spec.Software.Downloads {
-			args, err := downloadArgs(fmt.Sprintf("software.downloads[%d]", i), download)
-			if err != nil {
-				return err
-			}
-			s.run("/bin/sh", append([]string{fetchProgram}, args...)...)
+		if err := s.downloads(in.Spec.Software.Downloads); err != nil {
+			return err
 		}
 	}
 	s.commands("pre-kubelet", in.Spec.PreKubeletCommands)

@@ -14,13 +14,17 @@ import (
 )
 
 // fetch runs the program that machines run.
-func fetch(t *testing.T, args ...string) (output string, err error) {
+func fetch(t *testing.T, sha256, mode, path string, urls ...string) (output string, err error) {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "fetch")
+	dir := t.TempDir()
+	program, list := filepath.Join(dir, "fetch"), filepath.Join(dir, "urls")
 	if err := os.WriteFile(program, asset("fetch.sh"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", append([]string{program}, args...)...)
+	if err := os.WriteFile(list, []byte(strings.Join(urls, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", program, sha256, mode, path, list)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err = cmd.Run()
@@ -37,6 +41,12 @@ func TestFetch(t *testing.T) {
 		switch r.URL.Path {
 		case "/right [1]":
 			_, _ = w.Write([]byte(right))
+		case "/private":
+			if user, password, _ := r.BasicAuth(); user == "us3r" && password == "p4:ss" && r.URL.RawQuery == "sig=s1gned" {
+				_, _ = w.Write([]byte(right))
+			} else {
+				http.NotFound(w, r)
+			}
 		case "/wrong":
 			_, _ = w.Write([]byte("another file"))
 		default:
@@ -80,6 +90,23 @@ func TestFetch(t *testing.T) {
 		}
 		if asked != before {
 			t.Error("it was fetched again")
+		}
+	})
+	t.Run("uses the credentials in a URL and keeps them to itself", func(t *testing.T) {
+		private := func(path string) string {
+			return strings.Replace(server.URL, "http://", "http://us3r:p4%3Ass@", 1) + path + "?sig=s1gned"
+		}
+		output, err := fetch(t, want, "0755", filepath.Join(t.TempDir(), "file"), private("/missing"), private("/wrong"), private("/private"))
+		if err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+		if !strings.Contains(output, server.URL+"/missing: cannot be fetched") || !strings.Contains(output, server.URL+"/wrong: the SHA-256 is not") {
+			t.Errorf("it does not say what failed: %s", output)
+		}
+		for _, secret := range []string{"us3r", "p4", "s1gned"} {
+			if strings.Contains(output, secret) {
+				t.Errorf("it says %q: %s", secret, output)
+			}
 		}
 	})
 	t.Run("replaces a file that is wrong", func(t *testing.T) {

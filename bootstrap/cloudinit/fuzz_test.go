@@ -94,7 +94,9 @@ var places = map[string]struct {
 	},
 	"download URL": {
 		func(in *Input, v string) { in.Spec.Software = download(v, "/usr/bin/a") },
-		func(_ *document, files map[string]string) string { return fetchArg(files, 5) },
+		func(_ *document, files map[string]string) string {
+			return strings.TrimSuffix(files[downloadPrefix+"00.urls"], "\n")
+		},
 	},
 	"download path": {
 		func(in *Input, v string) { in.Spec.Software = download("https://a.example", v) },

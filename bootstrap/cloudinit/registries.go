@@ -9,8 +9,6 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"k8s.io/utils/ptr"
-
-	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 )
 
 // registryNames are hosts with an optional port; containerd reads "_default" for all others.
@@ -84,34 +82,3 @@ func CheckURL(value string) error {
 	}
 	return nil
 }
-
-// downloads are checked and turned into the arguments of the fetch program.
-func downloadArgs(field string, download bootstrapv1.Download) ([]string, error) {
-	if err := CheckPath(download.Path); err != nil {
-		return nil, invalid(field+".path", download.Path, err)
-	}
-	if ReservedPath(download.Path) {
-		return nil, invalid(field+".path", download.Path, errors.New("belongs to the controller; choose another"))
-	}
-	if !sha256s.MatchString(download.SHA256) {
-		return nil, invalid(field+".sha256", download.SHA256, errors.New("must be 64 hexadecimal digits in lower case"))
-	}
-	mode := download.Mode
-	if mode == "" {
-		mode = "0755"
-	}
-	if !octal.MatchString(mode) {
-		return nil, invalid(field+".mode", mode, errors.New("must be four octal digits, for example 0755"))
-	}
-	if len(download.URLs) == 0 {
-		return nil, fmt.Errorf("spec.%s.urls: at least one URL is needed", field)
-	}
-	for i, address := range download.URLs {
-		if err := CheckURL(address); err != nil {
-			return nil, invalid(fmt.Sprintf("%s.urls[%d]", field, i), address, err)
-		}
-	}
-	return append([]string{download.SHA256, mode, download.Path}, download.URLs...), nil
-}
-
-var sha256s = regexp.MustCompile(`^[0-9a-f]{64}$`)

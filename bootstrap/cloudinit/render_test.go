@@ -124,6 +124,24 @@ func TestNoCredentialButTheToken(t *testing.T) {
 	}
 }
 
+// TestCredentialsInURLsAreForRootAlone: every user of a machine can ask systemd for the command lines of a unit.
+func TestCredentialsInURLsAreForRootAlone(t *testing.T) {
+	in := minimal("v1.36.3")
+	in.Spec.Software = download("https://us3r:p4ss@a.example/kubelet", "/usr/bin/kubelet")
+	in.Spec.Proxy.HTTPS = "http://us3r:p4ss@proxy.example:3128"
+	data := render(t, in)
+	d, err := unmarshal(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range d.WriteFiles {
+		holds := strings.Contains(contents(t, data)[file.Path], "p4ss")
+		if wanted := file.Path == proxyFile || file.Path == downloadPrefix+"00.urls"; holds != wanted || holds && file.Permissions != "0600" {
+			t.Errorf("%s, which has mode %s, holds credentials: %t", file.Path, file.Permissions, holds)
+		}
+	}
+}
+
 func TestMirrorsAreAskedInOrder(t *testing.T) {
 	hosts := contents(t, render(t, full("v1.36.3")))[registryDir+"registry.k8s.io/hosts.toml"]
 	var parsed struct {

@@ -11,24 +11,21 @@ import (
 const Redacted = "<redacted>"
 
 // secrets are what bootstrap data has that nobody else may see: kubeadm's tokens (their form is in
-// k8s.io/cluster-bootstrap/token/api), JSON web tokens, PEM, base64 of some length, and what follows a
-// telling word.
+// k8s.io/cluster-bootstrap/token/api), JSON web tokens, PEM, base64 of some length, what is in front of the host
+// in a URL, and what follows a telling word. What groups match stays.
 var secrets = []*regexp.Regexp{
-	regexp.MustCompile(`-----BEGIN [A-Z ]*-----[^-]*(-----END [A-Z ]*-----)?`),
+	regexp.MustCompile(`-----BEGIN [A-Z ]*-----[^-]*(?:-----END [A-Z ]*-----)?`),
+	regexp.MustCompile(`(?i)(\b[a-z][a-z0-9+.-]*://)[^/?#\s]*(@)`),
 	regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`),
 	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`),
 	regexp.MustCompile(`[A-Za-z0-9+/]{64,}={0,2}`),
-	regexp.MustCompile(`(?i)((?:password|passwd|passphrase|secret|token|authorization|api[-_]?key)["']?\s*[:=]\s*)("[^"]*"|'[^']*'|(?:bearer |basic )?\S+)`),
+	regexp.MustCompile(`(?i)((?:password|passwd|passphrase|secret|token|authorization|api[-_]?key)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|(?:bearer |basic )?\S+)`),
 }
 
 // redact takes secrets out of a text.
 func redact(text string) string {
-	for i, secret := range secrets {
-		replacement := Redacted
-		if i == len(secrets)-1 {
-			replacement = "${1}" + Redacted
-		}
-		text = secret.ReplaceAllString(text, replacement)
+	for _, secret := range secrets {
+		text = secret.ReplaceAllString(text, "${1}"+Redacted+"${2}")
 	}
 	return text
 }

@@ -17,6 +17,8 @@ func TestSecretsStayOutOfMessages(t *testing.T) {
 		"eyJhbGciOi.eyJpc3MiOi.c2ln": "got eyJhbGciOi.eyJpc3MiOi.c2ln back",
 		"hunter2":                    "Password: hunter2",
 		"s3cret":                     `{"token": "s3cret"}`,
+		"us3r:p4@ss":                 "https://us3r:p4@ss@mirror.example/kubelet: cannot be fetched",
+		"us3r":                       "proxy HTTP://us3r@[2001:db8::1]:3128 refused",
 		"abc-def":                    "Authorization: Bearer abc-def",
 		"MC4CAQAwBQYDK2VwBCIEIA":     "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIA\n-----END PRIVATE KEY-----",
 		"MC4CAQAwBQYDK2VwBCIEIB":     "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIB\n cut off",
@@ -26,9 +28,16 @@ func TestSecretsStayOutOfMessages(t *testing.T) {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
-	plain := "Get \"https://127.0.0.1:6443/readyz\": dial tcp 127.0.0.1:6443: connect: connection refused"
-	if got := tidy(plain); got != plain {
-		t.Errorf("%q became %q", plain, got)
+	for _, plain := range []string{
+		"Get \"https://127.0.0.1:6443/readyz\": dial tcp 127.0.0.1:6443: connect: connection refused",
+		"https://mirror.example/@scope/kubelet?mail=a@b: cannot be fetched", "admin@example was told of https://mirror.example",
+	} {
+		if got := tidy(plain); got != plain {
+			t.Errorf("%q became %q", plain, got)
+		}
+	}
+	if got, want := tidy("https://a:b@mirror.example/kubelet"), "https://"+Redacted+"@mirror.example/kubelet"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

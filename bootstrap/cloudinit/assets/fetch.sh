@@ -1,16 +1,27 @@
 #!/bin/sh
-# fetch SHA256 MODE PATH URL...
-# Puts at PATH the file of the first URL that gives it with the right SHA-256. A file that is there
-# already and has it is kept.
+# fetch SHA256 MODE PATH URLS
+# Puts at PATH the file of the first URL that gives it with the right SHA-256. URLS is a file with one URL a
+# line. A file that is there already and has the SHA-256 is kept.
 set -eu
 
 sha256=$1
 mode=$2
 path=$3
-shift 3
+urls=$4
 
 matches() {
 	[ "$(sha256sum <"$1" | cut -d ' ' -f 1)" = "$sha256" ]
+}
+
+# download takes the URL from its input: everybody can read the arguments of a program.
+download() {
+	curl --fail --silent --show-error --location --globoff --proto '=http,https' \
+		--connect-timeout 10 --retry 3 --output "$path.part" --config -
+}
+
+# shown is a URL without its credentials, which may be in front of the host and in the query.
+shown() {
+	printf '%s\n' "$1" | sed -E 's|^([A-Za-z]+://)[^/?#]*@|\1|; s|[?#].*||'
 }
 
 if [ -f "$path" ] && matches "$path"; then
@@ -19,18 +30,17 @@ if [ -f "$path" ] && matches "$path"; then
 fi
 
 mkdir -p "$(dirname "$path")"
-for url in "$@"; do
-	if ! curl --fail --silent --show-error --location --globoff --proto '=http,https' \
-		--connect-timeout 10 --retry 3 --output "$path.part" --url "$url"; then
-		echo "$url: cannot be fetched" >&2
+while read -r url; do
+	if ! printf 'url = "%s"\n' "$url" | download; then
+		echo "$(shown "$url"): cannot be fetched" >&2
 	elif ! matches "$path.part"; then
-		echo "$url: the SHA-256 is not $sha256" >&2
+		echo "$(shown "$url"): the SHA-256 is not $sha256" >&2
 	else
 		chmod "$mode" "$path.part"
 		mv -f "$path.part" "$path"
 		exit 0
 	fi
-done
+done <"$urls"
 rm -f "$path.part"
 echo "no URL gives $path" >&2
 exit 1
