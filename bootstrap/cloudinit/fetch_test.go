@@ -2,6 +2,7 @@ package cloudinit
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // fetch runs the program that machines run.
@@ -24,7 +26,11 @@ func fetch(t *testing.T, sha256, mode, path string, urls ...string) (output stri
 	if err := os.WriteFile(list, []byte(strings.Join(urls, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "/bin/sh", program, sha256, mode, path, list)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/bin/sh", program, sha256, mode, path, list)
+	cmd.Env = append(os.Environ(), "KOK_FETCH_STALL_TIME=1", "KOK_FETCH_RETRIES=0")
+	cmd.WaitDelay = time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err = cmd.Run()
@@ -47,6 +53,13 @@ func TestFetch(t *testing.T) {
 			} else {
 				http.NotFound(w, r)
 			}
+		case "/stalled":
+			w.Header().Set("Content-Length", "8")
+			_, _ = w.Write([]byte(right[:1]))
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		case "/silent":
+			<-r.Context().Done()
 		case "/wrong":
 			_, _ = w.Write([]byte("another file"))
 		default:
@@ -106,6 +119,13 @@ func TestFetch(t *testing.T) {
 		for _, secret := range []string{"us3r", "p4", "s1gned"} {
 			if strings.Contains(output, secret) {
 				t.Errorf("it says %q: %s", secret, output)
+			}
+		}
+	})
+	t.Run("leaves a server that stalls", func(t *testing.T) {
+		for _, stalls := range []string{"/silent", "/stalled"} {
+			if output, err := fetch(t, want, "0755", filepath.Join(t.TempDir(), "file"), server.URL+stalls, good); err != nil {
+				t.Errorf("%s: %v: %s", stalls, err, output)
 			}
 		}
 	})

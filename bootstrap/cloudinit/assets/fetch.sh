@@ -13,10 +13,16 @@ matches() {
 	[ "$(sha256sum <"$1" | cut -d ' ' -f 1)" = "$sha256" ]
 }
 
+# A server that stalls this long, in seconds, is given up.
+stall=${KOK_FETCH_STALL_TIME:-30}
+# How often a URL is tried again after a failure that may pass.
+retries=${KOK_FETCH_RETRIES:-3}
+
 # download takes the URL from its input: everybody can read the arguments of a program.
 download() {
 	curl --fail --silent --show-error --location --globoff --proto '=http,https' \
-		--connect-timeout 10 --retry 3 --output "$path.part" --config -
+		--connect-timeout 10 --speed-limit 1024 --speed-time "$stall" \
+		--retry "$retries" --retry-connrefused --output "$path.part" --config -
 }
 
 # shown is a URL without its credentials, which may be in front of the host and in the query.
