@@ -93,9 +93,8 @@ func kubeletConfiguration(in *Input) (*kubeletv1beta1.KubeletConfiguration, erro
 		RotateCertificates:       true,
 		ServerTLSBootstrap:       true,
 		// A machine may have cgroup v1 alone; from v1.35 on kubelet would end there by default.
-		FailCgroupV1: ptr.To(false),
-		// Cluster API removes the first taint when it has set the Machine's labels.
-		RegisterWithTaints: append([]corev1.Taint{clusterv1.NodeUninitializedTaint}, in.Spec.Kubelet.Taints...),
+		FailCgroupV1:       ptr.To(false),
+		RegisterWithTaints: taints(in.Spec.Kubelet.Taints),
 
 		CgroupDriver:                    string(set.CgroupDriver),
 		MaxPods:                         set.MaxPods,
@@ -118,6 +117,16 @@ func kubeletConfiguration(in *Input) (*kubeletv1beta1.KubeletConfiguration, erro
 		ShutdownGracePeriodCriticalPods: ptr.Deref(set.ShutdownGracePeriodCriticalPods, metav1.Duration{}),
 		FeatureGates:                    set.FeatureGates,
 	}, nil
+}
+
+// taints are those of a new Node. Cluster API removes its own when it has set the Machine's labels. People who know
+// KubeadmConfig may have set it themselves; no Node can have a key and effect twice.
+func taints(set []corev1.Taint) []corev1.Taint {
+	first := clusterv1.NodeUninitializedTaint
+	if slices.ContainsFunc(set, func(taint corev1.Taint) bool { return taint.MatchTaint(&first) }) {
+		return set
+	}
+	return append([]corev1.Taint{first}, set...)
 }
 
 // checkKubelet wants lines of text where the API has free text: YAML would change what is not printable.

@@ -6,8 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/pelletier/go-toml/v2"
+	corev1 "k8s.io/api/core/v1"
+	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 )
@@ -139,6 +143,32 @@ func TestCredentialsInURLsAreForRootAlone(t *testing.T) {
 		if wanted := file.Path == proxyFile || file.Path == downloadPrefix+"00.urls"; holds != wanted || holds && file.Permissions != "0600" {
 			t.Errorf("%s, which has mode %s, holds credentials: %t", file.Path, file.Permissions, holds)
 		}
+	}
+}
+
+func TestNoTaintIsThereTwice(t *testing.T) {
+	uninitialized := corev1.Taint{Key: "node.cluster.x-k8s.io/uninitialized", Effect: corev1.TaintEffectNoSchedule}
+	dedicated := corev1.Taint{Key: "dedicated", Value: "edge", Effect: corev1.TaintEffectNoSchedule}
+	evicts := corev1.Taint{Key: uninitialized.Key, Effect: corev1.TaintEffectNoExecute}
+	valued := corev1.Taint{Key: uninitialized.Key, Value: "true", Effect: corev1.TaintEffectNoSchedule}
+	for name, test := range map[string]struct{ set, want []corev1.Taint }{
+		"Cluster API's is there by itself":      {nil, []corev1.Taint{uninitialized}},
+		"and besides others":                    {[]corev1.Taint{dedicated}, []corev1.Taint{uninitialized, dedicated}},
+		"and besides one with another effect":   {[]corev1.Taint{evicts}, []corev1.Taint{uninitialized, evicts}},
+		"it is not added when it is set":        {[]corev1.Taint{dedicated, uninitialized}, []corev1.Taint{dedicated, uninitialized}},
+		"nor when it is set with another value": {[]corev1.Taint{valued}, []corev1.Taint{valued}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := minimal("v1.36.3")
+			in.Spec.Kubelet.Taints = test.set
+			configuration := &kubeletv1beta1.KubeletConfiguration{}
+			if err := yaml.UnmarshalStrict([]byte(contents(t, render(t, in))[KubeletConfiguration]), configuration); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, configuration.RegisterWithTaints); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 
