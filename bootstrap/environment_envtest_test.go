@@ -22,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
@@ -47,7 +48,8 @@ func testAll(m *testing.M) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var err error
-	if environment, err = testenvironment.Start(ctx); err != nil {
+	tokensJoin := func(server *envtest.APIServer) { server.Configure().Set("enable-bootstrap-token-auth", "true") }
+	if environment, err = testenvironment.Start(ctx, tokensJoin); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -7,9 +7,12 @@ import (
 	"crypto/x509/pkix"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +26,7 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/tokens"
 )
 
 // tenantToken is the Secret by which the tenant knows the machine's token.
@@ -64,6 +68,56 @@ func TestATokenLivesUntilTheMachineHasJoined(t *testing.T) {
 		_, err := w.tenantToken()
 		return apierrors.IsNotFound(err)
 	})
+}
+
+// withToken asks the tenant who the holder of a token is.
+func withToken(t *testing.T, token string) (authenticationv1.UserInfo, error) {
+	t.Helper()
+	config := rest.AnonymousClientConfig(environment.Config)
+	config.BearerToken = token
+	holder, err := client.New(config, client.Options{Scheme: environment.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := &authenticationv1.SelfSubjectReview{}
+	err = holder.Create(t.Context(), review)
+	return review.Status.UserInfo, err
+}
+
+// TestATokenIsGoodForOneMachineAndForItsTime asks the API server itself.
+func TestATokenIsGoodForOneMachineAndForItsTime(t *testing.T) {
+	w := up(t)
+	recorded, err := cloudinit.Token(w.secret().Data["value"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := func() bool {
+		user, err := withToken(t, recorded)
+		if err != nil && !apierrors.IsUnauthorized(err) {
+			t.Fatal(err)
+		}
+		if err == nil && (user.Username != "system:bootstrap:"+tokens.ID(recorded) || !slices.Contains(user.Groups, tokens.Group)) {
+			t.Fatalf("its holder is %+v", user)
+		}
+		return err == nil
+	}
+	expires := func(at time.Time) {
+		token, err := w.tenantToken()
+		if err != nil {
+			t.Fatal(err)
+		}
+		token.Data["expiration"] = []byte(at.UTC().Format(time.RFC3339))
+		if err := environment.Client.Update(t.Context(), token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.eventually("the token is accepted", accepted)
+	expires(time.Now().Add(-time.Minute))
+	w.eventually("an expired token is refused", func() bool { return !accepted() })
+	expires(time.Now().Add(time.Hour))
+	w.eventually("a renewed token is accepted", accepted)
+	w.joins()
+	w.eventually("a token that was used is refused", func() bool { return !accepted() })
 }
 
 func TestTheAPIServersAreSeedsOfTheLoadBalancer(t *testing.T) {

@@ -40,7 +40,7 @@ type fixture struct {
 	// tenantRequests counts all requests to the tenant.
 	tenantRequests int
 	// fail makes a write of a Secret fail, by where it goes, "management" or "tenant", and by its verb.
-	fail func(where, verb string) error
+	fail func(where, verb string, secret *corev1.Secret) error
 	// failStatus makes the next write of the config's status fail.
 	failStatus bool
 }
@@ -60,10 +60,11 @@ func newFixture(t *testing.T, objects ...client.Object) *fixture {
 	scheme := newScheme(t)
 	f := &fixture{t: t, clock: testingclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))}
 	failing := func(where, verb string, object client.Object) error {
-		if _, ok := object.(*corev1.Secret); !ok || f.fail == nil {
+		secret, ok := object.(*corev1.Secret)
+		if !ok || f.fail == nil {
 			return nil
 		}
-		return f.fail(where, verb)
+		return f.fail(where, verb, secret)
 	}
 	f.management = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&bootstrapv1.KOKConfig{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).Build(), interceptor.Funcs{
