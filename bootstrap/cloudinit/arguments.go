@@ -2,7 +2,8 @@ package cloudinit
 
 import (
 	"regexp"
-	"strings"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/arguments"
 )
 
 var argNames = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
@@ -17,8 +18,7 @@ const (
 )
 
 // ownedArgs are kubelet's arguments that wire it to its cluster, and those for which there is a field.
-// A name that ends in "*" is a prefix.
-var ownedArgs = map[string]string{
+var ownedArgs = arguments.Owned{
 	"anonymous-auth":             access,
 	"authentication-*":           access,
 	"authorization-*":            access,
@@ -67,13 +67,5 @@ var ownedArgs = map[string]string{
 // OwnedArg says whether an argument of kubelet belongs to the controller, and why or what to set in its
 // place.
 func OwnedArg(name string) (reason string, owned bool) {
-	if reason, owned = ownedArgs[name]; owned {
-		return reason, true
-	}
-	for pattern, reason := range ownedArgs {
-		if prefix, isPrefix := strings.CutSuffix(pattern, "*"); isPrefix && strings.HasPrefix(name, prefix) {
-			return reason, true
-		}
-	}
-	return "", false
+	return ownedArgs.Reason(name)
 }

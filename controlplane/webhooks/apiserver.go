@@ -23,8 +23,8 @@ import (
 	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/arguments"
 )
 
 func validateKubeAPIServer(spec controlplanev1.KubeAPIServerSpec, path *field.Path) field.ErrorList {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/arguments"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 )
 
 // validateComponent has the rules for what can be said of every component.

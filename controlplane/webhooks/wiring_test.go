@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/arguments"
 )
 
 // replaceable are the arguments that components are rendered with and that a person may set otherwise.
