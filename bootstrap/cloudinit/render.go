@@ -40,6 +40,9 @@ func (in *Input) check() error {
 	if format := in.Spec.Format; format != "" && format != bootstrapv1.CloudConfig {
 		problems = append(problems, fmt.Errorf("spec.format: %q is not supported; use %s", format, bootstrapv1.CloudConfig))
 	}
+	if err := checkWord(in.Cluster.DNSDomain); err != nil {
+		problems = append(problems, fmt.Errorf("spec.clusterNetwork.serviceDomain of the Cluster: %q: %w", in.Cluster.DNSDomain, err))
+	}
 	if !bootstraputil.IsValidBootstrapToken(in.Token) {
 		problems = append(problems, errors.New("the bootstrap token is malformed"))
 	}

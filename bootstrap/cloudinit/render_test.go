@@ -36,6 +36,7 @@ func TestRenderRefuses(t *testing.T) {
 		"no CA":                         {func(in *Input) { in.Cluster.CABundle = nil }, "CA bundle is empty"},
 		"no API server":                 {func(in *Input) { in.Cluster.APIServers = nil }, "no address of an API server"},
 		"an API server without a port":  {func(in *Input) { in.Cluster.APIServers = []string{"192.0.2.1"} }, `"192.0.2.1": want host:port`},
+		"a domain of two words":         {func(in *Input) { in.Cluster.DNSDomain = "a b" }, `spec.clusterNetwork.serviceDomain of the Cluster: "a b"`},
 		"no Service range":              {func(in *Input) { in.Cluster.ServiceCIDRs = nil }, "spec.clusterNetwork.services.cidrBlocks"},
 		"a small Service range":         {func(in *Input) { in.Cluster.ServiceCIDRs = []string{"10.96.0.0/30"} }, "10.96.0.0/30"},
 		"another format":                {func(in *Input) { in.Spec.Format = "ignition" }, `spec.format: "ignition"`},
