@@ -13,7 +13,7 @@ import (
 )
 
 // leavesWith is what a document says with a value at a place; nil when it is refused.
-func leavesWith(t *testing.T, at place, value string) map[string]string {
+func leavesWith(t testing.TB, at place, value string) map[string]string {
 	t.Helper()
 	in := minimal("v1.36.3")
 	at.put(&in, value)
@@ -74,29 +74,36 @@ var seeds = []string{
 // with an innocent value, with the value in its stead: nothing else changes, comes or goes.
 func FuzzValuesStayInTheirPlace(f *testing.F) {
 	names := slices.Sorted(maps.Keys(places))
-	for i := range names {
+	innocent := map[string]map[string]string{}
+	for i, name := range names {
+		innocent[name] = leavesWith(f, places[name], places[name].innocent)
 		for _, seed := range seeds {
 			f.Add(uint8(i), seed)
 		}
 	}
 	f.Fuzz(func(t *testing.T, i uint8, value string) {
 		name := names[int(i)%len(names)]
-		place := places[name]
-		got := leavesWith(t, place, value)
-		if got == nil || value == "" && place.unset {
-			return
-		}
-		want := map[string]string{}
-		for at, leaf := range leavesWith(t, place, place.innocent) {
-			key := strings.ReplaceAll(at, place.innocent, value)
-			if want[key] = strings.ReplaceAll(leaf, place.innocent, value); value == "" && want[key] != leaf {
-				// What is empty may be left out, or have a default.
-				delete(want, key)
-				delete(got, key)
-			}
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := misplaced(t, places[name], innocent[name], value); diff != "" {
 			t.Errorf("%s: %q: %s", name, value, diff)
 		}
 	})
+}
+
+// misplaced is what else a value changes than its place; empty also when the value is refused.
+func misplaced(t testing.TB, at place, innocent map[string]string, value string) string {
+	t.Helper()
+	got := leavesWith(t, at, value)
+	if got == nil || value == "" && at.unset {
+		return ""
+	}
+	want := map[string]string{}
+	for key, leaf := range innocent {
+		key = strings.ReplaceAll(key, at.innocent, value)
+		if want[key] = strings.ReplaceAll(leaf, at.innocent, value); value == "" && want[key] != leaf {
+			// What is empty may be left out, or have a default.
+			delete(want, key)
+			delete(got, key)
+		}
+	}
+	return cmp.Diff(want, got)
 }

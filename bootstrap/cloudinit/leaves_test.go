@@ -13,7 +13,7 @@ import (
 
 // leavesOf is all that a document says, taken to pieces as the programs do that read it: cloud-init, systemd, kubelet and
 // containerd. Each piece is by its place. What cannot be read is one piece, as it is.
-func leavesOf(t *testing.T, data []byte) map[string]string {
+func leavesOf(t testing.TB, data []byte) map[string]string {
 	t.Helper()
 	d, err := unmarshal(data)
 	if err != nil {
