@@ -41,8 +41,8 @@ type KOKConfigSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	RegistryMirrors []RegistryMirror `json:"registryMirrors,omitempty"`
 
-	// proxy is what containerd, package managers and downloads use to reach others. Nothing uses it to
-	// reach the tenant's API.
+	// proxy is what containerd, apt and downloads use to reach others. Nothing uses it to reach the tenant's
+	// API.
 	// +optional
 	Proxy ProxySpec `json:"proxy,omitempty,omitzero"`
 
