@@ -48,6 +48,12 @@ func podReady(pod *corev1.Pod) bool {
 	return ready != nil && ready.Status == corev1.ConditionTrue
 }
 
+// podEnded reports whether a pod runs no more and never will again: it was evicted, or its host was shut
+// down. It stays as a record beside the one that replaced it.
+func podEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}
+
 // podProblem says why a pod is not ready, in the words of whoever knows: the scheduler, the
 // kubelet, or the last lines of the container. Empty for a ready pod.
 func podProblem(pod *corev1.Pod) string {

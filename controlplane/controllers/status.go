@@ -45,7 +45,7 @@ func (seen *observation) lost(pod *corev1.Pod) bool {
 func (seen *observation) lostPods(component string) int32 {
 	var count int32
 	for i := range seen.pods[component] {
-		if pod := &seen.pods[component][i]; seen.lost(pod) && !podReady(pod) {
+		if pod := &seen.pods[component][i]; seen.lost(pod) && !podReady(pod) && !podEnded(pod) {
 			count++
 		}
 	}
@@ -212,8 +212,9 @@ func setVersions(s *scope, seen *observation) {
 	apiServers := map[string]int32{}
 	for _, component := range []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler} {
 		for i := range seen.pods[component] {
-			version := strings.ReplaceAll(seen.pods[component][i].Labels[names.VersionLabel], "_", "+")
-			if version == "" {
+			pod := &seen.pods[component][i]
+			version := strings.ReplaceAll(pod.Labels[names.VersionLabel], "_", "+")
+			if version == "" || podEnded(pod) {
 				continue
 			}
 			count := apiServers[version]

@@ -216,6 +216,13 @@ func TestVersionsStayUntilEveryPodLeftThem(t *testing.T) {
 			at(seen, names.KubeControllerManager, "v1.36.3_vendor.1")
 			at(seen, names.KubeScheduler, "v1.36.3_vendor.1")
 		}, []clusterv1.StatusVersion{version("v1.36.3+vendor.1", 1)}},
+		"pods that ended are no more than a record": {func(seen *observation) {
+			evicted, shutDown := readyPod(names.KubeAPIServer, 3), readyPod(names.KubeScheduler, 2)
+			evicted.Labels[names.VersionLabel], evicted.Status = "v1.35.4", corev1.PodStatus{Phase: corev1.PodFailed}
+			shutDown.Labels[names.VersionLabel], shutDown.Status = "v1.35.4", corev1.PodStatus{Phase: corev1.PodSucceeded}
+			seen.pods[names.KubeAPIServer] = append(seen.pods[names.KubeAPIServer], evicted)
+			seen.pods[names.KubeScheduler] = append(seen.pods[names.KubeScheduler], shutDown)
+		}, []clusterv1.StatusVersion{version("v1.36.3", 3)}},
 		"no pod exists": {func(seen *observation) { seen.pods = nil }, old},
 		"no pod says its version": {func(seen *observation) {
 			at(seen, names.KubeAPIServer, "")
@@ -284,6 +291,19 @@ func TestLostNodesAreThoseNobodyHearsFrom(t *testing.T) {
 				t.Errorf("got %v after %d reads, %v", got, reads, err)
 			}
 		})
+	}
+}
+
+func TestAPodThatEndedIsNotLost(t *testing.T) {
+	seen := settled()
+	seen.lose("n1")
+	for phase, want := range map[corev1.PodPhase]int32{
+		corev1.PodPending: 1, corev1.PodRunning: 1, corev1.PodUnknown: 1, corev1.PodFailed: 0, corev1.PodSucceeded: 0,
+	} {
+		seen.pods[names.KubeAPIServer][1].Status.Phase = phase
+		if got := seen.lostPods(names.KubeAPIServer); got != want {
+			t.Errorf("%d pods of which one is %s are lost", got, phase)
+		}
 	}
 }
 
