@@ -17,6 +17,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
@@ -118,7 +119,7 @@ func TestEveryPodIsConfined(t *testing.T) {
 			"resolves names as its host does":           pod.DNSPolicy == corev1.DNSDefault,
 			"has the priority class":                    pod.PriorityClassName == components.PriorityClassName,
 			"is on the chosen host nodes":               maps.Equal(pod.NodeSelector, in.Spec.Hosting.NodeSelector) && len(pod.NodeSelector) > 0,
-			"changes with its spec only":                !slices.ContainsFunc(slices.Collect(maps.Keys(template.Annotations)), func(key string) bool { return key != etcd.QuotaAnnotation }),
+			"changes with its spec only":                changesWithItsSpecOnly(template),
 			"is spread without being held back":         in.OnPodNetwork() || spreadSoftly(pod),
 			"has volumes of the host nowhere":           !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }),
 			"lets nobody else read mounted Secrets":     ownSecretsAreClosed(pod),
@@ -131,6 +132,16 @@ func TestEveryPodIsConfined(t *testing.T) {
 			}
 		}
 	})
+}
+
+// changesWithItsSpecOnly allows annotations for what a program reads once and its arguments do not tell.
+func changesWithItsSpecOnly(template *corev1.PodTemplateSpec) bool {
+	for key := range template.Annotations {
+		if key != etcd.QuotaAnnotation && key != kubeapiserver.AuditPolicyAnnotation {
+			return false
+		}
+	}
+	return true
 }
 
 func TestEveryContainerIsConfined(t *testing.T) {

@@ -1,7 +1,10 @@
 package kubeapiserver
 
 import (
+	"cmp"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
@@ -10,6 +13,7 @@ import (
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	"sigs.k8s.io/yaml"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -35,15 +39,26 @@ func configMap(in *components.Input) (*corev1.ConfigMap, error) {
 	}
 	files := map[string]string{authenticationFile: authentication}
 	if audit := in.Spec.KubeAPIServer.Audit; audit != nil {
-		files[auditPolicyFile] = audit.Policy
-		if audit.Policy == "" {
-			files[auditPolicyFile] = defaultAuditPolicy
-		}
+		files[auditPolicyFile] = auditPolicy(audit)
 	}
 	if in.Spec.Addons.Konnectivity.Managed() {
 		files[egressSelectorFile] = egressSelector
 	}
 	return components.ConfigMap(in, names.KubeAPIServer, files), nil
+}
+
+// AuditPolicyAnnotation holds a hash of the audit policy. kube-apiserver reads that file once, when it
+// starts: another policy makes new pods.
+const AuditPolicyAnnotation = "kok.cluster.x-k8s.io/audit-policy-hash"
+
+// auditPolicy is the user's policy, or the one that goes without saying.
+func auditPolicy(audit *controlplanev1.AuditSpec) string {
+	return cmp.Or(audit.Policy, defaultAuditPolicy)
+}
+
+func auditPolicyHash(audit *controlplanev1.AuditSpec) string {
+	hash := sha256.Sum256([]byte(auditPolicy(audit)))
+	return hex.EncodeToString(hash[:8])
 }
 
 // authenticationConfiguration allows anonymous requests for a few paths only (KEP-4633) and trusts

@@ -163,6 +163,7 @@ func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
 		args["endpoint-reconciler-type"] = "none"
 	}
 	if audit := spec.Audit; audit != nil {
+		metav1.SetMetaDataAnnotation(&template.ObjectMeta, AuditPolicyAnnotation, auditPolicyHash(audit))
 		args["audit-policy-file"] = "/etc/kubernetes/config/" + auditPolicyFile
 		args["audit-log-path"] = "/var/log/kubernetes/audit.log"
 		args["audit-log-maxsize"] = strconv.Itoa(int(audit.MaxSizeMB))
