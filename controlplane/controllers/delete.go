@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -118,8 +119,9 @@ func deleteKinds(ctx context.Context, host *Host, cluster client.ObjectKey, kind
 	return left, errors.Join(failed...)
 }
 
-// objectsOf are the tenant's objects of a kind: those with its labels, and workloads, named by component, by
-// their names too. The pods of one whose labels somebody took away would come back for ever.
+// objectsOf are the tenant's objects of a kind: those with its labels, and workloads that the controller
+// applied, named by component, by their names too. The pods of one whose labels somebody took away would come
+// back for ever. One that the controller never applied is somebody else's.
 func objectsOf(ctx context.Context, host *Host, cluster client.ObjectKey, kind schema.GroupVersionKind, named map[string]client.Object) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind)
@@ -144,11 +146,17 @@ func objectsOf(ctx context.Context, host *Host, cluster client.ObjectKey, kind s
 		if client.IgnoreNotFound(err) != nil {
 			return nil, err
 		}
-		if err == nil {
+		if err == nil && wasApplied(&object) {
 			list.Items = append(list.Items, object)
 		}
 	}
 	return list.Items, nil
+}
+
+// wasApplied reports whether the controller ever applied an object, whatever somebody took away since.
+func wasApplied(object client.Object) bool {
+	return object.GetAnnotations()[apply.RenderingAnnotation] != "" ||
+		slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool { return entry.Manager == names.FieldManager })
 }
 
 // deleteOptions leave the pods of API servers and etcd members to us: the garbage collector would

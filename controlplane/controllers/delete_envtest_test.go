@@ -95,6 +95,16 @@ func TestDeletionLeavesNothing(t *testing.T) {
 				edit(tt.t, tt.inNamespace(names.Object(tt.cluster.Name, component)), workload, func(o client.Object) { o.SetLabels(nil) })
 			}
 		}},
+		"workloads lost their labels and annotations": {before: func(tt *tenantTest) {
+			controlPlane := tt.controlPlane()
+			tt.delete(controlPlane)
+			for component, workload := range workloadKinds(controlPlane) {
+				edit(tt.t, tt.inNamespace(names.Object(tt.cluster.Name, component)), workload, func(o client.Object) {
+					o.SetLabels(nil)
+					o.SetAnnotations(nil)
+				})
+			}
+		}},
 		"nothing was made yet": {young: true, before: func(tt *tenantTest) { tt.delete(tt.controlPlane()) }},
 		"only the ports were claimed": {young: true, before: func(tt *tenantTest) {
 			tt.program.gate.refuse = func(write int) bool { return write > 8 }
@@ -211,6 +221,44 @@ func TestDeletionLeavesOthersAlone(t *testing.T) {
 	}
 	if err := environment.Client.Get(t.Context(), client.ObjectKeyFromObject(kept), kept); err != nil {
 		t.Errorf("a Secret that the controller did not make: %v", err)
+	}
+}
+
+// A control plane that is refused makes nothing, so that what has its names is somebody else's.
+func TestTheDeletionOfARefusedControlPlaneLeavesWorkloadsOfItsNamesAlone(t *testing.T) {
+	tt := newTenantTest(t, single)
+	tt.storeRefused(patchOf(names.KubeScheduler, "Deployment", "spec: {replicas: 5}"))
+	theirs := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "blue-kube-scheduler"},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "theirs"}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "theirs"}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "theirs", Image: "registry.example/theirs"}}},
+			},
+		},
+	}
+	if err := environment.Client.Create(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	reconcile := func() {
+		for range 5 {
+			if err := tt.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	reconcile()
+	if reason := conditions.GetReason(tt.controlPlane(), controlplanev1.AvailableCondition); reason != controlplanev1.InvalidSpecReason {
+		t.Fatalf("it is %s", reason)
+	}
+	tt.delete(tt.controlPlane())
+	reconcile()
+	if err := environment.Client.Get(t.Context(), tt.key, &controlplanev1.KOKControlPlane{}); !apierrors.IsNotFound(err) {
+		t.Errorf("it is not deleted: %v", err)
+	}
+	if err := environment.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs); err != nil || theirs.DeletionTimestamp != nil {
+		t.Errorf("somebody's Deployment: deleted at %v, %v", theirs.DeletionTimestamp, err)
 	}
 }
 
