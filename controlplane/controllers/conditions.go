@@ -286,7 +286,7 @@ func workloadProblems(seen *observation, component string) []string {
 		if waiting := state.waiting(component, false); waiting != "" {
 			return []string{waiting}
 		}
-		return []string{fmt.Sprintf("%s: %d of %d pods are ready and up to date", component, min(state.ready, state.updated), state.desired)}
+		return []string{fmt.Sprintf("%s: %d of %d pods are available and up to date", component, min(state.available, state.updated), state.desired)}
 	}
 	return problems
 }

@@ -40,7 +40,7 @@ func settled() *observation {
 			}
 			seen.etcd[component] = health
 		}
-		seen.workloads[component] = &workloadState{observed: true, desired: size, current: size, updated: size, ready: size, needed: needed}
+		seen.workloads[component] = &workloadState{observed: true, desired: size, current: size, updated: size, ready: size, available: size, needed: needed}
 		for i := range size {
 			seen.pods[component] = append(seen.pods[component], readyPod(component, i))
 		}
@@ -63,6 +63,7 @@ func (seen *observation) unready(component string, i int32) *corev1.Pod {
 	pod := &seen.pods[component][i]
 	pod.Status.Conditions[0].Status = corev1.ConditionFalse
 	seen.workloads[component].ready--
+	seen.workloads[component].available--
 	return pod
 }
 

@@ -99,7 +99,8 @@ func (h *hostCluster) runWorkloads(ctx context.Context) (changed bool, err error
 		}
 		before := set.Status.DeepCopy()
 		set.Status.ObservedGeneration, set.Status.DesiredNumberScheduled = set.Generation, h.hosts
-		set.Status.CurrentNumberScheduled, set.Status.UpdatedNumberScheduled, set.Status.NumberReady = ready, ready, ready
+		set.Status.CurrentNumberScheduled, set.Status.UpdatedNumberScheduled = ready, ready
+		set.Status.NumberReady, set.Status.NumberAvailable = ready, ready
 		wrote, err := h.report(ctx, set, equality.Semantic.DeepEqual(before, &set.Status))
 		if err != nil {
 			return false, err

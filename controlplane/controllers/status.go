@@ -167,7 +167,7 @@ func setReplicas(s *scope, seen *observation) {
 	status.DesiredReplicas = ptr.To(state.desired)
 	status.Replicas = ptr.To(state.current)
 	status.ReadyReplicas = ptr.To(state.ready)
-	status.AvailableReplicas = ptr.To(state.ready)
+	status.AvailableReplicas = ptr.To(state.available)
 	status.UpToDateReplicas = ptr.To(state.updated)
 }
 

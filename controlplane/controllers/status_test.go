@@ -32,8 +32,8 @@ func TestStateOfWorkloads(t *testing.T) {
 	}{
 		"a StatefulSet needs a quorum": {
 			&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](5)},
-				Status: appsv1.StatefulSetStatus{ObservedGeneration: 3, Replicas: 4, UpdatedReplicas: 2, ReadyReplicas: 3}},
-			&workloadState{observed: true, desired: 5, current: 4, updated: 2, ready: 3, needed: 3},
+				Status: appsv1.StatefulSetStatus{ObservedGeneration: 3, Replicas: 4, UpdatedReplicas: 2, ReadyReplicas: 3, AvailableReplicas: 1}},
+			&workloadState{observed: true, desired: 5, current: 4, updated: 2, ready: 3, available: 1, needed: 3},
 		},
 		"a StatefulSet of one needs it": {
 			&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Replicas: ptr.To[int32](1)}},
@@ -41,13 +41,13 @@ func TestStateOfWorkloads(t *testing.T) {
 		},
 		"a DaemonSet needs one pod": {
 			&appsv1.DaemonSet{ObjectMeta: meta, Status: appsv1.DaemonSetStatus{
-				ObservedGeneration: 2, DesiredNumberScheduled: 3, CurrentNumberScheduled: 2, UpdatedNumberScheduled: 1, NumberReady: 1}},
-			&workloadState{desired: 3, current: 2, updated: 1, ready: 1, needed: 1},
+				ObservedGeneration: 2, DesiredNumberScheduled: 5, CurrentNumberScheduled: 4, UpdatedNumberScheduled: 1, NumberReady: 3, NumberAvailable: 2}},
+			&workloadState{desired: 5, current: 4, updated: 1, ready: 3, available: 2, needed: 1},
 		},
 		"a Deployment needs one pod": {
 			&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2)},
-				Status: appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 3, UpdatedReplicas: 2, ReadyReplicas: 1}},
-			&workloadState{observed: true, desired: 2, current: 3, updated: 2, ready: 1, needed: 1},
+				Status: appsv1.DeploymentStatus{ObservedGeneration: 3, Replicas: 4, UpdatedReplicas: 2, ReadyReplicas: 3, AvailableReplicas: 1}},
+			&workloadState{observed: true, desired: 2, current: 4, updated: 2, ready: 3, available: 1, needed: 1},
 		},
 		"another object is no workload": {&corev1.ConfigMap{}, nil},
 	} {
@@ -68,27 +68,30 @@ func TestWhatAWorkloadIsGoodFor(t *testing.T) {
 	}{
 		"none": {state: nil},
 		"all pods are ready and up to date": {
-			state: &workloadState{observed: true, desired: 3, current: 3, updated: 3, ready: 3, needed: 2}, works: true, complete: true},
+			state: &workloadState{observed: true, desired: 3, current: 3, updated: 3, ready: 3, available: 3, needed: 2}, works: true, complete: true},
+		"all pods are ready, and one has not been so for long enough": {
+			state: &workloadState{observed: true, desired: 3, current: 3, updated: 3, ready: 3, available: 2, needed: 2}, works: true,
+			upgrading: "others are upgraded when etcd-data is: of 3 pods 3 are up to date, 2 available, and 3 exist"},
 		"enough pods are ready": {
-			state: &workloadState{observed: true, desired: 3, current: 3, updated: 3, ready: 2, needed: 2}, works: true,
-			upgrading: "others are upgraded when etcd-data is: of 3 pods 3 are up to date, 2 ready, and 3 exist"},
+			state: &workloadState{observed: true, desired: 3, current: 3, updated: 3, ready: 2, available: 2, needed: 2}, works: true,
+			upgrading: "others are upgraded when etcd-data is: of 3 pods 3 are up to date, 2 available, and 3 exist"},
 		"not enough pods are ready": {
-			state:   &workloadState{observed: true, desired: 3, current: 3, updated: 3, ready: 1, needed: 2},
+			state:   &workloadState{observed: true, desired: 3, current: 3, updated: 3, ready: 1, available: 1, needed: 2},
 			waiting: "etcd-data has 1 of 3 pods ready and needs 2"},
 		"no pod exists yet": {
 			state: &workloadState{desired: 3, needed: 2}, waiting: "etcd-data has 0 of 3 pods ready and needs 2"},
 		"its spec changed just now": {
-			state: &workloadState{desired: 3, current: 3, updated: 3, ready: 3, needed: 2}, works: true,
+			state: &workloadState{desired: 3, current: 3, updated: 3, ready: 3, available: 3, needed: 2}, works: true,
 			waiting: "etcd-data rolls out: 3 of 3 pods are up to date"},
 		"pods are replaced one after the other": {
-			state: &workloadState{observed: true, desired: 3, current: 3, updated: 1, ready: 2, needed: 2}, works: true,
+			state: &workloadState{observed: true, desired: 3, current: 3, updated: 1, ready: 2, available: 2, needed: 2}, works: true,
 			waiting: "etcd-data rolls out: 1 of 3 pods are up to date"},
 		"one pod too many": {
-			state: &workloadState{observed: true, desired: 2, current: 3, updated: 3, ready: 3, needed: 1}, works: true,
-			upgrading: "others are upgraded when etcd-data is: of 2 pods 3 are up to date, 3 ready, and 3 exist"},
+			state: &workloadState{observed: true, desired: 2, current: 3, updated: 3, ready: 3, available: 3, needed: 1}, works: true,
+			upgrading: "others are upgraded when etcd-data is: of 2 pods 3 are up to date, 3 available, and 3 exist"},
 		"one pod is missing and the others are up to date": {
-			state: &workloadState{observed: true, desired: 3, current: 2, updated: 2, ready: 2, needed: 2}, works: true,
-			upgrading: "others are upgraded when etcd-data is: of 3 pods 2 are up to date, 2 ready, and 2 exist"},
+			state: &workloadState{observed: true, desired: 3, current: 2, updated: 2, ready: 2, available: 2, needed: 2}, works: true,
+			upgrading: "others are upgraded when etcd-data is: of 3 pods 2 are up to date, 2 available, and 2 exist"},
 		"no node matches": {
 			state:   &workloadState{observed: true, needed: 1},
 			waiting: "no node of the host cluster matches spec.hosting.nodeSelector, so etcd-data runs nowhere; label host nodes"},
@@ -115,11 +118,11 @@ func TestWhatAWorkloadIsGoodFor(t *testing.T) {
 
 func TestReplicasAreThoseOfTheAPIServer(t *testing.T) {
 	s, seen := initializedScope(), settled()
-	*seen.workloads[names.KubeAPIServer] = workloadState{desired: 4, current: 3, updated: 2, ready: 1}
+	*seen.workloads[names.KubeAPIServer] = workloadState{desired: 9, current: 7, updated: 5, ready: 3, available: 1}
 	setReplicas(s, seen)
 	status := s.controlPlane.Status
 	got := []int32{*status.DesiredReplicas, *status.Replicas, *status.UpToDateReplicas, *status.ReadyReplicas, *status.AvailableReplicas}
-	if !slices.Equal(got, []int32{4, 3, 2, 1, 1}) {
+	if !slices.Equal(got, []int32{9, 7, 5, 3, 1}) {
 		t.Errorf("got %v", got)
 	}
 	if want := "app.kubernetes.io/component=kube-apiserver,app.kubernetes.io/managed-by=kok-control-plane,cluster.x-k8s.io/cluster-name=blue,kok.cluster.x-k8s.io/cluster-namespace=team"; status.Selector != want {

@@ -30,18 +30,20 @@ func TestAnUpgradeGoesOnWhenEveryAPIServerIsAvailable(t *testing.T) {
 		t.Fatalf("kube-apiserver's image is %s", image)
 	}
 	for _, step := range []struct {
-		says                    string
-		current, updated, ready int32
-		others                  string
+		says                               string
+		current, updated, ready, available int32
+		others                             string
 	}{
-		{"nothing was seen of the new version", 3, 0, 3, "v1.35.4"},
-		{"a pod is replaced", 3, 1, 2, "v1.35.4"},
-		{"the last old pod has stopped and has no successor yet", 2, 2, 2, "v1.35.4"},
-		{"the last new pod is not ready", 3, 3, 2, "v1.35.4"},
-		{"all new pods are ready", 3, 3, 3, "v1.36.3"},
+		{"nothing was seen of the new version", 3, 0, 3, 3, "v1.35.4"},
+		{"a pod is replaced", 3, 1, 2, 2, "v1.35.4"},
+		{"the last old pod has stopped and has no successor yet", 2, 2, 2, 2, "v1.35.4"},
+		{"the last new pod is not ready", 3, 3, 2, 2, "v1.35.4"},
+		{"the last new pod was ready just now, and minReadySeconds asks for more", 3, 3, 3, 2, "v1.35.4"},
+		{"all new pods are available", 3, 3, 3, 3, "v1.36.3"},
 	} {
 		daemons.Status.ObservedGeneration, daemons.Status.DesiredNumberScheduled = daemons.Generation, 3
-		daemons.Status.CurrentNumberScheduled, daemons.Status.UpdatedNumberScheduled, daemons.Status.NumberReady = step.current, step.updated, step.ready
+		daemons.Status.CurrentNumberScheduled, daemons.Status.UpdatedNumberScheduled = step.current, step.updated
+		daemons.Status.NumberReady, daemons.Status.NumberAvailable = step.ready, step.available
 		if err := environment.Client.Status().Update(t.Context(), daemons); err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,9 @@ import (
 type workloadState struct {
 	// observed is true when the numbers belong to the workload's present spec.
 	observed bool
-	// desired pods there should be, current there are, updated are as the spec wants them.
-	desired, current, updated, ready int32
+	// desired pods there should be, current there are, updated are as the spec wants them. Of the ready ones
+	// those are available that have been ready for the workload's minReadySeconds.
+	desired, current, updated, ready, available int32
 	// needed is how many must be ready for the component to work at all.
 	needed int32
 }
@@ -27,21 +28,22 @@ func stateOf(object client.Object) *workloadState {
 		desired := ptr.Deref(w.Spec.Replicas, 1)
 		return &workloadState{
 			observed: w.Status.ObservedGeneration == w.Generation,
-			desired:  desired, current: w.Status.Replicas, updated: w.Status.UpdatedReplicas, ready: w.Status.ReadyReplicas,
+			desired:  desired, current: w.Status.Replicas, updated: w.Status.UpdatedReplicas,
+			ready: w.Status.ReadyReplicas, available: w.Status.AvailableReplicas,
 			needed: desired/2 + 1,
 		}
 	case *appsv1.DaemonSet:
 		return &workloadState{
 			observed: w.Status.ObservedGeneration == w.Generation,
 			desired:  w.Status.DesiredNumberScheduled, current: w.Status.CurrentNumberScheduled,
-			updated: w.Status.UpdatedNumberScheduled, ready: w.Status.NumberReady,
+			updated: w.Status.UpdatedNumberScheduled, ready: w.Status.NumberReady, available: w.Status.NumberAvailable,
 			needed: 1,
 		}
 	case *appsv1.Deployment:
 		return &workloadState{
 			observed: w.Status.ObservedGeneration == w.Generation,
 			desired:  ptr.Deref(w.Spec.Replicas, 1), current: w.Status.Replicas,
-			updated: w.Status.UpdatedReplicas, ready: w.Status.ReadyReplicas,
+			updated: w.Status.UpdatedReplicas, ready: w.Status.ReadyReplicas, available: w.Status.AvailableReplicas,
 			needed: 1,
 		}
 	}
@@ -59,9 +61,9 @@ func (w *workloadState) wanted() int32 {
 	return w.desired
 }
 
-// complete reports whether every pod is ready and as the spec wants it.
+// complete reports whether every pod is available and as the spec wants it.
 func (w *workloadState) complete() bool {
-	return w != nil && w.observed && w.desired > 0 && w.ready >= w.desired && w.updated >= w.desired && w.current == w.desired
+	return w != nil && w.observed && w.desired > 0 && w.available >= w.desired && w.updated >= w.desired && w.current == w.desired
 }
 
 // waiting says what a component still needs before others may build on it; empty for nothing. A
@@ -76,7 +78,7 @@ func (w *workloadState) waiting(component string, upgrading bool) string {
 	case !w.observed || w.updated < min(w.current, w.desired):
 		return fmt.Sprintf("%s rolls out: %d of %d pods are up to date", component, w.updated, w.desired)
 	case upgrading && !w.complete():
-		return fmt.Sprintf("others are upgraded when %s is: of %d pods %d are up to date, %d ready, and %d exist", component, w.desired, w.updated, w.ready, w.current)
+		return fmt.Sprintf("others are upgraded when %s is: of %d pods %d are up to date, %d available, and %d exist", component, w.desired, w.updated, w.available, w.current)
 	}
 	return ""
 }
