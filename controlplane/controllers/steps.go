@@ -364,6 +364,9 @@ func applyRendering(ctx context.Context, s *scope, component string, objects []c
 	if err != nil {
 		return "", err
 	}
+	if err := deleteSuperseded(ctx, s, component, objects); err != nil {
+		return "", err
+	}
 	for _, object := range applied {
 		if state := s.stateOf(component, object); state != nil {
 			s.remember(component, object)

@@ -47,6 +47,8 @@ type content struct {
 	// Inputs is the hash of the inputs that Items were rendered from.
 	Inputs string `json:"inputs"`
 	Items  []any  `json:"items"`
+	// Former are the objects that older revisions hold and this one does not.
+	Former []Reference `json:"former,omitempty"`
 }
 
 // Rendering gives the objects of a component: the stored ones while the newest revision was made
@@ -74,7 +76,11 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", component, err)
 	}
-	created, err := s.create(ctx, cluster, component, number, inputs, objects)
+	former, err := former(revisions, objects)
+	if err != nil {
+		return nil, err
+	}
+	created, err := s.create(ctx, cluster, component, number, content{Inputs: inputs, Items: items(objects), Former: former})
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +93,8 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 
 // create writes a revision. Its number is in its name: a second writer with a stale cache fails
 // instead of forking. One of that name whose labels somebody took away gets them back.
-func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component string, number int64, inputs string, objects []client.Object) (*appsv1.ControllerRevision, error) {
-	items := make([]any, 0, len(objects))
-	for _, object := range objects {
-		items = append(items, object)
-	}
-	data, err := json.Marshal(content{Inputs: inputs, Items: items})
+func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component string, number int64, content content) (*appsv1.ControllerRevision, error) {
+	data, err := json.Marshal(content)
 	if err != nil {
 		return nil, fmt.Errorf("store the rendering of %s: %w", component, err)
 	}
@@ -118,6 +120,14 @@ func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component 
 		return nil, fmt.Errorf("store revision %d of %s: %w", number, component, err)
 	}
 	return revision, nil
+}
+
+func items(objects []client.Object) []any {
+	items := make([]any, 0, len(objects))
+	for _, object := range objects {
+		items = append(items, object)
+	}
+	return items
 }
 
 // relabel puts back the labels of a revision that exists but was not found by them.

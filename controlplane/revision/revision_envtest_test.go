@@ -372,3 +372,72 @@ func TestARolloutTimeReplacesOlderRevisionsOnce(t *testing.T) {
 		}
 	}
 }
+
+// named is a rendering with ConfigMaps of some names.
+func named(names ...string) func() ([]client.Object, error) {
+	return func() ([]client.Object, error) {
+		var objects []client.Object
+		for _, name := range names {
+			objects = append(objects, &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: name}})
+		}
+		return objects, nil
+	}
+}
+
+func TestWhatNoNewRenderingHoldsIsFormer(t *testing.T) {
+	blue, store := tenant(t), &Store{Live: live, Client: live}
+	check := func(when string, want ...string) {
+		t.Helper()
+		former, err := store.Former(t.Context(), blue, "etcd-data")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, reference := range former {
+			if reference.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("ConfigMap") {
+				t.Errorf("%s: %s is a %s", when, reference.Name, reference.GroupVersionKind())
+			}
+			got = append(got, reference.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: former are %v, want %v", when, got, want)
+		}
+	}
+	check("nothing was rendered")
+	for i, step := range []struct {
+		name     string
+		rendered []string
+		want     []string
+	}{
+		{"the first rendering", []string{"a", "b", "c"}, nil},
+		{"one without b", []string{"a", "c"}, []string{"b"}},
+		{"one without c too", []string{"a"}, []string{"b", "c"}},
+		{"b is back", []string{"a", "b"}, []string{"c"}},
+	} {
+		if _, err := store.Rendering(t.Context(), blue, "etcd-data", fmt.Sprint(i), time.Time{}, named(step.rendered...)); err != nil {
+			t.Fatal(err)
+		}
+		check(step.name, step.want...)
+	}
+	for i := range Limit {
+		if _, err := store.Rendering(t.Context(), blue, "etcd-data", fmt.Sprint("later", i), time.Time{}, named("a", "b")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("no revision that is kept holds c", "c")
+	// The kind is another one by its group, not by its version.
+	newer := func() ([]client.Object, error) {
+		objects, err := named("a", "b", "c")()
+		for _, object := range objects {
+			object.(*corev1.ConfigMap).APIVersion = "v2"
+		}
+		return objects, err
+	}
+	objects, err := newer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := former(revisions(t, blue), objects); err != nil || len(gone) > 0 {
+		t.Errorf("with a newer version of their kind there are former objects %v, %v", gone, err)
+	}
+}

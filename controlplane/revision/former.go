@@ -1,0 +1,84 @@
+package revision
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Reference names an object of a rendering, in the namespace of the cluster.
+type Reference struct {
+	metav1.TypeMeta `json:",inline"`
+	// Name is the object's name.
+	Name string `json:"name"`
+}
+
+// Former gives the objects that older renderings of a component held and the newest that the cache knows
+// does not: nobody wants them any more. It goes on naming them when they are gone.
+func (s *Store) Former(ctx context.Context, cluster client.ObjectKey, component string) ([]Reference, error) {
+	revisions, err := list(ctx, s.Client, cluster, component)
+	if err != nil || len(revisions) == 0 {
+		return nil, err
+	}
+	_, former, err := references(&revisions[len(revisions)-1])
+	return former, err
+}
+
+// identity is what an object is known by, whatever the version of its kind.
+type identity struct {
+	kind schema.GroupKind
+	name string
+}
+
+// Names reports whether it is an object that is referred to.
+func (r Reference) Names(object client.Object) bool { return r.identity() == identityOf(object) }
+
+func identityOf(object client.Object) identity {
+	return identity{object.GetObjectKind().GroupVersionKind().GroupKind(), object.GetName()}
+}
+
+func (r Reference) identity() identity { return identity{r.GroupVersionKind().GroupKind(), r.Name} }
+
+// former are the objects that revisions hold, or held before them, and that a new rendering does not.
+func former(revisions []appsv1.ControllerRevision, rendered []client.Object) ([]Reference, error) {
+	gone := map[identity]Reference{}
+	for i := range revisions {
+		held, former, err := references(&revisions[i])
+		if err != nil {
+			return nil, err
+		}
+		for _, reference := range append(held, former...) {
+			gone[reference.identity()] = reference
+		}
+	}
+	for _, object := range rendered {
+		delete(gone, identityOf(object))
+	}
+	return slices.SortedFunc(maps.Values(gone), func(a, b Reference) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	}), nil
+}
+
+// references names the objects that a revision holds, and the former ones, also those of kinds that this
+// program does not know any more.
+func references(revision *appsv1.ControllerRevision) (held, former []Reference, err error) {
+	stored := &struct {
+		Items  []metav1.PartialObjectMetadata `json:"items"`
+		Former []Reference                    `json:"former"`
+	}{}
+	if err := json.Unmarshal(revision.Data.Raw, stored); err != nil {
+		return nil, nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
+	}
+	for i := range stored.Items {
+		held = append(held, Reference{TypeMeta: stored.Items[i].TypeMeta, Name: stored.Items[i].Name})
+	}
+	return held, stored.Former, nil
+}
