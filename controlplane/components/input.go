@@ -50,8 +50,8 @@ type Input struct {
 	// Spec asks for: one that is to go has its address, certificate and file until it is gone. It is no
 	// input: nothing of a pod depends on it.
 	EtcdMembers map[string]int32 `json:"-"`
-	// RolloutAfter is spec.rollout.after once it has passed, else empty. It is no input: revisions are
-	// compared with it by their age.
+	// RolloutAfter is spec.rollout.after once it has passed, else empty. It is no input: revisions say
+	// which they were made for.
 	RolloutAfter string `json:"-"`
 }
 

@@ -377,7 +377,7 @@ func TestExtraVolumesOfEveryKindAreMounted(t *testing.T) {
 	}
 }
 
-// The age of a revision decides whether a rollout's time calls for a new one; its hash must not, or
+// What a revision was made for decides whether a rollout's time calls for a new one; its hash must not, or
 // setting a time to come, or taking one away, would restart everything.
 func TestARolloutRestartsPodsButIsNoInput(t *testing.T) {
 	for _, component := range all {

@@ -49,12 +49,14 @@ type content struct {
 	Items  []any  `json:"items"`
 	// Former are the objects that older revisions hold and this one does not.
 	Former []Reference `json:"former,omitempty"`
+	// RolloutAfter is the rollout's time that Items were rendered after; nil for none.
+	RolloutAfter *metav1.Time `json:"rolloutAfter,omitempty"`
 }
 
-// Rendering gives the objects of a component: the stored ones while the newest revision was made
-// from inputs with the same hash, and after notBefore unless that is zero; else those that render
-// makes, which become the newest revision.
-func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, component, inputs string, notBefore time.Time, render func() ([]client.Object, error)) ([]client.Object, error) {
+// Rendering gives the objects of a component: the stored ones while the newest revision was made from
+// inputs with the same hash, and for rolloutAfter or a later time; else those that render makes, which
+// become the newest revision. rolloutAfter is zero, or has passed.
+func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, component, inputs string, rolloutAfter time.Time, render func() ([]client.Object, error)) ([]client.Object, error) {
 	revisions, err := list(ctx, s.Client, cluster, component)
 	if err != nil {
 		return nil, err
@@ -66,7 +68,7 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 		if err != nil {
 			return nil, err
 		}
-		if stored == inputs && !newest.CreationTimestamp.Time.Before(notBefore) {
+		if stored.Inputs == inputs && !renderedFor(newest, stored).Before(rolloutAfter) {
 			return objects, nil
 		}
 		number = newest.Revision + 1
@@ -80,7 +82,7 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.create(ctx, cluster, component, number, content{Inputs: inputs, Items: items(objects), Former: former})
+	created, err := s.create(ctx, cluster, component, number, newContent(inputs, objects, former, rolloutAfter))
 	if err != nil {
 		return nil, err
 	}
@@ -122,12 +124,25 @@ func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component 
 	return revision, nil
 }
 
-func items(objects []client.Object) []any {
-	items := make([]any, 0, len(objects))
+func newContent(inputs string, objects []client.Object, former []Reference, rolloutAfter time.Time) content {
+	made := content{Inputs: inputs, Items: make([]any, 0, len(objects)), Former: former}
 	for _, object := range objects {
-		items = append(items, object)
+		made.Items = append(made.Items, object)
 	}
-	return items
+	if !rolloutAfter.IsZero() {
+		made.RolloutAfter = &metav1.Time{Time: rolloutAfter}
+	}
+	return made
+}
+
+// renderedFor is the rollout's time that a revision was made for. One that was made for none counts by its
+// age. Only that is by the API server's clock, which may be behind: a revision that was just made for a
+// rollout must not look older than the rollout.
+func renderedFor(revision *appsv1.ControllerRevision, stored *storedContent) time.Time {
+	if stored.RolloutAfter != nil {
+		return stored.RolloutAfter.Time
+	}
+	return revision.CreationTimestamp.Time
 }
 
 // relabel puts back the labels of a revision that exists but was not found by them.
@@ -194,24 +209,28 @@ func (s *Store) prune(ctx context.Context, revisions []appsv1.ControllerRevision
 	return nil
 }
 
-// decode reads the hash of a revision's inputs and its objects.
-func (s *Store) decode(revision *appsv1.ControllerRevision) (inputs string, objects []client.Object, err error) {
-	stored := &struct {
-		Inputs string                      `json:"inputs"`
-		Items  []unstructured.Unstructured `json:"items"`
-	}{}
+// storedContent is content as it is read.
+type storedContent struct {
+	Inputs       string                      `json:"inputs"`
+	Items        []unstructured.Unstructured `json:"items"`
+	RolloutAfter *metav1.Time                `json:"rolloutAfter"`
+}
+
+// decode reads a revision's content and makes objects of its items.
+func (s *Store) decode(revision *appsv1.ControllerRevision) (stored *storedContent, objects []client.Object, err error) {
+	stored = &storedContent{}
 	if err := json.Unmarshal(revision.Data.Raw, stored); err != nil {
-		return "", nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
+		return nil, nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
 	}
 	for i := range stored.Items {
 		typed, err := s.Client.Scheme().New(stored.Items[i].GroupVersionKind())
 		if err != nil {
-			return "", nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
+			return nil, nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
 		}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Items[i].Object, typed); err != nil {
-			return "", nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
+			return nil, nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
 		}
 		objects = append(objects, typed.(client.Object))
 	}
-	return stored.Inputs, objects, nil
+	return stored, objects, nil
 }

@@ -350,6 +350,38 @@ func TestARevisionWithoutItsLabelsGetsThemBack(t *testing.T) {
 	}
 }
 
+// The time of a rollout is of the manager's clock, or a person's, and the age of a revision of the API
+// server's: each reconcile would make another revision until the two agree.
+func TestARolloutThatIsAheadOfTheAPIServersClockIsOneRollout(t *testing.T) {
+	blue, store := tenant(t), &Store{Live: live, Client: live}
+	if _, err := store.Rendering(t.Context(), blue, "etcd-data", "inputs", time.Time{}, giving("v1")); err != nil {
+		t.Fatal(err)
+	}
+	first := revisions(t, blue)[0].CreationTimestamp.Add(time.Hour).Truncate(time.Second)
+	for _, step := range []struct {
+		name         string
+		rolloutAfter time.Time
+		inputs       string
+		revisions    int
+	}{
+		{"a rollout", first, "inputs", 2},
+		{"the same rollout, looked at again", first, "inputs", 2},
+		{"no rollout any more", time.Time{}, "inputs", 2},
+		{"an older one", first.Add(-time.Minute), "inputs", 2},
+		{"a newer one", first.Add(time.Minute), "inputs", 3},
+		{"the same, looked at again", first.Add(time.Minute), "inputs", 3},
+		{"with other inputs", first.Add(time.Minute), "others", 4},
+		{"the same inputs, looked at again", first.Add(time.Minute), "others", 4},
+	} {
+		if _, err := store.Rendering(t.Context(), blue, "etcd-data", step.inputs, step.rolloutAfter, giving("v2")); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(revisions(t, blue)); got != step.revisions {
+			t.Errorf("%s: there are %d revisions, want %d", step.name, got, step.revisions)
+		}
+	}
+}
+
 func TestARolloutTimeReplacesOlderRevisionsOnce(t *testing.T) {
 	blue, store := tenant(t), &Store{Live: live, Client: live}
 	if _, err := store.Rendering(t.Context(), blue, "etcd-data", "inputs", time.Time{}, giving("v1")); err != nil {
