@@ -4,6 +4,9 @@ package controllers
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -95,8 +98,21 @@ func TestAServiceWithAnotherAddressIsRefusedWithTheWayOut(t *testing.T) {
 	if err := environment.Client.Create(t.Context(), wrong); err != nil {
 		t.Fatal(err)
 	}
-	if err := tt.reconcile(); err == nil {
-		t.Error("it is accepted")
+	// All else goes on: what needs addresses has those that were recorded.
+	certificates := tt.generated()["Secret blue-etcd-data-certs"].(*corev1.Secret)
+	tt.delete(certificates, tt.generated()["Service blue-kube-apiserver"], tt.generated()["Deployment blue-kube-scheduler"])
+	tt.settle()
+	renewed, ok := tt.generated()["Secret blue-etcd-data-certs"].(*corev1.Secret)
+	if !ok || !slices.Equal(addressesIn(t, renewed, name), addressesIn(t, certificates, name)) {
+		t.Errorf("the certificates that were issued meanwhile are %v", renewed)
+	}
+	for _, again := range []string{"Service blue-kube-apiserver", "Deployment blue-kube-scheduler"} {
+		if tt.generated()[again] == nil {
+			t.Errorf("%s does not come back", again)
+		}
+	}
+	if got := tt.service(name); got.UID != wrong.UID || got.Spec.ClusterIP != wrong.Spec.ClusterIP {
+		t.Errorf("the Service is touched: %v", got)
 	}
 	message := conditions.GetMessage(tt.controlPlane(), controlplanev1.ReconciledCondition)
 	for _, part := range []string{name, wrong.Spec.ClusterIP, right.Spec.ClusterIP, "delete the Service"} {
@@ -109,4 +125,24 @@ func TestAServiceWithAnotherAddressIsRefusedWithTheWayOut(t *testing.T) {
 	if got := tt.service(name).Spec.ClusterIP; got != right.Spec.ClusterIP {
 		t.Errorf("its address was %s and is %s", right.Spec.ClusterIP, got)
 	}
+	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.ReconciledCondition) {
+		t.Errorf("then it says %q", conditions.GetMessage(tt.controlPlane(), controlplanev1.ReconciledCondition))
+	}
+}
+
+// addressesIn are the IP addresses that a certificate in a Secret names.
+func addressesIn(t *testing.T, secret *corev1.Secret, leaf string) (addresses []string) {
+	t.Helper()
+	block, _ := pem.Decode(secret.Data[leaf+".crt"])
+	if block == nil {
+		t.Fatalf("there is no certificate %s in %v", leaf, slices.Sorted(maps.Keys(secret.Data)))
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ip := range certificate.IPAddresses {
+		addresses = append(addresses, ip.String())
+	}
+	return addresses
 }

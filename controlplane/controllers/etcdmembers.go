@@ -153,8 +153,9 @@ func etcdPods(s *scope, cluster etcdcomponent.Cluster) int32 {
 }
 
 // renderedEtcd is the rendering of an etcd cluster with as many pods as it has members. In what is stored
-// their number is the one that the cluster was founded with: another one is no new rendering.
-func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster) ([]client.Object, error) {
+// their number is the one that the cluster was founded with: another one is no new rendering. While
+// renderings are held, what is stored is not replaced.
+func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, held bool) ([]client.Object, error) {
 	component := cluster.Render()
 	stored, err := s.revisions.Newest(ctx, s.key, component.Name)
 	if err != nil {
@@ -168,7 +169,7 @@ func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster) 
 	}
 	// Of an even number of voters, which there is only on the way to another, one more must not restart.
 	count := voters(s.controlPlane, component.Name)
-	objects, err := rendered(ctx, s, component, in, s.refused != nil || count > 0 && count%2 == 0)
+	objects, err := rendered(ctx, s, component, in, held || s.refused != nil || count > 0 && count%2 == 0)
 	if err != nil {
 		return nil, err
 	}

@@ -294,7 +294,13 @@ func TestWithoutKeysPortsAndAddressesAreKept(t *testing.T) {
 	tt.settle()
 	address := tt.controlPlane().Spec.ControlPlaneEndpoint.Host
 	tt.delete(tt.generated()["Secret blue-ca"], tt.generated()["Secret blue-key-material"], tt.generated()["Service blue-kube-apiserver"])
+	tt.delete(tt.generated()["Deployment blue-kube-scheduler"], tt.generated()["StatefulSet blue-etcd-data"])
 	tt.settle()
+	for _, again := range []string{"Deployment blue-kube-scheduler", "StatefulSet blue-etcd-data"} {
+		if tt.generated()[again] == nil {
+			t.Errorf("%s does not come back", again)
+		}
+	}
 	service := &corev1.Service{}
 	if err := environment.Client.Get(t.Context(), tt.inNamespace("blue-kube-apiserver"), service); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,7 +47,7 @@ const (
 )
 
 // graph is the order in which a control plane is made. What does not depend on each other runs
-// together.
+// together. While one waits or fails, those after it adopt nothing new, and keep up what is stored of them.
 func (r *Reconciler) graph() *flow.Graph[*scope] {
 	return flow.New(observeStep,
 		flow.Step[*scope]{Name: stepKeyMaterial, Run: r.ensureKeyMaterial},
@@ -54,12 +55,12 @@ func (r *Reconciler) graph() *flow.Graph[*scope] {
 		flow.Step[*scope]{Name: stepEndpoint, After: []string{stepPorts}, Run: r.applyServices},
 		flow.Step[*scope]{Name: stepCertificates, After: []string{stepKeyMaterial, stepEndpoint}, Run: r.ensureCertificates},
 		flow.Step[*scope]{Name: stepKubeconfig, After: []string{stepKeyMaterial, stepEndpoint}, Run: r.ensureKubeconfig},
-		flow.Step[*scope]{Name: names.EtcdData, After: []string{stepCertificates}, Run: r.applyEtcd(etcd.Data)},
-		flow.Step[*scope]{Name: names.EtcdEvents, After: []string{stepCertificates}, Run: r.applyEtcd(etcd.Events)},
-		flow.Step[*scope]{Name: names.KubeAPIServer, After: []string{names.EtcdData, names.EtcdEvents}, Run: applyComponent(kubeapiserver.Component)},
-		flow.Step[*scope]{Name: names.KubeControllerManager, After: []string{names.KubeAPIServer}, Run: applyComponent(kubecontrollermanager.Component)},
-		flow.Step[*scope]{Name: names.KubeScheduler, After: []string{names.KubeAPIServer}, Run: applyComponent(kubescheduler.Component)},
-		flow.Step[*scope]{Name: stepLoadBalancer, After: []string{names.KubeAPIServer}, Run: r.ensureLoadBalancer},
+		flow.Step[*scope]{Name: names.EtcdData, After: []string{stepCertificates}, Run: r.applyEtcd(etcd.Data), Keep: r.keepEtcd(etcd.Data)},
+		flow.Step[*scope]{Name: names.EtcdEvents, After: []string{stepCertificates}, Run: r.applyEtcd(etcd.Events), Keep: r.keepEtcd(etcd.Events)},
+		flow.Step[*scope]{Name: names.KubeAPIServer, After: []string{names.EtcdData, names.EtcdEvents}, Run: applyComponent(kubeapiserver.Component), Keep: keepComponent(kubeapiserver.Component)},
+		flow.Step[*scope]{Name: names.KubeControllerManager, After: []string{names.KubeAPIServer}, Run: applyComponent(kubecontrollermanager.Component), Keep: keepComponent(kubecontrollermanager.Component)},
+		flow.Step[*scope]{Name: names.KubeScheduler, After: []string{names.KubeAPIServer}, Run: applyComponent(kubescheduler.Component), Keep: keepComponent(kubescheduler.Component)},
+		flow.Step[*scope]{Name: stepLoadBalancer, After: []string{names.KubeAPIServer}, Run: r.ensureLoadBalancer, Keep: r.keepLoadBalancer},
 		flow.Step[*scope]{Name: stepTenantObjects, After: []string{names.KubeAPIServer, stepKubeconfig}, Run: r.applyTenantObjects},
 		flow.Step[*scope]{Name: stepAddons, After: []string{stepTenantObjects}, Run: r.applyAddons},
 	)
@@ -159,9 +160,8 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 	if err != nil {
 		return "", err
 	}
-	if err := keepAddresses(recorded, present); err != nil {
-		return "", err
-	}
+	misplaced, problem := otherAddresses(recorded, present)
+	s.problem = errors.Join(s.problem, problem)
 	if err := rememberMembers(ctx, s, recorded, present); err != nil {
 		return "", err
 	}
@@ -177,9 +177,15 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 			return "", err
 		}
 		wanted, kept := patchedServices(component, &in, services, present)
-		applied = append(applied, wanted...)
+		for _, service := range wanted {
+			if misplaced[service.GetName()] {
+				s.input.Addresses[service.GetName()] = recorded[service.GetName()]
+			} else {
+				applied = append(applied, service)
+			}
+		}
 		for _, service := range kept {
-			s.input.Addresses[service.Name] = service.Spec.ClusterIP
+			s.input.Addresses[service.Name] = cmp.Or(recorded[service.Name], service.Spec.ClusterIP)
 		}
 	}
 	applied, err = applyAll(ctx, s, applied)
@@ -204,15 +210,18 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 	return "", nil
 }
 
-// keepAddresses refuses a Service that somebody made with another address than the one recorded.
-func keepAddresses(recorded map[string]string, present map[string]*corev1.Service) error {
+// otherAddresses finds Services that somebody made with another address than the one recorded. Only a person
+// can take them away; all else goes on by the addresses that are recorded.
+func otherAddresses(recorded map[string]string, present map[string]*corev1.Service) (misplaced map[string]bool, problem error) {
+	misplaced = map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(present)) {
 		if address := present[name].Spec.ClusterIP; recorded[name] != "" && address != recorded[name] {
-			return fmt.Errorf("address %s of Service %s is not %s, which certificates and etcd members name: delete the Service, and it is made again with that",
-				address, client.ObjectKeyFromObject(present[name]), recorded[name])
+			misplaced[name] = true
+			problem = errors.Join(problem, fmt.Errorf("address %s of Service %s is not %s, which certificates and etcd members name: delete the Service, and it is made again with that",
+				address, client.ObjectKeyFromObject(present[name]), recorded[name]))
 		}
 	}
-	return nil
+	return misplaced, problem
 }
 
 // patchedServices are the Services of a component as patches want them. While a patch is refused, which
@@ -337,7 +346,7 @@ func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scop
 		if waiting, err := formerPods(ctx, s, component.Name, r.Clock.Now()); waiting != "" || err != nil {
 			return waiting, err
 		}
-		objects, err := renderedEtcd(ctx, s, cluster)
+		objects, err := renderedEtcd(ctx, s, cluster, false)
 		if err != nil {
 			return "", err
 		}

@@ -6,10 +6,58 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
+
+// An upgrade waits for a host that is off for as long as that is away.
+func TestWhileAnUpgradeWaitsWhatComesLaterIsRepaired(t *testing.T) {
+	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.35.4" })
+	tt.settle()
+	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.36.3" })
+	reconcile := func() {
+		if err := tt.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reconcile()
+	daemons := &appsv1.DaemonSet{}
+	if err := environment.Client.Get(t.Context(), tt.inNamespace("blue-kube-apiserver"), daemons); err != nil {
+		t.Fatal(err)
+	}
+	daemons.Status = appsv1.DaemonSetStatus{
+		ObservedGeneration: daemons.Generation, DesiredNumberScheduled: 3, CurrentNumberScheduled: 3, UpdatedNumberScheduled: 2, NumberReady: 2, NumberAvailable: 2,
+	}
+	if err := environment.Client.Status().Update(t.Context(), daemons); err != nil {
+		t.Fatal(err)
+	}
+	reconcile()
+	before := tt.contents()
+	edit(t, tt.inNamespace("blue-kube-controller-manager"), &appsv1.Deployment{}, func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Image = "registry.example/other"
+	})
+	for _, deleted := range []string{"Deployment blue-kube-scheduler", "PodDisruptionBudget blue-kube-scheduler", "Secret blue-apiserver-lb"} {
+		object := tt.generated()[deleted]
+		if object == nil {
+			t.Fatalf("there is no %s", deleted)
+		}
+		tt.delete(object)
+	}
+	reconcile()
+	after := tt.contents()
+	for name := range before {
+		if diff := cmp.Diff(before[name], after[name]); diff != "" {
+			t.Errorf("%s differs (-before +after):\n%s", name, diff)
+		}
+	}
+	if message := conditions.GetMessage(tt.controlPlane(), controlplanev1.ReconciledCondition); !strings.Contains(message, "kube-apiserver rolls out: 2 of 3 pods are up to date") {
+		t.Errorf("it says %q", message)
+	}
+	tt.writesNothing("while the upgrade waits")
+}
 
 // Kubernetes' version skew policy: no component is newer than an API server that still runs.
 func TestAnUpgradeGoesOnWhenEveryAPIServerIsAvailable(t *testing.T) {

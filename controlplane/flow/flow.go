@@ -1,7 +1,7 @@
 // Package flow runs the steps of a reconcile in the order that a graph gives. The graph is checked
 // when it is built. A step starts as soon as those before it are done; independent steps run
 // together. No step waits for the world: it says what it waits for, and the next reconcile, woken by
-// a watch, looks again.
+// a watch, looks again. While a step cannot go on, those after it keep up what they made before.
 package flow
 
 import (
@@ -22,6 +22,9 @@ type Step[T any] struct {
 	// Run does the step's work for a target. It returns what it still waits for, empty when it is
 	// done.
 	Run func(ctx context.Context, target T) (waiting string, err error)
+	// Keep, if there, takes Run's place when a step before is not done. It keeps up what Run made before
+	// and makes nothing new. All steps before have ended, and may have left nothing.
+	Keep func(ctx context.Context, target T) error
 }
 
 // Graph is a checked set of steps.
@@ -37,7 +40,8 @@ type Outcome struct {
 	Ran bool
 	// Waiting is what the step waits for; empty when it is done.
 	Waiting string
-	Err     error
+	// Err is why Run, or Keep in its place, failed.
+	Err error
 }
 
 // Done reports whether the step has nothing left to do.
@@ -74,11 +78,14 @@ func (g *Graph[T]) Run(ctx context.Context, target T) []Outcome {
 		running.Go(func() {
 			defer close(finished[step.Name])
 			outcomes[i].Name = step.Name
+			ready := true
 			for _, before := range step.After {
 				<-finished[before]
-				if !outcomes[g.index(before)].Done() {
-					return
-				}
+				ready = ready && outcomes[g.index(before)].Done()
+			}
+			if !ready {
+				outcomes[i].Err = keepStep(ctx, step, target)
+				return
 			}
 			outcomes[i].Ran = true
 			start := time.Now()
@@ -99,6 +106,15 @@ func runStep[T any](ctx context.Context, step Step[T], target T) (waiting string
 		}
 	}()
 	return step.Run(ctx, target)
+}
+
+func keepStep[T any](ctx context.Context, step Step[T], target T) error {
+	if step.Keep == nil {
+		return nil
+	}
+	keep := Step[T]{Run: func(ctx context.Context, target T) (string, error) { return "", step.Keep(ctx, target) }}
+	_, err := runStep(ctx, keep, target)
+	return err
 }
 
 func (g *Graph[T]) index(name string) int {

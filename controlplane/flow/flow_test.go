@@ -122,6 +122,49 @@ func state(o Outcome) string {
 	return "waiting"
 }
 
+// keeping is a step that notes when it keeps up what it made.
+func keeping(inner Step[*journal], err error) Step[*journal] {
+	inner.Keep = func(_ context.Context, j *journal) error {
+		j.note("=" + inner.Name)
+		return err
+	}
+	return inner
+}
+
+func TestAStepThatCannotGoOnKeepsUpWhatItMade(t *testing.T) {
+	for name, before := range map[string]Step[*journal]{
+		"one before it waits": step("before", nil, "for the moon", nil), "one before it failed": step("before", nil, "", errBroken),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j := &journal{}
+				outcomes := New(ignore, keeping(before, nil), keeping(done("slow"), nil), done("slower", "slow"),
+					keeping(done("blocked", "before", "slower"), nil), keeping(done("fails", "before"), errBroken),
+					done("plain", "blocked"), keeping(done("later", "plain"), nil), keeping(done("free", "slow"), nil),
+				).Run(t.Context(), j)
+				kept := []string{}
+				for _, outcome := range outcomes {
+					if slices.Contains(j.notes, "="+outcome.Name) {
+						kept = append(kept, outcome.Name)
+						if outcome.Ran || outcome.Done() {
+							t.Errorf("%s counts as done", outcome.Name)
+						}
+					}
+					if want := outcome.Name == "fails"; !outcome.Ran && errors.Is(outcome.Err, errBroken) != want {
+						t.Errorf("the error of %s is %v", outcome.Name, outcome.Err)
+					}
+				}
+				if want := []string{"blocked", "fails", "later"}; !slices.Equal(kept, want) {
+					t.Errorf("kept up are %v, want %v", kept, want)
+				}
+				if slices.Index(j.notes, "=blocked") < slices.Index(j.notes, "-slower") {
+					t.Errorf("it did not see what all steps before it wrote: %v", j.notes)
+				}
+			})
+		})
+	}
+}
+
 func TestOutcomesSayWhatIsWaitedForAndWhatFailed(t *testing.T) {
 	outcomes := New(ignore,
 		Step[int]{Name: "a", Run: func(context.Context, int) (string, error) { return "for the moon", nil }},
@@ -191,7 +234,8 @@ func TestNewPanicsOnAMistake(t *testing.T) {
 func TestAPanicIsAnErrorOfItsStep(t *testing.T) {
 	graph := New(func(string, time.Duration) {},
 		Step[int]{Name: "trips", Run: func(context.Context, int) (string, error) { panic("over a stone") }},
-		Step[int]{Name: "after", After: []string{"trips"}, Run: func(context.Context, int) (string, error) { return "", nil }},
+		Step[int]{Name: "after", After: []string{"trips"}, Run: func(context.Context, int) (string, error) { return "", nil },
+			Keep: func(context.Context, int) error { panic("over another") }},
 	)
 	outcomes := graph.Run(t.Context(), 1)
 	if err := outcomes[0].Err; err == nil || !strings.Contains(err.Error(), "over a stone") || !strings.Contains(err.Error(), "flow_test.go") {
@@ -199,5 +243,8 @@ func TestAPanicIsAnErrorOfItsStep(t *testing.T) {
 	}
 	if outcomes[1].Ran {
 		t.Error("the step after it ran")
+	}
+	if err := outcomes[1].Err; err == nil || !strings.Contains(err.Error(), "over another") {
+		t.Errorf("while it kept up what it made: err = %v", err)
 	}
 }

@@ -102,7 +102,7 @@ func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component 
 	}
 	revision := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:      fmt.Sprintf("%s-%d", names.Object(cluster.Name, component), number),
+			Name:      name(cluster, component, number),
 			Namespace: cluster.Namespace,
 			Labels:    labels(cluster, component),
 		},
@@ -173,7 +173,31 @@ func (s *Store) Newest(ctx context.Context, cluster client.ObjectKey, component 
 // Kept is Newest as the API server has it, for who applies it: a cache may lag behind a revision that was
 // just adopted, and the one before would bring back what was replaced.
 func (s *Store) Kept(ctx context.Context, cluster client.ObjectKey, component string) ([]client.Object, error) {
-	return s.newest(ctx, s.Live, cluster, component)
+	revisions, err := list(ctx, s.Client, cluster, component)
+	if err != nil {
+		return nil, err
+	}
+	if len(revisions) == 0 {
+		return s.newest(ctx, s.Live, cluster, component)
+	}
+	newest := &revisions[len(revisions)-1]
+	for {
+		next, key := &appsv1.ControllerRevision{}, client.ObjectKey{Namespace: cluster.Namespace, Name: name(cluster, component, newest.Revision+1)}
+		err := s.Live.Get(ctx, key, next)
+		if apierrors.IsNotFound(err) {
+			_, objects, err := s.decode(newest)
+			return objects, err
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read revision %s: %w", key, err)
+		}
+		newest = next
+	}
+}
+
+// name tells the number of a revision, so that one request says whether there is a newer one.
+func name(cluster client.ObjectKey, component string, number int64) string {
+	return fmt.Sprintf("%s-%d", names.Object(cluster.Name, component), number)
 }
 
 func (s *Store) newest(ctx context.Context, reader client.Reader, cluster client.ObjectKey, component string) ([]client.Object, error) {

@@ -223,6 +223,33 @@ func TestTwoWritersWithLateCachesDoNotFork(t *testing.T) {
 	}
 }
 
+func TestWhatIsKeptIsTheNewestAlsoForALateCache(t *testing.T) {
+	blue := tenant(t)
+	store, seen := &Store{Live: live, Client: live}, &appsv1.ControllerRevisionList{}
+	late := interceptor.NewClient(live, interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			seen.DeepCopyInto(list.(*appsv1.ControllerRevisionList))
+			return nil
+		},
+	})
+	kept := &Store{Live: live, Client: late}
+	if objects, err := kept.Kept(t.Context(), blue, "etcd-data"); err != nil || len(objects) > 0 {
+		t.Errorf("before there is a revision: %v, %v", objects, err)
+	}
+	for i, program := range []string{"v1", "v2", "v3", "v4"} {
+		if _, err := store.Rendering(t.Context(), blue, "etcd-data", program, time.Time{}, giving(program)); err != nil {
+			t.Fatal(err)
+		}
+		objects, err := kept.Kept(t.Context(), blue, "etcd-data")
+		if by := made(t, objects, err); by != program {
+			t.Errorf("of %d revisions, of which the cache has %d, that of %s is kept", i+1, len(seen.Items), by)
+		}
+		if i == 1 {
+			seen.Items = revisions(t, blue)
+		}
+	}
+}
+
 func TestWhatCannotBeRenderedIsNotStored(t *testing.T) {
 	blue, store := tenant(t), &Store{Live: live, Client: live}
 	broken := errors.New("broken")
