@@ -55,7 +55,8 @@ type scope struct {
 	// refused is why the patches of the spec cannot be applied; until they can, no component adopts a new
 	// rendering.
 	refused error
-	// problem is what would keep a control plane like this from being made.
+	// problem is what would keep a control plane like this from being made, and what else only a person can
+	// put right while everything goes on.
 	problem error
 	// rolloutAfter is spec.rollout.after once it has passed: older renderings are replaced.
 	rolloutAfter time.Time

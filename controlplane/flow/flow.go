@@ -97,24 +97,25 @@ func (g *Graph[T]) Run(ctx context.Context, target T) []Outcome {
 	return outcomes
 }
 
-// runStep turns a panic into the step's error: one tenant that trips over a mistake must not end the
-// care of all others.
 func runStep[T any](ctx context.Context, step Step[T], target T) (waiting string, err error) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			err = fmt.Errorf("panic: %v\n%s", reason, debug.Stack())
-		}
-	}()
+	defer catch(&err)
 	return step.Run(ctx, target)
 }
 
-func keepStep[T any](ctx context.Context, step Step[T], target T) error {
+func keepStep[T any](ctx context.Context, step Step[T], target T) (err error) {
+	defer catch(&err)
 	if step.Keep == nil {
 		return nil
 	}
-	keep := Step[T]{Run: func(ctx context.Context, target T) (string, error) { return "", step.Keep(ctx, target) }}
-	_, err := runStep(ctx, keep, target)
-	return err
+	return step.Keep(ctx, target)
+}
+
+// catch turns a panic into the step's error: one tenant that trips over a mistake must not end the care
+// of all others.
+func catch(err *error) {
+	if reason := recover(); reason != nil {
+		*err = fmt.Errorf("panic: %v\n%s", reason, debug.Stack())
+	}
 }
 
 func (g *Graph[T]) index(name string) int {
