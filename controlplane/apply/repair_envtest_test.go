@@ -70,6 +70,7 @@ var edits = map[string]edit{
 	"another update strategy of a DaemonSet": on(apiserver, func(d *appsv1.DaemonSet) { d.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType }),
 	"fewer members":                          on(dataEtcd, func(s *appsv1.StatefulSet) { s.Spec.Replicas = ptr.To[int32](1) }),
 	"a partition":                            on(dataEtcd, addPartition),
+	"a rolling update of a StatefulSet":      on(dataEtcd, func(s *appsv1.StatefulSet) { s.Spec.UpdateStrategy.Type = appsv1.RollingUpdateStatefulSetStrategyType }),
 	"data in a ConfigMap changed":            on(apiserver+"-config", func(c *corev1.ConfigMap) { c.Data["authentication.yaml"] = "anonymous: {}" }),
 	"data in a ConfigMap added":              on(apiserver+"-config", func(c *corev1.ConfigMap) { c.Data["more.yaml"] = "a" }),
 	"data in a ConfigMap removed":            on(apiserver+"-config", func(c *corev1.ConfigMap) { c.Data = nil }),
@@ -100,7 +101,9 @@ func restartedAt(d *appsv1.Deployment) {
 }
 
 func addPartition(s *appsv1.StatefulSet) {
-	s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](2)}
+	s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{
+		Type: appsv1.RollingUpdateStatefulSetStrategyType, RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](2)},
+	}
 }
 
 // writers are the two ways in which others write.
@@ -224,6 +227,25 @@ func TestAFieldThatExcludesOursIsPutBack(t *testing.T) {
 				t.Error("it does not settle")
 			}
 		})
+	}
+}
+
+// What the API server filled in for one value of a field belongs to nobody, and is not allowed beside another.
+func TestAnotherStrategyOfOurOwnIsAdopted(t *testing.T) {
+	a, noted := applier(t)
+	wanted := pick[*appsv1.StatefulSet](t, rendered(t, "default", namespace(t)), dataEtcd)
+	before := wanted.DeepCopy()
+	before.Spec.UpdateStrategy.Type = appsv1.RollingUpdateStatefulSetStrategyType
+	mustApply(t, a, before)
+	mustApply(t, a, wanted)
+	live := current(t, wanted)
+	if live.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType || live.Spec.UpdateStrategy.RollingUpdate != nil {
+		t.Errorf("its strategy is %v", live.Spec.UpdateStrategy)
+	}
+	onlyOurs(t, live)
+	noted.writes()
+	if _, changed := mustApply(t, a, wanted); changed || len(noted.writes()) > 0 {
+		t.Error("it does not settle")
 	}
 }
 

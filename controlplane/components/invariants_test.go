@@ -413,6 +413,9 @@ func TestRolloutsAndDrainsDoNotGetStuck(t *testing.T) {
 				if o.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
 					t.Error("members wait for each other")
 				}
+				if o.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
+					t.Errorf("members are replaced by %v, without a look at the others", o.Spec.UpdateStrategy)
+				}
 			case *policyv1.PodDisruptionBudget:
 				budgets++
 				if o.Spec.MaxUnavailable.IntValue() != 1 {

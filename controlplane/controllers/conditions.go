@@ -187,7 +187,11 @@ func rollingOut(seen *observation) metav1.Condition {
 	var messages []string
 	for _, component := range workloadComponents {
 		if state := seen.workloads[component]; state != nil && state.current > 0 && state.updated < state.current {
-			messages = append(messages, fmt.Sprintf("%s: %d of %d pods are up to date", component, state.updated, state.current))
+			message := fmt.Sprintf("%s: %d of %d pods are up to date", component, state.updated, state.current)
+			if health := seen.etcd[component]; health != nil && health.Rollout != "" {
+				message += ": " + health.Rollout
+			}
+			messages = append(messages, message)
 		}
 	}
 	return progress(controlplanev1.RollingOutCondition, clusterv1.RollingOutReason, clusterv1.NotRollingOutReason, messages)

@@ -20,8 +20,8 @@ import (
 var errBeingAsked = errors.New("it is being asked")
 
 // etcdHealth is what both etcd clusters said of themselves when they were last asked. They are asked
-// in the background, from when a quorum is ready, and at once when the number of ready members
-// changes. There is no health of a cluster that cannot be asked yet.
+// in the background, from when a quorum is ready or a pod is to be replaced, and at once when the number
+// of ready members changes. There is no health of a cluster that cannot be asked yet.
 func (r *Reconciler) etcdHealth(ctx context.Context, s *scope, workloads map[string]*workloadState) map[string]*etcd.Health {
 	result := map[string]*etcd.Health{}
 	if s.keys == nil || len(s.input.Addresses) == 0 {
@@ -29,7 +29,7 @@ func (r *Reconciler) etcdHealth(ctx context.Context, s *scope, workloads map[str
 	}
 	for _, cluster := range []etcdcomponent.Cluster{etcdcomponent.Data, etcdcomponent.Events} {
 		state := workloads[cluster.Component]
-		if state == nil || (!state.works() && !bootstrapped(s.controlPlane, cluster.Component)) {
+		if state == nil || (!state.works() && !state.rolling() && !bootstrapped(s.controlPlane, cluster.Component)) {
 			continue
 		}
 		health := &etcd.Health{Err: errBeingAsked}
@@ -52,8 +52,8 @@ func healthOf(answer probe.Answer) *etcd.Health {
 	return &etcd.Health{Err: errors.New(answer.Problem)}
 }
 
-// etcdQuestion asks an etcd cluster how it is, and takes the next step of a change of its members. It keeps
-// nothing of the reconcile but key material and what was decided.
+// etcdQuestion asks an etcd cluster how it is, and takes the next step of a change of its members or
+// pods. It keeps nothing of the reconcile but key material and what was decided.
 func (r *Reconciler) etcdQuestion(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, state workloadState) probe.Question {
 	visit := r.newEtcdVisit(ctx, s, cluster, state)
 	return probe.Question{

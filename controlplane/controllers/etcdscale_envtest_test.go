@@ -14,12 +14,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -59,6 +62,8 @@ type realEtcd struct {
 	members      map[string]*process
 	// starts counts the processes of each member since its volume was made.
 	starts map[string]int
+	// revision is that of the template of pods.
+	revision string
 	// killed are the steps around which the program was killed already.
 	killed map[string]bool
 	writer *writer
@@ -233,8 +238,15 @@ func (e *realEtcd) followMembers(ctx context.Context, s *scope) {
 				e.t.Fatal(err)
 			}
 		}
-		if e.members[member] == nil {
-			e.create(&corev1.Pod{ObjectMeta: e.meta(member, names.EtcdData)})
+		deleted := apierrors.IsNotFound(e.host.Get(ctx, client.ObjectKey{Namespace: "team", Name: member}, &corev1.Pod{}))
+		if running := e.members[member]; running != nil && deleted {
+			running.stop()
+		}
+		if deleted {
+			pod := &corev1.Pod{ObjectMeta: e.meta(member, names.EtcdData)}
+			pod.Labels[appsv1.ControllerRevisionHashLabelKey] = e.revision
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+			e.create(pod)
 		} else if !e.members[member].ended() {
 			continue
 		}
@@ -268,6 +280,12 @@ func (p *process) ended() bool {
 
 func (p *process) kill() {
 	_ = p.command.Process.Kill()
+	<-p.done
+}
+
+// stop lets it end by itself.
+func (p *process) stop() {
+	_ = p.command.Process.Signal(syscall.SIGTERM)
 	<-p.done
 }
 

@@ -28,7 +28,7 @@ import (
 const etcdTimeout = 5 * etcd.Timeout
 
 // etcdVisit asks one etcd cluster how it is, again and again, and takes the next step when its members are
-// not those that there shall be.
+// not those that there shall be, or not as they shall be.
 type etcdVisit struct {
 	r       *Reconciler
 	log     logr.Logger
@@ -43,6 +43,8 @@ type etcdVisit struct {
 	desired, pods int
 	// formed is true once the cluster was founded; before, its members are not to be changed.
 	formed bool
+	// rolling is true while not all pods may be as the StatefulSet wants them.
+	rolling bool
 	// regarding is what events are about.
 	regarding *controlplanev1.KOKControlPlane
 }
@@ -52,6 +54,7 @@ func (r *Reconciler) newEtcdVisit(ctx context.Context, s *scope, cluster etcdcom
 		r: r, log: ctrl.LoggerFrom(ctx).WithValues("component", cluster.Component), cluster: cluster, input: s.input, keys: s.keys,
 		signer: pki.EtcdCA, members: map[string]etcd.Address{},
 		desired: len(cluster.Lasting(&s.input)), pods: int(state.desired), formed: bootstrapped(s.controlPlane, cluster.Component),
+		rolling: state.rolling(),
 		regarding: &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.controlPlane.Namespace, Name: s.controlPlane.Name, UID: s.controlPlane.UID,
 		}},
@@ -74,10 +77,10 @@ func (v *etcdVisit) ask(ctx context.Context) probe.Answer {
 	if err != nil {
 		return answerOf(&etcd.Health{Err: err})
 	}
-	health := v.check(ctx, config)
+	health, changed := v.check(ctx, config), false
 	if v.formed && health.Err == nil && !v.settled(health) {
 		done, change, err := v.change(ctx, health, config)
-		if done {
+		if changed = done; done {
 			health = v.check(ctx, config)
 		}
 		health.Change = change
@@ -85,14 +88,21 @@ func (v *etcdVisit) ask(ctx context.Context) probe.Answer {
 			health.Change = err.Error()
 		}
 	}
-	v.log.V(4).Info("Asked etcd", "problems", health.Problems(), "change", health.Change)
+	if v.rolling && !changed {
+		if health.Rollout, err = v.rollOut(ctx, health); err != nil {
+			health.Rollout = err.Error()
+		}
+	}
+	v.log.V(4).Info("Asked etcd", "problems", health.Problems(), "change", health.Change, "rollout", health.Rollout)
 	return answerOf(health)
 }
 
 func answerOf(health *etcd.Health) probe.Answer {
 	problems := health.Problems()
-	if health.Change != "" {
-		problems = append(problems, health.Change)
+	for _, step := range []string{health.Change, health.Rollout} {
+		if step != "" {
+			problems = append(problems, step)
+		}
 	}
 	return probe.Answer{Problem: strings.Join(problems, "\n"), Value: health}
 }
@@ -162,20 +172,23 @@ var steps = map[membership.Kind]string{
 // state is all that the next step depends on, as etcd and the host cluster have it now.
 func (v *etcdVisit) state(ctx context.Context, health *etcd.Health) (membership.State, error) {
 	state := membership.State{Name: names.Object(v.input.Cluster.Name, v.cluster.Component), Desired: v.desired}
+	pods, err := listPods(ctx, v.r.Host.Live, v.input.Cluster)
+	if err != nil {
+		return state, err
+	}
+	stopping := func(member string) bool {
+		return slices.ContainsFunc(pods[v.cluster.Component], func(pod corev1.Pod) bool { return pod.Name == member && pod.DeletionTimestamp != nil })
+	}
 	for _, m := range health.Members {
 		if m.Listed {
 			state.Members = append(state.Members, membership.Member{
 				Name: m.Name, Ordinal: v.cluster.Ordinal(&v.input, m.Name),
-				Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: m.Err == nil,
+				Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: m.Err == nil && !stopping(m.Name),
 			})
 		}
 	}
 	for _, stranger := range health.Strangers {
 		state.Members = append(state.Members, membership.Member{Name: stranger, Ordinal: -1})
-	}
-	pods, err := listPods(ctx, v.r.Host.Live, v.input.Cluster)
-	if err != nil {
-		return state, err
 	}
 	for _, pod := range pods[v.cluster.Component] {
 		state.Pods = append(state.Pods, v.cluster.Ordinal(&v.input, pod.Name))

@@ -3,9 +3,12 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -42,8 +45,14 @@ type hostCluster struct {
 	namespace string
 	// stopped are components whose pods do not come into being.
 	stopped map[string]bool
-	// hosts is the number of host nodes, by which a DaemonSet has pods.
-	hosts int32
+	// broken reports whether a pod does not get ready; nil for none.
+	broken func(*corev1.Pod) bool
+	// off are host nodes of which nothing is heard: the pods there stay as they are.
+	off map[string]bool
+	// hosts is the number of host nodes, by which a DaemonSet has pods, prefix what they are called before
+	// their number.
+	hosts  int32
+	prefix string
 	// balanced is where Services of type LoadBalancer are reached; empty while nothing cares for them.
 	balanced string
 	fronts   map[string]*httptest.Server
@@ -55,7 +64,7 @@ type hostCluster struct {
 
 func newHostCluster(t *testing.T, namespace string) *hostCluster {
 	t.Helper()
-	h := &hostCluster{t: t, namespace: namespace, stopped: map[string]bool{}, hosts: 3, balanced: newLoopback(), fronts: map[string]*httptest.Server{}}
+	h := &hostCluster{t: t, namespace: namespace, stopped: map[string]bool{}, off: map[string]bool{}, hosts: 3, prefix: "host-", balanced: newLoopback(), fronts: map[string]*httptest.Server{}}
 	t.Cleanup(func() {
 		for _, front := range h.fronts {
 			front.Close()
@@ -134,7 +143,13 @@ func (h *hostCluster) runSet(ctx context.Context, set *appsv1.StatefulSet) (chan
 			return false, err
 		}
 	}
-	ready, did, err := h.run(ctx, set, set.Spec.Template, *set.Spec.Replicas)
+	revision, err := revisionOf(set)
+	if err != nil {
+		return false, err
+	}
+	template := set.Spec.Template.DeepCopy()
+	template.Labels[appsv1.ControllerRevisionHashLabelKey] = revision
+	_, did, err := h.run(ctx, set, *template, *set.Spec.Replicas)
 	if err != nil {
 		return false, err
 	}
@@ -142,12 +157,50 @@ func (h *hostCluster) runSet(ctx context.Context, set *appsv1.StatefulSet) (chan
 	if err != nil {
 		return false, err
 	}
-	did = did || stopped
 	before := set.Status.DeepCopy()
-	set.Status.ObservedGeneration = set.Generation
-	set.Status.Replicas, set.Status.UpdatedReplicas, set.Status.ReadyReplicas, set.Status.AvailableReplicas = ready, ready, ready, ready
+	if err := h.count(ctx, set, revision); err != nil {
+		return false, err
+	}
 	wrote, err := h.report(ctx, set, equality.Semantic.DeepEqual(before, &set.Status))
-	return changed || did || wrote, err
+	return changed || did || stopped || wrote, err
+}
+
+// revisionOf is another one for another template of pods. One that was there before has the same again.
+func revisionOf(set *appsv1.StatefulSet) (string, error) {
+	raw, err := json.Marshal(set.Spec.Template)
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.Sum256(raw)
+	return fmt.Sprintf("%s-%x", set.Name, hash[:5]), nil
+}
+
+// count sets the status of a StatefulSet by its pods. With its strategy OnDelete a pod has a new revision
+// when it was deleted, and the current revision never moves.
+func (h *hostCluster) count(ctx context.Context, set *appsv1.StatefulSet, revision string) error {
+	pods := &corev1.PodList{}
+	if err := environment.Client.List(ctx, pods, client.InNamespace(h.namespace), client.MatchingLabels(set.Spec.Selector.MatchLabels)); err != nil {
+		return err
+	}
+	set.Status = appsv1.StatefulSetStatus{
+		ObservedGeneration: set.Generation, UpdateRevision: revision, CurrentRevision: cmp.Or(set.Status.CurrentRevision, revision),
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		set.Status.Replicas++
+		if podReady(pod) {
+			set.Status.ReadyReplicas++
+			set.Status.AvailableReplicas++
+		}
+		switch has := pod.Labels[appsv1.ControllerRevisionHashLabelKey]; {
+		case pod.DeletionTimestamp != nil:
+		case has == revision:
+			set.Status.UpdatedReplicas++
+		case has == set.Status.CurrentRevision:
+			set.Status.CurrentReplicas++
+		}
+	}
+	return nil
 }
 
 // stopBeyond deletes the pods that a StatefulSet has too many.
@@ -203,7 +256,7 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 			},
 			Spec: *template.Spec.DeepCopy(),
 		}
-		pod.Spec.NodeName = fmt.Sprintf("host-%d", i)
+		pod.Spec.NodeName = fmt.Sprintf("%s%d", h.prefix, i)
 		// Volumes of a StatefulSet's claims are added by its controller.
 		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(corev1.Volume) bool { return true })
 		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -220,16 +273,21 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 		case err != nil:
 			return 0, false, err
 		}
-		if pod.DeletionTimestamp != nil {
+		if pod.DeletionTimestamp != nil || h.off[pod.Spec.NodeName] {
 			continue
 		}
-		ready++
-		if podReady(pod) {
+		works := corev1.ConditionTrue
+		if h.broken != nil && h.broken(pod) {
+			works = corev1.ConditionFalse
+		} else {
+			ready++
+		}
+		if is := podCondition(pod, corev1.PodReady); is != nil && is.Status == works {
 			continue
 		}
 		changed = true
 		pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, ptr.To(metav1.Now())
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: works}}
 		pod.Status.HostIP = fmt.Sprintf("192.0.2.%d", i+1)
 		pod.Status.HostIPs = []corev1.HostIP{{IP: pod.Status.HostIP}}
 		if err := environment.Client.Status().Update(ctx, pod); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
@@ -293,7 +351,8 @@ func (h *hostCluster) endDeleted(ctx context.Context) (changed bool, err error) 
 			return false, err
 		}
 		for _, object := range objectsIn(list) {
-			if object.GetDeletionTimestamp() == nil {
+			pod, isPod := object.(*corev1.Pod)
+			if object.GetDeletionTimestamp() == nil || isPod && h.off[pod.Spec.NodeName] {
 				continue
 			}
 			changed = true

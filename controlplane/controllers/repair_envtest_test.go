@@ -190,6 +190,7 @@ func TestANewProgramKeepsWhatTheOldOneRendered(t *testing.T) {
 	before := tt.generated()
 
 	tt.program = newProgram(t, &gate{})
+	tt.tellEtcd(1)
 	revisions := 0
 	for name, object := range before {
 		if revision, ok := object.(*appsv1.ControllerRevision); ok && !strings.Contains(name, "services") {

@@ -5,6 +5,7 @@ package controllers
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,10 +27,21 @@ import (
 )
 
 // toldEtcd are two etcd clusters that say and do what the controller asks, as real ones do in another test.
-// A member answers while its pod exists.
+// A member answers while its pod is there and ready.
 type toldEtcd struct {
 	namespace string
 	listed    map[string]*etcd.Member
+}
+
+// tellEtcd gives a tenant such etcds.
+func (tt *tenantTest) tellEtcd(members int) {
+	e := &toldEtcd{namespace: tt.key.Namespace, listed: map[string]*etcd.Member{}}
+	for _, component := range etcdComponents {
+		for i := range members {
+			e.listed[podName(component, int32(i))] = &etcd.Member{Name: podName(component, int32(i)), Listed: true}
+		}
+	}
+	tt.program.checkEtcd, tt.program.changeEtcd = e.check, e.change
 }
 
 func (e *toldEtcd) check(ctx context.Context, members map[string]etcd.Address, _ *tls.Config) (*etcd.Health, error) {
@@ -39,14 +51,44 @@ func (e *toldEtcd) check(ctx context.Context, members map[string]etcd.Address, _
 		if listed := e.listed[name]; listed != nil {
 			pod := &corev1.Pod{}
 			err := environment.Client.Get(ctx, client.ObjectKey{Namespace: e.namespace, Name: name}, pod)
+			if err == nil && (!podReady(pod) || pod.DeletionTimestamp != nil) {
+				err = fmt.Errorf("%s does not answer", name)
+			}
 			listed.Started, listed.Err = listed.Started || err == nil, err
-			listed.Leader = strings.HasSuffix(name, "-0")
+			listed.Answered = err == nil
 			member = *listed
 		}
 		health.Members = append(health.Members, member)
 	}
 	slices.SortFunc(health.Members, func(a, b etcd.Member) int { return strings.Compare(a.Name, b.Name) })
+	elect(health)
 	return health, nil
+}
+
+// elect lets the first member lead that can. Without a quorum there is nobody who knows the members.
+func elect(health *etcd.Health) {
+	voters, answer := 0, 0
+	for _, m := range health.Members {
+		if m.Listed && !m.Learner {
+			voters++
+			if m.Answered {
+				answer++
+			}
+		}
+	}
+	if answer < voters/2+1 {
+		health.Err = errors.New("no leader")
+		for i := range health.Members {
+			health.Members[i].Listed = false
+		}
+		return
+	}
+	led := false
+	for i := range health.Members {
+		m := &health.Members[i]
+		m.Follows, m.Leader = m.Answered, m.Answered && !m.Learner && !led
+		led = led || m.Leader
+	}
 }
 
 func (e *toldEtcd) change(_ context.Context, kind membership.Kind, name string, _ *etcd.Health, _ map[string]etcd.Address, _ *tls.Config) error {
@@ -67,11 +109,7 @@ func (e *toldEtcd) change(_ context.Context, kind membership.Kind, name string, 
 func scaled(t *testing.T) *tenantTest {
 	t.Helper()
 	tt := newTenantTest(t, small)
-	e := &toldEtcd{namespace: tt.key.Namespace, listed: map[string]*etcd.Member{}}
-	for _, member := range []string{"blue-etcd-data-0", "blue-etcd-events-0"} {
-		e.listed[member] = &etcd.Member{Name: member, Listed: true}
-	}
-	tt.program.checkEtcd, tt.program.changeEtcd = e.check, e.change
+	tt.tellEtcd(1)
 	for i := range 3 {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("scale-%d", i), Labels: map[string]string{controlplanev1.HostNodeLabel: "true"}}}
 		if err := environment.Client.Create(t.Context(), node); err != nil && !apierrors.IsAlreadyExists(err) {

@@ -128,20 +128,29 @@ func lostNodes(ctx context.Context, s *scope, pods map[string][]corev1.Pod) ([]s
 	}
 	var lost []string
 	for _, name := range slices.Sorted(maps.Keys(suspects)) {
-		node := &corev1.Node{}
-		if err := s.host.Live.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-			if apierrors.IsNotFound(err) {
-				continue
-			}
-			return nil, fmt.Errorf("read host node %s: %w", name, err)
+		away, err := isLost(ctx, s.host.Live, name)
+		if err != nil {
+			return nil, err
 		}
-		for _, condition := range node.Status.Conditions {
-			if condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionUnknown {
-				lost = append(lost, name)
-			}
+		if away {
+			lost = append(lost, name)
 		}
 	}
 	return lost, nil
+}
+
+// isLost reports whether the host cluster does not hear from a node.
+func isLost(ctx context.Context, reader client.Reader, name string) (bool, error) {
+	node := &corev1.Node{}
+	if err := reader.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("read host node %s: %w", name, err)
+	}
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
+	}), nil
 }
 
 // updateStatus sets the whole status from what was observed.

@@ -53,6 +53,9 @@ func stateOf(object client.Object) *workloadState {
 // works reports whether enough pods are ready for the component to do its work.
 func (w *workloadState) works() bool { return w != nil && w.ready >= w.needed }
 
+// rolling reports whether not every pod may be as the spec wants it.
+func (w *workloadState) rolling() bool { return w != nil && (!w.observed || w.updated < w.current) }
+
 // wanted is how many pods there should be.
 func (w *workloadState) wanted() int32 {
 	if w == nil {

@@ -28,8 +28,10 @@ type Member struct {
 	Name string
 	// ID is what the cluster knows it by; zero for one that is not listed.
 	ID uint64
-	// Err is why the member did not answer; nil when it did.
+	// Err is why the member did not answer, or what it reports; nil when all is well.
 	Err error
+	// Answered is true when it answered, whatever it reports; Follows when it then knew the leader, or was it.
+	Answered, Follows bool
 	// Listed is true when the cluster counts it as a member, Learner when it does not vote yet. Started
 	// is true for one that ran since it was added.
 	Listed, Learner, Started bool
@@ -47,6 +49,8 @@ type Health struct {
 	Strangers []string
 	// Change is what a change of the members waits for; empty when none is under way.
 	Change string
+	// Rollout is what was done, or must happen first, to replace a pod that is not up to date; empty when all are.
+	Rollout string
 	// Alarms are raised alarms, such as "NOSPACE on <member>".
 	Alarms []string
 	// Err is why the cluster could not be asked for its members; nil when it could.
@@ -125,6 +129,7 @@ func askMember(ctx context.Context, client *clientv3.Client, name, url string) M
 		member.Err = err
 		return member
 	}
+	member.Answered, member.Follows = true, status.Leader != 0
 	member.Leader = status.Leader == status.Header.MemberId
 	member.DatabaseSize = status.DbSize
 	if len(status.Errors) > 0 {

@@ -1,0 +1,13 @@
+// Package rollout decides which pod of an etcd cluster is deleted next, so that it comes back as its
+// StatefulSet wants it. The StatefulSet's own rolling update deletes the last pod that is not up to date
+// without a look at the others, and a second change, or a host that is away, then costs the quorum. It is
+// pure: what it is told was read a moment ago, what it says is done by others, and then it is asked again.
+//
+// # What it promises
+//
+//   - One member is away at a time: who works, or may work unseen, goes only while all others are ready, and
+//     etcd itself says that they take part.
+//   - A bad change can be taken back: the member that it broke goes first, whatever the others are like.
+//   - A member on a host that the host cluster does not hear from is left alone: it may well be running.
+//   - Nothing happens while the members of the cluster change.
+package rollout
