@@ -332,13 +332,9 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) (string, error) {
 	component := cluster.Render()
 	return func(ctx context.Context, s *scope) (string, error) {
-		config, err := cluster.Config(&s.input, membershipOf(s.controlPlane, component.Name))
+		files, err := etcdFiles(ctx, s, cluster)
 		if err != nil {
 			return "", err
-		}
-		files := []client.Object{config}
-		if patched, err := component.Patched(&s.input, files); err == nil {
-			files = patched
 		}
 		if _, err := applyAll(ctx, s, files); err != nil {
 			return "", err

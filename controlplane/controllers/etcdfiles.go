@@ -1,0 +1,52 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+)
+
+// etcdFiles are the configuration files of an etcd cluster as patches want them. They are in no stored
+// rendering: while a patch is refused, what patches added before stays as it is, and nothing else is added.
+func etcdFiles(ctx context.Context, s *scope, cluster etcd.Cluster) ([]client.Object, error) {
+	component := cluster.Render()
+	config, err := cluster.Config(&s.input, membershipOf(s.controlPlane, component.Name))
+	if err != nil {
+		return nil, err
+	}
+	if patched, err := component.Patched(&s.input, []client.Object{config}); err == nil && s.refused == nil {
+		return patched, nil
+	}
+	live := &corev1.ConfigMap{}
+	key := client.ObjectKeyFromObject(config)
+	if err := s.host.Client.Get(ctx, key, live); err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("read ConfigMap %s: %w", key, err)
+	}
+	isMember := func(file string) bool { return cluster.Ordinal(&s.input, strings.TrimSuffix(file, ".yaml")) >= 0 }
+	config.Data = withMissing(config.Data, live.Data, isMember)
+	config.BinaryData = withMissing(config.BinaryData, live.BinaryData, isMember)
+	config.Labels = withMissing(config.Labels, live.Labels, nil)
+	config.Annotations = withMissing(config.Annotations, live.Annotations, func(key string) bool { return key == apply.RenderingAnnotation })
+	return []client.Object{config}, nil
+}
+
+// withMissing is a map with the entries of another that it lacks, but for some.
+func withMissing[V any](wanted, other map[string]V, but func(key string) bool) map[string]V {
+	for key, value := range other {
+		if _, there := wanted[key]; there || but != nil && but(key) {
+			continue
+		}
+		if wanted == nil {
+			wanted = map[string]V{}
+		}
+		wanted[key] = value
+	}
+	return wanted
+}
