@@ -58,7 +58,7 @@ func (r *Reconciler) etcdQuestion(ctx context.Context, s *scope, cluster etcdcom
 	visit := r.newEtcdVisit(ctx, s, cluster, state)
 	return probe.Question{
 		Identity: identityOf(s.keys.CA(visit.signer), visit.members),
-		Prompt:   fmt.Sprintf("%+v of %d: %+v", state, visit.desired, etcdStatus(s.controlPlane, cluster.Component)),
+		Prompt:   fmt.Sprintf("%+v of %d: formed %t, %v", state, visit.desired, visit.formed, etcdStatus(s.controlPlane, cluster.Component).Members),
 		Timeout:  etcdTimeout,
 		Ask:      visit.ask,
 	}

@@ -93,7 +93,13 @@ func TestWhenEtcdIsAskedAnew(t *testing.T) {
 		change           func(*scope, *observation)
 		identity, prompt bool
 	}{
-		"nothing changed":           {change: func(*scope, *observation) {}},
+		"nothing changed":         {change: func(*scope, *observation) {}},
+		"it was read anew":        {change: func(s *scope, _ *observation) { s.controlPlane = s.controlPlane.DeepCopy() }},
+		"its members have joined": {change: func(s *scope, _ *observation) { s.controlPlane.Status.Etcd[0].Bootstrapped = new(true) }, prompt: true},
+		"etcd lists another": {change: func(s *scope, _ *observation) {
+			s.controlPlane.Status.Etcd[0].Members = append(s.controlPlane.Status.Etcd[0].Members, controlplanev1.EtcdMemberStatus{Name: "blue-etcd-data-1", State: learner})
+		}, prompt: true},
+		"a pod is outdated":         {change: func(_ *scope, seen *observation) { seen.workloads[names.EtcdData].updated-- }, prompt: true},
 		"a member turned ready":     {change: func(_ *scope, seen *observation) { seen.workloads[names.EtcdData].ready-- }, prompt: true},
 		"a member's address is new": {change: func(s *scope, _ *observation) { s.input.Addresses["blue-etcd-data-0"] = "10.250.0.9" }, identity: true},
 		"there is another CA":       {change: func(s *scope, _ *observation) { s.keys.EtcdCA.Bundle = []byte("other") }, identity: true},
@@ -103,6 +109,10 @@ func TestWhenEtcdIsAskedAnew(t *testing.T) {
 			notes := newNotebook()
 			r := &Reconciler{questions: notes}
 			s, seen := askable(t), settled()
+			s.controlPlane.Status.Etcd = []controlplanev1.EtcdClusterStatus{{
+				Name: "data", Replicas: new(int32(3)), ReadyReplicas: new(int32(3)), Bootstrapped: new(false),
+				Members: []controlplanev1.EtcdMemberStatus{{Name: "blue-etcd-data-0", State: voter}},
+			}}
 			r.etcdHealth(t.Context(), s, seen.workloads)
 			before := notes.asked[names.EtcdData]
 			test.change(s, seen)
