@@ -54,11 +54,11 @@ var places = map[string]place{
 	}),
 	"kubelet.configuration.featureGates{key}": configured(func(c *kubeletSettings, v string) { c.FeatureGates = map[string]bool{v: true} }),
 
-	"software.packages[].name":       packaged(func(s *bootstrapv1.SoftwareSpec, v string) { s.Packages[0].Name = v }, word),
-	"software.packages[].version":    packaged(func(s *bootstrapv1.SoftwareSpec, v string) { s.Packages[0].Version = v }, word).unsetWhenEmpty(),
-	"software.repositories[].name":   packaged(func(s *bootstrapv1.SoftwareSpec, v string) { s.Repositories[0].Name = v }, word),
-	"software.repositories[].source": packaged(func(s *bootstrapv1.SoftwareSpec, v string) { s.Repositories[0].Source = v }, word),
-	"software.repositories[].key":    packaged(func(s *bootstrapv1.SoftwareSpec, v string) { s.Repositories[0].Key = v }, word),
+	"software.packages[].name":       packaged(func(s *bootstrapv1.SoftwareSpec, v string) { s.Packages[0].Name = v }),
+	"software.packages[].version":    packaged(func(s *bootstrapv1.SoftwareSpec, v string) { s.Packages[0].Version = v }).unsetWhenEmpty(),
+	"software.repositories[].name":   packaged(func(s *bootstrapv1.SoftwareSpec, v string) { s.Repositories[0].Name = v }),
+	"software.repositories[].source": packaged(func(s *bootstrapv1.SoftwareSpec, v string) { s.Repositories[0].Source = v }),
+	"software.repositories[].key":    packaged(func(s *bootstrapv1.SoftwareSpec, v string) { s.Repositories[0].Key = v }),
 	"software.downloads[].path":      downloaded(func(d *bootstrapv1.Download, v string) { d.Path = v }, "/usr/bin/innocent"),
 	"software.downloads[].urls[]":    downloaded(func(d *bootstrapv1.Download, v string) { d.URLs[1] = v }, "https://innocent.example/a"),
 	"software.downloads[].sha256":    downloaded(func(d *bootstrapv1.Download, v string) { d.SHA256 = v }, strings.Repeat("1a", 32)),
@@ -77,11 +77,11 @@ var places = map[string]place{
 	"files[].permissions": written(func(f *bootstrapv1.File, v string) { f.Permissions = v }, "0711"),
 	"files[].content":     written(func(f *bootstrapv1.File, v string) { f.Content = &v }, word),
 
-	"users[].name":                accounted(func(u *bootstrapv1.User, v string) { u.Name = v }, word),
-	"users[].groups[]":            accounted(func(u *bootstrapv1.User, v string) { u.Groups = []string{"a", v} }, word),
-	"users[].shell":               accounted(func(u *bootstrapv1.User, v string) { u.Shell = v }, word),
-	"users[].sudo":                accounted(func(u *bootstrapv1.User, v string) { u.Sudo = v }, word),
-	"users[].sshAuthorizedKeys[]": accounted(func(u *bootstrapv1.User, v string) { u.SSHAuthorizedKeys = []string{"a", v} }, word),
+	"users[].name":                accounted(func(u *bootstrapv1.User, v string) { u.Name = v }),
+	"users[].groups[]":            accounted(func(u *bootstrapv1.User, v string) { u.Groups = []string{"a", v} }),
+	"users[].shell":               accounted(func(u *bootstrapv1.User, v string) { u.Shell = v }),
+	"users[].sudo":                accounted(func(u *bootstrapv1.User, v string) { u.Sudo = v }),
+	"users[].sshAuthorizedKeys[]": accounted(func(u *bootstrapv1.User, v string) { u.SSHAuthorizedKeys = []string{"a", v} }),
 
 	"ntp.servers[]":         {put: func(in *Input, v string) { in.Spec.NTP.Servers = []string{"a", v} }, innocent: word},
 	"preKubeletCommands[]":  {put: func(in *Input, v string) { in.Spec.PreKubeletCommands = []string{"a", v} }, innocent: word},
@@ -123,14 +123,14 @@ func configured(set func(*kubeletSettings, string)) place {
 	return place{put: func(in *Input, v string) { set(&in.Spec.Kubelet.Configuration, v) }, innocent: word}
 }
 
-func packaged(set func(*bootstrapv1.SoftwareSpec, string), innocent string) place {
+func packaged(set func(*bootstrapv1.SoftwareSpec, string)) place {
 	return place{put: func(in *Input, v string) {
 		in.Spec.Software = bootstrapv1.SoftwareSpec{
 			Mode: bootstrapv1.SoftwarePackages, Packages: []bootstrapv1.Package{{Name: "a", Version: "1"}, {Name: "b"}},
 			Repositories: []bootstrapv1.PackageRepository{{Name: "a", Source: "deb https://a.example /", Key: "a"}},
 		}
 		set(&in.Spec.Software, v)
-	}, innocent: innocent}
+	}, innocent: word}
 }
 
 func download(url, path string) bootstrapv1.SoftwareSpec {
@@ -172,11 +172,11 @@ func written(set func(*bootstrapv1.File, string), innocent string) place {
 	}, innocent: innocent}
 }
 
-func accounted(set func(*bootstrapv1.User, string), innocent string) place {
+func accounted(set func(*bootstrapv1.User, string)) place {
 	return place{put: func(in *Input, v string) {
 		in.Spec.Users = []bootstrapv1.User{{Name: "a"}}
 		set(&in.Spec.Users[0], v)
-	}, innocent: innocent}
+	}, innocent: word}
 }
 
 // texts are the places in a type that hold text, named as the API names them.
