@@ -140,7 +140,8 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 				},
 			},
 		}}
-		Expect(env.client.Create(ctx, check)).To(Succeed())
+		// Cluster API's own manager may start again after the cut: it lost its lease.
+		Eventually(ctx, func() error { return env.client.Create(ctx, check) }).WithTimeout(creation).Should(Succeed())
 		dead := t.machines(ctx)[0]
 		host := t.hostOf(ctx, dead)
 		Expect(env.lab.PowerOff(ctx, host)).To(Succeed())
