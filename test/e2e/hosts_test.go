@@ -77,8 +77,9 @@ func expectClean(ctx context.Context, free *infrav1.IDCHost) {
 	}
 	// find ends with an error for each path that is not there.
 	left, _ := h.Exec(ctx, nil, "find", "/etc/hostname", "/etc/kubernetes", "/var/lib/kubelet", "/etc/cni/net.d", "/etc/kok", "/etc/kok-apiserver-lb",
-		"/var/lib/kok-infrastructure", "/etc/sudoers.d/90-cloud-init-users", "/var/lib/cloud/seed/nocloud", "-not", "-type", "d")
+		"/var/lib/kok-infrastructure", "/var/lib/cloud/seed/nocloud", "-not", "-type", "d")
 	Expect(string(left)).To(Equal("/etc/hostname\n"), "what is left of a node on %s", h.Name)
+	Expect(look("grep", "^# User rules", "/etc/sudoers.d/90-cloud-init-users")).To(Equal("# User rules for debian\n"), "sudo rules beside those of the user that %s had before", h.Name)
 	Expect(look("find", "/home", "/etc/systemd/system", "-name", "authorized_keys", "-o", "-name", "kok-*")).To(BeEmpty(), "keys and units on %s", h.Name)
 	Expect(look("ip", "-brief", "link")).NotTo(Or(ContainSubstring("flannel"), ContainSubstring("cni0")), h.Name)
 	Expect(look("nft", "list", "tables")).NotTo(Or(ContainSubstring("kube-proxy"), ContainSubstring("flannel")), h.Name)
