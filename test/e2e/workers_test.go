@@ -28,6 +28,9 @@ import (
 // join bounds what a worker takes to join or to be cleaned: ten times what is usual.
 const join = 6 * time.Minute
 
+// orphaned bounds how long a Node stays whose Machine is gone: five minutes of silence, then the next look after ten.
+const orphaned = 20 * time.Minute
+
 // The life of workers: one more host than machines stands in the data centre.
 var _ = Describe("Workers of a tenant", Ordered, func() {
 	variables := single()
@@ -159,9 +162,14 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		Expect(env.lab.PowerOn(ctx, host)).To(Succeed())
 		expectClean(ctx, lost)
 		Expect(lost.Spec.Quarantine).To(BeNil())
+		// Its kubelet may have registered once more before it was cleaned.
+		Eventually(ctx, func() (int, error) {
+			nodes, err := t.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+			return len(nodes.Items), err
+		}).WithTimeout(orphaned).Should(Equal(t.workers), "Nodes")
 		t.expectWorkers(ctx, t.workers)
 		Expect(env.client.Delete(ctx, check)).To(Succeed())
-	}, SpecTimeout(4*join))
+	}, SpecTimeout(4*join+orphaned))
 
 	It("go with their Cluster, and leave clean hosts, which keep their SSH host keys when they boot", Label(gating, full), func(ctx SpecContext) {
 		used := t.hostOf(ctx, t.machines(ctx)[0])
