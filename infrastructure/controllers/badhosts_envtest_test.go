@@ -57,15 +57,9 @@ func TestHostsThatWillNotDoSayWhyAndAreNotClaimed(t *testing.T) {
 		m.Spec.MinCapacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}
 	})
 	says(s, &infrav1.IDCHost{}, "small", infrav1.AvailableCondition, infrav1.FreeReason)
-	message := says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.NoHostReason)
-	for _, part := range []string{
+	says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.NoHostReason,
 		"none of the 13 IDCHosts", "1 not selected by hostSelector !pool", `10 not in failure domain "a"`, "1 in quarantine",
-		"1 too small, or of unknown size, by minCapacity.cpu", "add hosts, or put these right",
-	} {
-		if !strings.Contains(message, part) {
-			t.Errorf("%q does not say %q", message, part)
-		}
-	}
+		"1 too small, or of unknown size, by minCapacity.cpu", "add hosts, or put these right")
 	s.host("large", func(h *infrav1.IDCHost) {
 		h.Spec.FailureDomain, h.Spec.Capacity = "a", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16")}
 	})
@@ -103,8 +97,8 @@ func TestAHostThatTurnsBadWhileItIsBootstrappedSaysWhyAndStaysWithItsMachine(t *
 				p.step(s)
 			}
 			for _, condition := range []string{infrav1.BootstrappedCondition, infrav1.ReadyCondition} {
-				message := says(s, &infrav1.IDCMachine{}, "worker-1", condition, test.reason)
-				if !strings.HasPrefix(message, "working on IDCHost host-1, which is tried again: ") || !strings.Contains(message, test.says) {
+				message := says(s, &infrav1.IDCMachine{}, "worker-1", condition, test.reason, test.says)
+				if !strings.HasPrefix(message, "working on IDCHost host-1, which is tried again: ") {
 					t.Errorf("%s says %q", condition, message)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -234,11 +235,11 @@ func (s *site) eventually(what string, is func() bool) {
 	}
 }
 
-// says waits until a condition has a reason, and returns its message.
+// says waits until a condition has a reason and a message with all parts, which it returns. A condition may have had the reason before.
 func says(s *site, object interface {
 	client.Object
 	conditions.Getter
-}, name, conditionType, reason string) string {
+}, name, conditionType, reason string, parts ...string) string {
 	s.t.Helper()
 	object.SetNamespace(s.namespace)
 	var last *metav1.Condition
@@ -247,10 +248,10 @@ func says(s *site, object interface {
 			return false, err
 		}
 		last = conditions.Get(object, conditionType)
-		return last != nil && last.Reason == reason, nil
+		return last != nil && last.Reason == reason && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(last.Message, part) }), nil
 	})
 	if err != nil {
-		s.t.Fatalf("wait until %s of %s has reason %s: %v; it is %+v", conditionType, name, reason, err, last)
+		s.t.Fatalf("wait until %s of %s has reason %s and says %q: %v; it is %+v", conditionType, name, reason, parts, err, last)
 	}
 	return last.Message
 }
