@@ -30,8 +30,7 @@ import (
 // withoutTheCloud uses a tenant in the data centre while the link to the host cluster's own control plane is cut.
 func withoutTheCloud(t *tenant) {
 	It("run new pods, and notice nothing when an API server is killed, while the cloud is away (A13)", Label(full), func(ctx SpecContext) {
-		worker, err := env.lab.Host(t.hostOf(ctx, t.machines(ctx)[0]))
-		Expect(err).NotTo(HaveOccurred())
+		worker := t.worker(ctx)
 		api, err := t.quickstart().From(ctx, quickstart.Worker{Name: worker.Name, Dial: worker.Dial})
 		Expect(err).NotTo(HaveOccurred())
 		pods, err := t.pods(ctx, names.KubeAPIServer)

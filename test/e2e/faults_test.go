@@ -148,8 +148,7 @@ func each(hosts []*host.Host, do func(*host.Host) error) {
 // ask asks every API server of the tenant without a pause, from where a host stands.
 func (t *tenant) ask(ctx context.Context, from string) *requests.Client {
 	GinkgoHelper()
-	at, err := env.lab.Host(from)
-	Expect(err).NotTo(HaveOccurred())
+	at := labHost(from)
 	var addresses []string
 	for _, node := range env.hostNodes(ctx) {
 		addresses = append(addresses, address(internalIP(&node), t.ports(ctx).APIServer))

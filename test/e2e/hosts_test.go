@@ -68,8 +68,7 @@ func expectClean(ctx context.Context, free *infrav1.IDCHost) {
 		g.Expect(condition).NotTo(BeNil())
 		g.Expect(condition.Reason).To(Equal(infrav1.FreeReason), "%s: %s", free.Name, condition.Message)
 	}).WithTimeout(join).Should(Succeed())
-	h, err := env.lab.Host(free.Name)
-	Expect(err).NotTo(HaveOccurred())
+	h := labHost(free.Name)
 	look := func(argv ...string) string {
 		output, err := h.Exec(ctx, nil, argv...)
 		Expect(err).NotTo(HaveOccurred(), "%q on %s", argv, h.Name)

@@ -84,9 +84,7 @@ var _ = Describe("Workers that kubeadm joins", Ordered, Label(full), func() {
 		hosts, err := pool.Ensure(ctx, 1)
 		Expect(err).NotTo(HaveOccurred())
 		for _, name := range hosts {
-			h, err := env.lab.Host(name)
-			Expect(err).NotTo(HaveOccurred())
-			prepareForKubeadm(h, built.Program)
+			prepareForKubeadm(labHost(name), built.Program)
 		}
 		Expect(env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), hosts...)).To(Succeed())
 	}, NodeTimeout(building+2*creation+join))
@@ -102,9 +100,7 @@ var _ = Describe("Workers that kubeadm joins", Ordered, Label(full), func() {
 
 		machines := t.machines(ctx)
 		Expect(machines[0].Spec.Bootstrap.ConfigRef.Kind).To(Equal("KubeadmConfig"))
-		var err error
-		worker, err = env.lab.Host(t.hostOf(ctx, machines[0]))
-		Expect(err).NotTo(HaveOccurred())
+		worker = labHost(t.hostOf(ctx, machines[0]))
 		content, err := worker.Exec(ctx, nil, "cat", loadbalancer.Kubeconfig)
 		Expect(err).NotTo(HaveOccurred())
 		kubelet, err := clientcmd.Load(content)

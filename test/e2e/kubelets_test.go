@@ -27,9 +27,7 @@ var _ = Describe("Workers of older versions", Ordered, Label(full), func() {
 		requireLab()
 		removeWithHosts(t)
 		t.createWithWorkers(ctx, 0)
-		var err error
-		worker, err = env.lab.Host(t.hostOf(ctx, t.machines(ctx)[0]))
-		Expect(err).NotTo(HaveOccurred())
+		worker = t.worker(ctx)
 	}, NodeTimeout(2*creation+join))
 
 	for _, version := range artifacts.OlderVersions() {

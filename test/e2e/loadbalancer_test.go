@@ -207,9 +207,7 @@ func (t *tenant) workerOf(ctx context.Context, node string) *host.Host {
 	GinkgoHelper()
 	for _, machine := range t.machines(ctx) {
 		if machine.Status.NodeRef.Name == node {
-			worker, err := env.lab.Host(t.hostOf(ctx, machine))
-			Expect(err).NotTo(HaveOccurred())
-			return worker
+			return labHost(t.hostOf(ctx, machine))
 		}
 	}
 	Fail("no Machine has Node " + node)

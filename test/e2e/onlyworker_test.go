@@ -61,8 +61,7 @@ func (w *onlyWorker) prepare(ctx context.Context) {
 		Expect(env.client.Delete(ctx, &infrav1.IDCHost{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name}})).To(Succeed())
 	}
 	w.host = client.ObjectKey{Namespace: w.Namespace, Name: names[0]}
-	w.worker, err = env.lab.Host(names[0])
-	Expect(err).NotTo(HaveOccurred())
+	w.worker = labHost(names[0])
 	w.access, err = env.lab.WorkerAccess(names[0])
 	Expect(err).NotTo(HaveOccurred())
 	Expect(w.quickstart().InstallNetwork(ctx, env.network)).To(Succeed())

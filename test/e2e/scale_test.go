@@ -38,10 +38,8 @@ var _ = Describe("A control plane that is scaled", Ordered, Label(full), func() 
 		requireLab()
 		removeWithHosts(t)
 		t.createWithWorkers(ctx, 0)
-		var err error
-		worker, err = env.lab.Host(t.hostOf(ctx, t.machines(ctx)[0]))
-		Expect(err).NotTo(HaveOccurred())
-		_, err = t.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}}, metav1.CreateOptions{})
+		worker = t.worker(ctx)
+		_, err := t.api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}}, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		nodes := []*corev1.Node{addHostNode(ctx), addHostNode(ctx)}
 		DeferCleanup(func(ctx SpecContext) {

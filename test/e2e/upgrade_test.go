@@ -74,9 +74,7 @@ func (t *tenant) createOfVersion(ctx context.Context) *host.Host {
 	Expect(q.InstallNetwork(ctx, env.network)).To(Succeed())
 	Expect(q.WaitWorkers(ctx)).To(Succeed())
 	Expect(q.Hello(ctx)).To(Succeed())
-	worker, err := env.lab.Host(t.hostOf(ctx, t.machines(ctx)[0]))
-	Expect(err).NotTo(HaveOccurred())
-	return worker
+	return t.worker(ctx)
 }
 
 // startJournals writes through the load balancers of workers and through the endpoint.

@@ -21,6 +21,7 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 )
@@ -48,8 +49,7 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 	}, SpecTimeout(2*creation+join))
 
 	It("notice nothing when an API server is killed", Label(gating, full), func(ctx SpecContext) {
-		worker, err := env.lab.Host(t.hostOf(ctx, t.machines(ctx)[0]))
-		Expect(err).NotTo(HaveOccurred())
+		worker := t.worker(ctx)
 		requests, err := t.quickstart().KillAPIServer(ctx, quickstart.Worker{Name: worker.Name, Dial: worker.Dial})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(requests.Attempts()).To(BeNumerically(">", 20))
@@ -109,8 +109,7 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 
 	It("come back after a reboot while the cloud is away", Label(full), func(ctx SpecContext) {
 		node := t.machines(ctx)[0].Status.NodeRef.Name
-		worker, err := env.lab.Host(t.hostOf(ctx, t.machines(ctx)[0]))
-		Expect(err).NotTo(HaveOccurred())
+		worker := t.worker(ctx)
 		Expect(env.lab.Cut(ctx)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.Heal(ctx)).To(Succeed()) })
 		Expect(env.lab.PowerOff(ctx, worker.Name)).To(Succeed())
@@ -187,8 +186,7 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 // expectSameKeysAfterBoot switches a clean host off and on: its own cloud-init must know its instance again.
 func expectSameKeysAfterBoot(ctx context.Context, name string) {
 	GinkgoHelper()
-	h, err := env.lab.Host(name)
-	Expect(err).NotTo(HaveOccurred())
+	h := labHost(name)
 	keys := func() string {
 		content, err := h.Exec(ctx, nil, "find", "/etc/ssh", "-name", "ssh_host_*.pub", "-exec", "cat", "{}", "+")
 		Expect(err).NotTo(HaveOccurred())
@@ -264,6 +262,19 @@ func (t *tenant) hostOf(ctx context.Context, machine clusterv1.Machine) string {
 	}
 	Fail("no host is claimed by " + machine.Name)
 	return ""
+}
+
+// worker is the host of the tenant's first Machine.
+func (t *tenant) worker(ctx context.Context) *host.Host {
+	GinkgoHelper()
+	return labHost(t.hostOf(ctx, t.machines(ctx)[0]))
+}
+
+func labHost(name string) *host.Host {
+	GinkgoHelper()
+	h, err := env.lab.Host(name)
+	Expect(err).NotTo(HaveOccurred())
+	return h
 }
 
 // expectWorkers waits until there are so many Machines and Nodes, all ready, and every other host is free.

@@ -20,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
 )
 
 // requestTimeout is that of one write; what takes longer failed.
@@ -73,24 +75,10 @@ func Start(ctx context.Context, o Options) (*Journal, error) {
 		return nil, fmt.Errorf("open the watch of the journal %s: %w", o.Name, err)
 	}
 	j.running.Go(func() { j.watch.run(working) })
-	j.running.Go(func() { j.write(working) })
+	j.running.Go(func() {
+		load.Pace(working, o.Rate, func(i int) { j.put(context.WithoutCancel(working), fmt.Sprintf("%s-%d", o.Name, i)) })
+	})
 	return j, nil
-}
-
-// write writes key after key, whether those before were answered or not; those under way are waited for.
-func (j *Journal) write(ctx context.Context) {
-	var running sync.WaitGroup
-	defer running.Wait()
-	ticker := time.NewTicker(time.Second / time.Duration(j.options.Rate))
-	defer ticker.Stop()
-	for i := 0; ; i++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		running.Go(func() { j.put(context.WithoutCancel(ctx), fmt.Sprintf("%s-%d", j.options.Name, i)) })
-	}
 }
 
 func (j *Journal) put(ctx context.Context, name string) {

@@ -58,21 +58,9 @@ func ownObjects(ctx context.Context, client kubernetes.Interface, count int) ([]
 	return names, nil
 }
 
-// Run sends requests at a rate, whether those before were answered or not, until the context ends; those under way are
-// waited for.
+// Run sends requests at a rate as Pace does.
 func (r *Requests) Run(ctx context.Context, rate int, client func(i int) kubernetes.Interface) {
-	var running sync.WaitGroup
-	defer running.Wait()
-	ticker := time.NewTicker(time.Second / time.Duration(rate))
-	defer ticker.Stop()
-	for i := 0; ; i++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		running.Go(func() { r.send(context.WithoutCancel(ctx), client(i), i) })
-	}
+	Pace(ctx, rate, func(i int) { r.send(context.WithoutCancel(ctx), client(i), i) })
 }
 
 func (r *Requests) send(ctx context.Context, client kubernetes.Interface, i int) {
