@@ -4,7 +4,6 @@ package templates
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"strconv"
 	"syscall"
@@ -15,12 +14,13 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/daemon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
 // startManager starts Cluster API's manager and waits until it is ready.
 func (m *management) startManager(t *testing.T) {
 	t.Helper()
-	health, metrics := freeAddress(t), freeAddress(t)
+	health, metrics := loopback.Free(t).String(), loopback.Free(t).String()
 	m.metrics = "http://" + metrics + "/metrics"
 	var err error
 	m.manager, err = daemon.Start(m.path("manager.log"), m.program,
@@ -85,15 +85,4 @@ func (m *management) topologyReconciles(t *testing.T) float64 {
 		}
 	}
 	return finished
-}
-
-// freeAddress is one on loopback that nobody listens at.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close() //nolint:errcheck // It is for its address only.
-	return listener.Addr().String()
 }

@@ -27,7 +27,7 @@ func (r *Reconciler) etcdHealth(ctx context.Context, s *scope, workloads map[str
 	if s.keys == nil || len(s.input.Addresses) == 0 {
 		return result
 	}
-	for _, cluster := range []etcdcomponent.Cluster{etcdcomponent.Data, etcdcomponent.Events} {
+	for _, cluster := range etcdClusters {
 		state := workloads[cluster.Component]
 		if state == nil || (!state.works() && !state.rolling() && !bootstrapped(s.controlPlane, cluster.Component)) {
 			continue

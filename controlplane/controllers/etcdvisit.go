@@ -212,11 +212,15 @@ func (v *etcdVisit) state(ctx context.Context, health *etcd.Health) (membership.
 
 // used are the members that kube-apiservers were told of.
 func (v *etcdVisit) used(apiServers []corev1.Pod) []int {
+	var told []string
+	for i := range apiServers {
+		for _, container := range apiServers[i].Spec.Containers {
+			told = append(told, container.Args...)
+		}
+	}
 	var used []int
 	for name, address := range v.members {
-		if slices.ContainsFunc(apiServers, func(pod corev1.Pod) bool {
-			return slices.ContainsFunc(pod.Spec.Containers[0].Args, func(arg string) bool { return strings.Contains(arg, address.Client) })
-		}) {
+		if slices.ContainsFunc(told, func(arg string) bool { return strings.Contains(arg, address.Client) }) {
 			used = append(used, v.cluster.Ordinal(&v.input, name))
 		}
 	}

@@ -39,6 +39,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
 // konnectivityTenant is an API server that reaches webhooks and nodes by konnectivity only, with the arguments and
@@ -100,11 +101,9 @@ func (k *konnectivityTenant) balance() (port string) {
 	g := NewWithT(k.t)
 	set, err := backends.NewSet([]string{hosts["host-1"] + ":1", hosts["host-2"] + ":1"}, nil, nil)
 	g.Expect(err).NotTo(HaveOccurred())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	g.Expect(err).NotTo(HaveOccurred())
-	k.t.Cleanup(func() { _ = listener.Close() })
+	listener := loopback.Listen(k.t)
 	go balancer.New(set, balancer.DefaultTiming, logr.Discard()).
-		Serve(balancer.Listener{TCPListener: listener.(*net.TCPListener), BackendPort: k.agentPort})
+		Serve(balancer.Listener{TCPListener: listener, BackendPort: k.agentPort})
 	_, port, err = net.SplitHostPort(listener.Addr().String())
 	g.Expect(err).NotTo(HaveOccurred())
 	return port
@@ -198,13 +197,7 @@ func replaced(args []string, values map[string]string) []string {
 	return out
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	NewWithT(t).Expect(err).NotTo(HaveOccurred())
-	defer func() { _ = listener.Close() }()
-	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-}
+func freePort(t *testing.T) string { return strconv.Itoa(loopback.Free(t).Port) }
 
 // holders are the servers that say by a lease that they are there.
 func (k *konnectivityTenant) holders(ctx context.Context) ([]string, error) {

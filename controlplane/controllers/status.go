@@ -184,7 +184,7 @@ func setEtcd(s *scope, seen *observation) {
 	status := &s.controlPlane.Status
 	var clusters []controlplanev1.EtcdClusterStatus
 	var summary []string
-	for _, component := range []string{names.EtcdData, names.EtcdEvents} {
+	for _, component := range etcdComponents {
 		wanted := *etcdSpec(s.controlPlane, component).Replicas
 		state := seen.workloads[component]
 		if state == nil {

@@ -13,21 +13,29 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
 
-// An upgrade waits for a host that is off for as long as that is away.
-func TestWhileAnUpgradeWaitsWhatComesLaterIsRepaired(t *testing.T) {
-	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.35.4" })
+// upgrading is a tenant whose upgrade from v1.35.4 to v1.36.3 has begun, with the DaemonSet of its API servers.
+func upgrading(t *testing.T) (tt *tenantTest, daemons *appsv1.DaemonSet, reconcile func()) {
+	t.Helper()
+	tt = newTenantTest(t, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.35.4" })
 	tt.settle()
 	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.36.3" })
-	reconcile := func() {
+	reconcile = func() {
+		t.Helper()
 		if err := tt.reconcile(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	reconcile()
-	daemons := &appsv1.DaemonSet{}
+	daemons = &appsv1.DaemonSet{}
 	if err := environment.Client.Get(t.Context(), tt.inNamespace("blue-kube-apiserver"), daemons); err != nil {
 		t.Fatal(err)
 	}
+	return tt, daemons, reconcile
+}
+
+// An upgrade waits for a host that is off for as long as that is away.
+func TestWhileAnUpgradeWaitsWhatComesLaterIsRepaired(t *testing.T) {
+	tt, daemons, reconcile := upgrading(t)
 	daemons.Status = appsv1.DaemonSetStatus{
 		ObservedGeneration: daemons.Generation, DesiredNumberScheduled: 3, CurrentNumberScheduled: 3, UpdatedNumberScheduled: 2, NumberReady: 2, NumberAvailable: 2,
 	}
@@ -61,19 +69,7 @@ func TestWhileAnUpgradeWaitsWhatComesLaterIsRepaired(t *testing.T) {
 
 // Kubernetes' version skew policy: no component is newer than an API server that still runs.
 func TestAnUpgradeGoesOnWhenEveryAPIServerIsAvailable(t *testing.T) {
-	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.35.4" })
-	tt.settle()
-	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.36.3" })
-	reconcile := func() {
-		if err := tt.reconcile(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	reconcile()
-	daemons := &appsv1.DaemonSet{}
-	if err := environment.Client.Get(t.Context(), tt.inNamespace("blue-kube-apiserver"), daemons); err != nil {
-		t.Fatal(err)
-	}
+	tt, daemons, reconcile := upgrading(t)
 	if image := daemons.Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(image, ":v1.36.3") {
 		t.Fatalf("kube-apiserver's image is %s", image)
 	}

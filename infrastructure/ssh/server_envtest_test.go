@@ -16,6 +16,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh/sshtest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
 func credentials(t *testing.T, key sshtest.Key, certificate []byte) *ssh.Credentials {
@@ -167,13 +168,8 @@ func TestWhatKeepsFromAHost(t *testing.T) {
 
 func TestAServerThatSaysNothingIsAway(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
 	to := target(t, sshtest.Start(t))
-	to.Host.Port = listener.Addr().(*net.TCPAddr).Port
+	to.Host.Port = loopback.Listen(t).Addr().(*net.TCPAddr).Port
 	first := expect(t, to, ssh.Away, "cannot be reached: the login took longer than 10s")
 	if again := expect(t, to, ssh.Away, ""); again.Error() != first.Error() {
 		t.Errorf("the same failure is told as %q and as %q", first, again)
@@ -183,25 +179,13 @@ func TestAServerThatSaysNothingIsAway(t *testing.T) {
 // A server that ends connections is told of in the same words each time, though each has another port of ours.
 func TestAServerThatEndsConnectionsIsToldOfInTheSameWords(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			connection, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			// It resets the connection instead of ending it in order.
-			_ = connection.(*net.TCPConn).SetLinger(0)
-			_, _ = connection.Read(make([]byte, 1))
-			_ = connection.Close()
-		}
-	}()
 	to := target(t, sshtest.Start(t))
-	to.Host.Port = listener.Addr().(*net.TCPAddr).Port
+	to.Host.Port = loopback.Serve(t, func(connection *net.TCPConn) {
+		// It resets the connection instead of ending it in order.
+		_ = connection.SetLinger(0)
+		_, _ = connection.Read(make([]byte, 1))
+		_ = connection.Close()
+	}).Port
 	words := map[string]bool{}
 	for range 5 {
 		words[expect(t, to, ssh.Away, "connection reset by peer").Error()] = true
@@ -277,12 +261,8 @@ type wire struct {
 
 func newWire(t *testing.T, to string) *wire {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := loopback.Listen(t)
 	w := &wire{port: listener.Addr().(*net.TCPAddr).Port}
-	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		near, err := listener.Accept()
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/apiservertest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
 // stage is a balancer in front of servers, without anybody who probes them.
@@ -48,11 +49,7 @@ func newStage(t testing.TB, count int, timing Timing) *stage {
 		t.Fatal(err)
 	}
 	s.set, s.balancer = set, New(set, timing, logr.Discard())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.listener = listener.(*net.TCPListener)
+	s.listener = loopback.Listen(t)
 	var serving sync.WaitGroup
 	tcp := s.listener
 	serving.Go(func() { s.balancer.Serve(Listener{TCPListener: tcp}) })
@@ -346,13 +343,8 @@ func TestAnotherPortOfTheSameBackends(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := New(set, DefaultTiming, logr.Discard())
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	go other.Serve(Listener{TCPListener: listener.(*net.TCPListener), BackendPort: port})
-	s.listener = listener.(*net.TCPListener)
+	s.listener = loopback.Listen(t)
+	go other.Serve(Listener{TCPListener: s.listener, BackendPort: port})
 	if _, err := get(s.client(true), "/name"); err != nil {
 		t.Error(err)
 	}
@@ -379,13 +371,8 @@ func TestAnotherPortIsSpreadByItsOwnConnections(t *testing.T) {
 	for range 5 {
 		s.backend(s.servers[1].Address).Carry(&carried{})
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	go s.balancer.Serve(Listener{TCPListener: listener.(*net.TCPListener), BackendPort: port})
-	s.listener = listener.(*net.TCPListener)
+	s.listener = loopback.Listen(t)
+	go s.balancer.Serve(Listener{TCPListener: s.listener, BackendPort: port})
 	var reached []string
 	for range 3 {
 		server, end := watch(t, s.client(true))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/apiservertest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/wire"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
 // patient gives a loaded machine time.
@@ -135,21 +136,8 @@ func TestAHangingReadyzOfALivingServerIsToldByAPing(t *testing.T) {
 
 func TestReadyzOfWhatIsNoTLSServer(t *testing.T) {
 	authority := apiservertest.NewAuthority(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	go func() {
-		for {
-			accepted, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = accepted.Write([]byte("SSH-2.0-OpenSSH_9.9\r\n"))
-		}
-	}()
-	if answer := ask(t, newReadyz(t, authority, listener.Addr().String()), 10*time.Second); answer.Kind != Foreign {
+	address := loopback.Serve(t, func(accepted *net.TCPConn) { _, _ = accepted.Write([]byte("SSH-2.0-OpenSSH_9.9\r\n")) })
+	if answer := ask(t, newReadyz(t, authority, address.String()), 10*time.Second); answer.Kind != Foreign {
 		t.Errorf("answer %+v", answer)
 	}
 }

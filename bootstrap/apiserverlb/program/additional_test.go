@@ -7,6 +7,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/apiservertest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
 // withAdditional adds a server at another port of the first API server's host, and a listener for it.
@@ -18,7 +19,7 @@ func (s *stage) withAdditional() (server *apiservertest.Server, address string) 
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	address = freeAddress(s.t)
+	address = loopback.Free(s.t).String()
 	s.config.AdditionalListeners = []configuration.Listener{{ListenAddress: address, BackendPort: port}}
 	return server, address
 }

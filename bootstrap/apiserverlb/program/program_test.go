@@ -24,6 +24,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/discovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/apiservertest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
 // stage is a whole load balancer in front of API servers that share an EndpointSlice.
@@ -54,22 +55,12 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: 
 		t.Fatal(err)
 	}
 	config, err := configuration.Parse(fmt.Appendf(nil, "{listenAddress: %q, statusAddress: %q, seedBackends: [%q], certificateAuthorityFile: %q, kubeconfigFile: %q, stateFile: %q, stopTimeout: 300ms}",
-		freeAddress(t), freeAddress(t), s.servers[0].Address, s.authority.File(), kubeconfig, filepath.Join(directory, "backends.json")))
+		loopback.Free(t), loopback.Free(t), s.servers[0].Address, s.authority.File(), kubeconfig, filepath.Join(directory, "backends.json")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.config = config
 	return s
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
 }
 
 func (s *stage) addServer() *apiservertest.Server {

@@ -23,6 +23,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
 const program = "/usr/sbin/sshd"
@@ -97,7 +99,7 @@ func Start(t *testing.T, configuration ...string) *Server {
 		t.Fatal(err)
 	}
 	host := NewKey(t)
-	s := &Server{Address: "127.0.0.1", Port: freePort(t), User: current.Username, HostKey: host.Public, UserKey: NewKey(t), CA: NewKey(t)}
+	s := &Server{Address: "127.0.0.1", Port: loopback.Free(t).Port, User: current.Username, HostKey: host.Public, UserKey: NewKey(t), CA: NewKey(t)}
 	dir := t.TempDir()
 	write := func(name string, content []byte) string {
 		path := filepath.Join(dir, name)
@@ -159,15 +161,4 @@ func (s *Server) run(t *testing.T, configuration string) {
 	if err != nil {
 		t.Fatalf("wait for %s: %v", program, err)
 	}
-}
-
-// freePort is a TCP port of loopback that nobody listens on.
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().(*net.TCPAddr).Port
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/internal/apiservertest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
 func execute(t *testing.T, args ...string) (string, error) {
@@ -86,17 +87,6 @@ func TestMistakesAreTold(t *testing.T) {
 	}
 }
 
-// free is an address of loopback that nobody listens at.
-func free(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
-}
-
 // serve runs the program by a kubeconfig at an address until it has said something or ended, and returns what it said.
 func serve(t *testing.T, address string) (string, error) {
 	t.Helper()
@@ -113,7 +103,7 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.2:1", certificate-author
 	said, out := io.Pipe()
 	command := newCommand()
 	command.SetOut(out)
-	command.SetArgs([]string{"--kubeconfig=" + kubeconfig, "--listen-address=" + address, "--status-address=" + free(t)})
+	command.SetArgs([]string{"--kubeconfig=" + kubeconfig, "--listen-address=" + address, "--status-address=" + loopback.Free(t).String()})
 	ended := make(chan error, 1)
 	go func() {
 		err := command.ExecuteContext(ctx)
@@ -137,10 +127,7 @@ clusters: [{name: c, cluster: {server: "https://127.0.0.2:1", certificate-author
 }
 
 func TestTheServerToUseIsToldOnceItCanBeUsed(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := loopback.Listen(t)
 	address := listener.Addr().String()
 	if line, err := serve(t, address); line != "" || err == nil {
 		t.Errorf("at an address that is in use it says %q and ends with %v", line, err)

@@ -4,28 +4,19 @@ import (
 	"io"
 	"net"
 	"testing"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
 func TestBytesOfAllConnectionsAreCountedByDirection(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			accepted, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.ReadFull(accepted, make([]byte, 7))
-			_, _ = accepted.Write(make([]byte, 100))
-			_ = accepted.Close()
-		}
-	}()
+	address := loopback.Serve(t, func(accepted *net.TCPConn) {
+		_, _ = io.ReadFull(accepted, make([]byte, 7))
+		_, _ = accepted.Write(make([]byte, 100))
+		_ = accepted.Close()
+	})
 	counter := &Counter{}
 	for range 2 {
-		connection, err := counter.Dial(t.Context(), "tcp", listener.Addr().String())
+		connection, err := counter.Dial(t.Context(), "tcp", address.String())
 		if err != nil {
 			t.Fatal(err)
 		}
