@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rollout"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -49,7 +50,10 @@ func (v *etcdVisit) rollOut(ctx context.Context, health *etcd.Health) (string, e
 
 // rolloutState is all that the next step depends on. Pods beyond those that there shall be go by themselves.
 func (v *etcdVisit) rolloutState(ctx context.Context, health *etcd.Health, set *appsv1.StatefulSet, pods []corev1.Pod) (rollout.State, error) {
-	state := rollout.State{Unsettled: v.unsettled(health)}
+	state := rollout.State{
+		Unsettled: v.unsettled(health),
+		Volatile:  v.formed && v.cluster.Spec(&v.input).Storage.Type == controlplanev1.EtcdStorageEmptyDir,
+	}
 	for ordinal := range int(ptr.Deref(set.Spec.Replicas, 1)) {
 		member := rollout.Member{Name: fmt.Sprintf("%s-%d", set.Name, ordinal), Ordinal: ordinal}
 		if i := podNamed(pods, member.Name); i >= 0 {

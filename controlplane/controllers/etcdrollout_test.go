@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -33,6 +34,8 @@ type rollingEtcd struct {
 	nodes  []corev1.Node
 	health *etcd.Health
 	formed bool
+	// storage is where members have their data.
+	storage controlplanev1.EtcdStorageType
 	// refused is how a deletion ends.
 	refused error
 }
@@ -75,6 +78,7 @@ func (e *rollingEtcd) visit(t *testing.T, now time.Time) (deleted []string, says
 		},
 	})
 	s := askable(t)
+	s.input.Spec.Etcd.Data.Storage.Type = e.storage
 	visit := (&Reconciler{
 		Host: &Host{Client: host, Live: host}, Clock: clocktesting.NewFakeClock(now), recorder: events.NewFakeRecorder(10),
 	}).newEtcdVisit(t.Context(), s, etcdcomponent.Data, workloadState{observed: true, desired: 3, current: 3})
@@ -107,8 +111,13 @@ func TestWhichMemberOfEtcdIsReplaced(t *testing.T) {
 		"somebody else replaces them": {func(e *rollingEtcd) {
 			e.set.Spec.UpdateStrategy.Type = appsv1.RollingUpdateStatefulSetStrategyType
 		}, "", "", ""},
-		"etcd does not answer":    {func(e *rollingEtcd) { e.health.Err = errRefused }, "", "the cluster does not answer: connection refused", ""},
-		"not all have joined":     {func(e *rollingEtcd) { e.formed = false }, "", "not all members have joined", ""},
+		"etcd does not answer":            {func(e *rollingEtcd) { e.health.Err = errRefused }, "", "the cluster does not answer: connection refused", ""},
+		"not all have joined":             {func(e *rollingEtcd) { e.formed = false }, "", "not all members have joined", ""},
+		"their data goes with their pods": {func(e *rollingEtcd) { e.storage = controlplanev1.EtcdStorageEmptyDir }, "", "members keep their data in their pods", ""},
+		"there is no data yet that could go": {func(e *rollingEtcd) {
+			e.storage, e.formed = controlplanev1.EtcdStorageEmptyDir, false
+			unready(e, 0)
+		}, podName(names.EtcdData, 0), "is replaced", ""},
 		"one is a learner":        {func(e *rollingEtcd) { e.health.Members[1].Learner = true }, "", "its members change", ""},
 		"one is not listed":       {func(e *rollingEtcd) { e.health.Members[1].Listed = false }, "", "member blue-etcd-data-1 knows no leader", ""},
 		"one knows no leader":     {func(e *rollingEtcd) { e.health.Members[1].Follows = false }, "", "member blue-etcd-data-1 knows no leader", ""},

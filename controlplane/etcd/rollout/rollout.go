@@ -33,6 +33,8 @@ type State struct {
 	// Unsettled is why no member that works may be stopped, whatever the pods are like, such as a change of
 	// the members; empty for no such reason.
 	Unsettled string
+	// Volatile is true when the data of members goes with their pods, and they have data.
+	Volatile bool
 }
 
 // Action is the next step; it is empty when every pod is up to date or will be by itself.
@@ -53,6 +55,9 @@ func Decide(s State) Action {
 	}
 	if len(outdated) == 0 {
 		return Action{}
+	}
+	if s.Volatile {
+		return Action{Reason: "members keep their data in their pods, and would lose it: set the change back, or move to a new cluster with storage.type PersistentVolumeClaim"}
 	}
 	next := slices.MinFunc(outdated, before)
 	if reason := s.blocks(next); reason != "" {

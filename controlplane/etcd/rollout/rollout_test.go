@@ -53,6 +53,7 @@ func leads(s *State) {
 }
 
 func unsettled(s *State) { s.Unsettled = "its members change" }
+func volatile(s *State)  { s.Volatile = true }
 
 func TestDecide(t *testing.T) {
 	for what, test := range map[string]struct {
@@ -72,6 +73,9 @@ func TestDecide(t *testing.T) {
 		"a single member":                             {state: cluster(1), replace: name(0)},
 		"one of four would leave three":               {state: cluster(4), replace: name(3)},
 		"one of two would leave no quorum":            {state: cluster(2), waits: "one of two"},
+		"what they know would go with their pods":     {state: cluster(3, volatile), waits: "would lose it"},
+		"what one that is down knows would go too":    {state: cluster(3, volatile, of(1, down)), waits: "would lose it"},
+		"volatile members are up to date":             {state: cluster(1, volatile, of(0, updated))},
 		"its members change":                          {state: cluster(3, unsettled), waits: "its members change"},
 		"nothing is to do while its members change":   {state: cluster(1, unsettled, of(0, updated))},
 		"one is restarting":                           {state: cluster(3, of(2, updated, down)), waits: name(2) + " is not ready"},
