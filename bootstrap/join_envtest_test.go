@@ -84,8 +84,8 @@ func withToken(t *testing.T, token string) (authenticationv1.UserInfo, error) {
 	return review.Status.UserInfo, err
 }
 
-// TestATokenIsGoodForOneMachineAndForItsTime asks the API server itself.
-func TestATokenIsGoodForOneMachineAndForItsTime(t *testing.T) {
+// TestATokenIsRefusedOnceItExpiredOrItsMachineJoined asks the API server itself.
+func TestATokenIsRefusedOnceItExpiredOrItsMachineJoined(t *testing.T) {
 	w := up(t)
 	recorded, err := cloudinit.Token(w.secret().Data["value"])
 	if err != nil {
@@ -115,7 +115,7 @@ func TestATokenIsGoodForOneMachineAndForItsTime(t *testing.T) {
 	expires(time.Now().Add(-time.Minute))
 	w.eventually("an expired token is refused", func() bool { return !accepted() })
 	expires(time.Now().Add(time.Hour))
-	w.eventually("a renewed token is accepted", accepted)
+	w.eventually("it is accepted again", accepted)
 	w.joins()
 	w.eventually("a token that was used is refused", func() bool { return !accepted() })
 }

@@ -16,7 +16,7 @@ import (
 // reserved are the files, and with a slash at the end the directories, that are the controller's or
 // written by the programs that it starts.
 var reserved = []string{
-	ownDir, CAFile, BootstrapKubeconfig, Kubeconfig, KubeletConfiguration, "/var/lib/kubelet/pki/", filepath.Dir(configuration.DefaultPath) + "/", "/var/lib/kok-apiserver-lb/", "/var/lib/private/",
+	ownDir, CAFile, BootstrapKubeconfig, Kubeconfig, KubeletConfiguration, KubeletEnvironment, "/var/lib/kubelet/pki/", filepath.Dir(configuration.DefaultPath) + "/", "/var/lib/kok-apiserver-lb/", "/var/lib/private/",
 	unitDir + kubeletUnit, unit.Path, unit.ServiceAddressPath, unitDir + bootstrapUnit, kubeletDropIn, containerdDropIn, "/run/cluster-api/",
 }
 

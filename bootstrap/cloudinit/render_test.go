@@ -115,6 +115,10 @@ func TestFilesCannotBeReplaced(t *testing.T) {
 			t.Errorf("%s can be replaced", path)
 		}
 	}
+	// The unit that is rendered takes its environment from it, and the infrastructure provider puts the provider ID there.
+	if !ReservedPath(KubeletEnvironment) {
+		t.Errorf("%s can be replaced", KubeletEnvironment)
+	}
 }
 
 // TestNoCredentialButTheToken: a machine joins with its own identity, never with an administrator's.

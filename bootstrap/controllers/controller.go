@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // Reconciler reconciles KOKConfigs.
@@ -119,7 +120,7 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) (ctrl.Result, error) {
 	found, err := r.keepSecret(ctx, s)
 	switch {
 	case err != nil && !apierrors.IsConflict(err):
-		s.set(bootstrapv1.DataSecretAvailableCondition, metav1.ConditionUnknown, bootstrapv1.ReconcileFailedReason, err.Error())
+		s.set(bootstrapv1.DataSecretAvailableCondition, metav1.ConditionUnknown, bootstrapv1.ReconcileFailedReason, errortext.Steady(err))
 		return ctrl.Result{}, err
 	case err != nil:
 		return ctrl.Result{}, err
@@ -150,7 +151,7 @@ func (r *Reconciler) keepToken(ctx context.Context, s *scope) (result ctrl.Resul
 		result, err = r.renew(ctx, s)
 	}
 	if err != nil && !apierrors.IsConflict(err) {
-		s.set(bootstrapv1.BootstrapTokenValidCondition, metav1.ConditionUnknown, bootstrapv1.BootstrapTokenUnknownReason, err.Error())
+		s.set(bootstrapv1.BootstrapTokenValidCondition, metav1.ConditionUnknown, bootstrapv1.BootstrapTokenUnknownReason, errortext.Steady(err))
 	}
 	return result, err
 }

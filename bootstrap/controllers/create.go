@@ -18,6 +18,7 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 )
 
@@ -28,7 +29,7 @@ const unwatchedInterval = 15 * time.Second
 func (r *Reconciler) create(ctx context.Context, s *scope) (ctrl.Result, error) {
 	result, err := r.makeData(ctx, s)
 	if err != nil && !apierrors.IsConflict(err) {
-		s.unavailable(bootstrapv1.ReconcileFailedReason, err.Error())
+		s.unavailable(bootstrapv1.ReconcileFailedReason, errortext.Steady(err))
 	}
 	return result, err
 }

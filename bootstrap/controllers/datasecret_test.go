@@ -20,9 +20,13 @@ func TestADeletedDataSecret(t *testing.T) {
 		if err := f.management.Delete(t.Context(), f.data()); err != nil {
 			t.Fatal(err)
 		}
+		former := f.tenantTokens()[0].Name
 		f.mustReconcile()
 		f.data()
 		f.expectCondition("Ready", metav1.ConditionTrue, "Ready")
+		if tokens := f.tenantTokens(); len(tokens) != 1 || tokens[0].Name == former {
+			t.Errorf("the tenant accepts %d tokens, the former one among them: %s", len(tokens), former)
+		}
 	})
 	t.Run("is not made again after it was used", func(t *testing.T) {
 		f := newFixture(t, ready()...)

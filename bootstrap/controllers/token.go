@@ -30,6 +30,12 @@ func (r *Reconciler) accept(ctx context.Context, s *scope, tenant client.Client,
 	if err := tokens.Ensure(ctx, tenant, token, description, expiration); err != nil {
 		return err
 	}
+	if former := s.config.Status.BootstrapToken.ID; former != "" && former != tokens.ID(token) {
+		// It was in bootstrap data that were deleted before they were used.
+		if err := tokens.Revoke(ctx, tenant, former); err != nil {
+			return err
+		}
+	}
 	s.config.Status.BootstrapToken = bootstrapv1.BootstrapTokenStatus{ID: tokens.ID(token), ExpirationTime: metav1.NewTime(expiration)}
 	s.set(bootstrapv1.BootstrapTokenValidCondition, metav1.ConditionTrue, bootstrapv1.BootstrapTokenValidReason, "")
 	return nil

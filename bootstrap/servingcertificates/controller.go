@@ -68,7 +68,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	result, err := r.decideAll(ctx, client.ObjectKeyFromObject(cluster), identity, ours)
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
-		// The connection wakes the controller when it is there.
+		// As other controllers of Cluster API do; the connection wakes this one before.
 		return ctrl.Result{RequeueAfter: time.Minute}, nil
 	}
 	return result, err

@@ -13,6 +13,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 )
 
@@ -75,7 +76,7 @@ func addonsInstalled(s *scope) metav1.Condition {
 	switch outcome := s.outcome(stepAddons); {
 	case !outcome.Ran && installedBefore(s.controlPlane): // The tenant's API is away; what it holds, it holds.
 	case outcome.Err != nil:
-		return condition(name, metav1.ConditionUnknown, controlplanev1.ReconcileFailedReason, outcome.Err.Error())
+		return condition(name, metav1.ConditionUnknown, controlplanev1.ReconcileFailedReason, errortext.Steady(outcome.Err))
 	case !outcome.Done():
 		return condition(name, metav1.ConditionFalse, controlplanev1.WaitingReason, waitingFor(s, stepAddons))
 	}

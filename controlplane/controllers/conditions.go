@@ -13,6 +13,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
@@ -75,7 +76,7 @@ func certificatesAvailable(s *scope) metav1.Condition {
 		case errors.As(outcome.Err, &invalid):
 			return condition(name, metav1.ConditionFalse, controlplanev1.InvalidKeyMaterialReason, invalid.Error())
 		case outcome.Err != nil:
-			return condition(name, metav1.ConditionUnknown, controlplanev1.ReconcileFailedReason, outcome.Err.Error())
+			return condition(name, metav1.ConditionUnknown, controlplanev1.ReconcileFailedReason, errortext.Steady(outcome.Err))
 		case !outcome.Done():
 			return condition(name, metav1.ConditionFalse, controlplanev1.WaitingReason, waitingFor(s, step))
 		}
@@ -235,7 +236,7 @@ func reconciled(s *scope) metav1.Condition {
 	for _, outcome := range s.outcomes {
 		switch {
 		case outcome.Err != nil && !isRace(outcome.Err):
-			failed = append(failed, fmt.Sprintf("%s: %v", outcome.Name, outcome.Err))
+			failed = append(failed, fmt.Sprintf("%s: %s", outcome.Name, errortext.Steady(outcome.Err)))
 		case outcome.Ran && outcome.Waiting != "":
 			waiting = append(waiting, outcome.Waiting)
 		}
@@ -300,7 +301,7 @@ func waitingFor(s *scope, step string) string {
 	for _, outcome := range s.outcomes {
 		switch {
 		case outcome.Err != nil && !isRace(outcome.Err):
-			return fmt.Sprintf("%s: %v", outcome.Name, outcome.Err)
+			return fmt.Sprintf("%s: %s", outcome.Name, errortext.Steady(outcome.Err))
 		case outcome.Ran && outcome.Waiting != "":
 			return outcome.Waiting
 		case outcome.Name == step:

@@ -26,6 +26,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 const (
@@ -74,7 +75,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, owner *clusterv1.Clust
 		left, err = deleteKinds(ctx, host, cluster, remainingKinds, nil)
 	}
 	if err != nil {
-		setDeleting(controlPlane, err.Error())
+		setDeleting(controlPlane, errortext.Steady(err))
 		return ctrl.Result{}, err
 	}
 	if len(left) > 0 {
@@ -82,7 +83,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, owner *clusterv1.Clust
 		return ctrl.Result{RequeueAfter: deletionRecheck}, nil
 	}
 	if err := r.Claims.Release(ctx, cluster); err != nil {
-		setDeleting(controlPlane, err.Error())
+		setDeleting(controlPlane, errortext.Steady(err))
 		return ctrl.Result{}, err
 	}
 	r.forget(cluster)

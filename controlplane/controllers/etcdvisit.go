@@ -21,6 +21,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
@@ -85,12 +86,12 @@ func (v *etcdVisit) ask(ctx context.Context) probe.Answer {
 		}
 		health.Change = change
 		if err != nil {
-			health.Change = err.Error()
+			health.Change = errortext.Steady(err)
 		}
 	}
 	if v.rolling && !changed {
 		if health.Rollout, err = v.rollOut(ctx, health); err != nil {
-			health.Rollout = err.Error()
+			health.Rollout = errortext.Steady(err)
 		}
 	}
 	v.log.V(4).Info("Asked etcd", "problems", health.Problems(), "change", health.Change, "rollout", health.Rollout)

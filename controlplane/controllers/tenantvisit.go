@@ -15,6 +15,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
@@ -46,10 +47,10 @@ type tenantVisit struct {
 // looks for that every tenantInterval.
 func (v *tenantVisit) ask(ctx context.Context) probe.Answer {
 	if err := v.connect(); err != nil {
-		return probe.Answer{Problem: err.Error()}
+		return probe.Answer{Problem: errortext.Steady(err)}
 	}
 	if err := v.probe.Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
-		return probe.Answer{Problem: fmt.Sprintf("the tenant's API does not answer at %s: %v", v.address, err)}
+		return probe.Answer{Problem: fmt.Sprintf("the tenant's API does not answer at %s: %s", v.address, errortext.Steady(err))}
 	}
 	if !v.applied.IsZero() && v.r.Clock.Since(v.applied) < tenantInterval {
 		return probe.Answer{}
@@ -57,7 +58,7 @@ func (v *tenantVisit) ask(ctx context.Context) probe.Answer {
 	_, err := tenant.Apply(ctx, v.client, v.wanted)
 	if err = errors.Join(err, tenant.Remove(ctx, v.client, v.unwanted)); err != nil {
 		v.applied = time.Time{}
-		return probe.Answer{Problem: fmt.Sprintf("the tenant's API at %s does not take %s: %v", v.address, v.what, err)}
+		return probe.Answer{Problem: fmt.Sprintf("the tenant's API at %s does not take %s: %s", v.address, v.what, errortext.Steady(err))}
 	}
 	v.applied = v.r.Clock.Now()
 	return probe.Answer{}
