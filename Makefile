@@ -120,7 +120,7 @@ e2e-full: ## The long waits and the faults, in the lab
 
 .PHONY: test-lab
 test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave nothing behind
-	go test -timeout=30m -tags=lab ./test/lab/host ./test/lab/lab
+	go test -p=1 -timeout=1h -tags=lab ./test/lab/artifacts ./test/lab/host ./test/lab/lab
 
 .PHONY: test-lb
 test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real kube-apiservers that fail

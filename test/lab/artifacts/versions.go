@@ -29,6 +29,8 @@ type Versions struct {
 	Flannel, FlannelPlugin string
 	// Konnectivity is the version of the server beside tenants' API servers and of the agent on their workers.
 	Konnectivity string
+	// MetalLB is the version of the load balancer that a host cluster may have, MetricsServer that of the source of metrics.
+	MetalLB, MetricsServer string
 	// Debian is the suite that hosts run.
 	Debian string
 }
@@ -46,6 +48,8 @@ func DefaultVersions() Versions {
 		Flannel:       "v0.28.4",
 		FlannelPlugin: "v0.9.1",
 		Konnectivity:  "v0.34.0",
+		MetalLB:       "v0.15.2",
+		MetricsServer: "v0.9.0",
 		Debian:        "bookworm",
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,6 +101,10 @@ func (l *Lab) AuditLogPath() (string, error) {
 	}
 	return h.DiskPath(auditLog), nil
 }
+
+// BalancedAddresses are the first and the last address for load balancers of the host cluster: the lab has no load balancer
+// of its own, and nothing else has these.
+func (l *Lab) BalancedAddresses() (first, last netip.Addr) { return l.network.Balanced() }
 
 // Cut breaks the link between the sites: what is open hangs. This machine still reaches both sites.
 func (l *Lab) Cut(ctx context.Context) error {

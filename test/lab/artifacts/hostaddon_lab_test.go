@@ -1,0 +1,82 @@
+//go:build lab
+
+package artifacts
+
+import (
+	"context"
+	"io"
+	"os"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// Programs are compiled, images packed and manifests rendered, in a folder that is empty before.
+func TestHostAddonsAreBuiltFromTheirModules(t *testing.T) {
+	for name, addon := range map[string]struct {
+		ensure  func(ctx context.Context, cacheDir string, progress func(string)) (*HostAddon, error)
+		objects []string
+	}{
+		"MetalLB":        {EnsureMetalLB, []string{"Deployment metallb-system/controller", "DaemonSet metallb-system/speaker", "CustomResourceDefinition /ipaddresspools.metallb.io"}},
+		"metrics-server": {EnsureMetricsServer, []string{"Deployment kube-system/metrics-server", "APIService /v1beta1.metrics.k8s.io", "Certificate kube-system/metrics-server"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			built, err := addon.ensure(t.Context(), t.TempDir(), func(step string) { t.Log(step) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			var images []string
+			for _, image := range built.Images {
+				if err := image.Write(io.Discard); err != nil {
+					t.Error(err)
+				}
+				images = append(images, image.Name)
+			}
+			objects, asked := readManifests(t, built.Manifests)
+			for _, want := range addon.objects {
+				if !slices.Contains(objects, want) {
+					t.Errorf("%s is missing among %v", want, objects)
+				}
+			}
+			slices.Sort(images)
+			if slices.Sort(asked); !slices.Equal(asked, images) {
+				t.Errorf("pods ask for %v, and there are %v", asked, images)
+			}
+		})
+	}
+}
+
+// readManifests lists the objects of a file, and the images that their pods ask for.
+func readManifests(t *testing.T, path string) (objects, images []string) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // only read
+	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		if err := decoder.Decode(o); err == io.EOF {
+			return objects, images
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName())
+		spec, found, err := unstructured.NestedMap(o.Object, "spec", "template", "spec")
+		if err != nil || !found {
+			continue
+		}
+		pod := &corev1.PodSpec{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, pod); err != nil {
+			t.Fatal(err)
+		}
+		for _, container := range pod.Containers {
+			images = append(images, container.Image)
+		}
+	}
+}
