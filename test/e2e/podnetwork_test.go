@@ -19,42 +19,69 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
 
-// A load balancer is for a host cluster to bring; these two every one has.
+// What is gating is a short journey by itself.
 var _ = Describe("A tenant on the pod network", Label(full), func() {
 	Describe("at a node port, an API server on every host node (A6)", Ordered, func() {
-		onPodNetwork("node-port", controlplanev1.ExposureNodePort, controlplanev1.APIServerDaemonSet)
+		t := newTenant("node-port", "v1.36.3", nil)
+		removeAfter(t)
+		onPodNetwork(t, controlplanev1.APIServerDaemonSet, Label(), func(ctx context.Context) {
+			t.createOnPodNetwork(ctx, controlplanev1.ExposureNodePort, controlplanev1.APIServerDaemonSet)
+		})
 	})
 	Describe("not exposed, with a number of API servers (A6)", Ordered, func() {
-		onPodNetwork("not-exposed", controlplanev1.ExposureNone, controlplanev1.APIServerDeployment)
+		t := newTenant("not-exposed", "v1.36.3", nil)
+		removeAfter(t)
+		onPodNetwork(t, controlplanev1.APIServerDeployment, Label(gating), func(ctx context.Context) {
+			t.createOnPodNetwork(ctx, controlplanev1.ExposureNone, controlplanev1.APIServerDeployment)
+		})
+	})
+	Describe("behind a load balancer, with a number of API servers (A6)", Ordered, func() {
+		variables := single()
+		variables["ETCD_REPLICAS"] = "3"
+		variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
+		t := newTenant("balanced", "v1.36.3", variables)
+		t.workers, t.template = 1, &settings.podNetworkTemplate
+		BeforeAll(func(ctx SpecContext) {
+			requireLab()
+			installMetalLB(ctx)
+			removeWithHosts(t)
+		}, NodeTimeout(building+creation))
+		onPodNetwork(t, controlplanev1.APIServerDeployment, Label(), func(ctx context.Context) { t.createWithWorkers(ctx, 0) })
 	})
 })
 
-// onPodNetwork is the short journey of a tenant: made, mended, scaled, reached and gone.
-func onPodNetwork(name string, exposure controlplanev1.ExposureType, workload controlplanev1.APIServerWorkload) {
-	t := newTenant(name, "v1.36.3", nil)
-	removeAfter(t)
+// createOnPodNetwork makes a control plane on the pod network, alone.
+func (t *tenant) createOnPodNetwork(ctx context.Context, exposure controlplanev1.ExposureType, workload controlplanev1.APIServerWorkload) {
+	GinkgoHelper()
+	t.remove(ctx)
+	Expect(env.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.Namespace}})).To(Succeed())
+	t.apply(ctx, func(c *controlplanev1.KOKControlPlane) {
+		t.makeSingle(c)
+		c.Spec.Etcd.Data.Replicas = ptr.To[int32](3)
+		c.Spec.Hosting.NetworkMode, c.Spec.Hosting.Exposure.Type = controlplanev1.NetworkModePod, exposure
+		c.Spec.KubeAPIServer.Workload = workload
+	})
+	t.expectHealthy(ctx)
+	t.connect(ctx)
+}
 
-	It("is made and healthy", func(ctx SpecContext) {
-		t.remove(ctx)
-		Expect(env.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.Namespace}})).To(Succeed())
-		t.apply(ctx, func(c *controlplanev1.KOKControlPlane) {
-			t.makeSingle(c)
-			c.Spec.Etcd.Data.Replicas = ptr.To[int32](3)
-			c.Spec.Hosting.NetworkMode, c.Spec.Hosting.Exposure.Type = controlplanev1.NetworkModePod, exposure
-			c.Spec.KubeAPIServer.Workload = workload
-		})
-		t.expectHealthy(ctx)
-		t.connect(ctx)
+// onPodNetwork is the journey of a tenant: made, mended, scaled, reached and gone. The labels are those of a shorter one:
+// made, reached and gone.
+func onPodNetwork(t *tenant, workload controlplanev1.APIServerWorkload, short Labels, create func(context.Context)) {
+	It("is made and healthy", short, func(ctx SpecContext) {
+		create(ctx)
 		version, err := t.api.Discovery().ServerVersion()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(version.GitVersion).To(Equal(t.version))
-	}, NodeTimeout(3*creation))
+	}, NodeTimeout(3*creation+join))
 
-	It("takes no port of a host, and is behind policies", func(ctx SpecContext) {
+	It("takes no port of a host, and is behind policies", short, func(ctx SpecContext) {
 		pods, err := t.pods(ctx, "")
 		Expect(err).NotTo(HaveOccurred())
 		for _, pod := range pods {
@@ -83,9 +110,13 @@ func onPodNetwork(name string, exposure controlplanev1.ExposureType, workload co
 		Expect(hosts).To(HaveLen(3))
 	})
 
-	It("is reached where its API servers say that they are", func(ctx SpecContext) {
+	It("is reached where its API servers say that they are", short, func(ctx SpecContext) {
 		t.expectReached(ctx)
 	})
+
+	if t.workers > 0 {
+		behindBalancer(t)
+	}
 
 	It("gets back what is deleted", func(ctx SpecContext) {
 		endpoint := t.controlPlane(ctx).Spec.ControlPlaneEndpoint
@@ -116,11 +147,23 @@ func onPodNetwork(name string, exposure controlplanev1.ExposureType, workload co
 		}, NodeTimeout(3*creation))
 	}
 
-	It("leaves nothing behind", func(ctx SpecContext) {
+	It("leaves nothing behind", short, func(ctx SpecContext) {
 		t.delete(ctx)
+		t.forgetHosts(ctx)
 		Eventually(ctx, func() ([]string, error) { return t.left(ctx) }).WithTimeout(deletionTime).Should(BeEmpty(), t.Namespace)
 		Eventually(ctx, func() []corev1.PersistentVolume { return t.volumes(ctx) }).WithTimeout(deletionTime).Should(BeEmpty())
-	}, NodeTimeout(creation))
+	}, NodeTimeout(2*join))
+}
+
+// forgetHosts takes back what a person made for workers: known hosts and their key.
+func (t *tenant) forgetHosts(ctx context.Context) {
+	GinkgoHelper()
+	for _, host := range t.hosts(ctx) {
+		expectClean(ctx, &host)
+	}
+	Expect(env.client.DeleteAllOf(ctx, &infrav1.IDCHost{}, client.InNamespace(t.Namespace))).To(Succeed())
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: workers.KeySecret}}
+	Expect(client.IgnoreNotFound(env.client.Delete(ctx, key))).To(Succeed())
 }
 
 // expectReached asks the tenant's API at each address that its Service kubernetes names.

@@ -24,7 +24,8 @@ const (
 // settings are the suite's flags; paths are relative to where it is started.
 var settings struct {
 	kubeconfig, repository, programs, registry, tag, providerVersion, artifacts string
-	template, workersTemplate, kubeadmTemplate, topologyTemplate, class         string
+	template, workersTemplate, podNetworkTemplate, kubeadmTemplate              string
+	topologyTemplate, class                                                     string
 	keep                                                                        bool
 }
 
@@ -37,6 +38,7 @@ func init() {
 	flag.StringVar(&settings.providerVersion, "e2e.provider-version", "v0.1.0", "version of the control plane provider in the repository")
 	flag.StringVar(&settings.template, "e2e.template", "templates/cluster-template-control-plane.yaml", "template of tenants")
 	flag.StringVar(&settings.workersTemplate, "e2e.workers-template", "templates/cluster-template.yaml", "template of tenants with workers")
+	flag.StringVar(&settings.podNetworkTemplate, "e2e.pod-network-template", "templates/cluster-template-pod-network.yaml", "template of tenants with workers whose control plane is on the pod network")
 	flag.StringVar(&settings.kubeadmTemplate, "e2e.kubeadm-template", "templates/cluster-template-kubeadm.yaml", "template of tenants with workers that kubeadm joins")
 	flag.StringVar(&settings.topologyTemplate, "e2e.topology-template", "templates/cluster-template-topology.yaml", "template of tenants by a topology")
 	flag.StringVar(&settings.class, "e2e.class", "templates/clusterclass-kok.yaml", "the ClusterClass of such tenants")

@@ -186,6 +186,16 @@ func balancerOf(ctx context.Context, worker *host.Host) (*status.Report, error) 
 // expectBalances waits until the load balancer of a worker knows every API server as ready.
 func (t *tenant) expectBalances(ctx context.Context, worker *host.Host) *status.Report {
 	GinkgoHelper()
+	var want []string
+	for _, node := range env.hostNodes(ctx) {
+		want = append(want, address(internalIP(&node), t.ports(ctx).APIServer))
+	}
+	return expectBackends(ctx, worker, want...)
+}
+
+// expectBackends waits until the load balancer of a worker knows these addresses, and no others, as ready.
+func expectBackends(ctx context.Context, worker *host.Host, want ...string) *status.Report {
+	GinkgoHelper()
 	var report *status.Report
 	Eventually(ctx, func(g Gomega) {
 		var err error
@@ -197,10 +207,6 @@ func (t *tenant) expectBalances(ctx context.Context, worker *host.Host) *status.
 			if backend.Listed && backend.State == "ready" && !backend.Suspect {
 				ready = append(ready, backend.Address)
 			}
-		}
-		var want []string
-		for _, node := range env.hostNodes(ctx) {
-			want = append(want, address(internalIP(&node), t.ports(ctx).APIServer))
 		}
 		g.Expect(ready).To(ConsistOf(want))
 	}).WithTimeout(creation).Should(Succeed(), "the load balancer of %s", worker.Name)

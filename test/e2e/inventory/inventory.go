@@ -125,6 +125,7 @@ func Wanted(object *unstructured.Unstructured) map[string]any {
 		delete(annotations, name)
 	}
 	wanted.SetAnnotations(annotations)
+	withoutNodePorts(wanted)
 	if object.GetKind() == "Secret" && !strings.Contains(object.GetAPIVersion(), "/") {
 		values, _, _ := unstructured.NestedStringMap(object.Object, "data")
 		hashes := map[string]any{}
@@ -138,6 +139,21 @@ func Wanted(object *unstructured.Unstructured) map[string]any {
 		wanted.Object["data"] = hashes
 	}
 	return wanted.Object
+}
+
+// withoutNodePorts forgets the ports of nodes that Kubernetes chooses for a Service behind a load balancer: nobody asked for
+// any.
+func withoutNodePorts(object *unstructured.Unstructured) {
+	if kind, _, _ := unstructured.NestedString(object.Object, "spec", "type"); object.GetKind() != "Service" || kind != "LoadBalancer" {
+		return
+	}
+	ports, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "ports")
+	list, _ := ports.([]any)
+	for _, port := range list {
+		if fields, ok := port.(map[string]any); ok {
+			delete(fields, "nodePort")
+		}
+	}
 }
 
 // Hash is what Wanted has in place of a Secret's value.

@@ -24,6 +24,18 @@ func TestWantedLeavesOutWhatNobodyWanted(t *testing.T) {
 	g.Expect(Wanted(deployment("1", "1", 2))).NotTo(Equal(Wanted(deployment("1", "1", 3))))
 }
 
+func TestWantedHasNodePortsThatSomebodyAskedFor(t *testing.T) {
+	g := NewWithT(t)
+	service := func(kind string, nodePort int64) *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "a"},
+			"spec": map[string]any{"type": kind, "ports": []any{map[string]any{"port": int64(6443), "nodePort": nodePort}}},
+		}}
+	}
+	g.Expect(Wanted(service("NodePort", 30000))).NotTo(Equal(Wanted(service("NodePort", 30001))))
+	g.Expect(Wanted(service("LoadBalancer", 30000))).To(Equal(Wanted(service("LoadBalancer", 30001))))
+}
+
 func TestWantedNeverShowsASecret(t *testing.T) {
 	g := NewWithT(t)
 	secret := func(value string) *unstructured.Unstructured {
