@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -25,7 +26,7 @@ var example = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 func TestExamplesAreObjectsThatTheAPIKnows(t *testing.T) {
 	types := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme,
+		corev1.AddToScheme, autoscalingv2.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme,
 	} {
 		if err := add(types); err != nil {
 			t.Fatal(err)

@@ -100,7 +100,7 @@ func onPodNetwork(t *tenant, workload controlplanev1.APIServerWorkload, short La
 		Expect(policies.Items).To(HaveLen(len(componentNames)))
 	})
 
-	It("has members of etcd on hosts of their own", func(ctx SpecContext) {
+	It("has members of etcd on hosts of their own", short, func(ctx SpecContext) {
 		members, err := t.pods(ctx, names.EtcdData)
 		Expect(err).NotTo(HaveOccurred())
 		hosts := map[string]bool{}

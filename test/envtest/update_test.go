@@ -13,7 +13,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -132,15 +131,6 @@ func TestEtcdIsScaledOnceItHasFormed(t *testing.T) {
 	}
 }
 
-func TestScaleIsRefused(t *testing.T) {
-	g := NewWithT(t)
-	c := minimal(newNamespace(t))
-	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
-	err := environment.Client.SubResource("scale").Patch(t.Context(), c,
-		client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":3}}`)))
-	g.Expect(err).To(MatchError(ContainSubstring("replicas must not be set: kube-apiserver runs as a DaemonSet")))
-}
-
 func TestExposureIsImmutable(t *testing.T) {
 	g := NewWithT(t)
 	c := minimal(newNamespace(t))
@@ -154,26 +144,6 @@ func TestExposureIsImmutable(t *testing.T) {
 		g.Expect(environment.Client.Update(t.Context(), changed)).To(MatchError(ContainSubstring(
 			"hosting.exposure is immutable: kubeconfigs, certificates and workers name the addresses that it gave; create a new control plane to expose it otherwise")))
 	}
-}
-
-// An autoscaler reads and writes the number of replicas here.
-func TestADeploymentIsScaledByItsSubresource(t *testing.T) {
-	g := NewWithT(t)
-	c := minimal(newNamespace(t))
-	c.Spec.KubeAPIServer.Workload = controlplanev1.APIServerDeployment
-	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
-	g.Expect(c.Spec.Replicas).To(HaveValue(Equal(controlplanev1.DefaultAPIServerReplicas)))
-	c.Status.Replicas, c.Status.Selector = ptr.To[int32](2), "app=a"
-	g.Expect(environment.Client.Status().Update(t.Context(), c)).To(Succeed())
-
-	key, scale := client.ObjectKeyFromObject(c), &autoscalingv1.Scale{}
-	g.Expect(environment.Client.SubResource("scale").Get(t.Context(), c, scale)).To(Succeed())
-	g.Expect(scale.Spec.Replicas).To(Equal(int32(2)))
-	g.Expect(scale.Status).To(Equal(autoscalingv1.ScaleStatus{Replicas: 2, Selector: "app=a"}))
-	g.Expect(environment.Client.SubResource("scale").Patch(t.Context(), c,
-		client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":4}}`)))).To(Succeed())
-	g.Expect(environment.Client.Get(t.Context(), key, c)).To(Succeed())
-	g.Expect(c.Spec.Replicas).To(HaveValue(Equal(int32(4))))
 }
 
 // TestDeletionIsNeverHeldUp stores, with the webhooks out of the way, what a newer provider would
