@@ -4,6 +4,7 @@ package artifacts
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"slices"
@@ -61,9 +62,11 @@ func readManifests(t *testing.T, path string) (objects, images []string) {
 	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
 	for {
 		o := &unstructured.Unstructured{}
-		if err := decoder.Decode(o); err == io.EOF {
+		err := decoder.Decode(o)
+		if errors.Is(err, io.EOF) {
 			return objects, images
-		} else if err != nil {
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		objects = append(objects, o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName())
