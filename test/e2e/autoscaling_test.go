@@ -20,7 +20,6 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
 )
 
@@ -38,7 +37,7 @@ var _ = Describe("A control plane with an autoscaler", Ordered, Label(full), fun
 
 	BeforeAll(func(ctx SpecContext) {
 		requireLab()
-		installHostAddon(ctx, artifacts.EnsureMetricsServer)
+		installMetricsServer(ctx)
 	}, NodeTimeout(building+creation))
 	removeAfter(t)
 
@@ -83,7 +82,7 @@ var _ = Describe("A control plane with an autoscaler", Ordered, Label(full), fun
 		for pod, was := range before {
 			// The number of API servers is all that changed; which of them goes is for the host cluster to choose.
 			if _, there := after[pod]; there || !strings.HasPrefix(pod, names.Object(t.Name, names.KubeAPIServer)+"-") {
-				Expect(after).To(HaveKeyWithValue(pod, was))
+				Expect(after).To(HaveKeyWithValue(pod, HaveField("UID", was.UID)))
 			}
 		}
 	}, SpecTimeout(2*autoscaling+3*creation))

@@ -8,6 +8,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,6 +34,20 @@ func installHostAddon(ctx context.Context, ensure func(ctx context.Context, cach
 		Expect(env.run(ctx, env.kubectl, "delete", "--ignore-not-found", "--filename", built.Manifests)).To(Succeed())
 	}, NodeTimeout(creation))
 	Expect(env.run(ctx, env.kubectl, "apply", "--server-side", "--force-conflicts", "--filename", built.Manifests)).To(Succeed())
+}
+
+// installMetricsServer has autoscalers know what pods use.
+func installMetricsServer(ctx context.Context) {
+	GinkgoHelper()
+	// cert-manager leaves the Secret of a Certificate that is deleted.
+	DeferCleanup(func(ctx SpecContext) {
+		if settings.keep {
+			return
+		}
+		left := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "metrics-server-certificate"}}
+		Expect(client.IgnoreNotFound(env.client.Delete(ctx, left))).To(Succeed())
+	})
+	installHostAddon(ctx, artifacts.EnsureMetricsServer)
 }
 
 // metalLBNamespace is that of MetalLB and of its configuration.
