@@ -4,6 +4,8 @@ package markdown
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode"
@@ -40,6 +42,23 @@ var (
 	fence   = regexp.MustCompile("^\\s*```(\\w*)")
 	rule    = regexp.MustCompile(`^\|[-:| ]+\|$`)
 )
+
+// Read reads a document of the repository that the program or test runs in, in whichever folder of it.
+func Read(path string) (*Page, error) {
+	folder, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			text, err := os.ReadFile(filepath.Join(folder, path))
+			return Parse(string(text)), err
+		}
+		above := filepath.Dir(folder)
+		if above == folder {
+			return nil, fmt.Errorf("find %s: no folder above this one has a go.mod", path)
+		}
+		folder = above
+	}
+	return nil, err
+}
 
 // Parse reads a page.
 func Parse(text string) *Page {

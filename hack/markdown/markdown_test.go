@@ -6,6 +6,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+func TestADocumentIsFoundFromAnyFolder(t *testing.T) {
+	page, err := Read("README.md")
+	if err != nil || len(page.Headings) == 0 {
+		t.Errorf("%v, %v", page, err)
+	}
+	t.Chdir(t.TempDir())
+	if _, err := Read("README.md"); err == nil {
+		t.Error("it is found outside of the repository")
+	}
+}
+
 func TestParse(t *testing.T) {
 	page := Parse("# All, and `more`\n\nSee [this](other.md#there) and [`that`](https://example.com), not `[a](b)`.\n\n" +
 		"| name | what |\n|---|---|\n| `a`, `b` | first |\n| `c` | |\n\n" +

@@ -1,8 +1,6 @@
 package metrics
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,21 +40,14 @@ func Documented(page *markdown.Page, program string) map[string]Metric {
 	return all
 }
 
-// Read reads the document. A test runs in the folder of its package.
+// Read reads the document.
 func Read(t *testing.T) *markdown.Page {
 	t.Helper()
-	for folder := "."; ; folder = filepath.Join("..", folder) {
-		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
-			text, err := os.ReadFile(filepath.Join(folder, path))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return markdown.Parse(string(text))
-		}
-		if _, err := os.Stat(folder); err != nil {
-			t.Fatalf("no go.mod above the folder of the test: %v", err)
-		}
+	page, err := markdown.Read(path)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return page
 }
 
 // Compare fails the test when a program has other metrics than are documented for it.
