@@ -46,7 +46,7 @@ clean-lab: check-go $(LAB) ## Stop the lab and leave nothing of it behind but th
 ##@ Develop
 
 .PHONY: generate
-generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CRDs, RBAC, webhook manifests and the API reference
+generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CRDs, RBAC, webhook manifests, and the references of the API and its conditions
 	$(CONTROLLER_GEN) object paths=./api/...
 	set -e; for provider in controlplane bootstrap infrastructure; do \
 		$(CONTROLLER_GEN) crd:crdVersions=v1 paths=./api/$$provider/... \
@@ -57,6 +57,7 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 	@mkdir -p docs/reference
 	$(CRD_REF_DOCS) --log-level=ERROR --source-path=api --config=hack/api-reference.yaml \
 		--renderer=markdown --output-path=docs/reference/api.md
+	go run ./hack/conditions
 
 .PHONY: build
 build: check-go bin/kok-apiserver-lb ## Build the providers' managers, kok-apiserver-lb, and what quickstart runs in a tenant

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
 )
 
 var example = regexp.MustCompile("(?s)```yaml\n(.*?)```")
@@ -64,27 +66,63 @@ func TestExamplesAreObjectsThatTheAPIKnows(t *testing.T) {
 	}
 }
 
-var link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+// pages are all documents by their paths.
+func pages(t *testing.T) map[string]*markdown.Page {
+	t.Helper()
+	all := map[string]*markdown.Page{}
+	for _, pattern := range []string{"../../docs/*.md", "../../docs/reference/*.md", "../../README.md", "../../CONTRIBUTING.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v", pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[file] = markdown.Parse(string(text))
+		}
+	}
+	return all
+}
 
 func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
-	files, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := pages(t)
 	followed := 0
-	for _, file := range append(files, "../../README.md", "../../CONTRIBUTING.md") {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(file), found[1])); err != nil {
-				t.Errorf("%s links to %s: %v", filepath.Base(file), found[1], err)
+	for file, page := range all {
+		for _, link := range page.Links {
+			if strings.Contains(link, ":") {
+				continue
+			}
+			path, anchor, _ := strings.Cut(link, "#")
+			target := filepath.Join(filepath.Dir(file), path)
+			if path == "" {
+				target = file
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s: %v", file, link, err)
+			} else if anchor != "" && (all[target] == nil || !slices.Contains(all[target].Anchors(), anchor)) {
+				t.Errorf("%s links to %s, and there is no such heading", file, link)
 			}
 			followed++
 		}
 	}
 	if followed < 5 {
 		t.Errorf("only %d links were found", followed)
+	}
+}
+
+// A document that nothing lists is not found.
+func TestEveryDocumentIsListedWherePeopleBegin(t *testing.T) {
+	all := pages(t)
+	listed := slices.Concat(all["../../README.md"].Links, all["../../CONTRIBUTING.md"].Links)
+	for file := range all {
+		path, err := filepath.Rel("../..", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(path, "docs/") && !slices.Contains(listed, path) {
+			t.Errorf("neither README.md nor CONTRIBUTING.md links to %s", path)
+		}
 	}
 }

@@ -2,10 +2,14 @@ package v1alpha1
 
 import clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+// Comments of conditions and reasons are what docs/reference/conditions.md is made of: the second paragraph
+// of a reason says what a person does.
+
 // Conditions of a KOKConfig, besides clusterv1.PausedCondition.
 const (
-	// ReadyCondition is true while the machine can be, or has been, bootstrapped. Cluster API mirrors
-	// it into the Machine's BootstrapConfigReady condition.
+	// ReadyCondition is true while the machine can be, or has been, bootstrapped. Otherwise it has reason and
+	// message of the condition that keeps it from that. Cluster API mirrors it into the Machine's
+	// BootstrapConfigReady condition.
 	ReadyCondition = clusterv1.ReadyCondition
 
 	// DataSecretAvailableCondition is true once the Secret with the bootstrap data is there; until then
@@ -17,54 +21,89 @@ const (
 	BootstrapTokenValidCondition = "BootstrapTokenValid"
 )
 
-// Reasons of a KOKConfig's conditions.
+// Reasons of the conditions of a KOKConfig.
 const (
-	// ReadyReason goes with ReadyCondition while it is true; otherwise it has the reason of the condition that
-	// keeps it from that.
+	// ReadyReason of ReadyCondition: the bootstrap data is there, and its token is good or not needed any more.
 	ReadyReason = clusterv1.ReadyReason
 
-	// DataSecretAvailableReason goes with DataSecretAvailableCondition.
+	// DataSecretAvailableReason of DataSecretAvailableCondition: the Secret is there.
 	DataSecretAvailableReason = "Available"
 
-	// WaitingForClusterInfrastructureReason: the Cluster's infrastructure is not provisioned yet.
+	// WaitingForClusterInfrastructureReason of DataSecretAvailableCondition: the Cluster's infrastructure is not
+	// provisioned yet.
+	//
+	// See the condition InfrastructureReady of the Cluster.
 	WaitingForClusterInfrastructureReason = "WaitingForClusterInfrastructure"
 
-	// WaitingForControlPlaneReason: the control plane did not answer yet.
+	// WaitingForControlPlaneReason of DataSecretAvailableCondition: the control plane did not answer yet.
+	//
+	// See the conditions of the KOKControlPlane.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
 
-	// WaitingForCAReason: the Secret with the cluster CA's certificate is not there.
+	// WaitingForCAReason of DataSecretAvailableCondition: the Secret with the cluster CA's certificate is not
+	// there, or lacks the label with the Cluster's name.
+	//
+	// Nothing when the control plane is a KOKControlPlane: it makes the Secret. Else make it, with the label.
 	WaitingForCAReason = "WaitingForClusterCA"
 
-	// WaitingForAPIServersReason: the tenant's EndpointSlice names no API server.
+	// WaitingForAPIServersReason of DataSecretAvailableCondition: the tenant's EndpointSlice default/kubernetes
+	// names no API server.
+	//
+	// Nothing for a minute; after that, see whether the API servers run.
 	WaitingForAPIServersReason = "WaitingForAPIServers"
 
-	// APIServersOutOfReachReason: the machine is where no address leads to the tenant's API servers.
+	// APIServersOutOfReachReason of DataSecretAvailableCondition: the machine is where no address leads to the
+	// tenant's API servers.
+	//
+	// Create the control plane with another spec.hosting: see docs/network-modes.md.
 	APIServersOutOfReachReason = "APIServersOutOfReach"
 
-	// TenantUnreachableReason: there is no connection to the tenant's API now.
+	// TenantUnreachableReason of DataSecretAvailableCondition: there is no connection to the tenant's API now.
+	//
+	// See the condition RemoteConnectionProbe of the Cluster: the manager must reach the Cluster's
+	// controlPlaneEndpoint.
 	TenantUnreachableReason = "TenantUnreachable"
 
-	// InvalidSpecReason: the KOKConfig, its Machine or its Cluster asks for something that cannot work.
+	// InvalidSpecReason of DataSecretAvailableCondition: the KOKConfig, its Machine or its Cluster asks for
+	// something that cannot work.
+	//
+	// Change the field that the message names. Templates are immutable: make a new one and name it in the
+	// MachineDeployment.
 	InvalidSpecReason = "InvalidSpec"
 
-	// ReconcileFailedReason: a request to the management cluster or the tenant failed, and is tried again; the
-	// message says which and how.
+	// ReconcileFailedReason of DataSecretAvailableCondition: a request to the management cluster or the tenant
+	// failed, and is tried again.
+	//
+	// The message says which and how: remove the cause of the answer.
 	ReconcileFailedReason = "ReconcileFailed"
 
-	// ReferencedSecretNotFoundReason: a Secret that spec.files takes content from is not there.
+	// ReferencedSecretNotFoundReason of DataSecretAvailableCondition: a Secret that spec.files takes content from
+	// is not there, or has not the key.
+	//
+	// Create the Secret, or add the key, in the namespace of the KOKConfig.
 	ReferencedSecretNotFoundReason = "ReferencedSecretNotFound"
 
-	// DataSecretConflictReason: a Secret with the name of the data Secret is there and belongs to
-	// something else.
+	// DataSecretConflictReason of DataSecretAvailableCondition: a Secret with the name of the data Secret is
+	// there and belongs to something else.
+	//
+	// Delete that Secret, or delete the Machine: another one has another name.
 	DataSecretConflictReason = "DataSecretConflict"
 
-	// DataSecretLostReason: the data Secret was deleted after it was used; it is not made again.
+	// DataSecretLostReason of DataSecretAvailableCondition: the data Secret was deleted after it was used; it is
+	// not made again, and its token is not renewed.
+	//
+	// Delete the Machine if it does not join.
 	DataSecretLostReason = "DataSecretLost"
 
-	// BootstrapTokenValidReason, BootstrapTokenRevokedReason and BootstrapTokenUnknownReason go with
-	// BootstrapTokenValidCondition. Unknown means that the tenant could not be asked, or
-	// refused.
-	BootstrapTokenValidReason   = "Valid"
+	// BootstrapTokenValidReason of BootstrapTokenValidCondition: the tenant accepts the token.
+	BootstrapTokenValidReason = "Valid"
+
+	// BootstrapTokenRevokedReason of BootstrapTokenValidCondition: the machine has joined or goes away, and needs
+	// no token.
 	BootstrapTokenRevokedReason = "Revoked"
+
+	// BootstrapTokenUnknownReason of BootstrapTokenValidCondition: the tenant could not be asked, or refused.
+	//
+	// As for TenantUnreachableReason. A machine that has not joined by the token's end does so once it is renewed.
 	BootstrapTokenUnknownReason = "Unknown"
 )

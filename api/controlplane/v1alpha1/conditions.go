@@ -2,6 +2,9 @@ package v1alpha1
 
 import clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+// Comments of conditions and reasons are what docs/reference/conditions.md is made of: the second paragraph
+// of a reason says what a person does.
+
 // Conditions of a KOKControlPlane, besides clusterv1.PausedCondition.
 const (
 	// AvailableCondition is true while the tenant's API can be used: initialized, certificates
@@ -14,8 +17,7 @@ const (
 	InitializedCondition = "Initialized"
 
 	// CertificatesAvailableCondition is true while every key pair and certificate of the tenant is
-	// there. Key material is never made anew once a component was applied; the message says how to
-	// restore it.
+	// there. Key material is never made anew once a component was applied.
 	CertificatesAvailableCondition = "CertificatesAvailable"
 
 	// EtcdClusterHealthyCondition is true while every member of both etcd clusters is started,
@@ -43,54 +45,127 @@ const (
 	// be fine while it is false: the message says what cannot be applied.
 	ReconciledCondition = "Reconciled"
 
-	// MovableCondition is false while clusterctl move must not take the control plane along; the
-	// message says why.
+	// MovableCondition is false while clusterctl move must not take the control plane along.
 	MovableCondition = "Movable"
 
-	// DeletingCondition is true while the control plane is being deleted; the message says what is
-	// still there.
+	// DeletingCondition is true while the control plane is being deleted.
 	DeletingCondition = clusterv1.DeletingCondition
 )
 
-// Reasons of a KOKControlPlane's conditions.
+// Reasons of the conditions of a KOKControlPlane.
 const (
-	// AvailableReason and NotAvailableReason go with AvailableCondition.
-	AvailableReason    = clusterv1.AvailableReason
+	// AvailableReason of AvailableCondition and CertificatesAvailableCondition: all is there.
+	AvailableReason = clusterv1.AvailableReason
+
+	// NotAvailableReason of AvailableCondition: the API was not initialized yet, key material is unusable, or a
+	// component has no pod that is ready; of etcd, no majority of its members.
+	//
+	// The message names each component and pod and what keeps it. Put that right; until then other replicas
+	// and workers go on as far as they can.
 	NotAvailableReason = clusterv1.NotAvailableReason
 
-	// InitializedReason and NotInitializedReason go with InitializedCondition.
-	InitializedReason    = "Initialized"
+	// InitializedReason of InitializedCondition: the API has answered.
+	InitializedReason = "Initialized"
+
+	// NotInitializedReason of InitializedCondition: the API did not answer yet.
+	//
+	// Nothing for the first minutes. The message names the step that creation waits for, or its error.
 	NotInitializedReason = "NotInitialized"
 
-	// KeyMaterialLostReason: both copies of a key are gone although components use it.
+	// KeyMaterialLostReason of CertificatesAvailableCondition: both copies of a key are gone although components
+	// use it. Nothing is made anew: data and workers would be lost.
+	//
+	// Restore one of the two Secrets that the message names from a backup; the other is made from it.
 	KeyMaterialLostReason = "KeyMaterialLost"
 
-	// InvalidKeyMaterialReason: a Secret holds something that is no usable key pair, or the two
-	// copies of one key differ.
+	// InvalidKeyMaterialReason of CertificatesAvailableCondition: a Secret holds something that is no usable key
+	// pair, or the two copies of one key differ.
+	//
+	// The message names the Secret and its data key. To go back to the other copy, delete what it says.
 	InvalidKeyMaterialReason = "InvalidKeyMaterial"
 
-	// HealthyReason, UnhealthyReason and HealthUnknownReason go with EtcdClusterHealthyCondition
-	// and ControlPlaneComponentsHealthyCondition. Unknown means that it could not be asked.
-	HealthyReason       = "Healthy"
-	UnhealthyReason     = "Unhealthy"
+	// HealthyReason of EtcdClusterHealthyCondition and ControlPlaneComponentsHealthyCondition: every member or
+	// replica works.
+	HealthyReason = "Healthy"
+
+	// UnhealthyReason of EtcdClusterHealthyCondition and ControlPlaneComponentsHealthyCondition: not every
+	// member or replica works. The tenant may be available all the same.
+	//
+	// The message names each member or pod with its own last words. Repair them one by one.
+	UnhealthyReason = "Unhealthy"
+
+	// HealthUnknownReason of AvailableCondition, EtcdClusterHealthyCondition and
+	// ControlPlaneComponentsHealthyCondition: there is no way to the pods, or the host cluster does not hear
+	// from their nodes. What runs there goes on.
+	//
+	// Bring back the link to the host nodes that the message names. If one is gone for good, delete its Node
+	// object.
 	HealthUnknownReason = "HealthUnknown"
 
-	// InstalledReason goes with AddonsInstalledCondition.
+	// InstalledReason of AddonsInstalledCondition: the tenant has them.
 	InstalledReason = "Installed"
 
-	// HostedByManagementClusterReason and HostedElsewhereReason go with MovableCondition.
-	HostedByManagementClusterReason = "HostedByManagementCluster"
-	HostedElsewhereReason           = "HostedElsewhere"
+	// RollingOutReason of RollingOutCondition: pods are being replaced.
+	//
+	// Nothing for some minutes; the message counts the pods of each component and says what the next one waits for.
+	RollingOutReason = clusterv1.RollingOutReason
 
-	// ReconciledReason goes with ReconciledCondition.
+	// NotRollingOutReason of RollingOutCondition: every pod is up to date.
+	NotRollingOutReason = clusterv1.NotRollingOutReason
+
+	// ScalingUpReason of ScalingUpCondition: pods or members are missing.
+	//
+	// Nothing for some minutes; the message says what the next one waits for, such as a host node with room.
+	ScalingUpReason = clusterv1.ScalingUpReason
+
+	// NotScalingUpReason of ScalingUpCondition: none is missing.
+	NotScalingUpReason = clusterv1.NotScalingUpReason
+
+	// ScalingDownReason of ScalingDownCondition: pods or members are to go.
+	//
+	// Nothing for some minutes; the message says what the next one waits for.
+	ScalingDownReason = clusterv1.ScalingDownReason
+
+	// NotScalingDownReason of ScalingDownCondition: none is to go.
+	NotScalingDownReason = clusterv1.NotScalingDownReason
+
+	// HostedByManagementClusterReason of MovableCondition: pods and data are in the management cluster, and
+	// clusterctl move would delete them there.
+	//
+	// Leave the control plane where it is. After a move that was tried, set spec.paused of its Clusters to false.
+	HostedByManagementClusterReason = "HostedByManagementCluster"
+
+	// HostedElsewhereReason of MovableCondition: pods and data are in another cluster and stay there.
+	HostedElsewhereReason = "HostedElsewhere"
+
+	// ReconciledReason of ReconciledCondition: everything is applied.
 	ReconciledReason = "Reconciled"
 
-	// InvalidSpecReason: the control plane or its Cluster asks for something that cannot work.
+	// InvalidSpecReason of AvailableCondition: the control plane or its Cluster asks for something that cannot
+	// work, or another object is the Cluster's control plane. Nothing was touched.
+	//
+	// Change the field that the message names.
 	InvalidSpecReason = "InvalidSpec"
 
-	// WaitingReason: a step waits for one before it; the message names both.
+	// WaitingReason of CertificatesAvailableCondition, AddonsInstalledCondition and ReconciledCondition: a step
+	// waits for one before it, as during creation and upgrades.
+	//
+	// Nothing for some minutes; after that, look at the step that the message names.
 	WaitingReason = "Waiting"
 
-	// ReconcileFailedReason: a step failed and is tried again; the message is its error.
+	// ReconcileFailedReason of CertificatesAvailableCondition, AddonsInstalledCondition and ReconciledCondition: a
+	// step failed and is tried again.
+	//
+	// The message has the answer of the API server that refused: remove its cause, such as a quota, a webhook
+	// or a patch that does not fit.
 	ReconcileFailedReason = "ReconcileFailed"
+
+	// DeletingReason of AvailableCondition and DeletingCondition: the control plane is being deleted.
+	//
+	// The message lists what is still there. A pod that stays is on a node that does not confirm its end: bring
+	// the node back or delete its Node object. A claim that stays waits for its storage provisioner.
+	DeletingReason = clusterv1.DeletingReason
+
+	// NotDeletingReason of DeletingCondition: nobody deleted it.
+	NotDeletingReason = clusterv1.NotDeletingReason
 )

@@ -2,10 +2,13 @@ package v1alpha1
 
 import clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+// Comments of conditions and reasons are what docs/reference/conditions.md is made of: the second paragraph
+// of a reason says what a person does.
+
 // Conditions of an IDCHost, besides clusterv1.PausedCondition.
 const (
 	// ReachableCondition is true while the host answers by SSH with a pinned host key and accepts the
-	// key of its Secret. It is unknown until the host was asked for the first time.
+	// key of its Secret.
 	ReachableCondition = "Reachable"
 
 	// HealthyCondition is true while the host can be made a machine: sudo without a password, space on
@@ -17,93 +20,181 @@ const (
 	AvailableCondition = clusterv1.AvailableCondition
 )
 
-// Reasons of an IDCHost's conditions.
+// Reasons of the conditions of an IDCHost. A host that is claimed stays with its machine whatever they say, and
+// the work goes on once it is put right.
 const (
-	// ReachableReason: the host answered.
+	// ReachableReason of ReachableCondition: the host answered.
 	ReachableReason = "Reachable"
-	// NotAskedReason: the host was not asked yet.
+
+	// NotAskedReason of ReachableCondition and HealthyCondition: the host was not asked yet.
+	//
+	// Nothing for a minute.
 	NotAskedReason = "NotAsked"
-	// CredentialsInvalidReason: the key Secret is missing or holds nothing that can be used.
+
+	// CredentialsInvalidReason of ReachableCondition: the key Secret is missing or holds nothing that can be used.
+	//
+	// Put the private key into the Secret that spec.keySecretRef names, as ssh-privatekey; the host keys into
+	// spec.hostKeys as they are in /etc/ssh/ssh_host_*_key.pub.
 	CredentialsInvalidReason = "CredentialsInvalid"
-	// HostAwayReason: the host does not answer, or refuses connections.
+
+	// HostAwayReason of ReachableCondition: the host does not answer, or refuses connections.
+	//
+	// See to its power, its network, its SSH server, and to spec.address.
 	HostAwayReason = "HostAway"
-	// BastionAwayReason: the bastion in front of the host does not let us through.
+
+	// BastionAwayReason of ReachableCondition: the bastion in front of the host does not let us through.
+	//
+	// See to the bastion's power, network and SSH server, which must allow AllowTcpForwarding.
 	BastionAwayReason = "BastionAway"
-	// HostKeyMismatchReason: who answers has another host key than those that are pinned.
+
+	// HostKeyMismatchReason of ReachableCondition: who answers has another host key than those that are pinned.
+	//
+	// Find out why. If the host was installed anew, change spec.hostKeys.
 	HostKeyMismatchReason = "HostKeyMismatch"
-	// AuthenticationFailedReason: the host does not accept the key.
+
+	// AuthenticationFailedReason of ReachableCondition: the host does not accept the key.
+	//
+	// Add the public key to authorized_keys of spec.user, or change the Secret.
 	AuthenticationFailedReason = "AuthenticationFailed"
 
-	// HealthyReason: the host can be made a machine.
-	HealthyReason = "Healthy"
-	// NotReachableReason: what could not be asked is unknown.
-	NotReachableReason = "NotReachable"
-	// SudoMissingReason: the user may not become root without a password.
-	SudoMissingReason = "SudoMissing"
-	// DiskFullReason: a file system has too little space or too few inodes.
-	DiskFullReason = "DiskFull"
-	// SoftwareMissingReason: cloud-init or systemd is not there, or switched off.
-	SoftwareMissingReason = "SoftwareMissing"
-	// InUseReason: the host carries a machine that this inventory does not know of.
-	InUseReason = "InUse"
-	// ProbeFailedReason: a check failed in a way that has no reason of its own.
+	// ProbeFailedReason of ReachableCondition: asking failed in a way that has no reason of its own.
+	//
+	// The message is the error; it is tried again every 15 seconds.
 	ProbeFailedReason = "ProbeFailed"
 
-	// FreeReason, ClaimedReason, ClaimLostReason, QuarantinedReason, NotHealthyReason and DeletingReason
-	// go with AvailableCondition. ClaimLost: the IDCMachine that claimed the host is gone.
-	FreeReason        = "Free"
-	ClaimedReason     = "Claimed"
-	ClaimLostReason   = "ClaimLost"
+	// HealthyReason of HealthyCondition: the host can be made a machine.
+	HealthyReason = "Healthy"
+
+	// NotReachableReason of HealthyCondition: what could not be asked is unknown.
+	//
+	// See ReachableCondition.
+	NotReachableReason = "NotReachable"
+
+	// SudoMissingReason of HealthyCondition: the user may not become root without a password.
+	//
+	// Add "<user> ALL=(ALL) NOPASSWD: ALL" to /etc/sudoers.d.
+	SudoMissingReason = "SudoMissing"
+
+	// DiskFullReason of HealthyCondition: a file system has too little space or too few inodes.
+	//
+	// Make room on the one that the message names.
+	DiskFullReason = "DiskFull"
+
+	// SoftwareMissingReason of HealthyCondition: a program such as cloud-init or systemd is not there, or
+	// switched off.
+	//
+	// Install what the message names, or remove the file that switches it off.
+	SoftwareMissingReason = "SoftwareMissing"
+
+	// InUseReason of HealthyCondition: the host carries a machine that this inventory does not know of.
+	//
+	// Remove the host from one of the two inventories. If the other one is gone, clean the host by hand:
+	// docs/data-centre-hosts.md#clean-a-host-by-hand.
+	InUseReason = "InUse"
+
+	// FreeReason of AvailableCondition: a machine may claim it.
+	FreeReason = "Free"
+
+	// ClaimedReason of AvailableCondition: a machine has it.
+	ClaimedReason = "Claimed"
+
+	// ClaimLostReason of AvailableCondition: the IDCMachine that claimed the host is gone without giving it back.
+	//
+	// While clusterctl move runs, wait: the machine comes after its host. Else clean the host by hand,
+	// docs/data-centre-hosts.md#clean-a-host-by-hand, then remove spec.claim and the finalizer that the message
+	// names.
+	ClaimLostReason = "ClaimLost"
+
+	// QuarantinedReason of AvailableCondition: a person took the host out, or its clean-up failed.
+	//
+	// The message says why. Clean the host, docs/data-centre-hosts.md#clean-a-host-by-hand, then remove
+	// spec.quarantine. One that was only away is cleaned when it answers.
 	QuarantinedReason = "Quarantined"
-	NotHealthyReason  = "NotHealthy"
-	DeletingReason    = clusterv1.DeletingReason
+
+	// NotHealthyReason of AvailableCondition: it is not reachable or not healthy.
+	//
+	// See ReachableCondition and HealthyCondition. It is free again once they are true.
+	NotHealthyReason = "NotHealthy"
+
+	// DeletingReason of AvailableCondition: the IDCHost is being deleted.
+	//
+	// It goes when its machine gave it back: delete the Machine that the message names.
+	DeletingReason = clusterv1.DeletingReason
 )
 
-// Conditions of an IDCMachine, besides clusterv1.PausedCondition.
+// Conditions of an IDCMachine, and of an IDCCluster, besides clusterv1.PausedCondition. An IDCCluster has
+// ReadyCondition alone, true from the start.
 const (
-	// ReadyCondition sums up an IDCMachine; Cluster API mirrors it into the Machine's
-	// InfrastructureReady condition. Of an IDCCluster it is true from the start.
+	// ReadyCondition sums up an IDCMachine: otherwise it has reason and message of the condition that keeps it
+	// from being true. Cluster API mirrors it into the Machine's InfrastructureReady condition.
 	ReadyCondition = clusterv1.ReadyCondition
 
 	// HostClaimedCondition is true while a host is reserved for the machine alone.
 	HostClaimedCondition = "HostClaimed"
 
 	// BootstrappedCondition turns true once cloud-init made a node of the host. While it runs the
-	// message says how far it is, and after a failure it ends with the last lines of its output.
+	// message says how far it is, and after a failure it ends with the last lines of its output. While the
+	// claimed host cannot be worked on it has the reason that ReachableCondition or HealthyCondition of the
+	// IDCHost would have.
 	BootstrappedCondition = "Bootstrapped"
 
 	// DeletingCondition is true while the machine is being deleted; the message says what is done.
 	DeletingCondition = clusterv1.DeletingCondition
 )
 
-// Reasons of an IDCMachine's conditions.
+// Reasons of the conditions of an IDCMachine, and of an IDCCluster.
 const (
-	// ReadyReason and NotReadyReason go with ReadyCondition.
-	ReadyReason    = clusterv1.ReadyReason
-	NotReadyReason = clusterv1.NotReadyReason
+	// ReadyReason of ReadyCondition: the machine is a node; an IDCCluster needs nothing.
+	ReadyReason = clusterv1.ReadyReason
 
-	// WaitingForClusterReason: the Cluster's infrastructure is not provisioned yet.
+	// WaitingForClusterReason of HostClaimedCondition: the Cluster's infrastructure is not provisioned yet.
+	//
+	// See the condition InfrastructureReady of the Cluster.
 	WaitingForClusterReason = "WaitingForCluster"
-	// WaitingForBootstrapDataReason: the bootstrap provider did not make the data yet.
+
+	// WaitingForBootstrapDataReason of HostClaimedCondition: the bootstrap provider did not make the data yet.
+	//
+	// See the conditions of the machine's KOKConfig.
 	WaitingForBootstrapDataReason = "WaitingForBootstrapData"
-	// NoHostReason: no free and healthy host matches; the message counts why.
+
+	// NoHostReason of HostClaimedCondition: no free and healthy host matches; the message counts why.
+	//
+	// Add IDCHosts, or see why the others are not Free.
 	NoHostReason = "NoHost"
-	// HostClaimedReason: a host is reserved.
+
+	// HostClaimedReason of HostClaimedCondition: a host is reserved.
 	HostClaimedReason = "HostClaimed"
-	// HostLostReason: the machine's host is gone, or belongs to another machine.
+
+	// HostLostReason of HostClaimedCondition: the machine's host is gone, or belongs to another machine.
+	//
+	// Delete the Machine: its replacement gets another host.
 	HostLostReason = "HostLost"
 
-	// BootstrappedReason: cloud-init succeeded.
+	// BootstrappedReason of BootstrappedCondition: cloud-init succeeded.
 	BootstrappedReason = "Bootstrapped"
-	// BootstrappingReason: cloud-init is being prepared, or runs.
+
+	// BootstrappingReason of BootstrappedCondition: cloud-init is being prepared, or runs.
+	//
+	// Nothing for some minutes; the message says which stage runs, or which error is tried again.
 	BootstrappingReason = "Bootstrapping"
-	// BootstrapFailedReason: cloud-init ended without success. New bootstrap data is tried; otherwise a
-	// person, or a MachineHealthCheck, deletes the Machine.
+
+	// BootstrapFailedReason of BootstrappedCondition: cloud-init ended without success. It is not tried again with
+	// the same bootstrap data.
+	//
+	// Put the cause right, which the end of its output tells; then delete the Machine, or let a
+	// MachineHealthCheck do it: its host is cleaned and used again.
 	BootstrapFailedReason = "BootstrapFailed"
-	// BootstrapDataInvalidReason: the bootstrap data cannot be used.
+
+	// BootstrapDataInvalidReason of BootstrappedCondition: the bootstrap data cannot be used.
+	//
+	// The message says why. Correct the bootstrap template, and delete the Machine.
 	BootstrapDataInvalidReason = "BootstrapDataInvalid"
 
-	// CleaningUpReason and NotDeletingReason go with DeletingCondition.
-	CleaningUpReason  = "CleaningUp"
+	// CleaningUpReason of ReadyCondition and DeletingCondition: the host is being cleaned.
+	//
+	// Nothing: a host that is away holds the machine for a minute, one that cannot be cleaned for three tries.
+	CleaningUpReason = "CleaningUp"
+
+	// NotDeletingReason of DeletingCondition: nobody deleted it.
 	NotDeletingReason = clusterv1.NotDeletingReason
 )

@@ -11,7 +11,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/docs/metrics"
 )
 
 var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -113,6 +117,24 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is not among the metrics", line)
 		}
 	}
+}
+
+func TestMetricsAreAsTheReferenceSays(t *testing.T) {
+	response, err := http.Get(serve(t, report(), true).URL + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registered := map[string]metrics.Metric{}
+	for name, family := range families {
+		registered[name] = metrics.Of(family)
+	}
+	metrics.Compare(t, metrics.LoadBalancer, registered)
 }
 
 func TestTable(t *testing.T) {

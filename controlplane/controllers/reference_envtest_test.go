@@ -1,0 +1,49 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"testing"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/docs/objects"
+)
+
+// Renderings are compared with the reference by the tests of documents; here is what the controller makes besides.
+func TestTheReferenceHasEveryObjectOfAControlPlane(t *testing.T) {
+	rows, _, err := objects.Documented()
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[objects.Object]bool{}
+	for _, row := range rows {
+		documented[row.Object] = true
+	}
+	made := map[objects.Object]bool{}
+	for _, edit := range []func(*controlplanev1.KOKControlPlane){
+		whole,
+		func(c *controlplanev1.KOKControlPlane) {
+			onPodNetwork(controlplanev1.ExposureNodePort, controlplanev1.APIServerDeployment)(c)
+			small(c)
+		},
+	} {
+		tt := newTenantTest(t, edit)
+		tt.settle()
+		for _, o := range tt.objects() {
+			if kind := o.GetObjectKind().GroupVersionKind().Kind; kind != "Pod" {
+				made[objects.InHostCluster("blue", kind, o.GetName(), o.GetLabels()[names.ComponentLabel])] = true
+			}
+		}
+	}
+	for object := range made {
+		if !documented[object] {
+			t.Errorf("%s has no row for %+v", objects.Path, object)
+		}
+	}
+	for object := range documented {
+		if !made[object] {
+			t.Errorf("%s has a row for %+v, which no control plane has", objects.Path, object)
+		}
+	}
+}

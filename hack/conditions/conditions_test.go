@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"go/constant"
+	"go/types"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
+)
+
+const root = "../.."
+
+func TestTheReferenceIsMadeOfTheComments(t *testing.T) {
+	page, err := reference(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	present, err := os.ReadFile(filepath.Join(root, out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(page, present) {
+		t.Errorf("make generate writes another %s:\n%s", out, cmp.Diff(string(present), string(page)))
+	}
+}
+
+// controllersOf are the packages that set the conditions of an API.
+var controllersOf = map[string]string{
+	"api/controlplane/v1alpha1": "controlplane/controllers", "api/bootstrap/v1alpha1": "bootstrap/controllers",
+	"api/infrastructure/v1alpha1": "infrastructure/controllers",
+}
+
+func TestControllersSetWhatIsDocumentedAndNothingElse(t *testing.T) {
+	for _, api := range apis {
+		t.Run(controllersOf[api], func(t *testing.T) {
+			documented := map[string]bool{"Condition Paused": true}
+			kinds, err := read(root, api)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, k := range kinds {
+				for _, c := range k.conditions {
+					documented["Condition "+c.value] = true
+					for _, r := range c.reasons {
+						documented["Reason "+r.value] = true
+					}
+				}
+			}
+			if diff := cmp.Diff(slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(used(t, controllersOf[api])))); diff != "" {
+				t.Errorf("documented (-) and used (+) differ:\n%s", diff)
+			}
+		})
+	}
+}
+
+// used are the conditions and reasons that a package names by constants of an API.
+func used(t *testing.T, folder string) map[string]bool {
+	t.Helper()
+	loaded, err := load(root, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, object := range loaded[0].TypesInfo.Uses {
+		named, ok := object.(*types.Const)
+		if !ok || named.Pkg() == nil || !isAPI(named.Pkg().Path()) || named.Val().Kind() != constant.String {
+			continue
+		}
+		for _, what := range []string{"Condition", "Reason"} {
+			if strings.HasSuffix(named.Name(), what) {
+				all[what+" "+constant.StringVal(named.Val())] = true
+			}
+		}
+	}
+	return all
+}
+
+func isAPI(path string) bool {
+	return path == "sigs.k8s.io/cluster-api/api/core/v1beta2" ||
+		slices.ContainsFunc(apis, func(api string) bool { return strings.HasSuffix(path, "/"+api) })
+}
+
+func TestCommentsThatMakeNoReferenceAreRefused(t *testing.T) {
+	const conditions = `
+// Conditions of an IDCThing.
+const (
+	// GoodCondition is true.
+	GoodCondition = "Good"
+)
+`
+	for name, test := range map[string]struct{ source, says string }{
+		"no group says that it has conditions": {`const A = "a"`, "no group of constants"},
+		"a condition begins otherwise": {`
+// Conditions of an IDCThing.
+const (
+	// It is good.
+	GoodCondition = "Good"
+)`, "GoodCondition must be one paragraph"},
+		"a condition has no comment": {`
+// Conditions of an IDCThing.
+const (
+	GoodCondition = "Good"
+)`, "comment of its own"},
+		"a reason names no condition": {conditions + `
+// Reasons of the conditions of an IDCThing.
+const (
+	// FineReason: it is fine.
+	FineReason = "Fine"
+)`, "FineReason of ACondition"},
+		"a reason is of an unknown condition": {conditions + `
+// Reasons of the conditions of an IDCThing.
+const (
+	// FineReason of BadCondition: it is fine.
+	FineReason = "Fine"
+)`, "have no BadCondition"},
+		"reasons are of another kind": {conditions + `
+// Reasons of the conditions of an IDCOther.
+const (
+	// FineReason of GoodCondition: it is fine.
+	FineReason = "Fine"
+)`, "[IDCOther] have no conditions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := readSource(t, test.source); err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("err = %v", err)
+			}
+		})
+	}
+}
+
+func TestAReasonIsAtEachOfItsConditions(t *testing.T) {
+	kinds, err := readSource(t, `
+// Conditions of an IDCThing and an IDCOther, besides clusterv1.PausedCondition. They are few.
+const (
+	// GoodCondition is true while BadCondition is false.
+	GoodCondition = "Good"
+	// BadCondition is seldom.
+	BadCondition = "Bad"
+)
+
+// Reasons of the conditions of an IDCThing, and an IDCOther.
+const (
+	// FineReason of GoodCondition and BadCondition: "x<y" in spec.field.
+	//
+	// See docs/more.md#there.
+	FineReason = "Fine"
+)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(render(kinds, markdown.Parse("# Title\n\n## Much of Good, and `more`\n")))
+	want := "## IDCThing, IDCOther\n\nThey are few.\n\n### IDCThing: Good\n\nIt is true while `Bad` is false.\n" +
+		"More: [troubleshooting](../troubleshooting.md#much-of-good-and-more).\n\n" +
+		"| reason | what it means | what to do |\n|---|---|---|\n| `Fine` | `x<y` in `spec.field` | See [more.md](../more.md#there) |\n\n" +
+		"### IDCThing: Bad\n\nIt is seldom.\n\n" +
+		"| reason | what it means | what to do |\n|---|---|---|\n| `Fine` | `x<y` in `spec.field` | See [more.md](../more.md#there) |\n"
+	if !strings.HasSuffix(page, want) {
+		t.Errorf("got\n%s\nwant at the end\n%s", page, want)
+	}
+}
+
+// readSource reads a package of one file.
+func readSource(t *testing.T, source string) ([]kind, error) {
+	t.Helper()
+	folder := t.TempDir()
+	for name, content := range map[string]string{"go.mod": "module example.com\n\ngo 1.26\n", "api.go": "package api\n" + source + "\n"} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return read(folder, ".")
+}
