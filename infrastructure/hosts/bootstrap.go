@@ -29,6 +29,9 @@ const (
 	// kubeletFile may set arguments of kubelet (kubeadm's drop-in of kubelet.service reads it, too).
 	kubeletFile = "/etc/default/kubelet"
 
+	// kubeconfigFile is what kubelet writes when it has joined a cluster.
+	kubeconfigFile = "/etc/kubernetes/kubelet.conf"
+
 	// hostnameFile and hostsFile change with the host's name.
 	hostnameFile = "/etc/hostname"
 	hostsFile    = "/etc/hosts"
