@@ -30,8 +30,8 @@ func isNodes(file string) bool {
 }
 
 // CleanUp makes a host a plain host again, verifies that, and then removes the Record. A host without
-// Record was never touched, or is clean already, unless it shows that it is a node. The error is an *InUseError when the host carries
-// another machine, and contains an *UncleanError when something is left.
+// Record was never touched, or is clean already, unless it shows that it is a node. The error is an *InUseError
+// when the host carries another machine, and contains an *UncleanError when something is left.
 func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 	record, err := h.readRecord(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 			return errors.Join(problems...)
 		}
 	}
-	left, err := h.leftovers(ctx, record, programs)
+	left, err := h.leftovers(ctx, record)
 	if err != nil {
 		problems = append(problems, fmt.Errorf("verify that the host is clean: %w", err))
 	}
@@ -243,7 +243,7 @@ func (h *Host) takeBack(ctx context.Context, record *Record) error {
 // clockUnits are what reads clockFiles.
 var clockUnits = []string{"systemd-timesyncd.service", "chrony.service", "chronyd.service", "ntpsec.service", "ntp.service"}
 
-// reload lets systemd, and what keeps the time, read the host's own settings.
+// reload lets systemd, containerd, and what keeps the time, read the host's own settings.
 func (h *Host) reload(ctx context.Context, record *Record) error {
 	if _, err := h.run(ctx, "systemctl", "daemon-reload"); err != nil {
 		return err
@@ -251,6 +251,11 @@ func (h *Host) reload(ctx context.Context, record *Record) error {
 	if slices.Contains(record.Added, clockFiles[0]) || slices.Contains(record.Replaced, clockFiles[0]) {
 		// Most are not there.
 		if _, err := h.try(ctx, append([]string{"systemctl", "try-restart", "--"}, clockUnits...)...); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(slices.Concat(record.Added, record.Replaced), isContainerds) {
+		if err := h.restartContainerd(ctx); err != nil {
 			return err
 		}
 	}
