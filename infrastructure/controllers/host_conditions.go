@@ -109,8 +109,11 @@ func available(host *infrav1.IDCHost, user hostUser) metav1.Condition {
 		case host.Spec.UncleanInstanceID != "":
 			way += "; it is cleaned after that, and then free"
 		}
-		return no(infrav1.QuarantinedReason, fmt.Sprintf("in quarantine since %s: %s; %s",
-			host.Spec.Quarantine.Since.UTC().Format(time.RFC3339), host.Spec.Quarantine.Reason, way))
+		since := ""
+		if !host.Spec.Quarantine.Since.IsZero() { // A person need not say it.
+			since = " since " + host.Spec.Quarantine.Since.UTC().Format(time.RFC3339)
+		}
+		return no(infrav1.QuarantinedReason, fmt.Sprintf("in quarantine%s: %s; %s", since, host.Spec.Quarantine.Reason, way))
 	case host.Spec.Claim != nil:
 		return no(infrav1.ClaimedReason, "claimed by IDCMachine "+host.Spec.Claim.Name)
 	case !host.DeletionTimestamp.IsZero():
