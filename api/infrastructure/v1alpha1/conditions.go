@@ -9,7 +9,7 @@ const (
 	ReachableCondition = "Reachable"
 
 	// HealthyCondition is true while the host can be made a machine: sudo without a password, space on
-	// its disks, cloud-init and systemd there, and nobody else's machine on it.
+	// its disks, cloud-init, systemd, ip and nft there, and nobody else's machine on it.
 	HealthyCondition = "Healthy"
 
 	// AvailableCondition is true while an IDCMachine may claim the host: healthy, not claimed, not in
@@ -42,7 +42,7 @@ const (
 	SudoMissingReason = "SudoMissing"
 	// DiskFullReason: a file system has too little space or too few inodes.
 	DiskFullReason = "DiskFull"
-	// SoftwareMissingReason: cloud-init or systemd is not there, or switched off.
+	// SoftwareMissingReason: cloud-init, systemd, ip or nft is not there, or cloud-init is switched off.
 	SoftwareMissingReason = "SoftwareMissing"
 	// InUseReason: the host carries a machine that this inventory does not know of.
 	InUseReason = "InUse"
