@@ -2,6 +2,7 @@ package cloudinit
 
 import (
 	"embed"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -25,7 +26,13 @@ const (
 	fetchProgram   = stepDir + "fetch"
 	downloadPrefix = stepDir + "download-"
 	successFile    = stepDir + "success"
+	// partSuffix is what the fetch program adds to the name of a file that is not complete.
+	partSuffix = ".part"
 )
+
+// DownloadsFile lists, in JSON, the files that steps of the bootstrap put on the machine: no entry of the document names
+// those. An infrastructure provider that gives a machine back reads there what to remove or to restore.
+const DownloadsFile = stepDir + "downloads.json"
 
 // steps collects the command lines of the bootstrap unit, and the files that they need.
 type steps struct {
@@ -54,18 +61,26 @@ func (s *steps) commands(name string, commands []string) {
 // downloads fetch files, each from the URLs in a file of its own: a URL may hold credentials, and every user of the
 // machine can read a unit's command lines, whatever the permissions of its file.
 func (s *steps) downloads(downloads []bootstrapv1.Download) error {
-	if len(downloads) > 0 {
-		s.files = append(s.files, ownFile(fetchProgram, "0755", asset("fetch.sh")))
+	if len(downloads) == 0 {
+		return nil
 	}
+	s.files = append(s.files, ownFile(fetchProgram, "0755", asset("fetch.sh")))
+	var paths []string
 	for i, download := range downloads {
 		download, err := checkedDownload(fmt.Sprintf("software.downloads[%d]", i), download)
 		if err != nil {
 			return err
 		}
+		paths = append(paths, download.Path, download.Path+partSuffix)
 		urls := fmt.Sprintf("%s%02d.urls", downloadPrefix, i)
 		s.files = append(s.files, ownFile(urls, "0600", []byte(strings.Join(download.URLs, "\n")+"\n")))
 		s.run("/bin/sh", fetchProgram, download.SHA256, download.Mode, download.Path, urls)
 	}
+	list, err := json.Marshal(paths)
+	if err != nil {
+		return fmt.Errorf("list the files of spec.software.downloads: %w", err)
+	}
+	s.files = append(s.files, ownFile(DownloadsFile, "0644", append(list, '\n')))
 	return nil
 }
 

@@ -2,6 +2,7 @@ package cloudinit
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -189,6 +190,27 @@ func TestMirrorsAreAskedInOrder(t *testing.T) {
 	first, second := strings.Index(hosts, "host.'https://z.example/k8s'"), strings.Index(hosts, "host.'http://a.example:5000'")
 	if len(parsed.Host) != 2 || first < 0 || second < first || parsed.Server != "https://z.example/k8s" {
 		t.Errorf("%+v in %s", parsed, hosts)
+	}
+}
+
+func TestFilesThatStepsFetchAreListed(t *testing.T) {
+	in := full("v1.36.3")
+	second := in.Spec.Software.Downloads[0]
+	second.Path = "/usr/bin/<b>"
+	in.Spec.Software.Downloads = append(in.Spec.Software.Downloads, second)
+	var listed []string
+	if err := json.Unmarshal([]byte(contents(t, render(t, in))[DownloadsFile]), &listed); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"/usr/local/bin/kok-apiserver-lb", "/usr/local/bin/kok-apiserver-lb.part", "/usr/bin/<b>", "/usr/bin/<b>.part"}
+	if !slices.Equal(listed, want) {
+		t.Errorf("%q", listed)
+	}
+	if !strings.Contains(string(asset("fetch.sh")), "$path"+partSuffix) {
+		t.Error("the fetch program writes elsewhere")
+	}
+	if list, there := contents(t, render(t, minimal("v1.36.3")))[DownloadsFile]; there {
+		t.Errorf("without downloads there is %q", list)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -35,7 +36,9 @@ func TestHostsThatWillNotDoSayWhyAndAreNotClaimed(t *testing.T) {
 		"in-use":         {machineHost{machine: "foreign"}, infrav1.HealthyCondition, infrav1.InUseReason},
 	} {
 		s.fleet.edit(name, func(h *machineHost) { *h = test.host })
-		s.host(name, nil)
+		s.host(name, func(h *infrav1.IDCHost) { // But for its health it would do.
+			h.Spec.FailureDomain, h.Spec.Capacity = "a", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16")}
+		})
 		defer func() {
 			says(s, &infrav1.IDCHost{}, name, test.condition, test.reason)
 			says(s, &infrav1.IDCHost{}, name, infrav1.AvailableCondition, infrav1.NotHealthyReason)
@@ -48,7 +51,10 @@ func TestHostsThatWillNotDoSayWhyAndAreNotClaimed(t *testing.T) {
 	s.host("other-rack", func(h *infrav1.IDCHost) { h.Spec.FailureDomain = "b" })
 	s.host("small", func(h *infrav1.IDCHost) { h.Spec.FailureDomain = "a" })
 	s.host("sick", func(h *infrav1.IDCHost) {
-		h.Spec.FailureDomain, h.Spec.Quarantine = "a", &infrav1.HostQuarantine{Reason: "broken fan", Since: metav1.Now()}
+		h.Spec.FailureDomain, h.Spec.Quarantine = "a", &infrav1.HostQuarantine{Reason: "broken fan", Since: metav1.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	})
+	s.host("sick-at-times", func(h *infrav1.IDCHost) { // By the command of the guide, which does not say since when.
+		h.Spec.FailureDomain, h.Spec.Quarantine = "a", &infrav1.HostQuarantine{Reason: "broken fan"}
 	})
 	s.manager(nil)
 	s.machine("worker-1", func(m *infrav1.IDCMachine, owner *clusterv1.Machine) {
@@ -57,8 +63,16 @@ func TestHostsThatWillNotDoSayWhyAndAreNotClaimed(t *testing.T) {
 		m.Spec.MinCapacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}
 	})
 	says(s, &infrav1.IDCHost{}, "small", infrav1.AvailableCondition, infrav1.FreeReason)
+	for name, want := range map[string]string{
+		"sick":          "in quarantine since 2026-01-02T03:04:05Z: broken fan; put the host right, then remove spec.quarantine",
+		"sick-at-times": "in quarantine: broken fan; put the host right, then remove spec.quarantine",
+	} {
+		if message := says(s, &infrav1.IDCHost{}, name, infrav1.AvailableCondition, infrav1.QuarantinedReason); message != want {
+			t.Errorf("%s says %q", name, message)
+		}
+	}
 	says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.NoHostReason,
-		"none of the 13 IDCHosts", "1 not selected by hostSelector !pool", `10 not in failure domain "a"`, "1 in quarantine",
+		"none of the 14 IDCHosts", "1 not selected by hostSelector !pool", `1 not in failure domain "a"`, "2 in quarantine", "9 not healthy, see their conditions",
 		"1 too small, or of unknown size, by minCapacity.cpu", "add hosts, or put these right")
 	s.host("large", func(h *infrav1.IDCHost) {
 		h.Spec.FailureDomain, h.Spec.Capacity = "a", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16")}

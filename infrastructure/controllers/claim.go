@@ -174,22 +174,32 @@ func byPerson(host *infrav1.IDCHost) bool {
 	return host.Spec.Quarantine != nil && host.Spec.Quarantine.InstanceID == ""
 }
 
-// held are the hosts that are reserved for a machine; at most one, unless something was cut short.
-func (c *claims) held(ctx context.Context, machine *infrav1.IDCMachine) ([]*infrav1.IDCHost, error) {
+// held is a host that is reserved for a machine; nil when there is none. The machine names it, unless something was cut
+// short: only then are all hosts read.
+func (c *claims) held(ctx context.Context, machine *infrav1.IDCMachine) (*infrav1.IDCHost, error) {
 	if machine.Spec.InstanceID == "" {
 		return nil, nil
+	}
+	if machine.Spec.HostRef != nil {
+		host := &infrav1.IDCHost{}
+		err := c.live.Get(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.HostRef.Name}, host)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("read the machine's host: %w", err)
+		}
+		if err == nil && claimedBy(host, machine) {
+			return host, nil
+		}
 	}
 	list := &infrav1.IDCHostList{}
 	if err := c.live.List(ctx, list, client.InNamespace(machine.Namespace)); err != nil {
 		return nil, fmt.Errorf("list the hosts: %w", err)
 	}
-	var held []*infrav1.IDCHost
 	for i := range list.Items {
 		if claimedBy(&list.Items[i], machine) {
-			held = append(held, &list.Items[i])
+			return &list.Items[i], nil
 		}
 	}
-	return held, nil
+	return nil, nil
 }
 
 func (c *claims) patchMachine(ctx context.Context, machine *infrav1.IDCMachine, change func()) error {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
 // bijection checks that machines and hosts name each other, and returns how many pairs there are.
@@ -250,6 +251,41 @@ func TestAHostThatWasClaimedTooLateIsReleased(t *testing.T) {
 	}
 	if pairs := s.bijection(); pairs != 1 {
 		t.Errorf("%d machines have hosts", pairs)
+	}
+}
+
+// An inventory has thousands of hosts, and a rack that loses its power as many machines that wait for it.
+func TestAMachineThatWaitsForItsHostReadsNoOther(t *testing.T) {
+	s := newTwoHosts(t)
+	p := s.program(&mortal{writesLeft: 1000})
+	for range manySteps {
+		p.step(s)
+	}
+	s.fleet.edit(s.getMachine("worker-1").Spec.HostRef.Name, func(h *machineHost) {
+		h.reach = &ssh.Error{Reason: ssh.Away, Err: errors.New("no route")}
+	})
+	lists := 0
+	p.machines.APIReader = interceptor.NewClient(p.machines.APIReader.(client.WithWatch), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			lists++
+			return c.List(ctx, list, options...)
+		},
+	})
+	s.delete(&infrav1.IDCMachine{}, "worker-1")
+	for range manySteps {
+		p.step(s)
+	}
+	if lists > 0 || s.gone(&infrav1.IDCMachine{}, "worker-1") {
+		t.Errorf("%d lists", lists)
+	}
+	for _, name := range []string{"host-a", "host-b"} {
+		s.fleet.edit(name, func(h *machineHost) { h.reach = nil })
+	}
+	for range manySteps {
+		p.step(s)
+	}
+	if !s.gone(&infrav1.IDCMachine{}, "worker-1") {
+		t.Error("it waits for ever")
 	}
 }
 

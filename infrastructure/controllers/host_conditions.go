@@ -98,9 +98,7 @@ func available(host *infrav1.IDCHost, user hostUser) metav1.Condition {
 	}
 	switch {
 	case host.Spec.Claim != nil && user.machine == nil:
-		return no(infrav1.ClaimLostReason, fmt.Sprintf("IDCMachine %s (instance %s), which claimed the host, is gone without giving it back; "+
-			"when clusterctl moves it here, wait for it; else clean the host, put back what is in /var/lib/kok-infrastructure/originals, "+
-			"remove /var/lib/kok-infrastructure on it, then remove spec.claim and the finalizer %s", host.Spec.Claim.Name, host.Spec.Claim.InstanceID, infrav1.IDCHostFinalizer))
+		return no(infrav1.ClaimLostReason, claimLost(host))
 	case host.Spec.Claim != nil && !host.DeletionTimestamp.IsZero():
 		return no(infrav1.DeletingReason, fmt.Sprintf("the host goes when IDCMachine %s gave it back; delete that Machine", host.Spec.Claim.Name))
 	case host.Spec.Quarantine != nil:
@@ -111,8 +109,11 @@ func available(host *infrav1.IDCHost, user hostUser) metav1.Condition {
 		case host.Spec.UncleanInstanceID != "":
 			way += "; it is cleaned after that, and then free"
 		}
-		return no(infrav1.QuarantinedReason, fmt.Sprintf("in quarantine since %s: %s; %s",
-			host.Spec.Quarantine.Since.UTC().Format(time.RFC3339), host.Spec.Quarantine.Reason, way))
+		since := ""
+		if !host.Spec.Quarantine.Since.IsZero() { // A person need not say it.
+			since = " since " + host.Spec.Quarantine.Since.UTC().Format(time.RFC3339)
+		}
+		return no(infrav1.QuarantinedReason, fmt.Sprintf("in quarantine%s: %s; %s", since, host.Spec.Quarantine.Reason, way))
 	case host.Spec.Claim != nil:
 		return no(infrav1.ClaimedReason, "claimed by IDCMachine "+host.Spec.Claim.Name)
 	case !host.DeletionTimestamp.IsZero():
@@ -124,6 +125,19 @@ func available(host *infrav1.IDCHost, user hostUser) metav1.Condition {
 		}
 	}
 	return condition(name, metav1.ConditionTrue, infrav1.FreeReason, "")
+}
+
+// claimLost is the way out for a host whose machine is gone: no step of a clean-up was taken on it yet, and the
+// controller takes them all.
+func claimLost(host *infrav1.IDCHost) string {
+	lost := fmt.Sprintf("IDCMachine %s (instance %s), which claimed the host, is gone without giving it back; when clusterctl moves it here, wait for it; else ",
+		host.Spec.Claim.Name, host.Spec.Claim.InstanceID)
+	if !host.DeletionTimestamp.IsZero() {
+		return lost + "clean the host by hand, for its object goes, then remove the finalizer " + infrav1.IDCHostFinalizer
+	}
+	return lost + fmt.Sprintf("have it cleaned: kubectl patch idchost %s --namespace %s --type=merge -p "+
+		`'{"metadata":{"finalizers":null},"spec":{"claim":null,"quarantine":{"reason":"its machine is gone","instanceID":%q}}}'`,
+		host.Name, host.Namespace, host.Spec.Claim.InstanceID)
 }
 
 // setFacts writes what the host said of itself. Memory is rounded, so that a kernel's update does not

@@ -12,9 +12,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
@@ -265,16 +267,43 @@ func TestHostsAreDeletedWhenNobodyHasThem(t *testing.T) {
 	}
 }
 
-func TestAClaimOfAMachineThatIsGoneIsForAPerson(t *testing.T) {
+func TestAHostWhoseMachineIsGoneIsCleanedByWhatItsConditionSays(t *testing.T) {
 	s := newSite(t)
-	s.host("host-1", func(h *infrav1.IDCHost) { h.Spec.Claim = &infrav1.HostClaim{Name: "worker-1", InstanceID: "1"} })
+	s.fleet.edit("host-1", func(h *machineHost) { h.machine = "1" })
+	s.host("host-1", func(h *infrav1.IDCHost) {
+		h.Spec.Claim = &infrav1.HostClaim{Name: "worker-1", InstanceID: "1"}
+		h.Finalizers = []string{infrav1.IDCHostFinalizer}
+	})
 	s.manager(nil)
-	says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.ClaimLostReason,
-		"IDCMachine worker-1 (instance 1), which claimed the host, is gone",
-		"put back what is in /var/lib/kok-infrastructure/originals, remove /var/lib/kok-infrastructure")
+	message := says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.ClaimLostReason,
+		"IDCMachine worker-1 (instance 1), which claimed the host, is gone", "kubectl patch idchost host-1 --namespace "+s.namespace+" --type=merge -p '{")
 	// Another machine of that name does not inherit it.
 	s.machine("worker-1", nil)
 	says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.NoHostReason)
+	if h := s.fleet.edit("host-1", nil); h.cleanUps != 0 || s.getHost("host-1").Spec.Claim.InstanceID != "1" {
+		t.Errorf("%+v", h)
+	}
+
+	_, written, _ := strings.Cut(message, "-p '")
+	if err := s.Client.Patch(t.Context(), s.getHost("host-1"), client.RawPatch(types.MergePatchType, []byte(strings.TrimSuffix(written, "'")))); err != nil {
+		t.Fatal(err)
+	}
+	s.ready("worker-1")
+	if h := s.fleet.edit("host-1", nil); h.cleanUps != 1 || h.bootstraps != 1 {
+		t.Errorf("%+v", h)
+	}
+}
+
+func TestAHostThatIsDeletedWhenItsMachineIsGoneIsForAPerson(t *testing.T) {
+	s := newSite(t)
+	s.host("host-1", func(h *infrav1.IDCHost) {
+		h.Spec.Claim = &infrav1.HostClaim{Name: "worker-1", InstanceID: "1"}
+		h.Finalizers = []string{infrav1.IDCHostFinalizer}
+	})
+	s.delete(&infrav1.IDCHost{}, "host-1")
+	s.manager(nil)
+	says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.ClaimLostReason,
+		"clean the host by hand, for its object goes, then remove the finalizer "+infrav1.IDCHostFinalizer)
 }
 
 func TestAPausedClusterIsLeftAlone(t *testing.T) {

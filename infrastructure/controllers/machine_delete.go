@@ -28,15 +28,14 @@ func (r *MachineReconciler) reconcileDelete(ctx context.Context, machine *infrav
 		return ctrl.Result{}, nil
 	}
 	c := claims{Client: r.Client, live: r.APIReader}
-	held, err := c.held(ctx, machine)
+	host, err := c.held(ctx, machine)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if len(held) == 0 {
+	if host == nil {
 		r.work.Forget(client.ObjectKeyFromObject(machine))
 		return ctrl.Result{}, r.letGo(ctx, machine)
 	}
-	host := held[0]
 	quarantine, message := r.cleanUp(machine, host)
 	if message == "" {
 		return ctrl.Result{RequeueAfter: raceRetry}, r.giveBack(ctx, &c, machine, host, quarantine)

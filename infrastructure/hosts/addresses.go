@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,7 +14,15 @@ import (
 // kube-proxy and NodeLocal DNSCache, of container engines and of virtual machines.
 var foreignLinks = []string{
 	"cni", "flannel", "cilium", "lxc", "cali", "vxlan.calico", "tunl", "kube-", "nodelocaldns",
-	"docker", "br-", "podman", "nerdctl", "virbr", "vnet",
+	"docker", "podman", "nerdctl", "virbr", "vnet",
+}
+
+// dockerBridge is how Docker names the bridges of its networks; other names with br- are of a host's own.
+var dockerBridge = regexp.MustCompile(`^br-[0-9a-f]{12}$`)
+
+// isForeign reports whether the addresses of a device are not the host's own.
+func isForeign(link string) bool {
+	return link == "lo" || dockerBridge.MatchString(link) || slices.ContainsFunc(foreignLinks, func(prefix string) bool { return strings.HasPrefix(link, prefix) })
 }
 
 // described is a device as ip-address(8) describes it in JSON. What has no address of the scope may have no name.
@@ -47,7 +56,7 @@ func (h *Host) addresses(ctx context.Context) ([]netip.Addr, error) {
 func globalAddresses(devices []described) []netip.Addr {
 	var found []netip.Addr
 	for _, device := range devices {
-		if device.Name == "lo" || slices.ContainsFunc(foreignLinks, func(prefix string) bool { return strings.HasPrefix(device.Name, prefix) }) {
+		if isForeign(device.Name) {
 			continue
 		}
 		for _, a := range device.Addresses {

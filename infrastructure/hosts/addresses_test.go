@@ -20,6 +20,9 @@ const aNodesAddresses = `[{},{"ifindex":1,"ifname":"lo","addr_info":[{"family":"
 {"ifindex":3,"ifname":"eth1.20","addr_info":[{"family":"inet","local":"198.51.100.7","prefixlen":24,"scope":"global"}]},
 {"ifindex":4,"ifname":"br0","addr_info":[{"family":"inet","local":"198.51.100.7","prefixlen":32,"scope":"global"}]},
 {"ifindex":5,"ifname":"docker0","addr_info":[{"family":"inet","local":"172.17.0.1","prefixlen":16,"scope":"global"}]},
+{"ifindex":11,"ifname":"br-1a2b3c4d5e6f","addr_info":[{"family":"inet","local":"172.18.0.1","prefixlen":16,"scope":"global"}]},
+{"ifindex":12,"ifname":"br-eth0","addr_info":[{"family":"inet","local":"198.51.100.8","prefixlen":24,"scope":"global"}]},
+{"ifindex":13,"ifname":"br-ex","addr_info":[{"family":"inet","local":"198.51.100.9","prefixlen":24,"scope":"global"}]},
 {"ifindex":6,"ifname":"cni0","addr_info":[{"family":"inet","local":"10.244.1.1","prefixlen":24,"scope":"global"}]},
 {"ifindex":7,"ifname":"flannel.1","addr_info":[{"family":"inet","local":"10.244.1.0","prefixlen":32,"scope":"global"}]},
 {"ifindex":8,"ifname":"kube-ipvs0","addr_info":[{"family":"inet","local":"10.96.0.1","prefixlen":32,"scope":"global"}]},
@@ -33,7 +36,7 @@ func TestTheAddressesOfAHostAreItsOwn(t *testing.T) {
 	}{
 		"of a node, without those of its pods and Services": {func(s *simulated) {
 			s.answers["ip -json address show scope global"] = ssh.Result{Stdout: []byte(aNodesAddresses)}
-		}, "[192.0.2.7 198.51.100.7 2001:db8::7]"},
+		}, "[192.0.2.7 198.51.100.7 198.51.100.8 198.51.100.9 2001:db8::7]"},
 		"of a host that has none":         {func(*simulated) {}, "[]"},
 		"are not asked of one without ip": {func(s *simulated) { s.remove("/usr/bin/ip") }, "[]"},
 	} {

@@ -29,6 +29,9 @@ const (
 	// kubeletFile may set arguments of kubelet (kubeadm's drop-in of kubelet.service reads it, too).
 	kubeletFile = "/etc/default/kubelet"
 
+	// kubeconfigFile is what kubelet writes when it has joined a cluster.
+	kubeconfigFile = "/etc/kubernetes/kubelet.conf"
+
 	// hostnameFile and hostsFile change with the host's name.
 	hostnameFile = "/etc/hostname"
 	hostsFile    = "/etc/hosts"
@@ -198,21 +201,20 @@ func (h *Host) progress(ctx context.Context, made bool) (Progress, error) {
 
 // lastWords is the end of what a failed bootstrap wrote.
 func (h *Host) lastWords(ctx context.Context) (string, error) {
-	result, err := h.try(ctx, "tail", "--lines=20", outputFile)
+	output, err := h.excerpt(ctx, "tail", "--lines=20", outputFile)
 	if err != nil {
 		return "", err
 	}
-	output := result.Stdout
 	units, err := h.units(ctx, bootstrapUnit)
 	if err != nil {
 		return "", err
 	}
 	if units[0].active == "failed" {
-		journal, err := h.try(ctx, "journalctl", "--unit="+bootstrapUnit, "--boot", "--lines=20", "--output=cat", "--no-pager")
+		journal, err := h.excerpt(ctx, "journalctl", "--unit="+bootstrapUnit, "--boot", "--lines=20", "--output=cat", "--no-pager")
 		if err != nil {
 			return "", err
 		}
-		output = append(append(output, "\n"...), journal.Stdout...)
+		output = append(append(output, "\n"...), journal...)
 	}
 	return tail(output), nil
 }

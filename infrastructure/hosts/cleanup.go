@@ -24,13 +24,21 @@ var nodePaths = []string{
 	temporaryOf(unitFile), temporaryOf(cloudConfigFile), temporaryOf(kubeletFile),
 }
 
+// isNodes reports whether a file is in, or is, one of nodePaths.
+func isNodes(file string) bool {
+	return slices.ContainsFunc(nodePaths, func(dir string) bool { return file == dir || strings.HasPrefix(file, dir+"/") })
+}
+
 // CleanUp makes a host a plain host again, verifies that, and then removes the Record. A host without
-// Record was never touched, or is clean already. The error is an *InUseError when the host carries
-// another machine, and contains an *UncleanError when something is left.
+// Record was never touched, or is clean already, unless it shows that it is a node. The error is an *InUseError
+// when the host carries another machine, and contains an *UncleanError when something is left.
 func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 	record, err := h.readRecord(ctx)
-	if err != nil || record == nil {
+	if err != nil {
 		return err
+	}
+	if record == nil {
+		return h.untouched(ctx)
 	}
 	if record.InstanceID != instanceID {
 		return &InUseError{Record: *record}
@@ -63,7 +71,7 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 			return errors.Join(problems...)
 		}
 	}
-	left, err := h.leftovers(ctx, record, programs)
+	left, err := h.leftovers(ctx, record)
 	if err != nil {
 		problems = append(problems, fmt.Errorf("verify that the host is clean: %w", err))
 	}
@@ -74,6 +82,17 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 		return errors.Join(problems...)
 	}
 	return h.removePaths(ctx, stateDir)
+}
+
+// untouched wants a host without Record to show nothing that every node has. Without it nobody knows what else is left.
+func (h *Host) untouched(ctx context.Context) error {
+	there, err := h.existing(ctx, kubeconfigFile, sentinelFile)
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	left := named("file", there)
+	left[len(left)-1] += ", and " + recordFile + ", which says what else came with the machine, is gone"
+	return &UncleanError{Left: left}
 }
 
 // brought are units that came with the bootstrap data. A template (systemd.unit(5)) is none itself: its instances are.
@@ -204,6 +223,9 @@ func (h *Host) takeBack(ctx context.Context, record *Record) error {
 		}
 	}
 	for _, file := range record.Replaced {
+		if isNodes(file) { // An older controller kept copies of those, too.
+			continue
+		}
 		if _, err := h.run(ctx, "cp", "--archive", "--remove-destination", "--", originalsDir+file, file); err != nil {
 			return err
 		}
@@ -221,7 +243,7 @@ func (h *Host) takeBack(ctx context.Context, record *Record) error {
 // clockUnits are what reads clockFiles.
 var clockUnits = []string{"systemd-timesyncd.service", "chrony.service", "chronyd.service", "ntpsec.service", "ntp.service"}
 
-// reload lets systemd, and what keeps the time, read the host's own settings.
+// reload lets systemd, containerd, and what keeps the time, read the host's own settings.
 func (h *Host) reload(ctx context.Context, record *Record) error {
 	if _, err := h.run(ctx, "systemctl", "daemon-reload"); err != nil {
 		return err
@@ -229,6 +251,11 @@ func (h *Host) reload(ctx context.Context, record *Record) error {
 	if slices.Contains(record.Added, clockFiles[0]) || slices.Contains(record.Replaced, clockFiles[0]) {
 		// Most are not there.
 		if _, err := h.try(ctx, append([]string{"systemctl", "try-restart", "--"}, clockUnits...)...); err != nil {
+			return err
+		}
+	}
+	if slices.ContainsFunc(slices.Concat(record.Added, record.Replaced), isContainerds) {
+		if err := h.restartContainerd(ctx); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 )
@@ -13,6 +14,8 @@ const (
 	containerdSocket = "unix:///run/containerd/containerd.sock"
 	// tasksDir has a folder for each container of Kubernetes that runs, whether containerd does or not.
 	tasksDir = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
+	// proxyFile has the proxies, with their passwords, that a KOKConfig lets containerd use.
+	proxyFile = "/etc/kok/proxy.env"
 	// namespacesDir has the network namespaces of pods, named cni-...
 	namespacesDir = "/run/netns"
 )
@@ -70,6 +73,23 @@ func (h *Host) removePods(ctx context.Context, programs []string) error {
 		return err
 	}
 	_, err = h.run(ctx, "systemctl", "restart", containerdUnit)
+	return err
+}
+
+// isContainerds reports whether containerd reads a file, or is it.
+func isContainerds(file string) bool {
+	return strings.HasPrefix(file, "/etc/containerd/") || strings.Contains(file, "/"+containerdUnit+".d/") ||
+		slices.Contains([]string{proxyFile, unitFolder + "/" + containerdUnit}, file) || path.Base(file) == "containerd"
+}
+
+// restartContainerd lets a containerd that runs read the host's own settings: it goes on with those of its start, and
+// with the variables of its environment.
+func (h *Host) restartContainerd(ctx context.Context) error {
+	units, err := h.units(ctx, containerdUnit)
+	if err != nil || !units[0].loaded || !units[0].runs() {
+		return err
+	}
+	_, err = h.run(ctx, "systemctl", "restart", "--", containerdUnit)
 	return err
 }
 

@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"maps"
 	"path"
 	"slices"
@@ -36,10 +37,16 @@ var aptFiles = []string{
 	"/etc/apt/apt.conf.d/90cloud-init-aptproxy", "/etc/apt/apt.conf.d/94cloud-init-config", "/etc/apt/sources.list",
 }
 
+// downloadsFile lists the files that the steps of a KOKConfig's bootstrap put on a host: the targets of its
+// software.downloads (bootstrap/cloudinit, DownloadsFile).
+const downloadsFile = "/etc/kok/bootstrap/downloads.json"
+
 // cloudConfig is the part of a cloud-config that names files and users.
 type cloudConfig struct {
 	WriteFiles []struct {
-		Path string `json:"path"`
+		Path     string `json:"path"`
+		Encoding string `json:"encoding"`
+		Content  string `json:"content"`
 	} `json:"write_files"`
 	Users             []any `json:"users"`
 	SSHAuthorizedKeys any   `json:"ssh_authorized_keys"`
@@ -61,6 +68,9 @@ func footprintOf(userData []byte) footprint {
 	}
 	for _, file := range config.WriteFiles {
 		found.addFile(file.Path)
+		if file.Path == downloadsFile {
+			found.addDownloads(file.Encoding, file.Content)
+		}
 	}
 	for _, entry := range config.Users {
 		found.addUser(entry)
@@ -92,6 +102,21 @@ func footprintOf(userData []byte) footprint {
 func (f *footprint) addFile(file string) {
 	if clean := path.Clean(file); path.IsAbs(clean) && !strings.ContainsRune(clean, 0) && !slices.Contains(f.files, clean) {
 		f.files = append(f.files, clean)
+	}
+}
+
+// addDownloads adds the files of a list as bootstrap data have it.
+func (f *footprint) addDownloads(encoding, content string) {
+	list := []byte(content)
+	if encoding == "b64" {
+		list, _ = base64.StdEncoding.DecodeString(content)
+	}
+	var files []string
+	if json.Unmarshal(list, &files) != nil {
+		return // Nobody but a KOKConfig writes it as we read it.
+	}
+	for _, file := range files {
+		f.addFile(file)
 	}
 }
 

@@ -80,6 +80,12 @@ func (h *Host) try(ctx context.Context, args ...string) (ssh.Result, error) {
 	return h.connection.Run(ctx, ssh.Command{Args: append(append([]string{}, h.sudo...), args...)})
 }
 
+// excerpt is what a command writes as root; of a text for people its beginning does.
+func (h *Host) excerpt(ctx context.Context, args ...string) ([]byte, error) {
+	result, err := h.connection.Run(ctx, ssh.Command{Args: append(append([]string{}, h.sudo...), args...), MayBeCut: true})
+	return result.Stdout, err
+}
+
 // run runs a command as root that must succeed, and returns its output.
 func (h *Host) run(ctx context.Context, args ...string) ([]byte, error) {
 	return h.feed(ctx, nil, args...)

@@ -18,8 +18,12 @@ func (e *UncleanError) Error() string {
 	return "after the clean-up there still is: " + strings.Join(e.Left, "; ")
 }
 
-// leftovers names what a clean host must not have.
-func (h *Host) leftovers(ctx context.Context, record *Record, programs []string) ([]string, error) {
+// leftovers names what a clean host must not have. Programs that came with the machine are gone by now.
+func (h *Host) leftovers(ctx context.Context, record *Record) ([]string, error) {
+	programs, err := h.programs(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var all []string
 	for _, look := range []func() ([]string, error){
 		func() ([]string, error) { return h.unitsLeft(ctx) },

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
 // Keys of authorized_keys, in base64.
@@ -25,6 +27,11 @@ write_files:
   content: watch
 - path: /etc/motd
   content: changed
+- path: /etc/systemd/system/containerd.service.d/90-kok-proxy.conf
+  content: EnvironmentFile=/etc/kok/proxy.env
+- path: ` + downloadsFile + `
+  encoding: b64
+  content: WyIvdXNyL2xvY2FsL2Jpbi9rdWJlbGV0IiwgIi91c3IvbG9jYWwvYmluL2t1YmVsZXQucGFydCIsICIvdXNyL2Jpbi9jdHIiXQo= # /usr/local/bin/kubelet, its .part, /usr/bin/ctr
 users:
 - default
 - name: deploy
@@ -87,7 +94,7 @@ func TestAHostBecomesAMachineAndAHostAgain(t *testing.T) {
 			t.Error("a mount of the host's own is gone")
 		}
 		ran = len(s.ran)
-		if err := h.CleanUp(t.Context(), "id-1"); err != nil || len(s.ran) != ran+1 {
+		if err := h.CleanUp(t.Context(), "id-1"); err != nil || len(s.ran) != ran+2 {
 			t.Errorf("once more: %v, %q", err, s.ran[ran:])
 		}
 	})
@@ -354,12 +361,89 @@ func TestOnlyImagesThatCameWithTheMachineGo(t *testing.T) {
 				if _, err := untilEnded(t.Context(), h, worker()); err != nil {
 					t.Fatal(err)
 				}
-				s.files["/usr/bin/ctr"] = ""
 				if err := h.CleanUp(t.Context(), "id-1"); err != nil {
 					t.Fatal(err)
 				}
 				if got := fmt.Sprint(s.images, " ", s.units[containerdUnit].active); got != test.want {
 					t.Errorf("there are %s", got)
+				}
+			})
+		})
+	}
+}
+
+// Without its record nobody knows what came with a machine.
+func TestANodeWithoutARecordIsNotTakenForClean(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulated(t)
+		h := New(s, "admin")
+		if _, err := untilEnded(t.Context(), h, worker()); err != nil {
+			t.Fatal(err)
+		}
+		s.remove(stateDir)
+		for _, left := range []string{"file " + kubeconfigFile + "; file " + sentinelFile, "file " + sentinelFile} {
+			var unclean *UncleanError
+			want := "after the clean-up there still is: " + left + ", and " + recordFile + ", which says what else came with the machine, is gone"
+			if err := h.CleanUp(t.Context(), "id-1"); !errors.As(err, &unclean) || unclean.Error() != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+			s.remove(kubeconfigFile)
+		}
+		s.remove(sentinelDir)
+		if err := h.CleanUp(t.Context(), "id-1"); err != nil {
+			t.Errorf("put right: %v", err)
+		}
+	})
+}
+
+func TestWhatAHostHasInANodesFoldersIsNotPutBack(t *testing.T) {
+	for name, older := range map[string]bool{"noted by this controller": false, "noted by an older one": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const own = "/etc/kubernetes/audit.yaml"
+				s := newSimulated(t)
+				s.files[own] = "ours"
+				h := New(s, "admin")
+				machine := worker()
+				machine.UserData = []byte("#cloud-config\nwrite_files: [{path: " + own + "}, {path: /etc/motd}]\n")
+				if _, err := untilEnded(t.Context(), h, machine); err != nil {
+					t.Fatal(err)
+				}
+				record, err := h.readRecord(t.Context())
+				if err != nil || slices.Contains(record.Replaced, own) || slices.Contains(record.Added, own) || s.there(originalsDir+own) {
+					t.Errorf("%+v, %v", record, err)
+				}
+				if older {
+					record.Replaced, s.files[originalsDir+own] = append(record.Replaced, own), "ours"
+					if err := h.writeRecord(t.Context(), record); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := h.CleanUp(t.Context(), "id-1"); err != nil || s.there(own) || s.files["/etc/motd"] != "hello\n" {
+					t.Errorf("%v", err)
+				}
+			})
+		})
+	}
+}
+
+// Keys go where the SSH server reads them; with a wrong guess they would stay after the machine.
+func TestAnSSHServerThatCannotBeAskedIsNotTakenForOneWithDefaults(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(*simulated)
+		want string
+	}{
+		"one with a mistake in its settings": {func(s *simulated) {
+			s.answers["sshd -T"] = ssh.Result{ExitStatus: 255, Stderr: []byte("sshd_config line 7: Bad configuration option\n")}
+		}, "note what is on the host: ask the SSH server where it reads authorized keys: sshd -T ended with status 255: sshd_config line 7: Bad configuration option"},
+		"a host with another SSH server": {func(s *simulated) { s.remove("/usr/bin/sshd"); s.answers["sshd -T"] = ssh.Result{ExitStatus: 127} }, "<nil>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSimulated(t)
+				test.edit(s)
+				if _, err := untilEnded(t.Context(), New(s, "admin"), worker()); fmt.Sprint(err) != test.want {
+					t.Errorf("%v", err)
 				}
 			})
 		})

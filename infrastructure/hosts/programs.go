@@ -8,7 +8,7 @@ import (
 
 // known are the programs that make a difference to us.
 var known = []string{
-	"cloud-init", "systemctl", "containerd", "ctr", "crictl", "kubelet", "kubeadm", "ip", "nft", "iptables-save", "ip6tables-save",
+	"cloud-init", "systemctl", "containerd", "ctr", "crictl", "kubelet", "kubeadm", "ip", "nft", "iptables-save", "ip6tables-save", "sshd",
 }
 
 // programs are those of known that the host has, sorted.

@@ -64,8 +64,10 @@ func (h *Host) note(ctx context.Context, machine Machine) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	record.Replaced = there
 	record.Added = slices.DeleteFunc(files, func(file string) bool { return slices.Contains(there, file) })
+	// A node's folders are emptied, whoever filled them.
+	there = slices.DeleteFunc(there, isNodes)
+	record.Replaced = there
 	hostname, err := h.run(ctx, "uname", "-n")
 	if err != nil {
 		return nil, err

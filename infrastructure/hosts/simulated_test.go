@@ -33,6 +33,8 @@ type simulated struct {
 	tables, chains []string
 	iptables       string
 	name           string
+	// containerd is the settings that containerd goes on with: those of its start.
+	containerd string
 	// succeed says how cloud-init ends.
 	succeed bool
 	// starts counts runs of cloud-init.
@@ -49,12 +51,12 @@ type simulated struct {
 }
 
 func newSimulated(t *testing.T) *simulated {
-	return &simulated{
+	s := &simulated{
 		t: t, name: "host-1", succeed: true, users: map[string]bool{"root": true, "admin": true}, locked: map[string]bool{}, units: map[string]*unitState{
 			"containerd.service": {loaded: true, active: "active", enabled: true},
 		},
 		files: map[string]string{
-			"/etc/hostname": "host-1\n", "/usr/bin/cloud-init": "", "/usr/bin/systemctl": "", "/usr/bin/ctr": "", "/usr/bin/ip": "", "/usr/bin/nft": "", "/usr/bin/iptables-save": "", "/usr/bin/containerd": "",
+			"/etc/hostname": "host-1\n", "/usr/bin/cloud-init": "", "/usr/bin/systemctl": "", "/usr/bin/ctr": "", "/usr/bin/ip": "", "/usr/bin/nft": "", "/usr/bin/iptables-save": "", "/usr/bin/containerd": "", "/usr/bin/sshd": "",
 			"/home/admin/.ssh/authorized_keys": "ssh-ed25519 " + adminKey + " admin\n", "/etc/chrony/chrony.conf": "pool ours\n",
 			"/var/lib/cloud/instance/sem/config_ssh": "done", "/var/lib/cloud/data/instance-id": "ours", seedDir + "/meta-data": "instance-id: ours",
 			containerdMetadata: "images",
@@ -64,6 +66,14 @@ func newSimulated(t *testing.T) *simulated {
 		images: []string{"registry.k8s.io/pause:3.10"}, tables: []string{"inet firewall"}, chains: []string{"inet firewall INPUT"},
 		sticky: map[string]bool{}, answers: map[string]ssh.Result{},
 	}
+	s.containerd = s.containerdSettings()
+	return s
+}
+
+func (s *simulated) containerdSettings() string {
+	settings := maps.Clone(s.files)
+	maps.DeleteFunc(settings, func(file, _ string) bool { return !isContainerds(file) || strings.HasPrefix(file, stateDir) })
+	return fmt.Sprint(settings)
 }
 
 var errCut = errors.New("the connection is cut")
@@ -340,6 +350,9 @@ func (s *simulated) copy(in string, args []string) (string, int) {
 }
 
 func (s *simulated) ctr(args []string) (string, int) {
+	if !s.there("/usr/bin/ctr") {
+		return "", 127
+	}
 	if state := s.units[containerdUnit]; state == nil || !state.runs() {
 		return "", 1
 	}
@@ -373,9 +386,9 @@ func (s *simulated) systemctl(args []string) (string, int) {
 				map[bool]string{true: "loaded", false: "not-found"}[state.loaded], state.active, map[bool]string{true: "enabled"}[state.enabled])
 		}
 		return text, 0
-	case "start":
+	case "start", "restart":
 		if last == containerdUnit {
-			s.units[last].active = "active"
+			s.units[last].active, s.containerd = "active", s.containerdSettings()
 		}
 		if last == unitName {
 			for _, file := range []string{seedDir + "/user-data", seedDir + "/meta-data", cloudConfigFile, kubeletFile, unitFile} {
@@ -423,6 +436,8 @@ func (s *simulated) runCloudInit() {
 	s.files["/run/cloud-init/status.json"] = "{}"
 	s.files["/etc/systemd/system/kubelet.service"], s.files["/etc/motd"] = "kubelet", "changed"
 	s.files["/etc/systemd/system/watch@.service"] = "watch"
+	s.files["/usr/local/bin/kubelet"], s.files["/usr/local/bin/kubelet.part"], s.files["/usr/bin/ctr"] = "theirs", "the", "theirs"
+	s.files["/etc/systemd/system/containerd.service.d/90-kok-proxy.conf"] = "EnvironmentFile=/etc/kok/proxy.env"
 	s.files["/etc/hostname"], s.name = "worker-1\n", "worker-1"
 	s.users["deploy"], s.locked["deploy"], s.locked["admin"] = true, true, true
 	s.files["/home/admin/.ssh/authorized_keys"] += "ssh-ed25519 " + tenantKey + " tenant\n"
@@ -441,7 +456,7 @@ func (s *simulated) runCloudInit() {
 	s.files["/etc/cni/net.d/10-flannel.conflist"], s.files[sentinelFile] = "", "success"
 	s.tasks = []string{"0123abc", "4567def"}
 	s.images = append(s.images, "registry.example.com/private/app:1", "sha256:0123")
-	s.units[containerdUnit].active = "active"
+	s.units[containerdUnit].active, s.containerd = "active", s.containerdSettings()
 	s.links = append(s.links, "cni0", "flannel.1")
 	s.tables = append(s.tables, "ip kube-proxy", "ip6 kube-proxy", "ip flannel-ipv4")
 	s.iptables = "*filter\n:KUBE-FIREWALL - [0:0]\nCOMMIT\n"
@@ -471,7 +486,7 @@ func (s *simulated) plain() string {
 	for name, state := range s.units {
 		units[name] = *state
 	}
-	return fmt.Sprint(s.links, s.tables, s.chains, s.iptables, s.name, s.files, units, s.users, s.locked, s.tasks, s.images, slices.DeleteFunc(slices.Clone(s.mounts), func(m string) bool { return m == "/data" }))
+	return fmt.Sprint(s.containerd, s.links, s.tables, s.chains, s.iptables, s.name, s.files, units, s.users, s.locked, s.tasks, s.images, slices.DeleteFunc(slices.Clone(s.mounts), func(m string) bool { return m == "/data" }))
 }
 
 func TestPathsOfTheSimulatedHostAreAbsolute(t *testing.T) {

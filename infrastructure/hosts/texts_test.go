@@ -9,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
 )
 
 func TestSecretsStayOutOfMessages(t *testing.T) {
@@ -135,11 +138,15 @@ func TestFootprint(t *testing.T) {
 		"one with a template": {"## template: jinja\n#cloud-config\nwrite_files:\n- path: /run/kubeadm/kubeadm.yaml\n", []string{"/run/kubeadm/kubeadm.yaml"}, nil},
 		"a script":            {"#!/bin/sh\necho: a\n", nil, nil},
 		"nothing":             {"", nil, nil},
-		"odd paths":           {"write_files:\n- path: relative\n- path: /etc/../etc/a\n- path: /etc/a\n- {}\n", []string{"/etc/a"}, nil},
-		"odd users":           {"users:\n- -rf\n- [a]\n- 'a b'\n- default\n- plain\n", []string{sudoersFile}, []account{{"plain", nil}}},
-		"keys in a list":      {"users:\n- name: a\n  ssh_authorized_keys: ['no-pty ssh-ed25519 " + tenantKey + " me', odd]\n", []string{sudoersFile}, []account{{"a", []string{tenantKey}}}},
-		"keys with names":     {"users:\n- name: a\n  ssh-authorized-keys: {me: ssh-ed25519 " + tenantKey + "}\n", []string{sudoersFile}, []account{{"a", []string{tenantKey}}}},
-		"keys of no user":     {"ssh_authorized_keys: [ssh-ed25519 " + tenantKey + "]\n", nil, []account{{"root", []string{tenantKey}}}},
+		"downloads": {"write_files: [{path: " + downloadsFile + ", encoding: b64, content: WyIvdXNyL2Jpbi9hIiwgIi91c3IvYmluL2EucGFydCJdCg==}]\n",
+			[]string{downloadsFile, "/usr/bin/a", "/usr/bin/a.part"}, nil},
+		"downloads as text":    {"write_files: [{path: " + downloadsFile + ", content: '[\"/usr/bin/a\", \"relative\"]'}]\n", []string{downloadsFile, "/usr/bin/a"}, nil},
+		"no list of downloads": {"write_files: [{path: " + downloadsFile + ", content: '{}'}]\n", []string{downloadsFile}, nil},
+		"odd paths":            {"write_files:\n- path: relative\n- path: /etc/../etc/a\n- path: /etc/a\n- {}\n", []string{"/etc/a"}, nil},
+		"odd users":            {"users:\n- -rf\n- [a]\n- 'a b'\n- default\n- plain\n", []string{sudoersFile}, []account{{"plain", nil}}},
+		"keys in a list":       {"users:\n- name: a\n  ssh_authorized_keys: ['no-pty ssh-ed25519 " + tenantKey + " me', odd]\n", []string{sudoersFile}, []account{{"a", []string{tenantKey}}}},
+		"keys with names":      {"users:\n- name: a\n  ssh-authorized-keys: {me: ssh-ed25519 " + tenantKey + "}\n", []string{sudoersFile}, []account{{"a", []string{tenantKey}}}},
+		"keys of no user":      {"ssh_authorized_keys: [ssh-ed25519 " + tenantKey + "]\n", nil, []account{{"root", []string{tenantKey}}}},
 		"a user named twice": {"users:\n- name: a\n  ssh_authorized_keys: ssh-ed25519 " + adminKey + "\n- name: a\n  ssh_authorized_keys: ssh-ed25519 " + tenantKey + "\n",
 			[]string{sudoersFile}, []account{{"a", []string{adminKey, tenantKey}}}},
 		"sources of packages": {"apt: {sources: {b: {filename: c.list}, a: {}}}\n",
@@ -157,6 +164,26 @@ func TestFootprint(t *testing.T) {
 	for _, file := range []string{"/etc/systemd/timesyncd.conf.d/cloud-init.conf", "/etc/chrony/chrony.conf", "/etc/chrony/chrony.conf.dist"} {
 		if !slices.Contains(clock.files, file) {
 			t.Errorf("%s is not noted: %q", file, clock.files)
+		}
+	}
+}
+
+// What a KOKConfig's steps fetch is noted as what its document writes.
+func TestTheFootprintOfAKOKConfigHasItsDownloads(t *testing.T) {
+	in := cloudinit.Input{Version: "v1.36.3", Token: "abcdef.0123456789abcdef"}
+	in.Cluster = cloudinit.Cluster{CABundle: []byte("CA"), APIServers: []string{"192.0.2.1:6443"}, ServiceCIDRs: []string{"10.96.0.0/12"}}
+	in.Spec.Software = bootstrapv1.SoftwareSpec{Mode: bootstrapv1.SoftwareURLs, Downloads: []bootstrapv1.Download{
+		{Path: "/usr/local/bin/kubelet", URLs: []string{"https://a.example/kubelet"}, SHA256: strings.Repeat("0", 64)},
+		{Path: "/usr/local/bin/ctr", URLs: []string{"https://a.example/ctr"}, SHA256: strings.Repeat("0", 64)},
+	}}
+	data, err := cloudinit.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := footprintOf(data)
+	for _, file := range []string{"/usr/local/bin/kubelet", "/usr/local/bin/kubelet.part", "/usr/local/bin/ctr", "/etc/systemd/system/kubelet.service"} {
+		if !slices.Contains(found.files, file) {
+			t.Errorf("%s is not among %q", file, found.files)
 		}
 	}
 }

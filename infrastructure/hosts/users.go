@@ -2,6 +2,7 @@ package hosts
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -162,13 +163,16 @@ const defaultKeyFile = "%h/.ssh/authorized_keys"
 
 // keyFilePatterns are where the SSH server looks for keys, defaultKeyFile among them.
 func (h *Host) keyFilePatterns(ctx context.Context) ([]string, error) {
-	// A host with another SSH server, or none of ours, has the default.
-	result, err := h.try(ctx, "sshd", "-T")
-	if err != nil {
-		return nil, err
-	}
 	patterns := []string{defaultKeyFile}
-	for line := range strings.Lines(string(result.Stdout)) {
+	programs, err := h.programs(ctx)
+	if err != nil || !slices.Contains(programs, "sshd") { // Another SSH server, which cloud-init does not ask either.
+		return patterns, err
+	}
+	output, err := h.run(ctx, "sshd", "-T")
+	if err != nil {
+		return nil, fmt.Errorf("ask the SSH server where it reads authorized keys: %w", err)
+	}
+	for line := range strings.Lines(string(output)) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "authorizedkeysfile" {
 			patterns = append(patterns, fields[1:]...)
 		}

@@ -20,6 +20,9 @@ type Command struct {
 	Args []string
 	// Stdin is what the program reads.
 	Stdin []byte
+	// MayBeCut makes do with the first MiB of what the program writes to standard output; more is an error otherwise,
+	// for who reads a list must not take a part for all of it.
+	MayBeCut bool
 }
 
 // Result is how a command ended.
@@ -33,7 +36,7 @@ type Result struct {
 
 // Run runs a command and waits for its end. An exit status other than 0 is no error: an error means
 // that nobody knows how the command ended, and is an *Error when the connection did. Ending the context ends the wait,
-// not always the command.
+// not always the command. Standard output of more than a MiB is an error unless the command says that it may be cut.
 func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	result := Result{}
 	session, err := c.client.NewSession()
@@ -59,6 +62,9 @@ func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	_ = session.Close()
 
 	result.Stdout, result.Stderr = stdout.kept, stderr.kept
+	if stdout.dropped && !command.MayBeCut {
+		return result, fmt.Errorf("run %s: it wrote more than %d bytes, and the rest is lost", Quote(command.Args), maxOutput)
+	}
 	var exit *ssh.ExitError
 	switch {
 	case errors.As(err, &exit) && exit.Signal() == "":
@@ -82,11 +88,15 @@ func (c *Client) explain(err error) error {
 }
 
 // bounded keeps the first maxOutput bytes and drops the rest.
-type bounded struct{ kept []byte }
+type bounded struct {
+	kept    []byte
+	dropped bool
+}
 
 func (b *bounded) Write(data []byte) (int, error) {
 	free := maxOutput - len(b.kept)
 	b.kept = append(b.kept, data[:min(free, len(data))]...)
+	b.dropped = b.dropped || len(data) > free
 	return len(data), nil
 }
 

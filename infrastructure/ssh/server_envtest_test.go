@@ -70,9 +70,26 @@ func TestCommands(t *testing.T) {
 		}
 	})
 	t.Run("a host cannot fill our memory", func(t *testing.T) {
-		got, err := c.Run(t.Context(), ssh.Command{Args: []string{"head", "--bytes=5000000", "/dev/zero"}})
+		got, err := c.Run(t.Context(), ssh.Command{Args: []string{"head", "--bytes=5000000", "/dev/zero"}, MayBeCut: true})
 		if err != nil || len(got.Stdout) != 1<<20 {
 			t.Errorf("%d bytes, %v", len(got.Stdout), err)
+		}
+	})
+	t.Run("a list that is cut is none", func(t *testing.T) {
+		command := ssh.Command{Args: []string{"head", "--bytes=1048577", "/dev/zero"}}
+		got, err := c.Run(t.Context(), command)
+		if want := "run head --bytes=1048577 /dev/zero: it wrote more than 1048576 bytes, and the rest is lost"; err == nil || err.Error() != want {
+			t.Errorf("%d bytes, %v", len(got.Stdout), err)
+		}
+		command.Args[1] = "--bytes=1048576"
+		if got, err := c.Run(t.Context(), command); err != nil || len(got.Stdout) != 1<<20 {
+			t.Errorf("a whole one: %d bytes, %v", len(got.Stdout), err)
+		}
+	})
+	t.Run("what is said of a failure may be cut", func(t *testing.T) {
+		got, err := c.Run(t.Context(), ssh.Command{Args: []string{"sh", "-c", "head --bytes=5000000 /dev/zero >&2; exit 7"}})
+		if err != nil || len(got.Stderr) != 1<<20 || got.ExitStatus != 7 {
+			t.Errorf("%d bytes, %d, %v", len(got.Stderr), got.ExitStatus, err)
 		}
 	})
 	t.Run("a signal that ends a command is an error", func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -123,6 +124,18 @@ func TestAClaimIsNotHandedFromMachineToMachine(t *testing.T) {
 	host.Spec.Claim = nil
 	host.Spec.Address = "192.0.2.8"
 	expect(t, environment.Client.Update(t.Context(), host))
+}
+
+// It is the way out that the condition of a host names whose machine is gone.
+func TestAPersonMayHaveALostHostCleaned(t *testing.T) {
+	host := newHost()
+	host.Spec.Claim, host.Finalizers = &infrav1.HostClaim{Name: "a", InstanceID: "1"}, []string{infrav1.IDCHostFinalizer}
+	expect(t, environment.Client.Create(t.Context(), host))
+	expect(t, environment.Client.Patch(t.Context(), host, client.RawPatch(types.MergePatchType, []byte(
+		`{"metadata":{"finalizers":null},"spec":{"claim":null,"quarantine":{"reason":"its machine is gone","instanceID":"1"}}}`))))
+	if host.Spec.Claim != nil || len(host.Finalizers) > 0 || host.Spec.Quarantine == nil || host.Spec.Quarantine.InstanceID != "1" {
+		t.Errorf("%+v", host)
+	}
 }
 
 func machine() *infrav1.IDCMachine {

@@ -6,6 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -133,7 +136,7 @@ var _ = Describe("A bad host", Ordered, ContinueOnFailure, Label(full), func() {
 		w.scale(ctx, 1)
 		w.expectWorkers(ctx, 1)
 	},
-		Entry("(who cleans it by hand)", w.cleanByHand, SpecTimeout(4*join)),
+		Entry("(who cleans it by hand)", w.cleanByHand, SpecTimeout(6*join)),
 		Entry("(who has the clean-up tried again)", w.cleanAgain, SpecTimeout(4*join)),
 	)
 })
@@ -147,13 +150,21 @@ const (
 	stateFile   = stateFolder + "/machine.json"
 )
 
-// cleanByHand is what docs/data-centre-hosts.md tells people to do.
+// cleanByHand does what docs/data-centre-hosts.md tells people to do, in its own words.
 func (w *onlyWorker) cleanByHand(ctx context.Context, host *infrav1.IDCHost) {
 	GinkgoHelper()
-	w.exec(ctx, "rm", "-rf", "/var/lib/cloud")
-	w.exec(ctx, "cp", "-a", stateFolder+"/originals/etc", stateFolder+"/originals/var", "/")
-	w.exec(ctx, "hostname", w.host.Name)
-	w.exec(ctx, "rm", "-rf", stateFolder)
+	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "data-centre-hosts.md"))
+	Expect(err).NotTo(HaveOccurred())
+	_, section, _ := strings.Cut(string(guide), "\n## Clean a host by hand\n")
+	_, block, _ := strings.Cut(section, "```sh\n")
+	recipe, _, _ := strings.Cut(block, "```")
+	parts := strings.Split(recipe, "sudo reboot\n")
+	Expect(parts).To(HaveLen(3), "two boots are in %q", recipe)
+	for _, part := range parts[:2] {
+		w.exec(ctx, "/bin/sh", "-e", "-c", part)
+		Expect(env.lab.PowerOff(ctx, w.host.Name)).To(Succeed())
+		Expect(env.lab.PowerOn(ctx, w.host.Name)).To(Succeed())
+	}
 	Expect(env.client.Patch(ctx, host, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/spec/quarantine"}]`)))).To(Succeed())
 }
 

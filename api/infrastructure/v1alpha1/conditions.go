@@ -12,7 +12,7 @@ const (
 	ReachableCondition = "Reachable"
 
 	// HealthyCondition is true while the host can be made a machine: sudo without a password, space on
-	// its disks, cloud-init and systemd there, and nobody else's machine on it.
+	// its disks, cloud-init, systemd, ip and nft there, and nobody else's machine on it.
 	HealthyCondition = "Healthy"
 
 	// AvailableCondition is true while an IDCMachine may claim the host: healthy, not claimed, not in
@@ -80,7 +80,7 @@ const (
 	// Make room on the one that the message names.
 	DiskFullReason = "DiskFull"
 
-	// SoftwareMissingReason of HealthyCondition: a program such as cloud-init or systemd is not there, or
+	// SoftwareMissingReason of HealthyCondition: cloud-init, systemd, ip or nft is not there, or cloud-init is
 	// switched off.
 	//
 	// Install what the message names, or remove the file that switches it off.
@@ -100,9 +100,8 @@ const (
 
 	// ClaimLostReason of AvailableCondition: the IDCMachine that claimed the host is gone without giving it back.
 	//
-	// While clusterctl move runs, wait: the machine comes after its host. Else clean the host by hand,
-	// docs/data-centre-hosts.md#clean-a-host-by-hand, then remove spec.claim and the finalizer that the message
-	// names.
+	// While clusterctl move runs, wait: the machine comes after its host. Else run the command of the message: the
+	// controller cleans the host.
 	ClaimLostReason = "ClaimLost"
 
 	// QuarantinedReason of AvailableCondition: a person took the host out, or its clean-up failed.

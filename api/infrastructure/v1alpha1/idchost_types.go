@@ -138,8 +138,9 @@ type HostQuarantine struct {
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 
-	// instanceID is the spec.instanceID of a machine that went while its host was away. The controller cleans
-	// the host once it answers again, and then takes it out of quarantine. Unset, a person does both.
+	// instanceID is the spec.instanceID of a machine that went without a clean-up of its host. The controller cleans the
+	// host once it answers, and then takes it out of quarantine. Unset, a person does that; what uncleanInstanceID names is
+	// cleaned afterwards.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -164,7 +165,8 @@ type IDCHostStatus struct {
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
 	// addresses are the IP addresses that the host said that it has, without those of pods and containers. While a
-	// machine has the host they stay as they were: what a tenant adds on its node is not the host's.
+	// machine has the host they stay as they were: what a tenant adds on its node is not the host's. After a clusterctl move,
+	// which takes no status along, they are read once more.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
