@@ -222,21 +222,38 @@ func (h *Host) takeBack(ctx context.Context, record *Record) error {
 			return err
 		}
 	}
+	if err := h.rename(ctx, record); err != nil {
+		return err
+	}
 	for _, file := range record.Replaced {
-		if isNodes(file) { // An older controller kept copies of those, too.
+		if file == hostsFile || isNodes(file) { // An older controller kept copies of those, too.
 			continue
 		}
-		if _, err := h.run(ctx, "cp", "--archive", "--remove-destination", "--", originalsDir+file, file); err != nil {
+		if err := h.restore(ctx, file); err != nil {
 			return err
 		}
 	}
-	if err := h.takeBackUsers(ctx, record); err != nil {
-		return err
+	return h.takeBackUsers(ctx, record)
+}
+
+// rename gives the host its former name. sudo looks the name of the host up: without a line for it in hostsFile, and
+// with a DNS server that is away, each command waits for seconds. So the line changes right after the name, and stays
+// when that cannot be changed.
+func (h *Host) rename(ctx context.Context, record *Record) error {
+	if record.Hostname != "" {
+		if _, err := h.run(ctx, "hostname", "--", record.Hostname); err != nil {
+			return err
+		}
 	}
-	if record.Hostname == "" {
+	if !slices.Contains(record.Replaced, hostsFile) {
 		return nil
 	}
-	_, err := h.run(ctx, "hostname", "--", record.Hostname)
+	return h.restore(ctx, hostsFile)
+}
+
+// restore puts a file back that the bootstrap data replaced.
+func (h *Host) restore(ctx context.Context, file string) error {
+	_, err := h.run(ctx, "cp", "--archive", "--remove-destination", "--", originalsDir+file, file)
 	return err
 }
 

@@ -296,6 +296,30 @@ func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 	}
 }
 
+// sudo looks up the name that the host has, with each command.
+func TestAHostsNameCanBeLookedUpWhileItIsCleaned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulated(t)
+		h := New(s, "admin")
+		if _, err := untilEnded(t.Context(), h, worker()); err != nil {
+			t.Fatal(err)
+		}
+		const rename = "hostname -- host-1"
+		s.answers[rename] = ssh.Result{ExitStatus: 3}
+		if err := h.CleanUp(t.Context(), "id-1"); err == nil || s.files[hostsFile] != "127.0.1.1 worker-1\n" {
+			t.Errorf("with its name as it is it has the line %q, %v", s.files[hostsFile], err)
+		}
+		delete(s.answers, rename)
+		s.ran = nil
+		if err := h.CleanUp(t.Context(), "id-1"); err != nil {
+			t.Fatal(err)
+		}
+		if i := slices.Index(s.ran, rename); i < 0 || !strings.HasSuffix(s.ran[i+1], originalsDir+hostsFile+" "+hostsFile) {
+			t.Errorf("after its name changed it ran %q", s.ran[max(i, 0)+1])
+		}
+	})
+}
+
 // A key that was taken back must not let anybody in again, and one that is needed must stay.
 func TestKeysThatPeopleChangeMeanwhileStayAsTheyAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -56,7 +56,7 @@ func newSimulated(t *testing.T) *simulated {
 			"containerd.service": {loaded: true, active: "active", enabled: true},
 		},
 		files: map[string]string{
-			"/etc/hostname": "host-1\n", "/usr/bin/cloud-init": "", "/usr/bin/systemctl": "", "/usr/bin/ctr": "", "/usr/bin/ip": "", "/usr/bin/nft": "", "/usr/bin/iptables-save": "", "/usr/bin/containerd": "", "/usr/bin/sshd": "",
+			"/etc/hostname": "host-1\n", "/etc/hosts": "127.0.1.1 host-1\n", "/usr/bin/cloud-init": "", "/usr/bin/systemctl": "", "/usr/bin/ctr": "", "/usr/bin/ip": "", "/usr/bin/nft": "", "/usr/bin/iptables-save": "", "/usr/bin/containerd": "", "/usr/bin/sshd": "",
 			"/home/admin/.ssh/authorized_keys": "ssh-ed25519 " + adminKey + " admin\n", "/etc/chrony/chrony.conf": "pool ours\n",
 			"/var/lib/cloud/instance/sem/config_ssh": "done", "/var/lib/cloud/data/instance-id": "ours", seedDir + "/meta-data": "instance-id: ours",
 			containerdMetadata: "images",
@@ -438,7 +438,7 @@ func (s *simulated) runCloudInit() {
 	s.files["/etc/systemd/system/watch@.service"] = "watch"
 	s.files["/usr/local/bin/kubelet"], s.files["/usr/local/bin/kubelet.part"], s.files["/usr/bin/ctr"] = "theirs", "the", "theirs"
 	s.files["/etc/systemd/system/containerd.service.d/90-kok-proxy.conf"] = "EnvironmentFile=/etc/kok/proxy.env"
-	s.files["/etc/hostname"], s.name = "worker-1\n", "worker-1"
+	s.files["/etc/hostname"], s.files["/etc/hosts"], s.name = "worker-1\n", "127.0.1.1 worker-1\n", "worker-1"
 	s.users["deploy"], s.locked["deploy"], s.locked["admin"] = true, true, true
 	s.files["/home/admin/.ssh/authorized_keys"] += "ssh-ed25519 " + tenantKey + " tenant\n"
 	s.files["/home/deploy/.ssh/authorized_keys"] = "ssh-ed25519 " + tenantKey + " tenant\n"
