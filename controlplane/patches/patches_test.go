@@ -3,10 +3,7 @@ package patches_test
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"os"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -488,35 +485,6 @@ func TestEveryKindOfEveryComponentHasRules(t *testing.T) {
 		}
 	}
 }
-
-// The document lists the kinds of every component.
-func TestTheDocumentListsEveryKind(t *testing.T) {
-	text, err := os.ReadFile("../../docs/customising.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	documented := map[string][]string{}
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 4 {
-			continue
-		}
-		for _, component := range code.FindAllString(cells[1], -1) {
-			documented[component] = code.FindAllString(cells[2], -1)
-		}
-	}
-	for _, component := range []string{"etcd-data", "etcd-events", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns", "konnectivity"} {
-		kinds := map[string]bool{}
-		for _, object := range renderAll(t, component) {
-			kinds["`"+object.GetObjectKind().GroupVersionKind().Kind+"`"] = true
-		}
-		if got, want := slices.Sorted(slices.Values(documented["`"+component+"`"])), slices.Sorted(maps.Keys(kinds)); !slices.Equal(got, want) {
-			t.Errorf("of %s the document lists %v, and there are %v", component, got, want)
-		}
-	}
-}
-
-var code = regexp.MustCompile("`[^`]+`")
 
 // What the standard says of pods, ours meet before any patch, but for the host's network.
 func TestRenderedPodsMeetTheStandardThatPatchedOnesAreHeldTo(t *testing.T) {
