@@ -153,7 +153,7 @@ const (
 // cleanByHand does what docs/data-centre-hosts.md tells people to do, in its own words.
 func (w *onlyWorker) cleanByHand(ctx context.Context, host *infrav1.IDCHost) {
 	GinkgoHelper()
-	guide, err := os.ReadFile(filepath.Join("..", "..", "docs", "data-centre-hosts.md"))
+	guide, err := os.ReadFile(filepath.Join("docs", "data-centre-hosts.md"))
 	Expect(err).NotTo(HaveOccurred())
 	_, section, _ := strings.Cut(string(guide), "\n## Clean a host by hand\n")
 	_, block, _ := strings.Cut(section, "```sh\n")
