@@ -35,7 +35,7 @@ const (
 // createExtension runs the program extension on the tenant's workers, and tells API servers of it.
 func (t *tenant) createExtension(ctx context.Context, hosts ...string) {
 	GinkgoHelper()
-	Expect(env.lab.LoadProgram(ctx, extensionImage, filepath.Join(settings.programs, extensionName), hosts...)).To(Succeed())
+	loadExtension(ctx, hosts...)
 	certificate, key, err := cert.GenerateSelfSignedCertKey(extensionName+"."+metav1.NamespaceDefault+".svc", nil, nil)
 	Expect(err).NotTo(HaveOccurred())
 	api, err := client.New(t.access, client.Options{})
@@ -43,6 +43,12 @@ func (t *tenant) createExtension(ctx context.Context, hosts ...string) {
 	for _, object := range extension(certificate, key) {
 		Expect(api.Create(ctx, object)).To(Succeed())
 	}
+}
+
+// loadExtension brings the image to hosts. What a host gets while it carries a machine goes with that.
+func loadExtension(ctx context.Context, hosts ...string) {
+	GinkgoHelper()
+	Expect(env.lab.LoadProgram(ctx, extensionImage, filepath.Join(settings.programs, extensionName), hosts...)).To(Succeed())
 }
 
 func extension(certificate, key []byte) []client.Object {
