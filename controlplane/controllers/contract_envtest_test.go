@@ -182,7 +182,7 @@ func versionsAreReported(t *testing.T, tt *tenantTest) {
 }
 
 func rolloutAfterRollsOut(t *testing.T, _ *tenantTest) {
-	tt := newTenantTest(t, single)
+	tt := newTenantTest(t, lasting)
 	tt.tellEtcd(1)
 	tt.settle()
 	pods := func() map[string]int64 {

@@ -272,8 +272,13 @@ func single(controlPlane *controlplanev1.KOKControlPlane) {
 
 // small makes a control plane one of each but has an object of every kind: volumes, and a budget.
 func small(controlPlane *controlplanev1.KOKControlPlane) {
-	single(controlPlane)
+	lasting(controlPlane)
 	controlPlane.Spec.KubeControllerManager.Replicas = ptr.To[int32](2)
+}
+
+// lasting makes a control plane one of each, with volumes: pods of etcd can be replaced.
+func lasting(controlPlane *controlplanev1.KOKControlPlane) {
+	single(controlPlane)
 	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&controlPlane.Spec.Etcd.Data, &controlPlane.Spec.Etcd.Events} {
 		etcd.Storage.Type = controlplanev1.EtcdStoragePersistentVolumeClaim
 	}

@@ -185,7 +185,7 @@ func owners(object client.Object) string {
 
 // A provider's upgrade brings other renderings: nothing is adopted while the inputs are the same.
 func TestANewProgramKeepsWhatTheOldOneRendered(t *testing.T) {
-	tt := newTenantTest(t, single)
+	tt := newTenantTest(t, lasting)
 	tt.settle()
 	before := tt.generated()
 
