@@ -1,5 +1,4 @@
 // Package markdown reads from the project's documents what is checked: headings, tables, links and blocks of code.
-// It knows the part of GitHub's Markdown that the documents use.
 package markdown
 
 import (
@@ -7,8 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
-	"unicode"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
 )
 
 // Page is what a document holds.
@@ -36,20 +40,13 @@ type Block struct {
 	Language, Code string
 }
 
-var (
-	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	heading = regexp.MustCompile(`^#+ (.+)$`)
-	fence   = regexp.MustCompile("^\\s*```(\\w*)")
-	rule    = regexp.MustCompile(`^\|[-:| ]+\|$`)
-)
-
 // Read reads a document of the repository that the program or test runs in, in whichever folder of it.
 func Read(path string) (*Page, error) {
 	folder, err := os.Getwd()
 	for err == nil {
 		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
-			text, err := os.ReadFile(filepath.Join(folder, path))
-			return Parse(string(text)), err
+			source, err := os.ReadFile(filepath.Join(folder, path))
+			return Parse(string(source)), err
 		}
 		above := filepath.Dir(folder)
 		if above == folder {
@@ -60,63 +57,62 @@ func Read(path string) (*Page, error) {
 	return nil, err
 }
 
+var gitHub = goldmark.New(goldmark.WithExtensions(extension.Table))
+
 // Parse reads a page.
-func Parse(text string) *Page {
-	page := &Page{}
-	var columns []string
-	inBlock := false
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\n")
-		if found := fence.FindStringSubmatch(line); found != nil {
-			if inBlock = !inBlock; inBlock {
-				page.Blocks = append(page.Blocks, Block{Language: found[1]})
-			}
-			continue
-		}
-		if inBlock {
-			page.Blocks[len(page.Blocks)-1].Code += line + "\n"
-			continue
-		}
-		if found := heading.FindStringSubmatch(line); found != nil {
-			page.Headings = append(page.Headings, found[1])
-		}
-		for _, found := range link.FindAllStringSubmatch(code.ReplaceAllString(line, ""), -1) {
-			page.Links = append(page.Links, found[1])
-		}
-		columns = page.tableLine(line, columns)
-	}
-	return page
+func Parse(document string) *Page {
+	r := reader{source: []byte(document), page: &Page{}}
+	// The function returns no error, so walking does not either.
+	_ = ast.Walk(gitHub.Parser().Parse(text.NewReader(r.source)), r.visit)
+	return r.page
 }
 
-// tableLine reads a line that may be one of a table, and returns the columns of the table that goes on.
-func (p *Page) tableLine(line string, columns []string) []string {
-	switch {
-	case !strings.HasPrefix(line, "|"):
-		return nil
-	case rule.MatchString(line):
-		return columns
-	case columns == nil:
-		table := Table{}
-		if len(p.Headings) > 0 {
-			table.Under = p.Headings[len(p.Headings)-1]
-		}
-		p.Tables = append(p.Tables, table)
-		return cells(line)
+// reader gathers what a page holds.
+type reader struct {
+	source []byte
+	page   *Page
+}
+
+func (r reader) visit(node ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
 	}
-	row, table := map[string]string{}, &p.Tables[len(p.Tables)-1]
-	for i, cell := range cells(line) {
-		if i < len(columns) {
+	switch n := node.(type) {
+	case *ast.Heading:
+		r.page.Headings = append(r.page.Headings, r.written(n))
+	case *ast.Link:
+		r.page.Links = append(r.page.Links, string(n.Destination))
+	case *ast.FencedCodeBlock:
+		r.page.Blocks = append(r.page.Blocks, Block{Language: string(n.Language(r.source)), Code: r.written(n)})
+	case *extast.Table:
+		r.page.Tables = append(r.page.Tables, r.table(n))
+	}
+	return ast.WalkContinue, nil
+}
+
+// written is what a node has as it stands in the document.
+func (r reader) written(node ast.Node) string { return string(node.Lines().Value(r.source)) }
+
+func (r reader) table(node *extast.Table) Table {
+	table := Table{}
+	if len(r.page.Headings) > 0 {
+		table.Under = r.page.Headings[len(r.page.Headings)-1]
+	}
+	columns := r.cells(node.FirstChild())
+	for line := node.FirstChild().NextSibling(); line != nil; line = line.NextSibling() {
+		row := map[string]string{}
+		for i, cell := range r.cells(line) {
 			row[columns[i]] = cell
 		}
+		table.Rows = append(table.Rows, row)
 	}
-	table.Rows = append(table.Rows, row)
-	return columns
+	return table
 }
 
-func cells(line string) []string {
-	all := strings.Split(strings.TrimSuffix(strings.TrimPrefix(line, "|"), "|"), "|")
-	for i, cell := range all {
-		all[i] = strings.TrimSpace(cell)
+func (r reader) cells(line ast.Node) []string {
+	var all []string
+	for cell := line.FirstChild(); cell != nil; cell = cell.NextSibling() {
+		all = append(all, r.written(cell))
 	}
 	return all
 }
@@ -142,9 +138,9 @@ func (p *Page) Rows(columns ...string) []map[string]string {
 var code = regexp.MustCompile("`([^`]+)`")
 
 // Code is what is marked as code in a text.
-func Code(text string) []string {
+func Code(marked string) []string {
 	var all []string
-	for _, found := range code.FindAllStringSubmatch(text, -1) {
+	for _, found := range code.FindAllStringSubmatch(marked, -1) {
 		all = append(all, found[1])
 	}
 	return all
@@ -152,28 +148,13 @@ func Code(text string) []string {
 
 // Anchors are what GitHub lets links lead to: one for each heading.
 func (p *Page) Anchors() []string {
-	seen := map[string]int{}
+	ids := parser.NewContext().IDs()
 	all := make([]string, 0, len(p.Headings))
 	for _, title := range p.Headings {
-		anchor := Anchor(title)
-		seen[anchor]++
-		if times := seen[anchor]; times > 1 {
-			anchor = fmt.Sprintf("%s-%d", anchor, times-1)
-		}
-		all = append(all, anchor)
+		all = append(all, string(ids.Generate([]byte(title), ast.KindHeading)))
 	}
 	return all
 }
 
 // Anchor is that of a heading, if no heading before has the same.
-func Anchor(title string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
-			return unicode.ToLower(r)
-		case r == ' ':
-			return '-'
-		}
-		return -1
-	}, strings.TrimSpace(title))
-}
+func Anchor(title string) string { return (&Page{Headings: []string{title}}).Anchors()[0] }
