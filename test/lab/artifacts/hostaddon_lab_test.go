@@ -4,7 +4,6 @@ package artifacts
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"slices"
@@ -13,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
+	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 )
 
 // Programs are compiled, images packed and manifests rendered, in a folder that is empty before.
@@ -54,21 +53,15 @@ func TestHostAddonsAreBuiltFromTheirModules(t *testing.T) {
 // readManifests lists the objects of a file, and the images that their pods ask for.
 func readManifests(t *testing.T, path string) (objects, images []string) {
 	t.Helper()
-	file, err := os.Open(path)
+	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // only read
-	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
-	for {
-		o := &unstructured.Unstructured{}
-		err := decoder.Decode(o)
-		if errors.Is(err, io.EOF) {
-			return objects, images
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	decoded, err := utilyaml.ToUnstructured(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range decoded {
 		objects = append(objects, o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName())
 		spec, found, err := unstructured.NestedMap(o.Object, "spec", "template", "spec")
 		if err != nil || !found {
@@ -82,4 +75,5 @@ func readManifests(t *testing.T, path string) (objects, images []string) {
 			images = append(images, container.Image)
 		}
 	}
+	return objects, images
 }

@@ -5,15 +5,13 @@ import (
 	"cmp"
 	"context"
 	"embed"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"text/template"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
+	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -66,36 +64,18 @@ func (c *cluster) apply(ctx context.Context, documents []byte) error {
 	if err != nil {
 		return err
 	}
-	objects, err := decode(documents)
+	objects, err := utilyaml.ToUnstructured(documents)
 	if err != nil {
 		return err
 	}
 	// What runs comes last: a pod without its service account waits for a retry.
-	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return cmp.Compare(rank(a), rank(b)) })
-	for _, o := range objects {
+	slices.SortStableFunc(objects, func(a, b unstructured.Unstructured) int { return cmp.Compare(rank(&a), rank(&b)) })
+	for i := range objects {
+		o := &objects[i]
 		configuration := client.ApplyConfigurationFromUnstructured(o)
 		if err := api.Apply(ctx, configuration, client.FieldOwner(fieldManager), client.ForceOwnership); err != nil {
 			return fmt.Errorf("%s %s: %w", o.GetKind(), client.ObjectKeyFromObject(o), err)
 		}
 	}
 	return nil
-}
-
-// decode reads YAML documents, without the empty ones.
-func decode(documents []byte) ([]*unstructured.Unstructured, error) {
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(documents), 4096)
-	var objects []*unstructured.Unstructured
-	for {
-		o := &unstructured.Unstructured{}
-		err := decoder.Decode(o)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(o.Object) > 0 {
-			objects = append(objects, o)
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"text/template"
 
+	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
@@ -91,7 +92,7 @@ func TestManifestsAreComplete(t *testing.T) {
 		if err := parsed.Execute(&text, set); err != nil {
 			return err
 		}
-		objects, err := decode(text.Bytes())
+		objects, err := utilyaml.ToUnstructured(text.Bytes())
 		if err != nil {
 			return err
 		}

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
@@ -217,11 +218,12 @@ func (i *Installer) apply(ctx context.Context, kind, nameAndVersion string, chan
 	if err := i.clusterctl(ctx, &components, "generate", "provider", "--"+kind, nameAndVersion); err != nil {
 		return err
 	}
-	objects, err := decode(components.Bytes())
+	objects, err := utilyaml.ToUnstructured(components.Bytes())
 	if err != nil {
-		return err
+		return fmt.Errorf("decode what clusterctl generated: %w", err)
 	}
-	for _, object := range objects {
+	for n := range objects {
+		object := &objects[n]
 		if err := change(object); err != nil {
 			return err
 		}

@@ -6,19 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestDecodeSkipsEmptyDocuments(t *testing.T) {
-	objects, err := decode([]byte("---\n# a comment\n---\nkind: A\n---\nkind: B\n---\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(objects) != 2 || objects[0].GetKind() != "A" || objects[1].GetKind() != "B" {
-		t.Errorf("got %v", objects)
-	}
-	if _, err := decode([]byte("kind: [")); err == nil {
-		t.Error("malformed YAML was accepted")
-	}
-}
-
 func TestPodProblem(t *testing.T) {
 	pod := corev1.Pod{}
 	pod.Name = "manager"

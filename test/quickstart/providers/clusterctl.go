@@ -1,20 +1,15 @@
 package providers
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
@@ -43,25 +38,6 @@ func (i *Installer) clusterctlConfig(context.Context) (string, error) {
 	}
 	file = filepath.Join(i.Repository, "clusterctl-cert-manager.yaml")
 	return file, os.WriteFile(file, data, 0o644)
-}
-
-// decode splits YAML documents into objects.
-func decode(documents []byte) ([]*unstructured.Unstructured, error) {
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(documents), 4096)
-	var objects []*unstructured.Unstructured
-	for {
-		object := &unstructured.Unstructured{}
-		err := decoder.Decode(&object.Object)
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("decode what clusterctl generated: %w", err)
-		}
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
-		}
-	}
 }
 
 // podProblem says why a manager's pod does not run.
