@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -49,6 +50,9 @@ func reachable(seen hostSeen, answered bool) metav1.Condition {
 		return condition(name, metav1.ConditionTrue, infrav1.ReachableReason, "")
 	case errors.As(seen.err, &failed):
 		return condition(name, metav1.ConditionFalse, reachReason(failed), failed.Error())
+	case errors.Is(seen.err, context.DeadlineExceeded):
+		return condition(name, metav1.ConditionUnknown, infrav1.ProbeFailedReason, fmt.Sprintf("the host is too slow: after %s there were questions left (%v); "+
+			"see to its load, and that it can look up its own name, for which sudo may wait for a DNS server", probeTimeout, seen.err))
 	default:
 		return condition(name, metav1.ConditionUnknown, infrav1.ProbeFailedReason, seen.err.Error())
 	}

@@ -129,7 +129,7 @@ func failure(ctx context.Context, server *Server, pins *pinned, err error) error
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	e := &Error{Reason: Away, Server: server.String(), Err: withoutSource(err)}
+	e := &Error{Reason: Away, Server: server.String(), Err: err}
 	var network net.Error
 	cut := errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, context.DeadlineExceeded)
 	switch {

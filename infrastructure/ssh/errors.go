@@ -1,9 +1,9 @@
 package ssh
 
 import (
-	"errors"
 	"fmt"
-	"net"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // Reason is what kept a connection from being made, or ended it.
@@ -34,37 +34,25 @@ type Error struct {
 	Err error
 }
 
-// Error says what was tried and what to do.
+// Error says what was tried and what to do, of the same failure in the same words.
 func (e *Error) Error() string {
-	what := "host"
+	what, cause := "host", errortext.Steady(e.Err)
 	if e.Bastion {
 		what = "bastion"
 	}
 	switch e.Reason {
 	case HostKeyMismatch:
-		return fmt.Sprintf("the %s %s %v; if its keys were changed on purpose, put the new ones into hostKeys", what, e.Server, e.Err)
+		return fmt.Sprintf("the %s %s %s; if its keys were changed on purpose, put the new ones into hostKeys", what, e.Server, cause)
 	case AuthenticationFailed:
-		return fmt.Sprintf("the %s %s does not accept the key: %v; add the public key to that user's authorized_keys, or put the right key into the Secret", what, e.Server, e.Err)
+		return fmt.Sprintf("the %s %s does not accept the key: %s; add the public key to that user's authorized_keys, or put the right key into the Secret", what, e.Server, cause)
 	case CredentialsInvalid:
-		return e.Err.Error()
+		return cause
 	case Lost:
-		return fmt.Sprintf("the connection to the %s %s ended: %v; check its power and its network", what, e.Server, e.Err)
+		return fmt.Sprintf("the connection to the %s %s ended: %s; check its power and its network", what, e.Server, cause)
 	default:
-		return fmt.Sprintf("the %s %s cannot be reached: %v; check that it is switched on, its address, its network and its SSH server", what, e.Server, e.Err)
+		return fmt.Sprintf("the %s %s cannot be reached: %s; check that it is switched on, its address, its network and its SSH server", what, e.Server, cause)
 	}
 }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
-
-// withoutSource is an error without our own end of the connection, whose port is another one each time: the same
-// failure has the same words. What wraps an error keeps its old words, so it is left out.
-func withoutSource(err error) error {
-	var operation *net.OpError
-	if !errors.As(err, &operation) || operation.Source == nil {
-		return err
-	}
-	plain := *operation
-	plain.Source = nil
-	return &plain
-}

@@ -41,7 +41,7 @@ func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	result := Result{}
 	session, err := c.client.NewSession()
 	if err != nil {
-		return result, c.explain(fmt.Errorf("run %s: open a session: %w", command.Args[0], withoutSource(err)))
+		return result, c.explain(fmt.Errorf("run %s: open a session: %w", command.Args[0], err))
 	}
 	stdout, stderr := &bounded{}, &bounded{}
 	session.Stdout, session.Stderr = stdout, stderr
@@ -62,16 +62,15 @@ func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	_ = session.Close()
 
 	result.Stdout, result.Stderr = stdout.kept, stderr.kept
-	if stdout.dropped && !command.MayBeCut {
-		return result, fmt.Errorf("run %s: it wrote more than %d bytes, and the rest is lost", Quote(command.Args), maxOutput)
-	}
 	var exit *ssh.ExitError
+	if errors.As(err, &exit) && exit.Signal() == "" {
+		result.ExitStatus, err = exit.ExitStatus(), nil
+	}
 	switch {
-	case errors.As(err, &exit) && exit.Signal() == "":
-		result.ExitStatus = exit.ExitStatus()
-		return result, nil
+	case err == nil && stdout.dropped && !command.MayBeCut:
+		return result, fmt.Errorf("run %s: it wrote more than %d bytes, and the rest is lost", Quote(command.Args), maxOutput)
 	case err != nil:
-		return result, c.explain(fmt.Errorf("run %s: %w", command.Args[0], withoutSource(err)))
+		return result, c.explain(fmt.Errorf("run %s: %w", command.Args[0], err))
 	}
 	return result, nil
 }

@@ -54,7 +54,7 @@ func TestCommands(t *testing.T) {
 	}{
 		"arguments arrive as they are": {ssh.Command{Args: []string{"printf", "%s|", "a b", "$HOME", "it's", "*", ""}}, ssh.Result{Stdout: []byte("a b|$HOME|it's|*||")}},
 		"input is read":                {ssh.Command{Args: []string{"cat"}, Stdin: []byte("a\x00b\n")}, ssh.Result{Stdout: []byte("a\x00b\n")}},
-		"an exit status is no error":   {ssh.Command{Args: []string{"sh", "-c", "echo bad >&2; exit 7"}}, ssh.Result{Stderr: []byte("bad\n"), ExitStatus: 7}},
+		"an exit status is no error":   {ssh.Command{Args: []string{"cat", "/no-such-file"}}, ssh.Result{Stderr: []byte("cat: /no-such-file: No such file or directory\n"), ExitStatus: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := c.Run(t.Context(), test.command)
@@ -87,12 +87,13 @@ func TestCommands(t *testing.T) {
 		}
 	})
 	t.Run("what is said of a failure may be cut", func(t *testing.T) {
-		got, err := c.Run(t.Context(), ssh.Command{Args: []string{"sh", "-c", "head --bytes=5000000 /dev/zero >&2; exit 7"}})
-		if err != nil || len(got.Stderr) != 1<<20 || got.ExitStatus != 7 {
+		got, err := c.Run(t.Context(), ssh.Command{Args: []string{"dd", "if=/dev/zero", "of=/dev/stderr", "bs=5000000", "count=1", "status=none"}})
+		if err != nil || len(got.Stderr) != 1<<20 || got.ExitStatus != 0 {
 			t.Errorf("%d bytes, %d, %v", len(got.Stderr), got.ExitStatus, err)
 		}
 	})
 	t.Run("a signal that ends a command is an error", func(t *testing.T) {
+		// A shell is what can kill itself.
 		if _, err := c.Run(t.Context(), ssh.Command{Args: []string{"sh", "-c", "kill -9 $$"}}); err == nil {
 			t.Error("it is none")
 		}

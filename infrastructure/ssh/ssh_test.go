@@ -15,6 +15,7 @@ func FuzzAShellReadsQuotedArgumentsBackAsTheyWere(f *testing.F) {
 		if strings.ContainsRune(arg, 0) {
 			return // No argument of a program can hold it.
 		}
+		// What is quoted is for the shell that a server runs: nothing else tells whether it reads it so.
 		out, err := exec.Command("/bin/sh", "-c", Quote([]string{"printf", "%s\n.", arg})).Output()
 		if err != nil || string(out) != arg+"\n." {
 			t.Errorf("%q came back as %q, %v", arg, out, err)

@@ -21,6 +21,7 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
@@ -275,6 +276,40 @@ func labHost(name string) *host.Host {
 	h, err := env.lab.Host(name)
 	Expect(err).NotTo(HaveOccurred())
 	return h
+}
+
+// killAPIServers kills one API server after the other. The first worker's Node is ready all the time, also until what
+// is expected afterwards is so.
+func (t *tenant) killAPIServers(ctx context.Context, afterwards func()) {
+	GinkgoHelper()
+	node := t.machines(ctx)[0].Status.NodeRef.Name
+	since := t.readySince(ctx, node)
+	pods, err := t.pods(ctx, names.KubeAPIServer)
+	Expect(err).NotTo(HaveOccurred())
+	for i := range pods {
+		Expect(t.quickstart().Kill(ctx, &pods[i])).To(Succeed())
+	}
+	t.expectHealthy(ctx)
+	afterwards()
+	Expect(t.readySince(ctx, node)).To(Equal(since), "the Node was not ready for a while")
+}
+
+// readySince is when a Node became ready; it fails for one that is not.
+func (t *tenant) readySince(ctx context.Context, name string) time.Time {
+	GinkgoHelper()
+	var node *corev1.Node
+	Eventually(ctx, func() (err error) {
+		node, err = t.api.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		return err
+	}).Should(Succeed())
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			Expect(condition.Status).To(Equal(corev1.ConditionTrue), condition.Message)
+			return condition.LastTransitionTime.Time
+		}
+	}
+	Fail("Node " + name + " does not say whether it is ready")
+	return time.Time{}
 }
 
 // expectWorkers waits until there are so many Machines and Nodes, all ready, and every other host is free.

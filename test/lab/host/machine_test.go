@@ -110,7 +110,7 @@ func testExec(ctx context.Context, t *testing.T, h *Host) {
 	g.Expect(h.Exec(ctx, nil, "cat", "/etc/lab/written")).To(Equal([]byte("while it runs")))
 	g.Expect(h.WriteFile("/var/lib/etcd/written", []byte("own"), 0o600)).To(Succeed())
 	g.Expect(h.Exec(ctx, nil, "cat", "/var/lib/etcd/written")).To(Equal([]byte("own")))
-	// The context's end takes the whole command with it.
+	// The context's end takes the whole command with it, here a shell and the child that it does not wait for.
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	_, err = h.Exec(short, nil, "sh", "-c", "sleep 4711 & sleep 4711")
