@@ -264,19 +264,18 @@ func TestAPIServersOfADeploymentAreScaled(t *testing.T) {
 	}
 }
 
-// A node port that a person changes would cut workers off.
-func TestANodePortComesBack(t *testing.T) {
+// Through another node's kube-proxy a worker would reach another API server than it asked for. The type stays
+// as it is: an API server may lose a node port to itself for minutes when it is given back and asked for at once
+// (its repair loop and its Services are no transaction); that the same port is asked for is in the golden files.
+func TestTheServiceOfNodePortsComesBack(t *testing.T) {
 	tt := newTenantTest(t, onPodNetwork(controlplanev1.ExposureNodePort, ""))
 	tt.settle()
 	service := tt.apiServerService()
-	port := service.Spec.Ports[0].NodePort
 	edit(t, tt.inNamespace(service.Name), &corev1.Service{}, func(s *corev1.Service) {
-		s.Spec.Ports[0].NodePort = 0
-		s.Spec.Type = corev1.ServiceTypeClusterIP
-		s.Spec.ExternalTrafficPolicy = ""
+		s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
 	})
 	tt.settle()
-	if got := tt.apiServerService().Spec; got.Type != corev1.ServiceTypeNodePort || got.Ports[0].NodePort != port || got.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal {
-		t.Errorf("it is %+v, and had port %d", got, port)
+	if got := tt.apiServerService().Spec; got.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal || got.Ports[0].NodePort != service.Spec.Ports[0].NodePort {
+		t.Errorf("it is %+v, and was %+v", got, service.Spec)
 	}
 }
