@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -74,6 +75,30 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		}
 		t.expectRights(ctx, t.machines(ctx)[0].Status.NodeRef.Name)
 	})
+
+	// It finds the rules of the one before.
+	It("reach Services when kube-proxy started again", Label(full), func(ctx SpecContext) {
+		proxies := t.api.CoreV1().Pods(metav1.NamespaceSystem)
+		of := metav1.ListOptions{LabelSelector: "k8s-app=kube-proxy"}
+		before, err := proxies.List(ctx, of)
+		Expect(err).NotTo(HaveOccurred())
+		former := map[types.UID]bool{}
+		for i := range before.Items {
+			former[before.Items[i].UID] = true
+		}
+		Expect(former).To(HaveLen(t.workers))
+		Expect(proxies.DeleteCollection(ctx, metav1.DeleteOptions{}, of)).To(Succeed())
+		Eventually(ctx, func(g Gomega) {
+			now, err := proxies.List(ctx, of)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(now.Items).To(HaveLen(t.workers))
+			for i := range now.Items {
+				g.Expect(former).NotTo(HaveKey(now.Items[i].UID))
+				g.Expect(now.Items[i].Status.Conditions).To(ContainElement(And(HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue))))
+			}
+		}).Should(Succeed())
+		Expect(t.quickstart().Hello(ctx)).To(Succeed())
+	}, SpecTimeout(creation))
 
 	It("are fewer and more as a MachineDeployment says, and hosts are used again", Label(full), func(ctx SpecContext) {
 		t.scale(ctx, 1)

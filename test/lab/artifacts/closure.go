@@ -42,6 +42,16 @@ func closure(root string, programs ...string) ([]File, error) {
 	return files, nil
 }
 
+// packetFilter is the closure of nft and of other programs, with the names of protocols: without them nft prints numbers,
+// and kube-proxy takes what it finds in its maps for somebody else's, and deletes it when it starts again.
+func packetFilter(root string, programs ...string) ([]File, error) {
+	files, err := closure(root, append([]string{filterProgram}, programs...)...)
+	if err != nil {
+		return nil, err
+	}
+	return append(files, File{Path: protocolNames, Source: filepath.Join(root, protocolNames)}), nil
+}
+
 // libraries are the names of those that a file is linked with.
 func libraries(path string) (names []string, err error) {
 	file, err := elf.Open(path)

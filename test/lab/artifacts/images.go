@@ -31,6 +31,7 @@ type bins struct {
 // manifests copy files.
 const (
 	filterProgram = "/usr/sbin/nft"
+	protocolNames = "/etc/protocols"
 	copyProgram   = "/usr/bin/cp"
 	// flanneld wants to see both, also when it does not use them: to remove rules of its other mode.
 	multiProgram = "/usr/sbin/xtables-nft-multi"
@@ -40,11 +41,11 @@ var multiNames = []string{"/usr/sbin/iptables", "/usr/sbin/ip6tables"}
 
 // tenantImages are those that pods of tenants ask for.
 func (b bins) tenantImages(v Versions) ([]Image, error) {
-	filter, err := closure(b.debian, filterProgram)
+	filter, err := packetFilter(b.debian)
 	if err != nil {
 		return nil, err
 	}
-	flannel, err := closure(b.debian, filterProgram, copyProgram, multiProgram)
+	flannel, err := packetFilter(b.debian, copyProgram, multiProgram)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func EnsureKubernetes(ctx context.Context, cacheDir, version string, progress fu
 		if err != nil {
 			return err
 		}
-		filter, err := closure(debian, filterProgram)
+		filter, err := packetFilter(debian)
 		if err != nil {
 			return err
 		}

@@ -53,21 +53,32 @@ func (t *Tenant) WaitWorkers(ctx context.Context) error {
 		if err != nil {
 			return false, "", err
 		}
-		ready, blocked := 0, "no Machine is made yet"
-		for i := range machines {
-			missing := missing("Machine "+machines[i].Name, []string{clusterv1.ReadyCondition}, machines[i].Status.Conditions)
-			if missing == "" {
-				ready++
-			} else {
-				blocked = missing
-			}
-		}
+		ready, blocked := readyWorkers(machines)
 		return ready == t.Workers && len(machines) == t.Workers, fmt.Sprintf("(%d/%d) %s", ready, t.Workers, blocked), nil
 	})
 	if err != nil {
 		return err
 	}
 	return t.showWorkers(ctx)
+}
+
+// readyWorkers counts the Machines that are ready Nodes, and says what another one waits for. Cluster API writes conditions
+// before the rest of a status: for a moment a Machine is ready and names no Node.
+func readyWorkers(machines []clusterv1.Machine) (ready int, blocked string) {
+	blocked = "no Machine is made yet"
+	for i := range machines {
+		name := "Machine " + machines[i].Name
+		missing := missing(name, []string{clusterv1.ReadyCondition}, machines[i].Status.Conditions)
+		switch {
+		case missing != "":
+			blocked = missing
+		case machines[i].Status.NodeRef.Name == "":
+			blocked = name + " names no Node yet"
+		default:
+			ready++
+		}
+	}
+	return ready, blocked
 }
 
 func (t *Tenant) machines(ctx context.Context) ([]clusterv1.Machine, error) {
