@@ -3,7 +3,6 @@ package probe
 import (
 	"cmp"
 	"context"
-	"regexp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 const (
@@ -86,7 +86,7 @@ func (q Question) repeated() func(context.Context) background.Outcome {
 	retry := FirstRetry
 	return func(ctx context.Context) background.Outcome {
 		answer := q.Ask(ctx)
-		outcome := background.Outcome{Text: localAddress.ReplaceAllString(answer.Problem, ""), Value: answer.Value, Again: Interval}
+		outcome := background.Outcome{Text: errortext.SteadyText(answer.Problem), Value: answer.Value, Again: Interval}
 		if outcome.Text == "" {
 			retry = FirstRetry
 		} else {
@@ -95,7 +95,3 @@ func (q Question) repeated() func(context.Context) background.Outcome {
 		return outcome
 	}
 }
-
-// localAddress is what errors of package net say of this end of a connection, such as 10.0.0.1:40000->. It
-// is another one each time: without it the same problem is the same answer.
-var localAddress = regexp.MustCompile(`\S+->`)

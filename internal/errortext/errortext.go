@@ -1,18 +1,20 @@
 // Package errortext puts errors into words for conditions.
 package errortext
 
-import (
-	"errors"
-	"net"
-	"strings"
+import "regexp"
+
+var (
+	// ownAddress is what package net says of our own end of a connection, such as 10.0.0.1:40000->.
+	ownAddress = regexp.MustCompile(`\S+->`)
+	// presentTime is what package x509 says of the moment in which it judged a certificate.
+	presentTime = regexp.MustCompile(`current time \S+`)
 )
 
-// Steady is what an error says, without our own end of a connection, whose port is another one each time: a condition
-// that had it would change with each try, and each change would be the reason for the next.
-func Steady(err error) string {
-	var operation *net.OpError
-	if !errors.As(err, &operation) || operation.Source == nil {
-		return err.Error()
-	}
-	return strings.ReplaceAll(err.Error(), operation.Source.String()+"->", "")
+// Steady is what an error says, without what is another one each time: a condition that had it would change with each
+// try, and each change would be the reason for the next.
+func Steady(err error) string { return SteadyText(err.Error()) }
+
+// SteadyText is Steady of an error that is a text already.
+func SteadyText(text string) string {
+	return presentTime.ReplaceAllString(ownAddress.ReplaceAllString(text, ""), "the present time")
 }
