@@ -88,8 +88,7 @@ var _ = Describe("A bad host", Ordered, ContinueOnFailure, Label(full), func() {
 
 	It("that loses its power while cloud-init works says so, and is used again once its Machine is deleted", func(ctx SpecContext) {
 		name := w.holdCloudInit(ctx)
-		Expect(env.lab.PowerOff(ctx, w.host.Name)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.PowerOn(ctx, w.host.Name)).To(Succeed()) }, NodeTimeout(join))
+		losePower(ctx, w.host.Name)
 		w.expectWaiting(ctx, infrav1.BootstrappedCondition, infrav1.HostAwayReason, "cannot be reached", "check that it is switched on")
 		w.expectClaimedBy(ctx, name)
 		Expect(env.lab.PowerOn(ctx, w.host.Name)).To(Succeed())

@@ -60,8 +60,7 @@ var _ = Describe("Faults of hosts and of the link to them", Ordered, Label(full)
 	It("goes on without a host that lost its power, and takes it back", func(ctx SpecContext) {
 		const lost = "idc-2"
 		before, members := t.snapshot(ctx), t.members(ctx)
-		Expect(env.lab.PowerOff(ctx, lost)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.PowerOn(ctx, lost)).To(Succeed()) })
+		losePower(ctx, lost)
 		Eventually(ctx, func(g Gomega) {
 			_, err := t.api.CoreV1().ConfigMaps(testNamespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "without-a-host-"}}, metav1.CreateOptions{})
 			g.Expect(err).NotTo(HaveOccurred())
@@ -113,6 +112,13 @@ var _ = Describe("Faults of hosts and of the link to them", Ordered, Label(full)
 		Expect(t.snapshot(ctx)).To(Equal(before))
 	}, NodeTimeout(4*creation))
 })
+
+// losePower takes a host's power. It has it again when the spec ends, also when it was taken by halves.
+func losePower(ctx context.Context, name string) {
+	GinkgoHelper()
+	DeferCleanup(func(ctx SpecContext) { Expect(env.lab.PowerOn(ctx, name)).To(Succeed()) }, NodeTimeout(join))
+	Expect(env.lab.PowerOff(ctx, name)).To(Succeed())
+}
 
 // addHostNode adds a host to the lab, and its node to the pool, until the spec ends.
 func addHostNode(ctx context.Context) *corev1.Node {

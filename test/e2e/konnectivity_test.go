@@ -61,8 +61,7 @@ var _ = Describe("Konnectivity", Ordered, Label(full), func() {
 		lost := victim.Spec.NodeName
 		pods, err := t.pods(ctx, names.KubeAPIServer)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(env.lab.PowerOff(ctx, lost)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.PowerOn(ctx, lost)).To(Succeed()) })
+		losePower(ctx, lost)
 		began := time.Now()
 		for _, left := range pods {
 			if left.Spec.NodeName == lost {

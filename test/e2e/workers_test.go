@@ -172,8 +172,7 @@ var _ = Describe("Workers of a tenant", Ordered, func() {
 		Eventually(ctx, func() error { return env.client.Create(ctx, check) }).WithTimeout(creation).Should(Succeed())
 		dead := t.machines(ctx)[0]
 		host := t.hostOf(ctx, dead)
-		Expect(env.lab.PowerOff(ctx, host)).To(Succeed())
-		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.PowerOn(ctx, host)).To(Succeed()) })
+		losePower(ctx, host)
 		Eventually(ctx, func(g Gomega) {
 			g.Expect(t.machines(ctx)).NotTo(ContainElement(HaveField("Name", dead.Name)), "the dead Machine is not deleted")
 		}).WithTimeout(join).Should(Succeed())
