@@ -92,7 +92,7 @@ func (h *Host) spawn(ctx context.Context) error {
 	defer console.Close() //nolint:errcheck // the child has its own descriptor
 	arguments := []string{
 		"-q", "-D", h.path("root"), "--boot", "--machine=" + h.network.name(h.Name), "--hostname=" + h.Name,
-		"--register=no", "--keep-unit", "--network-namespace-path=" + filepath.Join("/run/netns", h.namespace()),
+		"--register=no", "--keep-unit", "--network-namespace-path=" + filepath.Join(namespaces, h.namespace()),
 		"--console=pipe", "--capability=all", "--system-call-filter=@keyring bpf", "--bind=/dev/kmsg",
 		"--resolv-conf=off", "--link-journal=no", "--timezone=off",
 	}

@@ -21,7 +21,7 @@ func Leftovers(n Network, stateDirectory string) ([]string, error) {
 	}
 	for line := range bytes.Lines(mounts) {
 		f := strings.Fields(string(line))
-		if len(f) > 1 && (strings.HasPrefix(f[1], stateDirectory+"/") || strings.HasPrefix(f[1], "/run/netns/"+n.name(""))) {
+		if len(f) > 1 && (strings.HasPrefix(f[1], stateDirectory+"/") || strings.HasPrefix(f[1], namespaces+"/"+n.name(""))) {
 			left = append(left, "mount "+f[1])
 		}
 	}
@@ -34,7 +34,7 @@ func Leftovers(n Network, stateDirectory string) ([]string, error) {
 			left = append(left, "link "+l.Attrs().Name)
 		}
 	}
-	for _, pattern := range []string{"/run/netns/" + n.name("*"), "/run/systemd/nspawn/*/" + n.name("*")} {
+	for _, pattern := range []string{namespaces + "/" + n.name("*"), "/run/systemd/nspawn/*/" + n.name("*")} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, err

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -95,6 +96,7 @@ func TestHosts(t *testing.T) {
 	t.Run("a command's output, input and exit code come through", func(t *testing.T) { testExec(ctx, t, idc) })
 	t.Run("a cut link hangs connections, a healed one goes on", func(t *testing.T) { testCut(t, n, cloud, idc) })
 	t.Run("a host without power says nothing, and keeps its disk", func(t *testing.T) { testPower(ctx, t, cloud, idc) })
+	t.Run("a host loses its power after somebody else had a network namespace", func(t *testing.T) { testOthersNamespace(ctx, t, idc) })
 	t.Run("an interrupted boot is resumed", func(t *testing.T) { testInterrupted(ctx, t, idc) })
 }
 
@@ -162,6 +164,20 @@ func testPower(ctx context.Context, t *testing.T, cloud, idc *Host) {
 	g.Expect(idc.Exec(ctx, nil, "cat", "/etc/lab/off")).To(Equal([]byte("while it was off")))
 }
 
+// ip(8) prepares the folder of namespaces when nobody did, and would then cover those of hosts.
+func testOthersNamespace(ctx context.Context, t *testing.T, h *Host) {
+	g := NewWithT(t)
+	other := testNetwork().name("other")
+	for _, verb := range []string{"add", "del"} {
+		output, err := exec.CommandContext(ctx, "ip", "netns", verb, other).CombinedOutput()
+		g.Expect(err).NotTo(HaveOccurred(), "ip netns %s: %s", verb, output)
+	}
+	g.Expect(h.PowerOff(ctx)).To(Succeed())
+	g.Expect(filepath.Join(namespaces, h.namespace())).NotTo(BeAnExistingFile())
+	g.Expect(h.PowerOn(ctx)).To(Succeed())
+	g.Expect(h.Exec(ctx, nil, "hostname")).To(Equal([]byte("idc-1\n")))
+}
+
 func testInterrupted(ctx context.Context, t *testing.T, h *Host) {
 	g := NewWithT(t)
 	for _, after := range []time.Duration{0, 20 * time.Millisecond, 60 * time.Millisecond, 150 * time.Millisecond} {
@@ -215,6 +231,9 @@ func machineState(t *testing.T) []string {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	g.Expect(err).NotTo(HaveOccurred())
 	for line := range bytes.Lines(mounts) {
+		if bytes.Contains(line, []byte(" "+namespaces+" ")) {
+			continue // the mount that stays: prepareNamespaces
+		}
 		all = append(all, "mount "+string(bytes.TrimSpace(line)))
 	}
 	links, err := netlink.LinkList()
@@ -231,7 +250,7 @@ func machineState(t *testing.T) []string {
 	for _, r := range routes {
 		all = append(all, fmt.Sprintf("route %s over %s", r.Dst, names[r.LinkIndex]))
 	}
-	for _, pattern := range []string{"/run/netns/*", "/run/systemd/nspawn/propagate/*", "/run/systemd/nspawn/unix-export/*"} {
+	for _, pattern := range []string{namespaces + "/*", "/run/systemd/nspawn/propagate/*", "/run/systemd/nspawn/unix-export/*"} {
 		paths, err := filepath.Glob(pattern)
 		g.Expect(err).NotTo(HaveOccurred())
 		all = append(all, paths...)

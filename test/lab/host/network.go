@@ -6,14 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
-
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/isolation"
 )
 
 // Network is the lab's network: a router in a network namespace of its own with a bridge per site, and a link to the
@@ -193,44 +189,6 @@ var routerParameters = map[string]string{
 	"ipv6/conf/default/disable_ipv6":   "1",
 	"bridge/bridge-nf-call-iptables":   "0",
 	"bridge/bridge-nf-call-ip6tables":  "0",
-}
-
-// ensureNamespace makes a named network namespace, if it is not there.
-func ensureNamespace(name string) error {
-	if handle, err := netns.GetFromName(name); err == nil {
-		var fs unix.Statfs_t
-		defer handle.Close() //nolint:errcheck // only a descriptor
-		if err := unix.Fstatfs(int(handle), &fs); err == nil && fs.Type == unix.NSFS_MAGIC {
-			return nil
-		}
-		// A file that an interrupted creation left behind.
-		if err := os.Remove(filepath.Join("/run/netns", name)); err != nil {
-			return fmt.Errorf("remove unfinished network namespace %s: %w", name, err)
-		}
-	}
-	err := isolation.OnThread(func() error {
-		handle, err := netns.NewNamed(name)
-		if err == nil {
-			err = handle.Close()
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("make network namespace %s: %w", name, err)
-	}
-	return nil
-}
-
-// removeNamespace removes a named network namespace; none is fine.
-func removeNamespace(name string) error {
-	path := filepath.Join("/run/netns", name)
-	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("unmount network namespace %s: %w", name, err)
-	}
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("remove network namespace %s: %w", name, err)
-	}
-	return nil
 }
 
 // handleIn gives a netlink handle in a named namespace.
