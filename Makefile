@@ -58,6 +58,7 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 	$(CRD_REF_DOCS) --log-level=ERROR --source-path=api --config=hack/api-reference.yaml \
 		--renderer=markdown --output-path=docs/reference/api.md
 	go run ./hack/conditions
+	go run ./hack/contracts
 
 .PHONY: build
 build: check-go bin/kok-apiserver-lb ## Build the providers' managers, kok-apiserver-lb, and what quickstart runs in a tenant

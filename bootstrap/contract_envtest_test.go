@@ -13,12 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract/rules"
 )
 
 // contractRules has one test for each rule of Cluster API's contract for bootstrap configs, by the name
@@ -38,21 +40,15 @@ var contractRules = map[string]func(*testing.T){
 	"Sentinel file":                          sentinelFile,
 	"Taint Nodes at creation":                taintAtCreation,
 	"Support for running multiple instances": multipleInstances,
+	"Clusterctl support":                     clusterctlSupport,
 	"BootstrapConfig: pausing":               pausing,
 }
 
-// otherRules are tested elsewhere.
-var otherRules = map[string]string{
-	"Clusterctl support": "the components file is tested in hack/release; clusterctl itself in the lab",
-}
-
-func TestContractOfBootstrapConfigs(t *testing.T) {
+func TestBootstrapConfigContract(t *testing.T) {
+	contract.EveryRuleIsTested(t, rules.BootstrapConfig(), maps.Keys(contractRules))
 	for rule, test := range contractRules {
 		t.Run(rule, test)
 	}
-	t.Run("every rule of this version of Cluster API has a test", func(t *testing.T) {
-		contract.EveryRuleIsTested(t, []string{"bootstrap-config.md"}, maps.Keys(contractRules), maps.Keys(otherRules))
-	})
 }
 
 // definitions are the CustomResourceDefinitions as they are released.
@@ -67,6 +63,10 @@ func allHaveMetadata(t *testing.T) { definitions(t).HaveMetadata(t) }
 
 func allSayTheirContract(t *testing.T) {
 	definitions(t).SayTheirContract(t, bootstrapv1.GroupVersion.Group)
+}
+
+func clusterctlSupport(t *testing.T) {
+	contract.SupportsClusterctl(t, "..", "config/bootstrap/default", "kok", clusterctlv1.BootstrapProviderType)
 }
 
 func kindAndList(kind string) func(*testing.T) {
@@ -224,18 +224,26 @@ func multipleInstances(t *testing.T) {
 }
 
 func pausing(t *testing.T) {
-	w := newWorker(t, func(*bootstrapv1.KOKConfig) {})
+	w := newWorker(t, func(config *bootstrapv1.KOKConfig) {
+		config.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	})
 	w.cluster.Spec.Paused = ptr.To(true)
 	if err := environment.Client.Update(t.Context(), w.cluster); err != nil {
 		t.Fatal(err)
 	}
 	w.clusterIsUp()
 	w.eventually("it says that it is paused", func() bool { return conditions.IsTrue(w.config(), clusterv1.PausedCondition) })
-	if w.isCreated() {
-		t.Error("the bootstrap data was made while it was paused")
-	}
 	w.cluster.Spec.Paused = nil
 	if err := environment.Client.Update(t.Context(), w.cluster); err != nil {
+		t.Fatal(err)
+	}
+	config := w.config()
+	if !conditions.IsTrue(config, clusterv1.PausedCondition) || w.isCreated() {
+		t.Error("it is not paused by its annotation")
+	}
+	paused := config.DeepCopy()
+	delete(config.Annotations, clusterv1.PausedAnnotation)
+	if err := environment.Client.Patch(t.Context(), config, client.MergeFrom(paused)); err != nil {
 		t.Fatal(err)
 	}
 	w.eventually("it goes on", w.isCreated)

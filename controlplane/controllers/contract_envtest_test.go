@@ -16,12 +16,14 @@ import (
 	"k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract/rules"
 )
 
 // contractRules has one test for each rule of Cluster API's contract for control planes, by the name
@@ -42,28 +44,17 @@ var contractRules = map[string]func(*testing.T, *tenantTest){
 	"Cluster kubeconfig management":                                      kubeconfigIsManaged,
 	"Cluster certificate management":                                     certificatesAreManaged,
 	"Support for running multiple instances":                             watchFilterIsObeyed,
+	"Clusterctl support":                                                 clusterctlIsSupported,
 	"ControlPlane: pausing":                                              pauseIsSurfaced,
 }
 
-// otherRules are about Machines of a control plane, of which ours has none, or tested elsewhere.
-var otherRules = map[string]string{
-	"ControlPlane: machines":                   "no instance is a Machine",
-	"ControlPlane: in-place updates":           "for Machines only",
-	"Machine placement":                        "for Machines only; pods spread over zones by their topology constraints",
-	"Metadata propagation":                     "for Machines only",
-	"MinReadySeconds and UpToDate propagation": "for Machines only",
-	"Clusterctl support":                       "shown by the lab: clusterctl init, generate, describe and get kubeconfig",
-}
-
-func TestContractOfControlPlanes(t *testing.T) {
+func TestControlPlaneContract(t *testing.T) {
+	contract.EveryRuleIsTested(t, rules.ControlPlane(), maps.Keys(contractRules))
 	tt := newTenantTest(t, whole)
 	tt.settle()
 	for rule, test := range contractRules {
 		t.Run(rule, func(t *testing.T) { test(t, tt) })
 	}
-	t.Run("every rule of this version of Cluster API has a test", func(t *testing.T) {
-		contract.EveryRuleIsTested(t, []string{"control-plane.md"}, maps.Keys(contractRules), maps.Keys(otherRules))
-	})
 }
 
 // definitions are the CustomResourceDefinitions as they are released.
@@ -78,6 +69,10 @@ func allHaveMetadata(t *testing.T, _ *tenantTest) { definitions(t).HaveMetadata(
 
 func allSayTheirContract(t *testing.T, _ *tenantTest) {
 	definitions(t).SayTheirContract(t, controlplanev1.GroupVersion.Group)
+}
+
+func clusterctlIsSupported(t *testing.T, _ *tenantTest) {
+	contract.SupportsClusterctl(t, "../..", "config/controlplane/default", "kok", clusterctlv1.ControlPlaneProviderType)
 }
 
 func kindAndList(kind string) func(*testing.T, *tenantTest) {
@@ -330,12 +325,29 @@ func watchFilterIsObeyed(t *testing.T, _ *tenantTest) {
 
 func pauseIsSurfaced(t *testing.T, _ *tenantTest) {
 	tt := newTenantTest(t, single)
-	edit(t, tt.cluster, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
+	byCluster := func(paused bool) {
+		edit(t, tt.cluster, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(paused) })
+	}
+	byAnnotation := func(paused bool) {
+		edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
+			delete(c.Annotations, clusterv1.PausedAnnotation)
+			if paused {
+				c.Annotations[clusterv1.PausedAnnotation] = ""
+			}
+		})
+	}
+	byCluster(true)
 	tt.settle()
 	if !conditions.IsTrue(tt.controlPlane(), clusterv1.PausedCondition) || len(tt.workloads()) > 0 {
-		t.Errorf("a paused one says %v and has %v", conditions.Get(tt.controlPlane(), clusterv1.PausedCondition), tt.workloads())
+		t.Errorf("paused by its Cluster it says %v and has %v", conditions.Get(tt.controlPlane(), clusterv1.PausedCondition), tt.workloads())
 	}
-	edit(t, tt.cluster, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(false) })
+	byAnnotation(true)
+	byCluster(false)
+	tt.settle()
+	if !conditions.IsTrue(tt.controlPlane(), clusterv1.PausedCondition) || len(tt.workloads()) > 0 {
+		t.Errorf("paused by its annotation it says %v and has %v", conditions.Get(tt.controlPlane(), clusterv1.PausedCondition), tt.workloads())
+	}
+	byAnnotation(false)
 	tt.settle()
 	if got := conditions.GetReason(tt.controlPlane(), clusterv1.PausedCondition); got != clusterv1.NotPausedReason {
 		t.Errorf("then it says %q", got)

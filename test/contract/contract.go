@@ -4,9 +4,6 @@ package contract
 
 import (
 	"iter"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"testing"
 
@@ -17,10 +14,11 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/contract"
 	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
-	testenvironment "github.com/kube-on-kube/cluster-api-provider-kok/test/envtest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract/rules"
 )
 
 // Definitions are the CustomResourceDefinitions of a provider, as they are released.
@@ -29,12 +27,8 @@ type Definitions []*apiextensionsv1.CustomResourceDefinition
 // Read builds the definitions from a folder with a kustomization.
 func Read(t *testing.T, folder string) Definitions {
 	t.Helper()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all Definitions
-	for _, resource := range resources.Resources() {
+	for _, resource := range build(t, folder).Resources() {
 		definition := &apiextensionsv1.CustomResourceDefinition{}
 		if err := yaml.UnmarshalStrict([]byte(resource.MustYaml()), definition); err != nil {
 			t.Fatal(err)
@@ -45,6 +39,30 @@ func Read(t *testing.T, folder string) Definitions {
 		t.Fatalf("%d definitions are released", len(all))
 	}
 	return all
+}
+
+func build(t *testing.T, folder string) resmap.ResMap {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resources
+}
+
+// Of are the definitions of some kinds.
+func (d Definitions) Of(t *testing.T, kinds ...string) Definitions {
+	t.Helper()
+	var some Definitions
+	for _, definition := range d {
+		if slices.Contains(kinds, definition.Spec.Names.Kind) {
+			some = append(some, definition)
+		}
+	}
+	if len(some) != len(kinds) {
+		t.Fatalf("of %v, %d are released", kinds, len(some))
+	}
+	return some
 }
 
 // Namespaced is the rule "All resources: scope".
@@ -108,35 +126,28 @@ func (d Definitions) Define(t *testing.T, kind schema.GroupVersionKind, types *r
 	t.Errorf("no definition has kind %s", kind.Kind)
 }
 
-// EveryRuleIsTested reads contracts, files such as control-plane.md of this version of Cluster API. It fails for each
-// row of their tables of rules that is not among the tested, and for each of the tested that is no such row.
-func EveryRuleIsTested(t *testing.T, contracts []string, tested ...iter.Seq[string]) {
+// EveryRuleIsTested fails for each rule of a contract that is not among the tested and has no reason for it, and for each of the
+// tested that is no rule or has such a reason.
+func EveryRuleIsTested(t *testing.T, contract rules.Contract, tested iter.Seq[string]) {
 	t.Helper()
-	module, err := testenvironment.ModuleDir("sigs.k8s.io/cluster-api")
+	if t.Name() != contract.Test() {
+		t.Errorf("this test has to be named %s", contract.Test())
+	}
+	found, err := contract.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := sets.New[string]()
-	for _, file := range contracts {
-		text, err := os.ReadFile(filepath.Join(module, "docs/book/src/developer/providers/contracts", file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, found := range row.FindAllStringSubmatch(string(text), -1) {
-			rules.Insert(found[1])
+	want := sets.New[string]()
+	for _, rule := range found {
+		if _, untested := contract.Untested[rule.Name]; !untested {
+			want.Insert(rule.Name)
 		}
 	}
-	have := sets.New[string]()
-	for _, names := range tested {
-		have.Insert(slices.Collect(names)...)
+	have := sets.New(slices.Collect(tested)...)
+	for _, rule := range sets.List(want.Difference(have)) {
+		t.Errorf("nothing tests %q", rule)
 	}
-	for _, rule := range sets.List(rules.Difference(have)) {
-		t.Errorf("nothing tests %q of %v", rule, contracts)
-	}
-	for _, rule := range sets.List(have.Difference(rules)) {
-		t.Errorf("%q is no rule of %v", rule, contracts)
+	for _, rule := range sets.List(have.Difference(want)) {
+		t.Errorf("%q is no rule of this contract that is tested", rule)
 	}
 }
-
-// row is a row of a table of rules, which begins with the rule's name as a link.
-var row = regexp.MustCompile(`(?m)^\| \[(.+?)\] +\|`)
