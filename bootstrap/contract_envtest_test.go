@@ -224,27 +224,35 @@ func multipleInstances(t *testing.T) {
 }
 
 func pausing(t *testing.T) {
-	w := newWorker(t, func(config *bootstrapv1.KOKConfig) {
-		config.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
-	})
-	w.cluster.Spec.Paused = ptr.To(true)
-	if err := environment.Client.Update(t.Context(), w.cluster); err != nil {
-		t.Fatal(err)
+	for name, pause := range map[string]func(w *worker, paused bool) error{
+		"by its Cluster": func(w *worker, paused bool) error {
+			w.cluster.Spec.Paused = ptr.To(paused)
+			return environment.Client.Update(t.Context(), w.cluster)
+		},
+		"by its annotation": func(w *worker, paused bool) error {
+			config := w.config()
+			before := config.DeepCopy()
+			delete(config.Annotations, clusterv1.PausedAnnotation)
+			if paused {
+				config.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+			}
+			return environment.Client.Patch(t.Context(), config, client.MergeFrom(before))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorker(t, func(*bootstrapv1.KOKConfig) {})
+			if err := pause(w, true); err != nil {
+				t.Fatal(err)
+			}
+			w.clusterIsUp()
+			w.eventually("it says that it is paused", func() bool { return conditions.IsTrue(w.config(), clusterv1.PausedCondition) })
+			if w.isCreated() {
+				t.Error("the bootstrap data was made while it was paused")
+			}
+			if err := pause(w, false); err != nil {
+				t.Fatal(err)
+			}
+			w.eventually("it goes on", w.isCreated)
+		})
 	}
-	w.clusterIsUp()
-	w.eventually("it says that it is paused", func() bool { return conditions.IsTrue(w.config(), clusterv1.PausedCondition) })
-	w.cluster.Spec.Paused = nil
-	if err := environment.Client.Update(t.Context(), w.cluster); err != nil {
-		t.Fatal(err)
-	}
-	config := w.config()
-	if !conditions.IsTrue(config, clusterv1.PausedCondition) || w.isCreated() {
-		t.Error("it is not paused by its annotation")
-	}
-	paused := config.DeepCopy()
-	delete(config.Annotations, clusterv1.PausedAnnotation)
-	if err := environment.Client.Patch(t.Context(), config, client.MergeFrom(paused)); err != nil {
-		t.Fatal(err)
-	}
-	w.eventually("it goes on", w.isCreated)
 }

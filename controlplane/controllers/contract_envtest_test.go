@@ -324,32 +324,31 @@ func watchFilterIsObeyed(t *testing.T, _ *tenantTest) {
 }
 
 func pauseIsSurfaced(t *testing.T, _ *tenantTest) {
-	tt := newTenantTest(t, single)
-	byCluster := func(paused bool) {
-		edit(t, tt.cluster, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(paused) })
-	}
-	byAnnotation := func(paused bool) {
-		edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
-			delete(c.Annotations, clusterv1.PausedAnnotation)
-			if paused {
-				c.Annotations[clusterv1.PausedAnnotation] = ""
+	for name, pause := range map[string]func(tt *tenantTest, paused bool){
+		"by its Cluster": func(tt *tenantTest, paused bool) {
+			edit(tt.t, tt.cluster, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(paused) })
+		},
+		"by its annotation": func(tt *tenantTest, paused bool) {
+			edit(tt.t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
+				delete(c.Annotations, clusterv1.PausedAnnotation)
+				if paused {
+					c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+				}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt := newTenantTest(t, single)
+			pause(tt, true)
+			tt.settle()
+			if !conditions.IsTrue(tt.controlPlane(), clusterv1.PausedCondition) || len(tt.workloads()) > 0 {
+				t.Errorf("a paused one says %v and has %v", conditions.Get(tt.controlPlane(), clusterv1.PausedCondition), tt.workloads())
+			}
+			pause(tt, false)
+			tt.settle()
+			if got := conditions.GetReason(tt.controlPlane(), clusterv1.PausedCondition); got != clusterv1.NotPausedReason || len(tt.workloads()) == 0 {
+				t.Errorf("then it says %q and has %v", got, tt.workloads())
 			}
 		})
-	}
-	byCluster(true)
-	tt.settle()
-	if !conditions.IsTrue(tt.controlPlane(), clusterv1.PausedCondition) || len(tt.workloads()) > 0 {
-		t.Errorf("paused by its Cluster it says %v and has %v", conditions.Get(tt.controlPlane(), clusterv1.PausedCondition), tt.workloads())
-	}
-	byAnnotation(true)
-	byCluster(false)
-	tt.settle()
-	if !conditions.IsTrue(tt.controlPlane(), clusterv1.PausedCondition) || len(tt.workloads()) > 0 {
-		t.Errorf("paused by its annotation it says %v and has %v", conditions.Get(tt.controlPlane(), clusterv1.PausedCondition), tt.workloads())
-	}
-	byAnnotation(false)
-	tt.settle()
-	if got := conditions.GetReason(tt.controlPlane(), clusterv1.PausedCondition); got != clusterv1.NotPausedReason {
-		t.Errorf("then it says %q", got)
 	}
 }
