@@ -25,7 +25,7 @@ import (
 const scaling = 20 * time.Minute
 
 // The lab has three host nodes: two more join the pool for five members, each of which needs one of its own.
-var _ = Describe("A control plane that is scaled", Ordered, Label(full), func() {
+var _ = Describe("A control plane that is scaled", Ordered, Label(full, scales), func() {
 	t := newTenant("scale", "v1.36.3", func() map[string]string {
 		variables := single()
 		variables["KUBE_PROXY_CONNTRACK"] = "None"

@@ -5,6 +5,7 @@ package e2e
 import (
 	"flag"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +14,16 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 )
 
-// Labels of specs.
+// Labels of specs. Those after full choose what a benchmark or a person runs alone.
 const (
-	gating = "gating"
-	full   = "full"
+	gating   = "gating"
+	full     = "full"
+	upgrades = "upgrade"
+	scales   = "scale"
 )
 
 // settings are the suite's flags; paths are relative to where it is started.
@@ -82,8 +87,6 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(10*time.Minute))
 
-var _ = AfterSuite(func() { printFigures() })
-
 // Objects and logs are those of the moment of the failure: this runs before what cleans up.
 var _ = JustAfterEach(func(ctx SpecContext) {
 	if CurrentSpecReport().Failed() {
@@ -91,15 +94,20 @@ var _ = JustAfterEach(func(ctx SpecContext) {
 	}
 }, NodeTimeout(3*time.Minute))
 
-// figures are printed in the end, for people and for whoever compares runs.
-var figures []string
-
+// figure reports what a spec measured.
 func figure(name string, value any, unit string) {
-	figures = append(figures, fmt.Sprintf("figure %s %v %s", name, value, unit))
+	AddReportEntry(figures.Entry, figures.New(name, value, unit), ReportEntryVisibilityNever, Offset(1))
 }
 
-func printFigures() {
-	for _, line := range figures {
-		fmt.Println(line) // also where GinkgoWriter is silent
+// Figures are printed in the end, and kept under the name of the JSON report, for people and for whoever compares runs.
+var _ = ReportAfterSuite("figures", func(report Report) {
+	all, err := figures.OfReport(report)
+	Expect(err).NotTo(HaveOccurred())
+	for _, f := range all {
+		fmt.Println(f) // also where GinkgoWriter is silent
 	}
-}
+	if _, reporter := GinkgoConfiguration(); reporter.JSONReport != "" {
+		step := strings.TrimSuffix(filepath.Base(reporter.JSONReport), ".json")
+		Expect(figures.Write(step, all)).To(Succeed())
+	}
+})

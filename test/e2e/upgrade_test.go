@@ -33,7 +33,7 @@ const (
 var upgraded = []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler}
 
 // A worker with the oldest kubelet stays as it is: its control plane is upgraded first, minor by minor.
-var _ = Describe("An upgrade of a control plane", Ordered, Label(full), func() {
+var _ = Describe("An upgrade of a control plane", Ordered, Label(full, upgrades), func() {
 	versions := []string{"v1.34.4", "v1.35.4", "v1.36.3"}
 	t := newTenant("upgrade", versions[0], map[string]string{"KUBE_PROXY_CONNTRACK": "None"})
 	t.workers = 1
