@@ -120,6 +120,11 @@ e2e: test-e2e ## The same as test-e2e
 e2e-full: ## The long waits and the faults, in the lab
 	@$(MAKE) test-e2e E2E_LABELS=full E2E_TIMEOUT=3h E2E_REPORT=out/e2e-full.json
 
+.PHONY: test-contracts
+test-contracts: check-machine ## One test for each rule of Cluster API's contracts, and their number
+	go run ./hack/envtest-assets bin/envtest
+	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go run ./hack/test-contracts
+
 .PHONY: test-lab
 test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave nothing behind
 	go test -p=1 -timeout=1h -tags=lab ./test/lab/artifacts ./test/lab/host ./test/lab/lab
@@ -132,11 +137,15 @@ test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real
 
 .PHONY: test-all
 test-all: check-machine ## Every test, with the long waits, and a table of what ran
-	@go run ./hack/matrix
+	@go run ./hack/matrix test-all
 
 .PHONY: bench-create
 bench-create: lab-up ## Time from apply to a usable control plane, beside the same binaries started as plain processes
 	go run ./test/bench/create
+
+.PHONY: bench-upgrade
+bench-upgrade: check-machine ## Upgrades, scaling and an upgrade of the providers in the lab, Cluster API's specs, its contracts and conformance, and their figures
+	@go run ./hack/matrix bench-upgrade
 
 .PHONY: bench-lb
 bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct connection, HAProxy and nginx

@@ -1,46 +1,26 @@
-// Command matrix runs every test of the project, goes on after a failure, and ends with a table of
-// what passed, failed, was skipped and why, and was not run. It is make test-all.
+// Command matrix runs a list of the project's tests, goes on after a failure, and ends with a table of what passed,
+// failed, was skipped and why, and was not run, and with every figure that was measured. It is make test-all and
+// make bench-upgrade.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
-	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 )
-
-// step is one make target of the matrix.
-type step struct {
-	target string
-	args   []string
-	// report is the JSON report that it writes, when each of its specs gets a row.
-	report string
-}
-
-const out = "out/test-all"
-
-func steps() []step {
-	report := filepath.Join(out, "e2e.json")
-	return []step{
-		{target: "lint"},
-		{target: "verify"},
-		{target: "test-unit"},
-		{target: "test-envtest"},
-		{target: "test-lb"},
-		{target: "test-lab"},
-		{target: "test-e2e", args: []string{"E2E_LABELS=gating || full", "E2E_TIMEOUT=6h", "E2E_REPORT=" + report}, report: report},
-	}
-}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	failed, err := run(ctx)
+	failed, err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "matrix:", err)
@@ -50,61 +30,46 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) (failed bool, err error) {
-	if err := os.MkdirAll(out, 0o755); err != nil {
+func run(ctx context.Context, args []string) (failed bool, err error) {
+	all := lists()
+	index := slices.IndexFunc(all, func(l list) bool { return len(args) == 1 && l.name == args[0] })
+	if index < 0 {
+		return false, fmt.Errorf("usage: matrix LIST, which is one of %s", strings.Join(names(all), ", "))
+	}
+	logs := filepath.Join("out", all[index].name)
+	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return false, err
 	}
 	var table []row
-	for _, s := range steps() {
-		result := row{name: "make " + s.target, outcome: notRun, note: "interrupted"}
+	var measured []figures.Figure
+	for _, s := range all[index].steps {
+		result := row{name: s.title(), outcome: notRun, note: "interrupted"}
 		if ctx.Err() == nil {
-			result = s.run(ctx)
+			result = s.run(ctx, logs)
 		}
 		table = append(table, result)
-		if s.report != "" && result.outcome != notRun {
-			specs, err := readReport(s.report)
-			if err != nil {
-				return true, err
-			}
-			table = append(table, specs...)
+		if result.outcome == notRun {
+			continue
+		}
+		specs, err := readReport(s.report())
+		found, figuresErr := figures.Read(s.name)
+		table, measured = append(table, specs...), append(measured, found...)
+		if err := errors.Join(err, figuresErr); err != nil {
+			table = append(table, row{name: "  what it reports", outcome: failedOutcome, note: err.Error()})
 		}
 	}
+	table = append(table, missing(all[index].figures, measured)...)
 	for _, r := range table {
 		failed = failed || r.outcome != passed && r.outcome != skipped
 	}
-	return failed, writeTable(os.Stdout, commit(), table)
-}
-
-// run makes the target. Its output is shown and kept.
-func (s step) run(ctx context.Context) row {
-	result := row{name: "make " + s.target}
-	log := filepath.Join(out, s.target+".log")
-	file, err := os.Create(log)
+	if err := writeTable(os.Stdout, commit(), table); err != nil {
+		return true, err
+	}
+	measured, err = withSums(measured)
 	if err != nil {
-		result.outcome, result.note = notRun, err.Error()
-		return result
+		return true, err
 	}
-	defer file.Close() //nolint:errcheck // A log that lost its end does not change the outcome.
-	if s.report != "" {
-		if err := os.RemoveAll(s.report); err != nil {
-			result.outcome, result.note = notRun, err.Error()
-			return result
-		}
-	}
-	fmt.Printf("\n==== make %s\n", s.target)
-	cmd := exec.CommandContext(ctx, "make", append([]string{s.target}, s.args...)...)
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, file), io.MultiWriter(os.Stderr, file)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = time.Minute
-	began := time.Now()
-	err = cmd.Run()
-	result.took = time.Since(began)
-	if err != nil {
-		result.outcome, result.note = failedOutcome, log
-		return result
-	}
-	result.outcome = passed
-	return result
+	return failed, writeFigures(os.Stdout, measured)
 }
 
 // commit names what was tested; "+" after it means that the tree has changes of its own.

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
+)
+
+// list is what one run of the matrix does.
+type list struct {
+	name  string
+	steps []step
+	// figures are those that its steps have to measure.
+	figures []string
+}
+
+func lists() []list {
+	return []list{
+		{name: "test-all", steps: []step{
+			{name: "lint", target: "lint"},
+			{name: "verify", target: "verify"},
+			{name: "test-unit", target: "test-unit"},
+			{name: "test-envtest", target: "test-envtest"},
+			{name: "test-lb", target: "test-lb"},
+			{name: "test-lab", target: "test-lab"},
+			endToEnd("e2e-full", "gating || full", 6*time.Hour),
+			endToEnd("e2e-releases", "releases", 3*time.Hour),
+			endToEnd("e2e-move", "move", 2*time.Hour),
+			capi, contracts, conformance,
+		}},
+		{name: "bench-upgrade", steps: []step{
+			endToEnd("e2e-upgrade", "upgrade || scale", 3*time.Hour),
+			endToEnd("e2e-releases", "releases", 3*time.Hour),
+			capi, contracts, conformance,
+		}, figures: []string{
+			"upgrade_seconds", "upgrade_failed_requests", "upgrade_lost_writes", "scale_lost_writes", "provider_upgrade_pod_restarts",
+			"capi_specs_passed", "contract_rules_tested", "conformance_passed", "conformance_failed",
+		}},
+	}
+}
+
+var (
+	capi        = step{name: "capi", target: "test-capi"}
+	contracts   = step{name: "contracts", target: "test-contracts"}
+	conformance = step{name: "conformance", target: "test-conformance"}
+)
+
+// endToEnd runs the specs with some labels.
+func endToEnd(name, labels string, limit time.Duration) step {
+	s := step{name: name, target: "test-e2e", labels: labels}
+	s.args = []string{"E2E_LABELS=" + labels, "E2E_TIMEOUT=" + limit.String(), "E2E_REPORT=" + s.report()}
+	return s
+}
+
+func names(all []list) []string {
+	var found []string
+	for _, l := range all {
+		found = append(found, l.name)
+	}
+	return found
+}
+
+// step is one make target of a list.
+type step struct {
+	// name is that of its log, of its figures (see package figures), and of its report.
+	name, target string
+	args         []string
+	// labels of the specs that it runs; empty when the target runs no others.
+	labels string
+}
+
+// report is the JSON report of ginkgo that the step may write: each of its specs gets a row.
+func (s step) report() string { return filepath.Join("out", s.name+".json") }
+
+func (s step) title() string {
+	if s.labels != "" {
+		return fmt.Sprintf("make %s E2E_LABELS=%q", s.target, s.labels)
+	}
+	return "make " + s.target
+}
+
+// run makes the target. Its output is shown and kept. What it reported before is forgotten.
+func (s step) run(ctx context.Context, logs string) row {
+	result := row{name: s.title()}
+	log := filepath.Join(logs, s.name+".log")
+	file, err := os.Create(log)
+	if err == nil {
+		defer file.Close() //nolint:errcheck // A log that lost its end does not change the outcome.
+		err = os.RemoveAll(s.report())
+	}
+	if err == nil {
+		err = figures.Forget(s.name)
+	}
+	if err != nil {
+		result.outcome, result.note = notRun, err.Error()
+		return result
+	}
+	fmt.Printf("\n==== %s\n", s.title())
+	cmd := exec.CommandContext(ctx, "make", append([]string{s.target}, s.args...)...)
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, file), io.MultiWriter(os.Stderr, file)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = time.Minute
+	began := time.Now()
+	err = cmd.Run()
+	result.took = time.Since(began)
+	if err != nil {
+		result.outcome, result.note = failedOutcome, log
+		return result
+	}
+	result.outcome = passed
+	return result
+}
