@@ -19,8 +19,10 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/controllers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/manager"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
 const managerName = "kok-control-plane-manager"
@@ -35,6 +37,7 @@ type options struct {
 	hostNodes     string
 	anyToleration bool
 	repositories  []string
+	versions      string
 }
 
 func (o *options) addTo(fs *pflag.FlagSet) {
@@ -45,6 +48,7 @@ func (o *options) addTo(fs *pflag.FlagSet) {
 	fs.StringVar(&o.hostNodes, "host-node-selector", controlplanev1.HostNodeLabel+"=true", "Labels that every control plane's hosting.nodeSelector must contain, so that pods on the host network run on nodes meant for them; empty for no such rule.")
 	fs.BoolVar(&o.anyToleration, "allow-any-toleration", false, "Let control planes tolerate every taint, and those of the host cluster's own control plane.")
 	fs.StringSliceVar(&o.repositories, "allowed-image-repositories", nil, "Registries, with an optional path, that control planes' images may come from, for example registry.k8s.io,registry.example/k8s; empty or * for any.")
+	fs.StringVar(&o.versions, "kubernetes-versions-namespace", os.Getenv("POD_NAMESPACE"), fmt.Sprintf("Namespace whose ConfigMap %s, if there is one, is the table of Kubernetes versions in place of the one that is built in; by default the manager's own.", versions.ConfigMapName))
 }
 
 func main() {
@@ -78,17 +82,27 @@ func run(ctx context.Context, opts *options) error {
 	if opts.portNamespace == "" {
 		return fmt.Errorf("--host-port-namespace must be set when POD_NAMESPACE is not")
 	}
+	if opts.versions == "" {
+		return fmt.Errorf("--kubernetes-versions-namespace must be set when POD_NAMESPACE is not")
+	}
 	mgr, err := opts.New(managerName, newScheme(), controllers.HostCache())
 	if err != nil {
 		return err
 	}
-	if err := setUp(ctx, mgr, opts, limits); err != nil {
+	table, err := supported.SetupWithManager(mgr, opts.versions)
+	if err != nil {
+		return err
+	}
+	if err := table.Load(ctx, mgr.GetAPIReader()); err != nil {
+		return err
+	}
+	if err := setUp(ctx, mgr, opts, limits, table); err != nil {
 		return err
 	}
 	return manager.Start(ctx, mgr)
 }
 
-func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks.Limits) error {
+func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks.Limits, table *supported.Versions) error {
 	reconciler := &controllers.Reconciler{
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),
@@ -99,13 +113,14 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks
 			Own:     true,
 		},
 		Claims:           ports.New(mgr.GetClient(), mgr.GetAPIReader(), opts.portNamespace, limits.HostPorts),
+		Versions:         table,
 		Clock:            clock.RealClock{},
 		WatchFilterValue: opts.WatchFilter,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.concurrency}); err != nil {
 		return err
 	}
-	return webhooks.SetupWithManager(mgr, limits)
+	return webhooks.SetupWithManager(mgr, limits, table)
 }
 
 func newScheme() *runtime.Scheme {

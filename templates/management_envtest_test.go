@@ -30,6 +30,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	bootstrapwebhooks "github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/webhooks"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	controlplanewebhooks "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
 	infrawebhooks "github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/webhooks"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/daemon"
@@ -178,7 +179,7 @@ func (m *management) serveOurWebhooks(t *testing.T, types *runtime.Scheme) {
 	}
 	for _, setup := range []func(ctrl.Manager) error{
 		func(mgr ctrl.Manager) error {
-			return controlplanewebhooks.SetupWithManager(mgr, controlplanewebhooks.DefaultLimits())
+			return controlplanewebhooks.SetupWithManager(mgr, controlplanewebhooks.DefaultLimits(), &supported.Versions{})
 		},
 		bootstrapwebhooks.SetupWithManager, infrawebhooks.SetupWithManager,
 	} {

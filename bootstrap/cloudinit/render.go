@@ -29,12 +29,27 @@ func Render(in Input) ([]byte, error) {
 	return d.marshal()
 }
 
+// oldestKubelet is the oldest minor whose kubelet is known to take what is written here. Of newer ones
+// none is refused: which versions there are is said by the control plane alone.
+const oldestKubelet = "v1.34"
+
+func checkVersion(version string) error {
+	parsed, err := versions.Parse(version)
+	if err != nil {
+		return err
+	}
+	if versions.Compare(parsed.MinorString()+".0", oldestKubelet+".0") < 0 {
+		return fmt.Errorf("%s is not supported; the oldest kubelet that machines can have is %s", parsed.MinorString(), oldestKubelet)
+	}
+	return nil
+}
+
 func (in *Input) check() error {
 	if in.Cluster.DNSDomain == "" {
 		in.Cluster.DNSDomain = services.DefaultDNSDomain
 	}
 	var problems []error
-	if err := versions.Supported().Validate(in.Version); err != nil {
+	if err := checkVersion(in.Version); err != nil {
 		problems = append(problems, fmt.Errorf("spec.version of the Machine: %w", err))
 	}
 	if format := in.Spec.Format; format != "" && format != bootstrapv1.CloudConfig {

@@ -26,12 +26,25 @@ func TestRenderIsDeterministic(t *testing.T) {
 	}
 }
 
+// Which minors there are is the control plane's to say: a table that is changed needs no other program here.
+func TestAMinorThatNobodyKnowsGetsWhatTheNewestGets(t *testing.T) {
+	if diff := cmp.Diff(contents(t, render(t, minimal("v1.36.0"))), contents(t, render(t, minimal("v1.99.0")))); diff != "" {
+		t.Errorf("v1.36 (-) and v1.99 (+) differ:\n%s", diff)
+	}
+	for _, version := range []string{"v1.34.0-rc.1", "v1.34.0"} {
+		if _, err := Render(minimal(version)); err != nil {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+}
+
 func TestRenderRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit func(*Input)
 		says string
 	}{
-		"an unsupported version":        {func(in *Input) { in.Version = "v1.33.1" }, "spec.version of the Machine: v1.33 is not supported"},
+		"a kubelet that is too old":     {func(in *Input) { in.Version = "v1.33.1" }, "spec.version of the Machine: v1.33 is not supported; the oldest kubelet that machines can have is v1.34"},
+		"a malformed version":           {func(in *Input) { in.Version = "v1.36" }, `spec.version of the Machine: "v1.36" is not a Kubernetes version`},
 		"no version":                    {func(in *Input) { in.Version = "" }, "spec.version of the Machine"},
 		"no token":                      {func(in *Input) { in.Token = "" }, "the bootstrap token is malformed"},
 		"no CA":                         {func(in *Input) { in.Cluster.CABundle = nil }, "CA bundle is empty"},

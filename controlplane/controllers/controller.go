@@ -35,6 +35,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
@@ -48,6 +49,8 @@ type Reconciler struct {
 	Host *Host
 	// Claims are the claims of port blocks in the host cluster.
 	Claims *ports.Claims
+	// Versions has the table of Kubernetes versions that is in force, and reconciles all when it is another.
+	Versions *supported.Versions
 	// Clock judges the validity of certificates.
 	Clock clock.Clock
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
@@ -152,7 +155,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (ctrl.Result, error) {
-	s := newScope(cluster, controlPlane, r.Host, r.store(), r.Clock.Now())
+	s := newScope(cluster, controlPlane, r.Versions.Table(), r.Host, r.store(), r.Clock.Now())
 	s.problem = invalid(s)
 	if s.problem != nil && !conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) {
 		return invalidSpec(ctx, controlPlane, s.problem)

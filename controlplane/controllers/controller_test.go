@@ -23,6 +23,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
 var (
@@ -131,7 +132,7 @@ func TestARolloutIsAnInputOnceItsTimeHasPassed(t *testing.T) {
 	} {
 		controlPlane := &controlplanev1.KOKControlPlane{Spec: controlplanev1.KOKControlPlaneSpec{Version: "1.36.3"}}
 		controlPlane.Spec.Rollout.After = metav1.NewTime(test.after)
-		s := newScope(&clusterv1.Cluster{}, controlPlane, &Host{}, nil, now)
+		s := newScope(&clusterv1.Cluster{}, controlPlane, versions.BuiltIn(), &Host{}, nil, now)
 		if s.input.RolloutAfter != test.want || s.input.Version != "v1.36.3" {
 			t.Errorf("%s: rollout %q, version %q", name, s.input.RolloutAfter, s.input.Version)
 		}
@@ -140,7 +141,7 @@ func TestARolloutIsAnInputOnceItsTimeHasPassed(t *testing.T) {
 
 func TestAnUnsupportedVersionIsSaidToBe(t *testing.T) {
 	controlPlane := &controlplanev1.KOKControlPlane{Spec: controlplanev1.KOKControlPlaneSpec{Version: "v1.20.0"}}
-	if err := newScope(&clusterv1.Cluster{}, controlPlane, &Host{}, nil, time.Now()).unsupported; err == nil || !strings.Contains(err.Error(), "spec.version") {
+	if err := newScope(&clusterv1.Cluster{}, controlPlane, versions.BuiltIn(), &Host{}, nil, time.Now()).unsupported; err == nil || !strings.Contains(err.Error(), "spec.version") {
 		t.Errorf("err = %v", err)
 	}
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 )
 
 const managerAccount = "system:serviceaccount:" + managerNamespace + ":manager"
@@ -55,9 +56,10 @@ func startManager(t *testing.T, g *gate) (stop func()) {
 	c := mgr.GetClient()
 	r := &Reconciler{
 		Client: c, APIReader: mgr.GetAPIReader(),
-		Host:   &Host{Client: c, Live: mgr.GetAPIReader(), Applier: apply.New(c), Own: true},
-		Claims: ports.New(c, mgr.GetAPIReader(), managerNamespace, ports.DefaultRange),
-		Clock:  clock.RealClock{},
+		Host:     &Host{Client: c, Live: mgr.GetAPIReader(), Applier: apply.New(c), Own: true},
+		Claims:   ports.New(c, mgr.GetAPIReader(), managerNamespace, ports.DefaultRange),
+		Versions: &supported.Versions{},
+		Clock:    clock.RealClock{},
 		checkEtcd: func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
 			g.ask()
 			return noEtcd(ctx, members, config)

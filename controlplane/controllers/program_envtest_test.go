@@ -27,6 +27,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 )
 
 // There is no etcd in these tests, so that its health is unknown; the lab's tests ask real ones.
@@ -62,6 +63,7 @@ func newProgram(t *testing.T, g *gate) *program {
 		Client: c, APIReader: c,
 		Host:      &Host{Client: c, Live: c, Applier: apply.New(c), Own: true},
 		Claims:    ports.New(c, c, managerNamespace, ports.DefaultRange),
+		Versions:  &supported.Versions{},
 		Clock:     clock.RealClock{},
 		checkEtcd: noEtcd,
 		questions: patient{},

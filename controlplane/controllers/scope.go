@@ -72,7 +72,7 @@ type scope struct {
 }
 
 // newScope gathers what a reconcile starts from.
-func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, host *Host, store *pki.Store, now time.Time) *scope {
+func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, table *versions.Table, host *Host, store *pki.Store, now time.Time) *scope {
 	s := &scope{
 		cluster:      cluster,
 		controlPlane: controlPlane,
@@ -84,12 +84,12 @@ func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKContro
 	s.revisions = &revision.Store{Client: host.Client, Live: host.Live, Owner: s.hostOwner()}
 
 	version := versions.Normalize(controlPlane.Spec.Version)
-	release, err := versions.Supported().Release(version)
+	release, err := table.Release(version)
 	if err != nil {
 		s.unsupported = fmt.Errorf("spec.version: %w", err)
 	}
 	s.release = release
-	if problems := rendering.ValidatePatches(controlPlane.Spec, nil, field.NewPath("spec", "patches")); len(problems) > 0 {
+	if problems := rendering.ValidatePatches(controlPlane.Spec, table, nil, field.NewPath("spec", "patches")); len(problems) > 0 {
 		s.refused = problems.ToAggregate()
 	}
 	s.input = components.Input{

@@ -74,6 +74,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToControlPlane),
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		WatchesRawSource(questions).
+		WatchesRawSource(r.Versions).
 		WithOptions(options)
 	for _, kind := range HostKinds() {
 		build = build.Watches(kind, handler.EnqueueRequestsFromMapFunc(r.hostObjectToControlPlane))

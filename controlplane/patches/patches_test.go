@@ -18,6 +18,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
 // render is what a component or an addon of a control plane with everything switched on is rendered as.
@@ -40,7 +41,7 @@ func renderSpec(t testing.TB, component string, spec controlplanev1.KOKControlPl
 	spec.Version = "v1.36.3"
 	spec.KubeAPIServer.Audit = &controlplanev1.AuditSpec{MaxSizeMB: 100, MaxBackups: 5}
 	spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
-	in, tenant, err := rendering.Sample(spec)
+	in, tenant, err := rendering.Sample(spec, versions.BuiltIn())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,16 +10,17 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
 // ValidatePatches says what is wrong with the patches of a spec, at most one of each component, by
 // applying them to what the spec is rendered as. A spec that cannot be rendered at all is not judged: it is
 // refused for what is wrong with it. The path is that of the list.
-func ValidatePatches(spec controlplanev1.KOKControlPlaneSpec, allow patches.Allow, path *field.Path) field.ErrorList {
+func ValidatePatches(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table, allow patches.Allow, path *field.Path) field.ErrorList {
 	if len(spec.Patches) == 0 {
 		return nil
 	}
-	in, tenant, err := Sample(spec)
+	in, tenant, err := Sample(spec, table)
 	if err != nil {
 		return nil //nolint:nilerr // See above.
 	}

@@ -7,11 +7,12 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
 // A template may leave everything out.
 func TestAnEmptySpecCanBeRendered(t *testing.T) {
-	in, tenant, err := Sample(controlplanev1.KOKControlPlaneSpec{})
+	in, tenant, err := Sample(controlplanev1.KOKControlPlaneSpec{}, versions.BuiltIn())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,7 @@ func TestAnEmptySpecCanBeRendered(t *testing.T) {
 
 func TestASampleLeavesTheSpecAlone(t *testing.T) {
 	spec := controlplanev1.KOKControlPlaneSpec{}
-	if _, _, err := Sample(spec); err != nil {
+	if _, _, err := Sample(spec, versions.BuiltIn()); err != nil {
 		t.Fatal(err)
 	}
 	if spec.KubeScheduler.Replicas != nil || spec.Hosting.NodeSelector != nil {
@@ -43,11 +44,11 @@ func TestPatchesOfAnUnknownVersionAreNotJudged(t *testing.T) {
 	spec := controlplanev1.KOKControlPlaneSpec{Version: "v1.20.0", Patches: []controlplanev1.Patch{{
 		Target: controlplanev1.PatchTarget{Component: "kube-scheduler", Kind: "Job"}, Patch: "{}",
 	}}}
-	if errs := ValidatePatches(spec, nil, field.NewPath("spec", "patches")); len(errs) > 0 {
+	if errs := ValidatePatches(spec, versions.BuiltIn(), nil, field.NewPath("spec", "patches")); len(errs) > 0 {
 		t.Errorf("%v", errs)
 	}
 	spec.Version = "v1.36.3"
-	if errs := ValidatePatches(spec, nil, field.NewPath("spec", "patches")); len(errs) != 1 {
+	if errs := ValidatePatches(spec, versions.BuiltIn(), nil, field.NewPath("spec", "patches")); len(errs) != 1 {
 		t.Errorf("%v", errs)
 	}
 }

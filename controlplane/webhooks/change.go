@@ -12,9 +12,9 @@ import (
 )
 
 // validateChange holds the rules that compare two states of a control plane, besides those in CEL.
-func validateChange(before, after *controlplanev1.KOKControlPlane) field.ErrorList {
+func validateChange(before, after *controlplanev1.KOKControlPlane, table *versions.Table) field.ErrorList {
 	path := field.NewPath("spec")
-	errs := validateVersionChange(before, after, path.Child("version"))
+	errs := validateVersionChange(before, after, table, path.Child("version"))
 	errs = append(errs, validateMembersChange(before, after, path.Child("etcd"))...)
 	return append(errs, validateEncryptionChange(before.Spec.EncryptionAtRest, after.Spec.EncryptionAtRest,
 		path.Child("encryptionAtRest", "resources"))...)
@@ -22,16 +22,16 @@ func validateChange(before, after *controlplanev1.KOKControlPlane) field.ErrorLi
 
 // validateVersionChange allows the next minor only when the one before it has been reached: etcd's
 // content and the API servers may be one minor apart, not two.
-func validateVersionChange(before, after *controlplanev1.KOKControlPlane, path *field.Path) field.ErrorList {
+func validateVersionChange(before, after *controlplanev1.KOKControlPlane, table *versions.Table, path *field.Path) field.ErrorList {
 	from, to := before.Spec.Version, after.Spec.Version
 	if from == to {
 		return nil
 	}
-	if err := versions.Supported().ValidateUpgrade(from, to); err != nil {
+	if err := table.ValidateUpgrade(from, to); err != nil {
 		return field.ErrorList{field.Invalid(path, to, err.Error())}
 	}
 	for _, running := range before.Status.Versions {
-		if err := versions.Supported().ValidateUpgrade(running.Version, to); err != nil {
+		if err := table.ValidateUpgrade(running.Version, to); err != nil {
 			return field.ErrorList{field.Invalid(path, to,
 				fmt.Sprintf("the upgrade to %s is still under way, some components run %s; wait until status.versions holds %s alone", from, running.Version, from))}
 		}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
@@ -21,6 +22,8 @@ import (
 type KOKControlPlane struct {
 	// Limits are what control planes may ask for.
 	Limits Limits
+	// Versions are those that control planes may have.
+	Versions *supported.Versions
 }
 
 var (
@@ -40,8 +43,9 @@ func (*KOKControlPlane) Default(_ context.Context, c *controlplanev1.KOKControlP
 
 // ValidateCreate refuses a new control plane that cannot work.
 func (w *KOKControlPlane) ValidateCreate(_ context.Context, c *controlplanev1.KOKControlPlane) (admission.Warnings, error) {
-	errs := append(validateControlPlane(c, w.Limits), w.Limits.validatePorts(c.Spec.Hosting.Ports, portsPath)...)
-	if err := versions.Supported().Validate(c.Spec.Version); err != nil {
+	table := w.Versions.Table()
+	errs := append(validateControlPlane(c, w.Limits, table), w.Limits.validatePorts(c.Spec.Hosting.Ports, portsPath)...)
+	if err := table.Validate(c.Spec.Version); err != nil {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "version"), c.Spec.Version, err.Error()))
 	}
 	return nil, invalid("KOKControlPlane", c.Name, errs)
@@ -53,7 +57,8 @@ func (w *KOKControlPlane) ValidateUpdate(_ context.Context, before, after *contr
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil
 	}
-	errs := append(validateControlPlane(after, w.Limits), validateChange(before, after)...)
+	table := w.Versions.Table()
+	errs := append(validateControlPlane(after, w.Limits, table), validateChange(before, after, table)...)
 	if before.Spec.Hosting.Ports != after.Spec.Hosting.Ports {
 		errs = append(errs, w.Limits.validatePorts(after.Spec.Hosting.Ports, portsPath)...)
 	}
@@ -67,7 +72,7 @@ func (*KOKControlPlane) ValidateDelete(context.Context, *controlplanev1.KOKContr
 
 var portsPath = field.NewPath("spec", "hosting", "ports")
 
-func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits) field.ErrorList {
+func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits, table *versions.Table) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := validateEndpoint(c.Spec.ControlPlaneEndpoint, path.Child("controlPlaneEndpoint"))
 	errs = append(errs, settings{
@@ -85,7 +90,7 @@ func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits) fiel
 	if len(errs) > 0 {
 		return errs
 	}
-	return limits.validatePatches(c.Spec, path.Child("patches"))
+	return limits.validatePatches(c.Spec, table, path.Child("patches"))
 }
 
 func invalid(kind, name string, errs field.ErrorList) error {

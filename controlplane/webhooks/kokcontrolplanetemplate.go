@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1alpha1-kokcontrolplanetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kokcontrolplanetemplates,versions=v1alpha1,name=validation.kokcontrolplanetemplate.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -17,6 +18,8 @@ import (
 type KOKControlPlaneTemplate struct {
 	// Limits are what control planes may ask for.
 	Limits Limits
+	// Versions are those that control planes may have.
+	Versions *supported.Versions
 }
 
 var _ admission.Validator[*controlplanev1.KOKControlPlaneTemplate] = &KOKControlPlaneTemplate{}
@@ -39,7 +42,7 @@ func (w *KOKControlPlaneTemplate) ValidateCreate(_ context.Context, t *controlpl
 		addons:                spec.Addons,
 	}.validate(path.Child("spec"), w.Limits)...)
 	if len(errs) == 0 {
-		errs = w.Limits.validatePatches(specOf(spec), path.Child("spec", "patches"))
+		errs = w.Limits.validatePatches(specOf(spec), w.Versions.Table(), path.Child("spec", "patches"))
 	}
 	return nil, invalid("KOKControlPlaneTemplate", t.Name, errs)
 }

@@ -10,6 +10,8 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
 // controlPlane is one as the API server hands it to the webhook, with defaults.
@@ -105,10 +107,10 @@ func TestLimits(t *testing.T) {
 				g.Expect(messages).To(ConsistOf(want))
 			}
 			c := controlPlane(tc.edit)
-			expect(validateControlPlane(c, tc.limits), tc.want)
+			expect(validateControlPlane(c, tc.limits, versions.BuiltIn()), tc.want)
 
 			// An update is held to the same, one that changes nothing is not.
-			w := &KOKControlPlane{Limits: tc.limits}
+			w := &KOKControlPlane{Limits: tc.limits, Versions: &supported.Versions{}}
 			_, err := w.ValidateUpdate(t.Context(), c, c.DeepCopy())
 			g.Expect(err).NotTo(HaveOccurred())
 			after := c.DeepCopy()
@@ -121,7 +123,7 @@ func TestLimits(t *testing.T) {
 
 func TestTemplatesHaveTheSameLimits(t *testing.T) {
 	g := NewWithT(t)
-	w := &KOKControlPlaneTemplate{Limits: DefaultLimits()}
+	w := &KOKControlPlaneTemplate{Limits: DefaultLimits(), Versions: &supported.Versions{}}
 	template := &controlplanev1.KOKControlPlaneTemplate{}
 	_, err := w.ValidateCreate(t.Context(), template)
 	g.Expect(err).NotTo(HaveOccurred(), "what is unset in a template has its default later")
@@ -135,7 +137,7 @@ func TestTemplatesHaveTheSameLimits(t *testing.T) {
 
 func TestPortsThatWereClaimedStay(t *testing.T) {
 	g := NewWithT(t)
-	w := &KOKControlPlane{Limits: DefaultLimits()}
+	w := &KOKControlPlane{Limits: DefaultLimits(), Versions: &supported.Versions{}}
 	before := controlPlane(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.Ports.First = 15000 })
 	_, err := w.ValidateCreate(t.Context(), before)
 	g.Expect(err).To(MatchError(ContainSubstring("ports 15000-15019 are not in 20000-29999, the range of control planes (--host-port-range of the manager)")))

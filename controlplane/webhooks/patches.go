@@ -9,11 +9,12 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
 // validatePatches applies the patches to what the spec is rendered as, without a cluster.
-func (l Limits) validatePatches(spec controlplanev1.KOKControlPlaneSpec, path *field.Path) field.ErrorList {
-	return rendering.ValidatePatches(spec, l.allow, path)
+func (l Limits) validatePatches(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table, path *field.Path) field.ErrorList {
+	return rendering.ValidatePatches(spec, table, l.allow, path)
 }
 
 // allow holds what a patch adds to pods in the host cluster to the limits of the fields for it.

@@ -7,6 +7,8 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
 func patch(component, kind string, patchType controlplanev1.PatchType, text string) controlplanev1.Patch {
@@ -71,20 +73,20 @@ func TestPatches(t *testing.T) {
 			g := NewWithT(t)
 			c := controlPlane(func(s *controlplanev1.KOKControlPlaneSpec) { s.Patches = tc.patches })
 			messages := []string{}
-			for _, err := range validateControlPlane(c, tc.limits) {
+			for _, err := range validateControlPlane(c, tc.limits, versions.BuiltIn()) {
 				messages = append(messages, err.Error())
 			}
 			g.Expect(messages).To(ConsistOf(tc.want))
 
 			before := c.DeepCopy()
 			before.Spec.Patches = nil
-			_, err := (&KOKControlPlane{Limits: tc.limits}).ValidateUpdate(t.Context(), before, c)
+			_, err := (&KOKControlPlane{Limits: tc.limits, Versions: &supported.Versions{}}).ValidateUpdate(t.Context(), before, c)
 			g.Expect(err == nil).To(Equal(len(tc.want) == 0), "%v", err)
 
 			template := &controlplanev1.KOKControlPlaneTemplate{}
 			template.Spec.Template.Spec.ImageRepository = "registry.k8s.io"
 			template.Spec.Template.Spec.Patches = tc.patches
-			_, err = (&KOKControlPlaneTemplate{Limits: tc.limits}).ValidateCreate(t.Context(), template)
+			_, err = (&KOKControlPlaneTemplate{Limits: tc.limits, Versions: &supported.Versions{}}).ValidateCreate(t.Context(), template)
 			for _, want := range tc.want {
 				g.Expect(err).To(MatchError(ContainSubstring("spec.template." + want)))
 			}
@@ -99,7 +101,7 @@ func TestPatchesAreJudgedWhenAllElseIsRight(t *testing.T) {
 		s.Patches = []controlplanev1.Patch{patch("kube-scheduler", "Deployment", controlplanev1.PatchStrategicMerge, "spec: {replicas: 5}")}
 		s.KubeAPIServer.ExtraArgs = []controlplanev1.Arg{{Name: "etcd-servers"}}
 	})
-	errs := validateControlPlane(c, DefaultLimits())
+	errs := validateControlPlane(c, DefaultLimits(), versions.BuiltIn())
 	NewWithT(t).Expect(errs).To(HaveLen(1))
 	NewWithT(t).Expect(errs[0].Field).To(Equal("spec.kubeAPIServer.extraArgs[0].name"))
 }

@@ -32,8 +32,8 @@ type Table struct {
 	releases []Release
 }
 
-// Supported returns the table that is built into the program.
-var Supported = sync.OnceValue(func() *Table {
+// BuiltIn returns the table that is built into the program. It is in force where no ConfigMap is.
+var BuiltIn = sync.OnceValue(func() *Table {
 	table, err := Load(embedded)
 	if err != nil {
 		panic(fmt.Sprintf("versions.yaml of this program: %v", err))
@@ -96,7 +96,8 @@ func (t *Table) Release(version string) (Release, error) {
 	}
 	i := slices.IndexFunc(t.releases, func(r Release) bool { return r.Minor == parsed.MinorString() })
 	if i < 0 {
-		return Release{}, fmt.Errorf("%s is not supported; supported are %s", parsed.MinorString(), t.list())
+		return Release{}, fmt.Errorf("%s is not supported; supported are %s; to support others, list them in the ConfigMap %s in the namespace of the control plane provider",
+			parsed.MinorString(), t, ConfigMapName)
 	}
 	return t.releases[i], nil
 }
@@ -134,7 +135,11 @@ func (t *Table) ValidateUpgrade(from, to string) error {
 	return t.Validate(to)
 }
 
-func (t *Table) list() string {
+// Equal reports whether two tables say the same.
+func (t *Table) Equal(other *Table) bool { return slices.Equal(t.releases, other.releases) }
+
+// String lists the supported minors, for example "v1.35 and v1.36".
+func (t *Table) String() string {
 	minors := t.Minors()
 	if len(minors) == 1 {
 		return minors[0]

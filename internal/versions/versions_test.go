@@ -1,10 +1,15 @@
 package versions
 
 import (
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 )
+
+// otherwise is how every refusal of a minor ends.
+const otherwise = "; to support others, list them in the ConfigMap kok-kubernetes-versions in the namespace of the control plane provider"
 
 func TestNormalize(t *testing.T) {
 	for in, want := range map[string]string{
@@ -40,10 +45,10 @@ func TestImageTagHasNoPlus(t *testing.T) {
 	g.Expect(ImageTag("v1.36.0-rc.1")).To(Equal("v1.36.0-rc.1"))
 }
 
-func TestSupportedTable(t *testing.T) {
+func TestBuiltInTable(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(Supported().Minors()).To(Equal([]string{"v1.34", "v1.35", "v1.36"}))
-	release, err := Supported().Release("v1.36.3")
+	g.Expect(BuiltIn().Minors()).To(Equal([]string{"v1.34", "v1.35", "v1.36"}))
+	release, err := BuiltIn().Release("v1.36.3")
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(release).To(Equal(Release{Minor: "v1.36", Etcd: "3.6.16-0", CoreDNS: "v1.14.2", Konnectivity: "v0.34.0"}))
 }
@@ -54,12 +59,12 @@ func TestValidate(t *testing.T) {
 		"v1.35.4":      "",
 		"v1.36.3":      "",
 		"v1.36.0-rc.1": "",
-		"v1.33.9":      "v1.33 is not supported; supported are v1.34, v1.35 and v1.36",
-		"v1.37.0":      "v1.37 is not supported; supported are v1.34, v1.35 and v1.36",
-		"v2.36.0":      "v2.36 is not supported; supported are v1.34, v1.35 and v1.36",
+		"v1.33.9":      "v1.33 is not supported; supported are v1.34, v1.35 and v1.36" + otherwise,
+		"v1.37.0":      "v1.37 is not supported; supported are v1.34, v1.35 and v1.36" + otherwise,
+		"v2.36.0":      "v2.36 is not supported; supported are v1.34, v1.35 and v1.36" + otherwise,
 		"latest":       `"latest" is not a Kubernetes version of the form v1.36.3`,
 	} {
-		err := Supported().Validate(version)
+		err := BuiltIn().Validate(version)
 		if want == "" {
 			NewWithT(t).Expect(err).NotTo(HaveOccurred(), version)
 			continue
@@ -77,14 +82,14 @@ func TestValidateUpgrade(t *testing.T) {
 		{"from a pre-release", "v1.36.0-rc.1", "v1.36.0", ""},
 		{"older minor", "v1.36.3", "v1.35.4", "cannot go back from v1.36.3 to an older minor, which Kubernetes does not support; keep v1.36"},
 		{"skipped minor", "v1.34.1", "v1.36.3", "cannot skip minors from v1.34.1; go to v1.35 first"},
-		{"to an unsupported minor", "v1.36.3", "v1.37.0", "v1.37 is not supported; supported are v1.34, v1.35 and v1.36"},
+		{"to an unsupported minor", "v1.36.3", "v1.37.0", "v1.37 is not supported; supported are v1.34, v1.35 and v1.36" + otherwise},
 		{"another major", "v1.36.3", "v2.0.0", "cannot go from v1.36.3 to another major version"},
 		{"malformed", "v1.36.3", "v1.36", `"v1.36" is not a Kubernetes version of the form v1.36.3`},
 		{"malformed before", "1.36", "v1.36.3", `the current version: "1.36" is not a Kubernetes version of the form v1.36.3`},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			err := Supported().ValidateUpgrade(tc.from, tc.to)
+			err := BuiltIn().ValidateUpgrade(tc.from, tc.to)
 			if tc.want == "" {
 				NewWithT(t).Expect(err).NotTo(HaveOccurred())
 				return
@@ -118,5 +123,43 @@ func TestLoadAcceptsANewMinor(t *testing.T) {
 	table, err := Load([]byte("releases:\n- minor: v1.36\n  etcd: 3.6.16-0\n  coreDNS: v1.14.2\n  konnectivity: v0.34.0\n- minor: v1.37\n  etcd: 3.7.0-0\n  coreDNS: v1.14.2\n  konnectivity: v0.34.0\n"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(table.ValidateUpgrade("v1.36.3", "v1.37.0")).To(Succeed())
-	g.Expect(table.Validate("v1.35.0")).To(MatchError("v1.35 is not supported; supported are v1.36 and v1.37"))
+	g.Expect(table.Validate("v1.35.0")).To(MatchError("v1.35 is not supported; supported are v1.36 and v1.37" + otherwise))
+}
+
+func TestAConfigMapIsTheWholeTable(t *testing.T) {
+	g := NewWithT(t)
+	table, err := FromConfigMap(&corev1.ConfigMap{Data: map[string]string{
+		ConfigMapKey: "releases:\n- minor: v1.37\n  etcd: 3.7.0-0\n  coreDNS: v1.14.2\n  konnectivity: v0.34.0\n", "notes": "ours",
+	}})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(table.Minors()).To(Equal([]string{"v1.37"}))
+}
+
+func TestARefusalOfAConfigMapNamesTheKey(t *testing.T) {
+	for name, tc := range map[string]struct {
+		data map[string]string
+		want string
+	}{
+		"no data":         {nil, "data has no key versions.yaml"},
+		"another key":     {map[string]string{"versions.yml": "releases: []"}, "data has no key versions.yaml"},
+		"no releases":     {map[string]string{ConfigMapKey: "releases: []"}, "data[versions.yaml]: the table of versions has no releases"},
+		"no YAML":         {map[string]string{ConfigMapKey: "{"}, "data[versions.yaml]: read the table of versions: "},
+		"an invalid line": {map[string]string{ConfigMapKey: "releases:\n- minor: \"1.37\"\n"}, `data[versions.yaml]: releases[0].minor: "1.37" is not of the form v1.36`},
+	} {
+		_, err := FromConfigMap(&corev1.ConfigMap{Data: tc.data})
+		NewWithT(t).Expect(err).To(MatchError(ContainSubstring(tc.want)), name)
+	}
+}
+
+func TestTablesThatSayTheSameAreEqual(t *testing.T) {
+	g := NewWithT(t)
+	const one = "releases:\n- minor: v1.36\n  etcd: 3.6.16-0\n  coreDNS: v1.14.2\n  konnectivity: v0.34.0\n"
+	load := func(text string) *Table {
+		table, err := Load([]byte(text))
+		g.Expect(err).NotTo(HaveOccurred())
+		return table
+	}
+	g.Expect(load(one).Equal(load("# the same\n" + one))).To(BeTrue())
+	g.Expect(load(one).Equal(load(strings.Replace(one, "3.6.16-0", "3.6.16-1", 1)))).To(BeFalse())
+	g.Expect(load(one).Equal(BuiltIn())).To(BeFalse())
 }

@@ -21,6 +21,7 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
 var example = regexp.MustCompile("(?s)```yaml\n(.*?)```")
@@ -52,7 +53,7 @@ func TestExamplesAreObjectsThatTheAPIKnows(t *testing.T) {
 					t.Errorf("%s: %v in\n%s", filepath.Base(file), err, document)
 				}
 				if controlPlane, ok := object.(*controlplanev1.KOKControlPlane); ok {
-					problems := rendering.ValidatePatches(controlPlane.Spec, nil, field.NewPath("spec", "patches"))
+					problems := rendering.ValidatePatches(controlPlane.Spec, versions.BuiltIn(), nil, field.NewPath("spec", "patches"))
 					if len(problems) > 0 {
 						t.Errorf("%s: %v", filepath.Base(file), problems.ToAggregate())
 					}

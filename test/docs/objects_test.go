@@ -18,6 +18,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/docs/objects"
 )
 
@@ -145,7 +146,7 @@ func TestTargetsOfPatchesAreAsTheReferenceSays(t *testing.T) {
 		for kind := range maps.Keys(kinds) {
 			target := controlplanev1.PatchTarget{Component: component, Kind: kind}
 			spec := controlplanev1.KOKControlPlaneSpec{Patches: []controlplanev1.Patch{{Target: target, Patch: "metadata: {labels: {example.com/documented: here}}"}}}
-			if len(rendering.ValidatePatches(spec, nil, field.NewPath("spec", "patches"))) == 0 {
+			if len(rendering.ValidatePatches(spec, versions.BuiltIn(), nil, field.NewPath("spec", "patches"))) == 0 {
 				accepted[target] = true
 			}
 		}
