@@ -34,8 +34,8 @@ import (
 // serviceRange is the API server's.
 const serviceRange = "127.250.0.0/16"
 
-// managerNamespace holds the claims of port blocks.
-const managerNamespace = "kok-system"
+// managerNamespace holds the claims of port blocks and the table of versions.
+const managerNamespace = testenvironment.VersionsNamespace
 
 var environment *testenvironment.Environment
 

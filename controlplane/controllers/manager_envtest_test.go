@@ -25,6 +25,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -43,22 +44,28 @@ const managerAccount = "system:serviceaccount:" + managerNamespace + ":manager"
 // of the manager's role alone. It returns what stops it.
 func startManager(t *testing.T, g *gate) (stop func()) {
 	t.Helper()
-	config := g.through()
-	config.Impersonate.UserName = managerAccount
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	access := g.through()
+	access.Impersonate.UserName = managerAccount
+	mgr, err := ctrl.NewManager(access, ctrl.Options{
 		Scheme:  environment.Scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		Cache:   cache.Options{ByObject: HostCache()},
+		// One program runs many of them.
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := mgr.GetClient()
+	table, err := supported.SetupWithManager(mgr, managerNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
 	r := &Reconciler{
 		Client: c, APIReader: mgr.GetAPIReader(),
 		Host:     &Host{Client: c, Live: mgr.GetAPIReader(), Applier: apply.New(c), Own: true},
 		Claims:   ports.New(c, mgr.GetAPIReader(), managerNamespace, ports.DefaultRange),
-		Versions: &supported.Versions{},
+		Versions: table,
 		Clock:    clock.RealClock{},
 		checkEtcd: func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
 			g.ask()
@@ -66,7 +73,7 @@ func startManager(t *testing.T, g *gate) (stop func()) {
 		},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if err := r.SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: 10, SkipNameValidation: ptr.To(true)}); err != nil {
+	if err := r.SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: 10}); err != nil {
 		t.Fatal(err)
 	}
 	stopped := make(chan error, 1)

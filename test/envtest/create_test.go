@@ -37,6 +37,9 @@ func jwt(text string) []runtime.RawExtension { return []runtime.RawExtension{{Ra
 
 const goodJWT = `{"issuer":{"url":"https://issuer.example","audiences":["tenant"]},"claimMappings":{"username":{"claim":"sub","prefix":"ex:"}}}`
 
+// otherwise is how the refusal of a minor ends.
+const otherwise = `; to support others, list them in the ConfigMap kok-kubernetes-versions in the namespace of the control plane provider`
+
 // unchecked is what the API server adds when a value is so wrong that it does not run CEL.
 const unchecked = `<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation`
 
@@ -59,9 +62,9 @@ func TestCreate(t *testing.T) {
 		{"version of the oldest supported minor", func(s *spec) { s.Version = "v1.34.0" }, nil},
 		{"version without v", func(s *spec) { s.Version = "1.36.3" }, nil},
 		{"version of an older minor", func(s *spec) { s.Version = "v1.33.5" }, []string{
-			`spec.version: Invalid value: "v1.33.5": v1.33 is not supported; supported are v1.34, v1.35 and v1.36`}},
+			`spec.version: Invalid value: "v1.33.5": v1.33 is not supported; supported are v1.34, v1.35 and v1.36` + otherwise}},
 		{"version of a newer minor", func(s *spec) { s.Version = "1.37.0" }, []string{
-			`spec.version: Invalid value: "v1.37.0": v1.37 is not supported; supported are v1.34, v1.35 and v1.36`}},
+			`spec.version: Invalid value: "v1.37.0": v1.37 is not supported; supported are v1.34, v1.35 and v1.36` + otherwise}},
 		{"malformed version", func(s *spec) { s.Version = "latest" }, []string{
 			`spec.version: Invalid value: "latest": "latest" is not a Kubernetes version of the form v1.36.3`}},
 		{"minor only", func(s *spec) { s.Version = "v1.36" }, []string{

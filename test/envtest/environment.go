@@ -28,8 +28,12 @@ import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	bootstrapwebhooks "github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/webhooks"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
 )
+
+// VersionsNamespace is where the ConfigMap with the table of Kubernetes versions can be, if there is one.
+const VersionsNamespace = "kok-system"
 
 // Environment is a running API server with our webhooks served by a manager.
 type Environment struct {
@@ -106,7 +110,11 @@ func (e *Environment) serveWebhooks(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("make a manager: %w", err)
 	}
-	if err := webhooks.SetupWithManager(mgr, webhooks.DefaultLimits()); err != nil {
+	table, err := supported.SetupWithManager(mgr, VersionsNamespace)
+	if err != nil {
+		return err
+	}
+	if err := webhooks.SetupWithManager(mgr, webhooks.DefaultLimits(), table); err != nil {
 		return err
 	}
 	if err := bootstrapwebhooks.SetupWithManager(mgr); err != nil {
