@@ -1,6 +1,6 @@
 // Command release writes a local clusterctl repository: the components of Cluster API's core and
-// kubeadm bootstrap providers and of the providers of this repository, the templates of Clusters, and a
-// clusterctl.yaml that names them.
+// kubeadm bootstrap providers and of the providers of this repository, the templates of Clusters, the table
+// of Kubernetes versions, and a clusterctl.yaml that names them.
 //
 // clusterctl's layout of a local repository is described in "clusterctl Configuration File" and
 // "Overrides Layer" of the Cluster API book.
@@ -81,6 +81,7 @@ func run(o options) error {
 			image:         o.registry + "/kok-controlplane-controller:" + o.tag,
 			components:    "control-plane-components.yaml",
 			metadata:      filepath.Join(root, "metadata.yaml"),
+			versions:      filepath.Join(root, "internal", "versions", "versions.yaml"),
 		},
 		{
 			name: "kok", kind: "BootstrapProvider", label: "bootstrap-kok", version: o.version,

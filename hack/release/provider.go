@@ -29,6 +29,9 @@ type provider struct {
 	// provider: cluster-template.yaml, cluster-template-<flavor>.yaml for each flavor, and
 	// clusterclass-<name>.yaml for each ClusterClass that they name. Empty for none.
 	templates string
+	// versions is the table of Kubernetes versions that is built into its manager, for people who put
+	// another in its place. Empty for none.
+	versions string
 }
 
 // write writes the provider's components, metadata and templates below repository.
@@ -47,6 +50,15 @@ func (p provider) write(repository string) error {
 	folder := filepath.Dir(p.componentsPath(repository))
 	if err := writeFile(filepath.Join(folder, "metadata.yaml"), metadata); err != nil {
 		return err
+	}
+	if p.versions != "" {
+		table, err := os.ReadFile(p.versions)
+		if err != nil {
+			return fmt.Errorf("read the table of Kubernetes versions: %w", err)
+		}
+		if err := writeFile(filepath.Join(folder, filepath.Base(p.versions)), table); err != nil {
+			return err
+		}
 	}
 	return p.writeTemplates(folder)
 }

@@ -141,6 +141,30 @@ func TestTheTemplatesArePublished(t *testing.T) {
 	}
 }
 
+// It is what a person changes, and gives to the control plane provider under its own name.
+func TestTheTableOfVersionsIsPublished(t *testing.T) {
+	want, err := os.ReadFile("../../internal/versions/versions.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(repository(t), "control-plane-kok/v0.1.0/versions.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("it is\n%s", got)
+	}
+}
+
+// clusterctl deletes what a release made when it upgrades to another one.
+func TestNoReleaseHasTheConfigMapOfVersions(t *testing.T) {
+	for _, object := range components(t, filepath.Join(repository(t), "control-plane-kok/v0.1.0/control-plane-components.yaml")) {
+		if object.GetKind() == "ConfigMap" {
+			t.Errorf("it has ConfigMap %s", object.GetName())
+		}
+	}
+}
+
 // It asks no management cluster: there is none, as before clusterctl init.
 func TestClusterctlAddsTheClassToATopology(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))

@@ -1,0 +1,140 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	supported "github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+// A ConfigMap is the whole table of versions: one that ends a minor earlier makes the newest that the lab has
+// images of a version that the provider does not know.
+var _ = Describe("A version that is added as data", Ordered, Label(full), func() {
+	const before, after = "v1.35.4", "v1.36.3"
+	t := newTenant("versions", before, single())
+	removeAfter(t)
+	var table releases
+	var managers []types.UID
+
+	BeforeAll(func(ctx SpecContext) {
+		requireLab()
+		for _, image := range builtVersion(ctx, before).ControlPlane {
+			Expect(env.lab.LoadBuilt(ctx, image)).To(Succeed())
+		}
+		table = publishedReleases()
+		Expect(table.without("v1.36")).NotTo(HaveLen(len(table)), "the published table has no v1.36")
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(client.IgnoreNotFound(env.client.Delete(ctx, versionsConfigMap()))).To(Succeed())
+		})
+		support(ctx, table.without("v1.36"))
+		t.create(ctx)
+		managers = managerUIDs(ctx)
+	}, NodeTimeout(building+2*creation))
+
+	It("is refused while the table has it not, with the way out", func(ctx SpecContext) {
+		Eventually(ctx, func() error { return t.setVersion(ctx, after, client.DryRunAll) }).
+			Should(MatchError(And(ContainSubstring("v1.36 is not supported; supported are v1.34 and v1.35;"), ContainSubstring(supported.ConfigMapName))))
+	})
+
+	It("changes nothing when it is not written well", func(ctx SpecContext) {
+		Expect(writeReleases(ctx, append(table.without("v1.36"), supported.Release{Minor: "v1.36"}))).
+			To(MatchError(ContainSubstring(`releases[2].etcd: "" is not an image tag`)))
+		Expect(t.setVersion(ctx, before, client.DryRunAll)).To(Succeed())
+	})
+
+	It("is upgraded to when the table has it, by the manager that runs", func(ctx SpecContext) {
+		support(ctx, table)
+		Eventually(ctx, func() error { return t.setVersion(ctx, after) }).Should(Succeed())
+		t.expectVersion(ctx, after)
+		t.expectHealthy(ctx)
+		Expect(managerUIDs(ctx)).To(Equal(managers), "pods of the manager")
+	}, SpecTimeout(upgrade+2*creation))
+
+	It("goes on where it runs when the table loses it", func(ctx SpecContext) {
+		pods := t.snapshot(ctx)
+		support(ctx, table.without("v1.36"))
+		Eventually(ctx, func() string {
+			return conditions.GetMessage(t.controlPlane(ctx), controlplanev1.ReconciledCondition)
+		}).WithTimeout(2 * time.Minute).Should(ContainSubstring("v1.36 is not supported"))
+		Expect(t.snapshot(ctx)).To(Equal(pods))
+		Expect(env.client.Delete(ctx, versionsConfigMap())).To(Succeed())
+		t.expectHealthy(ctx)
+		Expect(t.snapshot(ctx)).To(Equal(pods))
+	}, SpecTimeout(2*creation))
+})
+
+// releases are those of a table of versions.
+type releases []supported.Release
+
+func (r releases) without(minor string) releases {
+	var left releases
+	for _, release := range r {
+		if release.Minor != minor {
+			left = append(left, release)
+		}
+	}
+	return left
+}
+
+// publishedReleases are those in the table that the release has for people to change.
+func publishedReleases() releases {
+	GinkgoHelper()
+	data, err := os.ReadFile(filepath.Join(settings.repository, "repository", "control-plane-kok", settings.providerVersion, supported.ConfigMapKey))
+	Expect(err).NotTo(HaveOccurred())
+	var file struct{ Releases releases }
+	Expect(yaml.Unmarshal(data, &file)).To(Succeed())
+	return file.Releases
+}
+
+func versionsConfigMap() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: manager.Namespace, Name: supported.ConfigMapName}}
+}
+
+// support puts a table in force.
+func support(ctx context.Context, table releases) {
+	GinkgoHelper()
+	Eventually(ctx, func() error { return writeReleases(ctx, table) }).Should(Succeed())
+}
+
+func writeReleases(ctx context.Context, table releases) error {
+	data, err := yaml.Marshal(map[string]releases{"releases": table})
+	if err != nil {
+		return err
+	}
+	configMap := versionsConfigMap()
+	configMap.Data = map[string]string{supported.ConfigMapKey: string(data)}
+	err = env.client.Create(ctx, configMap)
+	if client.IgnoreAlreadyExists(err) != nil || err == nil {
+		return err
+	}
+	return env.client.Update(ctx, configMap)
+}
+
+func (t *tenant) setVersion(ctx context.Context, version string, options ...client.PatchOption) error {
+	fields := fmt.Sprintf(`{"spec":{"version":%q}}`, version)
+	return env.client.Patch(ctx, t.controlPlane(ctx), client.RawPatch(types.MergePatchType, []byte(fields)), options...)
+}
+
+func managerUIDs(ctx context.Context) []types.UID {
+	GinkgoHelper()
+	var uids []types.UID
+	for _, pod := range managerPods(ctx) {
+		uids = append(uids, pod.UID)
+	}
+	return uids
+}
