@@ -48,14 +48,14 @@ type environment struct {
 	// lab is nil when the host cluster is another one.
 	lab                 *lab.Lab
 	clusterctl, kubectl string
-	// network is the file with the manifests of a pod network.
-	network string
-	log     *progress.Log
+	// network is the file with the manifests of a pod network, certManager that of cert-manager.
+	network, certManager string
+	log                  *progress.Log
 }
 
 func newEnvironment(ctx context.Context) (*environment, error) {
 	e := &environment{log: progress.New(GinkgoWriter, time.Now())}
-	kubeconfig, coreVersion := settings.kubeconfig, artifacts.DefaultVersions().ClusterAPI
+	kubeconfig := settings.kubeconfig
 	var err error
 	if kubeconfig == "" {
 		if kubeconfig, err = e.openLab(ctx); err != nil {
@@ -75,19 +75,24 @@ func newEnvironment(ctx context.Context) (*environment, error) {
 	}))
 	e.client, e.clientset, e.config = e.proxy.GetClient(), e.proxy.GetClientSet(), e.proxy.GetRESTConfig()
 
-	installer := &providers.Installer{
-		Client: e.client, Kubeconfig: kubeconfig, Clusterctl: e.clusterctl, Repository: settings.repository,
-		Version: settings.providerVersion, CoreVersion: coreVersion, Log: e.log,
-		Providers: providers.Own(settings.programs, settings.registry, settings.tag),
-	}
-	if e.lab != nil {
-		installer.Load = func(ctx context.Context, image, program string) error { return e.lab.LoadProgram(ctx, image, program) }
-	}
+	installer := e.installer(settings.repository, settings.providerVersion, providers.Own(settings.programs, settings.registry, settings.tag))
 	if err := installer.Install(ctx); err != nil {
 		return nil, fmt.Errorf("install the providers: %w", err)
 	}
 	e.inventory, err = inventory.New(e.config)
 	return e, err
+}
+
+// installer installs a release of the providers into the host cluster.
+func (e *environment) installer(repository, version string, own []providers.Provider) *providers.Installer {
+	installer := &providers.Installer{
+		Client: e.client, Kubeconfig: e.proxy.GetKubeconfigPath(), Clusterctl: e.clusterctl, Repository: repository,
+		Version: version, CoreVersion: artifacts.DefaultVersions().ClusterAPI, Log: e.log, Providers: own,
+	}
+	if e.lab != nil {
+		installer.Load = func(ctx context.Context, image, program string) error { return e.lab.LoadProgram(ctx, image, program) }
+	}
+	return installer
 }
 
 // openLab uses the lab that is up, and its programs.
@@ -113,7 +118,7 @@ func (e *environment) openLab(ctx context.Context) (kubeconfig string, err error
 	if err != nil {
 		return "", err
 	}
-	e.clusterctl, e.kubectl, e.network = set.Clusterctl, set.Kubectl, set.Flannel
+	e.clusterctl, e.kubectl, e.network, e.certManager = set.Clusterctl, set.Kubectl, set.Flannel, set.CertManager
 	return e.lab.Kubeconfig(), nil
 }
 
@@ -181,11 +186,22 @@ func clusterctlConfig() string { return filepath.Join(settings.repository, "clus
 
 // run runs a program with access to the host cluster; what it prints is shown.
 func (e *environment) run(ctx context.Context, program string, args ...string) error {
+	cmd := e.command(ctx, program, args...)
+	cmd.Stdout = e.log
+	return cmd.Run()
+}
+
+// output is run for a program whose output is wanted, and may be secret: it is not shown.
+func (e *environment) output(ctx context.Context, program string, args ...string) ([]byte, error) {
+	return e.command(ctx, program, args...).Output()
+}
+
+func (e *environment) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	e.log.Print("$ %s %v", filepath.Base(program), args)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+e.proxy.GetKubeconfigPath(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true")
-	cmd.Stdout, cmd.Stderr = e.log, e.log
-	return cmd.Run()
+	cmd.Stderr = e.log
+	return cmd
 }
 
 // collect writes what explains a failure and says where it is.

@@ -35,7 +35,7 @@ func (j *journey) managerKilled() {
 			t.expectHealthy(ctx)
 			Expect(t.snapshot(ctx)).To(Equal(pods), "pods of %s", t.ObjectKey)
 		}
-		expectQuiet(ctx, openAudit(), j.writes(ctx))
+		expectQuiet(ctx, openAudit(), writes(ctx, j.a, j.b))
 	})
 }
 

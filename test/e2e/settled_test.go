@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,38 +29,42 @@ const (
 // settled counts what is written while nothing happens.
 func (j *journey) settled() {
 	It("costs no write", func(ctx SpecContext) {
-		log := openAudit()
-		counted := j.writes(ctx)
-		expectQuiet(ctx, log, counted)
-
-		// A machine that stops for seconds makes probes fail, and nodes tell about their pods. Then tenants
-		// were not settled, and the time starts anew.
-		var writes, stirred []string
-		for range windows {
-			writes, stirred = nil, nil
-			passTime(ctx, settledTime, func() string {
-				events, err := log.Next()
-				Expect(err).NotTo(HaveOccurred())
-				for i := range events {
-					switch {
-					case !counted(&events[i]):
-					case strings.HasPrefix(events[i].User.Username, "system:node:"):
-						stirred = append(stirred, audit.Describe(&events[i]))
-					default:
-						writes = append(writes, audit.Describe(&events[i]))
-					}
-				}
-				return fmt.Sprintf("%d writes", len(writes)+len(stirred))
-			})
-			if len(stirred) == 0 {
-				break
-			}
-			env.log.Print("not settled: a node told of a change of its pods\n%s", strings.Join(stirred, "\n"))
-		}
-		writes = append(writes, stirred...)
+		writes := countWrites(ctx, openAudit(), writes(ctx, j.a, j.b))
 		figure("settled_writes", len(writes), "writes")
 		Expect(writes).To(BeEmpty())
 	}, NodeTimeout(10*time.Minute))
+}
+
+// countWrites waits until tenants have settled, and returns what counts of what is written from then on.
+func countWrites(ctx context.Context, log *audit.Log, counted func(*auditv1.Event) bool) []string {
+	GinkgoHelper()
+	expectQuiet(ctx, log, counted)
+
+	// A machine that stops for seconds makes probes fail, and nodes tell about their pods. Then tenants
+	// were not settled, and the time starts anew.
+	var writes, stirred []string
+	for range windows {
+		writes, stirred = nil, nil
+		passTime(ctx, settledTime, func() string {
+			events, err := log.Next()
+			Expect(err).NotTo(HaveOccurred())
+			for i := range events {
+				switch {
+				case !counted(&events[i]):
+				case strings.HasPrefix(events[i].User.Username, "system:node:"):
+					stirred = append(stirred, audit.Describe(&events[i]))
+				default:
+					writes = append(writes, audit.Describe(&events[i]))
+				}
+			}
+			return fmt.Sprintf("%d writes", len(writes)+len(stirred))
+		})
+		if len(stirred) == 0 {
+			break
+		}
+		env.log.Print("not settled: a node told of a change of its pods\n%s", strings.Join(stirred, "\n"))
+	}
+	return append(writes, stirred...)
 }
 
 // openAudit reads the host cluster's audit log from now on.
@@ -91,7 +96,7 @@ func expectQuiet(ctx context.Context, log *audit.Log, counted func(*auditv1.Even
 
 // writes says which events count: whatever the manager writes but its own lease, and whatever anybody
 // writes in the namespaces of the tenants, but for events: the scheduler tells of a series minutes after.
-func (j *journey) writes(ctx context.Context) func(*auditv1.Event) bool {
+func writes(ctx context.Context, tenants ...*tenant) func(*auditv1.Event) bool {
 	GinkgoHelper()
 	user := env.managerUser(ctx)
 	return func(event *auditv1.Event) bool {
@@ -101,7 +106,7 @@ func (j *journey) writes(ctx context.Context) func(*auditv1.Event) bool {
 		if event.User.Username == user {
 			return event.ObjectRef.Resource != "leases"
 		}
-		inTenant := event.ObjectRef.Namespace == j.a.Namespace || event.ObjectRef.Namespace == j.b.Namespace
+		inTenant := slices.ContainsFunc(tenants, func(t *tenant) bool { return t.Namespace == event.ObjectRef.Namespace })
 		return inTenant && event.ObjectRef.Resource != "events"
 	}
 }

@@ -24,11 +24,16 @@ const (
 	full     = "full"
 	upgrades = "upgrade"
 	scales   = "scale"
+	// releases are specs that install other releases of the providers. They want the lab for themselves.
+	releases = "releases"
+	// move are those that move a tenant to another management cluster.
+	move = "move"
 )
 
 // settings are the suite's flags; paths are relative to where it is started.
 var settings struct {
 	kubeconfig, repository, programs, registry, tag, providerVersion, artifacts string
+	releases                                                                    string
 	template, workersTemplate, podNetworkTemplate, kubeadmTemplate              string
 	topologyTemplate, class                                                     string
 	keep                                                                        bool
@@ -41,6 +46,7 @@ func init() {
 	flag.StringVar(&settings.registry, "e2e.image-registry", "ghcr.io/kube-on-kube", "registry and path of the providers' images")
 	flag.StringVar(&settings.tag, "e2e.image-tag", "dev", "tag of the providers' images")
 	flag.StringVar(&settings.providerVersion, "e2e.provider-version", "v0.1.0", "version of the control plane provider in the repository")
+	flag.StringVar(&settings.releases, "e2e.releases", "out/releases", "folder that other releases of the providers are built in")
 	flag.StringVar(&settings.template, "e2e.template", "templates/cluster-template-control-plane.yaml", "template of tenants")
 	flag.StringVar(&settings.workersTemplate, "e2e.workers-template", "templates/cluster-template.yaml", "template of tenants with workers")
 	flag.StringVar(&settings.podNetworkTemplate, "e2e.pod-network-template", "templates/cluster-template-pod-network.yaml", "template of tenants with workers whose control plane is on the pod network")

@@ -53,6 +53,8 @@ type tenant struct {
 	template *string
 	// class is the setting with the ClusterClass that the template needs.
 	class *string
+	// prepare, if it is set, puts into the new namespace what the template needs.
+	prepare func(context.Context)
 
 	access *rest.Config
 	api    *kubernetes.Clientset
@@ -103,6 +105,9 @@ func (t *tenant) create(ctx context.Context) {
 	Expect(env.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: t.Namespace}})).To(Succeed())
 	if t.class != nil {
 		Expect(env.run(ctx, env.kubectl, "apply", "--server-side", "--namespace", t.Namespace, "--filename", *t.class)).To(Succeed())
+	}
+	if t.prepare != nil {
+		t.prepare(ctx)
 	}
 	q := t.quickstart()
 	Expect(q.Apply(ctx, t.variables)).To(Succeed())
@@ -252,15 +257,19 @@ func (t *tenant) snapshot(ctx context.Context) map[string]running {
 	pods, err := t.pods(ctx, "")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(pods).NotTo(BeEmpty())
-	snapshot := map[string]running{}
+	return runningOf(pods)
+}
+
+func runningOf(pods []corev1.Pod) map[string]running {
+	all := map[string]running{}
 	for _, pod := range pods {
 		one := running{UID: pod.UID, Node: pod.Spec.NodeName}
 		for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			one.Restarts += container.RestartCount
 		}
-		snapshot[pod.Name] = one
+		all[pod.Name] = one
 	}
-	return snapshot
+	return all
 }
 
 // etcd is a client of one of the tenant's etcd clusters, with the certificate that its API servers use.

@@ -1,0 +1,252 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
+	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
+)
+
+// changedAnnotation is on the pods of a rendering that was changed on purpose.
+const changedAnnotation = "example.com/rendering"
+
+// The providers come and go under a tenant that the release before this one made.
+var _ = Describe("A tenant of the previous release", Ordered, Label(releases), func() {
+	t := newTenant("releases", "v1.36.3", map[string]string{"KUBE_PROXY_CONNTRACK": "None"}) // the lab's hosts share the machine's kernel
+	t.workers = 1
+	var previous, today, changed *release
+	var worker *host.Host
+
+	BeforeAll(func(ctx SpecContext) {
+		requireLab()
+		expectNobodyElse(ctx)
+		previous, today = buildReleases(ctx)
+		DeferCleanup(func(ctx SpecContext) {
+			if !settings.keep {
+				uninstallAll(ctx)
+				Expect(env.installer(settings.repository, today.version, today.providers).Install(ctx)).To(Succeed())
+			}
+		}, NodeTimeout(4*creation))
+		removeWithHosts(t)
+		DeferCleanup(func(ctx SpecContext) {
+			// Somebody has to remove the tenant, whatever a spec left behind.
+			if !settings.keep {
+				Expect(env.installer(settings.repository, today.version, today.providers).Install(ctx)).To(Succeed())
+			}
+		}, NodeTimeout(2*creation))
+
+		uninstallAll(ctx)
+		previous.install(ctx)
+		worker = t.createByPrevious(ctx)
+	}, NodeTimeout(building+6*creation+2*join))
+
+	It("is there for clusterctl get kubeconfig and clusterctl describe", func(ctx SpecContext) {
+		version, err := t.kubeconfigOfClusterctl(ctx).ServerVersion()
+		Expect(err).NotTo(HaveOccurred())
+		Expect(version.GitVersion).To(Equal(t.version))
+		Expect(env.run(ctx, env.clusterctl, "describe", "cluster", t.Name, "--namespace", t.Namespace, "--show-conditions", "all", "--config", releasesConfig())).To(Succeed())
+	}, SpecTimeout(creation))
+
+	It("does not notice the upgrade to this release, which then costs no write", func(ctx SpecContext) {
+		t.undisturbed(ctx, "provider_upgrade", worker, func() {
+			today.upgradeTo(ctx)
+			t.expectAllWell(ctx, env.client)
+			t.expectWorkers(ctx, t.workers)
+		})
+		written := countWrites(ctx, openAudit(), writes(ctx, t))
+		figure("provider_upgrade_settled_writes", len(written), "writes")
+		Expect(written).To(BeEmpty())
+	}, SpecTimeout(4*creation+2*join+windows*settledTime))
+
+	It("gets a worker that this release makes", func(ctx SpecContext) {
+		t.workers++
+		t.haveHosts(ctx, t.workers)
+		t.scale(ctx, t.workers)
+		t.expectWorkers(ctx, t.workers)
+		Expect(t.quickstart().Hello(ctx)).To(Succeed())
+	}, SpecTimeout(2*join))
+
+	It("keeps its pods in an upgrade to a release that renders every component otherwise", func(ctx SpecContext) {
+		changed = buildChanged(ctx)
+		t.undisturbed(ctx, "changed_rendering", worker, func() {
+			changed.upgradeTo(ctx)
+			expectQuiet(ctx, openAudit(), writes(ctx, t))
+			t.expectAllWell(ctx, env.client)
+		})
+	}, SpecTimeout(building+4*creation))
+
+	It("takes that rendering when spec.rollout.after has passed", func(ctx SpecContext) {
+		before := t.snapshot(ctx)
+		patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"rollout":{"after":%q}}}`, time.Now().UTC().Format(time.RFC3339)))
+		Eventually(ctx, func(g Gomega) {
+			pods, err := t.pods(ctx, "")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(pods).To(HaveLen(len(before)))
+			for _, pod := range pods {
+				g.Expect(pod.Annotations).To(HaveKeyWithValue(changedAnnotation, "changed"), pod.Name)
+				g.Expect(pod.UID).NotTo(Equal(before[pod.Name].UID), pod.Name)
+			}
+		}).WithTimeout(upgrade).Should(Succeed(), "pods of the changed rendering")
+		t.expectHealthy(ctx)
+		t.expectAllWell(ctx, env.client)
+		t.expectWorkers(ctx, t.workers)
+	}, SpecTimeout(upgrade+3*creation+join))
+
+	It("runs on while the providers are uninstalled, and is taken over when they are installed again", func(ctx SpecContext) {
+		t.undisturbed(ctx, "uninstalled", worker, func() {
+			uninstall(ctx)
+			Expect(t.controlPlane(ctx).DeletionTimestamp).To(BeNil())
+			Expect(t.quickstart().Hello(ctx)).To(Succeed())
+			changed.install(ctx)
+			expectQuiet(ctx, openAudit(), writes(ctx, t))
+			t.expectAllWell(ctx, env.client)
+			t.expectWorkers(ctx, t.workers)
+		})
+	}, SpecTimeout(5*creation+2*join))
+
+	It("gets a lost pod back while the providers are uninstalled", func(ctx SpecContext) {
+		uninstall(ctx)
+		pods, err := t.pods(ctx, names.KubeScheduler)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(env.client.Delete(ctx, &pods[0])).To(Succeed())
+		Eventually(ctx, func(g Gomega) {
+			now, err := t.pods(ctx, names.KubeScheduler)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(now).To(HaveLen(len(pods)))
+			for i := range now {
+				g.Expect(now[i].UID).NotTo(Equal(pods[0].UID))
+				g.Expect(isReady(&now[i])).To(BeTrue(), "pod %s is not ready", now[i].Name)
+			}
+		}).WithTimeout(creation).Should(Succeed(), "the host cluster's own controllers replace a pod")
+		changed.install(ctx)
+		t.expectAllWell(ctx, env.client)
+	}, SpecTimeout(4*creation))
+
+	It("goes with all that was made for it", func(ctx SpecContext) {
+		t.delete(ctx)
+		hosts := t.hosts(ctx)
+		Expect(hosts).NotTo(BeEmpty())
+		for i := range hosts {
+			expectClean(ctx, &hosts[i])
+		}
+	}, SpecTimeout(2*join))
+})
+
+// createByPrevious makes the tenant from the previous release's template, with a worker that has its programs.
+func (t *tenant) createByPrevious(ctx context.Context) *host.Host {
+	GinkgoHelper()
+	tree := previousTree()
+	template := filepath.Join(tree.Folder, "templates", "cluster-template.yaml")
+	t.template = &template
+	t.create(ctx)
+	pool := &workers.Pool{
+		Lab: env.lab, Client: env.client, Namespace: t.Namespace, Log: env.log,
+		Programs: []string{filepath.Join(tree.Programs(), "kok-apiserver-lb")},
+		Load: func(ctx context.Context, names ...string) error {
+			return env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), names...)
+		},
+	}
+	_, err := pool.Ensure(ctx, t.workers)
+	Expect(err).NotTo(HaveOccurred())
+	q := t.quickstart()
+	Expect(q.InstallNetwork(ctx, env.network)).To(Succeed())
+	Expect(q.WaitWorkers(ctx)).To(Succeed())
+	Expect(q.Hello(ctx)).To(Succeed())
+	return t.worker(ctx)
+}
+
+// buildChanged makes the release after today's, whose components have an annotation more on their pods.
+func buildChanged(ctx context.Context) *release {
+	GinkgoHelper()
+	tree := changedTree()
+	replaced := map[string][]byte{}
+	for asset, template := range map[string][]string{
+		"etcd/statefulset.yaml":                 {"spec", "template"},
+		"kubeapiserver/pod.yaml":                nil,
+		"kubecontrollermanager/deployment.yaml": {"spec", "template"},
+		"kubescheduler/deployment.yaml":         {"spec", "template"},
+	} {
+		path := filepath.Join("controlplane", "components", asset)
+		content, err := os.ReadFile(filepath.Join(tree.Folder, path))
+		Expect(err).NotTo(HaveOccurred())
+		object := map[string]any{}
+		Expect(yaml.Unmarshal(content, &object)).To(Succeed(), path)
+		Expect(unstructured.SetNestedField(object, "changed", append(template, "metadata", "annotations", changedAnnotation)...)).To(Succeed(), path)
+		replaced[path], err = yaml.Marshal(object)
+		Expect(err).NotTo(HaveOccurred(), path)
+	}
+	programs := filepath.Join(settings.releases, "changed")
+	Expect(os.MkdirAll(programs, 0o755)).To(Succeed())
+	Expect(tree.BuildChanged(ctx, filepath.Join(programs, "manager"), replaced)).To(Succeed())
+	// The others are today's.
+	for _, name := range []string{"bootstrap-manager", "infrastructure-manager"} {
+		program, err := os.ReadFile(filepath.Join(settings.programs, name))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(os.WriteFile(filepath.Join(programs, name), program, 0o755)).To(Succeed())
+	}
+	Expect(tree.WriteManifests(ctx, settings.releases)).To(Succeed())
+	return newRelease(tree, programs)
+}
+
+// undisturbed does something to the providers while clients write through the endpoint and through a worker's load
+// balancer. No pod of the tenant is replaced or restarted by it, and no request fails.
+func (t *tenant) undisturbed(ctx context.Context, what string, worker *host.Host, do func()) {
+	GinkgoHelper()
+	before, system := t.snapshot(ctx), t.systemPods(ctx)
+	journals := t.startJournals(ctx, strings.ReplaceAll(what, "_", "-"), worker)
+	do()
+	t.expectNothingLost(ctx, what, journals)
+	after := t.snapshot(ctx)
+	restarts := 0
+	for name, was := range before {
+		if now, ok := after[name]; !ok || now.UID != was.UID {
+			restarts++
+		} else {
+			restarts += int(now.Restarts - was.Restarts)
+		}
+	}
+	figure(what+"_pod_restarts", restarts, "pods")
+	Expect(after).To(Equal(before), "pods of the control plane")
+	Expect(t.systemPods(ctx)).To(Equal(system), "pods of addons on workers")
+}
+
+// systemPods are the pods that the tenant itself runs for the control plane's addons, with their restarts.
+func (t *tenant) systemPods(ctx context.Context) map[string]running {
+	GinkgoHelper()
+	pods := &corev1.PodList{}
+	Eventually(ctx, func() (err error) {
+		pods, err = t.api.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+		return err
+	}).Should(Succeed())
+	return runningOf(pods.Items)
+}
+
+// kubeconfigOfClusterctl is a client with what clusterctl get kubeconfig prints.
+func (t *tenant) kubeconfigOfClusterctl(ctx context.Context) discovery.ServerVersionInterface {
+	GinkgoHelper()
+	kubeconfig, err := env.output(ctx, env.clusterctl, "get", "kubeconfig", t.Name, "--namespace", t.Namespace, "--config", releasesConfig())
+	Expect(err).NotTo(HaveOccurred())
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	Expect(err).NotTo(HaveOccurred())
+	api, err := discovery.NewDiscoveryClientForConfig(config)
+	Expect(err).NotTo(HaveOccurred())
+	return api
+}
