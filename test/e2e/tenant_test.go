@@ -85,10 +85,12 @@ func removeAfter(tenants ...*tenant) {
 	})
 }
 
-// remove deletes the tenant, and its namespace, if they are there.
+// remove deletes the tenant, and its namespace, if they are there. It unpauses what a move left paused: nobody would
+// delete that.
 func (t *tenant) remove(ctx context.Context) {
 	GinkgoHelper()
 	cluster := t.clusterObject()
+	Expect(client.IgnoreNotFound(unpause(ctx, env.client, cluster))).To(Succeed())
 	Expect(client.IgnoreNotFound(env.client.Delete(ctx, cluster))).To(Succeed())
 	Eventually(ctx, func() error { return env.client.Get(ctx, t.ObjectKey, cluster) }).WithTimeout(creation).
 		Should(MatchError(apierrors.IsNotFound, "IsNotFound"), "Cluster %s is not deleted", t.ObjectKey)
@@ -96,6 +98,10 @@ func (t *tenant) remove(ctx context.Context) {
 	Expect(client.IgnoreNotFound(env.client.Delete(ctx, namespace))).To(Succeed())
 	Eventually(ctx, func() error { return env.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace) }).WithTimeout(creation).
 		Should(MatchError(apierrors.IsNotFound, "IsNotFound"), "namespace %s is not deleted", t.Namespace)
+}
+
+func unpause(ctx context.Context, management client.Client, cluster *clusterv1.Cluster) error {
+	return management.Patch(ctx, cluster, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"paused":null}}`)))
 }
 
 // create makes the tenant as a person does, and waits until every part of it is ready.

@@ -225,8 +225,8 @@ func expectSameKeysAfterBoot(ctx context.Context, name string) {
 	Expect(keys()).To(Equal(before), "SSH host keys of %s", name)
 }
 
-// removeWithHosts removes a tenant when the specs of its container are over, and the hosts that were added since.
-func removeWithHosts(t *tenant) {
+// removeWithHosts removes tenants when the specs of their container are over, and the hosts that were added since.
+func removeWithHosts(tenants ...*tenant) {
 	GinkgoHelper()
 	before, err := env.lab.Hosts()
 	Expect(err).NotTo(HaveOccurred())
@@ -234,13 +234,15 @@ func removeWithHosts(t *tenant) {
 		if settings.keep {
 			return
 		}
-		t.remove(ctx)
+		for _, t := range tenants {
+			t.remove(ctx)
+		}
 		after, err := env.lab.Hosts()
 		Expect(err).NotTo(HaveOccurred())
 		for _, h := range after[len(before):] {
 			Expect(env.lab.RemoveHost(ctx, h.Name)).To(Succeed())
 		}
-	}, NodeTimeout(2*join))
+	}, NodeTimeout(time.Duration(2*len(tenants))*join))
 }
 
 func renewed(lease *coordinationv1.Lease) time.Time {
