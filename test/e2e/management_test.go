@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -103,18 +104,21 @@ func hostAccess(ctx context.Context) []byte {
 	return kubeconfig
 }
 
-// writeHostAccess writes the Secret that spec.hosting.kubeconfigRef of the tenant names into its namespace.
-func (t *tenant) writeHostAccess(ctx context.Context, name string) {
+// hostAccessSecret is the Secret that spec.hosting.kubeconfigRef names.
+const hostAccessSecret = "host-cluster"
+
+// writeHostAccess writes that Secret into the tenant's namespace. One that is there may hold a token that expired.
+func (t *tenant) writeHostAccess(ctx context.Context) {
 	GinkgoHelper()
 	secret := &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: hostAccessSecret},
 		// The key is that of Cluster API's own Secrets with kubeconfigs.
 		Data: map[string][]byte{"value": hostAccess(ctx)},
 	}
 	err := env.client.Create(ctx, secret)
-	if client.IgnoreAlreadyExists(err) == nil && err != nil {
+	if apierrors.IsAlreadyExists(err) {
 		err = env.client.Patch(ctx, secret, client.Merge)
 	}
-	Expect(err).NotTo(HaveOccurred(), "Secret %s of namespace %s", name, t.Namespace)
+	Expect(err).NotTo(HaveOccurred(), "Secret %s of namespace %s", secret.Name, t.Namespace)
 }

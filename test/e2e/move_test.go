@@ -32,12 +32,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
 
-const (
-	// hostAccessSecret is the Secret with the kubeconfig of the host cluster.
-	hostAccessSecret = "host-cluster"
-	// movedPorts is the block of ports of the tenant: its endpoint is known before it is made.
-	movedPorts = 29900
-)
+// movedPorts is the block of ports of the tenant: its endpoint is known before it is made.
+const movedPorts = 29900
 
 // The host cluster is the first management cluster too, and stays the host cluster when another one manages the tenant.
 var _ = Describe("A tenant whose host cluster has a kubeconfig", Ordered, Label(move), func() {
@@ -59,7 +55,7 @@ var _ = Describe("A tenant whose host cluster has a kubeconfig", Ordered, Label(
 		}, NodeTimeout(3*creation))
 		t.undoMove(ctx, nil) // what an interrupted run left
 		other.install(ctx)
-		t.prepare = func(ctx context.Context) { t.writeHostAccess(ctx, hostAccessSecret) }
+		t.prepare = t.writeHostAccess
 		template := templateElsewhere(ctx)
 		t.template = &template
 		t.createWithWorkers(ctx, 1)
@@ -196,7 +192,7 @@ func (t *tenant) undoMove(ctx context.Context, other client.Client) {
 		errs = append(errs, t.removeFrom(ctx, other, "the other management cluster"))
 	}
 	if err := env.client.Get(ctx, t.ObjectKey, t.clusterObject()); err == nil {
-		t.writeHostAccess(ctx, hostAccessSecret)
+		t.writeHostAccess(ctx)
 		errs = append(errs, t.removeFrom(ctx, env.client, "the host cluster"))
 	}
 	Expect(errors.Join(errs...)).To(Succeed())
