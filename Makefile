@@ -125,6 +125,14 @@ test-contracts: check-machine ## One test for each rule of Cluster API's contrac
 	go run ./hack/envtest-assets bin/envtest
 	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go run ./hack/test-contracts
 
+CAPI_TIMEOUT ?= 75m
+
+.PHONY: test-capi
+test-capi: lab-up ## Cluster API's own e2e specs, in the lab
+	go test -c -tags=e2e -o bin/capi.test ./test/capi
+	bin/capi.test -test.run='^TestClusterAPISpecs$$' -test.timeout=0 -ginkgo.timeout=$(CAPI_TIMEOUT) -ginkgo.v -ginkgo.json-report=out/capi.json \
+		-capi.image-registry=$(IMAGE_REGISTRY) -capi.image-tag=$(IMAGE_TAG) -capi.provider-version=$(VERSION)
+
 .PHONY: test-lab
 test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave nothing behind
 	go test -p=1 -timeout=1h -tags=lab ./test/lab/artifacts ./test/lab/host ./test/lab/lab

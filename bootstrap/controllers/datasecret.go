@@ -110,10 +110,17 @@ func (r *Reconciler) writeSecret(ctx context.Context, s *scope, live *corev1.Sec
 	return nil
 }
 
-// owns reports whether a Secret is the config's, also after a restore that gave the config another UID.
+// owns reports whether a Secret is the config's, also after a restore that gave the config another UID or left the
+// Secret without an owner: then it is that of a config whose data was handed out, by the Cluster's label.
 func (s *scope) owns(live *corev1.Secret) bool {
+	if live.Type != clusterv1.ClusterSecretType {
+		return false
+	}
 	owner := metav1.GetControllerOf(live)
-	return owner != nil && owner.Kind == "KOKConfig" && owner.Name == s.config.Name && live.Type == clusterv1.ClusterSecretType
+	if owner == nil {
+		return s.created() && live.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name
+	}
+	return owner.Kind == "KOKConfig" && owner.Name == s.config.Name
 }
 
 func (s *scope) ownerReference() metav1.OwnerReference {

@@ -109,3 +109,49 @@ func TestADataSecretWithoutItsLabelIsNotTakenForDeleted(t *testing.T) {
 		f.expectCondition("DataSecretAvailable", metav1.ConditionFalse, "DataSecretConflict")
 	})
 }
+
+func TestADataSecretWithoutAnOwner(t *testing.T) {
+	strip := func(f *fixture) *corev1.Secret {
+		f.t.Helper()
+		stripped := f.data()
+		stripped.OwnerReferences = nil
+		if err := f.management.Update(f.t.Context(), stripped); err != nil {
+			f.t.Fatal(err)
+		}
+		return stripped
+	}
+	t.Run("is the config's again when its data was handed out", func(t *testing.T) {
+		f := newFixture(t, ready()...)
+		f.mustReconcile()
+		before := strip(f)
+		f.mustReconcile()
+		if after := f.data(); !metav1.IsControlledBy(after, f.config()) || !bytes.Equal(before.Data["value"], after.Data["value"]) {
+			t.Errorf("it has owners %v, or other data", after.OwnerReferences)
+		}
+		f.expectCondition("DataSecretAvailable", metav1.ConditionTrue, "Available")
+	})
+	t.Run("is another's while nothing was handed out", func(t *testing.T) {
+		f := newFixture(t, ready()...)
+		if err := f.management.Create(t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: "blue"}},
+			Type:       clusterv1.ClusterSecretType,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		f.mustReconcile()
+		f.expectCondition("DataSecretAvailable", metav1.ConditionFalse, "DataSecretConflict")
+	})
+	t.Run("is another's when it is of another Cluster", func(t *testing.T) {
+		f := newFixture(t, ready()...)
+		f.mustReconcile()
+		foreign := strip(f)
+		foreign.Labels[clusterv1.ClusterNameLabel] = "green"
+		if err := f.management.Update(t.Context(), foreign); err != nil {
+			t.Fatal(err)
+		}
+		f.mustReconcile()
+		if after := f.data(); len(after.OwnerReferences) > 0 {
+			t.Errorf("it has owners %v", after.OwnerReferences)
+		}
+	})
+}

@@ -59,10 +59,12 @@ func (c *claims) claim(ctx context.Context, machine *infrav1.IDCMachine, failure
 	if err != nil {
 		return claimed{}, fmt.Errorf("read the machine's host: %w", err)
 	}
-	if !claimedBy(host, machine) {
-		if why := taken(host); why != "" || machine.Spec.ProviderID != "" {
-			return c.lost(ctx, machine, why)
-		}
+	mine := claimedBy(host, machine)
+	if why := taken(host); !mine && (why != "" || machine.Spec.ProviderID != "") {
+		return c.lost(ctx, machine, why)
+	}
+	// A restore, or a person, may have taken the finalizer from a host that is claimed.
+	if !mine || host.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(host, infrav1.IDCHostFinalizer) {
 		if err := c.reserve(ctx, host, machine); err != nil {
 			return claimed{}, err
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -251,6 +252,24 @@ func TestAHostThatWasClaimedTooLateIsReleased(t *testing.T) {
 	}
 	if pairs := s.bijection(); pairs != 1 {
 		t.Errorf("%d machines have hosts", pairs)
+	}
+}
+
+// Without it the host could be deleted under its machine.
+func TestAFinalizerThatWasTakenFromAClaimedHostComesBack(t *testing.T) {
+	s := newTwoHosts(t)
+	s.run(&mortal{writesLeft: 1000})
+	claimed, other := s.getMachine("worker-1").Spec.HostRef.Name, "host-b"
+	if claimed == other {
+		other = "host-a"
+	}
+	edit(s, claimed, func(h *infrav1.IDCHost) { h.Finalizers = nil })
+	s.run(&mortal{writesLeft: 1000})
+	if host := s.getHost(claimed); !slices.Equal(host.Finalizers, []string{infrav1.IDCHostFinalizer}) || host.Spec.Claim == nil {
+		t.Errorf("the claimed host has finalizers %v, claim %v", host.Finalizers, host.Spec.Claim)
+	}
+	if host := s.getHost(other); len(host.Finalizers) > 0 {
+		t.Errorf("the free host has finalizers %v", host.Finalizers)
 	}
 }
 

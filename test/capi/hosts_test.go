@@ -85,20 +85,25 @@ func (e *environment) waitNamespace(ctx context.Context, name string) {
 	}).WithTimeout(deletion).Should(Succeed())
 }
 
-// cleanUp removes what specs left that could not clean up after themselves, and the hosts that were added for them.
-func (e *environment) cleanUp(ctx SpecContext) {
+// removeNamespaces removes what specs left that could not clean up after themselves.
+func (e *environment) removeNamespaces(ctx SpecContext) {
 	var failed []error
 	for _, name := range e.namespaces {
 		failed = append(failed, e.removeNamespace(ctx, name))
 	}
+	Expect(errors.Join(failed...)).NotTo(HaveOccurred(), "what specs leave in the host cluster")
+}
+
+// removeHosts removes the workers that were added for specs.
+func (e *environment) removeHosts(ctx SpecContext) {
 	hosts, err := e.lab.Hosts()
-	failed = append(failed, err)
+	failed := []error{err}
 	for _, h := range hosts {
-		if !e.former[h.Name] {
+		if h.Worker() && !e.former[h.Name] {
 			failed = append(failed, e.lab.RemoveHost(ctx, h.Name))
 		}
 	}
-	Expect(errors.Join(failed...)).NotTo(HaveOccurred(), "what the suite leaves in the lab")
+	Expect(errors.Join(failed...)).NotTo(HaveOccurred(), "workers that specs leave in the lab")
 }
 
 // removeNamespace deletes the Clusters of a namespace, waits until they are gone, and deletes it.

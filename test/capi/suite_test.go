@@ -75,7 +75,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	var err error
 	env, err = newEnvironment(ctx)
 	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(env.cleanUp, NodeTimeout(2*deletion))
+	// The last is first: hosts go when nothing is left that could want them, and go whatever is left.
+	DeferCleanup(env.removeHosts, NodeTimeout(deletion))
+	DeferCleanup(env.removeNamespaces, NodeTimeout(2*deletion))
 }, NodeTimeout(10*time.Minute))
 
 // Objects and logs are those of the moment of the failure: this runs before what cleans up.
