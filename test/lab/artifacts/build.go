@@ -37,6 +37,8 @@ type recipe struct {
 	cgo bool
 	// tags are upstream's build tags.
 	tags string
+	// tests is set when the programs are test binaries of packages.
+	tests bool
 	// programs are built together, to compile what they share once.
 	programs []program
 }
@@ -60,6 +62,9 @@ func (r recipe) dir(cache, goVersion string) string {
 	parts := []string{goVersion, r.module, r.version, r.linkFlags(), r.tags}
 	parts = append(parts, buildEnv...)
 	parts = append(parts, r.also...)
+	if r.tests {
+		parts = append(parts, "tests")
+	}
 	for _, p := range r.programs {
 		parts = append(parts, p.name, p.pkg)
 	}
@@ -148,7 +153,11 @@ func addRequires(mod []byte, requires map[string]string) ([]byte, error) {
 func (r recipe) compileWith(ctx context.Context, work, out string, env []string) error {
 	built := out + ".out"
 	defer os.RemoveAll(built)
-	args := []string{"build", "-tags=" + r.tags, "-ldflags", r.linkFlags(), "-o", built + "/"}
+	args := []string{"build"}
+	if r.tests {
+		args = []string{"test", "-c", "-vet=off"}
+	}
+	args = append(args, "-tags="+r.tags, "-ldflags", r.linkFlags(), "-o", built+"/")
 	for _, p := range r.programs {
 		args = append(args, p.pkg)
 	}
@@ -163,6 +172,9 @@ func (r recipe) compileWith(ctx context.Context, work, out string, env []string)
 	}
 	for _, p := range r.programs {
 		name := binaryName(p.pkg)
+		if r.tests {
+			name += ".test"
+		}
 		if p.pkg == "." { // named after the module then, which its recipe names it after too
 			name = p.name
 		}
