@@ -242,17 +242,8 @@ func (b *bench) machines(ctx context.Context) (map[string]bool, error) {
 func (b *bench) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name}}
-	for _, object := range []client.Object{cluster, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}} {
-		if err := b.client.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-			return err
-		}
-		err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
-			return apierrors.IsNotFound(b.client.Get(ctx, client.ObjectKeyFromObject(object), object)), nil
-		})
-		if err != nil {
-			return fmt.Errorf("wait until %s is deleted: %w", object.GetName(), err)
-		}
+	if err := b.tenant.Delete(ctx); err != nil {
+		return err
 	}
 	hosts, err := b.lab.Hosts()
 	if err != nil {

@@ -2,7 +2,9 @@ package artifacts
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
+	"strings"
 )
 
 // Conformance is what Kubernetes' own end-to-end tests take. It is no part of a Set: it takes long to build, and few who
@@ -12,6 +14,8 @@ type Conformance struct {
 	Program string
 	// Ginkgo runs it in several processes.
 	Ginkgo string
+	// Images are those of the images that specs ask for that can be had without a registry.
+	Images []Image
 }
 
 // EnsureConformance builds the tests of one Kubernetes version, unless they are in the cache folder.
@@ -35,8 +39,27 @@ func EnsureConformance(ctx context.Context, cacheDir, version string, progress f
 			return err
 		}
 		c.Ginkgo = filepath.Join(folder, ginkgoProgram)
-		return nil
+		if folder, err = buildPause(ctx, cache); err != nil {
+			return err
+		}
+		c.Images, err = conformanceImages(ctx, c.Program, filepath.Join(folder, "pause"))
+		return err
 	})
+}
+
+// conformanceImages makes the image of pause under the name that specs give it: its tag is not that of pod sandboxes.
+func conformanceImages(ctx context.Context, tests, pause string) ([]Image, error) {
+	list, err := run(ctx, command{name: tests, args: []string{"--list-images"}})
+	if err != nil {
+		return nil, fmt.Errorf("list the images of the tests: %w", err)
+	}
+	repository, _, _ := strings.Cut(PauseImage, ":")
+	for name := range strings.FieldsSeq(string(list)) {
+		if strings.HasPrefix(name, repository+":") {
+			return []Image{ProgramImage(name, pause)}, nil
+		}
+	}
+	return nil, fmt.Errorf("the tests name no image of %s", repository)
 }
 
 const (
