@@ -133,6 +133,10 @@ test-capi: lab-up ## Cluster API's own e2e specs, in the lab
 	bin/capi.test -test.run='^TestClusterAPISpecs$$' -test.timeout=0 -ginkgo.timeout=$(CAPI_TIMEOUT) -ginkgo.v -ginkgo.json-report=out/capi.json \
 		-capi.image-registry=$(IMAGE_REGISTRY) -capi.image-tag=$(IMAGE_TAG) -capi.provider-version=$(VERSION)
 
+.PHONY: test-conformance
+test-conformance: lab-up ## Kubernetes' own conformance tests of the API, against a tenant in the lab
+	go run ./test/conformance
+
 .PHONY: test-lab
 test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave nothing behind
 	go test -p=1 -timeout=1h -tags=lab ./test/lab/artifacts ./test/lab/host ./test/lab/lab

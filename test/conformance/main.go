@@ -115,12 +115,12 @@ func (o *options) tell(r *result, version string, log *progress.Log) error {
 	fmt.Fprintln(log)
 	r.write(log, version)
 	fmt.Fprintf(log, "\nwhat was skipped and why: %s\nfigure conformance_passed %d specs\nfigure conformance_failed %d specs\n",
-		o.file("skipped.txt"), r.passed, len(r.failed))
+		o.file("skipped.txt"), r.passed, r.failures())
 	if err := o.writeSkipped(r.reasons()); err != nil {
 		return err
 	}
-	if len(r.failed) > 0 {
-		return fmt.Errorf("%d conformance specs failed; more of them is in %s", len(r.failed), o.file("log"))
+	if r.failures() > 0 {
+		return fmt.Errorf("%d conformance specs failed; more of them is in %s", r.failures(), o.file("log"))
 	}
 	return nil
 }

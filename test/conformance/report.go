@@ -20,6 +20,8 @@ type result struct {
 	plan   *plan
 	passed int
 	failed []failure
+	// notRun are specs that were to run and did not: the suite ended before.
+	notRun []string
 	// skipped are specs that ran and found that they cannot be tested here, by what they say.
 	skipped []group
 	took    time.Duration
@@ -55,7 +57,7 @@ func conformanceSpecs(report *types.Report) (names []string) {
 	return names
 }
 
-// judge compares a report with the plan. A spec that was to run and did not has failed.
+// judge compares a report with the plan.
 func judge(p *plan, report *types.Report) *result {
 	r := &result{plan: p, took: report.RunTime}
 	specs := map[string]types.SpecReport{}
@@ -76,7 +78,7 @@ func judge(p *plan, report *types.Report) *result {
 		case spec.State.Is(types.SpecStateSkipped) && spec.Failure.Message != "":
 			r.addSkipped(name, firstLines(spec.Failure.Message, 1))
 		default:
-			r.failed = append(r.failed, failure{name, "it did not run"})
+			r.notRun = append(r.notRun, name)
 		}
 	}
 	for _, reason := range report.SpecialSuiteFailureReasons {
@@ -94,6 +96,9 @@ func (r *result) addSkipped(spec, why string) {
 	r.skipped[i].Specs = append(r.skipped[i].Specs, spec)
 }
 
+// failures is how many specs, or steps of the suite, did not do what they should.
+func (r *result) failures() int { return len(r.failed) + len(r.notRun) }
+
 // reasons are all groups of specs that have no outcome.
 func (r *result) reasons() []group { return append(slices.Clone(r.plan.skipped), r.skipped...) }
 
@@ -104,12 +109,15 @@ func (r *result) write(w io.Writer, version string) {
 		skipped += len(g.Specs)
 	}
 	fmt.Fprintf(w, "%d conformance specs of Kubernetes %s: %d passed, %d failed, %d skipped; %s\n",
-		r.plan.total(), version, r.passed, len(r.failed), skipped, r.took.Round(time.Second))
+		r.plan.total(), version, r.passed, r.failures(), skipped, r.took.Round(time.Second))
 	for _, g := range r.reasons() {
 		fmt.Fprintf(w, "%5d skipped: %s\n", len(g.Specs), g.Why)
 	}
 	for _, f := range r.failed {
 		fmt.Fprintf(w, "\nFAILED %s\n    %s\n", f.name, strings.ReplaceAll(firstLines(f.message, 5), "\n", "\n    "))
+	}
+	if len(r.notRun) > 0 {
+		fmt.Fprintf(w, "\nFAILED %d specs, which did not run, such as %s\n", len(r.notRun), r.notRun[0])
 	}
 }
 

@@ -35,13 +35,17 @@ func TestJudge(t *testing.T) {
 	want := []failure{
 		{"ReportAfterSuite", "cannot write"},
 		{"fails", "expected 1\ngot 2"},
-		{"is not in the report", "it did not run"},
-		{"was never reached", "it did not run"},
 		{"timed out", "too slow"},
 		{"the suite", "Suite Timeout Elapsed"},
 	}
 	if diff := cmp.Diff(want, got.failed, cmp.AllowUnexported(failure{})); diff != "" {
 		t.Errorf("what failed (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"is not in the report", "was never reached"}, got.notRun); diff != "" {
+		t.Errorf("what did not run (-want +got):\n%s", diff)
+	}
+	if got.failures() != 6 {
+		t.Errorf("%d failures, want 6", got.failures())
 	}
 	reasons := []group{{Why: "needs a shell", Specs: []string{"left out"}}, {Why: "the spec itself says: not this time", Specs: []string{"skips itself"}}}
 	if diff := cmp.Diff(reasons, got.reasons()); diff != "" {
@@ -51,12 +55,12 @@ func TestJudge(t *testing.T) {
 
 func TestTheSummaryNamesReasonsAndTheBeginningOfFailures(t *testing.T) {
 	r := &result{
-		plan:   &plan{run: []string{"a", "b"}, skipped: []group{{Why: "needs a shell", Specs: []string{"c"}}}},
-		passed: 1, failed: []failure{{"b", "1\n2\n3\n4\n5\n6"}},
+		plan:   &plan{run: []string{"a", "b", "d"}, skipped: []group{{Why: "needs a shell", Specs: []string{"c"}}}},
+		passed: 1, failed: []failure{{"b", "1\n2\n3\n4\n5\n6"}}, notRun: []string{"d"},
 	}
 	var text strings.Builder
 	r.write(&text, "v1.36.3")
-	want := `3 conformance specs of Kubernetes v1.36.3: 1 passed, 1 failed, 1 skipped; 0s
+	want := `4 conformance specs of Kubernetes v1.36.3: 1 passed, 2 failed, 1 skipped; 0s
     1 skipped: needs a shell
 
 FAILED b
@@ -65,6 +69,8 @@ FAILED b
     3
     4
     5
+
+FAILED 1 specs, which did not run, such as d
 `
 	if diff := cmp.Diff(want, text.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
