@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/onsi/ginkgo/v2/types"
@@ -28,6 +29,9 @@ type suite struct {
 	processes int
 	timeout   time.Duration
 }
+
+// stopLimit is the time for specs to end after an interrupt.
+const stopLimit = 30 * time.Second
 
 // provider says that nothing is known of the machines that the cluster runs on.
 const provider = "--provider=skeleton"
@@ -81,7 +85,7 @@ func focus(names []string) string {
 }
 
 // start runs a command to its end. What it prints goes into a file of the output folder, and to progress if there is one.
-// When the context ends it is asked to stop: what specs made is removed then.
+// When the context ends, it and the processes that it started are asked to stop.
 func (s *suite) start(cmd *exec.Cmd, log string, progress io.Writer) (err error) {
 	file, err := os.Create(filepath.Join(s.out, log))
 	if err != nil {
@@ -93,9 +97,14 @@ func (s *suite) start(cmd *exec.Cmd, log string, progress io.Writer) (err error)
 		out = io.MultiWriter(file, progress)
 	}
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 30 * time.Second
+	// Ginkgo does not pass an interrupt on to its processes, which get it from a terminal otherwise.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = stopLimit
 	if err := cmd.Run(); err != nil {
+		if cmd.Process != nil {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // none is left, unless they took too long
+		}
 		return fmt.Errorf("%s: %w; what it printed is in %s", filepath.Base(cmd.Path), err, file.Name())
 	}
 	return nil

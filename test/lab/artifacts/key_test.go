@@ -32,6 +32,8 @@ func TestRecipeFolderFollowsEveryInput(t *testing.T) {
 	}
 	tagged := base
 	tagged.tags = "tag"
+	tests := base
+	tests.tests = true
 	same := base.dir("/cache", "go1.26.8")
 	if again := base.dir("/cache", "go1.26.8"); again != same {
 		t.Errorf("the same recipe is built in %s and in %s", same, again)
@@ -40,6 +42,7 @@ func TestRecipeFolderFollowsEveryInput(t *testing.T) {
 		"another Go version":      base.dir("/cache", "go1.26.9"),
 		"another Kubernetes":      other.dir("/cache", "go1.26.8"),
 		"one program more":        more.dir("/cache", "go1.26.8"),
+		"its tests":               tests.dir("/cache", "go1.26.8"),
 		"another set of tags":     tagged.dir("/cache", "go1.26.8"),
 		"another folder of cache": base.dir("/elsewhere", "go1.26.8"),
 	} {
