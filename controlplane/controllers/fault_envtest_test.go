@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,56 +17,81 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// Whatever write is the last one before the program is killed, the next one goes on from there and the
-// outcome is the same.
-func TestACreationSurvivesAKillAfterEveryWrite(t *testing.T) {
-	smooth := newTenantTest(t, single)
-	smooth.settle()
-	want, writes := smooth.made(), smooth.program.gate.total()
-	t.Logf("a creation takes %d writes", writes)
-	if writes < 30 {
-		t.Fatalf("a creation took %d writes only", writes)
-	}
-	for write := 1; write <= writes; write++ {
-		t.Run(fmt.Sprintf("write %d", write), func(t *testing.T) {
+// withFaults runs a tenant's story several times, with many faults each. A program that is killed after its
+// first write, and so are all after it, leaves no write without a kill; those that live longer are killed between
+// writes of one step. Of every five writes each is refused in one of the runs.
+func withFaults(t *testing.T, before func(*testing.T) *tenantTest, story func(*tenantTest)) {
+	t.Helper()
+	run := func(name string, lifetime int, refuse func(write int) bool) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tt := newTenantTest(t, single)
-			tt.program.gate.killAfter = write
-			tt.endure(want)
-			if tt.restarts != 1 {
-				t.Errorf("the program was killed %d times", tt.restarts)
+			tt := before(t)
+			tt.lifetime = lifetime
+			tt.start(&gate{killAfter: lifetime, refuse: refuse})
+			story(tt)
+			faults := tt.restarts + tt.program.gate.refused
+			t.Logf("there were %d faults", faults)
+			if faults < 3 {
+				t.Error("these are too few")
 			}
 		})
 	}
-}
-
-// Every fifth write is refused, from the first, the second, ... on: each is refused in one of the runs.
-func TestACreationSurvivesRefusedWrites(t *testing.T) {
-	smooth := newTenantTest(t, single)
-	smooth.settle()
-	want := smooth.made()
+	for _, lifetime := range []int{1, 3} {
+		run(fmt.Sprintf("every program is killed after write %d", lifetime), lifetime, nil)
+	}
 	const every = 5
-	for from := range every {
-		t.Run(fmt.Sprintf("from write %d on", from+1), func(t *testing.T) {
-			t.Parallel()
-			tt := newTenantTest(t, single)
-			tt.program.gate.refuse = func(write int) bool { return write%every == from }
-			tt.endure(want)
-			if tt.program.gate.refused < 5 {
-				t.Errorf("%d writes were refused", tt.program.gate.refused)
-			}
-		})
+	for first := 1; first <= every; first++ {
+		run(fmt.Sprintf("from write %d on every fifth is refused", first), 0, func(write int) bool { return write%every == first%every })
 	}
 }
 
-// endure settles through faults and checks that the outcome is the wanted objects, a usable control
-// plane, and key material that never changed once it was there.
-func (tt *tenantTest) endure(want []string) {
+// newRollingTenantTest is a tenant whose pods are replaced when their templates change, those of etcd too if they
+// keep their data, so that one that is replaced without need shows.
+func newRollingTenantTest(t *testing.T, edit func(*controlplanev1.KOKControlPlane)) *tenantTest {
+	t.Helper()
+	tt := newTenantTest(t, edit)
+	tt.host.replaces = true
+	tt.tellEtcd(1)
+	return tt
+}
+
+// eachPodWasMade fails unless every pod was made so many times.
+func (tt *tenantTest) eachPodWasMade(times int) {
 	tt.t.Helper()
-	keys := tt.settleThroughFaults()
-	if got := tt.made(); !slices.Equal(got, want) {
-		tt.t.Errorf("got  %v\nwant %v", got, want)
+	if len(tt.host.made) == 0 {
+		tt.t.Error("no pod was made")
 	}
+	for name, made := range tt.host.made {
+		if made != times {
+			tt.t.Errorf("pod %s was made %d times, want %d", name, made, times)
+		}
+	}
+}
+
+// start lets another program take over. The etcds that the last one asked are still there.
+func (tt *tenantTest) start(g *gate) {
+	tt.t.Helper()
+	former := tt.program
+	tt.program = newProgram(tt.t, g)
+	tt.program.checkEtcd, tt.program.changeEtcd = former.checkEtcd, former.changeEtcd
+}
+
+// startAfterDeath lets another program take over from one that was killed, and tells whether there was one.
+func (tt *tenantTest) startAfterDeath() bool {
+	tt.t.Helper()
+	if !tt.program.gate.died() {
+		return false
+	}
+	tt.start(&gate{killAfter: tt.lifetime})
+	tt.restarts++
+	return true
+}
+
+// settleThroughFaults settles, with a new program whenever one was killed, and checks that the outcome is a
+// usable control plane, and key material that never changed once it was there.
+func (tt *tenantTest) settleThroughFaults() {
+	tt.t.Helper()
+	keys := tt.workThroughFaults()
 	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
 		tt.t.Errorf("it is not available: %+v", tt.controlPlane().Status.Conditions)
 	}
@@ -87,11 +111,10 @@ func (g *gate) died() bool {
 	return g.dead
 }
 
-// settleThroughFaults starts a new program whenever one was killed. It returns all key material that
-// was ever seen, by Secret.
-func (tt *tenantTest) settleThroughFaults() map[string]map[string][]byte {
+// workThroughFaults returns all key material that was ever seen, by Secret.
+func (tt *tenantTest) workThroughFaults() map[string]map[string][]byte {
 	tt.t.Helper()
-	keys := map[string]map[string][]byte{}
+	keys := tt.keys()
 	for range manyRounds {
 		tt.program.gate.take()
 		err := tt.reconcile()
@@ -105,11 +128,7 @@ func (tt *tenantTest) settleThroughFaults() map[string]map[string][]byte {
 				keys[name] = data
 			}
 		}
-		switch {
-		case tt.program.gate.died():
-			tt.program = newProgram(tt.t, &gate{})
-			tt.restarts++
-		case err == nil && !wrote && !worked:
+		if !tt.startAfterDeath() && err == nil && !wrote && !worked {
 			return keys
 		}
 	}
@@ -146,20 +165,4 @@ func (tt *tenantTest) sameKeys(before map[string]map[string][]byte) {
 			tt.t.Errorf("%s changed", name)
 		}
 	}
-}
-
-// made are the objects that the controller made, with the ports left out of their names.
-func (tt *tenantTest) made() []string {
-	tt.t.Helper()
-	var made []string
-	for _, name := range kindsAndNames(tt.objects()) {
-		if strings.HasPrefix(name, "ConfigMap kok-ports-") {
-			name = "a claim of ports"
-		}
-		if !strings.HasPrefix(name, "Pod ") {
-			made = append(made, name)
-		}
-	}
-	slices.Sort(made)
-	return made
 }

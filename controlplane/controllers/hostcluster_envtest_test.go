@@ -56,6 +56,11 @@ type hostCluster struct {
 	// balanced is where Services of type LoadBalancer are reached; empty while nothing cares for them.
 	balanced string
 	fronts   map[string]*httptest.Server
+	// replaces lets the pods of DaemonSets and Deployments follow their templates. Otherwise they stay as they
+	// were made, and their workloads say that they are up to date.
+	replaces bool
+	// made counts the pods that were made, by name.
+	made map[string]int
 
 	endpointsLock sync.Mutex
 	// endpoints is the EndpointSlice kubernetes that was written to the tenant.
@@ -64,7 +69,7 @@ type hostCluster struct {
 
 func newHostCluster(t *testing.T, namespace string) *hostCluster {
 	t.Helper()
-	h := &hostCluster{t: t, namespace: namespace, stopped: map[string]bool{}, off: map[string]bool{}, hosts: 3, prefix: "host-", balanced: newLoopback(), fronts: map[string]*httptest.Server{}}
+	h := &hostCluster{t: t, namespace: namespace, stopped: map[string]bool{}, off: map[string]bool{}, hosts: 3, prefix: "host-", balanced: newLoopback(), fronts: map[string]*httptest.Server{}, made: map[string]int{}}
 	t.Cleanup(func() {
 		for _, front := range h.fronts {
 			front.Close()
@@ -102,13 +107,13 @@ func (h *hostCluster) runWorkloads(ctx context.Context) (changed bool, err error
 	}
 	for i := range daemons.Items {
 		set := &daemons.Items[i]
-		ready, did, err := h.run(ctx, set, set.Spec.Template, h.hosts)
+		ready, updated, did, err := h.roll(ctx, set, set.Spec.Template, h.hosts)
 		if err != nil {
 			return false, err
 		}
 		before := set.Status.DeepCopy()
 		set.Status.ObservedGeneration, set.Status.DesiredNumberScheduled = set.Generation, h.hosts
-		set.Status.CurrentNumberScheduled, set.Status.UpdatedNumberScheduled = ready, ready
+		set.Status.CurrentNumberScheduled, set.Status.UpdatedNumberScheduled = ready, updated
 		set.Status.NumberReady, set.Status.NumberAvailable = ready, ready
 		wrote, err := h.report(ctx, set, equality.Semantic.DeepEqual(before, &set.Status))
 		if err != nil {
@@ -118,7 +123,7 @@ func (h *hostCluster) runWorkloads(ctx context.Context) (changed bool, err error
 	}
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
-		ready, did, err := h.run(ctx, d, d.Spec.Template, *d.Spec.Replicas)
+		ready, updated, did, err := h.roll(ctx, d, d.Spec.Template, *d.Spec.Replicas)
 		if err == nil {
 			err = h.end(ctx, d, *d.Spec.Replicas)
 		}
@@ -127,7 +132,7 @@ func (h *hostCluster) runWorkloads(ctx context.Context) (changed bool, err error
 		}
 		before := d.Status.DeepCopy()
 		d.Status.ObservedGeneration = d.Generation
-		d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = ready, ready, ready, ready
+		d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = ready, updated, ready, ready
 		wrote, err := h.report(ctx, d, equality.Semantic.DeepEqual(before, &d.Status))
 		if err != nil {
 			return false, err
@@ -143,7 +148,7 @@ func (h *hostCluster) runSet(ctx context.Context, set *appsv1.StatefulSet) (chan
 			return false, err
 		}
 	}
-	revision, err := revisionOf(set)
+	revision, err := revisionOf(set.Name, set.Spec.Template)
 	if err != nil {
 		return false, err
 	}
@@ -166,13 +171,13 @@ func (h *hostCluster) runSet(ctx context.Context, set *appsv1.StatefulSet) (chan
 }
 
 // revisionOf is another one for another template of pods. One that was there before has the same again.
-func revisionOf(set *appsv1.StatefulSet) (string, error) {
-	raw, err := json.Marshal(set.Spec.Template)
+func revisionOf(workload string, template corev1.PodTemplateSpec) (string, error) {
+	raw, err := json.Marshal(template)
 	if err != nil {
 		return "", err
 	}
 	hash := sha256.Sum256(raw)
-	return fmt.Sprintf("%s-%x", set.Name, hash[:5]), nil
+	return fmt.Sprintf("%s-%x", workload, hash[:5]), nil
 }
 
 // count sets the status of a StatefulSet by its pods. With its strategy OnDelete a pod has a new revision
@@ -272,6 +277,8 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 			}
 		case err != nil:
 			return 0, false, err
+		default:
+			h.made[pod.Name]++
 		}
 		if pod.DeletionTimestamp != nil || h.off[pod.Spec.NodeName] {
 			continue

@@ -100,6 +100,8 @@ type tenantTest struct {
 	program *program
 	// restarts is how often another program took over from one that was killed.
 	restarts int
+	// lifetime is the number of the write after which each of those is killed too; zero for none.
+	lifetime int
 }
 
 func newTenantTest(t *testing.T, edit func(*controlplanev1.KOKControlPlane)) *tenantTest {
@@ -118,7 +120,7 @@ func (tt *tenantTest) reconcile() error {
 }
 
 // manyRounds is more than any story here takes; one that takes more does not come to rest.
-const manyRounds = 60
+const manyRounds = 100
 
 // settle reconciles, and lets the host cluster work, until neither does anything any more.
 func (tt *tenantTest) settle() {
