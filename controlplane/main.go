@@ -18,6 +18,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/controllers"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
@@ -110,10 +111,14 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks
 			Client:  mgr.GetClient(),
 			Live:    mgr.GetAPIReader(),
 			Applier: apply.New(mgr.GetClient()),
+			Claims:  ports.New(mgr.GetClient(), mgr.GetAPIReader(), opts.portNamespace, limits.HostPorts),
 			Own:     true,
 		},
-		Claims:           ports.New(mgr.GetClient(), mgr.GetAPIReader(), opts.portNamespace, limits.HostPorts),
-		Versions:         table,
+		Versions: table,
+		HostClusters: hostclusters.New(mgr.GetAPIReader(), mgr.GetClient(), hostclusters.Options{
+			Scheme: mgr.GetScheme(), Kinds: controllers.HostCache(), PortNamespace: opts.portNamespace, HostPorts: limits.HostPorts,
+			UserAgent: mgr.GetConfig().UserAgent, QPS: mgr.GetConfig().QPS, Burst: mgr.GetConfig().Burst,
+		}),
 		Clock:            clock.RealClock{},
 		WatchFilterValue: opts.WatchFilter,
 	}

@@ -72,6 +72,7 @@ func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPl
 	reduced := *spec.DeepCopy()
 	reduced.Version = ""
 	reduced.Replicas = nil
+	reduced.Hosting.KubeconfigRef = controlplanev1.KubeconfigReference{}
 	if !spec.Hosting.OnPodNetwork() {
 		reduced.Hosting.NetworkMode = ""
 	}

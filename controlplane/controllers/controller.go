@@ -26,12 +26,14 @@ import (
 	"sigs.k8s.io/cluster-api/util/paused"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/clusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
@@ -45,12 +47,12 @@ type Reconciler struct {
 	Client client.Client
 	// APIReader reads from the management cluster's API server.
 	APIReader client.Reader
-	// Host is the host cluster.
+	// Host is the management cluster as a host cluster, that of control planes which name no other.
 	Host *Host
-	// Claims are the claims of port blocks in the host cluster.
-	Claims *ports.Claims
 	// Versions has the table of Kubernetes versions that is in force, and reconciles all when it is another.
 	Versions *supported.Versions
+	// HostClusters are the others.
+	HostClusters *hostclusters.Clusters
 	// Clock judges the validity of certificates.
 	Clock clock.Clock
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
@@ -64,6 +66,8 @@ type Reconciler struct {
 	steps      *flow.Graph[*scope]
 	// questions asks etcds and tenants: a probe.Prober, so that nobody waits for them.
 	questions questioner
+	// hosts are HostClusters unless a test has none.
+	hosts hostClusters
 }
 
 // questioner is what reconciles see of a probe.Prober.
@@ -91,11 +95,14 @@ type questioner interface {
 
 // Reconcile brings one control plane a step closer to its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
-	cared := false
+	cared, hosted := false, false
 	defer func() {
 		// It is gone, deleted, paused or another's: it must not be asked, let alone written to, any more.
 		if reterr == nil && !cared {
 			r.questions.Forget(request.NamespacedName)
+		}
+		if reterr == nil && !hosted {
+			r.hosts.Release(request.NamespacedName)
 		}
 	}()
 	controlPlane := &controlplanev1.KOKControlPlane{}
@@ -148,19 +155,32 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	}()
 
 	if !controlPlane.DeletionTimestamp.IsZero() {
-		return r.reconcileDelete(ctx, cluster, controlPlane)
+		result, err := r.reconcileDelete(ctx, cluster, controlPlane)
+		hosted = controllerutil.ContainsFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
+		return result, err
 	}
-	cared = true
+	cared, hosted = true, true
 	return r.reconcile(ctx, cluster, controlPlane)
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (ctrl.Result, error) {
-	s := newScope(cluster, controlPlane, r.Versions.Table(), r.Host, r.store(), r.Clock.Now())
+	blockMove(controlPlane, !controlPlane.Spec.Hosting.Elsewhere())
+	host, err := r.hostOf(ctx, controlPlane)
+	if err != nil {
+		var problem *hostclusters.Problem
+		if errors.As(err, &problem) {
+			return r.withoutHost(controlPlane, problem), nil
+		}
+		return ctrl.Result{}, err
+	}
+	s := newScope(cluster, controlPlane, r.Versions.Table(), host, r.store(host), r.Clock.Now())
 	s.problem = invalid(s)
 	if s.problem != nil && !conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) {
 		return invalidSpec(ctx, controlPlane, s.problem)
 	}
-	blockMove(controlPlane, r.Host.Own)
+	if err := recoverEtcd(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
 	s.outcomes = r.steps.Run(ctx, s)
 
 	seen, err := r.observe(ctx, s)
@@ -186,7 +206,7 @@ func invalid(s *scope) error {
 	if len(problems) > 0 {
 		return fmt.Errorf("the Cluster cannot have a control plane: %w", problems.ToAggregate())
 	}
-	if err := errors.Join(validateEndpoint(s.cluster, s.controlPlane), validateListener(s)); err != nil {
+	if err := errors.Join(validateEndpoint(s.cluster, s.controlPlane), validateElsewhere(s.cluster, s.controlPlane), validateListener(s)); err != nil {
 		return err
 	}
 	if s.refused != nil {
@@ -268,17 +288,12 @@ func isForPerson(err error) bool {
 	return patches.IsRefused(err) || errors.As(err, &lost) || errors.As(err, &invalid) || errors.As(err, &held) || errors.As(err, &outside) || errors.As(err, &exhausted)
 }
 
-func (r *Reconciler) store() *pki.Store {
+func (r *Reconciler) store(host *Host) *pki.Store {
 	return &pki.Store{
 		Management: pki.Access{Cached: r.Client, Live: r.APIReader, Writer: r.Client},
-		Host:       pki.Access{Cached: r.Host.Client, Live: r.Host.Live, Writer: r.Host.Client},
+		Host:       pki.Access{Cached: host.Client, Live: host.Live, Writer: host.Client},
 		Clock:      r.Clock,
 	}
-}
-
-// forget drops what is remembered of a tenant.
-func (r *Reconciler) forget(cluster client.ObjectKey) {
-	r.Host.Applier.Forget(cluster)
 }
 
 // clusterOf is the Cluster of a control plane: the one that owns it or, until Cluster API's core has

@@ -25,6 +25,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
@@ -69,10 +70,24 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, owner *clusterv1.Clust
 		controllerutil.RemoveFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
 		return ctrl.Result{}, nil
 	}
-	host := r.Host
+	host, err := r.hostOf(ctx, controlPlane)
+	var problem *hostclusters.Problem
+	if errors.As(err, &problem) {
+		gone, err := r.deleteWithoutHost(ctx, cluster, controlPlane, problem)
+		if gone {
+			controllerutil.RemoveFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
+		}
+		return ctrl.Result{RequeueAfter: settledInterval}, err
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	left, err := deleteKinds(ctx, host, cluster, runningKinds, workloadKinds(controlPlane))
 	if err == nil && len(left) == 0 {
 		left, err = deleteKinds(ctx, host, cluster, remainingKinds, nil)
+	}
+	if err == nil && len(left) == 0 && !host.Own {
+		left, err = r.deleteManagementSecrets(ctx, cluster)
 	}
 	if err != nil {
 		setDeleting(controlPlane, errortext.Steady(err))
@@ -82,11 +97,11 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, owner *clusterv1.Clust
 		setDeleting(controlPlane, "still there: "+strings.Join(left, ", "))
 		return ctrl.Result{RequeueAfter: deletionRecheck}, nil
 	}
-	if err := r.Claims.Release(ctx, cluster); err != nil {
+	if err := host.Claims.Release(ctx, cluster); err != nil {
 		setDeleting(controlPlane, errortext.Steady(err))
 		return ctrl.Result{}, err
 	}
-	r.forget(cluster)
+	host.Applier.Forget(cluster)
 	controllerutil.RemoveFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
 	return ctrl.Result{}, nil
 }

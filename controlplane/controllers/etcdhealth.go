@@ -57,16 +57,18 @@ func healthOf(answer probe.Answer) *etcd.Health {
 func (r *Reconciler) etcdQuestion(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, state workloadState) probe.Question {
 	visit := r.newEtcdVisit(ctx, s, cluster, state)
 	return probe.Question{
-		Identity: identityOf(s.keys.CA(visit.signer), visit.members),
+		Identity: identityOf(s.host, s.keys.CA(visit.signer), visit.members),
 		Prompt:   fmt.Sprintf("%+v of %d: formed %t, %v", state, visit.desired, visit.formed, etcdStatus(s.controlPlane, cluster.Component).Members),
 		Timeout:  etcdTimeout,
 		Ask:      visit.ask,
 	}
 }
 
-// identityOf is different for other members, and for members that another CA vouches for.
-func identityOf(ca *pki.CA, members map[string]etcd.Address) string {
+// identityOf is different for other members, for members that another CA vouches for, and for another connection to
+// their host cluster: what was asked by the one before ends.
+func identityOf(host *Host, ca *pki.CA, members map[string]etcd.Address) string {
 	identity := &strings.Builder{}
+	fmt.Fprintln(identity, host.Identity)
 	if ca != nil {
 		identity.Write(ca.Bundle)
 	}

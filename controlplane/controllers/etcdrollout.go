@@ -24,7 +24,7 @@ import (
 func (v *etcdVisit) rollOut(ctx context.Context, health *etcd.Health) (string, error) {
 	set := &appsv1.StatefulSet{}
 	key := client.ObjectKey{Namespace: v.input.Cluster.Namespace, Name: names.Object(v.input.Cluster.Name, v.cluster.Component)}
-	if err := v.r.Host.Live.Get(ctx, key, set); err != nil {
+	if err := v.host.Live.Get(ctx, key, set); err != nil {
 		return "", client.IgnoreNotFound(fmt.Errorf("read StatefulSet %s: %w", key, err))
 	}
 	if set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType || set.DeletionTimestamp != nil {
@@ -33,7 +33,7 @@ func (v *etcdVisit) rollOut(ctx context.Context, health *etcd.Health) (string, e
 	if set.Status.ObservedGeneration != set.Generation || set.Status.UpdateRevision == "" {
 		return fmt.Sprintf("the host cluster has not seen the change of StatefulSet %s yet", key.Name), nil
 	}
-	pods, err := listPods(ctx, v.r.Host.Live, v.input.Cluster)
+	pods, err := listPods(ctx, v.host.Live, v.input.Cluster)
 	if err != nil {
 		return "", err
 	}
@@ -63,7 +63,7 @@ func (v *etcdVisit) rolloutState(ctx context.Context, health *etcd.Health, set *
 			member.Ready, member.Stopping = podAvailable(pod, set.Spec.MinReadySeconds, v.r.Clock.Now()), pod.DeletionTimestamp != nil
 			if !podReady(pod) && member.Host != "" {
 				var err error
-				if member.Lost, err = isLost(ctx, v.r.Host.Live, member.Host); err != nil {
+				if member.Lost, err = isLost(ctx, v.host.Live, member.Host); err != nil {
 					return state, err
 				}
 			}
@@ -94,7 +94,7 @@ func (v *etcdVisit) unsettled(health *etcd.Health) string {
 
 // replace deletes a pod, unless it is another one by now. Its StatefulSet makes it anew.
 func (v *etcdVisit) replace(ctx context.Context, pod *corev1.Pod) (string, error) {
-	err := v.r.Host.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+	err := v.host.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 		return fmt.Sprintf("member %s is replaced by another hand", pod.Name), nil

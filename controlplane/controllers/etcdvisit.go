@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -32,6 +33,7 @@ const etcdTimeout = 5 * etcd.Timeout
 // not those that there shall be, or not as they shall be.
 type etcdVisit struct {
 	r       *Reconciler
+	host    *Host
 	log     logr.Logger
 	cluster etcdcomponent.Cluster
 	// input says what the cluster is rendered from; it does not change any more.
@@ -52,7 +54,7 @@ type etcdVisit struct {
 
 func (r *Reconciler) newEtcdVisit(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, state workloadState) *etcdVisit {
 	v := &etcdVisit{
-		r: r, log: ctrl.LoggerFrom(ctx).WithValues("component", cluster.Component), cluster: cluster, input: s.input, keys: s.keys,
+		r: r, host: s.host, log: ctrl.LoggerFrom(ctx).WithValues("component", cluster.Component), cluster: cluster, input: s.input, keys: s.keys,
 		signer: pki.EtcdCA, members: map[string]etcd.Address{},
 		desired: len(cluster.Lasting(&s.input)), pods: int(state.desired), formed: bootstrapped(s.controlPlane, cluster.Component),
 		rolling: state.rolling(),
@@ -67,9 +69,21 @@ func (r *Reconciler) newEtcdVisit(ctx context.Context, s *scope, cluster etcdcom
 		if v.input.Addresses[member] == "" {
 			continue
 		}
-		v.members[member] = etcd.Address{Client: cluster.ClientURL(&v.input, member), Peer: cluster.PeerURL(&v.input, member)}
+		v.members[member] = etcd.Address{
+			Client: cluster.ClientURL(&v.input, member), Peer: cluster.PeerURL(&v.input, member), Dial: v.dial(member),
+		}
 	}
 	return v
+}
+
+// dial is how to connect to a member in a host cluster whose cluster IPs lead nowhere from here; nil for the
+// management cluster.
+func (v *etcdVisit) dial(member string) func(context.Context) (net.Conn, error) {
+	if v.host.Dial == nil {
+		return nil
+	}
+	pod, port := client.ObjectKey{Namespace: v.input.Cluster.Namespace, Name: member}, v.cluster.Ports(&v.input).Client
+	return func(ctx context.Context) (net.Conn, error) { return v.host.Dial(ctx, pod, port) }
 }
 
 // ask asks, and asks again after a step, so that the answer holds what came of it.
@@ -173,7 +187,7 @@ var steps = map[membership.Kind]string{
 // state is all that the next step depends on, as etcd and the host cluster have it now.
 func (v *etcdVisit) state(ctx context.Context, health *etcd.Health) (membership.State, error) {
 	state := membership.State{Name: names.Object(v.input.Cluster.Name, v.cluster.Component), Desired: v.desired}
-	pods, err := listPods(ctx, v.r.Host.Live, v.input.Cluster)
+	pods, err := listPods(ctx, v.host.Live, v.input.Cluster)
 	if err != nil {
 		return state, err
 	}
@@ -195,7 +209,7 @@ func (v *etcdVisit) state(ctx context.Context, health *etcd.Health) (membership.
 		state.Pods = append(state.Pods, v.cluster.Ordinal(&v.input, pod.Name))
 	}
 	state.Used = v.used(pods[names.KubeAPIServer])
-	claims, err := liveClaims(ctx, v.r.Host, v.input.Cluster)
+	claims, err := liveClaims(ctx, v.host, v.input.Cluster)
 	if err != nil {
 		return state, err
 	}
@@ -207,7 +221,7 @@ func (v *etcdVisit) state(ctx context.Context, health *etcd.Health) (membership.
 	if state.Open, err = v.open(ctx); err != nil {
 		return state, err
 	}
-	state.Hosts, err = hostNodes(ctx, v.r.Host, v.input.Spec.Hosting.NodeSelector)
+	state.Hosts, err = hostNodes(ctx, v.host, v.input.Spec.Hosting.NodeSelector)
 	return state, err
 }
 
@@ -232,7 +246,7 @@ func (v *etcdVisit) used(apiServers []corev1.Pod) []int {
 func (v *etcdVisit) open(ctx context.Context) ([]int, error) {
 	config := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: v.input.Cluster.Namespace, Name: names.Config(v.input.Cluster.Name, v.cluster.Component)}
-	if err := v.r.Host.Live.Get(ctx, key, config); err != nil {
+	if err := v.host.Live.Get(ctx, key, config); err != nil {
 		return nil, fmt.Errorf("read ConfigMap %s: %w", key, err)
 	}
 	var ordinals []int
@@ -250,7 +264,7 @@ func (v *etcdVisit) open(ctx context.Context) ([]int, error) {
 
 func (v *etcdVisit) deleteClaim(ctx context.Context, member string) error {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: v.input.Cluster.Namespace, Name: etcdcomponent.Claim(member)}}
-	if err := v.r.Host.Client.Delete(ctx, claim); err != nil && !apierrors.IsNotFound(err) {
+	if err := v.host.Client.Delete(ctx, claim); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete PersistentVolumeClaim %s of a former etcd member: %w", client.ObjectKeyFromObject(claim), err)
 	}
 	return nil

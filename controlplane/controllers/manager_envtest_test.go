@@ -63,8 +63,13 @@ func startManager(t *testing.T, g *gate) (stop func()) {
 	}
 	r := &Reconciler{
 		Client: c, APIReader: mgr.GetAPIReader(),
-		Host:     &Host{Client: c, Live: mgr.GetAPIReader(), Applier: apply.New(c), Own: true},
-		Claims:   ports.New(c, mgr.GetAPIReader(), managerNamespace, ports.DefaultRange),
+		Host: &Host{
+			Client: c, Live: mgr.GetAPIReader(), Applier: apply.New(c),
+			Claims: ports.New(c, mgr.GetAPIReader(), managerNamespace, ports.DefaultRange), Own: true,
+		},
+		HostClusters: hostclusters.New(mgr.GetAPIReader(), c, hostclusters.Options{
+			Scheme: environment.Scheme, Kinds: HostCache(), PortNamespace: managerNamespace, HostPorts: ports.DefaultRange,
+		}),
 		Versions: table,
 		Clock:    clock.RealClock{},
 		checkEtcd: func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {

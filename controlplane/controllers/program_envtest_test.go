@@ -61,8 +61,8 @@ func newProgram(t *testing.T, g *gate) *program {
 	c := interceptor.NewClient(inner, interceptor.Funcs{List: listClusters})
 	r := &Reconciler{
 		Client: c, APIReader: c,
-		Host:      &Host{Client: c, Live: c, Applier: apply.New(c), Own: true},
-		Claims:    ports.New(c, c, managerNamespace, ports.DefaultRange),
+		Host:      &Host{Client: c, Live: c, Applier: apply.New(c), Claims: ports.New(c, c, managerNamespace, ports.DefaultRange), Own: true},
+		hosts:     nobodyElse{},
 		Versions:  &supported.Versions{},
 		Clock:     clock.RealClock{},
 		checkEtcd: noEtcd,

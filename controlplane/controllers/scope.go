@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
@@ -22,19 +21,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
-
-// Host is a host cluster.
-type Host struct {
-	// Client writes; its reads come from a cache that holds the controller's own objects only.
-	Client client.Client
-	// Live reads from the API server.
-	Live client.Reader
-	// Applier applies renderings.
-	Applier *apply.Applier
-	// Own is true when the host cluster is the management cluster: only then can objects there
-	// have the control plane as their owner.
-	Own bool
-}
 
 // scope is what one reconcile of one control plane knows. Steps fill it in the order of the graph:
 // a step reads only what steps before it wrote.

@@ -60,7 +60,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		r.checkEtcd, r.changeEtcd = etcd.Check, etcd.Change
 	}
 	questions := probe.New()
-	r.questions = questions
+	r.questions, r.hosts = questions, r.HostClusters
 	if err := metrics.Registry.Register(&tenantCollector{reader: r.Client}); err != nil {
 		return fmt.Errorf("register the metrics of control planes: %w", err)
 	}
@@ -75,6 +75,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		WatchesRawSource(questions).
 		WatchesRawSource(r.Versions).
+		WatchesRawSource(r.HostClusters.Source(r.hostObjectToControlPlane)).
 		WithOptions(options)
 	for _, kind := range HostKinds() {
 		build = build.Watches(kind, handler.EnqueueRequestsFromMapFunc(r.hostObjectToControlPlane))

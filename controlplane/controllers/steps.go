@@ -129,7 +129,7 @@ func (r *Reconciler) claimPorts(ctx context.Context, s *scope) (string, error) {
 		return "", nil
 	}
 	pinned := s.controlPlane.Spec.Hosting.Ports.First
-	first, err := r.Claims.Claim(ctx, s.key, pinned)
+	first, err := s.host.Claims.Claim(ctx, s.key, pinned)
 	if err != nil {
 		return "", err
 	}

@@ -7,6 +7,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -15,13 +17,18 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 )
 
 // Timeout bounds one question to one member.
 const Timeout = 3 * time.Second
 
 // Address is where one member is reached: by clients, and by the other members.
-type Address struct{ Client, Peer string }
+type Address struct {
+	Client, Peer string
+	// Dial connects to the member where Client leads nowhere from here; nil where it does.
+	Dial func(context.Context) (net.Conn, error)
+}
 
 // Member is what one member says of itself and what the cluster says of it.
 type Member struct {
@@ -160,11 +167,32 @@ func dial(ctx context.Context, members []Address, config *tls.Config) (*clientv3
 	slices.Sort(endpoints)
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, DialTimeout: Timeout, TLS: config, Logger: zap.NewNop(), Context: ctx,
+		DialOptions: dialOptions(members),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make an etcd client: %w", err)
 	}
 	return client, nil
+}
+
+// dialOptions lead connections to members through their own Dial. Certificates are still verified by their addresses.
+func dialOptions(members []Address) []grpc.DialOption {
+	dials := map[string]func(context.Context) (net.Conn, error){}
+	for _, member := range members {
+		if at, err := url.Parse(member.Client); err == nil && member.Dial != nil {
+			dials[at.Host] = member.Dial
+		}
+	}
+	if len(dials) == 0 {
+		return nil
+	}
+	return []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+		dial, ok := dials[address]
+		if !ok {
+			return nil, fmt.Errorf("%s is no member's address", address)
+		}
+		return dial(ctx)
+	})}
 }
 
 // askCluster fills in the members that the cluster lists; it needs a quorum.

@@ -7,6 +7,7 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
@@ -25,6 +26,19 @@ func validateEndpoint(endpoint controlplanev1.APIEndpoint, path *field.Path) fie
 		errs = append(errs, field.Invalid(path.Child("host"), endpoint.Host, "must be a DNS name or an IP address, without scheme and port"))
 	}
 	return errs
+}
+
+// validateElsewhere refuses a control plane in another host cluster whose API the management cluster could not
+// reach. One that is made by a topology has its endpoint in the Cluster, which the controller knows.
+func validateElsewhere(c *controlplanev1.KOKControlPlane, path *field.Path) field.ErrorList {
+	_, ofTopology := c.Labels[clusterv1.ClusterTopologyOwnedLabel]
+	if !c.Spec.Hosting.Elsewhere() || ofTopology || c.Spec.ControlPlaneEndpoint.Host != "" ||
+		c.Spec.Hosting.Exposure.Type == controlplanev1.ExposureLoadBalancer {
+		return nil
+	}
+	return field.ErrorList{field.Required(path.Child("controlPlaneEndpoint"),
+		"hosting.kubeconfigRef names another host cluster, whose cluster IPs the management cluster cannot reach; "+
+			"set it to where the API will be reached, or hosting.exposure.type to LoadBalancer")}
 }
 
 // validateExposure refuses what an exposure has no room for.

@@ -11,7 +11,14 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.ports) || has(self.ports)",message="hosting.ports cannot be removed once set: certificates, etcd members and kubeconfigs name the ports"
 // +kubebuilder:validation:XValidation:rule="has(self.exposure) == (has(self.networkMode) && self.networkMode == 'PodNetwork')",message="hosting.exposure goes with networkMode PodNetwork, and PodNetwork needs it: set both or neither; on the host network API servers are reached at the addresses of their nodes"
 // +kubebuilder:validation:XValidation:rule="!has(self.ports) || !has(self.networkMode) || self.networkMode == 'HostNetwork'",message="hosting.ports is for networkMode HostNetwork: pods on the pod network take no port of a host; remove it"
+// +kubebuilder:validation:XValidation:rule="has(self.kubeconfigRef) == has(oldSelf.kubeconfigRef) && (!has(self.kubeconfigRef) || self.kubeconfigRef == oldSelf.kubeconfigRef)",message="hosting.kubeconfigRef is immutable: pods and data are in the host cluster that it names; write another kubeconfig of the same cluster into the Secret, or create a new control plane for another one"
 type HostingSpec struct {
+	// kubeconfigRef names the host cluster, if that is not the management cluster. It is immutable. With it
+	// the management cluster cannot reach cluster IPs there, so controlPlaneEndpoint must be set, or
+	// exposure.type be LoadBalancer.
+	// +optional
+	KubeconfigRef KubeconfigReference `json:"kubeconfigRef,omitempty,omitzero"`
+
 	// networkMode is HostNetwork or PodNetwork. It is immutable.
 	// +optional
 	// +kubebuilder:default=HostNetwork
@@ -45,6 +52,22 @@ type HostingSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="hosting.ports is immutable once set: certificates, etcd members and kubeconfigs name the ports"
 	Ports PortBlock `json:"ports,omitempty,omitzero"`
 }
+
+// KubeconfigReference names a Secret in the namespace of the control plane whose data key "value" is a
+// kubeconfig, as in the kubeconfig Secrets of Cluster API. All that the kubeconfig needs must be in it:
+// programs, auth providers and paths of files are refused, and so is a connection that is not verified.
+// The Secret gets the label clusterctl.cluster.x-k8s.io/move, so that clusterctl move takes it along.
+type KubeconfigReference struct {
+	// name is the name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
+}
+
+// KubeconfigKey is the data key of a Secret with a kubeconfig.
+const KubeconfigKey = "value"
 
 // PortBlockSize is the number of consecutive host ports that one tenant has.
 const PortBlockSize = 20

@@ -147,6 +147,28 @@ const (
 	// Change the field that the message names.
 	InvalidSpecReason = "InvalidSpec"
 
+	// HostClusterConnectingReason of AvailableCondition, EtcdClusterHealthyCondition,
+	// ControlPlaneComponentsHealthyCondition and ReconciledCondition: the host cluster that
+	// spec.hosting.kubeconfigRef names is being connected to.
+	//
+	// Nothing for some seconds.
+	HostClusterConnectingReason = "HostClusterConnecting"
+
+	// HostClusterUnreachableReason of AvailableCondition, EtcdClusterHealthyCondition,
+	// ControlPlaneComponentsHealthyCondition and ReconciledCondition: the host cluster that
+	// spec.hosting.kubeconfigRef names does not answer, or refuses. What runs there goes on.
+	//
+	// Bring back the way to the host cluster, or give the account of the kubeconfig the rights that the message
+	// names.
+	HostClusterUnreachableReason = "HostClusterUnreachable"
+
+	// InvalidHostKubeconfigReason of AvailableCondition, EtcdClusterHealthyCondition,
+	// ControlPlaneComponentsHealthyCondition and ReconciledCondition: the Secret that spec.hosting.kubeconfigRef
+	// names is not there, or its kubeconfig is refused. What runs in the host cluster goes on.
+	//
+	// Make the Secret with what the message asks for.
+	InvalidHostKubeconfigReason = "InvalidHostKubeconfig"
+
 	// WaitingReason of CertificatesAvailableCondition, AddonsInstalledCondition and ReconciledCondition: a step
 	// waits for one before it, as during creation and upgrades.
 	//

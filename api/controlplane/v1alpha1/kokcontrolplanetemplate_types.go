@@ -75,6 +75,11 @@ type KOKControlPlaneTemplateResourceSpec struct {
 
 // HostingTemplateSpec is HostingSpec without the ports, which only one control plane can have.
 type HostingTemplateSpec struct {
+	// kubeconfigRef names the host cluster, if that is not the management cluster: a Secret in the namespace
+	// of each control plane. Its Cluster must have spec.controlPlaneEndpoint, or exposure.type be LoadBalancer.
+	// +optional
+	KubeconfigRef KubeconfigReference `json:"kubeconfigRef,omitempty,omitzero"`
+
 	// networkMode is HostNetwork or PodNetwork.
 	// +optional
 	NetworkMode NetworkMode `json:"networkMode,omitempty"`

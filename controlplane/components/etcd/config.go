@@ -142,6 +142,21 @@ func Open(file string) (bool, error) {
 	return config.InitialClusterState != existing || strings.Contains(config.InitialCluster, ","), nil
 }
 
+// Joining reports whether a configuration file is that of a member of a cluster that was founded before, and whether
+// it lets the member join now, with the names of all that etcd listed then.
+func Joining(file string) (founded, joining bool, listed []string, err error) {
+	var config configFile
+	if err := yaml.Unmarshal([]byte(file), &config); err != nil {
+		return false, false, nil, fmt.Errorf("read the configuration of an etcd member: %w", err)
+	}
+	for peer := range strings.SplitSeq(config.InitialCluster, ",") {
+		name, _, _ := strings.Cut(peer, "=")
+		listed = append(listed, name)
+	}
+	founded = config.InitialClusterState == existing
+	return founded, founded && len(listed) > 1, listed, nil
+}
+
 func path(file string) string { return CertsDirectory + "/" + file }
 
 func url(host string, port int32) string {

@@ -1,0 +1,75 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// recoverEtcd finds out what status said of etcd clusters, when it says nothing: clusterctl move and backups leave
+// status behind. Without it a running cluster would be taken for one that is yet to be founded, and a member that
+// comes back without data would be let in. Configuration files and workloads tell it; etcd itself says the
+// rest when it is asked.
+func recoverEtcd(ctx context.Context, s *scope) error {
+	for _, cluster := range etcdClusters {
+		if etcdStatus(s.controlPlane, cluster.Component).Name != "" {
+			continue
+		}
+		config, workload := &corev1.ConfigMap{}, &appsv1.StatefulSet{}
+		for _, present := range []struct {
+			name   string
+			object client.Object
+		}{{names.Config(s.key.Name, cluster.Component), config}, {names.Object(s.key.Name, cluster.Component), workload}} {
+			key := client.ObjectKey{Namespace: s.key.Namespace, Name: present.name}
+			if err := s.host.Live.Get(ctx, key, present.object); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("look for etcd members of before: %w", err)
+			}
+		}
+		found, err := recoveredEtcd(cluster, s, config.Data, ptr.Deref(workload.Spec.Replicas, 0))
+		if err != nil {
+			return err
+		}
+		if found != nil {
+			s.controlPlane.Status.Etcd = append(s.controlPlane.Status.Etcd, *found)
+		}
+	}
+	return nil
+}
+
+// recoveredEtcd is what files and the number of pods tell of an etcd cluster; nil for one that was not founded. There
+// are as many pods as etcd lists members.
+func recoveredEtcd(cluster etcdcomponent.Cluster, s *scope, files map[string]string, pods int32) (*controlplanev1.EtcdClusterStatus, error) {
+	var members []controlplanev1.EtcdMemberStatus
+	for ordinal := range pods {
+		name := fmt.Sprintf("%s-%d", names.Object(s.key.Name, cluster.Component), ordinal)
+		file, ok := files[name+".yaml"]
+		if !ok {
+			continue
+		}
+		founded, joining, listed, err := etcdcomponent.Joining(file)
+		if err != nil {
+			return nil, fmt.Errorf("the file of %s: %w", name, err)
+		}
+		if !founded {
+			return nil, nil
+		}
+		state := controlplanev1.EtcdMemberVoter
+		if joining && slices.Contains(listed, name) {
+			state = controlplanev1.EtcdMemberJoining
+		}
+		members = append(members, controlplanev1.EtcdMemberStatus{Name: name, State: state})
+	}
+	if len(members) == 0 {
+		return nil, nil
+	}
+	return &controlplanev1.EtcdClusterStatus{Name: etcdName(cluster.Component), Bootstrapped: ptr.To(true), Members: members}, nil
+}

@@ -1,0 +1,188 @@
+package hostclusters
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
+
+// Clusters hands out host clusters. It is a source of the controller whose objects ask for them.
+type Clusters struct {
+	live   client.Reader
+	writer client.Writer
+	open   opener
+
+	lock        sync.Mutex
+	ctx         context.Context //nolint:containedctx // The controller's life, which its source learns.
+	queue       workqueue.TypedRateLimitingInterface[reconcile.Request]
+	requests    handler.MapFunc
+	connections map[client.ObjectKey]*connection
+	// made is how many connections there were ever.
+	made int
+}
+
+// New returns host clusters of which the kubeconfigs are in the management cluster: live reads them there, from
+// the API server, and writer puts the label on them that makes clusterctl take them along.
+func New(live client.Reader, writer client.Writer, options Options) *Clusters {
+	return newClusters(live, writer, options.open)
+}
+
+func newClusters(live client.Reader, writer client.Writer, open opener) *Clusters {
+	return &Clusters{live: live, writer: writer, open: open, connections: map[client.ObjectKey]*connection{}}
+}
+
+// Source reconciles who asked for a host cluster when there is another answer, and those that requests names for
+// a changed object there. Nothing is connected before a controller starts it; all connections end with it.
+func (c *Clusters) Source(requests handler.MapFunc) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		c.lock.Lock()
+		defer c.lock.Unlock()
+		c.ctx, c.queue, c.requests = ctx, queue, requests
+		return nil
+	})
+}
+
+// Of is the host cluster that a Secret names, for a control plane that from now on is reconciled when the answer
+// changes. It never waits for the host cluster. The error is a *Problem when there is none at the moment.
+func (c *Clusters) Of(ctx context.Context, user, name client.ObjectKey) (*Host, error) {
+	secret := &corev1.Secret{}
+	err := c.live.Get(ctx, name, secret)
+	if apierrors.IsNotFound(err) {
+		c.Release(user)
+		return nil, invalid(fmt.Sprintf("Secret %s, which spec.hosting.kubeconfigRef names, is not there: make it, with the kubeconfig of the host cluster under the data key %q",
+			name, controlplanev1.KubeconfigKey))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig of the host cluster: %w", err)
+	}
+	kubeconfig := secret.Data[controlplanev1.KubeconfigKey]
+	if len(kubeconfig) == 0 {
+		c.Release(user)
+		return nil, invalid(fmt.Sprintf("Secret %s, which spec.hosting.kubeconfigRef names, has no data key %q: put the kubeconfig of the host cluster there",
+			name, controlplanev1.KubeconfigKey))
+	}
+	config, err := Config(kubeconfig)
+	if err != nil {
+		c.Release(user)
+		return nil, invalid(fmt.Sprintf("the kubeconfig in Secret %s, which spec.hosting.kubeconfigRef names, is refused: %v", name, err))
+	}
+	if err := c.takeAlong(ctx, secret); err != nil {
+		return nil, err
+	}
+	return c.use(user, name, secret.ResourceVersion, kubeconfig, config)
+}
+
+func invalid(message string) *Problem {
+	return &Problem{Reason: controlplanev1.InvalidHostKubeconfigReason, Message: message}
+}
+
+// takeAlong labels the Secret so that clusterctl move takes it along. It gets no owner: it is a person's, and
+// must not go with a control plane.
+func (c *Clusters) takeAlong(ctx context.Context, secret *corev1.Secret) error {
+	if _, ok := secret.Labels[clusterctlv1.ClusterctlMoveLabel]; ok {
+		return nil
+	}
+	metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterctlv1.ClusterctlMoveLabel, "")
+	if err := c.writer.Update(ctx, secret); err != nil {
+		return fmt.Errorf("label Secret %s for clusterctl move: %w", client.ObjectKeyFromObject(secret), err)
+	}
+	return nil
+}
+
+// use joins the user to the connection by a kubeconfig. What was read before the present connection's is out of
+// date and not gone back to.
+func (c *Clusters) use(user, name client.ObjectKey, version string, kubeconfig []byte, config *rest.Config) (*Host, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	if c.ctx == nil || c.ctx.Err() != nil {
+		return nil, connecting(name)
+	}
+	c.leave(user, name)
+	known, content := c.connections[name], sha256.Sum256(kubeconfig)
+	switch {
+	case known == nil:
+		known = c.connect(name, config, map[client.ObjectKey]bool{})
+	case older(version, known.version):
+		version, content = known.version, known.content
+	case known.content != content:
+		known.stop()
+		known = c.connect(name, config, known.users)
+		c.wake(known)
+	}
+	known.version, known.content, known.users[user] = version, content, true
+	if known.problem != nil {
+		return nil, known.problem
+	}
+	return known.host, nil
+}
+
+// older reports whether an object was read before another state of it.
+func older(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order < 0
+}
+
+// connect starts a connection; the caller holds the lock.
+func (c *Clusters) connect(name client.ObjectKey, config *rest.Config, users map[client.ObjectKey]bool) *connection {
+	c.made++
+	made := &connection{
+		name: name, identity: name.String() + "#" + strconv.Itoa(c.made), config: config,
+		users: users, problem: connecting(name),
+	}
+	var ctx context.Context
+	ctx, made.stop = context.WithCancel(c.ctx)
+	c.connections[name] = made
+	go c.keep(ctx, made)
+	return made
+}
+
+// Release ends the interest of a control plane in its host cluster.
+func (c *Clusters) Release(user client.ObjectKey) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.leave(user, client.ObjectKey{})
+}
+
+// leave takes the user from all connections but one, and ends those that nobody uses; the caller holds the lock.
+func (c *Clusters) leave(user, but client.ObjectKey) {
+	for name, known := range c.connections {
+		if name == but || !known.users[user] {
+			continue
+		}
+		delete(known.users, user)
+		if len(known.users) == 0 {
+			known.stop()
+			delete(c.connections, name)
+		}
+	}
+}
+
+// wake reconciles all users of a connection; the caller holds the lock.
+func (c *Clusters) wake(known *connection) {
+	for user := range known.users {
+		c.queue.Add(reconcile.Request{NamespacedName: user})
+	}
+}
+
+// changed reconciles who cares for an object in a host cluster.
+func (c *Clusters) changed(ctx context.Context, object client.Object) {
+	for _, request := range c.requests(ctx, object) {
+		c.queue.Add(request)
+	}
+}

@@ -1,0 +1,12 @@
+// Package hostclusters connects to the host clusters of control planes whose pods run in another cluster than
+// the management cluster.
+//
+// A control plane names a Secret with a kubeconfig. There is one connection for each Secret that is named, made
+// in the background: nobody waits for one. Who asks for a host cluster gets it, or a *Problem that says why there
+// is none now, and is reconciled when that changes. Another content of the Secret is another connection, with an
+// identity of its own, and ends the one before: its caches stop and its requests fail. When nobody names
+// the Secret any more the connection ends.
+//
+// The Secret is read each time that a host cluster is asked for, which is at least once a minute; nothing
+// watches or caches Secrets of people.
+package hostclusters
