@@ -49,10 +49,10 @@ type Reconciler struct {
 	APIReader client.Reader
 	// Host is the management cluster as a host cluster, that of control planes which name no other.
 	Host *Host
-	// Versions has the table of Kubernetes versions that is in force, and reconciles all when it is another.
-	Versions *supported.Versions
 	// HostClusters are the others.
 	HostClusters *hostclusters.Clusters
+	// Versions has the table of Kubernetes versions that is in force, and reconciles all when it is another.
+	Versions *supported.Versions
 	// Clock judges the validity of certificates.
 	Clock clock.Clock
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.

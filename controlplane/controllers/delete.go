@@ -77,7 +77,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, owner *clusterv1.Clust
 		if gone {
 			controllerutil.RemoveFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
 		}
-		return ctrl.Result{RequeueAfter: settledInterval}, err
+		return ctrl.Result{RequeueAfter: secretInterval}, err
 	}
 	if err != nil {
 		return ctrl.Result{}, err

@@ -62,6 +62,7 @@ func run(m *testing.M) int {
 		if err := environment.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
+		stopOtherHost()
 	}()
 	return m.Run()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,9 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 )
+
+// secretInterval is how soon a Secret is looked for again that a person is to make or correct.
+const secretInterval = 10 * time.Second
 
 // Host is a host cluster.
 type Host = hostclusters.Host
@@ -42,6 +46,9 @@ func (r *Reconciler) hostOf(ctx context.Context, controlPlane *controlplanev1.KO
 func (r *Reconciler) withoutHost(controlPlane *controlplanev1.KOKControlPlane, problem *hostclusters.Problem) ctrl.Result {
 	r.questions.Forget(client.ObjectKeyFromObject(controlPlane))
 	again := ctrl.Result{RequeueAfter: settledInterval}
+	if problem.Reason == controlplanev1.InvalidHostKubeconfigReason {
+		again.RequeueAfter = secretInterval
+	}
 	if problem.Reason == controlplanev1.HostClusterConnectingReason && conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) &&
 		controlPlane.Status.ObservedGeneration == controlPlane.Generation {
 		return again

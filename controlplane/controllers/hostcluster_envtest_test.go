@@ -41,7 +41,9 @@ import (
 // It never touches anything of ours, least of all our status. What only real kubelets, etcds and API
 // servers show is tested in the lab.
 type hostCluster struct {
-	t         *testing.T
+	t *testing.T
+	// api is that of the host cluster.
+	api       client.Client
 	namespace string
 	// stopped are components whose pods do not come into being.
 	stopped map[string]bool
@@ -55,6 +57,8 @@ type hostCluster struct {
 	prefix string
 	// balanced is where Services of type LoadBalancer are reached; empty while nothing cares for them.
 	balanced string
+	// endpoint is where a tenant's API is reached; empty for the address of its Service.
+	endpoint string
 	fronts   map[string]*httptest.Server
 	// replaces lets the pods of DaemonSets and Deployments follow their templates. Otherwise they stay as they
 	// were made, and their workloads say that they are up to date.
@@ -69,7 +73,7 @@ type hostCluster struct {
 
 func newHostCluster(t *testing.T, namespace string) *hostCluster {
 	t.Helper()
-	h := &hostCluster{t: t, namespace: namespace, stopped: map[string]bool{}, off: map[string]bool{}, hosts: 3, prefix: "host-", balanced: newLoopback(), fronts: map[string]*httptest.Server{}, made: map[string]int{}}
+	h := &hostCluster{t: t, api: environment.Client, namespace: namespace, stopped: map[string]bool{}, off: map[string]bool{}, hosts: 3, prefix: "host-", balanced: newLoopback(), fronts: map[string]*httptest.Server{}, made: map[string]int{}}
 	t.Cleanup(func() {
 		for _, front := range h.fronts {
 			front.Close()
@@ -93,7 +97,7 @@ func (h *hostCluster) work(ctx context.Context) (changed bool, err error) {
 func (h *hostCluster) runWorkloads(ctx context.Context) (changed bool, err error) {
 	sets, daemons, deployments := &appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &appsv1.DeploymentList{}
 	for _, list := range []client.ObjectList{sets, daemons, deployments} {
-		if err := environment.Client.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
+		if err := h.api.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
 			return false, err
 		}
 	}
@@ -184,7 +188,7 @@ func revisionOf(workload string, template corev1.PodTemplateSpec) (string, error
 // when it was deleted, and the current revision never moves.
 func (h *hostCluster) count(ctx context.Context, set *appsv1.StatefulSet, revision string) error {
 	pods := &corev1.PodList{}
-	if err := environment.Client.List(ctx, pods, client.InNamespace(h.namespace), client.MatchingLabels(set.Spec.Selector.MatchLabels)); err != nil {
+	if err := h.api.List(ctx, pods, client.InNamespace(h.namespace), client.MatchingLabels(set.Spec.Selector.MatchLabels)); err != nil {
 		return err
 	}
 	set.Status = appsv1.StatefulSetStatus{
@@ -212,7 +216,7 @@ func (h *hostCluster) count(ctx context.Context, set *appsv1.StatefulSet, revisi
 func (h *hostCluster) stopBeyond(ctx context.Context, set *appsv1.StatefulSet) (changed bool, err error) {
 	for i := *set.Spec.Replicas; ; i++ {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("%s-%d", set.Name, i)}}
-		if err := environment.Client.Delete(ctx, pod); err != nil {
+		if err := h.api.Delete(ctx, pod); err != nil {
 			return changed, client.IgnoreNotFound(err)
 		}
 		changed = true
@@ -224,7 +228,7 @@ func (h *hostCluster) report(ctx context.Context, workload client.Object, same b
 	if same || workload.GetDeletionTimestamp() != nil {
 		return false, nil
 	}
-	err := environment.Client.Status().Update(ctx, workload)
+	err := h.api.Status().Update(ctx, workload)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return true, nil
 	}
@@ -239,7 +243,7 @@ func (h *hostCluster) claim(ctx context.Context, set *appsv1.StatefulSet) (chang
 				ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("%s-%s-%d", template.Name, set.Name, i), Labels: template.Labels},
 				Spec:       template.Spec,
 			}
-			err := environment.Client.Create(ctx, claim)
+			err := h.api.Create(ctx, claim)
 			if err != nil && !apierrors.IsAlreadyExists(err) {
 				return false, err
 			}
@@ -269,10 +273,10 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 				containers[i].VolumeMounts = nil
 			}
 		}
-		err := environment.Client.Create(ctx, pod)
+		err := h.api.Create(ctx, pod)
 		switch {
 		case apierrors.IsAlreadyExists(err):
-			if err := environment.Client.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
+			if err := h.api.Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 				return 0, false, client.IgnoreNotFound(err)
 			}
 		case err != nil:
@@ -297,7 +301,7 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: works}}
 		pod.Status.HostIP = fmt.Sprintf("192.0.2.%d", i+1)
 		pod.Status.HostIPs = []corev1.HostIP{{IP: pod.Status.HostIP}}
-		if err := environment.Client.Status().Update(ctx, pod); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		if err := h.api.Status().Update(ctx, pod); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			return 0, false, err
 		}
 	}
@@ -308,7 +312,7 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 func (h *hostCluster) end(ctx context.Context, workload client.Object, pods int32) error {
 	for i := pods; ; i++ {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("%s-%d", workload.GetName(), i)}}
-		if err := environment.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
+		if err := h.api.Delete(ctx, pod, client.GracePeriodSeconds(0)); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 	}
@@ -317,7 +321,7 @@ func (h *hostCluster) end(ctx context.Context, workload client.Object, pods int3
 // balance gives Services of type LoadBalancer their address.
 func (h *hostCluster) balance(ctx context.Context) (changed bool, err error) {
 	list := &corev1.ServiceList{}
-	if err := environment.Client.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
+	if err := h.api.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
 		return false, err
 	}
 	for i := range list.Items {
@@ -334,7 +338,7 @@ func (h *hostCluster) balance(ctx context.Context) (changed bool, err error) {
 		}
 		changed = true
 		service.Status.LoadBalancer.Ingress = wanted
-		if err := environment.Client.Status().Update(ctx, service); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		if err := h.api.Status().Update(ctx, service); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
 			return false, err
 		}
 	}
@@ -354,7 +358,7 @@ func (h *hostCluster) endDeleted(ctx context.Context) (changed bool, err error) 
 	for _, list := range []client.ObjectList{
 		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &appsv1.DeploymentList{},
 	} {
-		if err := environment.Client.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
+		if err := h.api.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
 			return false, err
 		}
 		for _, object := range objectsIn(list) {
@@ -366,11 +370,11 @@ func (h *hostCluster) endDeleted(ctx context.Context) (changed bool, err error) 
 			if len(object.GetFinalizers()) > 0 {
 				before := object.DeepCopyObject().(client.Object)
 				object.SetFinalizers(nil)
-				if err := environment.Client.Patch(ctx, object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+				if err := h.api.Patch(ctx, object, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 					return false, err
 				}
 			}
-			if err := environment.Client.Delete(ctx, object, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
+			if err := h.api.Delete(ctx, object, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 				return false, err
 			}
 		}
@@ -385,7 +389,7 @@ func (h *hostCluster) serveTenants(ctx context.Context) (changed bool, err error
 	servers := client.MatchingLabels{names.ComponentLabel: names.KubeAPIServer}
 	var workloads []client.Object
 	for _, list := range []client.ObjectList{&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}} {
-		if err := environment.Client.List(ctx, list, client.InNamespace(h.namespace), servers); err != nil {
+		if err := h.api.List(ctx, list, client.InNamespace(h.namespace), servers); err != nil {
 			return false, err
 		}
 		workloads = append(workloads, objectsIn(list)...)
@@ -427,7 +431,7 @@ func (h *hostCluster) front(ctx context.Context, name, cluster string) (*httptes
 	for secret, object := range map[string]client.Object{
 		name: service, names.Certs(cluster, names.KubeAPIServer): leaves, names.KeyMaterial(cluster): material,
 	} {
-		if err := environment.Client.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: secret}, object); err != nil {
+		if err := h.api.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: secret}, object); err != nil {
 			return nil, err
 		}
 	}
@@ -452,6 +456,7 @@ func (h *hostCluster) front(ctx context.Context, name, cluster string) (*httptes
 	for _, ingress := range service.Status.LoadBalancer.Ingress {
 		address = ingress.IP
 	}
+	address = cmp.Or(h.endpoint, address)
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(int(service.Spec.Ports[0].Port))))
 	if err != nil {
 		return nil, err

@@ -34,6 +34,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 )
@@ -43,6 +44,12 @@ const managerAccount = "system:serviceaccount:" + managerNamespace + ":manager"
 // startManager runs the controller as the manager does: with caches and watches, and with the rights
 // of the manager's role alone. It returns what stops it.
 func startManager(t *testing.T, g *gate) (stop func()) {
+	t.Helper()
+	return startManagerThatAsks(t, g, noEtcd)
+}
+
+// startManagerThatAsks is startManager with etcds that answer.
+func startManagerThatAsks(t *testing.T, g *gate, check func(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health, error)) (stop func()) {
 	t.Helper()
 	access := g.through()
 	access.Impersonate.UserName = managerAccount
@@ -74,7 +81,7 @@ func startManager(t *testing.T, g *gate) (stop func()) {
 		Clock:    clock.RealClock{},
 		checkEtcd: func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
 			g.ask()
-			return noEtcd(ctx, members, config)
+			return check(ctx, members, config)
 		},
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -46,6 +46,15 @@ func (patient) Ask(_ probe.Key, question probe.Question) (probe.Answer, bool) {
 
 func (patient) Forget(client.ObjectKey) {}
 
+// nobodyElse is for programs without other host clusters.
+type nobodyElse struct{}
+
+func (nobodyElse) Of(context.Context, client.ObjectKey, client.ObjectKey) (*Host, error) {
+	return nil, errors.New("there is no other host cluster in this test")
+}
+
+func (nobodyElse) Release(client.ObjectKey) {}
+
 // program is one run of the controller without caches and watches: a test calls it step by step.
 type program struct {
 	*Reconciler

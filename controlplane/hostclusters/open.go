@@ -177,9 +177,9 @@ func (o Options) inNamespaces(namespace string) map[client.Object]cache.ByObject
 // fill starts a cache and waits until it holds all kinds, or until stopped.
 func (o Options) fill(ctx context.Context, stopped <-chan struct{}, held cache.Cache, changed func(context.Context, client.Object)) error {
 	told := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { tell(ctx, object, changed) },
-		UpdateFunc: func(_, object any) { tell(ctx, object, changed) },
-		DeleteFunc: func(object any) { tell(ctx, object, changed) },
+		AddFunc:    func(object any) { notify(ctx, object, changed) },
+		UpdateFunc: func(_, object any) { notify(ctx, object, changed) },
+		DeleteFunc: func(object any) { notify(ctx, object, changed) },
 	}
 	synced := make([]toolscache.InformerSynced, 0, len(o.Kinds))
 	for kind := range o.Kinds {
@@ -200,7 +200,7 @@ func (o Options) fill(ctx context.Context, stopped <-chan struct{}, held cache.C
 	return nil
 }
 
-func tell(ctx context.Context, object any, changed func(context.Context, client.Object)) {
+func notify(ctx context.Context, object any, changed func(context.Context, client.Object)) {
 	if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
 		object = gone.Obj
 	}

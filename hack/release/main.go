@@ -82,6 +82,7 @@ func run(o options) error {
 			components:    "control-plane-components.yaml",
 			metadata:      filepath.Join(root, "metadata.yaml"),
 			versions:      filepath.Join(root, "internal", "versions", "versions.yaml"),
+			hostCluster:   filepath.Join(root, "config", "host-cluster"),
 		},
 		{
 			name: "kok", kind: "BootstrapProvider", label: "bootstrap-kok", version: o.version,

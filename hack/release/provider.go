@@ -32,6 +32,8 @@ type provider struct {
 	// versions is the table of Kubernetes versions that is built into its manager, for people who put
 	// another in its place. Empty for none.
 	versions string
+	// hostCluster is the folder of what another host cluster than the management cluster needs; empty for none.
+	hostCluster string
 }
 
 // write writes the provider's components, metadata and templates below repository.
@@ -60,7 +62,25 @@ func (p provider) write(repository string) error {
 			return err
 		}
 	}
+	if err := p.writeHostCluster(folder); err != nil {
+		return err
+	}
 	return p.writeTemplates(folder)
+}
+
+func (p provider) writeHostCluster(folder string) error {
+	if p.hostCluster == "" {
+		return nil
+	}
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), p.hostCluster)
+	if err != nil {
+		return fmt.Errorf("kustomize build %s: %w", p.hostCluster, err)
+	}
+	content, err := resources.AsYaml()
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(folder, "host-cluster.yaml"), content)
 }
 
 func (p provider) writeTemplates(folder string) error {

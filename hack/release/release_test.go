@@ -83,11 +83,13 @@ func TestComponents(t *testing.T) {
 }
 
 func TestThePriorityClassHasTheNameThatPodsUse(t *testing.T) {
-	objects := components(t, filepath.Join(repository(t), "control-plane-kok/v0.1.0/control-plane-components.yaml"))
-	if !slices.ContainsFunc(objects, func(object unstructured.Unstructured) bool {
-		return object.GetKind() == "PriorityClass" && object.GetName() == "kok-control-plane"
-	}) {
-		t.Error("there is none")
+	folder := filepath.Join(repository(t), "control-plane-kok/v0.1.0")
+	for _, file := range []string{"control-plane-components.yaml", "host-cluster.yaml"} {
+		if !slices.ContainsFunc(components(t, filepath.Join(folder, file)), func(object unstructured.Unstructured) bool {
+			return object.GetKind() == "PriorityClass" && object.GetName() == "kok-control-plane"
+		}) {
+			t.Errorf("there is none in %s", file)
+		}
 	}
 }
 

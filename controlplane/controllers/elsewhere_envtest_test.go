@@ -1,0 +1,465 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// otherHost is a host cluster that is not the management cluster: an API server without any of our kinds.
+type otherHost struct {
+	server *envtest.Environment
+	api    client.Client
+	// kubeconfig is that of an account with the rights of config/host-cluster alone.
+	kubeconfig []byte
+}
+
+// theOtherHost is started by the first test that wants it.
+var theOtherHost = sync.OnceValues(func() (*otherHost, error) {
+	server := &envtest.Environment{}
+	server.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "127.252.0.0/16")
+	config, err := server.Start()
+	if err != nil {
+		return nil, err
+	}
+	o := &otherHost{server: server}
+	if o.api, err = client.New(config, client.Options{Scheme: environment.Scheme}); err != nil {
+		return nil, err
+	}
+	account, err := server.AddUser(envtest.User{Name: "kok-host-cluster", Groups: []string{"kok"}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if o.kubeconfig, err = account.KubeConfig(); err != nil {
+		return nil, err
+	}
+	return o, o.prepare(context.Background())
+})
+
+// prepare makes what config/host-cluster brings, but for the account's name.
+func (o *otherHost) prepare(ctx context.Context) error {
+	raw, err := os.ReadFile("../../config/host-cluster/role.yaml")
+	if err != nil {
+		return err
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := yaml.UnmarshalStrict(raw, role); err != nil {
+		return err
+	}
+	for _, object := range []client.Object{
+		role,
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+			Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "kok"}},
+		},
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: components.PriorityClassName}, Value: 1000000000},
+	} {
+		if err := o.api.Create(ctx, object); err != nil {
+			return fmt.Errorf("create %s: %w", object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// stopOtherHost stops it, if a test started it.
+func stopOtherHost() {
+	if otherHostStarted {
+		if o, err := theOtherHost(); err == nil {
+			_ = o.server.Stop()
+		}
+	}
+}
+
+var otherHostStarted bool
+
+// link leads to an API server until it is cut.
+type link struct {
+	listener net.Listener
+	lock     sync.Mutex
+	conns    []net.Conn
+	down     bool
+}
+
+func newLink(t *testing.T, to string) *link {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{listener: listener}
+	t.Cleanup(func() { _ = listener.Close(); l.set(true) })
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go l.carry(near, to)
+		}
+	}()
+	return l
+}
+
+func (l *link) carry(near net.Conn, to string) {
+	far, err := net.Dial("tcp", to)
+	if err != nil || !l.keep(near, far) {
+		_ = near.Close()
+		return
+	}
+	go func() { _, _ = io.Copy(far, near); _ = far.Close() }()
+	_, _ = io.Copy(near, far)
+	_ = near.Close()
+}
+
+func (l *link) keep(conns ...net.Conn) bool {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.conns = append(l.conns, conns...)
+	return !l.down
+}
+
+// set cuts the link, or brings it back.
+func (l *link) set(down bool) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.down = down
+	for _, conn := range l.conns {
+		_ = conn.Close()
+	}
+	l.conns = nil
+}
+
+// elsewhereTest is a tenant in another host cluster, with the link that leads there.
+type elsewhereTest struct {
+	*tenantTest
+	other *otherHost
+	link  *link
+}
+
+const hostKubeconfig = "host"
+
+func newElsewhereTest(t *testing.T) *elsewhereTest {
+	t.Helper()
+	otherHostStarted = true
+	other, err := theOtherHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := newLoopback()
+	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
+		small(c)
+		c.Spec.Hosting.KubeconfigRef.Name = hostKubeconfig
+		c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: endpoint, Port: 6443}
+	})
+	tt.host.api, tt.host.endpoint = other.api, endpoint
+	return &elsewhereTest{tenantTest: tt, other: other, link: newLink(t, strings.TrimPrefix(other.server.Config.Host, "https://"))}
+}
+
+// writeKubeconfig makes the Secret with a kubeconfig that leads through the link, of another content each time.
+func (e *elsewhereTest) writeKubeconfig(note string) {
+	e.t.Helper()
+	config, err := clientcmd.Load(e.other.kubeconfig)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = "https://" + e.link.listener.Addr().String()
+	}
+	raw, err := clientcmd.Write(*config)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	wanted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.key.Namespace, Name: hostKubeconfig}}
+	err = environment.Client.Create(e.t.Context(), wanted)
+	if err == nil || apierrors.IsAlreadyExists(err) {
+		edit(e.t, client.ObjectKeyFromObject(wanted), wanted, func(s *corev1.Secret) {
+			s.Data = map[string][]byte{controlplanev1.KubeconfigKey: append(raw, "# "+note+"\n"...)}
+		})
+		return
+	}
+	e.t.Fatal(err)
+}
+
+// lookNow has the control plane reconciled at once.
+func (e *elsewhereTest) lookNow(note string) {
+	edit(e.t, e.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
+		metav1.SetMetaDataAnnotation(&c.ObjectMeta, "note", note)
+	})
+}
+
+// made are the kinds and names of what is in the host cluster, with their resource versions.
+func (e *elsewhereTest) thereNow() map[string]string {
+	e.t.Helper()
+	found := map[string]string{}
+	for _, list := range []client.ObjectList{
+		&appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &appsv1.DeploymentList{}, &appsv1.ControllerRevisionList{},
+		&policyv1.PodDisruptionBudgetList{}, &networkingv1.NetworkPolicyList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
+		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
+	} {
+		if err := e.other.api.List(e.t.Context(), list, client.MatchingLabels(names.Labels(e.cluster))); err != nil {
+			e.t.Fatal(err)
+		}
+		for _, object := range objectsIn(list) {
+			if len(object.GetOwnerReferences()) > 0 {
+				e.t.Errorf("%s has owners, which are not there", object.GetName())
+			}
+			kind := object.GetObjectKind().GroupVersionKind().Kind
+			found[kind+" "+object.GetName()] = object.GetResourceVersion()
+		}
+	}
+	return found
+}
+
+func (e *elsewhereTest) says(conditionType string, status metav1.ConditionStatus, reason, message string) func() bool {
+	return func() bool {
+		is := conditions.Get(e.controlPlane(), conditionType)
+		return is != nil && is.Status == status && is.Reason == reason && strings.Contains(is.Message, message)
+	}
+}
+
+// healthyEtcd has every member vote, and the first one lead.
+func healthyEtcd(_ context.Context, members map[string]etcd.Address, _ *tls.Config) (*etcd.Health, error) {
+	health := &etcd.Health{}
+	for i, name := range slices.Sorted(maps.Keys(members)) {
+		if members[name].Dial == nil {
+			return nil, fmt.Errorf("%s would be dialled at a cluster IP of another cluster", name)
+		}
+		health.Members = append(health.Members, etcd.Member{
+			Name: name, ID: uint64(i) + 1, Answered: true, Follows: true, Listed: true, Started: true, Leader: i == 0,
+		})
+	}
+	return health, nil
+}
+
+// A story: its parts follow each other.
+func TestAControlPlaneInAnotherHostCluster(t *testing.T) {
+	grant(t)
+	e := newElsewhereTest(t)
+	e.host.keepWorking()
+	g := &gate{}
+	stop := startManagerThatAsks(t, g, healthyEtcd)
+	available := controlplanev1.AvailableCondition
+
+	eventually(t, "it says that its Secret is missing",
+		e.says(available, metav1.ConditionUnknown, controlplanev1.InvalidHostKubeconfigReason, e.key.Namespace+"/"+hostKubeconfig))
+	e.link.set(true)
+	e.writeKubeconfig("away")
+	e.lookNow("away")
+	eventually(t, "it says that the host cluster is away",
+		e.says(available, metav1.ConditionUnknown, controlplanev1.HostClusterUnreachableReason, "cannot be used"))
+	e.link.set(false)
+	eventually(t, "it is available", e.available)
+	eventually(t, "etcd is founded", func() bool { return bootstrapped(e.controlPlane(), names.EtcdData) })
+	comesToRest(t, g)
+
+	t.Run("has everything there and only Cluster API's Secrets here", func(t *testing.T) { e.isElsewhere(t) })
+	t.Run("is repaired there by what is seen there", func(t *testing.T) {
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: e.key.Namespace, Name: "blue-kube-scheduler"}}
+		if err := e.other.api.Delete(t.Context(), deployment); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it is there again", func() bool {
+			return e.other.api.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment) == nil && deployment.DeletionTimestamp == nil
+		})
+	})
+	t.Run("is cared for with another kubeconfig", func(t *testing.T) {
+		e.writeKubeconfig("another")
+		e.lookNow("another")
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: e.key.Namespace, Name: "blue-kube-scheduler"}}
+		if err := e.other.api.Delete(t.Context(), deployment); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "it is there again", func() bool {
+			return e.other.api.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment) == nil && deployment.DeletionTimestamp == nil
+		})
+		eventually(t, "it is available", e.available)
+	})
+	comesToRest(t, g)
+	stop()
+
+	before := e.thereNow()
+	e.move()
+	g = &gate{}
+	stop = startManagerThatAsks(t, g, healthyEtcd)
+	t.Run("writes nothing there after a move", func(t *testing.T) {
+		eventually(t, "it is available", e.available)
+		eventually(t, "etcd was asked", func() bool { return len(etcdStatus(e.controlPlane(), names.EtcdData).Members) == 1 })
+		comesToRest(t, g)
+		after := e.thereNow()
+		for name, version := range before {
+			if after[name] != version {
+				t.Errorf("%s was written", name)
+			}
+		}
+		if len(after) != len(before) {
+			t.Errorf("there were %d objects and are %d", len(before), len(after))
+		}
+	})
+	t.Run("is deleted when the host cluster is there", func(t *testing.T) { e.goesWithItsHost(t) })
+	stop()
+	if forbidden := g.forbidden(); len(forbidden) > 0 {
+		t.Errorf("the role does not allow %v", forbidden)
+	}
+}
+
+func (e *elsewhereTest) isElsewhere(t *testing.T) {
+	var here, there []string
+	for _, object := range e.objects() {
+		here = append(here, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetName())
+	}
+	slices.Sort(here)
+	want := []string{"Secret " + hostKubeconfig}
+	for _, secret := range []string{"apiserver-lb", "ca", "encryption", "etcd", "etcd-events", "kubeconfig", "proxy", "sa"} {
+		want = append(want, "Secret blue-"+secret)
+	}
+	slices.Sort(want)
+	if !slices.Equal(here, want) {
+		t.Errorf("here\ngot  %v\nwant %v", here, want)
+	}
+	for name := range e.thereNow() {
+		if !strings.HasPrefix(name, "Pod ") && !strings.HasPrefix(name, "ConfigMap kok-ports-") && !strings.HasPrefix(name, "PersistentVolumeClaim ") {
+			there = append(there, name)
+		}
+	}
+	expected := slices.DeleteFunc(objectsOfATenant(), func(name string) bool {
+		return slices.Contains(want, name) || strings.HasPrefix(name, "PodDisruptionBudget ") && name != "PodDisruptionBudget blue-kube-controller-manager" ||
+			strings.HasPrefix(name, "Service ") && (strings.HasSuffix(name, "-1") || strings.HasSuffix(name, "-2"))
+	})
+	slices.Sort(there)
+	if !slices.Equal(there, expected) {
+		t.Errorf("there\ngot  %v\nwant %v", there, expected)
+	}
+	controlPlane, secret := e.controlPlane(), &corev1.Secret{}
+	if err := environment.Client.Get(t.Context(), e.inNamespace(hostKubeconfig), secret); err != nil {
+		t.Fatal(err)
+	}
+	_, blocked := controlPlane.Annotations[clusterctlv1.BlockMoveAnnotation]
+	_, taken := secret.Labels[clusterctlv1.ClusterctlMoveLabel]
+	for what, is := range map[string]bool{
+		"clusterctl move takes it along":                !blocked && conditions.IsTrue(controlPlane, controlplanev1.MovableCondition),
+		"clusterctl move takes its Secret along":        taken,
+		"its Secret is nobody's but the person's":       len(secret.OwnerReferences) == 0,
+		"its endpoint is the one that a person gave it": controlPlane.Spec.ControlPlaneEndpoint.Host == e.host.endpoint,
+	} {
+		if !is {
+			t.Errorf("it is not true that %s", what)
+		}
+	}
+}
+
+// move does what clusterctl move does: the objects are made anew, with other UIDs and no status, and those here
+// go without their finalizers.
+func (e *elsewhereTest) move() {
+	e.t.Helper()
+	cluster, controlPlane := &clusterv1.Cluster{}, e.controlPlane()
+	if err := environment.Client.Get(e.t.Context(), e.cluster, cluster); err != nil {
+		e.t.Fatal(err)
+	}
+	for _, object := range []client.Object{controlPlane, cluster} {
+		if len(object.GetFinalizers()) > 0 {
+			object.SetFinalizers(nil)
+			if err := environment.Client.Update(e.t.Context(), object); err != nil {
+				e.t.Fatal(err)
+			}
+		}
+		e.delete(object)
+	}
+	moved := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Name}, Spec: cluster.Spec}
+	if err := environment.Client.Create(e.t.Context(), moved); err != nil {
+		e.t.Fatal(err)
+	}
+	anew := &controlplanev1.KOKControlPlane{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: controlPlane.Namespace, Name: controlPlane.Name, Labels: controlPlane.Labels, Annotations: controlPlane.Annotations,
+			Finalizers:      []string{controlplanev1.KOKControlPlaneFinalizer},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(moved, clusterv1.GroupVersion.WithKind(clusterv1.ClusterKind))},
+		},
+		Spec: controlPlane.Spec,
+	}
+	if err := environment.Client.Create(e.t.Context(), anew); err != nil {
+		e.t.Fatal(err)
+	}
+	secrets := &corev1.SecretList{}
+	if err := environment.Client.List(e.t.Context(), secrets, client.InNamespace(e.key.Namespace), client.MatchingLabels(names.Labels(e.cluster))); err != nil {
+		e.t.Fatal(err)
+	}
+	for i := range secrets.Items {
+		edit(e.t, client.ObjectKeyFromObject(&secrets.Items[i]), &corev1.Secret{}, func(s *corev1.Secret) {
+			s.OwnerReferences = []metav1.OwnerReference{{
+				APIVersion: controlplanev1.GroupVersion.String(), Kind: "KOKControlPlane", Name: anew.Name, UID: anew.UID, Controller: ptr.To(true),
+			}}
+		})
+	}
+}
+
+func (e *elsewhereTest) goesWithItsHost(t *testing.T) {
+	deleting := controlplanev1.DeletingCondition
+	e.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.key.Namespace, Name: hostKubeconfig}}, e.controlPlane())
+	eventually(t, "the deletion says which Secret it misses", e.says(deleting, metav1.ConditionTrue, clusterv1.DeletingReason, hostKubeconfig))
+	if message := conditions.GetMessage(e.controlPlane(), deleting); !strings.Contains(message, controlplanev1.KOKControlPlaneFinalizer) {
+		t.Errorf("it names no way out: %s", message)
+	}
+	if len(e.thereNow()) == 0 {
+		t.Fatal("nothing is there any more")
+	}
+	e.link.set(true)
+	e.writeKubeconfig("at the end")
+	e.lookNow("at the end")
+	eventually(t, "the deletion says that the host cluster is away", e.says(deleting, metav1.ConditionTrue, clusterv1.DeletingReason, "cannot be used"))
+	e.link.set(false)
+	eventually(t, "it is gone", func() bool {
+		return apierrors.IsNotFound(environment.Client.Get(t.Context(), e.key, &controlplanev1.KOKControlPlane{}))
+	})
+	if left := e.thereNow(); len(left) > 0 {
+		t.Errorf("there are left %v", slices.Sorted(maps.Keys(left)))
+	}
+	if left := kindsAndNames(e.objects()); !slices.Equal(left, []string{"Secret " + hostKubeconfig}) {
+		t.Errorf("here are left %v", left)
+	}
+}
+
+func TestAControlPlaneThatNeverFoundItsHostClusterGoes(t *testing.T) {
+	grant(t)
+	e := newElsewhereTest(t)
+	stop := startManager(t, &gate{})
+	defer stop()
+	eventually(t, "it says that its Secret is missing",
+		e.says(controlplanev1.AvailableCondition, metav1.ConditionUnknown, controlplanev1.InvalidHostKubeconfigReason, hostKubeconfig))
+	e.delete(e.controlPlane())
+	eventually(t, "it is gone", func() bool {
+		return apierrors.IsNotFound(environment.Client.Get(t.Context(), e.key, &controlplanev1.KOKControlPlane{}))
+	})
+}

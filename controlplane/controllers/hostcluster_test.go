@@ -1,0 +1,202 @@
+package controllers
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+)
+
+// rightsIn are the rights of a role as "verb group/resource".
+func rightsIn(t *testing.T, file string) sets.Set[string] {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := yaml.UnmarshalStrict([]byte(strings.TrimPrefix(string(raw), "---\n")), role); err != nil {
+		t.Fatal(err)
+	}
+	rights := sets.New[string]()
+	for _, rule := range role.Rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					rights.Insert(verb + " " + group + "/" + resource)
+				}
+			}
+		}
+	}
+	return rights
+}
+
+func TestAnotherHostClusterGivesTheRightsThatTheManagerHasInItsOwn(t *testing.T) {
+	// Of these groups nothing is in a host cluster: Cluster API's objects, events about them, and who asks for metrics.
+	management := []string{" cluster.x-k8s.io/", " controlplane.cluster.x-k8s.io/", " events.k8s.io/", " authentication.k8s.io/", " authorization.k8s.io/"}
+	want := sets.New("get /namespaces", "create /namespaces", "get /pods/portforward", "create /pods/portforward")
+	for right := range rightsIn(t, "../../config/controlplane/rbac/role.yaml") {
+		if !slices.ContainsFunc(management, func(group string) bool { return strings.Contains(right, group) }) {
+			want.Insert(right)
+		}
+	}
+	got := rightsIn(t, "../../config/host-cluster/role.yaml")
+	if missing, more := sets.List(want.Difference(got)), sets.List(got.Difference(want)); len(missing)+len(more) > 0 {
+		t.Errorf("it lacks %v and has %v too many", missing, more)
+	}
+}
+
+func elsewhere(edit func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane)) (*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue"}}
+	controlPlane := &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue-control-plane"}}
+	controlPlane.Spec.Hosting.KubeconfigRef.Name = "host"
+	edit(cluster, controlPlane)
+	return cluster, controlPlane
+}
+
+func TestAControlPlaneElsewhereNeedsAnEndpointThatIsReached(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane)
+		says string
+	}{
+		"its own is enough": {edit: func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) {
+			c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "blue.example", Port: 6443}
+		}},
+		"its Cluster's is enough": {edit: func(cluster *clusterv1.Cluster, _ *controlplanev1.KOKControlPlane) {
+			cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "blue.example", Port: 6443}
+		}},
+		"a load balancer is enough": {edit: func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) {
+			c.Spec.Hosting.Exposure.Type = controlplanev1.ExposureLoadBalancer
+		}},
+		"a node port has no address of its own": {edit: func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) {
+			c.Spec.Hosting.Exposure.Type = controlplanev1.ExposureNodePort
+		}, says: "spec.controlPlaneEndpoint"},
+		"a cluster IP leads nowhere": {edit: func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {}, says: "spec.controlPlaneEndpoint"},
+		"it is not its own host": {edit: func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) {
+			c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "blue.example", Port: 6443}
+			c.Spec.Hosting.KubeconfigRef.Name = "blue-kubeconfig"
+		}, says: "this tenant itself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := validateElsewhere(elsewhere(test.edit))
+			if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
+				t.Errorf("got %v, want %q", err, test.says)
+			}
+		})
+	}
+}
+
+// forgotten notes whose questions are forgotten.
+type forgotten struct{ objects []client.ObjectKey }
+
+func (*forgotten) Ask(probe.Key, probe.Question) (probe.Answer, bool) { return probe.Answer{}, false }
+func (f *forgotten) Forget(object client.ObjectKey)                   { f.objects = append(f.objects, object) }
+
+func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
+	connecting := &hostclusters.Problem{Reason: controlplanev1.HostClusterConnectingReason, Message: "connecting"}
+	away := &hostclusters.Problem{Reason: controlplanev1.HostClusterUnreachableReason, Message: "no answer"}
+	for name, test := range map[string]struct {
+		problem *hostclusters.Problem
+		settled bool
+		// status of Available afterwards.
+		want metav1.ConditionStatus
+	}{
+		"that is new says that it waits":                      {connecting, false, metav1.ConditionUnknown},
+		"that was available stays so until it is connected":   {connecting, true, metav1.ConditionTrue},
+		"that was available is unknown when the host is away": {away, true, metav1.ConditionUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, controlPlane := elsewhere(func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {})
+			if test.settled {
+				for _, is := range []string{controlplanev1.AvailableCondition, controlplanev1.InitializedCondition} {
+					conditions.Set(controlPlane, condition(is, metav1.ConditionTrue, "Is"))
+				}
+			}
+			questions := &forgotten{}
+			r := &Reconciler{questions: questions}
+			r.withoutHost(controlPlane, test.problem)
+			available := conditions.Get(controlPlane, controlplanev1.AvailableCondition)
+			if available == nil || available.Status != test.want {
+				t.Errorf("available is %v", available)
+			}
+			if test.want == metav1.ConditionUnknown && (available.Reason != test.problem.Reason || available.Message != test.problem.Message) {
+				t.Errorf("available says %v", available)
+			}
+			if len(questions.objects) != 1 {
+				t.Error("work in the background that holds the old client goes on")
+			}
+		})
+	}
+}
+
+func TestAnotherConnectionToTheHostClusterIsAnotherQuestion(t *testing.T) {
+	members := map[string]etcd.Address{"blue-etcd-data-0": {Client: "https://10.0.0.1:2379"}}
+	first, second := identityOf(&Host{Identity: "team/host#1"}, nil, members), identityOf(&Host{Identity: "team/host#2"}, nil, members)
+	if first == second {
+		t.Error("etcd is asked on by the old connection")
+	}
+	if first != identityOf(&Host{Identity: "team/host#1"}, nil, members) {
+		t.Error("etcd is asked anew by the same connection")
+	}
+}
+
+// What status loses in a move is in the host cluster.
+func TestEtcdIsRecoveredFromItsFiles(t *testing.T) {
+	const name = "blue-etcd-data"
+	for title, test := range map[string]struct {
+		membership etcdcomponent.Membership
+		pods       int32
+		want       []controlplanev1.EtcdMemberState
+	}{
+		"one that is being founded is not taken for founded": {pods: 3},
+		"one without pods tells nothing":                     {membership: etcdcomponent.Membership{Bootstrapped: true}},
+		"a founded one has a voter for each pod": {etcdcomponent.Membership{Bootstrapped: true}, 3,
+			[]controlplanev1.EtcdMemberState{controlplanev1.EtcdMemberVoter, controlplanev1.EtcdMemberVoter, controlplanev1.EtcdMemberVoter}},
+		"a member that joins goes on joining": {etcdcomponent.Membership{Bootstrapped: true, Listed: []string{name + "-0", name + "-1"}, Joining: name + "-1"}, 2,
+			[]controlplanev1.EtcdMemberState{controlplanev1.EtcdMemberVoter, controlplanev1.EtcdMemberJoining}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			replicas := int32(3)
+			in := components.Input{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, Addresses: map[string]string{}}
+			in.Spec.Etcd.Data.Replicas = &replicas
+			in.Spec.Etcd.Data.QuotaBackendSize = ptr.To(resource.MustParse("1Gi"))
+			files, err := etcdcomponent.Data.Config(&in, test.membership)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, err := recoveredEtcd(etcdcomponent.Data, &scope{key: in.Cluster}, files.Data, test.pods)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []controlplanev1.EtcdMemberState
+			if found != nil {
+				for _, member := range found.Members {
+					got = append(got, member.State)
+				}
+				if found.Name != "data" || !*found.Bootstrapped {
+					t.Errorf("got %+v", found)
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}

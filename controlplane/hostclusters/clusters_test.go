@@ -1,0 +1,338 @@
+package hostclusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background/backgroundtest"
+)
+
+var (
+	hostSecret = client.ObjectKey{Namespace: "team", Name: "host"}
+	blue       = client.ObjectKey{Namespace: "team", Name: "blue"}
+	red        = client.ObjectKey{Namespace: "team", Name: "red"}
+)
+
+// network is where host clusters are, by their address. One that is not there yet holds who connects.
+type network struct {
+	lock sync.Mutex
+	// answers are what hosts answer; nil is well. Who is not in it is silent.
+	answers map[string]error
+	opened  []opening
+	lives   []context.Context
+}
+
+func (n *network) answer(server string, err error) {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	n.answers[server] = err
+}
+
+func (n *network) ask(server string) (err error, there bool) { //nolint:revive,staticcheck // The error is the answer.
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	err, there = n.answers[server]
+	return err, there
+}
+
+func (n *network) open(ctx context.Context, o opening) (*Host, func(context.Context) error, error) {
+	n.lock.Lock()
+	n.opened, n.lives = append(n.opened, o), append(n.lives, ctx)
+	n.lock.Unlock()
+	check := func(context.Context) error {
+		err, there := n.ask(o.config.Host)
+		if !there {
+			return errors.New("silent")
+		}
+		return err
+	}
+	if _, there := n.ask(o.config.Host); !there {
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(openTimeout):
+			return nil, nil, fmt.Errorf("no answer within %v", openTimeout)
+		}
+	}
+	if err := check(ctx); err != nil {
+		return nil, nil, err
+	}
+	return &Host{Identity: o.identity}, check, nil
+}
+
+// alive is how many connections there are.
+func (n *network) alive() int {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	count := 0
+	for _, life := range n.lives {
+		if life.Err() == nil {
+			count++
+		}
+	}
+	return count
+}
+
+// story is a test with a management cluster and a network, in a bubble that fails when a goroutine is left.
+type story struct {
+	*Clusters
+	*network
+	*backgroundtest.Woken
+	t          *testing.T
+	management client.Client
+}
+
+func tell(t *testing.T, test func(s *story)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		n := &network{answers: map[string]error{}}
+		management := fake.NewClientBuilder().Build()
+		s := &story{
+			Clusters: newClusters(management, management, n.open), network: n, Woken: &backgroundtest.Woken{}, t: t, management: management,
+		}
+		nobody := func(context.Context, client.Object) []reconcile.Request { return nil }
+		if err := s.Source(nobody).Start(ctx, s.Woken); err != nil {
+			t.Fatal(err)
+		}
+		test(s)
+	})
+}
+
+func kubeconfig(server string) string {
+	return `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: c, user: u}}],
+clusters: [{name: c, cluster: {server: "` + server + `"}}], users: [{name: u, user: {token: hidden-token}}]}`
+}
+
+// names writes the Secret.
+func (s *story) names(server string) {
+	s.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: hostSecret.Namespace, Name: hostSecret.Name}}
+	err := s.management.Get(s.t.Context(), hostSecret, secret)
+	secret.Data = map[string][]byte{controlplanev1.KubeconfigKey: []byte(kubeconfig(server))}
+	if err != nil {
+		err = s.management.Create(s.t.Context(), secret)
+	} else {
+		err = s.management.Update(s.t.Context(), secret)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// of is the host cluster's identity, or the reason why there is none.
+func (s *story) of(user client.ObjectKey) string {
+	s.t.Helper()
+	host, err := s.Of(s.t.Context(), user, hostSecret)
+	var problem *Problem
+	switch {
+	case errors.As(err, &problem):
+		return problem.Reason
+	case err != nil:
+		s.t.Fatal(err)
+	}
+	return host.Identity
+}
+
+func (s *story) expect(when string, user client.ObjectKey, want string) {
+	s.t.Helper()
+	if got := s.of(user); got != want {
+		s.t.Errorf("%s: got %q, want %q", when, got, want)
+	}
+}
+
+func TestAHostClusterIsConnectedToInTheBackground(t *testing.T) {
+	tell(t, func(s *story) {
+		s.names("https://a")
+		s.answer("https://a", nil)
+		s.expect("at once", blue, controlplanev1.HostClusterConnectingReason)
+		synctest.Wait()
+		if s.Count() != 1 {
+			t.Errorf("woken %d times", s.Count())
+		}
+		s.expect("then", blue, "team/host#1")
+		s.expect("for another control plane", red, "team/host#1")
+		backgroundtest.After(time.Hour)
+		if s.Count() != 1 || len(s.opened) != 1 {
+			t.Errorf("settled, it woke %d times and connected %d times", s.Count(), len(s.opened))
+		}
+	})
+}
+
+func TestTheSecretIsTakenAlongByAMove(t *testing.T) {
+	tell(t, func(s *story) {
+		s.names("https://a")
+		s.of(blue)
+		secret := &corev1.Secret{}
+		if err := s.management.Get(t.Context(), hostSecret, secret); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := secret.Labels[clusterctlv1.ClusterctlMoveLabel]; !ok || len(secret.OwnerReferences) > 0 {
+			t.Errorf("labels %v, owners %v", secret.Labels, secret.OwnerReferences)
+		}
+		version := secret.ResourceVersion
+		s.of(blue)
+		if err := s.management.Get(t.Context(), hostSecret, secret); err != nil || secret.ResourceVersion != version {
+			t.Error("it is written again")
+		}
+	})
+}
+
+func TestAKubeconfigThatChangesAndComesBackWhileItConnectsIsConnectedTo(t *testing.T) {
+	tell(t, func(s *story) {
+		s.names("https://a")
+		s.answer("https://a", nil)
+		s.of(blue)
+		synctest.Wait()
+		s.expect("with the first", blue, "team/host#1")
+		s.names("https://b")
+		s.expect("with the second, which is silent", blue, controlplanev1.HostClusterConnectingReason)
+		synctest.Wait()
+		s.names("https://a")
+		s.expect("back to the first", blue, controlplanev1.HostClusterConnectingReason)
+		synctest.Wait()
+		s.expect("then", blue, "team/host#3")
+		if s.alive() != 1 || s.lives[2].Err() != nil {
+			t.Errorf("%d connections last, the one that is handed out: %v", s.alive(), s.lives[2].Err())
+		}
+	})
+}
+
+func TestAnOldReadingOfTheSecretDoesNotBringTheOldConnectionBack(t *testing.T) {
+	tell(t, func(s *story) {
+		config, err := Config([]byte(kubeconfig("https://a")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.answer("https://a", nil)
+		for _, reading := range []struct{ version, content string }{{"7", "new"}, {"5", "old"}, {"8", "new"}} {
+			_, _ = s.use(blue, hostSecret, reading.version, []byte(reading.content), config)
+		}
+		synctest.Wait()
+		if len(s.opened) != 1 {
+			t.Errorf("connected %d times", len(s.opened))
+		}
+	})
+}
+
+func TestWithdrawnCredentialsEndTheConnection(t *testing.T) {
+	for name, withdraw := range map[string]func(*story){
+		"the Secret is gone": func(s *story) {
+			if err := s.management.Delete(s.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "host"}}); err != nil {
+				s.t.Fatal(err)
+			}
+		},
+		"the kubeconfig is refused": func(s *story) { s.names("http://a") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			tell(t, func(s *story) {
+				s.names("https://a")
+				s.answer("https://a", nil)
+				s.of(blue)
+				synctest.Wait()
+				withdraw(s)
+				s.expect("then", blue, controlplanev1.InvalidHostKubeconfigReason)
+				if s.alive() != 0 {
+					t.Error("the connection lasts")
+				}
+			})
+		})
+	}
+}
+
+func TestAConnectionLastsAsLongAsSomebodyUsesIt(t *testing.T) {
+	tell(t, func(s *story) {
+		s.names("https://a")
+		s.answer("https://a", nil)
+		s.of(blue)
+		s.of(red)
+		synctest.Wait()
+		s.Release(blue)
+		synctest.Wait()
+		if s.alive() != 1 {
+			t.Error("it ended with its first user")
+		}
+		s.Release(red)
+		synctest.Wait()
+		if s.alive() != 0 || len(s.connections) != 0 {
+			t.Error("it lasts without a user")
+		}
+	})
+}
+
+func TestAHostClusterThatIsSilentIsTriedAgain(t *testing.T) {
+	tell(t, func(s *story) {
+		s.names("https://a")
+		s.of(blue)
+		backgroundtest.After(openTimeout - time.Second)
+		s.expect("while it may answer", blue, controlplanev1.HostClusterConnectingReason)
+		backgroundtest.After(2 * time.Second)
+		s.expect("after the time-out", blue, controlplanev1.HostClusterUnreachableReason)
+		s.answer("https://a", nil)
+		backgroundtest.After(openTimeout + lastRetry)
+		s.expect("when it answers", blue, "team/host#1")
+	})
+}
+
+func TestTriesGetRarerAndSayTheSame(t *testing.T) {
+	tell(t, func(s *story) {
+		s.names("https://a")
+		s.answer("https://a", errors.New("dial tcp 10.0.0.1:4711->10.0.0.2:6443: connection refused"))
+		s.of(blue)
+		backgroundtest.After(10 * time.Minute)
+		if n := len(s.opened); n < 10 || n > 20 {
+			t.Errorf("tried %d times in ten minutes", n)
+		}
+		if s.Count() != 1 {
+			t.Errorf("the same words woke %d times", s.Count())
+		}
+	})
+}
+
+func TestAHostClusterThatGoesAwayAndComesBackKeepsItsConnection(t *testing.T) {
+	tell(t, func(s *story) {
+		s.names("https://a")
+		s.answer("https://a", nil)
+		s.of(blue)
+		synctest.Wait()
+		s.answer("https://a", errors.New("no route to host"))
+		backgroundtest.After(checkInterval + time.Second)
+		s.expect("after one missing answer", blue, "team/host#1")
+		backgroundtest.After(checkInterval)
+		s.expect("after two", blue, controlplanev1.HostClusterUnreachableReason)
+		s.answer("https://a", nil)
+		backgroundtest.After(checkInterval)
+		s.expect("when it is back", blue, "team/host#1")
+		if s.Count() != 3 || len(s.opened) != 1 {
+			t.Errorf("woken %d times, connected %d times", s.Count(), len(s.opened))
+		}
+	})
+}
+
+func TestWhatAHostClusterSendsBackIsNoSecretInACondition(t *testing.T) {
+	tell(t, func(s *story) {
+		s.names("https://a")
+		s.answer("https://a", errors.New("I was sent Authorization: Bearer hidden-token"))
+		s.of(blue)
+		synctest.Wait()
+		_, err := s.Of(t.Context(), blue, hostSecret)
+		if err == nil || strings.Contains(err.Error(), "hidden-token") || !strings.Contains(err.Error(), "team/host") {
+			t.Errorf("got %v", err)
+		}
+	})
+}

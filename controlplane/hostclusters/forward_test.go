@@ -1,0 +1,148 @@
+package hostclusters
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/streaming/pkg/httpstream"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+var member = client.ObjectKey{Namespace: "team", Name: "blue-etcd-data-0"}
+
+// silent is the address of somebody who takes connections and says nothing.
+func silent(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+		}
+	}()
+	return "https://" + listener.Addr().String()
+}
+
+func TestAWayThroughASilentAPIServerEnds(t *testing.T) {
+	ended, end := context.WithCancel(context.Background())
+	end()
+	for name, test := range map[string]struct {
+		ctx, life context.Context
+		timeout   time.Duration
+		says      string
+	}{
+		"with its time-out": {context.Background(), context.Background(), 50 * time.Millisecond, "within 50ms"},
+		"with its context":  {ended, context.Background(), time.Minute, context.Canceled.Error()},
+		"with the connection to the host cluster itself": {context.Background(), ended, time.Minute, context.Canceled.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := forwarder{config: &rest.Config{Host: silent(t)}, life: test.life, timeout: test.timeout}
+			_, err := f.dial(test.ctx, member, 2379)
+			if err == nil || !strings.Contains(err.Error(), test.says) || !strings.Contains(err.Error(), "team/blue-etcd-data-0") {
+				t.Errorf("got %v, want %q", err, test.says)
+			}
+		})
+	}
+}
+
+func TestAnAPIServerThatRefusesTheWayToAPodSaysWhy(t *testing.T) {
+	asked := make(chan string, 1)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path
+		http.Error(w, "no right to pods/portforward", http.StatusForbidden)
+	}))
+	defer server.Close()
+	f := forwarder{config: &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, life: t.Context()}
+	_, err := f.dial(t.Context(), member, 2379)
+	if err == nil || !strings.Contains(err.Error(), "no right to pods/portforward") {
+		t.Errorf("got %v", err)
+	}
+	if path := <-asked; path != "/api/v1/namespaces/team/pods/blue-etcd-data-0/portforward" {
+		t.Errorf("asked for %s", path)
+	}
+}
+
+// stream is one of a forwarded connection, with its other end in the test's hand.
+type stream struct {
+	net.Conn
+	headers http.Header
+}
+
+func (s *stream) Reset() error         { return s.Close() }
+func (s *stream) Headers() http.Header { return s.headers }
+func (*stream) Identifier() uint32     { return 0 }
+
+func TestAForwardedConnection(t *testing.T) {
+	join := func(t *testing.T, life context.Context) (conn, data, failures net.Conn) {
+		t.Helper()
+		nearData, farData := net.Pipe()
+		nearFailures, farFailures := net.Pipe()
+		streams := &connectionOf{nearData, nearFailures}
+		return forwarder{life: life}.join(streams, &stream{Conn: nearFailures}, &stream{Conn: nearData}), farData, farFailures
+	}
+	t.Run("carries bytes both ways", func(t *testing.T) {
+		conn, data, _ := join(t, t.Context())
+		go func() { _, _ = io.CopyN(data, data, 5) }()
+		if _, err := conn.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 5)
+		if _, err := io.ReadFull(conn, got); err != nil || string(got) != "hello" {
+			t.Errorf("got %q, %v", got, err)
+		}
+		_ = conn.Close()
+	})
+	t.Run("heeds deadlines", func(t *testing.T) {
+		conn, _, _ := join(t, t.Context())
+		defer conn.Close() //nolint:errcheck // Nothing was written.
+		_ = conn.SetReadDeadline(time.Now())
+		var timeout net.Error
+		if _, err := conn.Read(make([]byte, 1)); !errors.As(err, &timeout) || !timeout.Timeout() {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("says what the kubelet says", func(t *testing.T) {
+		conn, _, failures := join(t, t.Context())
+		go func() {
+			_, _ = failures.Write([]byte("connection refused"))
+			_ = failures.Close()
+		}()
+		if _, err := conn.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("ends with the connection to the host cluster", func(t *testing.T) {
+		life, end := context.WithCancel(t.Context())
+		conn, _, _ := join(t, life)
+		end()
+		if _, err := conn.Read(make([]byte, 1)); err == nil {
+			t.Error("it lasts")
+		}
+	})
+}
+
+// connectionOf are the streams of a connection.
+type connectionOf struct{ data, failures net.Conn }
+
+func (c *connectionOf) CreateStream(http.Header) (httpstream.Stream, error) {
+	return nil, errors.New("no more")
+}
+func (c *connectionOf) Close() error                     { return errors.Join(c.data.Close(), c.failures.Close()) }
+func (*connectionOf) CloseChan() <-chan bool             { return nil }
+func (*connectionOf) SetIdleTimeout(time.Duration)       {}
+func (*connectionOf) RemoveStreams(...httpstream.Stream) {}
