@@ -220,7 +220,7 @@ func (e *elsewhereTest) lookNow(note string) {
 	})
 }
 
-// made are the kinds and names of what is in the host cluster, with their resource versions.
+// thereNow are the kinds and names of what is in the host cluster, with their resource versions.
 func (e *elsewhereTest) thereNow() map[string]string {
 	e.t.Helper()
 	found := map[string]string{}

@@ -42,11 +42,11 @@ func (n *network) answer(server string, err error) {
 	n.answers[server] = err
 }
 
-func (n *network) ask(server string) (err error, there bool) { //nolint:revive,staticcheck // The error is the answer.
+func (n *network) ask(server string) (there bool, answer error) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
-	err, there = n.answers[server]
-	return err, there
+	answer, there = n.answers[server]
+	return there, answer
 }
 
 func (n *network) open(ctx context.Context, o opening) (*Host, func(context.Context) error, error) {
@@ -54,13 +54,13 @@ func (n *network) open(ctx context.Context, o opening) (*Host, func(context.Cont
 	n.opened, n.lives = append(n.opened, o), append(n.lives, ctx)
 	n.lock.Unlock()
 	check := func(context.Context) error {
-		err, there := n.ask(o.config.Host)
+		there, answer := n.ask(o.config.Host)
 		if !there {
 			return errors.New("silent")
 		}
-		return err
+		return answer
 	}
-	if _, there := n.ask(o.config.Host); !there {
+	if there, _ := n.ask(o.config.Host); !there {
 		select {
 		case <-ctx.Done():
 			return nil, nil, ctx.Err()

@@ -45,6 +45,8 @@ const unchecked = `<nil>: Invalid value: null: some validation rules were not ch
 
 const togetherOrNot = `spec.hosting: Invalid value: hosting.exposure goes with networkMode PodNetwork, and PodNetwork needs it: set both or neither; on the host network API servers are reached at the addresses of their nodes`
 
+const elsewhere = `spec.controlPlaneEndpoint: Required value: hosting.kubeconfigRef names another host cluster, whose cluster IPs the management cluster cannot reach; set it to where the API will be reached, or hosting.exposure.type to LoadBalancer`
+
 func onPodNetwork(exposure controlplanev1.ExposureType) func(*spec) {
 	return func(s *spec) {
 		s.Hosting.NetworkMode, s.Hosting.Exposure.Type = controlplanev1.NetworkModePod, exposure
@@ -133,6 +135,20 @@ func TestCreate(t *testing.T) {
 		{"endpoint with a scheme", func(s *spec) {
 			s.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "https://tenant.example", Port: 6443}
 		}, []string{`spec.controlPlaneEndpoint.host: Invalid value: "https://tenant.example": must be a DNS name or an IP address, without scheme and port`}},
+
+		{"another host cluster", func(s *spec) {
+			s.Hosting.KubeconfigRef.Name = "host"
+			s.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "tenant.example", Port: 6443}
+		}, nil},
+		{"another host cluster with a load balancer", func(s *spec) {
+			s.Hosting.KubeconfigRef.Name = "host"
+			onPodNetwork(controlplanev1.ExposureLoadBalancer)(s)
+		}, nil},
+		{"another host cluster without an endpoint", func(s *spec) { s.Hosting.KubeconfigRef.Name = "host" }, []string{elsewhere}},
+		{"another host cluster with node ports alone", func(s *spec) {
+			s.Hosting.KubeconfigRef.Name = "host"
+			onPodNetwork(controlplanev1.ExposureNodePort)(s)
+		}, []string{elsewhere}},
 
 		{"a pinned block", func(s *spec) { s.Hosting.Ports.First = 29980 }, nil},
 		{"block in the NodePorts", func(s *spec) { s.Hosting.Ports.First = 30000 }, []string{

@@ -32,6 +32,7 @@ func TestTemplate(t *testing.T) {
 		{"pod network", func(r *controlplanev1.KOKControlPlaneTemplateResource) {
 			r.Spec.Hosting.NetworkMode, r.Spec.Hosting.Exposure.Type = controlplanev1.NetworkModePod, controlplanev1.ExposureLoadBalancer
 		}, nil},
+		{"another host cluster", func(r *controlplanev1.KOKControlPlaneTemplateResource) { r.Spec.Hosting.KubeconfigRef.Name = "host" }, nil},
 		{"konnectivity at a node port", func(r *controlplanev1.KOKControlPlaneTemplateResource) {
 			r.Spec.Hosting.Exposure.Type, r.Spec.Addons.Konnectivity.Mode = controlplanev1.ExposureNodePort, controlplanev1.AddonManaged
 		}, []string{`spec.template.spec.addons.konnectivity.mode: Invalid value: "Managed": must be None with hosting.exposure.type NodePort: agents come to a port that is a fixed step above the API server's, and node ports cannot be had in pairs; choose hosting.exposure.type LoadBalancer or hosting.networkMode HostNetwork`}},

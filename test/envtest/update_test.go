@@ -62,6 +62,8 @@ func TestUpdate(t *testing.T) {
 			`spec.hosting.ports: Invalid value: hosting.ports is immutable once set: certificates, etcd members and kubeconfigs name the ports`}},
 		{"ports removed", nil, func(s *spec) { s.Hosting.Ports = controlplanev1.PortBlock{} }, []string{
 			`spec.hosting: Invalid value: hosting.ports cannot be removed once set: certificates, etcd members and kubeconfigs name the ports`}},
+		{"another host cluster", nil, func(s *spec) { s.Hosting.KubeconfigRef.Name = "host" }, []string{
+			`spec.hosting: Invalid value: hosting.kubeconfigRef is immutable: pods and data are in the host cluster that it names; write another kubeconfig of the same cluster into the Secret, or create a new control plane for another one`}},
 		{"hosting removed", nil, func(s *spec) { s.Hosting = controlplanev1.HostingSpec{} }, []string{
 			`spec.hosting: Invalid value: hosting.ports cannot be removed once set: certificates, etcd members and kubeconfigs name the ports`}},
 		{"etcd scaled before it has formed", nil, func(s *spec) { s.Etcd.Data.Replicas = ptr.To[int32](5) }, []string{

@@ -1,0 +1,40 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"testing"
+)
+
+func TestMembersAreReachedByTheirOwnWay(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	dialled := make(chan string, 100)
+	members := map[string]Address{}
+	for name, address := range map[string]string{"blue-etcd-data-0": "https://192.0.2.1:2379", "blue-etcd-data-1": "https://[2001:db8::1]:2379"} {
+		members[name] = Address{Client: address, Dial: func(context.Context) (net.Conn, error) {
+			select {
+			case dialled <- name:
+			default:
+			}
+			return nil, errors.New("no way")
+		}}
+	}
+	checked := make(chan *Health)
+	go func() {
+		health, _ := Check(ctx, members, nil)
+		checked <- health
+	}()
+	var seen []string
+	for len(seen) < len(members) {
+		if name := <-dialled; !slices.Contains(seen, name) {
+			seen = append(seen, name)
+		}
+	}
+	cancel()
+	if health := <-checked; health == nil || health.Answered() {
+		t.Errorf("got %+v", health)
+	}
+}
