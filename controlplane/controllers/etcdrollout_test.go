@@ -78,9 +78,10 @@ func (e *rollingEtcd) visit(t *testing.T, now time.Time) (deleted []string, says
 		},
 	})
 	s := askable(t)
+	s.host = &Host{Client: host, Live: host}
 	s.input.Spec.Etcd.Data.Storage.Type = e.storage
 	visit := (&Reconciler{
-		Host: &Host{Client: host, Live: host}, Clock: clocktesting.NewFakeClock(now), recorder: events.NewFakeRecorder(10),
+		Clock: clocktesting.NewFakeClock(now), recorder: events.NewFakeRecorder(10),
 	}).newEtcdVisit(t.Context(), s, etcdcomponent.Data, workloadState{observed: true, desired: 3, current: 3})
 	visit.formed = e.formed
 	if !visit.rolling {
@@ -192,7 +193,8 @@ func TestAMemberThatStopsIsNotCountedOnForAChangeOfMembers(t *testing.T) {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: names.Config("blue", names.EtcdData)}}
 	host := fake.NewClientBuilder().WithObjects(config, &e.pods[0], &e.pods[1], &e.pods[2]).Build()
 	s := askable(t)
-	visit := (&Reconciler{Host: &Host{Client: host, Live: host}}).newEtcdVisit(t.Context(), s, etcdcomponent.Data, workloadState{desired: 3})
+	s.host = &Host{Client: host, Live: host}
+	visit := (&Reconciler{}).newEtcdVisit(t.Context(), s, etcdcomponent.Data, workloadState{desired: 3})
 	state, err := visit.state(t.Context(), e.health)
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,6 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 )
@@ -143,17 +142,6 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 				t.Error("work in the background that holds the old client goes on")
 			}
 		})
-	}
-}
-
-func TestAnotherConnectionToTheHostClusterIsAnotherQuestion(t *testing.T) {
-	members := map[string]etcd.Address{"blue-etcd-data-0": {Client: "https://10.0.0.1:2379"}}
-	first, second := identityOf(&Host{Identity: "team/host#1"}, nil, members), identityOf(&Host{Identity: "team/host#2"}, nil, members)
-	if first == second {
-		t.Error("etcd is asked on by the old connection")
-	}
-	if first != identityOf(&Host{Identity: "team/host#1"}, nil, members) {
-		t.Error("etcd is asked anew by the same connection")
 	}
 }
 

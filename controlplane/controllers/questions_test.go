@@ -99,11 +99,12 @@ func TestWhenEtcdIsAskedAnew(t *testing.T) {
 		"etcd lists another": {change: func(s *scope, _ *observation) {
 			s.controlPlane.Status.Etcd[0].Members = append(s.controlPlane.Status.Etcd[0].Members, controlplanev1.EtcdMemberStatus{Name: "blue-etcd-data-1", State: learner})
 		}, prompt: true},
-		"a pod is outdated":         {change: func(_ *scope, seen *observation) { seen.workloads[names.EtcdData].updated-- }, prompt: true},
-		"a member turned ready":     {change: func(_ *scope, seen *observation) { seen.workloads[names.EtcdData].ready-- }, prompt: true},
-		"a member's address is new": {change: func(s *scope, _ *observation) { s.input.Addresses["blue-etcd-data-0"] = "10.250.0.9" }, identity: true},
-		"there is another CA":       {change: func(s *scope, _ *observation) { s.keys.EtcdCA.Bundle = []byte("other") }, identity: true},
-		"another cluster's CA":      {change: func(s *scope, _ *observation) { s.keys.EtcdEventsCA.Bundle = []byte("other") }},
+		"a pod is outdated":                               {change: func(_ *scope, seen *observation) { seen.workloads[names.EtcdData].updated-- }, prompt: true},
+		"a member turned ready":                           {change: func(_ *scope, seen *observation) { seen.workloads[names.EtcdData].ready-- }, prompt: true},
+		"a member's address is new":                       {change: func(s *scope, _ *observation) { s.input.Addresses["blue-etcd-data-0"] = "10.250.0.9" }, identity: true},
+		"there is another CA":                             {change: func(s *scope, _ *observation) { s.keys.EtcdCA.Bundle = []byte("other") }, identity: true},
+		"there is another connection to its host cluster": {change: func(s *scope, _ *observation) { s.host = &Host{Identity: "team/host#2"} }, identity: true},
+		"another cluster's CA":                            {change: func(s *scope, _ *observation) { s.keys.EtcdEventsCA.Bundle = []byte("other") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			notes := newNotebook()

@@ -122,13 +122,16 @@ clusters: [{name: c, cluster: {server: "` + server + `"}}], users: [{name: u, us
 // names writes the Secret.
 func (s *story) names(server string) {
 	s.t.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: hostSecret.Namespace, Name: hostSecret.Name}}
-	err := s.management.Get(s.t.Context(), hostSecret, secret)
-	secret.Data = map[string][]byte{controlplanev1.KubeconfigKey: []byte(kubeconfig(server))}
-	if err != nil {
-		err = s.management.Create(s.t.Context(), secret)
+	data := map[string][]byte{controlplanev1.KubeconfigKey: []byte(kubeconfig(server))}
+	present := &corev1.Secret{}
+	err := s.management.Get(s.t.Context(), hostSecret, present)
+	if err == nil {
+		present.Data = data
+		err = s.management.Update(s.t.Context(), present)
 	} else {
-		err = s.management.Update(s.t.Context(), secret)
+		err = s.management.Create(s.t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: hostSecret.Namespace, Name: hostSecret.Name}, Data: data,
+		})
 	}
 	if err != nil {
 		s.t.Fatal(err)
