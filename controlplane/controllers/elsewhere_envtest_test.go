@@ -184,7 +184,7 @@ func newElsewhereTest(t *testing.T) *elsewhereTest {
 		c.Spec.Hosting.KubeconfigRef.Name = hostKubeconfig
 		c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: endpoint, Port: 6443}
 	})
-	tt.host.api, tt.host.endpoint = other.api, endpoint
+	tt.host.api, tt.host.reachedAt = other.api, endpoint
 	return &elsewhereTest{tenantTest: tt, other: other, link: newLink(t, strings.TrimPrefix(other.server.Config.Host, "https://"))}
 }
 
@@ -372,7 +372,7 @@ func (e *elsewhereTest) isElsewhere(t *testing.T) {
 		"clusterctl move takes it along":                !blocked && conditions.IsTrue(controlPlane, controlplanev1.MovableCondition),
 		"clusterctl move takes its Secret along":        taken,
 		"its Secret is nobody's but the person's":       len(secret.OwnerReferences) == 0,
-		"its endpoint is the one that a person gave it": controlPlane.Spec.ControlPlaneEndpoint.Host == e.host.endpoint,
+		"its endpoint is the one that a person gave it": controlPlane.Spec.ControlPlaneEndpoint.Host == e.host.reachedAt,
 	} {
 		if !is {
 			t.Errorf("it is not true that %s", what)

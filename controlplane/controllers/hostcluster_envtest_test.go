@@ -57,9 +57,9 @@ type hostCluster struct {
 	prefix string
 	// balanced is where Services of type LoadBalancer are reached; empty while nothing cares for them.
 	balanced string
-	// endpoint is where a tenant's API is reached; empty for the address of its Service.
-	endpoint string
-	fronts   map[string]*httptest.Server
+	// reachedAt is where a tenant's API is reached; empty for the address of its Service.
+	reachedAt string
+	fronts    map[string]*httptest.Server
 	// replaces lets the pods of DaemonSets and Deployments follow their templates. Otherwise they stay as they
 	// were made, and their workloads say that they are up to date.
 	replaces bool
@@ -456,7 +456,7 @@ func (h *hostCluster) front(ctx context.Context, name, cluster string) (*httptes
 	for _, ingress := range service.Status.LoadBalancer.Ingress {
 		address = ingress.IP
 	}
-	address = cmp.Or(h.endpoint, address)
+	address = cmp.Or(h.reachedAt, address)
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(int(service.Spec.Ports[0].Port))))
 	if err != nil {
 		return nil, err

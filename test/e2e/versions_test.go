@@ -28,7 +28,7 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 	const before, after = "v1.35.4", "v1.36.3"
 	t := newTenant("versions", before, single())
 	removeAfter(t)
-	var table releases
+	var table versionTable
 	var managers []types.UID
 
 	BeforeAll(func(ctx SpecContext) {
@@ -78,11 +78,11 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 	}, SpecTimeout(2*creation))
 })
 
-// releases are those of a table of versions.
-type releases []supported.Release
+// versionTable is a table of versions.
+type versionTable []supported.Release
 
-func (r releases) without(minor string) releases {
-	var left releases
+func (r versionTable) without(minor string) versionTable {
+	var left versionTable
 	for _, release := range r {
 		if release.Minor != minor {
 			left = append(left, release)
@@ -92,11 +92,11 @@ func (r releases) without(minor string) releases {
 }
 
 // publishedReleases are those in the table that the release has for people to change.
-func publishedReleases() releases {
+func publishedReleases() versionTable {
 	GinkgoHelper()
 	data, err := os.ReadFile(filepath.Join(settings.repository, "repository", "control-plane-kok", settings.providerVersion, supported.ConfigMapKey))
 	Expect(err).NotTo(HaveOccurred())
-	var file struct{ Releases releases }
+	var file struct{ Releases versionTable }
 	Expect(yaml.Unmarshal(data, &file)).To(Succeed())
 	return file.Releases
 }
@@ -106,13 +106,13 @@ func versionsConfigMap() *corev1.ConfigMap {
 }
 
 // support puts a table in force.
-func support(ctx context.Context, table releases) {
+func support(ctx context.Context, table versionTable) {
 	GinkgoHelper()
 	Eventually(ctx, func() error { return writeReleases(ctx, table) }).Should(Succeed())
 }
 
-func writeReleases(ctx context.Context, table releases) error {
-	data, err := yaml.Marshal(map[string]releases{"releases": table})
+func writeReleases(ctx context.Context, table versionTable) error {
+	data, err := yaml.Marshal(map[string]versionTable{"releases": table})
 	if err != nil {
 		return err
 	}
