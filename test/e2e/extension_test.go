@@ -45,6 +45,17 @@ func (t *tenant) createExtension(ctx context.Context, hosts ...string) {
 	}
 }
 
+// deleteExtension takes back what createExtension made. An aggregated API that nobody reaches would hold every namespace
+// that is deleted.
+func (t *tenant) deleteExtension(ctx context.Context) {
+	GinkgoHelper()
+	api, err := client.New(t.access, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	for _, object := range extension(nil, nil) {
+		Expect(client.IgnoreNotFound(api.Delete(ctx, object))).To(Succeed())
+	}
+}
+
 // loadExtension brings the image to hosts. What a host gets while it carries a machine goes with that.
 func loadExtension(ctx context.Context, hosts ...string) {
 	GinkgoHelper()

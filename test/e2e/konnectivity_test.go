@@ -103,6 +103,7 @@ var _ = Describe("Konnectivity", Ordered, Label(full), func() {
 	}, SpecTimeout(3*creation))
 
 	It("leaves nothing when it is switched off", func(ctx SpecContext) {
+		t.deleteExtension(ctx)
 		t.setKonnectivity(ctx, controlplanev1.AddonNone)
 		_, err := askPod(ctx, t.access)
 		Expect(err).To(HaveOccurred())
