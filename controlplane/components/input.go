@@ -66,8 +66,8 @@ type Network struct {
 
 // Reduce returns the part of a spec that renderings depend on. What is left out may change without
 // a new rendering: the version and the rollout time are inputs of their own, endpoint and names in
-// certificates only reach Secrets, addons only the tenant, but for konnectivity's server. The network mode
-// that everybody has by default is left out: it is as if there were no mode.
+// certificates only reach Secrets, addons only the tenant, but for konnectivity's server, the kubeconfig of the host cluster
+// no pod. The network mode that everybody has by default is left out: it is as if there were no mode.
 func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPlaneSpec {
 	reduced := *spec.DeepCopy()
 	reduced.Version = ""

@@ -241,6 +241,15 @@ func TestReduceTakesOutAKonnectivityThatIsSwitchedOff(t *testing.T) {
 	}
 }
 
+// Which cluster a control plane runs in changes nothing of its pods.
+func TestReduceTakesOutTheKubeconfigOfTheHostCluster(t *testing.T) {
+	with, without := trial(), trial()
+	with.Hosting.KubeconfigRef.Name = "host"
+	if !reflect.DeepEqual(components.Reduce(with), components.Reduce(without)) {
+		t.Error("the reduced specs differ")
+	}
+}
+
 // TestChangesCoverEveryInput fails when a field is added to the inputs and nobody says who depends on
 // it: add it to customised, and a change of it to changes.
 func TestChangesCoverEveryInput(t *testing.T) {
@@ -248,7 +257,7 @@ func TestChangesCoverEveryInput(t *testing.T) {
 		if !slices.Contains([]string{
 			"spec.version", "spec.replicas", "spec.controlPlaneEndpoint", "spec.kubeAPIServer.certSANs",
 			"spec.rollout", "spec.encryptionAtRest.resources", "spec.addons.kubeProxy", "spec.addons.coreDNS",
-			"spec.addons.konnectivity.agentImage", "spec.patches",
+			"spec.addons.konnectivity.agentImage", "spec.patches", "spec.hosting.kubeconfigRef",
 			// What a mode adds is in variants of its own.
 			"spec.hosting.networkMode", "spec.hosting.exposure", "spec.kubeAPIServer.workload",
 		}, path) {
