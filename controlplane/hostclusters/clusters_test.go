@@ -36,10 +36,11 @@ type network struct {
 	lives   []context.Context
 }
 
-func (n *network) answer(server string, err error) {
+// answer is what the first of them answers from now on; the others are silent.
+func (n *network) answer(err error) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
-	n.answers[server] = err
+	n.answers["https://a"] = err
 }
 
 func (n *network) ask(server string) (there bool, answer error) {
@@ -162,7 +163,7 @@ func (s *story) expect(when string, user client.ObjectKey, want string) {
 func TestAHostClusterIsConnectedToInTheBackground(t *testing.T) {
 	tell(t, func(s *story) {
 		s.names("https://a")
-		s.answer("https://a", nil)
+		s.answer(nil)
 		s.expect("at once", blue, controlplanev1.HostClusterConnectingReason)
 		synctest.Wait()
 		if s.Count() != 1 {
@@ -199,7 +200,7 @@ func TestTheSecretIsTakenAlongByAMove(t *testing.T) {
 func TestAKubeconfigThatChangesAndComesBackWhileItConnectsIsConnectedTo(t *testing.T) {
 	tell(t, func(s *story) {
 		s.names("https://a")
-		s.answer("https://a", nil)
+		s.answer(nil)
 		s.of(blue)
 		synctest.Wait()
 		s.expect("with the first", blue, "team/host#1")
@@ -222,7 +223,7 @@ func TestAnOldReadingOfTheSecretDoesNotBringTheOldConnectionBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.answer("https://a", nil)
+		s.answer(nil)
 		for _, reading := range []struct{ version, content string }{{"7", "new"}, {"5", "old"}, {"8", "new"}} {
 			_, _ = s.use(blue, hostSecret, reading.version, []byte(reading.content), config)
 		}
@@ -245,7 +246,7 @@ func TestWithdrawnCredentialsEndTheConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(s *story) {
 				s.names("https://a")
-				s.answer("https://a", nil)
+				s.answer(nil)
 				s.of(blue)
 				synctest.Wait()
 				withdraw(s)
@@ -261,7 +262,7 @@ func TestWithdrawnCredentialsEndTheConnection(t *testing.T) {
 func TestAConnectionLastsAsLongAsSomebodyUsesIt(t *testing.T) {
 	tell(t, func(s *story) {
 		s.names("https://a")
-		s.answer("https://a", nil)
+		s.answer(nil)
 		s.of(blue)
 		s.of(red)
 		synctest.Wait()
@@ -286,7 +287,7 @@ func TestAHostClusterThatIsSilentIsTriedAgain(t *testing.T) {
 		s.expect("while it may answer", blue, controlplanev1.HostClusterConnectingReason)
 		backgroundtest.After(2 * time.Second)
 		s.expect("after the time-out", blue, controlplanev1.HostClusterUnreachableReason)
-		s.answer("https://a", nil)
+		s.answer(nil)
 		backgroundtest.After(openTimeout + lastRetry)
 		s.expect("when it answers", blue, "team/host#1")
 	})
@@ -295,7 +296,7 @@ func TestAHostClusterThatIsSilentIsTriedAgain(t *testing.T) {
 func TestTriesGetRarerAndSayTheSame(t *testing.T) {
 	tell(t, func(s *story) {
 		s.names("https://a")
-		s.answer("https://a", errors.New("dial tcp 10.0.0.1:4711->10.0.0.2:6443: connection refused"))
+		s.answer(errors.New("dial tcp 10.0.0.1:4711->10.0.0.2:6443: connection refused"))
 		s.of(blue)
 		backgroundtest.After(10 * time.Minute)
 		if n := len(s.opened); n < 10 || n > 20 {
@@ -310,15 +311,15 @@ func TestTriesGetRarerAndSayTheSame(t *testing.T) {
 func TestAHostClusterThatGoesAwayAndComesBackKeepsItsConnection(t *testing.T) {
 	tell(t, func(s *story) {
 		s.names("https://a")
-		s.answer("https://a", nil)
+		s.answer(nil)
 		s.of(blue)
 		synctest.Wait()
-		s.answer("https://a", errors.New("no route to host"))
+		s.answer(errors.New("no route to host"))
 		backgroundtest.After(checkInterval + time.Second)
 		s.expect("after one missing answer", blue, "team/host#1")
 		backgroundtest.After(checkInterval)
 		s.expect("after two", blue, controlplanev1.HostClusterUnreachableReason)
-		s.answer("https://a", nil)
+		s.answer(nil)
 		backgroundtest.After(checkInterval)
 		s.expect("when it is back", blue, "team/host#1")
 		if s.Count() != 3 || len(s.opened) != 1 {
@@ -330,7 +331,7 @@ func TestAHostClusterThatGoesAwayAndComesBackKeepsItsConnection(t *testing.T) {
 func TestWhatAHostClusterSendsBackIsNoSecretInACondition(t *testing.T) {
 	tell(t, func(s *story) {
 		s.names("https://a")
-		s.answer("https://a", errors.New("I was sent Authorization: Bearer hidden-token"))
+		s.answer(errors.New("I was sent Authorization: Bearer hidden-token"))
 		s.of(blue)
 		synctest.Wait()
 		_, err := s.Of(t.Context(), blue, hostSecret)

@@ -11,22 +11,22 @@ import (
 	"sigs.k8s.io/cluster-api/test/e2e"
 )
 
-// spec is a container of one of Cluster API's specs, which ends with the hosts that the spec had.
-func spec(text string, body func()) bool {
-	return Describe(text, func() {
+// withHosts is a container of one of Cluster API's specs, which ends with the hosts that the spec had.
+func withHosts(body func()) func() {
+	return func() {
 		AfterEach(func(ctx SpecContext) { env.takeHostsBack(ctx) }, NodeTimeout(deletion))
 		// Hosts are looked at when the spec has deleted what it made: what is further out comes later.
 		Context("Cluster API", body)
-	})
+	}
 }
 
-var _ = spec("The template for people", func() {
+var _ = Describe("The template for people", withHosts(func() {
 	e2e.QuickStartSpec(background, func() e2e.QuickStartSpecInput { return quickStart("", false) })
-})
+}))
 
-var _ = spec("The template with a topology", func() {
+var _ = Describe("The template with a topology", withHosts(func() {
 	e2e.QuickStartSpec(background, func() e2e.QuickStartSpecInput { return quickStart("topology", true) })
-})
+}))
 
 func quickStart(flavour string, byTopology bool) e2e.QuickStartSpecInput {
 	return e2e.QuickStartSpecInput{
@@ -36,16 +36,16 @@ func quickStart(flavour string, byTopology bool) e2e.QuickStartSpecInput {
 	}
 }
 
-var _ = spec("More and fewer workers", func() {
+var _ = Describe("More and fewer workers", withHosts(func() {
 	e2e.MachineDeploymentScaleSpec(background, func() e2e.MachineDeploymentScaleSpecInput {
 		return e2e.MachineDeploymentScaleSpecInput{
 			E2EConfig: env.config, ClusterctlConfigPath: env.clusterctlConfig, BootstrapClusterProxy: env.proxy, ArtifactFolder: env.artifacts,
 			ControlPlaneWaiters: env.waiters(), InfrastructureProvider: ptr.To(infrastructure), PostNamespaceCreated: env.giveHosts,
 		}
 	})
-})
+}))
 
-var _ = spec("Workers that are not healthy", func() {
+var _ = Describe("Workers that are not healthy", withHosts(func() {
 	e2e.MachineDeploymentRemediationSpec(background, func() e2e.MachineDeploymentRemediationSpecInput {
 		return e2e.MachineDeploymentRemediationSpecInput{
 			E2EConfig: env.config, ClusterctlConfigPath: env.clusterctlConfig, BootstrapClusterProxy: env.proxy, ArtifactFolder: env.artifacts,
@@ -53,10 +53,10 @@ var _ = spec("Workers that are not healthy", func() {
 			Flavor: ptr.To(RemediationFlavour),
 		}
 	})
-})
+}))
 
 // None of the fields that are modified has a variable of the class, which would win.
-var _ = spec("The class, changed and exchanged", func() {
+var _ = Describe("The class, changed and exchanged", withHosts(func() {
 	e2e.ClusterClassChangesSpec(background, func() e2e.ClusterClassChangesSpecInput {
 		return e2e.ClusterClassChangesSpecInput{
 			E2EConfig: env.config, ClusterctlConfigPath: env.clusterctlConfig, BootstrapClusterProxy: env.proxy, ArtifactFolder: env.artifacts,
@@ -71,10 +71,10 @@ var _ = spec("The class, changed and exchanged", func() {
 			},
 		}
 	})
-})
+}))
 
 // Workers go first, then the control plane, then the infrastructure: each is held back once.
-var _ = spec("The deletion of a Cluster", func() {
+var _ = Describe("The deletion of a Cluster", withHosts(func() {
 	e2e.ClusterDeletionSpec(background, func() e2e.ClusterDeletionSpecInput {
 		return e2e.ClusterDeletionSpecInput{
 			E2EConfig: env.config, ClusterctlConfigPath: env.clusterctlConfig, BootstrapClusterProxy: env.proxy, ArtifactFolder: env.artifacts,
@@ -87,7 +87,7 @@ var _ = spec("The deletion of a Cluster", func() {
 			},
 		}
 	})
-})
+}))
 
 // kinds is a filter of objects by their kind.
 func kinds(names ...string) func(corev1.ObjectReference, []metav1.OwnerReference) bool {

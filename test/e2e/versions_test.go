@@ -37,11 +37,11 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 			Expect(env.lab.LoadBuilt(ctx, image)).To(Succeed())
 		}
 		table = publishedReleases()
-		Expect(table.without("v1.36")).NotTo(HaveLen(len(table)), "the published table has no v1.36")
+		Expect(table.withoutNewest()).NotTo(HaveLen(len(table)), "the published table has no v1.36")
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(client.IgnoreNotFound(env.client.Delete(ctx, versionsConfigMap()))).To(Succeed())
 		})
-		support(ctx, table.without("v1.36"))
+		support(ctx, table.withoutNewest())
 		t.create(ctx)
 		managers = managerUIDs(ctx)
 	}, NodeTimeout(building+2*creation))
@@ -52,7 +52,7 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 	})
 
 	It("changes nothing when it is not written well", func(ctx SpecContext) {
-		Expect(writeReleases(ctx, append(table.without("v1.36"), supported.Release{Minor: "v1.36"}))).
+		Expect(writeReleases(ctx, append(table.withoutNewest(), supported.Release{Minor: "v1.36"}))).
 			To(MatchError(ContainSubstring(`releases[2].etcd: "" is not an image tag`)))
 		Expect(t.setVersion(ctx, before, client.DryRunAll)).To(Succeed())
 	})
@@ -67,7 +67,7 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 
 	It("goes on where it runs when the table loses it", func(ctx SpecContext) {
 		pods := t.snapshot(ctx)
-		support(ctx, table.without("v1.36"))
+		support(ctx, table.withoutNewest())
 		Eventually(ctx, func() string {
 			return conditions.GetMessage(t.controlPlane(ctx), controlplanev1.ReconciledCondition)
 		}).WithTimeout(2 * time.Minute).Should(ContainSubstring("v1.36 is not supported"))
@@ -78,13 +78,15 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 	}, SpecTimeout(2*creation))
 })
 
+const newestMinor = "v1.36"
+
 // versionTable is a table of versions.
 type versionTable []supported.Release
 
-func (r versionTable) without(minor string) versionTable {
+func (r versionTable) withoutNewest() versionTable {
 	var left versionTable
 	for _, release := range r {
-		if release.Minor != minor {
+		if release.Minor != newestMinor {
 			left = append(left, release)
 		}
 	}
