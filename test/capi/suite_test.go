@@ -15,6 +15,8 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 )
 
 // settings are the suite's flags; paths are relative to where it is started.
@@ -49,7 +51,11 @@ func TestClusterAPISpecs(t *testing.T) {
 	for _, failure := range failures {
 		t.Error(failure)
 	}
-	fmt.Printf("figure capi_specs_passed %d specs\n", passed)
+	figure := figures.New("capi_specs_passed", passed, "specs")
+	fmt.Println(figure)
+	if err := figures.Write("capi", []figures.Figure{figure}); err != nil {
+		t.Error(err)
+	}
 }
 
 // failures are those of all specs in a line each, passed is the number of specs without.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
@@ -114,9 +115,12 @@ func (o *options) plan(ctx context.Context, version string, log *progress.Log) (
 func (o *options) tell(r *result, version string, log *progress.Log) error {
 	fmt.Fprintln(log)
 	r.write(log, version)
-	fmt.Fprintf(log, "\nwhat was skipped and why: %s\nfigure conformance_passed %d specs\nfigure conformance_failed %d specs\n",
-		o.file("skipped.txt"), r.passed, r.failures())
-	if err := o.writeSkipped(r.reasons()); err != nil {
+	fmt.Fprintf(log, "\nwhat was skipped and why: %s\n", o.file("skipped.txt"))
+	measured := []figures.Figure{figures.New("conformance_passed", r.passed, "specs"), figures.New("conformance_failed", r.failures(), "specs")}
+	for _, figure := range measured {
+		fmt.Fprintln(log, figure)
+	}
+	if err := errors.Join(figures.Write("conformance", measured), o.writeSkipped(r.reasons())); err != nil {
 		return err
 	}
 	if r.failures() > 0 {
