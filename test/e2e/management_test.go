@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -48,6 +49,7 @@ func (m *management) install(ctx context.Context) {
 	DeferCleanup(proxy.Dispose)
 	m.kubeconfig, m.client = proxy.GetKubeconfigPath(), proxy.GetClient()
 
+	m.beChosen(ctx)
 	Expect(env.run(ctx, env.kubectl, "--kubeconfig", m.kubeconfig, "apply", "--server-side", "--filename", env.certManager)).To(Succeed())
 	Eventually(ctx, func(g Gomega) {
 		deployments := &appsv1.DeploymentList{}
@@ -68,6 +70,16 @@ func (m *management) install(ctx context.Context) {
 		},
 	}
 	Expect(installer.Install(ctx)).To(Succeed(), "clusterctl init in %s", m.ObjectKey)
+}
+
+// beChosen labels the worker as the nodes are on which the lab's manifests put what a management cluster has.
+func (m *management) beChosen(ctx context.Context) {
+	GinkgoHelper()
+	nodes := &corev1.NodeList{}
+	Expect(m.client.List(ctx, nodes)).To(Succeed())
+	for i := range nodes.Items {
+		m.patch(ctx, &nodes.Items[i], fmt.Sprintf(`{"metadata":{"labels":{%q:"cloud"}}}`, corev1.LabelTopologyZone))
+	}
 }
 
 // hostAccess is a kubeconfig of the host cluster with the rights that a release's host-cluster.yaml gives. The account is
