@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -178,6 +179,10 @@ func newElsewhereTest(t *testing.T) *elsewhereTest {
 	if err != nil {
 		t.Fatal(err)
 	}
+	server, err := url.Parse(other.server.Config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
 	endpoint := newLoopback()
 	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
 		small(c)
@@ -185,7 +190,7 @@ func newElsewhereTest(t *testing.T) *elsewhereTest {
 		c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: endpoint, Port: 6443}
 	})
 	tt.host.api, tt.host.reachedAt = other.api, endpoint
-	return &elsewhereTest{tenantTest: tt, other: other, link: newLink(t, strings.TrimPrefix(other.server.Config.Host, "https://"))}
+	return &elsewhereTest{tenantTest: tt, other: other, link: newLink(t, server.Host)}
 }
 
 // writeKubeconfig makes the Secret with a kubeconfig that leads through the link, of another content each time.
@@ -273,6 +278,14 @@ func TestAControlPlaneInAnotherHostCluster(t *testing.T) {
 	stop := startManagerThatAsks(t, g, healthyEtcd)
 	available := controlplanev1.AvailableCondition
 
+	t.Cleanup(func() {
+		controlPlane := &controlplanev1.KOKControlPlane{}
+		if err := environment.Client.Get(context.Background(), e.key, controlPlane); err == nil && t.Failed() {
+			for _, is := range controlPlane.Status.Conditions {
+				t.Logf("%s is %s: %s: %s", is.Type, is.Status, is.Reason, is.Message)
+			}
+		}
+	})
 	eventually(t, "it says that its Secret is missing",
 		e.says(available, metav1.ConditionUnknown, controlplanev1.InvalidHostKubeconfigReason, e.key.Namespace+"/"+hostKubeconfig))
 	e.link.set(true)

@@ -30,13 +30,13 @@ var (
 // network is where host clusters are, by their address. One that is not there yet holds who connects.
 type network struct {
 	lock sync.Mutex
-	// answers are what hosts answer; nil is well. Who is not in it is silent.
+	// answers are what hosts answer; nil is well. Who is not in it is silent, as https://b always is.
 	answers map[string]error
 	opened  []opening
 	lives   []context.Context
 }
 
-// answer is what the first of them answers from now on; the others are silent.
+// answer is what https://a answers from now on.
 func (n *network) answer(err error) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
