@@ -21,6 +21,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
@@ -30,7 +31,7 @@ import (
 type environment struct {
 	lab *lab.Lab
 	// former are the lab's hosts that were there before the suite.
-	former map[string]bool
+	former []*host.Host
 	proxy  framework.ClusterProxy
 	client client.Client
 	config *clusterctl.E2EConfig
@@ -46,7 +47,7 @@ type environment struct {
 }
 
 func newEnvironment(ctx context.Context) (*environment, error) {
-	e := &environment{log: progress.New(GinkgoWriter, time.Now()), former: map[string]bool{}}
+	e := &environment{log: progress.New(GinkgoWriter, time.Now())}
 	set, err := e.openLab(ctx)
 	if err != nil {
 		return nil, err
@@ -94,12 +95,8 @@ func (e *environment) openLab(ctx context.Context) (*artifacts.Set, error) {
 	if len(status.Hosts) == 0 || status.Cluster != nil {
 		return nil, errors.Join(errors.New("the lab is not up: make lab-up"), status.Cluster)
 	}
-	hosts, err := e.lab.Hosts()
-	if err != nil {
+	if e.former, err = e.lab.Hosts(); err != nil {
 		return nil, err
-	}
-	for _, h := range hosts {
-		e.former[h.Name] = true
 	}
 	cache, err := artifacts.CacheDir()
 	if err != nil {

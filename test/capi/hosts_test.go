@@ -50,12 +50,10 @@ func (e *environment) takeHostsBack(ctx context.Context) {
 		return
 	}
 	e.waitNamespace(ctx, e.namespaces[len(e.namespaces)-1])
-	hosts, err := e.lab.Hosts()
+	added, err := e.lab.WorkersSince(e.former)
 	Expect(err).NotTo(HaveOccurred())
-	for _, h := range hosts {
-		if h.Worker() && !e.former[h.Name] {
-			Expect(left(ctx, h)).To(Equal("/etc/hostname\n"), "files of a node on %s after its Machine and its IDCHost went", h.Name)
-		}
+	for _, h := range added {
+		Expect(left(ctx, h)).To(Equal("/etc/hostname\n"), "files of a node on %s after its Machine and its IDCHost went", h.Name)
 	}
 }
 
@@ -96,12 +94,10 @@ func (e *environment) removeNamespaces(ctx SpecContext) {
 
 // removeHosts removes the workers that were added for specs.
 func (e *environment) removeHosts(ctx SpecContext) {
-	hosts, err := e.lab.Hosts()
+	added, err := e.lab.WorkersSince(e.former)
 	failed := []error{err}
-	for _, h := range hosts {
-		if h.Worker() && !e.former[h.Name] {
-			failed = append(failed, e.lab.RemoveHost(ctx, h.Name))
-		}
+	for _, h := range added {
+		failed = append(failed, e.lab.RemoveHost(ctx, h.Name))
 	}
 	Expect(errors.Join(failed...)).NotTo(HaveOccurred(), "workers that specs leave in the lab")
 }

@@ -19,6 +19,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
@@ -44,8 +45,8 @@ type cluster struct {
 	network string
 	// images are for workers.
 	images []artifacts.Image
-	// before is how many hosts the lab had.
-	before int
+	// former are the hosts that the lab had.
+	former []*host.Host
 	// access is a folder for the kubeconfig.
 	access string
 }
@@ -57,11 +58,9 @@ func open(ctx context.Context, o *options, log *progress.Log, images []artifacts
 	if c.lab, err = lab.Open(lab.StateDirectory()); err != nil {
 		return nil, err
 	}
-	hosts, err := c.lab.Hosts()
-	if err != nil {
+	if c.former, err = c.lab.Hosts(); err != nil {
 		return nil, err
 	}
-	c.before = len(hosts)
 	cache, err := artifacts.CacheDir()
 	if err != nil {
 		return nil, err
@@ -161,9 +160,9 @@ func (c *cluster) close(ctx context.Context) error {
 	if err := c.tenant.Delete(ctx); err != nil {
 		return errors.Join(append(problems, err)...)
 	}
-	hosts, err := c.lab.Hosts()
+	added, err := c.lab.WorkersSince(c.former)
 	problems = append(problems, err)
-	for _, h := range hosts[min(c.before, len(hosts)):] {
+	for _, h := range added {
 		problems = append(problems, c.lab.RemoveHost(ctx, h.Name))
 	}
 	return errors.Join(problems...)

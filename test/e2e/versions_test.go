@@ -76,9 +76,9 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 		}).WithTimeout(2 * time.Minute).Should(ContainSubstring("v1.36 is not supported"))
 		Expect(t.snapshot(ctx)).To(Equal(pods))
 		Expect(env.client.Delete(ctx, versionsConfigMap())).To(Succeed())
-		t.expectHealthy(ctx)
+		t.expectAllWell(ctx, env.client)
 		Expect(t.snapshot(ctx)).To(Equal(pods))
-	}, SpecTimeout(2*creation))
+	}, SpecTimeout(2*creation+join))
 })
 
 // publishedReleases are those in the table that the release has for people to change.

@@ -228,7 +228,7 @@ func expectSameKeysAfterBoot(ctx context.Context, name string) {
 // removeWithHosts removes tenants when the specs of their container are over, and the hosts that were added since.
 func removeWithHosts(tenants ...*tenant) {
 	GinkgoHelper()
-	before, err := env.lab.Hosts()
+	former, err := env.lab.Hosts()
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) {
 		if settings.keep {
@@ -237,9 +237,9 @@ func removeWithHosts(tenants ...*tenant) {
 		for _, t := range tenants {
 			t.remove(ctx)
 		}
-		after, err := env.lab.Hosts()
+		added, err := env.lab.WorkersSince(former)
 		Expect(err).NotTo(HaveOccurred())
-		for _, h := range after[len(before):] {
+		for _, h := range added {
 			Expect(env.lab.RemoveHost(ctx, h.Name)).To(Succeed())
 		}
 	}, NodeTimeout(time.Duration(2*len(tenants))*join))

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/rest"
@@ -61,6 +62,14 @@ func OpenIn(stateDirectory string, network host.Network) (*Lab, error) {
 
 // Hosts gives the lab's hosts: the cloud's first, then by number.
 func (l *Lab) Hosts() ([]*host.Host, error) { return host.List(l.network, l.state) }
+
+// WorkersSince are the workers that came since the lab had former hosts.
+func (l *Lab) WorkersSince(former []*host.Host) ([]*host.Host, error) {
+	hosts, err := l.Hosts()
+	return slices.DeleteFunc(hosts, func(h *host.Host) bool {
+		return !h.Worker() || slices.ContainsFunc(former, func(f *host.Host) bool { return f.Name == h.Name })
+	}), err
+}
 
 // Host gives one host by name.
 func (l *Lab) Host(name string) (*host.Host, error) {
