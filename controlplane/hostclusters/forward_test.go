@@ -7,12 +7,16 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/net/websocket"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -74,6 +78,56 @@ func TestAnAPIServerThatRefusesTheWayToAPodSaysWhy(t *testing.T) {
 	}
 	if path := <-asked; path != "/api/v1/namespaces/team/pods/blue-etcd-data-0/portforward" {
 		t.Errorf("asked for %s", path)
+	}
+}
+
+// forwarding is an API server that leads to a pod which sends back what it gets.
+func forwarding(t *testing.T) *httptest.Server {
+	t.Helper()
+	tunnels := websocket.Server{
+		Handshake: func(config *websocket.Config, _ *http.Request) error {
+			config.Protocol = slices.DeleteFunc(config.Protocol, func(name string) bool { return name != "SPDY/3.1+portforward.k8s.io" })
+			return nil
+		},
+		Handler: func(socket *websocket.Conn) {
+			socket.PayloadType = websocket.BinaryFrame
+			streams, err := spdy.NewServerConnection(socket, func(opened httpstream.Stream, replied <-chan struct{}) error {
+				go func() {
+					<-replied
+					if opened.Headers().Get(corev1.StreamType) == corev1.StreamTypeData && opened.Headers().Get(corev1.PortHeader) == "2379" {
+						_, _ = io.Copy(opened, opened)
+					}
+					_ = opened.Close()
+				}()
+				return nil
+			})
+			if err == nil {
+				<-streams.CloseChan()
+			}
+		},
+	}
+	server := httptest.NewTLSServer(tunnels)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestAPodIsReachedThroughTheAPIServer(t *testing.T) {
+	f := forwarder{config: &rest.Config{Host: forwarding(t).URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, life: t.Context()}
+	conn, err := f.dial(t.Context(), member, 2379)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{"hello", "again"} {
+		if _, err := conn.Write([]byte(word)); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(word))
+		if _, err := io.ReadFull(conn, got); err != nil || string(got) != word {
+			t.Fatalf("got %q, %v", got, err)
+		}
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
