@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -32,8 +33,8 @@ type row struct {
 	note string
 }
 
-// readReport gives a row for every spec of a ginkgo report. A suite that failed before its specs may
-// have written none.
+// readReport gives a row for every spec of a ginkgo report that the label filter chose: ginkgo reports the others as
+// skipped. A suite that failed before its specs may have written none.
 func readReport(file string) ([]row, error) {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,8 +49,13 @@ func readReport(file string) ([]row, error) {
 	}
 	var rows []row
 	for _, report := range reports {
+		chosen, err := types.ParseLabelFilter(report.SuiteConfig.LabelFilter)
+		if err != nil {
+			return nil, fmt.Errorf("read the label filter in the report %s: %w", file, err)
+		}
 		for _, spec := range report.SpecReports {
-			if spec.LeafNodeType.Is(types.NodeTypeIt) || spec.Failed() {
+			labels := slices.Concat(report.SuiteLabels, spec.Labels())
+			if spec.LeafNodeType.Is(types.NodeTypeIt) && chosen(labels) || spec.Failed() {
 				rows = append(rows, specRow(spec))
 			}
 		}
@@ -65,7 +71,7 @@ func specRow(spec types.SpecReport) row {
 	case spec.State.Is(types.SpecStateSkipped) && spec.Failure.Message != "":
 		r.outcome, r.note = skipped, firstLine(spec.Failure.Message)
 	case spec.State.Is(types.SpecStateSkipped), spec.State.Is(types.SpecStatePending):
-		r.outcome, r.note = notRun, "not chosen by its labels, or an earlier step of its journey failed"
+		r.outcome, r.note = notRun, "pending, interrupted, or an earlier step of its journey failed"
 	default:
 		r.outcome, r.note = failedOutcome, firstLine(spec.Failure.Message)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,24 +16,13 @@ func TestEverySpecOfAReportHasARow(t *testing.T) {
 	spec := func(text string, state types.SpecState, message string) types.SpecReport {
 		return types.SpecReport{LeafNodeText: text, LeafNodeType: types.NodeTypeIt, State: state, Failure: types.Failure{Message: message}}
 	}
-	data, err := json.Marshal([]types.Report{{SpecReports: types.SpecReports{
+	rows := rowsOf(t, types.Report{SpecReports: types.SpecReports{
 		{LeafNodeType: types.NodeTypeBeforeSuite, State: types.SpecStatePassed},
 		spec("creates a tenant", types.SpecStatePassed, ""),
 		spec("cuts the link", types.SpecStateSkipped, "needs the lab's hosts\nmore"),
 		spec("waits for long", types.SpecStateSkipped, ""),
 		spec("deletes a tenant", types.SpecStateFailed, "a pod is left"),
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "report.json")
-	if err := os.WriteFile(file, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := readReport(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}})
 	var out bytes.Buffer
 	if err := writeTable(&out, "abc", rows); err != nil {
 		t.Fatal(err)
@@ -49,4 +39,50 @@ func TestASuiteThatFailedEarlyHasNoRows(t *testing.T) {
 	if err != nil || len(rows) != 0 {
 		t.Errorf("%v, %v", rows, err)
 	}
+}
+
+func TestSpecsThatTheLabelFilterLeavesOutHaveNoRow(t *testing.T) {
+	spec := func(text string, state types.SpecState, container, leaf []string) types.SpecReport {
+		return types.SpecReport{
+			LeafNodeText: text, LeafNodeType: types.NodeTypeIt, State: state,
+			ContainerHierarchyLabels: [][]string{container}, LeafNodeLabels: leaf,
+		}
+	}
+	rows := rowsOf(t, types.Report{
+		SuiteLabels: []string{"lab"}, SuiteConfig: types.SuiteConfig{LabelFilter: "lab && (upgrade || scale)"},
+		SpecReports: types.SpecReports{
+			{LeafNodeType: types.NodeTypeBeforeSuite, State: types.SpecStateFailed},
+			spec("chosen by its container", types.SpecStatePassed, []string{"full", "upgrade"}, nil),
+			spec("chosen by itself", types.SpecStatePassed, nil, []string{"scale"}),
+			spec("chosen and not reached", types.SpecStateSkipped, []string{"upgrade"}, nil),
+			spec("left out", types.SpecStateSkipped, []string{"full"}, nil),
+			spec("left out and pending", types.SpecStatePending, nil, nil),
+		},
+	})
+	want := []row{
+		{name: "  BeforeSuite", outcome: failedOutcome}, {name: "  chosen by its container", outcome: passed},
+		{name: "  chosen by itself", outcome: passed}, {name: "  chosen and not reached", outcome: notRun},
+	}
+	same := func(a, b row) bool { return a.name == b.name && a.outcome == b.outcome }
+	if !slices.EqualFunc(rows, want, same) {
+		t.Errorf("the rows are %v", rows)
+	}
+}
+
+// rowsOf gives the rows of a report that ginkgo wrote.
+func rowsOf(t *testing.T, report types.Report) []row {
+	t.Helper()
+	data, err := json.Marshal([]types.Report{report})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "report.json")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := readReport(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
 }
