@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
@@ -85,6 +86,10 @@ func (s step) title() string {
 	return "make " + s.target
 }
 
+// cleanUpLimit is the time that an interrupted step has to remove what it made, more than the longest clean-up takes: one
+// that is cut short leaves the lab unfit for what comes next.
+const cleanUpLimit = 40 * time.Minute
+
 // run makes the target. Its output is shown and kept. What it reported before is forgotten.
 func (s step) run(ctx context.Context, logs string) row {
 	result := row{name: s.title()}
@@ -104,8 +109,11 @@ func (s step) run(ctx context.Context, logs string) row {
 	fmt.Printf("\n==== %s\n", s.title())
 	cmd := exec.CommandContext(ctx, "make", append([]string{s.target}, s.args...)...)
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, file), io.MultiWriter(os.Stderr, file)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = time.Minute
+	// Make does not pass an interrupt on to what it runs, which gets it from a terminal otherwise. The group of its own
+	// keeps a terminal from sending a second one, at which ginkgo gives up its clean-ups.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = cleanUpLimit
 	began := time.Now()
 	err = cmd.Run()
 	result.took = time.Since(began)
