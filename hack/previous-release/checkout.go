@@ -32,10 +32,6 @@ func Checkout(ctx context.Context, root, folder, commit string) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("remove what is in the way of a worktree: %w", err)
 	}
-	// git still knows worktrees whose folders were removed, and makes no second one of the same name.
-	if _, err := git(ctx, root, "worktree", "prune"); err != nil {
-		return err
-	}
 	_, err = git(ctx, root, "worktree", "add", "--force", "--detach", folder, commit)
 	return err
 }

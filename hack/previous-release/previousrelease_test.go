@@ -103,6 +103,28 @@ func TestAWorktreeHasTheFilesOfItsCommit(t *testing.T) {
 	}
 }
 
+func TestOtherWorktreesWhoseFoldersAreAwayAreStillKnown(t *testing.T) {
+	root, first, second := clone(t)
+	disk := t.TempDir()
+	other, away := filepath.Join(disk, "other"), filepath.Join(disk, "away")
+	mustGit(t, root, "worktree", "add", "--detach", other, first)
+	if err := os.Rename(other, away); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(root, "out", "previous")
+	for _, commit := range []string{first, second} {
+		if err := Checkout(t.Context(), root, folder, commit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(away, other); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustGit(t, other, "rev-parse", "HEAD"); got != first {
+		t.Errorf("it is at %s", got)
+	}
+}
+
 func remove(t *testing.T, path string) {
 	t.Helper()
 	if err := os.RemoveAll(path); err != nil {
