@@ -36,8 +36,10 @@ func inVersionsNamespace(t *testing.T) {
 	t.Cleanup(func() {
 		ctx := context.Background()
 		NewWithT(t).Expect(client.IgnoreNotFound(environment.Client.Delete(ctx, table(VersionsNamespace, "")))).To(Succeed())
+		onlyBuiltIn := minimal("default")
+		onlyBuiltIn.Spec.Version = "v1.34.0"
 		NewWithT(t).Eventually(func() error {
-			return environment.Client.Create(ctx, minimal("default"), client.DryRunAll)
+			return environment.Client.Create(ctx, onlyBuiltIn.DeepCopy(), client.DryRunAll)
 		}).Should(Succeed(), "the table that is built in is in force for the tests to come")
 	})
 }
