@@ -30,7 +30,7 @@ func (h *hostCluster) roll(ctx context.Context, workload client.Object, template
 	var outdated *corev1.Pod
 	for i := range pods {
 		pod := &corev1.Pod{}
-		err := environment.Client.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: fmt.Sprintf("%s-%d", workload.GetName(), i)}, pod)
+		err := h.api.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: fmt.Sprintf("%s-%d", workload.GetName(), i)}, pod)
 		switch {
 		case client.IgnoreNotFound(err) != nil:
 			return 0, 0, false, err
@@ -43,5 +43,5 @@ func (h *hostCluster) roll(ctx context.Context, workload client.Object, template
 	if outdated == nil || ready < pods {
 		return ready, updated, changed, nil
 	}
-	return ready, updated, true, environment.Client.Delete(ctx, outdated)
+	return ready, updated, true, h.api.Delete(ctx, outdated)
 }
