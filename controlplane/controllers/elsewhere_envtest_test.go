@@ -5,6 +5,7 @@ package controllers
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -51,26 +52,29 @@ type otherHost struct {
 var theOtherHost = sync.OnceValues(func() (*otherHost, error) {
 	server := &envtest.Environment{}
 	server.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "127.252.0.0/16")
-	config, err := server.Start()
-	if err != nil {
-		return nil, err
+	if _, err := server.Start(); err != nil {
+		return nil, errors.Join(err, server.Stop())
 	}
 	o := &otherHost{server: server}
-	if o.api, err = client.New(config, client.Options{Scheme: environment.Scheme}); err != nil {
-		return nil, err
+	if err := o.prepare(context.Background()); err != nil {
+		return nil, errors.Join(err, server.Stop())
 	}
-	account, err := server.AddUser(envtest.User{Name: "kok-host-cluster", Groups: []string{"kok"}}, nil)
-	if err != nil {
-		return nil, err
-	}
-	if o.kubeconfig, err = account.KubeConfig(); err != nil {
-		return nil, err
-	}
-	return o, o.prepare(context.Background())
+	return o, nil
 })
 
-// prepare makes what config/host-cluster brings, but for the account's name.
+// prepare makes an account and what config/host-cluster brings, but for the account's name.
 func (o *otherHost) prepare(ctx context.Context) error {
+	var err error
+	if o.api, err = client.New(o.server.Config, client.Options{Scheme: environment.Scheme}); err != nil {
+		return err
+	}
+	account, err := o.server.AddUser(envtest.User{Name: "kok-host-cluster", Groups: []string{"kok"}}, nil)
+	if err != nil {
+		return err
+	}
+	if o.kubeconfig, err = account.KubeConfig(); err != nil {
+		return err
+	}
 	raw, err := os.ReadFile("../../config/host-cluster/role.yaml")
 	if err != nil {
 		return err
