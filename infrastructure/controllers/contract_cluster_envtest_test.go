@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
@@ -107,18 +106,8 @@ func clusterWatchFilterIsObeyed(t *testing.T, _ *site) {
 }
 
 func clusterIsPaused(_ *testing.T, s *site) {
-	byCluster := func(paused bool) {
-		edit(s, "blue", func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(paused) })
-	}
-	byAnnotation := func(annotations map[string]string) {
-		edit(s, "blue", func(c *infrav1.IDCCluster) { c.Annotations = annotations })
-	}
-	byAnnotation(map[string]string{clusterv1.PausedAnnotation: ""})
-	says(s, &infrav1.IDCCluster{}, "blue", clusterv1.PausedCondition, clusterv1.PausedReason)
-	byAnnotation(nil)
-	says(s, &infrav1.IDCCluster{}, "blue", clusterv1.PausedCondition, clusterv1.NotPausedReason)
-	byCluster(true)
-	says(s, &infrav1.IDCCluster{}, "blue", clusterv1.PausedCondition, clusterv1.PausedReason)
-	byCluster(false)
-	says(s, &infrav1.IDCCluster{}, "blue", clusterv1.PausedCondition, clusterv1.NotPausedReason)
+	clusters := &ClusterReconciler{Client: s.program(&mortal{writesLeft: 0}).machines.Client}
+	leftAloneWhilePaused(s, "blue", clusters,
+		func(c *infrav1.IDCCluster) { c.Status.FailureDomains = nil },
+		func(c *infrav1.IDCCluster) bool { return len(c.Status.FailureDomains) > 0 })
 }

@@ -12,6 +12,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract"
@@ -100,6 +102,45 @@ func mirrored(t *testing.T, s *site, kind, name string) {
 	ready, err := conditions.UnstructuredGet(&unstructured.Unstructured{Object: raw(s, kind, name)}, clusterv1.ReadyCondition)
 	if err != nil || ready == nil || ready.Status != metav1.ConditionTrue || ready.Reason == "" {
 		t.Errorf("Cluster API reads Ready as %v, %v", ready, err)
+	}
+}
+
+// leftAloneWhilePaused pauses an object in each way that there is and takes from its status what its controller writes
+// again, but not before the pause has ended. The reconciler is one that may write nothing.
+func leftAloneWhilePaused[T any, P interface {
+	*T
+	client.Object
+	conditions.Getter
+}](s *site, name string, controller reconcile.Reconciler, take func(P), has func(P) bool) {
+	s.t.Helper()
+	byAnnotation := func(paused bool) {
+		edit[T, P](s, name, func(object P) {
+			object.SetAnnotations(nil)
+			if paused {
+				object.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+			}
+		})
+	}
+	byCluster := func(paused bool) {
+		edit(s, "blue", func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(paused) })
+	}
+	for _, pause := range []func(bool){byAnnotation, byCluster} {
+		pause(true)
+		says(s, P(new(T)), name, clusterv1.PausedCondition, clusterv1.PausedReason)
+		s.eventually("its status lacks something", func() bool {
+			object := get[T, P](s, name)
+			take(object)
+			return s.Client.Status().Update(s.t.Context(), object) == nil
+		})
+		if _, err := controller.Reconcile(s.t.Context(), requestFor(get[T, P](s, name))); err != nil {
+			s.t.Errorf("it is written to while it is paused: %v", err)
+		}
+		if has(get[T, P](s, name)) {
+			s.t.Error("its status was written while it was paused")
+		}
+		pause(false)
+		says(s, P(new(T)), name, clusterv1.PausedCondition, clusterv1.NotPausedReason)
+		s.eventually("its status is whole again", func() bool { return has(get[T, P](s, name)) })
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -129,18 +128,7 @@ func machineWatchFilterIsObeyed(t *testing.T, _ *site) {
 }
 
 func machineIsPaused(_ *testing.T, s *site) {
-	byCluster := func(paused bool) {
-		edit(s, "blue", func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(paused) })
-	}
-	byAnnotation := func(annotations map[string]string) {
-		edit(s, "worker-1", func(m *infrav1.IDCMachine) { m.Annotations = annotations })
-	}
-	byAnnotation(map[string]string{clusterv1.PausedAnnotation: ""})
-	says(s, &infrav1.IDCMachine{}, "worker-1", clusterv1.PausedCondition, clusterv1.PausedReason)
-	byAnnotation(nil)
-	says(s, &infrav1.IDCMachine{}, "worker-1", clusterv1.PausedCondition, clusterv1.NotPausedReason)
-	byCluster(true)
-	says(s, &infrav1.IDCMachine{}, "worker-1", clusterv1.PausedCondition, clusterv1.PausedReason)
-	byCluster(false)
-	says(s, &infrav1.IDCMachine{}, "worker-1", clusterv1.PausedCondition, clusterv1.NotPausedReason)
+	leftAloneWhilePaused(s, "worker-1", s.program(&mortal{writesLeft: 0}).machines,
+		func(m *infrav1.IDCMachine) { m.Status.Addresses = nil },
+		func(m *infrav1.IDCMachine) bool { return len(m.Status.Addresses) > 0 })
 }
