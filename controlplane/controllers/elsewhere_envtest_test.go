@@ -113,6 +113,7 @@ var otherHostStarted bool
 // link leads to an API server until it is cut.
 type link struct {
 	listener net.Listener
+	to       string
 	lock     sync.Mutex
 	conns    []net.Conn
 	down     bool
@@ -124,7 +125,7 @@ func newLink(t *testing.T, to string) *link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &link{listener: listener}
+	l := &link{listener: listener, to: to}
 	t.Cleanup(func() { _ = listener.Close(); l.set(true) })
 	go func() {
 		for {
@@ -132,14 +133,14 @@ func newLink(t *testing.T, to string) *link {
 			if err != nil {
 				return
 			}
-			go l.carry(near, to)
+			go l.carry(near)
 		}
 	}()
 	return l
 }
 
-func (l *link) carry(near net.Conn, to string) {
-	far, err := net.Dial("tcp", to)
+func (l *link) carry(near net.Conn) {
+	far, err := net.Dial("tcp", l.to)
 	if err != nil || !l.keep(near, far) {
 		_ = near.Close()
 		return
@@ -313,8 +314,11 @@ func TestAControlPlaneInAnotherHostCluster(t *testing.T) {
 		})
 	})
 	t.Run("is cared for with another kubeconfig", func(t *testing.T) {
+		former := e.link
+		e.link = newLink(e.t, former.to)
 		e.writeKubeconfig("another")
 		e.lookNow("another")
+		former.set(true)
 		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: e.key.Namespace, Name: "blue-kube-scheduler"}}
 		if err := e.other.api.Delete(t.Context(), deployment); err != nil {
 			t.Fatal(err)
