@@ -74,10 +74,14 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, owner *clusterv1.Clust
 	var problem *hostclusters.Problem
 	if errors.As(err, &problem) {
 		gone, err := r.deleteWithoutHost(ctx, cluster, controlPlane, problem)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
 		if gone {
 			controllerutil.RemoveFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
+			return ctrl.Result{}, nil
 		}
-		return ctrl.Result{RequeueAfter: secretInterval}, err
+		return ctrl.Result{RequeueAfter: secretInterval}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err

@@ -65,8 +65,12 @@ func (r *Reconciler) withoutHost(controlPlane *controlplanev1.KOKControlPlane, p
 // deleteWithoutHost waits for the host cluster, unless nothing was ever made there.
 func (r *Reconciler) deleteWithoutHost(ctx context.Context, tenant client.ObjectKey, controlPlane *controlplanev1.KOKControlPlane, problem *hostclusters.Problem) (gone bool, err error) {
 	r.questions.Forget(client.ObjectKeyFromObject(controlPlane))
-	if hosted, err := r.wasHosted(ctx, tenant, controlPlane); err != nil || !hosted {
-		return !hosted, err
+	hosted, err := r.wasHosted(ctx, tenant, controlPlane)
+	if err != nil {
+		return false, fmt.Errorf("find out whether anything was made in the host cluster: %w", err)
+	}
+	if !hosted {
+		return true, nil
 	}
 	setDeleting(controlPlane, fmt.Sprintf("%s; the deletion waits for it. If the host cluster is gone for good, "+
 		"remove the finalizer %s from metadata.finalizers: nothing is deleted there then", problem.Message, controlplanev1.KOKControlPlaneFinalizer))
