@@ -58,7 +58,11 @@ func (o Options) open(ctx context.Context, op opening) (*Host, func(context.Cont
 	watching := o.transport(ctx, op.config)
 	asking := rest.CopyConfig(watching)
 	asking.Timeout = requestTimeout
-	httpClient, err := rest.HTTPClientFor(asking)
+	httpClient, err := httpClientFor(asking)
+	if err != nil {
+		return nil, nil, err
+	}
+	watchClient, err := httpClientFor(watching)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,7 +82,7 @@ func (o Options) open(ctx context.Context, op opening) (*Host, func(context.Cont
 		return nil, nil, err
 	}
 	held, err := cache.New(watching, cache.Options{
-		Scheme: o.Scheme, Mapper: mapper, ByObject: o.inNamespaces(op.namespace),
+		HTTPClient: watchClient, Scheme: o.Scheme, Mapper: mapper, ByObject: o.inNamespaces(op.namespace),
 		DefaultNamespaces: map[string]cache.Config{op.namespace: {}},
 	})
 	if err != nil {
@@ -99,6 +103,18 @@ func (o Options) open(ctx context.Context, op opening) (*Host, func(context.Cont
 		Identity: op.identity,
 		Dial:     forwarder{config: op.config, life: ctx}.dial,
 	}, check, nil
+}
+
+// httpClientFor is a client that follows no redirect: each hop would get the credentials, wherever it is, and a host
+// cluster could have the manager ask whatever the manager alone reaches.
+func httpClientFor(config *rest.Config) (*http.Client, error) {
+	made, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	own := *made
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &own, nil
 }
 
 // transport is a configuration whose requests and connections end with the context.
