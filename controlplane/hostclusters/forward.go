@@ -50,13 +50,15 @@ func (f forwarder) dial(ctx context.Context, pod client.ObjectKey, port int32) (
 	// What is below heeds the deadline and not every cancellation.
 	go func() {
 		conn, err := f.connect(ctx, pod, port)
-		if err == nil && ctx.Err() != nil {
-			_ = conn.Close()
-		}
 		done <- result{conn, err}
 	}()
 	select {
 	case <-ctx.Done():
+		go func() {
+			if late := <-done; late.conn != nil {
+				_ = late.conn.Close()
+			}
+		}()
 		err := ctx.Err()
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("the host cluster's API server does not lead there within %v", f.timeout)
