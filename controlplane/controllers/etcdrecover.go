@@ -46,8 +46,11 @@ func recoverEtcd(ctx context.Context, s *scope) error {
 }
 
 // recoveredEtcd is what files and the number of pods tell of an etcd cluster; nil for one that was not founded. There
-// are as many pods as etcd lists members.
+// are as many pods as etcd lists members; when the StatefulSet is gone, files alone tell who they are.
 func recoveredEtcd(cluster etcdcomponent.Cluster, s *scope, files map[string]string, pods int32) (*controlplanev1.EtcdClusterStatus, error) {
+	if pods == 0 {
+		pods = int32(len(files)) //nolint:gosec // There are seven at most.
+	}
 	var members []controlplanev1.EtcdMemberStatus
 	for ordinal := range pods {
 		name := fmt.Sprintf("%s-%d", names.Object(s.key.Name, cluster.Component), ordinal)

@@ -1,11 +1,14 @@
 package controllers
 
 import (
+	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,12 +17,16 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 )
 
@@ -145,6 +152,54 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 	}
 }
 
+// awayHosts are host clusters that are all away.
+type awayHosts struct{}
+
+func (awayHosts) Of(context.Context, client.ObjectKey, client.ObjectKey) (*Host, error) {
+	return nil, &hostclusters.Problem{Reason: controlplanev1.HostClusterUnreachableReason, Message: "no answer"}
+}
+func (awayHosts) Release(client.ObjectKey) {}
+
+func TestADeletionWithoutItsHostCluster(t *testing.T) {
+	refused := errors.New("connection refused")
+	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue-ca", Labels: names.Labels(client.ObjectKey{Namespace: "team", Name: "blue"})}}
+	for name, test := range map[string]struct {
+		keys []client.Object
+		err  error
+		// held is whether it waits for the host cluster.
+		held bool
+	}{
+		"ends when nothing was ever made":                       {},
+		"waits when keys were made":                             {keys: []client.Object{key}, held: true},
+		"waits while nobody can tell whether anything was made": {err: refused, held: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, controlPlane := elsewhere(func(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) {
+				controlPlane.Finalizers = []string{controlplanev1.KOKControlPlaneFinalizer}
+				cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{
+					APIGroup: controlplanev1.GroupVersion.Group, Kind: "KOKControlPlane", Name: controlPlane.Name,
+				}
+			})
+			management := fake.NewClientBuilder().WithObjects(test.keys...).WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					if test.err != nil {
+						return test.err
+					}
+					return c.List(ctx, list, options...)
+				},
+			}).Build()
+			r := &Reconciler{Host: &Host{Client: management, Live: management, Own: true}, hosts: awayHosts{}, questions: &forgotten{}}
+			_, err := r.reconcileDelete(t.Context(), cluster, controlPlane)
+			if !errors.Is(err, test.err) {
+				t.Errorf("got the error %v, want %v", err, test.err)
+			}
+			if held := controllerutil.ContainsFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer); held != test.held {
+				t.Errorf("the finalizer is there: %t, want %t", held, test.held)
+			}
+		})
+	}
+}
+
 // What status loses in a move is in the host cluster.
 func TestEtcdIsRecoveredFromItsFiles(t *testing.T) {
 	const name = "blue-etcd-data"
@@ -153,8 +208,10 @@ func TestEtcdIsRecoveredFromItsFiles(t *testing.T) {
 		pods       int32
 		want       []controlplanev1.EtcdMemberState
 	}{
-		"one that is being founded is not taken for founded": {pods: 3},
-		"one without pods tells nothing":                     {membership: etcdcomponent.Membership{Bootstrapped: true}},
+		"one that is being founded is not taken for founded":      {pods: 3},
+		"one that is being founded and has no pods is not either": {},
+		"a founded one whose StatefulSet is gone has the members that have files": {etcdcomponent.Membership{Bootstrapped: true}, 0,
+			[]controlplanev1.EtcdMemberState{controlplanev1.EtcdMemberVoter, controlplanev1.EtcdMemberVoter, controlplanev1.EtcdMemberVoter}},
 		"a founded one has a voter for each pod": {etcdcomponent.Membership{Bootstrapped: true}, 3,
 			[]controlplanev1.EtcdMemberState{controlplanev1.EtcdMemberVoter, controlplanev1.EtcdMemberVoter, controlplanev1.EtcdMemberVoter}},
 		"a member that joins goes on joining": {etcdcomponent.Membership{Bootstrapped: true, Listed: []string{name + "-0", name + "-1"}, Joining: name + "-1"}, 2,
