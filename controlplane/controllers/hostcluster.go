@@ -80,11 +80,16 @@ func (r *Reconciler) deleteWithoutHost(ctx context.Context, tenant client.Object
 // wasHosted reports whether anything may be in the host cluster. Keys are made before all else, and kept in the
 // management cluster too.
 func (r *Reconciler) wasHosted(ctx context.Context, tenant client.ObjectKey, controlPlane *controlplanev1.KOKControlPlane) (bool, error) {
-	if controlPlane.Spec.Hosting.Ports.First != 0 || len(controlPlane.Status.Etcd) > 0 {
+	if tellsHosted(controlPlane) {
 		return true, nil
 	}
 	left, err := objectsOf(ctx, r.Host, tenant, corev1.SchemeGroupVersion.WithKind("Secret"), nil)
 	return len(left) > 0, err
+}
+
+// tellsHosted reports whether a control plane itself tells that something was made in its host cluster.
+func tellsHosted(controlPlane *controlplanev1.KOKControlPlane) bool {
+	return controlPlane.Spec.Hosting.Ports.First != 0 || len(controlPlane.Status.Etcd) > 0
 }
 
 // deleteManagementSecrets deletes what a tenant that is hosted elsewhere has in the management cluster.

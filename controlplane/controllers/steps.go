@@ -51,8 +51,9 @@ const (
 func (r *Reconciler) graph() *flow.Graph[*scope] {
 	return flow.New(observeStep,
 		flow.Step[*scope]{Name: stepKeyMaterial, Run: r.ensureKeyMaterial},
-		flow.Step[*scope]{Name: stepPorts, Run: r.claimPorts},
-		flow.Step[*scope]{Name: stepEndpoint, After: []string{stepPorts}, Run: r.applyServices},
+		// Key material tells whether anything was ever made in a host cluster: it is made before all else.
+		flow.Step[*scope]{Name: stepPorts, After: []string{stepKeyMaterial}, Run: r.claimPorts, Keep: keepHosted(r.claimPorts)},
+		flow.Step[*scope]{Name: stepEndpoint, After: []string{stepPorts}, Run: r.applyServices, Keep: keepHosted(r.applyServices)},
 		flow.Step[*scope]{Name: stepCertificates, After: []string{stepKeyMaterial, stepEndpoint}, Run: r.ensureCertificates},
 		flow.Step[*scope]{Name: stepKubeconfig, After: []string{stepKeyMaterial, stepEndpoint}, Run: r.ensureKubeconfig},
 		flow.Step[*scope]{Name: names.EtcdData, After: []string{stepCertificates}, Run: r.applyEtcd(etcd.Data), Keep: r.keepEtcd(etcd.Data)},
@@ -64,6 +65,18 @@ func (r *Reconciler) graph() *flow.Graph[*scope] {
 		flow.Step[*scope]{Name: stepTenantObjects, After: []string{names.KubeAPIServer, stepKubeconfig}, Run: r.applyTenantObjects},
 		flow.Step[*scope]{Name: stepAddons, After: []string{stepTenantObjects}, Run: r.applyAddons},
 	)
+}
+
+// keepHosted goes on with a step that needs no keys while they are lost, once the control plane itself tells that
+// something was made.
+func keepHosted(run func(context.Context, *scope) (string, error)) func(context.Context, *scope) error {
+	return func(ctx context.Context, s *scope) error {
+		if !tellsHosted(s.controlPlane) {
+			return nil
+		}
+		_, err := run(ctx, s)
+		return err
+	}
 }
 
 func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) (string, error) {
