@@ -165,7 +165,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 
 func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (ctrl.Result, error) {
 	blockMove(controlPlane, !controlPlane.Spec.Hosting.Elsewhere())
-	host, err := r.hostOf(ctx, controlPlane)
+	host, err := r.hostOf(ctx, cluster, controlPlane)
 	if err != nil {
 		var problem *hostclusters.Problem
 		if errors.As(err, &problem) {

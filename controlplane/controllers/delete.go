@@ -70,7 +70,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, owner *clusterv1.Clust
 		controllerutil.RemoveFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
 		return ctrl.Result{}, nil
 	}
-	host, err := r.hostOf(ctx, controlPlane)
+	host, err := r.hostOf(ctx, owner, controlPlane)
 	var problem *hostclusters.Problem
 	if errors.As(err, &problem) {
 		gone, err := r.deleteWithoutHost(ctx, cluster, controlPlane, problem)

@@ -448,7 +448,11 @@ func (e *elsewhereTest) move() {
 
 func (e *elsewhereTest) goesWithItsHost(t *testing.T) {
 	deleting := controlplanev1.DeletingCondition
-	e.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.key.Namespace, Name: hostKubeconfig}}, e.controlPlane())
+	e.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.key.Namespace, Name: hostKubeconfig}})
+	e.lookNow("without its Secret")
+	eventually(t, "it says that its Secret is missing",
+		e.says(controlplanev1.AvailableCondition, metav1.ConditionUnknown, controlplanev1.InvalidHostKubeconfigReason, hostKubeconfig))
+	e.delete(e.controlPlane())
 	eventually(t, "the deletion says which Secret it misses", e.says(deleting, metav1.ConditionTrue, clusterv1.DeletingReason, hostKubeconfig))
 	if message := conditions.GetMessage(e.controlPlane(), deleting); !strings.Contains(message, controlplanev1.KOKControlPlaneFinalizer) {
 		t.Errorf("it names no way out: %s", message)

@@ -27,17 +27,19 @@ type Host = hostclusters.Host
 
 // hostClusters is what reconciles see of hostclusters.Clusters.
 type hostClusters interface {
-	Of(ctx context.Context, controlPlane, secret client.ObjectKey) (*Host, error)
+	Of(ctx context.Context, controlPlane, secret client.ObjectKey, leaving bool) (*Host, error)
 	Release(controlPlane client.ObjectKey)
 }
 
 // hostOf is the host cluster of a control plane. The error is a *hostclusters.Problem when it cannot be used now.
-func (r *Reconciler) hostOf(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane) (*Host, error) {
+func (r *Reconciler) hostOf(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (*Host, error) {
 	if !controlPlane.Spec.Hosting.Elsewhere() {
 		return r.Host, nil
 	}
+	// A Cluster that is being deleted keeps its control plane until its machines are gone.
+	leaving := !controlPlane.DeletionTimestamp.IsZero() || !clusterOrEmpty(cluster).DeletionTimestamp.IsZero()
 	return r.hosts.Of(ctx, client.ObjectKeyFromObject(controlPlane),
-		client.ObjectKey{Namespace: controlPlane.Namespace, Name: controlPlane.Spec.Hosting.KubeconfigRef.Name})
+		client.ObjectKey{Namespace: controlPlane.Namespace, Name: controlPlane.Spec.Hosting.KubeconfigRef.Name}, leaving)
 }
 
 // withoutHost says why nothing can be done. Nobody asks etcd or the tenant in the meantime: what was asked may

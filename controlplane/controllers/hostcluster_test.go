@@ -152,10 +152,43 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 	}
 }
 
+// askedHosts note for whom they are asked.
+type askedHosts struct {
+	awayHosts
+	leaving bool
+}
+
+func (a *askedHosts) Of(ctx context.Context, controlPlane, secret client.ObjectKey, leaving bool) (*Host, error) {
+	a.leaving = leaving
+	return a.awayHosts.Of(ctx, controlPlane, secret, leaving)
+}
+
+func TestAControlPlaneLeavesWithItsClusterOrAlone(t *testing.T) {
+	now := metav1.Now()
+	for name, test := range map[string]struct {
+		edit func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane)
+		want bool
+	}{
+		"it stays":                     {edit: func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {}},
+		"it is being deleted":          {want: true, edit: func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) { c.DeletionTimestamp = &now }},
+		"its Cluster is being deleted": {want: true, edit: func(cluster *clusterv1.Cluster, _ *controlplanev1.KOKControlPlane) { cluster.DeletionTimestamp = &now }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, controlPlane := elsewhere(test.edit)
+			hosts := &askedHosts{}
+			r := &Reconciler{hosts: hosts}
+			_, _ = r.hostOf(t.Context(), cluster, controlPlane)
+			if hosts.leaving != test.want {
+				t.Errorf("got %t", hosts.leaving)
+			}
+		})
+	}
+}
+
 // awayHosts are host clusters that are all away.
 type awayHosts struct{}
 
-func (awayHosts) Of(context.Context, client.ObjectKey, client.ObjectKey) (*Host, error) {
+func (awayHosts) Of(context.Context, client.ObjectKey, client.ObjectKey, bool) (*Host, error) {
 	return nil, &hostclusters.Problem{Reason: controlplanev1.HostClusterUnreachableReason, Message: "no answer"}
 }
 func (awayHosts) Release(client.ObjectKey) {}

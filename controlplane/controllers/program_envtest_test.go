@@ -49,7 +49,7 @@ func (patient) Forget(client.ObjectKey) {}
 // nobodyElse is for programs without other host clusters.
 type nobodyElse struct{}
 
-func (nobodyElse) Of(context.Context, client.ObjectKey, client.ObjectKey) (*Host, error) {
+func (nobodyElse) Of(context.Context, client.ObjectKey, client.ObjectKey, bool) (*Host, error) {
 	return nil, errors.New("there is no other host cluster in this test")
 }
 

@@ -59,10 +59,17 @@ func (c *Clusters) Source(requests handler.MapFunc) source.Source {
 }
 
 // Of is the host cluster that a Secret names, for a control plane that from now on is reconciled when the answer
-// changes. It never waits for the host cluster. The error is a *Problem when there is none at the moment.
-func (c *Clusters) Of(ctx context.Context, user, name client.ObjectKey) (*Host, error) {
+// changes. It never waits for the host cluster. The error is a *Problem when there is none at the moment. One that
+// is leaving goes on with the connection that there is when the Secret was deleted with it: otherwise the deletion
+// of a namespace would never end.
+func (c *Clusters) Of(ctx context.Context, user, name client.ObjectKey, leaving bool) (*Host, error) {
 	secret := &corev1.Secret{}
 	err := c.live.Get(ctx, name, secret)
+	if apierrors.IsNotFound(err) && leaving {
+		if host, err := c.join(user, name); host != nil || err != nil {
+			return host, err
+		}
+	}
 	if apierrors.IsNotFound(err) {
 		c.Release(user)
 		return nil, invalid(fmt.Sprintf("Secret %s, which spec.hosting.kubeconfigRef names, is not there: make it, with the kubeconfig of the host cluster under the data key %q",
@@ -126,6 +133,22 @@ func (c *Clusters) use(user, name client.ObjectKey, version string, kubeconfig [
 		c.wake(known)
 	}
 	known.version, known.content, known.users[user] = version, content, true
+	if known.problem != nil {
+		return nil, known.problem
+	}
+	return known.host, nil
+}
+
+// join joins the user to the connection that there is, whatever became of its Secret; nil when there is none.
+func (c *Clusters) join(user, name client.ObjectKey) (*Host, error) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	known := c.connections[name]
+	if known == nil {
+		return nil, nil
+	}
+	c.leave(user, name)
+	known.users[user] = true
 	if known.problem != nil {
 		return nil, known.problem
 	}

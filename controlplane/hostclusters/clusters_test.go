@@ -142,7 +142,18 @@ func (s *story) names(server string) {
 // of is the host cluster's identity, or the reason why there is none.
 func (s *story) of(user client.ObjectKey) string {
 	s.t.Helper()
-	host, err := s.Of(s.t.Context(), user, hostSecret)
+	return s.asked(user, false)
+}
+
+// leaving is the same for a control plane that is being deleted.
+func (s *story) leaving(user client.ObjectKey) string {
+	s.t.Helper()
+	return s.asked(user, true)
+}
+
+func (s *story) asked(user client.ObjectKey, leaving bool) string {
+	s.t.Helper()
+	host, err := s.Of(s.t.Context(), user, hostSecret, leaving)
 	var problem *Problem
 	switch {
 	case errors.As(err, &problem):
@@ -234,13 +245,56 @@ func TestAnOldReadingOfTheSecretDoesNotBringTheOldConnectionBack(t *testing.T) {
 	})
 }
 
+func (s *story) deleteSecret() {
+	s.t.Helper()
+	if err := s.management.Delete(s.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "host"}}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestADeletionGoesOnWithoutTheSecretByTheConnectionThatThereIs(t *testing.T) {
+	tell(t, func(s *story) {
+		s.names("https://a")
+		s.answer(nil)
+		s.of(blue)
+		synctest.Wait()
+		open := s.of(blue)
+		s.of(red)
+		s.deleteSecret()
+		if got := s.leaving(blue); got != open {
+			t.Errorf("it got %q, want %q", got, open)
+		}
+		s.expect("one that is not being deleted", red, controlplanev1.InvalidHostKubeconfigReason)
+		if got := s.leaving(blue); got != open {
+			t.Errorf("after another was refused it got %q, want %q", got, open)
+		}
+		s.Release(blue)
+		synctest.Wait()
+		if s.alive() != 0 {
+			t.Error("the connection lasts")
+		}
+		if got := s.leaving(blue); got != controlplanev1.InvalidHostKubeconfigReason {
+			t.Errorf("without a connection it got %q", got)
+		}
+	})
+}
+
+func TestADeletionDoesNotGoOnWithAKubeconfigThatIsRefused(t *testing.T) {
+	tell(t, func(s *story) {
+		s.names("https://a")
+		s.answer(nil)
+		s.of(blue)
+		synctest.Wait()
+		s.names("http://a")
+		if got := s.leaving(blue); got != controlplanev1.InvalidHostKubeconfigReason || s.alive() != 0 {
+			t.Errorf("it got %q by %d connections", got, s.alive())
+		}
+	})
+}
+
 func TestWithdrawnCredentialsEndTheConnection(t *testing.T) {
 	for name, withdraw := range map[string]func(*story){
-		"the Secret is gone": func(s *story) {
-			if err := s.management.Delete(s.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "host"}}); err != nil {
-				s.t.Fatal(err)
-			}
-		},
+		"the Secret is gone":        (*story).deleteSecret,
 		"the kubeconfig is refused": func(s *story) { s.names("http://a") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -334,7 +388,7 @@ func TestWhatAHostClusterSendsBackIsNoSecretInACondition(t *testing.T) {
 		s.answer(errors.New("I was sent Authorization: Bearer hidden-token"))
 		s.of(blue)
 		synctest.Wait()
-		_, err := s.Of(t.Context(), blue, hostSecret)
+		_, err := s.Of(t.Context(), blue, hostSecret, false)
 		if err == nil || strings.Contains(err.Error(), "hidden-token") || !strings.Contains(err.Error(), "team/host") {
 			t.Errorf("got %v", err)
 		}

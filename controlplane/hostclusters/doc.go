@@ -7,6 +7,7 @@
 // identity of its own, and ends the one before: its caches stop and its requests fail. When nobody names
 // the Secret any more the connection ends.
 //
-// The Secret is read each time that a host cluster is asked for, which is at least once a minute; nothing
-// watches or caches Secrets of people.
+// The Secret is read each time that a host cluster is asked for, which is about once a minute; nothing
+// watches or caches Secrets of people. A control plane that is being deleted goes on with the connection that there
+// is when its Secret was deleted before.
 package hostclusters
