@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/clusters"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
@@ -174,12 +176,11 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 		return ctrl.Result{}, err
 	}
 	s := newScope(cluster, controlPlane, r.Versions.Table(), host, r.store(host), r.Clock.Now())
-	s.problem = invalid(s)
-	if s.problem != nil && !conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) {
-		return invalidSpec(ctx, controlPlane, s.problem)
-	}
 	if err := recoverEtcd(ctx, s); err != nil {
 		return ctrl.Result{}, err
+	}
+	if s.problem = invalid(s); s.problem != nil && !runs(controlPlane) {
+		return invalidSpec(ctx, controlPlane, s.problem)
 	}
 	s.outcomes = r.steps.Run(ctx, s)
 
@@ -199,6 +200,12 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	return r.result(ctx, s, controlPlane)
 }
 
+// runs reports whether there is a tenant to be cared for. After a move only its etcd tells.
+func runs(controlPlane *controlplanev1.KOKControlPlane) bool {
+	return conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) ||
+		slices.ContainsFunc(etcdClusters, func(cluster etcdcomponent.Cluster) bool { return bootstrapped(controlPlane, cluster.Component) })
+}
+
 // invalid says what keeps a control plane from being made. One that runs already is kept up all the
 // same: rules that came with a newer program must not end its care.
 func invalid(s *scope) error {
@@ -216,10 +223,13 @@ func invalid(s *scope) error {
 }
 
 // invalidSpec is for what only a person can resolve: nothing is touched, and a change wakes the
-// controller.
+// controller. The Secret of another host cluster is read again all the same: nothing watches it.
 func invalidSpec(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane, problem error) (ctrl.Result, error) {
 	ctrl.LoggerFrom(ctx).Info("A person must act", "reason", problem.Error())
 	conditions.Set(controlPlane, condition(controlplanev1.AvailableCondition, metav1.ConditionFalse, controlplanev1.InvalidSpecReason, problem.Error()))
+	if controlPlane.Spec.Hosting.Elsewhere() {
+		return ctrl.Result{RequeueAfter: settledInterval}, nil
+	}
 	return ctrl.Result{}, nil
 }
 

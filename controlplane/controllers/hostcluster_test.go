@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -276,5 +277,40 @@ func TestEtcdIsRecoveredFromItsFiles(t *testing.T) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+func TestATenantRunsThatWasInitializedOrWhoseEtcdWasFounded(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(*controlplanev1.KOKControlPlane)
+		want bool
+	}{
+		"a new one does not": {edit: func(*controlplanev1.KOKControlPlane) {}},
+		"one that founds its etcd does not": {edit: func(c *controlplanev1.KOKControlPlane) {
+			c.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: new(false)}}
+		}},
+		"one that was initialized does": {want: true, edit: func(c *controlplanev1.KOKControlPlane) {
+			conditions.Set(c, condition(controlplanev1.InitializedCondition, metav1.ConditionTrue, "Is"))
+		}},
+		"one whose etcd was founded does": {want: true, edit: func(c *controlplanev1.KOKControlPlane) {
+			c.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: new(true)}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, controlPlane := elsewhere(func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) { test.edit(c) })
+			if got := runs(controlPlane); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+func TestAnInvalidControlPlaneIsLookedAtAgainWhenNothingWatchesItsHostCluster(t *testing.T) {
+	_, there := elsewhere(func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {})
+	for controlPlane, want := range map[*controlplanev1.KOKControlPlane]time.Duration{there: settledInterval, {}: 0} {
+		result, err := invalidSpec(t.Context(), controlPlane, errors.New("spec.version: v1.20 is not supported"))
+		if err != nil || result.RequeueAfter != want {
+			t.Errorf("got %v and the error %v, want %v", result, err, want)
+		}
 	}
 }
