@@ -53,7 +53,7 @@ func (r *Reconciler) graph() *flow.Graph[*scope] {
 		flow.Step[*scope]{Name: stepKeyMaterial, Run: r.ensureKeyMaterial},
 		// Key material tells whether anything was ever made in a host cluster: it is made before all else.
 		flow.Step[*scope]{Name: stepPorts, After: []string{stepKeyMaterial}, Run: r.claimPorts, Keep: keepHosted(r.claimPorts)},
-		flow.Step[*scope]{Name: stepEndpoint, After: []string{stepPorts}, Run: r.applyServices, Keep: keepHosted(r.applyServices)},
+		flow.Step[*scope]{Name: stepEndpoint, After: []string{stepPorts}, Run: r.applyServices, Keep: r.keepServices},
 		flow.Step[*scope]{Name: stepCertificates, After: []string{stepKeyMaterial, stepEndpoint}, Run: r.ensureCertificates},
 		flow.Step[*scope]{Name: stepKubeconfig, After: []string{stepKeyMaterial, stepEndpoint}, Run: r.ensureKubeconfig},
 		flow.Step[*scope]{Name: names.EtcdData, After: []string{stepCertificates}, Run: r.applyEtcd(etcd.Data), Keep: r.keepEtcd(etcd.Data)},
@@ -77,6 +77,14 @@ func keepHosted(run func(context.Context, *scope) (string, error)) func(context.
 		_, err := run(ctx, s)
 		return err
 	}
+}
+
+// keepServices goes on with Services while keys are lost, and not while their ports are not known.
+func (r *Reconciler) keepServices(ctx context.Context, s *scope) error {
+	if s.input.Ports == (ports.Ports{}) {
+		return nil
+	}
+	return keepHosted(r.applyServices)(ctx, s)
 }
 
 func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) (string, error) {
