@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -64,7 +66,7 @@ func TestAnInterruptedStepCleansUp(t *testing.T) {
 	}
 	t.Chdir(t.TempDir())
 	t.Setenv(socket, "socket")
-	makefile := "long:\n\t@$(PROGRAM) -test.run='^TestProgramThatCleansUp$$'\n"
+	makefile := "long:\n\t@$(PROGRAM)\n"
 	if err := os.WriteFile("Makefile", []byte(makefile), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -99,16 +101,25 @@ func TestAnInterruptedStepCleansUp(t *testing.T) {
 	}
 }
 
-// TestProgramThatCleansUp is no test but what the interrupted step runs.
-func TestProgramThatCleansUp(t *testing.T) {
-	if os.Getenv(socket) == "" {
-		t.Skip("it is run by TestAnInterruptedStepCleansUp")
+// TestMain is also the program that the interrupted step runs: it tells the test that it runs, and cleans up.
+func TestMain(m *testing.M) {
+	if address := os.Getenv(socket); address != "" {
+		if err := cleanUp(address); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
-	interrupted, stop := signal.NotifyContext(t.Context(), os.Interrupt)
+	os.Exit(m.Run())
+}
+
+// cleanUp waits until it is interrupted, and then says what the test waits for; it ends with the test.
+func cleanUp(address string) error {
+	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	test, err := net.Dial("unix", os.Getenv(socket))
+	test, err := net.Dial("unix", address)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	gone := make(chan struct{})
 	go func() {
@@ -120,8 +131,5 @@ func TestProgramThatCleansUp(t *testing.T) {
 		_, err = io.WriteString(test, cleanedUp)
 	case <-gone:
 	}
-	if err != nil {
-		t.Error(err)
-	}
-	_ = test.Close()
+	return errors.Join(err, test.Close())
 }
