@@ -24,6 +24,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
@@ -52,8 +53,8 @@ type bench struct {
 	tenant *tenant.Tenant
 	// network is the file with the manifests of a pod network.
 	network string
-	// before is how many hosts the lab had.
-	before int
+	// former are the hosts that the lab had.
+	former []*host.Host
 	api    *kubernetes.Clientset
 }
 
@@ -63,11 +64,9 @@ func open(ctx context.Context, o *options) (*bench, error) {
 	if b.lab, err = lab.Open(lab.StateDirectory()); err != nil {
 		return nil, err
 	}
-	hosts, err := b.lab.Hosts()
-	if err != nil {
+	if b.former, err = b.lab.Hosts(); err != nil {
 		return nil, err
 	}
-	b.before = len(hosts)
 	cache, err := artifacts.CacheDir()
 	if err != nil {
 		return nil, err
@@ -245,11 +244,11 @@ func (b *bench) close(ctx context.Context) error {
 	if err := b.tenant.Delete(ctx); err != nil {
 		return err
 	}
-	hosts, err := b.lab.Hosts()
+	added, err := b.lab.WorkersSince(b.former)
 	if err != nil {
 		return err
 	}
-	for _, h := range hosts[b.before:] {
+	for _, h := range added {
 		if err := b.lab.RemoveHost(ctx, h.Name); err != nil {
 			return err
 		}
