@@ -17,11 +17,9 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -170,17 +168,7 @@ func (m *management) patch(ctx context.Context, object client.Object, fields str
 func (t *tenant) expectMachines(ctx context.Context, management client.Client, count int) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
-		machines := &clusterv1.MachineList{}
-		g.Expect(management.List(ctx, machines, client.InNamespace(t.Namespace))).To(Succeed())
-		g.Expect(machines.Items).To(HaveLen(count), "Machines")
-		for i := range machines.Items {
-			ready := conditions.Get(&machines.Items[i], clusterv1.ReadyCondition)
-			g.Expect(ready).NotTo(BeNil())
-			g.Expect(ready.Status).To(Equal(metav1.ConditionTrue), "%s: %s", machines.Items[i].Name, ready.Message)
-		}
-		nodes, err := t.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(nodes.Items).To(HaveLen(count), "Nodes")
+		t.haveMachines(ctx, g, management, count)
 	}).WithTimeout(join).Should(Succeed(), "%d workers of %s", count, t.ObjectKey)
 }
 

@@ -342,17 +342,7 @@ func (t *tenant) readySince(ctx context.Context, name string) time.Time {
 func (t *tenant) expectWorkers(ctx context.Context, count int) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
-		machines := &clusterv1.MachineList{}
-		g.Expect(env.client.List(ctx, machines, client.InNamespace(t.Namespace))).To(Succeed())
-		g.Expect(machines.Items).To(HaveLen(count), "Machines")
-		for i := range machines.Items {
-			ready := conditions.Get(&machines.Items[i], clusterv1.ReadyCondition)
-			g.Expect(ready).NotTo(BeNil())
-			g.Expect(ready.Status).To(Equal(metav1.ConditionTrue), "%s: %s", machines.Items[i].Name, ready.Message)
-		}
-		nodes, err := t.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		g.Expect(err).NotTo(HaveOccurred())
-		g.Expect(nodes.Items).To(HaveLen(count), "Nodes")
+		t.haveMachines(ctx, g, env.client, count)
 		hosts := t.hosts(ctx)
 		free := 0
 		for i := range hosts {
@@ -362,4 +352,19 @@ func (t *tenant) expectWorkers(ctx context.Context, count int) {
 		}
 		g.Expect(free).To(Equal(len(hosts)-count), "free hosts")
 	}).WithTimeout(join).Should(Succeed(), "%d workers of %s", count, t.ObjectKey)
+}
+
+// haveMachines expects so many Machines of the tenant in a management cluster, all ready, and as many Nodes.
+func (t *tenant) haveMachines(ctx context.Context, g Gomega, management client.Client, count int) {
+	machines := &clusterv1.MachineList{}
+	g.Expect(management.List(ctx, machines, client.InNamespace(t.Namespace))).To(Succeed())
+	g.Expect(machines.Items).To(HaveLen(count), "Machines")
+	for i := range machines.Items {
+		ready := conditions.Get(&machines.Items[i], clusterv1.ReadyCondition)
+		g.Expect(ready).NotTo(BeNil())
+		g.Expect(ready.Status).To(Equal(metav1.ConditionTrue), "%s: %s", machines.Items[i].Name, ready.Message)
+	}
+	nodes, err := t.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(nodes.Items).To(HaveLen(count), "Nodes")
 }
