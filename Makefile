@@ -125,7 +125,7 @@ test-contracts: check-machine ## One test for each rule of Cluster API's contrac
 	go run ./hack/envtest-assets bin/envtest
 	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go run ./hack/test-contracts
 
-CAPI_TIMEOUT ?= 75m
+CAPI_TIMEOUT ?= 60m
 
 .PHONY: test-capi
 test-capi: lab-up ## Cluster API's own e2e specs, in the lab

@@ -5,7 +5,7 @@ package capi
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/test/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -19,24 +19,34 @@ type sparingProxy struct {
 func (p *sparingProxy) GetClient() client.Client { return p.client }
 
 // sparingClient lets ClusterClassChangesSpec copy the template of a control plane's Machines that its class does not
-// name: the copy of an object without a kind is an object without a kind. Of anything else it is the client inside.
+// name: the class is read as if it named one, whose copy is nothing, and is written without. Of anything else it is the
+// client inside.
 type sparingClient struct{ client.Client }
 
+// noMachines is the template that a class without one is read with.
+var noMachines = clusterv1.ClusterClassTemplateReference{APIVersion: "none/v1", Kind: "NoMachines", Name: "none"}
+
 func (c *sparingClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	if isNothing(object) && key.Name == "" {
+	if isNoMachines(object) {
 		return nil
 	}
-	return c.Client.Get(ctx, key, object, options...)
+	err := c.Client.Get(ctx, key, object, options...)
+	if class, ok := object.(*clusterv1.ClusterClass); ok && err == nil && !class.Spec.ControlPlane.MachineInfrastructure.TemplateRef.IsDefined() {
+		class.Spec.ControlPlane.MachineInfrastructure.TemplateRef = noMachines
+	}
+	return err
 }
 
 func (c *sparingClient) Create(ctx context.Context, object client.Object, options ...client.CreateOption) error {
-	if isNothing(object) {
+	if isNoMachines(object) {
 		return nil
+	}
+	if class, ok := object.(*clusterv1.ClusterClass); ok && class.Spec.ControlPlane.MachineInfrastructure.TemplateRef.Kind == noMachines.Kind {
+		class.Spec.ControlPlane.MachineInfrastructure = clusterv1.ControlPlaneClassMachineInfrastructureTemplate{}
 	}
 	return c.Client.Create(ctx, object, options...)
 }
 
-func isNothing(object client.Object) bool {
-	u, ok := object.(*unstructured.Unstructured)
-	return ok && u.GetKind() == "" && u.GetAPIVersion() == "" && u.GetName() == ""
+func isNoMachines(object client.Object) bool {
+	return object.GetObjectKind().GroupVersionKind() == noMachines.GroupVersionKind()
 }
