@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/manifests"
 )
 
 // first is the version that Clusters of these tests have in the beginning.
@@ -57,7 +58,7 @@ func TestAClusterOfTheClass(t *testing.T) {
 func objectsOf(t *testing.T, file, name string) []*unstructured.Unstructured {
 	t.Helper()
 	var objects []*unstructured.Unstructured
-	for _, document := range fill(t, file) {
+	for _, document := range manifests.Documents(fill(t, file)) {
 		document = strings.ReplaceAll(document, needed["KUBERNETES_VERSION"], first)
 		objects = append(objects, parse(t, strings.ReplaceAll(document, "name: "+needed["CLUSTER_NAME"], "name: "+name)))
 	}

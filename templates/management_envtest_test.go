@@ -15,8 +15,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -26,9 +24,6 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
-	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	bootstrapwebhooks "github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/webhooks"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	controlplanewebhooks "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
@@ -37,6 +32,7 @@ import (
 	testenvironment "github.com/kube-on-kube/cluster-api-provider-kok/test/envtest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/processes"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
 )
 
 const (
@@ -122,16 +118,10 @@ func startManagement(t *testing.T) *management {
 			t.Error(err)
 		}
 	})
-	types := runtime.NewScheme()
-	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme,
-		bootstrapv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme)
-	if err := builder.AddToScheme(types); err != nil {
+	if m.client, err = client.New(config, client.Options{Scheme: scheme.Scheme()}); err != nil {
 		t.Fatal(err)
 	}
-	if m.client, err = client.New(config, client.Options{Scheme: types}); err != nil {
-		t.Fatal(err)
-	}
-	m.serveOurWebhooks(t, types)
+	m.serveOurWebhooks(t, scheme.Scheme())
 	m.hooks = envtest.WebhookInstallOptions{MutatingWebhooks: core.mutating, ValidatingWebhooks: core.validating}
 	if err := m.hooks.Install(config); err != nil {
 		t.Fatal(err)

@@ -2,23 +2,16 @@
 package templates
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	kubeadmv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/manifests"
 )
 
 // needed are the variables without a default, as clusterctl sets them by its arguments.
@@ -26,45 +19,26 @@ var needed = map[string]string{
 	"CLUSTER_NAME": "blue", "NAMESPACE": "team", "KUBERNETES_VERSION": "v1.36.3", "WORKER_MACHINE_COUNT": "2",
 }
 
-// fill fills a template in as clusterctl does, and returns its documents.
-func fill(t *testing.T, file string) []string {
+// fill fills a template in.
+func fill(t *testing.T, file string) string {
 	t.Helper()
 	template, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	filled, err := yamlprocessor.NewSimpleProcessor().Process(template, func(name string) (string, error) {
-		value, ok := needed[name]
-		if !ok {
-			return "", fmt.Errorf("%s is not set", name)
-		}
-		return value, nil
-	})
+	filled, err := manifests.Fill(template, needed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Split(string(filled), "\n---\n")
+	return filled
 }
 
-// render fills a template in and decodes it; fields that no API knows are errors.
+// render fills a template in and decodes it.
 func render(t *testing.T, file string) []client.Object {
 	t.Helper()
-	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clusterv1.AddToScheme, kubeadmv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme,
-	} {
-		if err := add(types); err != nil {
-			t.Fatal(err)
-		}
-	}
-	decoder := serializer.NewCodecFactory(types, serializer.EnableStrict).UniversalDeserializer()
-	var objects []client.Object
-	for _, document := range fill(t, file) {
-		object, _, err := decoder.Decode([]byte(document), nil, nil)
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, document)
-		}
-		objects = append(objects, object.(client.Object))
+	objects, err := manifests.Decode(fill(t, file))
+	if err != nil {
+		t.Fatal(err)
 	}
 	return objects
 }
@@ -72,16 +46,11 @@ func render(t *testing.T, file string) []client.Object {
 // one is the only object of a type.
 func one[T client.Object](t *testing.T, objects []client.Object) T {
 	t.Helper()
-	var found []T
-	for _, object := range objects {
-		if typed, ok := object.(T); ok {
-			found = append(found, typed)
-		}
+	found, err := manifests.One[T](objects)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(found) != 1 {
-		t.Fatalf("%d objects %T, want one", len(found), *new(T))
-	}
-	return found[0]
+	return found
 }
 
 // reference names an object as references do, without a version of its API.

@@ -19,6 +19,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/manifests"
 )
 
 const (
@@ -87,7 +88,7 @@ const classLabel = "example.com/class"
 func successor(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	var objects []*unstructured.Unstructured
-	for _, document := range fill(t, class) {
+	for _, document := range manifests.Documents(fill(t, class)) {
 		object := parse(t, strings.ReplaceAll(document, "name: kok", "name: kok-next"))
 		modify := func(value any, path ...string) {
 			if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {

@@ -107,7 +107,7 @@ func (e *environment) finalizersOfOurs() map[string]func(types.NamespacedName) [
 		"IDCMachine":      func(types.NamespacedName) []string { return []string{infrav1.IDCMachineFinalizer} },
 		"IDCHost": func(key types.NamespacedName) []string {
 			host := &infrav1.IDCHost{}
-			Expect(e.client.Get(background, key, host)).To(Succeed())
+			Expect(e.Client.Get(background, key, host)).To(Succeed())
 			if host.Spec.Claim == nil {
 				return nil
 			}

@@ -1,72 +1,45 @@
 package capi
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/manifests"
 )
 
-// render fills a flavour in as the specs do and decodes it; fields that no API knows are errors.
-func render(t *testing.T, flavour string) []runtime.Object {
+// render fills a flavour in as the specs do and decodes it.
+func render(t *testing.T, flavour string) []client.Object {
 	t.Helper()
 	files, err := Flavours("../../templates", "templates")
 	if err != nil {
 		t.Fatal(err)
 	}
-	filled, err := yamlprocessor.NewSimpleProcessor().Process(files[FileOf(flavour)], func(name string) (string, error) {
-		value, ok := map[string]string{
-			"CLUSTER_NAME": "blue", "NAMESPACE": "team", "KUBERNETES_VERSION": "v1.36.3",
-			"CONTROL_PLANE_MACHINE_COUNT": "1", "WORKER_MACHINE_COUNT": "1",
-		}[name]
-		if !ok {
-			return "", fmt.Errorf("%s is not set", name)
-		}
-		return value, nil
+	filled, err := manifests.Fill(files[FileOf(flavour)], map[string]string{
+		"CLUSTER_NAME": "blue", "NAMESPACE": "team", "KUBERNETES_VERSION": "v1.36.3",
+		"CONTROL_PLANE_MACHINE_COUNT": "1", "WORKER_MACHINE_COUNT": "1",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	types := runtime.NewScheme()
-	builder := runtime.NewSchemeBuilder(clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme)
-	if err := builder.AddToScheme(types); err != nil {
+	objects, err := manifests.Decode(filled)
+	if err != nil {
 		t.Fatal(err)
-	}
-	decoder := serializer.NewCodecFactory(types, serializer.EnableStrict).UniversalDeserializer()
-	var objects []runtime.Object
-	for document := range strings.SplitSeq(string(filled), "\n---\n") {
-		object, _, err := decoder.Decode([]byte(document), nil, nil)
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, document)
-		}
-		objects = append(objects, object)
 	}
 	return objects
 }
 
 // one is the only object of a type.
-func one[T runtime.Object](t *testing.T, objects []runtime.Object) T {
+func one[T client.Object](t *testing.T, objects []client.Object) T {
 	t.Helper()
-	var found []T
-	for _, object := range objects {
-		if typed, ok := object.(T); ok {
-			found = append(found, typed)
-		}
+	found, err := manifests.One[T](objects)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(found) != 1 {
-		t.Fatalf("%d objects %T, want one", len(found), *new(T))
-	}
-	return found[0]
+	return found
 }
 
 func TestTheRemediationFlavourReplacesEveryWorkerThatATestCallsUnhealthy(t *testing.T) {

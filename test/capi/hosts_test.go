@@ -35,7 +35,7 @@ func (e *environment) giveHosts(_ framework.ClusterProxy, namespace string) {
 	ctx, cancel := context.WithTimeout(background, 5*time.Minute)
 	defer cancel()
 	pool := &workers.Pool{
-		Lab: e.lab, Client: e.client, Namespace: namespace, Log: e.log,
+		Lab: e.Lab, Client: e.Client, Namespace: namespace, Log: e.Log,
 		Programs: []string{filepath.Join(settings.programs, "kok-apiserver-lb")},
 	}
 	_, err := pool.Ensure(ctx, hostsOfASpec)
@@ -50,7 +50,7 @@ func (e *environment) takeHostsBack(ctx context.Context) {
 		return
 	}
 	e.waitNamespace(ctx, e.namespaces[len(e.namespaces)-1])
-	added, err := e.lab.WorkersSince(e.former)
+	added, err := e.AddedWorkers()
 	Expect(err).NotTo(HaveOccurred())
 	for _, h := range added {
 		Expect(left(ctx, h)).To(Equal("/etc/hostname\n"), "files of a node on %s after its Machine and its IDCHost went", h.Name)
@@ -70,7 +70,7 @@ func (e *environment) waitNamespace(ctx context.Context, name string) {
 	GinkgoHelper()
 	Eventually(ctx, func() error {
 		namespace := &corev1.Namespace{}
-		if err := e.client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		if err := e.Client.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		var why []error
@@ -94,32 +94,27 @@ func (e *environment) removeNamespaces(ctx SpecContext) {
 
 // removeHosts removes the workers that were added for specs.
 func (e *environment) removeHosts(ctx SpecContext) {
-	added, err := e.lab.WorkersSince(e.former)
-	failed := []error{err}
-	for _, h := range added {
-		failed = append(failed, e.lab.RemoveHost(ctx, h.Name))
-	}
-	Expect(errors.Join(failed...)).NotTo(HaveOccurred(), "workers that specs leave in the lab")
+	Expect(e.RemoveAddedWorkers(ctx)).To(Succeed(), "workers that specs leave in the lab")
 }
 
 // removeNamespace deletes the Clusters of a namespace, waits until they are gone, and deletes it.
 func (e *environment) removeNamespace(ctx context.Context, name string) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := e.client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); err != nil {
+	if err := e.Client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if err := e.client.DeleteAllOf(ctx, &clusterv1.Cluster{}, client.InNamespace(name)); err != nil {
+	if err := e.Client.DeleteAllOf(ctx, &clusterv1.Cluster{}, client.InNamespace(name)); err != nil {
 		return fmt.Errorf("delete the Clusters of namespace %s: %w", name, err)
 	}
 	gone := func() (int, error) {
 		clusters := &clusterv1.ClusterList{}
-		err := e.client.List(ctx, clusters, client.InNamespace(name))
+		err := e.Client.List(ctx, clusters, client.InNamespace(name))
 		return len(clusters.Items), err
 	}
 	waited := InterceptGomegaFailure(func() {
 		Eventually(ctx, gone).WithTimeout(deletion).Should(BeZero(), "Clusters of namespace %s are not deleted", name)
 	})
-	err := e.client.Delete(ctx, namespace)
+	err := e.Client.Delete(ctx, namespace)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		err = nil
 	}

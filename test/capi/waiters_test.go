@@ -34,11 +34,11 @@ func (e *environment) waiters() clusterctl.ControlPlaneWaiters {
 func (e *environment) waitControlPlane(ctx context.Context, cluster *clusterv1.Cluster, wanted string, intervals []any) {
 	Eventually(func(g Gomega) {
 		named := &clusterv1.Cluster{}
-		g.Expect(e.client.Get(ctx, client.ObjectKeyFromObject(cluster), named)).To(Succeed())
+		g.Expect(e.Client.Get(ctx, client.ObjectKeyFromObject(cluster), named)).To(Succeed())
 		ref := named.Spec.ControlPlaneRef
 		g.Expect(ref.Kind).To(Equal("KOKControlPlane"), "spec.controlPlaneRef of Cluster %s", client.ObjectKeyFromObject(cluster))
 		controlPlane := &controlplanev1.KOKControlPlane{}
-		g.Expect(e.client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}, controlPlane)).To(Succeed())
+		g.Expect(e.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: ref.Name}, controlPlane)).To(Succeed())
 		condition := conditions.Get(controlPlane, wanted)
 		g.Expect(condition).NotTo(BeNil(), "condition %s", wanted)
 		g.Expect(condition.Status).To(Equal(metav1.ConditionTrue), "%s: %s", wanted, condition.Message)

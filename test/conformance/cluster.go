@@ -10,20 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/session"
 )
 
 const (
@@ -37,57 +30,22 @@ const (
 // cluster is the tenant that is tested.
 type cluster struct {
 	*options
-	lab    *lab.Lab
-	client client.Client
-	log    *progress.Log
+	*session.Session
 	tenant *tenant.Tenant
-	// network is the file with the manifests of a pod network.
-	network string
 	// images are for workers.
 	images []artifacts.Image
-	// former are the hosts that the lab had.
-	former []*host.Host
 	// access is a folder for the kubeconfig.
 	access string
 }
 
 // open finds the lab.
 func open(ctx context.Context, o *options, log *progress.Log, images []artifacts.Image) (*cluster, error) {
-	c := &cluster{options: o, log: log, images: images}
-	var err error
-	if c.lab, err = lab.Open(lab.StateDirectory()); err != nil {
-		return nil, err
-	}
-	if c.former, err = c.lab.Hosts(); err != nil {
-		return nil, err
-	}
-	cache, err := artifacts.CacheDir()
+	s, err := session.Open(ctx, log)
 	if err != nil {
 		return nil, err
 	}
-	set, err := artifacts.Ensure(ctx, cache, func(step string) { log.Print("%s", step) })
-	if err != nil {
-		return nil, err
-	}
-	config, err := c.lab.RESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(types); err != nil {
-			return nil, err
-		}
-	}
-	if c.client, err = client.New(config, client.Options{Scheme: types}); err != nil {
-		return nil, fmt.Errorf("reach the host cluster (is the lab up?): %w", err)
-	}
-	c.network = set.Flannel
-	c.tenant = &tenant.Tenant{
-		Key: client.ObjectKey{Namespace: name, Name: name}, Version: set.Versions.Host, Workers: workerCount, Template: o.template,
-		ClusterctlConfig: filepath.Join(o.repository, "clusterctl.yaml"), Clusterctl: set.Clusterctl, Kubectl: set.Kubectl,
-		Client: c.client, Config: config, Kubeconfig: c.lab.Kubeconfig(), Log: log,
-	}
+	c := &cluster{options: o, Session: s, tenant: s.Tenant(name, o.template, o.repository), images: images}
+	c.tenant.Workers = workerCount
 	return c, nil
 }
 
@@ -97,11 +55,11 @@ func (c *cluster) prepare(ctx context.Context) (string, error) {
 	if err := c.tenant.Delete(ctx); err != nil {
 		return "", err
 	}
-	if err := c.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+	if err := c.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		return "", fmt.Errorf("make namespace %s: %w", name, err)
 	}
 	pool := &workers.Pool{
-		Lab: c.lab, Client: c.client, Namespace: name, Log: c.log,
+		Lab: c.Lab, Client: c.Client, Namespace: name, Log: c.Log,
 		Programs: []string{filepath.Join(c.programs, "kok-apiserver-lb")},
 		Load:     c.loadImages,
 	}
@@ -119,7 +77,7 @@ func (c *cluster) prepare(ctx context.Context) (string, error) {
 	if err := c.tenant.Wait(ctx); err != nil {
 		return "", err
 	}
-	if err := c.tenant.InstallNetwork(ctx, c.network); err != nil {
+	if err := c.tenant.InstallNetwork(ctx, c.Set.Flannel); err != nil {
 		return "", err
 	}
 	if err := c.tenant.WaitWorkers(ctx); err != nil {
@@ -130,7 +88,7 @@ func (c *cluster) prepare(ctx context.Context) (string, error) {
 
 func (c *cluster) loadImages(ctx context.Context, hosts ...string) error {
 	for _, image := range c.images {
-		if err := c.lab.LoadBuilt(ctx, image, hosts...); err != nil {
+		if err := c.LoadBuilt(ctx, image, hosts...); err != nil {
 			return err
 		}
 	}
@@ -138,7 +96,7 @@ func (c *cluster) loadImages(ctx context.Context, hosts ...string) error {
 }
 
 func (c *cluster) writeKubeconfig(ctx context.Context) (string, error) {
-	kubeconfig, err := secret.Get(ctx, c.client, c.tenant.Key, secret.Kubeconfig)
+	kubeconfig, err := secret.Get(ctx, c.Client, c.tenant.Key, secret.Kubeconfig)
 	if err != nil {
 		return "", fmt.Errorf("get the kubeconfig of %s: %w", c.tenant.Key, err)
 	}
@@ -160,10 +118,5 @@ func (c *cluster) close(ctx context.Context) error {
 	if err := c.tenant.Delete(ctx); err != nil {
 		return errors.Join(append(problems, err)...)
 	}
-	added, err := c.lab.WorkersSince(c.former)
-	problems = append(problems, err)
-	for _, h := range added {
-		problems = append(problems, c.lab.RemoveHost(ctx, h.Name))
-	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, c.RemoveAddedWorkers(ctx))...)
 }

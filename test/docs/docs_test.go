@@ -9,33 +9,18 @@ import (
 	"strings"
 	"testing"
 
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/manifests"
 )
 
 var example = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
 func TestExamplesAreObjectsThatTheAPIKnows(t *testing.T) {
-	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, autoscalingv2.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme,
-	} {
-		if err := add(types); err != nil {
-			t.Fatal(err)
-		}
-	}
-	decoder := serializer.NewCodecFactory(types, serializer.EnableStrict).UniversalDeserializer()
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -47,11 +32,11 @@ func TestExamplesAreObjectsThatTheAPIKnows(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, block := range example.FindAllStringSubmatch(string(text), -1) {
-			for document := range strings.SplitSeq(block[1], "\n---\n") {
-				object, _, err := decoder.Decode([]byte(document), nil, nil)
-				if err != nil {
-					t.Errorf("%s: %v in\n%s", filepath.Base(file), err, document)
-				}
+			objects, err := manifests.Decode(block[1])
+			if err != nil {
+				t.Errorf("%s: %v", filepath.Base(file), err)
+			}
+			for _, object := range objects {
 				if controlPlane, ok := object.(*controlplanev1.KOKControlPlane); ok {
 					problems := rendering.ValidatePatches(controlPlane.Spec, versions.BuiltIn(), nil, field.NewPath("spec", "patches"))
 					if len(problems) > 0 {

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,22 +15,19 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/test/framework"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/inventory"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/session"
 )
 
 // manager is the Deployment of the control plane provider.
@@ -64,13 +60,7 @@ func newEnvironment(ctx context.Context) (*environment, error) {
 	} else if err := e.findPrograms(); err != nil {
 		return nil, err
 	}
-	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, bootstrapv1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(types); err != nil {
-			return nil, err
-		}
-	}
-	e.proxy = framework.NewClusterProxy("host", kubeconfig, types, framework.WithRESTConfigModifier(func(config *rest.Config) {
+	e.proxy = framework.NewClusterProxy("host", kubeconfig, scheme.Scheme(), framework.WithRESTConfigModifier(func(config *rest.Config) {
 		config.QPS, config.Burst = 200, 400
 	}))
 	e.client, e.clientset, e.config = e.proxy.GetClient(), e.proxy.GetClientSet(), e.proxy.GetRESTConfig()
@@ -97,27 +87,12 @@ func (e *environment) installer(repository, version string, own []providers.Prov
 
 // openLab uses the lab that is up, and its programs.
 func (e *environment) openLab(ctx context.Context) (kubeconfig string, err error) {
-	if e.lab, err = lab.Open(lab.StateDirectory()); err != nil {
-		return "", err
-	}
-	status, err := e.lab.Status(ctx)
+	opened, err := session.Open(ctx, e.log)
 	if err != nil {
 		return "", err
 	}
-	if len(status.Hosts) == 0 || status.Cluster != nil {
-		return "", errors.Join(errors.New("the lab is not up: make lab-up"), status.Cluster)
-	}
-	if err := status.Write(e.log); err != nil {
-		return "", err
-	}
-	cache, err := artifacts.CacheDir()
-	if err != nil {
-		return "", err
-	}
-	set, err := artifacts.Ensure(ctx, cache, func(step string) { e.log.Print("%s", step) })
-	if err != nil {
-		return "", err
-	}
+	e.lab = opened.Lab
+	set := opened.Set
 	e.clusterctl, e.kubectl, e.network, e.certManager = set.Clusterctl, set.Kubectl, set.Flannel, set.CertManager
 	return e.lab.Kubeconfig(), nil
 }

@@ -8,21 +8,17 @@ import (
 	"path/filepath"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
 )
 
 // options is what the command line says, and what the stages find out for the ones after them.
@@ -215,13 +211,7 @@ func (o *options) connect() error {
 		return fmt.Errorf("read %s: %w", o.kubeconfig, err)
 	}
 	o.config.QPS, o.config.Burst = 100, 200
-	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(types); err != nil {
-			return err
-		}
-	}
-	if o.client, err = client.New(o.config, client.Options{Scheme: types}); err != nil {
+	if o.client, err = client.New(o.config, client.Options{Scheme: scheme.Scheme()}); err != nil {
 		return fmt.Errorf("reach the host cluster at %s: %w", o.config.Host, err)
 	}
 	return nil

@@ -21,6 +21,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
 )
 
 const (
@@ -90,7 +91,7 @@ func (b *bench) open(ctx context.Context) error {
 		return err
 	}
 	config.QPS = -1
-	if b.client, err = client.New(config, client.Options{Scheme: tenant.Scheme()}); err != nil {
+	if b.client, err = client.New(config, client.Options{Scheme: scheme.Scheme()}); err != nil {
 		return fmt.Errorf("reach the host cluster (is the lab up?): %w", err)
 	}
 	b.watcher, err = tenant.Watch(ctx, config, b.client, namespace, b.hosts)

@@ -11,24 +11,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/session"
 )
 
 const (
@@ -47,54 +42,17 @@ type options struct {
 // bench is one tenant and the hosts that join it.
 type bench struct {
 	*options
-	lab    *lab.Lab
-	client client.Client
-	log    *progress.Log
+	*session.Session
 	tenant *tenant.Tenant
-	// network is the file with the manifests of a pod network.
-	network string
-	// former are the hosts that the lab had.
-	former []*host.Host
 	api    *kubernetes.Clientset
 }
 
 func open(ctx context.Context, o *options) (*bench, error) {
-	b := &bench{options: o, log: progress.New(os.Stdout, time.Now())}
-	var err error
-	if b.lab, err = lab.Open(lab.StateDirectory()); err != nil {
-		return nil, err
-	}
-	if b.former, err = b.lab.Hosts(); err != nil {
-		return nil, err
-	}
-	cache, err := artifacts.CacheDir()
+	s, err := session.Open(ctx, progress.New(os.Stdout, time.Now()))
 	if err != nil {
 		return nil, err
 	}
-	set, err := artifacts.Ensure(ctx, cache, func(step string) { b.log.Print("%s", step) })
-	if err != nil {
-		return nil, err
-	}
-	config, err := b.lab.RESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme} {
-		if err := add(types); err != nil {
-			return nil, err
-		}
-	}
-	if b.client, err = client.New(config, client.Options{Scheme: types}); err != nil {
-		return nil, err
-	}
-	b.network = set.Flannel
-	b.tenant = &tenant.Tenant{
-		Key: client.ObjectKey{Namespace: name, Name: name}, Version: set.Versions.Host, Template: o.template,
-		ClusterctlConfig: filepath.Join(o.repository, "clusterctl.yaml"), Clusterctl: set.Clusterctl, Kubectl: set.Kubectl,
-		Client: b.client, Config: config, Kubeconfig: b.lab.Kubeconfig(), Log: b.log,
-	}
-	return b, nil
+	return &bench{options: o, Session: s, tenant: s.Tenant(name, o.template, o.repository)}, nil
 }
 
 func (b *bench) run(ctx context.Context) error {
@@ -109,15 +67,15 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b.log, "\nfigure join_seconds %.1f s\n", alone[0].Seconds())
-	fmt.Fprintf(b.log, "figure join_%d_seconds %.1f s\n", b.together, slices.Max(together).Seconds())
+	fmt.Fprintf(b.Log, "\nfigure join_seconds %.1f s\n", alone[0].Seconds())
+	fmt.Fprintf(b.Log, "figure join_%d_seconds %.1f s\n", b.together, slices.Max(together).Seconds())
 	return nil
 }
 
 // prepare makes a control plane without workers, the hosts for them, and what a Node needs to turn ready.
 func (b *bench) prepare(ctx context.Context) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := b.client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := b.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	err := b.tenant.Apply(ctx, map[string]string{
@@ -131,16 +89,16 @@ func (b *bench) prepare(ctx context.Context) error {
 		return err
 	}
 	pool := &workers.Pool{
-		Lab: b.lab, Client: b.client, Namespace: name, Log: b.log,
+		Lab: b.Lab, Client: b.Client, Namespace: name, Log: b.Log,
 		Programs: []string{filepath.Join(b.programs, "kok-apiserver-lb")},
 	}
 	if _, err := pool.Ensure(ctx, 1+b.together); err != nil {
 		return err
 	}
-	if err := b.tenant.InstallNetwork(ctx, b.network); err != nil {
+	if err := b.tenant.InstallNetwork(ctx, b.Set.Flannel); err != nil {
 		return err
 	}
-	kubeconfig, err := secret.Get(ctx, b.client, b.tenant.Key, secret.Kubeconfig)
+	kubeconfig, err := secret.Get(ctx, b.Client, b.tenant.Key, secret.Kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -156,9 +114,9 @@ func (b *bench) prepare(ctx context.Context) error {
 
 // waitFree waits until every host was found to be free.
 func (b *bench) waitFree(ctx context.Context) error {
-	return b.log.Wait(ctx, "free hosts", limit, nil, func(ctx context.Context) (bool, string, error) {
+	return b.Log.Wait(ctx, "free hosts", limit, nil, func(ctx context.Context) (bool, string, error) {
 		hosts := &infrav1.IDCHostList{}
-		if err := b.client.List(ctx, hosts, client.InNamespace(name)); err != nil {
+		if err := b.Client.List(ctx, hosts, client.InNamespace(name)); err != nil {
 			return false, "", err
 		}
 		for i := range hosts.Items {
@@ -178,10 +136,10 @@ func (b *bench) join(ctx context.Context, count int) ([]time.Duration, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.log.Title(fmt.Sprintf("%d machines join", count))
+	b.Log.Title(fmt.Sprintf("%d machines join", count))
 	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name + "-workers"}}
 	replicas := fmt.Sprintf(`{"spec":{"replicas":%d}}`, len(known)+count)
-	if err := b.client.Patch(ctx, deployment, client.RawPatch(types.MergePatchType, []byte(replicas))); err != nil {
+	if err := b.Client.Patch(ctx, deployment, client.RawPatch(types.MergePatchType, []byte(replicas))); err != nil {
 		return nil, err
 	}
 	created, took := map[string]time.Time{}, map[string]time.Duration{}
@@ -204,7 +162,7 @@ func (b *bench) join(ctx context.Context, count int) ([]time.Duration, error) {
 			machine := nodes.Items[i].Name // it has its Machine's name
 			if _, done := took[machine]; !created[machine].IsZero() && !done && ready(&nodes.Items[i]) {
 				took[machine] = now.Sub(created[machine])
-				b.log.Print("%s is ready after %.1f s", machine, took[machine].Seconds())
+				b.Log.Print("%s is ready after %.1f s", machine, took[machine].Seconds())
 			}
 		}
 		return len(took) == count, nil
@@ -227,7 +185,7 @@ func ready(node *corev1.Node) bool {
 
 func (b *bench) machines(ctx context.Context) (map[string]bool, error) {
 	list := &clusterv1.MachineList{}
-	if err := b.client.List(ctx, list, client.InNamespace(name)); err != nil {
+	if err := b.Client.List(ctx, list, client.InNamespace(name)); err != nil {
 		return nil, fmt.Errorf("list Machines: %w", err)
 	}
 	names := map[string]bool{}
@@ -244,14 +202,5 @@ func (b *bench) close(ctx context.Context) error {
 	if err := b.tenant.Delete(ctx); err != nil {
 		return err
 	}
-	added, err := b.lab.WorkersSince(b.former)
-	if err != nil {
-		return err
-	}
-	for _, h := range added {
-		if err := b.lab.RemoveHost(ctx, h.Name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.RemoveAddedWorkers(ctx)
 }

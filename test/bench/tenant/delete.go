@@ -17,6 +17,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/timeline"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
 )
 
 // Stages of a deletion.
@@ -84,11 +85,11 @@ func (w *Watcher) left(ctx context.Context, key client.ObjectKey) ([]string, err
 func listAll(ctx context.Context, reader client.Reader, key client.ObjectKey) ([]string, error) {
 	var left []string
 	for _, kind := range kinds() {
-		gvk, err := apiutil.GVKForObject(kind, Scheme())
+		gvk, err := apiutil.GVKForObject(kind, scheme.Scheme())
 		if err != nil {
 			return nil, err
 		}
-		object, err := Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		object, err := scheme.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		if err != nil {
 			return nil, err
 		}

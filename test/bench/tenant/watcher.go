@@ -11,8 +11,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -23,6 +21,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
 )
 
 // Watcher watches the tenants of one namespace.
@@ -43,17 +42,6 @@ type reachable struct {
 	client    *http.Client
 	namespace *probe.Namespace
 }
-
-// Scheme knows what a tenant consists of.
-var Scheme = sync.OnceValue(func() *runtime.Scheme {
-	types := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme} {
-		if err := add(types); err != nil {
-			panic(err) // the types are part of the program
-		}
-	}
-	return types
-})
 
 // kinds are everything that a tenant leaves in its namespace; Events stay behind.
 func kinds() []client.Object {
@@ -76,7 +64,7 @@ func Watch(ctx context.Context, config *rest.Config, c client.Client, namespace 
 		w.hosts[h.Name] = reachable{h.Address.String(), probe.Client(n.DialContext), n}
 	}
 	var err error
-	w.cache, err = cache.New(config, cache.Options{Scheme: Scheme(), DefaultNamespaces: map[string]cache.Config{namespace: {}}})
+	w.cache, err = cache.New(config, cache.Options{Scheme: scheme.Scheme(), DefaultNamespaces: map[string]cache.Config{namespace: {}}})
 	if err != nil {
 		return nil, fmt.Errorf("watch namespace %s: %w", namespace, err)
 	}
