@@ -28,6 +28,10 @@ func EnsureConformance(ctx context.Context, cacheDir, version string, progress f
 	if err != nil {
 		return nil, err
 	}
+	server, err := agnhostRecipe(version)
+	if err != nil {
+		return nil, err
+	}
 	c := &Conformance{}
 	return c, inCache(ctx, cacheDir, progress, func(cache, goVersion string) error {
 		folder, err := tests.build(ctx, cache, goVersion, progress)
@@ -39,32 +43,55 @@ func EnsureConformance(ctx context.Context, cacheDir, version string, progress f
 			return err
 		}
 		c.Ginkgo = filepath.Join(folder, ginkgoProgram)
-		if folder, err = buildPause(ctx, cache); err != nil {
+		pause, err := buildPause(ctx, cache)
+		if err != nil {
 			return err
 		}
-		c.Images, err = conformanceImages(ctx, c.Program, filepath.Join(folder, "pause"))
+		if folder, err = server.build(ctx, cache, goVersion, progress); err != nil {
+			return err
+		}
+		c.Images, err = conformanceImages(ctx, c.Program, filepath.Join(pause, "pause"), filepath.Join(folder, agnhostProgram))
 		return err
 	})
 }
 
-// conformanceImages makes the image of pause under the name that specs give it: its tag is not that of pod sandboxes.
-func conformanceImages(ctx context.Context, tests, pause string) ([]Image, error) {
-	list, err := run(ctx, command{name: tests, args: []string{"--list-images"}})
+// conformanceImages makes the images that are one program each, under the names that specs give them: the tag of pause
+// is not that of pod sandboxes. agnhost's own image has a shell and other people's programs besides.
+func conformanceImages(ctx context.Context, tests, pause, agnhost string) ([]Image, error) {
+	output, err := run(ctx, command{name: tests, args: []string{"--list-images"}})
 	if err != nil {
 		return nil, fmt.Errorf("list the images of the tests: %w", err)
 	}
+	names := strings.Fields(string(output))
 	repository, _, _ := strings.Cut(PauseImage, ":")
-	for name := range strings.FieldsSeq(string(list)) {
-		if strings.HasPrefix(name, repository+":") {
-			return []Image{ProgramImage(name, pause)}, nil
+	pauseName, err := tagged(repository, names)
+	if err != nil {
+		return nil, err
+	}
+	agnhostName, err := tagged("registry.k8s.io/e2e-test-images/agnhost", names)
+	if err != nil {
+		return nil, err
+	}
+	return []Image{
+		ProgramImage(pauseName, pause),
+		{Name: agnhostName, Files: []File{{Path: "/agnhost", Source: agnhost}}, Args: []string{"pause"}},
+	}, nil
+}
+
+// tagged is the first of some images that is of a repository.
+func tagged(repository string, images []string) (string, error) {
+	for _, image := range images {
+		if strings.HasPrefix(image, repository+":") {
+			return image, nil
 		}
 	}
-	return nil, fmt.Errorf("the tests name no image of %s", repository)
+	return "", fmt.Errorf("the tests name no image of %s", repository)
 }
 
 const (
 	conformanceProgram = "e2e.test"
 	ginkgoProgram      = "ginkgo"
+	agnhostProgram     = "agnhost"
 )
 
 // conformanceRecipe builds the tests with the version of the cluster stamped in: some compare the two.
@@ -80,5 +107,13 @@ func ginkgoRecipe(version string) (recipe, error) {
 	r, err := kubernetesRecipe(version)
 	r.name, r.stamps = "kubernetes-ginkgo", nil
 	r.programs = []program{{name: ginkgoProgram, pkg: "github.com/onsi/ginkgo/v2/ginkgo"}}
+	return r, err
+}
+
+// agnhostRecipe builds the program of the image that most specs take their servers and clients from.
+func agnhostRecipe(version string) (recipe, error) {
+	r, err := kubernetesRecipe(version)
+	r.name = "kubernetes-agnhost"
+	r.programs = []program{{name: agnhostProgram, pkg: "k8s.io/kubernetes/test/images/agnhost"}}
 	return r, err
 }

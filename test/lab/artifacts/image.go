@@ -34,11 +34,13 @@ type Image struct {
 	User string
 	// Entrypoint is what runs when a pod gives no command; the first file when empty.
 	Entrypoint []string
+	// Args are those of the entry point unless a pod gives others.
+	Args []string
 }
 
 // Key changes when the image's content does, given that its files lie in folders that are named by their content.
 func (i Image) Key() string {
-	parts := []string{i.Name, i.User, strings.Join(i.Entrypoint, "\x00")}
+	parts := []string{i.Name, i.User, strings.Join(i.Entrypoint, "\x00"), strings.Join(i.Args, "\x00")}
 	for _, f := range i.Files {
 		parts = append(parts, f.Path, f.Source)
 	}
@@ -104,7 +106,7 @@ func (i Image) build() (v1.Image, error) {
 	}
 	config = config.DeepCopy()
 	config.Architecture, config.OS = "amd64", "linux"
-	config.Config = v1.Config{User: i.User, Entrypoint: entrypoint, Env: []string{"PATH=" + imagePath}, WorkingDir: "/"}
+	config.Config = v1.Config{User: i.User, Entrypoint: entrypoint, Cmd: i.Args, Env: []string{"PATH=" + imagePath}, WorkingDir: "/"}
 	return mutate.ConfigFile(img, config)
 }
 
