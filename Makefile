@@ -78,6 +78,8 @@ release-manifests: check-go ## Write a local clusterctl repository to out/reposi
 
 ##@ Test
 
+# What cleans up after a SIGTERM is built and run by itself: go run would not pass the signal on.
+
 # On a CI machine the lab is new; at home it goes on where it was.
 .PHONY: test
 test: check-machine lint verify test-unit test-envtest $(if $(CI),clean-lab) test-e2e ## The gating tests: lint, generated files, unit, envtest, one journey in the lab
@@ -135,7 +137,8 @@ test-capi: lab-up ## Cluster API's own e2e specs, in the lab
 
 .PHONY: test-conformance
 test-conformance: lab-up ## Kubernetes' own conformance tests of the API, against a tenant in the lab
-	go run ./test/conformance
+	$(GO_BUILD) -o bin/conformance ./test/conformance
+	bin/conformance
 
 .PHONY: test-lab
 test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave nothing behind
@@ -149,15 +152,16 @@ test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real
 
 .PHONY: test-all
 test-all: check-machine ## Every test, with the long waits, and a table of what ran
-	@go run ./hack/matrix test-all
+	@$(GO_BUILD) -o bin/matrix ./hack/matrix && exec bin/matrix test-all
 
 .PHONY: bench-create
 bench-create: lab-up ## Time from apply to a usable control plane, beside the same binaries started as plain processes
-	go run ./test/bench/create
+	$(GO_BUILD) -o bin/bench-create ./test/bench/create
+	bin/bench-create
 
 .PHONY: bench-upgrade
 bench-upgrade: check-machine ## Upgrades, scaling and an upgrade of the providers in the lab, Cluster API's specs, its contracts and conformance, and their figures
-	@go run ./hack/matrix bench-upgrade
+	@$(GO_BUILD) -o bin/matrix ./hack/matrix && exec bin/matrix bench-upgrade
 
 .PHONY: bench-lb
 bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct connection, HAProxy and nginx
@@ -166,7 +170,8 @@ bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct
 
 .PHONY: bench-join
 bench-join: lab-up ## Time from the creation of a Machine until its Node is ready, alone and five together
-	go run ./test/bench/join
+	$(GO_BUILD) -o bin/bench-join ./test/bench/join
+	bin/bench-join
 
 ##@ Prerequisites
 

@@ -19,7 +19,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	failed, err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil {
@@ -54,7 +54,11 @@ func run(ctx context.Context, args []string) (failed bool, err error) {
 		specs, err := readReport(s.report())
 		found, figuresErr := figures.Read(s.name)
 		table, measured = append(table, specs...), append(measured, found...)
-		if err := errors.Join(err, figuresErr); err != nil {
+		err = errors.Join(err, figuresErr)
+		if err == nil && s.labels != "" && len(specs) == 0 {
+			err = fmt.Errorf("no spec ran that its labels choose: %s", s.labels)
+		}
+		if err != nil {
 			table = append(table, row{name: "  what it reports", outcome: failedOutcome, note: err.Error()})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -34,16 +35,18 @@ func lists() []list {
 			endToEnd("e2e-releases", "releases", 3*time.Hour),
 			endToEnd("e2e-move", "move", 2*time.Hour),
 			capi, contracts, conformance,
-		}},
+		}, figures: slices.Concat(upgradeFigures, []string{"move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes"})},
 		{name: "bench-upgrade", steps: []step{
 			endToEnd("e2e-upgrade", "upgrade || scale", 3*time.Hour),
 			endToEnd("e2e-releases", "releases", 3*time.Hour),
 			capi, contracts, conformance,
-		}, figures: []string{
-			"upgrade_seconds", "upgrade_failed_requests", "upgrade_lost_writes", "scale_lost_writes", "provider_upgrade_pod_restarts",
-			"capi_specs_passed", "contract_rules_tested", "conformance_passed", "conformance_failed",
-		}},
+		}, figures: upgradeFigures},
 	}
+}
+
+var upgradeFigures = []string{
+	"upgrade_seconds", "upgrade_failed_requests", "upgrade_lost_writes", "scale_lost_writes", "provider_upgrade_pod_restarts",
+	"capi_specs_passed", "contract_rules_tested", "conformance_passed", "conformance_failed",
 }
 
 var (
@@ -108,7 +111,7 @@ func (s step) run(ctx context.Context, logs string) row {
 	}
 	fmt.Printf("\n==== %s\n", s.title())
 	cmd := exec.CommandContext(ctx, "make", append([]string{s.target}, s.args...)...)
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(os.Stdout, file), io.MultiWriter(os.Stderr, file)
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(file, screen{os.Stdout}), io.MultiWriter(file, screen{os.Stderr})
 	// Make does not pass an interrupt on to what it runs, which gets it from a terminal otherwise. The group of its own
 	// keeps a terminal from sending a second one, at which ginkgo gives up its clean-ups.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -123,4 +126,12 @@ func (s step) run(ctx context.Context, logs string) row {
 	}
 	result.outcome = passed
 	return result
+}
+
+// screen is an output that may go away, such as a terminal: what is written then is in the log alone.
+type screen struct{ io.Writer }
+
+func (s screen) Write(p []byte) (int, error) {
+	_, _ = s.Writer.Write(p)
+	return len(p), nil
 }

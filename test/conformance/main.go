@@ -120,7 +120,7 @@ func (o *options) tell(r *result, version string, log *progress.Log) error {
 	for _, figure := range measured {
 		fmt.Fprintln(log, figure)
 	}
-	if err := errors.Join(figures.Write("conformance", measured), o.writeSkipped(r.reasons())); err != nil {
+	if err := errors.Join(figures.Write("conformance", measured), o.writeSkipped(r.plan.skipped)); err != nil {
 		return err
 	}
 	if r.failures() > 0 {
