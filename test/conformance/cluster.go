@@ -10,8 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
@@ -74,6 +77,9 @@ func (c *cluster) prepare(ctx context.Context) (string, error) {
 	if err := c.tenant.Apply(ctx, variables); err != nil {
 		return "", err
 	}
+	if err := c.reachPods(ctx); err != nil {
+		return "", err
+	}
 	if err := c.tenant.Wait(ctx); err != nil {
 		return "", err
 	}
@@ -84,6 +90,16 @@ func (c *cluster) prepare(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return c.writeKubeconfig(ctx)
+}
+
+// reachPods lets API servers call webhooks in pods, which they have no route to: a conformant cluster has to.
+func (c *cluster) reachPods(ctx context.Context) error {
+	controlPlane := &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: c.tenant.Key.Namespace, Name: c.tenant.Key.Name}}
+	konnectivity := fmt.Sprintf(`{"spec":{"addons":{"konnectivity":{"mode":%q}}}}`, controlplanev1.AddonManaged)
+	if err := c.Client.Patch(ctx, controlPlane, client.RawPatch(types.MergePatchType, []byte(konnectivity))); err != nil {
+		return fmt.Errorf("set spec.addons.konnectivity of KOKControlPlane %s: %w", c.tenant.Key, err)
+	}
+	return nil
 }
 
 func (c *cluster) loadImages(ctx context.Context, hosts ...string) error {

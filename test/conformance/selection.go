@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -41,6 +42,27 @@ func (p *plan) total() int {
 		sum += len(g.Specs)
 	}
 	return sum
+}
+
+// only skips what would run and has a name that does not match an expression.
+func (p *plan) only(expression string) error {
+	wanted, err := regexp.Compile(expression)
+	if err != nil {
+		return fmt.Errorf("--only: %w", err)
+	}
+	left := group{Why: "not asked for"}
+	p.run = slices.DeleteFunc(p.run, func(spec string) bool {
+		if !wanted.MatchString(spec) {
+			left.Specs = append(left.Specs, spec)
+			return true
+		}
+		return false
+	})
+	if len(p.run) == 0 {
+		return fmt.Errorf("--only: no spec that runs matches %q", expression)
+	}
+	p.skipped = append(p.skipped, left)
+	return nil
 }
 
 func parseSelection(data []byte) (*selection, error) {

@@ -74,3 +74,21 @@ func TestTheListOfSpecsHasNoMistakes(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlySomeOfWhatRuns(t *testing.T) {
+	p := &plan{run: []string{"[sig-a] one", "[sig-b] two"}, skipped: []group{{Why: "needs a shell", Specs: []string{"[sig-b] three"}}}}
+	if err := p.only("sig-b"); err != nil {
+		t.Fatal(err)
+	}
+	want := &plan{run: []string{"[sig-b] two"}, skipped: []group{
+		{Why: "needs a shell", Specs: []string{"[sig-b] three"}}, {Why: "not asked for", Specs: []string{"[sig-a] one"}},
+	}}
+	if diff := cmp.Diff(want, p, cmp.AllowUnexported(plan{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, expression := range []string{"three", "("} {
+		if err := p.only(expression); err == nil || !strings.HasPrefix(err.Error(), "--only: ") {
+			t.Errorf("only(%q): %v", expression, err)
+		}
+	}
+}

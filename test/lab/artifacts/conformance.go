@@ -56,42 +56,35 @@ func EnsureConformance(ctx context.Context, cacheDir, version string, progress f
 }
 
 // conformanceImages makes the images that are one program each, under the names that specs give them: the tag of pause
-// is not that of pod sandboxes. agnhost's own image has a shell and other people's programs besides.
+// is not that of pod sandboxes, and agnhost has two, for specs that replace an image by another. agnhost's own image has
+// a shell and other people's programs besides.
 func conformanceImages(ctx context.Context, tests, pause, agnhost string) ([]Image, error) {
 	output, err := run(ctx, command{name: tests, args: []string{"--list-images"}})
 	if err != nil {
 		return nil, fmt.Errorf("list the images of the tests: %w", err)
 	}
-	names := strings.Fields(string(output))
-	repository, _, _ := strings.Cut(PauseImage, ":")
-	pauseName, err := tagged(repository, names)
-	if err != nil {
-		return nil, err
-	}
-	agnhostName, err := tagged("registry.k8s.io/e2e-test-images/agnhost", names)
-	if err != nil {
-		return nil, err
-	}
-	return []Image{
-		ProgramImage(pauseName, pause),
-		{Name: agnhostName, Files: []File{{Path: "/agnhost", Source: agnhost}}, Args: []string{"pause"}},
-	}, nil
-}
-
-// tagged is the first of some images that is of a repository.
-func tagged(repository string, images []string) (string, error) {
-	for _, image := range images {
-		if strings.HasPrefix(image, repository+":") {
-			return image, nil
+	var images []Image
+	pauses, _, _ := strings.Cut(PauseImage, ":")
+	for name := range strings.FieldsSeq(string(output)) {
+		switch repository, _, _ := strings.Cut(name, ":"); repository {
+		case pauses:
+			images = append(images, ProgramImage(name, pause))
+		case agnhostRepository:
+			images = append(images, Image{Name: name, Files: []File{{Path: "/agnhost", Source: agnhost}}, Args: []string{"pause"}})
 		}
 	}
-	return "", fmt.Errorf("the tests name no image of %s", repository)
+	if len(images) < 2 {
+		return nil, fmt.Errorf("the tests name not both %s and %s", pauses, agnhostRepository)
+	}
+	return images, nil
 }
 
 const (
 	conformanceProgram = "e2e.test"
 	ginkgoProgram      = "ginkgo"
 	agnhostProgram     = "agnhost"
+
+	agnhostRepository = "registry.k8s.io/e2e-test-images/agnhost"
 )
 
 // conformanceRecipe builds the tests with the version of the cluster stamped in: some compare the two.
