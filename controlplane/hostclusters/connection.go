@@ -33,6 +33,8 @@ type connection struct {
 	content [32]byte
 	// version is the resource version at which the Secret was last seen with the content.
 	version string
+	// missing is when the Secret was first found missing since it was last seen.
+	missing time.Time
 	users   map[client.ObjectKey]bool
 	// problem is why the host cluster cannot be used; nil when it can.
 	problem *Problem
