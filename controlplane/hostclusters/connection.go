@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 const (
@@ -64,7 +65,7 @@ func (c *connection) unreachable(err error) *Problem {
 	return &Problem{
 		Reason: controlplanev1.HostClusterUnreachableReason,
 		Message: fmt.Sprintf("the host cluster cannot be used by the kubeconfig in Secret %s, what runs there goes on: %s",
-			c.name, text(err, c.config)),
+			c.name, errortext.Steady(err)),
 	}
 }
 
