@@ -447,11 +447,13 @@ func (e *elsewhereTest) move() {
 }
 
 func (e *elsewhereTest) goesWithItsHost(t *testing.T) {
-	deleting := controlplanev1.DeletingCondition
-	e.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.key.Namespace, Name: hostKubeconfig}})
-	e.lookNow("without its Secret")
-	eventually(t, "it says that its Secret is missing",
-		e.says(controlplanev1.AvailableCondition, metav1.ConditionUnknown, controlplanev1.InvalidHostKubeconfigReason, hostKubeconfig))
+	deleting, kubeconfig := controlplanev1.DeletingCondition, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: e.key.Namespace, Name: hostKubeconfig}}
+	// A Secret that is just gone would leave the connection open for a while.
+	edit(t, client.ObjectKeyFromObject(kubeconfig), kubeconfig, func(s *corev1.Secret) { s.Data = nil })
+	e.lookNow("without its kubeconfig")
+	eventually(t, "it says that its kubeconfig is missing",
+		e.says(controlplanev1.AvailableCondition, metav1.ConditionUnknown, controlplanev1.InvalidHostKubeconfigReason, "no data key"))
+	e.delete(kubeconfig)
 	e.delete(e.controlPlane())
 	eventually(t, "the deletion says which Secret it misses", e.says(deleting, metav1.ConditionTrue, clusterv1.DeletingReason, hostKubeconfig))
 	if message := conditions.GetMessage(e.controlPlane(), deleting); !strings.Contains(message, controlplanev1.KOKControlPlaneFinalizer) {

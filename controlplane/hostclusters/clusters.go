@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,10 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
+
+// grace is how long a connection outlasts its Secret. When a namespace is deleted, kinds go in any order: a control
+// plane whose Secret is gone may be deleted a moment later, and then needs the connection.
+const grace = 10 * time.Second
 
 // Clusters hands out host clusters. It is a source of the controller whose objects ask for them.
 type Clusters struct {
@@ -60,8 +65,8 @@ func (c *Clusters) Source(requests handler.MapFunc) source.Source {
 
 // Of is the host cluster that a Secret names, for a control plane that from now on is reconciled when the answer
 // changes. It never waits for the host cluster. The error is a *Problem when there is none at the moment. One that
-// is leaving goes on with the connection that there is when the Secret was deleted with it: otherwise the deletion
-// of a namespace would never end.
+// is leaving goes on with the connection that there is when the Secret was deleted with it, or up to grace before:
+// otherwise the deletion of a namespace would never end.
 func (c *Clusters) Of(ctx context.Context, user, name client.ObjectKey, leaving bool) (*Host, error) {
 	secret := &corev1.Secret{}
 	err := c.live.Get(ctx, name, secret)
@@ -71,7 +76,7 @@ func (c *Clusters) Of(ctx context.Context, user, name client.ObjectKey, leaving 
 		}
 	}
 	if apierrors.IsNotFound(err) {
-		c.Release(user)
+		c.miss(user, name)
 		return nil, invalid(fmt.Sprintf("Secret %s, which spec.hosting.kubeconfigRef names, is not there: make it, with the kubeconfig of the host cluster under the data key %q",
 			name, controlplanev1.KubeconfigKey))
 	}
@@ -132,7 +137,7 @@ func (c *Clusters) use(user, name client.ObjectKey, version string, kubeconfig [
 		known = c.connect(name, config, known.users)
 		c.wake(known)
 	}
-	known.version, known.content, known.users[user] = version, content, true
+	known.version, known.content, known.users[user], known.missing = version, content, true, time.Time{}
 	if known.problem != nil {
 		return nil, known.problem
 	}
@@ -153,6 +158,20 @@ func (c *Clusters) join(user, name client.ObjectKey) (*Host, error) {
 		return nil, known.problem
 	}
 	return known.host, nil
+}
+
+// miss takes the user from the connection whose Secret is not there, once that has lasted.
+func (c *Clusters) miss(user, name client.ObjectKey) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.leave(user, name)
+	switch known := c.connections[name]; {
+	case known == nil:
+	case known.missing.IsZero():
+		known.missing = time.Now()
+	case time.Since(known.missing) >= grace:
+		c.leave(user, client.ObjectKey{})
+	}
 }
 
 // older reports whether an object was read before another state of it.

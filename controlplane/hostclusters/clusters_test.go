@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -269,6 +268,7 @@ func TestADeletionGoesOnWithoutTheSecretByTheConnectionThatThereIs(t *testing.T)
 			t.Errorf("after another was refused it got %q, want %q", got, open)
 		}
 		s.Release(blue)
+		s.Release(red)
 		synctest.Wait()
 		if s.alive() != 0 {
 			t.Error("the connection lasts")
@@ -292,9 +292,47 @@ func TestADeletionDoesNotGoOnWithAKubeconfigThatIsRefused(t *testing.T) {
 	})
 }
 
+func TestANamespaceWhoseSecretsGoFirstIsDeletedByTheConnectionThatThereIs(t *testing.T) {
+	tell(t, func(s *story) {
+		s.names("https://a")
+		s.answer(nil)
+		s.of(blue)
+		synctest.Wait()
+		open := s.of(blue)
+		s.deleteSecret()
+		s.expect("before it is deleted itself", blue, controlplanev1.InvalidHostKubeconfigReason)
+		backgroundtest.After(grace - time.Second)
+		s.expect("while it may be deleted yet", blue, controlplanev1.InvalidHostKubeconfigReason)
+		if got := s.leaving(blue); got != open {
+			t.Errorf("it got %q, want %q", got, open)
+		}
+	})
+}
+
+func TestASecretThatIsMadeAgainIsMissedAnew(t *testing.T) {
+	tell(t, func(s *story) {
+		s.names("https://a")
+		s.answer(nil)
+		s.of(blue)
+		synctest.Wait()
+		for range 2 {
+			s.deleteSecret()
+			s.of(blue)
+			backgroundtest.After(grace - time.Second)
+			s.names("https://a")
+			s.expect("when it is back", blue, "team/host#1")
+			backgroundtest.After(2 * time.Second)
+		}
+	})
+}
+
 func TestWithdrawnCredentialsEndTheConnection(t *testing.T) {
 	for name, withdraw := range map[string]func(*story){
-		"the Secret is gone":        (*story).deleteSecret,
+		"the Secret is gone, also some time later": func(s *story) {
+			s.deleteSecret()
+			s.of(blue)
+			backgroundtest.After(grace)
+		},
 		"the kubeconfig is refused": func(s *story) { s.names("http://a") },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -378,19 +416,6 @@ func TestAHostClusterThatGoesAwayAndComesBackKeepsItsConnection(t *testing.T) {
 		s.expect("when it is back", blue, "team/host#1")
 		if s.Count() != 3 || len(s.opened) != 1 {
 			t.Errorf("woken %d times, connected %d times", s.Count(), len(s.opened))
-		}
-	})
-}
-
-func TestWhatAHostClusterSendsBackIsNoSecretInACondition(t *testing.T) {
-	tell(t, func(s *story) {
-		s.names("https://a")
-		s.answer(errors.New("I was sent Authorization: Bearer hidden-token"))
-		s.of(blue)
-		synctest.Wait()
-		_, err := s.Of(t.Context(), blue, hostSecret, false)
-		if err == nil || strings.Contains(err.Error(), "hidden-token") || !strings.Contains(err.Error(), "team/host") {
-			t.Errorf("got %v", err)
 		}
 	})
 }

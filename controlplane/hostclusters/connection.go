@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 const (
@@ -33,6 +34,8 @@ type connection struct {
 	content [32]byte
 	// version is the resource version at which the Secret was last seen with the content.
 	version string
+	// missing is when the Secret was first found missing since it was last seen.
+	missing time.Time
 	users   map[client.ObjectKey]bool
 	// problem is why the host cluster cannot be used; nil when it can.
 	problem *Problem
@@ -62,7 +65,7 @@ func (c *connection) unreachable(err error) *Problem {
 	return &Problem{
 		Reason: controlplanev1.HostClusterUnreachableReason,
 		Message: fmt.Sprintf("the host cluster cannot be used by the kubeconfig in Secret %s, what runs there goes on: %s",
-			c.name, text(err, c.config)),
+			c.name, errortext.Steady(err)),
 	}
 }
 

@@ -9,5 +9,5 @@
 //
 // The Secret is read each time that a host cluster is asked for, which is about once a minute; nothing
 // watches or caches Secrets of people. A control plane that is being deleted goes on with the connection that there
-// is when its Secret was deleted before.
+// is when its Secret was deleted before, which for that reason lasts some seconds longer.
 package hostclusters

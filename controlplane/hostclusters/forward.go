@@ -130,7 +130,7 @@ func (f forwarder) join(streams httpstream.Connection, failures, data httpstream
 	go func() {
 		said, _ := io.ReadAll(io.LimitReader(failures, 1024))
 		if len(said) > 0 {
-			conn.failure.Store(fmt.Errorf("the kubelet says: %s", said))
+			conn.failure.Store(without(hiding(secretsOf(f.config)...), fmt.Errorf("the kubelet says: %s", said)))
 			end()
 		}
 	}()

@@ -147,7 +147,7 @@ func TestAForwardedConnection(t *testing.T) {
 		nearData, farData := net.Pipe()
 		nearFailures, farFailures := net.Pipe()
 		streams := &connectionOf{nearData, nearFailures}
-		return forwarder{life: life}.join(streams, &stream{Conn: nearFailures}, &stream{Conn: nearData}), farData, farFailures
+		return forwarder{config: &rest.Config{}, life: life}.join(streams, &stream{Conn: nearFailures}, &stream{Conn: nearData}), farData, farFailures
 	}
 	t.Run("carries bytes both ways", func(t *testing.T) {
 		conn, data, _ := join(t, t.Context())

@@ -14,7 +14,7 @@ import (
 
 // Config reads a kubeconfig. Who may write the Secret it is from must not run programs or read files with the
 // manager, nor lead it to somebody who cannot prove who he is: what would is refused. Errors say what to change and
-// hold nothing of the content.
+// hold nothing of the content. Nor do answers, or errors, of those who are asked with the configuration.
 func Config(kubeconfig []byte) (*rest.Config, error) {
 	parsed, err := clientcmd.Load(kubeconfig)
 	if err != nil {
@@ -42,6 +42,8 @@ func Config(kubeconfig []byte) (*rest.Config, error) {
 		// With a function client-go keeps no transport beyond its client.
 		config.Proxy = utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment)
 	}
+	words := hiding(secretsOf(config)...)
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return discreet{inner, words} })
 	return config, nil
 }
 

@@ -1,32 +1,107 @@
 package hostclusters
 
 import (
+	"cmp"
+	"encoding/base64"
+	"errors"
+	"io"
+	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
-// shortest is the length of a secret that can be told from a word by chance.
-const shortest = 4
+const (
+	// shortest is the length of a secret that can be told from a word by chance.
+	shortest = 4
+	// longest is how much is read of an answer that holds no object.
+	longest = 1 << 20
+)
 
-// text is an error in words for conditions, without the secrets of a connection: whoever answers at its address, or
-// at that of its proxy, may send back what it was sent.
-func text(err error, config *rest.Config) string {
-	said := errortext.Steady(err)
-	for _, secret := range secretsOf(config) {
-		if len(secret) >= shortest {
-			said = strings.ReplaceAll(said, secret, "(secret)")
-		}
-	}
-	return said
+// discreet is a transport from which no secret of a connection comes back: whoever answers at its address, or at that
+// of its proxy, may quote what it was sent, and client-go quotes answers in errors and logs.
+type discreet struct {
+	inner http.RoundTripper
+	words *strings.Replacer
 }
 
+// RoundTrip implements http.RoundTripper.
+func (d discreet) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer, err := d.inner.RoundTrip(request)
+	if err != nil {
+		return nil, without(d.words, err)
+	}
+	answer.Status = d.words.Replace(answer.Status)
+	for _, values := range answer.Header {
+		for i := range values {
+			values[i] = d.words.Replace(values[i])
+		}
+	}
+	switch {
+	case answer.StatusCode == http.StatusOK && request.URL.Query().Has("watch"):
+		return answer, nil // It has no end, and is read as events alone.
+	case answer.StatusCode < http.StatusMultipleChoices && isObject(answer):
+		// A short secret may be a word of an object, the whole header is none.
+		err = rewrite(answer, answer.Body, hiding(request.Header.Get("Authorization")))
+	default:
+		err = rewrite(answer, io.LimitReader(answer.Body, longest), d.words)
+	}
+	if err != nil {
+		return nil, without(d.words, err)
+	}
+	return answer, nil
+}
+
+// isObject reports whether an answer is in a format of Kubernetes' objects.
+func isObject(answer *http.Response) bool {
+	format, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	return err == nil && slices.Contains([]string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf, runtime.ContentTypeCBOR}, format)
+}
+
+// rewrite hides secrets in the body of an answer.
+func rewrite(answer *http.Response, body io.Reader, hide *strings.Replacer) error {
+	defer answer.Body.Close() //nolint:errcheck // It is read.
+	said := &strings.Builder{}
+	if _, err := io.Copy(said, body); err != nil {
+		return err
+	}
+	answer.ContentLength = int64(said.Len())
+	answer.Body = io.NopCloser(strings.NewReader(hide.Replace(said.String())))
+	return nil
+}
+
+// without is the error itself unless it quotes a secret. Then it wraps nothing, as its cause would quote it too.
+func without(hide *strings.Replacer, err error) error {
+	said := err.Error()
+	if hidden := hide.Replace(said); hidden != said {
+		return errors.New(hidden)
+	}
+	return err
+}
+
+// hiding puts stars in place of secrets. Lengths stay the same, as protobuf counts; longer secrets go first, as they may
+// hold others.
+func hiding(secrets ...string) *strings.Replacer {
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	var pairs []string
+	for _, secret := range secrets {
+		if len(secret) >= shortest {
+			pairs = append(pairs, secret, strings.Repeat("*", len(secret)))
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// secretsOf are what proves to a host cluster and to its proxy who asks, also in the form in which it is sent.
 func secretsOf(config *rest.Config) []string {
-	secrets := []string{config.BearerToken, config.Password}
+	secrets := []string{config.BearerToken}
+	if config.Password != "" {
+		secrets = append(secrets, config.Password, basic(config.Username, config.Password))
+	}
 	server, err := url.Parse(config.Host)
 	if err != nil || config.Proxy == nil {
 		return secrets
@@ -36,5 +111,10 @@ func secretsOf(config *rest.Config) []string {
 		return secrets
 	}
 	password, _ := proxy.User.Password()
-	return append(secrets, proxy.User.String(), password)
+	return append(secrets, proxy.User.String(), password, basic(proxy.User.Username(), password))
+}
+
+// basic is what HTTP's basic authentication sends.
+func basic(user, password string) string {
+	return base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 }
