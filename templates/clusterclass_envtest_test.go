@@ -40,6 +40,7 @@ func TestAClusterOfTheClass(t *testing.T) {
 		{"nothing is written while nothing changes", nothingIsWritten},
 		{"a variable changes its field and no other", variablesOfARunningCluster},
 		{"what cannot be changed is refused at once", refusedVariables},
+		{"what the control plane refuses shows in the Cluster, until it is taken back", addedLater},
 		{"a pool of workers has variables of its own", poolOfItsOwn},
 		{"workers are scaled", scaled},
 		{"a rollout of the control plane is asked for", rolledOut},
@@ -105,8 +106,11 @@ func createdAsByTheTemplate(t *testing.T, blue *managed) {
 func variablesAtCreation(t *testing.T, blue *managed) {
 	plain := blue.fields(t).of("KOKControlPlane")
 	for name, table := range map[string]struct {
-		values map[string]string
-		want   fields
+		endpoint clusterv1.APIEndpoint
+		values   map[string]string
+		want     fields
+		// refused are other values, once the Cluster is there; without a value it is the control plane that refuses.
+		refused map[string]string
 	}{
 		"etcd in pods": {
 			values: map[string]string{"etcdReplicas": "5", "etcdEventsReplicas": "1", "etcdStorageType": `"EmptyDir"`},
@@ -121,6 +125,21 @@ func variablesAtCreation(t *testing.T, blue *managed) {
 				"spec.etcd.data.storage.storageClassName": `"local"`, "spec.etcd.events.storage.storageClassName": `"local"`,
 				"spec.etcd.data.storage.size": `"20Gi"`, "spec.etcd.events.storage.size": `"10Gi"`,
 			},
+			refused: map[string]string{"etcdStorageClassName": `"other"`},
+		},
+		"the pod network": {
+			values: map[string]string{"exposure": `"LoadBalancer"`, "apiServerWorkload": `"Deployment"`},
+			want: fields{
+				"spec.hosting.networkMode": `"PodNetwork"`, "spec.hosting.exposure.type": `"LoadBalancer"`,
+				"spec.kubeAPIServer.workload": `"Deployment"`, "spec.replicas": "2",
+			},
+			refused: map[string]string{"exposure": `"NodePort"`, "apiServerWorkload": `"DaemonSet"`},
+		},
+		"another host cluster": {
+			endpoint: clusterv1.APIEndpoint{Host: "blue.example.com", Port: 6443},
+			values:   map[string]string{"hostKubeconfig": `"eu-west-kubeconfig"`},
+			want:     fields{"spec.hosting.kubeconfigRef.name": `"eu-west-kubeconfig"`},
+			refused:  map[string]string{"hostKubeconfig": `"us-east-kubeconfig"`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -128,6 +147,7 @@ func variablesAtCreation(t *testing.T, blue *managed) {
 			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: needed["NAMESPACE"], Name: other.name}}
 			blue.cluster(t).Spec.DeepCopyInto(&cluster.Spec)
 			cluster.Spec.ControlPlaneRef, cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{}, clusterv1.ContractVersionedObjectReference{}
+			cluster.Spec.ControlPlaneEndpoint = table.endpoint
 			for variable, value := range table.values {
 				set(variable, value)(&cluster.Spec.Topology)
 			}
@@ -140,6 +160,19 @@ func variablesAtCreation(t *testing.T, blue *managed) {
 				want["KOKControlPlane "+path] = value
 			}
 			expect(t, changes(plain, other.fields(t).of("KOKControlPlane")), want)
+			for variable, refused := range table.refused {
+				if err := other.edit(t, set(variable, refused)); err == nil || !strings.Contains(err.Error(), "immutable") {
+					t.Errorf("%s is not immutable: %v", variable, err)
+				}
+				if err := other.edit(t, unset(variable)); err != nil {
+					t.Fatal(err)
+				}
+				other.notReconciled(t, "immutable")
+				if err := other.edit(t, set(variable, table.values[variable])); err != nil {
+					t.Fatal(err)
+				}
+				other.reconciled(t)
+			}
 			if err := blue.client.Delete(t.Context(), cluster); err != nil {
 				t.Fatal(err)
 			}
@@ -196,6 +229,10 @@ func refusedVariables(t *testing.T, blue *managed) {
 		{"imageRepository", `""`, "at least 1 chars"},
 		{"hostNodeSelector", "{}", "at least 1"},
 		{"workerHostSelector", "{}", "at least 1"},
+		{"exposure", `"HostPort"`, "Unsupported value"},
+		{"apiServerWorkload", `"StatefulSet"`, "Unsupported value"},
+		{"hostKubeconfig", `""`, "at least 1 chars"},
+		{"hostKubeconfig", `"Eu_West"`, "should match"},
 		{"schedulerReplicas", "0", "greater than or equal to 1"},
 		{"kubeProxyConntrack", `"Some"`, "Unsupported value"},
 		{"registryMirrors", `[{"registry":"registry.k8s.io"}]`, "endpoints"},
@@ -205,6 +242,30 @@ func refusedVariables(t *testing.T, blue *managed) {
 			if err := blue.edit(t, set(refused.variable, refused.value)); err == nil || !strings.Contains(err.Error(), refused.want) {
 				t.Errorf("not refused with %q: %v", refused.want, err)
 			}
+		})
+	}
+}
+
+// addedLater shows what the schema of a variable cannot refuse: it is asked about a change of a value, not about a first one.
+func addedLater(t *testing.T, blue *managed) {
+	for variable, late := range map[string]struct{ value, want string }{
+		"exposure":             {`"LoadBalancer"`, "hosting.networkMode is immutable"},
+		"apiServerWorkload":    {`"Deployment"`, "workload is immutable"},
+		"etcdStorageClassName": {`"local"`, "storage"},
+		"hostKubeconfig":       {`"eu-west-kubeconfig"`, "hosting.kubeconfigRef is immutable"},
+	} {
+		t.Run(variable, func(t *testing.T) {
+			before := blue.fields(t)
+			if err := blue.edit(t, set(variable, late.value)); err != nil {
+				t.Fatal(err)
+			}
+			blue.notReconciled(t, late.want)
+			expect(t, changes(before, blue.fields(t)), fields{})
+			if err := blue.edit(t, unset(variable)); err != nil {
+				t.Fatal(err)
+			}
+			blue.reconciled(t)
+			expect(t, changes(before, blue.fields(t)), fields{})
 		})
 	}
 }

@@ -87,10 +87,16 @@ func (c *managed) edit(t *testing.T, change func(*clusterv1.Topology)) error {
 // set changes the value of a variable, which is JSON.
 func set(name, value string) func(*clusterv1.Topology) {
 	return func(topology *clusterv1.Topology) {
-		topology.Variables = slices.DeleteFunc(topology.Variables, func(v clusterv1.ClusterVariable) bool { return v.Name == name })
+		unset(name)(topology)
 		variable := clusterv1.ClusterVariable{Name: name}
 		variable.Value.Raw = []byte(value)
 		topology.Variables = append(topology.Variables, variable)
+	}
+}
+
+func unset(name string) func(*clusterv1.Topology) {
+	return func(topology *clusterv1.Topology) {
+		topology.Variables = slices.DeleteFunc(topology.Variables, func(v clusterv1.ClusterVariable) bool { return v.Name == name })
 	}
 }
 
@@ -102,6 +108,18 @@ func (c *managed) reconciled(t *testing.T) {
 		condition := conditions.Get(cluster, clusterv1.ClusterTopologyReconciledCondition)
 		if condition == nil || condition.ObservedGeneration < cluster.Generation || condition.Status != metav1.ConditionTrue {
 			return fmt.Errorf("generation %d, condition %+v", cluster.Generation, condition)
+		}
+		return nil
+	})
+}
+
+// notReconciled waits until the Cluster says why its topology cannot be had.
+func (c *managed) notReconciled(t *testing.T, why string) {
+	t.Helper()
+	eventually(t, "the refusal of the topology of "+c.name, func() error {
+		condition := conditions.Get(c.cluster(t), clusterv1.ClusterTopologyReconciledCondition)
+		if condition == nil || condition.Reason != clusterv1.ClusterTopologyReconciledFailedReason || !strings.Contains(condition.Message, why) {
+			return fmt.Errorf("condition %+v", condition)
 		}
 		return nil
 	})

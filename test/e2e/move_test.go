@@ -17,15 +17,18 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/audit"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
@@ -42,6 +45,7 @@ var _ = Describe("A tenant whose host cluster has a kubeconfig", Ordered, Label(
 	other := &management{tenant: newTenant("management", "v1.36.3", maps.Clone(variables))}
 	other.workers = 1
 	var worker *host.Host
+	var secrets []string // that go along
 
 	BeforeAll(func(ctx SpecContext) {
 		requireLab()
@@ -65,6 +69,7 @@ var _ = Describe("A tenant whose host cluster has a kubeconfig", Ordered, Label(
 		registered := len(t.hosts(ctx))
 		node, claimed := machine.Status.NodeRef.Name, t.hostOf(ctx, machine)
 		since := t.readySince(ctx, node)
+		secrets = t.movedSecrets(ctx)
 		t.undisturbed(ctx, "move", worker, func() {
 			Expect(env.run(ctx, env.clusterctl, "move", "--namespace", t.Namespace, "--to-kubeconfig", other.kubeconfig, "--config", clusterctlConfig())).To(Succeed())
 			t.expectAllWell(ctx, other.client)
@@ -85,7 +90,8 @@ var _ = Describe("A tenant whose host cluster has a kubeconfig", Ordered, Label(
 		Expect(err).NotTo(HaveOccurred())
 		var left []string
 		for _, object := range objects {
-			if strings.HasSuffix(object.GroupVersionKind().Group, "cluster.x-k8s.io") {
+			if strings.HasSuffix(object.GroupVersionKind().Group, "cluster.x-k8s.io") ||
+				object.GetKind() == "Secret" && slices.Contains(secrets, object.GetName()) {
 				left = append(left, object.String())
 			}
 		}
@@ -155,6 +161,21 @@ func templateElsewhere(ctx context.Context) string {
 	file := filepath.Join(GinkgoT().TempDir(), "cluster-template-elsewhere.yaml")
 	Expect(os.WriteFile(file, []byte(strings.Replace(string(content), hosting, elsewhere, 1)), 0o600)).To(Succeed())
 	return file
+}
+
+// movedSecrets are the names of the Secrets that the control plane owns, and of the one with the access to its host cluster.
+func (t *tenant) movedSecrets(ctx context.Context) []string {
+	GinkgoHelper()
+	controlPlane, list := t.controlPlane(ctx), &corev1.SecretList{}
+	Expect(env.client.List(ctx, list, client.InNamespace(t.Namespace))).To(Succeed())
+	moved := []string{hostAccessSecret}
+	for i := range list.Items {
+		if metav1.IsControlledBy(&list.Items[i], controlPlane) {
+			moved = append(moved, list.Items[i].Name)
+		}
+	}
+	Expect(moved).To(ContainElements(secret.Name(t.Name, secret.Kubeconfig), secret.Name(t.Name, pki.EncryptionPurpose)))
+	return moved
 }
 
 func (m *management) patch(ctx context.Context, object client.Object, fields string) {
