@@ -47,6 +47,13 @@ func (v Version) String() string { return "v" + v.Version.String() }
 // MinorString is the minor that the version belongs to, for example "v1.36".
 func (v Version) MinorString() string { return fmt.Sprintf("v%d.%d", v.Major, v.Minor) }
 
+// SameMinor reports whether two version texts are versions of one minor.
+func SameMinor(a, b string) bool {
+	left, leftErr := Parse(a)
+	right, rightErr := Parse(b)
+	return leftErr == nil && rightErr == nil && left.MinorString() == right.MinorString()
+}
+
 // ImageTag is a version as an image tag or a label has it: "+" is not allowed there, and Kubernetes' own
 // images have "_" in its place.
 func ImageTag(version string) string { return strings.ReplaceAll(version, "+", "_") }
