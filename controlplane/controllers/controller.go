@@ -188,6 +188,9 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	if err != nil {
 		return ctrl.Result{}, errors.Join(err, stepErrors(s))
 	}
+	if err := checkRoom(ctx, s, seen); err != nil {
+		return ctrl.Result{}, errors.Join(err, stepErrors(s))
+	}
 	wasInitialized := conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition)
 	if s.saidBefore() {
 		return r.result(ctx, s, controlPlane)

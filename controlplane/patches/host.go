@@ -84,10 +84,21 @@ func configMap(instead string) rule {
 // budget allows fewer or more evictions at once, but never of etcd: of three members one may be away.
 func budget(number bool) rule {
 	spec := map[string]rule{"unhealthyPodEvictionPolicy": free}
-	if number {
-		spec["minAvailable"], spec["maxUnavailable"] = free, free
+	if !number {
+		return object(map[string]rule{"spec": only(spec)})
 	}
-	return object(map[string]rule{"spec": only(spec)})
+	spec["minAvailable"], spec["maxUnavailable"] = free, free
+	return object(map[string]rule{"spec": oneNumber(only(spec))})
+}
+
+// oneNumber refuses what the API server would only refuse when it is applied: a budget with both numbers.
+func oneNumber(fields rule) rule {
+	return func(path string, rendered, patched any, report report) {
+		fields(path, rendered, patched, report)
+		if after := asMap(patched); after["minAvailable"] != nil && after["maxUnavailable"] != nil {
+			report(path+".minAvailable", "cannot be set together with "+path+".maxUnavailable, which is rendered: set maxUnavailable: null beside it")
+		}
+	}
 }
 
 // networkPolicy allows to let in more, such as what collects metrics, never less: a control plane's parts must

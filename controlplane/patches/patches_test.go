@@ -175,6 +175,10 @@ func TestPatchesThatAreRefused(t *testing.T) {
 
 		{"eviction of two members", merge("etcd-data", "PodDisruptionBudget", "spec: {maxUnavailable: 2}"),
 			"PodDisruptionBudget of etcd-data: spec.maxUnavailable cannot be patched: remove it from the patch; of spec these can be named: unhealthyPodEvictionPolicy"},
+		{"what must stay beside what may go", merge("kube-apiserver", "PodDisruptionBudget", "spec: {minAvailable: 1}"),
+			"PodDisruptionBudget of kube-apiserver: spec.minAvailable cannot be set together with spec.maxUnavailable, which is rendered: set maxUnavailable: null beside it"},
+		{"the same as an operation", operations("kube-scheduler", "PodDisruptionBudget", "{op: add, path: /spec/minAvailable, value: 50%}"),
+			"PodDisruptionBudget of kube-scheduler: spec.minAvailable cannot be set together with spec.maxUnavailable, which is rendered: "},
 		{"other pods' budget", merge("kube-scheduler", "PodDisruptionBudget", "spec: {selector: null}"), "spec.selector cannot be patched: "},
 		{"address", merge("kube-apiserver", "Service", "spec: {clusterIP: 10.0.0.1}"), "Service of kube-apiserver: spec cannot be patched: remove it from the patch; of the object these can be named: metadata"},
 		{"exposure", merge("kube-apiserver", "Service", "spec: {externalIPs: [10.0.0.1]}"), "Service of kube-apiserver: spec cannot be patched: "},
@@ -381,6 +385,15 @@ func TestWhatAPersonMayDecide(t *testing.T) {
 	budget := apply[*policyv1.PodDisruptionBudget](t, merge("kube-scheduler", "PodDisruptionBudget", "spec: {maxUnavailable: 2}"))
 	if *budget.Spec.MaxUnavailable != intstr.FromInt32(2) {
 		t.Errorf("the budget is %v", budget.Spec)
+	}
+	for _, patch := range []controlplanev1.Patch{
+		merge("kube-scheduler", "PodDisruptionBudget", "spec: {minAvailable: 1, maxUnavailable: null}"),
+		operations("kube-scheduler", "PodDisruptionBudget", "{op: remove, path: /spec/maxUnavailable}", "{op: add, path: /spec/minAvailable, value: 1}"),
+	} {
+		budget := apply[*policyv1.PodDisruptionBudget](t, patch)
+		if budget.Spec.MaxUnavailable != nil || *budget.Spec.MinAvailable != intstr.FromInt32(1) {
+			t.Errorf("the budget is %v", budget.Spec)
+		}
 	}
 }
 

@@ -14,8 +14,9 @@ import (
 )
 
 // ValidatePatches says what is wrong with the patches of a spec, at most one of each component, by
-// applying them to what the spec is rendered as. A spec that cannot be rendered at all is not judged: it is
-// refused for what is wrong with it. The path is that of the list.
+// applying them to what the spec is rendered as, also where the table lacks its version: a control plane that has
+// it goes on, and its patches may change. A spec that cannot be rendered at all is not judged: it is refused for what is
+// wrong with it. The path is that of the list.
 func ValidatePatches(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table, allow patches.Allow, path *field.Path) field.ErrorList {
 	if len(spec.Patches) == 0 {
 		return nil

@@ -39,16 +39,23 @@ func TestASampleLeavesTheSpecAlone(t *testing.T) {
 	}
 }
 
-// What cannot be rendered is refused for its own mistake.
-func TestPatchesOfAnUnknownVersionAreNotJudged(t *testing.T) {
-	spec := controlplanev1.KOKControlPlaneSpec{Version: "v1.20.0", Patches: []controlplanev1.Patch{{
-		Target: controlplanev1.PatchTarget{Component: "kube-scheduler", Kind: "Job"}, Patch: "{}",
-	}}}
-	if errs := ValidatePatches(spec, versions.BuiltIn(), nil, field.NewPath("spec", "patches")); len(errs) > 0 {
-		t.Errorf("%v", errs)
-	}
-	spec.Version = "v1.36.3"
-	if errs := ValidatePatches(spec, versions.BuiltIn(), nil, field.NewPath("spec", "patches")); len(errs) != 1 {
-		t.Errorf("%v", errs)
+// A control plane goes on when the table has its version no more, and its patches can be edited.
+func TestPatchesAreJudgedWhateverTheVersion(t *testing.T) {
+	for name, version := range map[string]string{
+		"of the table": "v1.36.3", "older than the table": "v1.20.0", "newer than the table": "v1.99.0", "none": "", "malformed": "latest",
+	} {
+		t.Run(name, func(t *testing.T) {
+			patch := controlplanev1.Patch{Target: controlplanev1.PatchTarget{Component: "kube-scheduler", Kind: "Deployment"}, Patch: "metadata: {annotations: {a: b}}"}
+			wrong := patch
+			wrong.Target.Kind = "Job"
+			spec := controlplanev1.KOKControlPlaneSpec{Version: version, Patches: []controlplanev1.Patch{patch}}
+			if errs := ValidatePatches(spec, versions.BuiltIn(), nil, field.NewPath("spec", "patches")); len(errs) > 0 {
+				t.Errorf("a patch that fits: %v", errs)
+			}
+			spec.Patches = append(spec.Patches, wrong)
+			if errs := ValidatePatches(spec, versions.BuiltIn(), nil, field.NewPath("spec", "patches")); len(errs) != 1 {
+				t.Errorf("one that does not: %v", errs)
+			}
+		})
 	}
 }

@@ -20,12 +20,13 @@ import (
 
 // Sample is what a control plane of a spec would be rendered from, with made up names and addresses in
 // place of what only a cluster knows. The spec may be that of a template: what is unset there counts
-// with its default. The table says what goes with its version.
+// with its default. The table says what goes with its version, of which nothing but tags of images depends: one
+// that the table lacks counts as its newest.
 func Sample(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table) (*components.Input, *addon.Input, error) {
 	spec = withDefaults(spec, table)
 	release, err := table.Release(spec.Version)
 	if err != nil {
-		return nil, nil, err
+		release = table.Newest()
 	}
 	in := &components.Input{
 		Cluster:   client.ObjectKey{Namespace: "namespace", Name: "cluster"},
@@ -93,8 +94,7 @@ func ObjectsOf(component components.Component, in *components.Input) ([]client.O
 // withDefaults has what rendering needs where a template leaves it out.
 func withDefaults(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table) controlplanev1.KOKControlPlaneSpec {
 	spec = *spec.DeepCopy()
-	minors := table.Minors()
-	spec.Version = cmp.Or(versions.Normalize(spec.Version), minors[len(minors)-1]+".0")
+	spec.Version = cmp.Or(versions.Normalize(spec.Version), table.Newest().Minor+".0")
 	spec.ImageRepository = cmp.Or(spec.ImageRepository, "registry.k8s.io")
 	spec.Hosting.Ports.First = cmp.Or(spec.Hosting.Ports.First, ports.DefaultRange.First)
 	// A template may leave the exposure to its Clusters.

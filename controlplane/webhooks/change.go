@@ -36,7 +36,22 @@ func validateVersionChange(before, after *controlplanev1.KOKControlPlane, table 
 				fmt.Sprintf("the upgrade to %s is still under way, some components run %s; wait until status.versions holds %s alone", from, running.Version, from))}
 		}
 	}
+	if !versions.SameMinor(from, to) && mayRunAnything(before) {
+		return field.ErrorList{field.Invalid(path, to,
+			fmt.Sprintf("status.versions is empty, so that an upgrade to %s may still be under way; wait until it holds %s alone", from, from))}
+	}
 	return nil
+}
+
+// mayRunAnything reports whether a control plane may run while nothing tells at which versions: clusterctl move and
+// backups leave status behind. One that has no ports or endpoint yet was never made, and one whose etcd is yet to be
+// founded holds nothing.
+func mayRunAnything(c *controlplanev1.KOKControlPlane) bool {
+	isMade := c.Spec.ControlPlaneEndpoint.Host != "" && (c.Spec.Hosting.OnPodNetwork() || c.Spec.Hosting.Ports.First != 0)
+	isNew := slices.ContainsFunc(c.Status.Etcd, func(cluster controlplanev1.EtcdClusterStatus) bool {
+		return cluster.Name == "data" && !ptr.Deref(cluster.Bootstrapped, false)
+	})
+	return isMade && !isNew && len(c.Status.Versions) == 0
 }
 
 // validateMembersChange refuses another number of members while a cluster is being founded: its members

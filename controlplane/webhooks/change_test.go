@@ -3,11 +3,78 @@ package webhooks
 import (
 	"testing"
 
+	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
+
+func TestTheNextMinorWaitsUntilItIsKnownWhatRuns(t *testing.T) {
+	type edit = func(*controlplanev1.KOKControlPlane)
+	made := func(c *controlplanev1.KOKControlPlane) {
+		c.Spec.Hosting.Ports.First = 20000
+		c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "10.250.1.1", Port: 6443}
+	}
+	onPodNetwork := func(c *controlplanev1.KOKControlPlane) {
+		c.Spec.Hosting.NetworkMode = controlplanev1.NetworkModePod
+		c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "10.250.1.1", Port: 6443}
+	}
+	founded := func(is bool) edit {
+		return func(c *controlplanev1.KOKControlPlane) {
+			for _, cluster := range []string{"data", "events"} {
+				c.Status.Etcd = append(c.Status.Etcd, controlplanev1.EtcdClusterStatus{Name: cluster, Bootstrapped: &is})
+			}
+		}
+	}
+	running := func(list ...string) edit {
+		return func(c *controlplanev1.KOKControlPlane) {
+			for _, version := range list {
+				c.Status.Versions = append(c.Status.Versions, clusterv1.StatusVersion{Version: version})
+			}
+		}
+	}
+	const (
+		unknown  = "status.versions is empty, so that an upgrade to v1.35.4 may still be under way; wait until it holds v1.35.4 alone"
+		underWay = "the upgrade to v1.35.4 is still under way, some components run v1.34.1"
+	)
+	for name, tc := range map[string]struct {
+		edits []edit
+		to    string
+		want  string
+	}{
+		"it was just created":                                    {nil, "v1.36.3", ""},
+		"it was just created, with an endpoint":                  {[]edit{func(c *controlplanev1.KOKControlPlane) { made(c); c.Spec.Hosting.Ports.First = 0 }}, "v1.36.3", ""},
+		"its etcd is being founded":                              {[]edit{made, founded(false)}, "v1.36.3", ""},
+		"it was moved":                                           {[]edit{made}, "v1.36.3", unknown},
+		"it was moved, and only its controller was there":        {[]edit{made, func(c *controlplanev1.KOKControlPlane) { c.Status.ObservedGeneration = 1 }}, "v1.36.3", unknown},
+		"it was moved, on the pod network":                       {[]edit{onPodNetwork}, "v1.36.3", unknown},
+		"it was moved, and its etcd is found to have members":    {[]edit{made, founded(true)}, "v1.36.3", unknown},
+		"it was moved, and goes to another patch version":        {[]edit{made}, "v1.35.5", ""},
+		"it runs one version":                                    {[]edit{made, founded(true), running("v1.35.4")}, "v1.36.3", ""},
+		"it runs two":                                            {[]edit{made, founded(true), running("v1.34.1", "v1.35.4")}, "v1.36.3", underWay},
+		"it runs two patch versions":                             {[]edit{made, founded(true), running("v1.35.3", "v1.35.4")}, "v1.36.3", ""},
+		"it was moved, and is to go where no control plane goes": {[]edit{made}, "v1.37.0", "cannot skip minors from v1.35.4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			before := controlPlane(func(s *controlplanev1.KOKControlPlaneSpec) { s.Version = "v1.35.4" })
+			for _, edit := range tc.edits {
+				edit(before)
+			}
+			after := before.DeepCopy()
+			after.Spec.Version = tc.to
+			errs := validateVersionChange(before, after, versions.BuiltIn(), field.NewPath("spec", "version"))
+			if tc.want == "" {
+				g.Expect(errs).To(BeEmpty())
+			} else {
+				g.Expect(errs).To(ConsistOf(MatchError(ContainSubstring(tc.want))))
+			}
+		})
+	}
+}
 
 func TestMembersOfEtcdChangeOnceTheirClusterHasFormed(t *testing.T) {
 	with := func(data, events int32) *controlplanev1.KOKControlPlane {

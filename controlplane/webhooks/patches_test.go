@@ -95,6 +95,40 @@ func TestPatches(t *testing.T) {
 	}
 }
 
+// Whoever runs the manager may take a minor away that control planes have: the limits hold for those too.
+func TestPatchesHaveTheirLimitsWhileTheTableLacksTheVersion(t *testing.T) {
+	repositories, err := ParseImageRepositories([]string{"registry.k8s.io"})
+	NewWithT(t).Expect(err).NotTo(HaveOccurred())
+	limits := DefaultLimits()
+	limits.ImageRepositories = repositories
+	w := &KOKControlPlane{Limits: limits, Versions: &supported.Versions{}}
+	for name, tc := range map[string]struct {
+		patch controlplanev1.Patch
+		want  string
+	}{
+		"a sidecar":                      {sidecar("registry.k8s.io/side:v1"), ""},
+		"a sidecar of another registry":  {sidecar("registry.example/side:v1"), "--allowed-image-repositories of the manager"},
+		"a toleration":                   {toleration("{key: a, operator: Exists}"), ""},
+		"a toleration of everything":     {toleration("{operator: Exists}"), "--allow-any-toleration only"},
+		"a field that cannot be patched": {patch("kube-scheduler", "Deployment", controlplanev1.PatchStrategicMerge, "spec: {replicas: 5}"), "set spec.kubeScheduler.replicas"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			before := controlPlane(func(s *controlplanev1.KOKControlPlaneSpec) { s.Version = "v1.20.0" })
+			after := before.DeepCopy()
+			after.Spec.Patches = []controlplanev1.Patch{tc.patch}
+			_, err := w.ValidateUpdate(t.Context(), before, after)
+			if tc.want == "" {
+				g.Expect(err).NotTo(HaveOccurred())
+			} else {
+				g.Expect(err).To(MatchError(ContainSubstring(tc.want)))
+			}
+			_, err = w.ValidateCreate(t.Context(), after)
+			g.Expect(err).To(MatchError(ContainSubstring(`spec.version: Invalid value: "v1.20.0": v1.20 is not supported`)))
+		})
+	}
+}
+
 // What is wrong elsewhere is said first: a patch is judged by what the rest of the spec is rendered as.
 func TestPatchesAreJudgedWhenAllElseIsRight(t *testing.T) {
 	c := controlPlane(func(s *controlplanev1.KOKControlPlaneSpec) {

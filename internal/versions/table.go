@@ -87,6 +87,9 @@ func (t *Table) Minors() []string {
 	return minors
 }
 
+// Newest returns what goes with the newest minor.
+func (t *Table) Newest() Release { return t.releases[len(t.releases)-1] }
+
 // Release returns what goes with a version, for example "v1.36.3". The error says what is wrong with
 // it and lists what is supported.
 func (t *Table) Release(version string) (Release, error) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/coreos/go-semver/semver"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Version is a Kubernetes version. Its semantic version compares by the rules of semver.org.
@@ -21,7 +22,8 @@ func Normalize(version string) string {
 	return "v" + version
 }
 
-// Parse reads a full version with its leading "v", for example "v1.36.3" or "v1.36.0-rc.1".
+// Parse reads a full version with its leading "v", for example "v1.36.3" or "v1.36.0-rc.1". Semantic versions that make
+// no label are none of Kubernetes here: pods carry theirs as one.
 func Parse(version string) (Version, error) {
 	malformed := fmt.Errorf("%q is not a Kubernetes version of the form v1.36.3", version)
 	bare, found := strings.CutPrefix(version, "v")
@@ -33,6 +35,9 @@ func Parse(version string) (Version, error) {
 	if err != nil || parsed.String() != bare {
 		return Version{}, malformed
 	}
+	if len(validation.IsValidLabelValue(ImageTag(version))) > 0 {
+		return Version{}, fmt.Errorf("%q must have at most %d characters and end with a letter or a digit: pods carry it as a label", version, validation.LabelValueMaxLength)
+	}
 	return Version{Version: *parsed}, nil
 }
 
@@ -41,6 +46,13 @@ func (v Version) String() string { return "v" + v.Version.String() }
 
 // MinorString is the minor that the version belongs to, for example "v1.36".
 func (v Version) MinorString() string { return fmt.Sprintf("v%d.%d", v.Major, v.Minor) }
+
+// SameMinor reports whether two version texts are versions of one minor.
+func SameMinor(a, b string) bool {
+	left, leftErr := Parse(a)
+	right, rightErr := Parse(b)
+	return leftErr == nil && rightErr == nil && left.MinorString() == right.MinorString()
+}
 
 // ImageTag is a version as an image tag or a label has it: "+" is not allowed there, and Kubernetes' own
 // images have "_" in its place.

@@ -39,6 +39,31 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// Pods carry their version as a label.
+func TestAVersionMakesALabel(t *testing.T) {
+	for name, tc := range map[string]struct {
+		version string
+		ok      bool
+	}{
+		"the longest one":               {"v1.36.3+" + strings.Repeat("a", 55), true},
+		"one that is longer":            {"v1.36.3+" + strings.Repeat("a", 56), false},
+		"the longest release candidate": {"v1.36.0-" + strings.Repeat("a", 55), true},
+		"a longer one":                  {"v1.36.0-" + strings.Repeat("a", 56), false},
+		"one that ends with a digit":    {"v1.36.0-rc-1", true},
+		"one that ends with a dash":     {"v1.36.0-rc-", false},
+		"a build that does":             {"v1.36.3+build-", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Parse(tc.version)
+			if tc.ok {
+				NewWithT(t).Expect(err).NotTo(HaveOccurred())
+			} else {
+				NewWithT(t).Expect(err).To(MatchError(ContainSubstring("must have at most 63 characters and end with a letter or a digit")))
+			}
+		})
+	}
+}
+
 func TestImageTagHasNoPlus(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(ImageTag("v1.36.3+build.7")).To(Equal("v1.36.3_build.7"))

@@ -1,0 +1,60 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// replicasField is a number of replicas in the spec.
+type replicasField struct {
+	component, path string
+	replicas        int
+}
+
+// checkRoom notes replicas that can never run: on the host network each needs a host node of its own. A Deployment
+// replaces pods that do not run first, by others that do not either, so that no change would ever reach those that
+// do. While every replica runs nobody counts host nodes.
+func checkRoom(ctx context.Context, s *scope, seen *observation) error {
+	missing := withoutAllReplicas(s, seen)
+	if len(missing) == 0 {
+		return nil
+	}
+	hosts, err := hostNodes(ctx, s.host, s.input.Spec.Hosting.NodeSelector)
+	if err != nil {
+		return err
+	}
+	// Where there is no host node at all, every component says so.
+	for _, field := range missing {
+		if hosts > 0 && field.replicas > hosts {
+			s.problem = errors.Join(s.problem, fmt.Errorf("%s is %d, on the host network each replica needs a host node of its own, and there are %d: "+
+				"lower it, or label host nodes; a rollout of %s cannot end before", field.path, field.replicas, hosts, field.component))
+		}
+	}
+	return nil
+}
+
+// withoutAllReplicas are those of components on the host network of which not every replica runs. A DaemonSet has as
+// many as there are host nodes.
+func withoutAllReplicas(s *scope, seen *observation) []replicasField {
+	if s.input.OnPodNetwork() {
+		return nil
+	}
+	spec := &s.input.Spec
+	fields := []replicasField{
+		{names.KubeControllerManager, "spec.kubeControllerManager.replicas", int(ptr.Deref(spec.KubeControllerManager.Replicas, 0))},
+		{names.KubeScheduler, "spec.kubeScheduler.replicas", int(ptr.Deref(spec.KubeScheduler.Replicas, 0))},
+	}
+	if spec.KubeAPIServer.IsDeployment() {
+		fields = append(fields, replicasField{names.KubeAPIServer, "spec.replicas", int(s.input.APIServerReplicas)})
+	}
+	return slices.DeleteFunc(fields, func(field replicasField) bool {
+		state := seen.workloads[field.component]
+		return state == nil || state.complete()
+	})
+}
