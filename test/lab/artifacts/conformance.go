@@ -70,7 +70,7 @@ func conformanceImages(ctx context.Context, tests, pause, agnhost string) ([]Ima
 		case pauses:
 			images = append(images, ProgramImage(name, pause))
 		case agnhostRepository:
-			images = append(images, Image{Name: name, Files: []File{{Path: "/agnhost", Source: agnhost}}, Args: []string{"pause"}})
+			images = append(images, Image{Name: name, Files: []File{{Path: "/agnhost", Source: agnhost}, {Path: "/agnhost-2", Source: agnhost}}, Args: []string{"pause"}})
 		}
 	}
 	if len(images) < 2 {
