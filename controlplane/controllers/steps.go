@@ -182,7 +182,7 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 		return "", err
 	}
 	misplaced, problem := otherAddresses(recorded, present)
-	s.problem = errors.Join(s.problem, problem)
+	s.note(problem)
 	if err := rememberMembers(ctx, s, recorded, present); err != nil {
 		return "", err
 	}
@@ -381,7 +381,10 @@ func applyComponent(component components.Component) func(context.Context, *scope
 		if component.Scale != nil {
 			component.Scale(&s.input, objects)
 		}
-		return applyRendering(ctx, s, component.Name, objects)
+		if waiting, err := applyRendering(ctx, s, component.Name, objects); waiting != "" || err != nil {
+			return waiting, err
+		}
+		return formerVersion(ctx, s, component.Name)
 	}
 }
 
