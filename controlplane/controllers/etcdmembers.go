@@ -79,14 +79,6 @@ func listedMembers(health *etcd.Health, before []controlplanev1.EtcdMemberStatus
 	return members
 }
 
-// growing reports whether an etcd cluster has fewer voters than it shall have. API servers are told of new
-// members when all have joined: they restart for it, and once is enough.
-func (s *scope) growing() bool {
-	return slices.ContainsFunc(etcdComponents, func(component string) bool {
-		return bootstrapped(s.controlPlane, component) && voters(s.controlPlane, component) < *etcdSpec(s.controlPlane, component).Replicas
-	})
-}
-
 // gaining says that an etcd cluster gains members, and what that waits for; empty when it does not.
 func gaining(s *scope, seen *observation, component string) string {
 	if !changeable(s, component) {
@@ -131,6 +123,9 @@ func (s *scope) stateOf(component string, workload client.Object) *workloadState
 	if !changeable(s, component) || state == nil {
 		return state
 	}
+	if s.volatile(component) {
+		state.updated = max(state.updated, state.current) // None will be replaced, so nobody waits for it.
+	}
 	if count := voters(s.controlPlane, component); count > 0 {
 		state.needed = (count + 1) / 2
 	}
@@ -169,7 +164,13 @@ func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, 
 	}
 	// Of an even number of voters, which there is only on the way to another, one more must not restart.
 	count := voters(s.controlPlane, component.Name)
-	objects, err := rendered(ctx, s, component, in, held || s.refused != nil || count > 0 && count%2 == 0)
+	held = held || s.refused != nil || count > 0 && count%2 == 0
+	if !held && s.volatile(component.Name) {
+		if held, err = keepsPods(ctx, s, component, in, stored); err != nil {
+			return nil, err
+		}
+	}
+	objects, err := rendered(ctx, s, component, in, held)
 	if err != nil {
 		return nil, err
 	}

@@ -81,8 +81,8 @@ func TestAChangeOfMembers(t *testing.T) {
 			if got := membershipOf(s.controlPlane, names.EtcdData); got.Joining != test.joins || !got.Bootstrapped || len(got.Listed) != len(test.states) {
 				t.Errorf("its files are for %+v", got)
 			}
-			if got := s.growing(); got != test.growing {
-				t.Errorf("it grows: %t", got)
+			if got := s.growing(); (got == names.EtcdData) != test.growing {
+				t.Errorf("it grows: %q", got)
 			}
 			expect(t, scalingUp(s, seen), test.up)
 			expect(t, scalingDown(s, seen), test.down)

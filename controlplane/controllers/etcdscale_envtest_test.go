@@ -169,7 +169,7 @@ func (e *realEtcd) reach(members int32) {
 func (e *realEtcd) round(ctx context.Context) *etcd.Health {
 	s := e.scope(ctx)
 	e.followMembers(ctx, s)
-	if !s.growing() {
+	if s.growing() == "" {
 		e.roll(s)
 	}
 	visit := e.reconciler.newEtcdVisit(ctx, s, etcdcomponent.Data, workloadState{desired: etcdPods(s, etcdcomponent.Data)})

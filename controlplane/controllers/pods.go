@@ -54,6 +54,33 @@ func podEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
+// versionOf is the Kubernetes version that a pod runs; empty for one that has none, or has ended.
+func versionOf(pod *corev1.Pod) string {
+	if podEnded(pod) {
+		return ""
+	}
+	return strings.ReplaceAll(pod.Labels[names.VersionLabel], "_", "+")
+}
+
+// formerVersion names a pod of a component that an upgrade waits for, as it runs another version than the wanted;
+// empty for none. One that stops serves until it has, and a Deployment counts it no more.
+func formerVersion(ctx context.Context, s *scope, component string) (string, error) {
+	if !s.upgrading() {
+		return "", nil
+	}
+	pods, err := podsOf(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	for i := range pods[component] {
+		pod := &pods[component][i]
+		if version := versionOf(pod); version != "" && version != s.input.Version {
+			return fmt.Sprintf("others are upgraded when %s is: pod %s still runs %s", component, pod.Name, version), nil
+		}
+	}
+	return "", nil
+}
+
 // podProblem says why a pod is not ready, in the words of whoever knows: the scheduler, the
 // kubelet, or the last lines of the container. Empty for a ready pod.
 func podProblem(pod *corev1.Pod) string {

@@ -110,14 +110,19 @@ func scaled(t *testing.T) *tenantTest {
 	t.Helper()
 	tt := newTenantTest(t, small)
 	tt.tellEtcd(1)
+	threeHostNodes(t)
+	tt.settle()
+	return tt
+}
+
+func threeHostNodes(t *testing.T) {
+	t.Helper()
 	for i := range 3 {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("scale-%d", i), Labels: map[string]string{controlplanev1.HostNodeLabel: "true"}}}
 		if err := environment.Client.Create(t.Context(), node); err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
 		}
 	}
-	tt.settle()
-	return tt
 }
 
 func (tt *tenantTest) scale(members int32) {

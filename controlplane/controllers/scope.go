@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -97,9 +98,12 @@ func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKContro
 	return s
 }
 
-// upgrading reports whether a pod of the control plane was last seen at another version than the wanted.
+// upgrading reports whether a pod of the control plane was last seen at another version than the wanted. Of a
+// tenant that runs and whose status was lost nothing is known, and any may be.
 func (s *scope) upgrading() bool {
-	return slices.ContainsFunc(s.controlPlane.Status.Versions, func(v clusterv1.StatusVersion) bool { return v.Version != s.input.Version })
+	seen := s.controlPlane.Status.Versions
+	return len(seen) == 0 && runs(s.controlPlane) ||
+		slices.ContainsFunc(seen, func(v clusterv1.StatusVersion) bool { return v.Version != s.input.Version })
 }
 
 // owner is the reference to the control plane for objects in the management cluster.
@@ -126,6 +130,13 @@ func (s *scope) applied(component string) client.Object {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	return s.live[component]
+}
+
+// note adds what only a person can put right while everything goes on.
+func (s *scope) note(problem error) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	s.problem = errors.Join(s.problem, problem)
 }
 
 // renewAt notes that a certificate is due at a time.

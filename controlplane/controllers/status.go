@@ -221,9 +221,8 @@ func setVersions(s *scope, seen *observation) {
 	apiServers := map[string]int32{}
 	for _, component := range []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler} {
 		for i := range seen.pods[component] {
-			pod := &seen.pods[component][i]
-			version := strings.ReplaceAll(pod.Labels[names.VersionLabel], "_", "+")
-			if version == "" || podEnded(pod) {
+			version := versionOf(&seen.pods[component][i])
+			if version == "" {
 				continue
 			}
 			count := apiServers[version]

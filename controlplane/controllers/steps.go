@@ -182,7 +182,7 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 		return "", err
 	}
 	misplaced, problem := otherAddresses(recorded, present)
-	s.problem = errors.Join(s.problem, problem)
+	s.note(problem)
 	if err := rememberMembers(ctx, s, recorded, present); err != nil {
 		return "", err
 	}
@@ -374,14 +374,21 @@ func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scop
 // applyComponent applies the component's rendering.
 func applyComponent(component components.Component) func(context.Context, *scope) (string, error) {
 	return func(ctx context.Context, s *scope) (string, error) {
-		objects, err := rendered(ctx, s, component, &s.input, s.refused != nil || s.growing())
+		held := s.held()
+		objects, err := rendered(ctx, s, component, &s.input, held != "")
 		if err != nil {
 			return "", err
 		}
 		if component.Scale != nil {
 			component.Scale(&s.input, objects)
 		}
-		return applyRendering(ctx, s, component.Name, objects)
+		if waiting, err := applyRendering(ctx, s, component.Name, objects); waiting != "" || err != nil {
+			return waiting, err
+		}
+		if waiting, err := heldBack(ctx, s, component, held); waiting != "" || err != nil {
+			return waiting, err
+		}
+		return formerVersion(ctx, s, component.Name)
 	}
 }
 
@@ -403,8 +410,7 @@ func applyRendering(ctx context.Context, s *scope, component string, objects []c
 }
 
 // rendered is the component's rendering: the one that is stored while its inputs are the same, else a new
-// one. While renderings are held, because a patch is refused or API servers must not know yet what members
-// etcd gets, no component adopts a new one: none may be newer than those before it.
+// one. While renderings are held, no component adopts a new one.
 func rendered(ctx context.Context, s *scope, component components.Component, in *components.Input, held bool) ([]client.Object, error) {
 	if held {
 		stored, err := s.revisions.Kept(ctx, s.key, component.Name)

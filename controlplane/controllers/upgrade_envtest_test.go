@@ -8,9 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // upgrading is a tenant whose upgrade from v1.35.4 to v1.36.3 has begun, with the DaemonSet of its API servers.
@@ -77,19 +80,25 @@ func TestAnUpgradeGoesOnWhenEveryAPIServerIsAvailable(t *testing.T) {
 		says                               string
 		current, updated, ready, available int32
 		others                             string
+		// stopped is true when the pods of the old version have gone.
+		stopped bool
 	}{
-		{"nothing was seen of the new version", 3, 0, 3, 3, "v1.35.4"},
-		{"a pod is replaced", 3, 1, 2, 2, "v1.35.4"},
-		{"the last old pod has stopped and has no successor yet", 2, 2, 2, 2, "v1.35.4"},
-		{"the last new pod is not ready", 3, 3, 2, 2, "v1.35.4"},
-		{"the last new pod was ready just now, and minReadySeconds asks for more", 3, 3, 3, 2, "v1.35.4"},
-		{"all new pods are available", 3, 3, 3, 3, "v1.36.3"},
+		{"nothing was seen of the new version", 3, 0, 3, 3, "v1.35.4", false},
+		{"a pod is replaced", 3, 1, 2, 2, "v1.35.4", false},
+		{"the last old pod has stopped and has no successor yet", 2, 2, 2, 2, "v1.35.4", false},
+		{"the last new pod is not ready", 3, 3, 2, 2, "v1.35.4", false},
+		{"the last new pod was ready just now, and minReadySeconds asks for more", 3, 3, 3, 2, "v1.35.4", false},
+		{"all new pods are available, and old ones, which do not count any more, still stop", 3, 3, 3, 3, "v1.35.4", false},
+		{"all new pods are available, and no other runs", 3, 3, 3, 3, "v1.36.3", true},
 	} {
 		daemons.Status.ObservedGeneration, daemons.Status.DesiredNumberScheduled = daemons.Generation, 3
 		daemons.Status.CurrentNumberScheduled, daemons.Status.UpdatedNumberScheduled = step.current, step.updated
 		daemons.Status.NumberReady, daemons.Status.NumberAvailable = step.ready, step.available
 		if err := environment.Client.Status().Update(t.Context(), daemons); err != nil {
 			t.Fatal(err)
+		}
+		if step.stopped {
+			tt.stopOldAPIServers()
 		}
 		reconcile()
 		for _, name := range []string{"blue-kube-controller-manager", "blue-kube-scheduler"} {
@@ -100,6 +109,26 @@ func TestAnUpgradeGoesOnWhenEveryAPIServerIsAvailable(t *testing.T) {
 			if image := deployment.Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(image, ":"+step.others) {
 				t.Errorf("%s: %s has image %s", step.says, name, image)
 			}
+		}
+	}
+}
+
+// stopOldAPIServers lets the old pods of API servers end. One of them stays as a record.
+func (tt *tenantTest) stopOldAPIServers() {
+	tt.t.Helper()
+	ctx, pods := tt.t.Context(), &corev1.PodList{}
+	if err := environment.Client.List(ctx, pods, client.InNamespace(tt.key.Namespace), client.MatchingLabels(names.ComponentLabels(tt.cluster, names.KubeAPIServer))); err != nil {
+		tt.t.Fatal(err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		pod.Status.Phase = corev1.PodFailed
+		end := func() error { return environment.Client.Delete(ctx, pod, client.GracePeriodSeconds(0)) }
+		if i == 0 {
+			end = func() error { return environment.Client.Status().Update(ctx, pod) }
+		}
+		if err := end(); err != nil {
+			tt.t.Fatal(err)
 		}
 	}
 }

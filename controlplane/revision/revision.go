@@ -68,7 +68,7 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 		if err != nil {
 			return nil, err
 		}
-		if stored.Inputs == inputs && !renderedFor(newest, stored).Before(rolloutAfter) {
+		if stored.Inputs == inputs && isFor(newest, stored, rolloutAfter) {
 			return objects, nil
 		}
 		number = newest.Revision + 1
@@ -91,6 +91,21 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 	}
 	_, objects, err = s.decode(created)
 	return objects, err
+}
+
+// Current reports whether the newest revision that the cache knows was made from inputs with one of these
+// hashes, and for rolloutAfter or a later time.
+func (s *Store) Current(ctx context.Context, cluster client.ObjectKey, component string, rolloutAfter time.Time, inputs ...string) (bool, error) {
+	revisions, err := list(ctx, s.Client, cluster, component)
+	if err != nil || len(revisions) == 0 {
+		return false, err
+	}
+	newest := &revisions[len(revisions)-1]
+	stored, _, err := s.decode(newest)
+	if err != nil {
+		return false, err
+	}
+	return slices.Contains(inputs, stored.Inputs) && isFor(newest, stored, rolloutAfter), nil
 }
 
 // create writes a revision. Its number is in its name: a second writer with a stale cache fails
@@ -133,6 +148,11 @@ func newContent(inputs string, objects []client.Object, former []Reference, roll
 		made.RolloutAfter = &metav1.Time{Time: rolloutAfter}
 	}
 	return made
+}
+
+// isFor reports whether a revision was made for a rollout's time or a later one.
+func isFor(revision *appsv1.ControllerRevision, stored *storedContent, rolloutAfter time.Time) bool {
+	return !renderedFor(revision, stored).Before(rolloutAfter)
 }
 
 // renderedFor is the rollout's time that a revision was made for. One that was made for none counts by its

@@ -282,7 +282,7 @@ const (
 	// EtcdStoragePersistentVolumeClaim keeps a member's data in a PersistentVolume.
 	EtcdStoragePersistentVolumeClaim EtcdStorageType = "PersistentVolumeClaim"
 	// EtcdStorageEmptyDir keeps a member's data as long as its pod: for trials only. A change that would replace
-	// a pod of an etcd that has data is not carried out, and RollingOut says so.
+	// a pod of an etcd that has data is not carried out, and Reconciled says so.
 	EtcdStorageEmptyDir EtcdStorageType = "EmptyDir"
 )
 

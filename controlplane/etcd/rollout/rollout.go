@@ -57,7 +57,7 @@ func Decide(s State) Action {
 		return Action{}
 	}
 	if s.Volatile {
-		return Action{Reason: "members keep their data in their pods, and would lose it: set the change back, or move to a new cluster with storage.type PersistentVolumeClaim"}
+		return Action{Reason: "members keep their data in their pods, and would lose it"}
 	}
 	next := slices.MinFunc(outdated, before)
 	if reason := s.blocks(next); reason != "" {

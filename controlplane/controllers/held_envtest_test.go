@@ -1,0 +1,201 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+func (tt *tenantTest) editSpec(change func(*controlplanev1.KOKControlPlaneSpec)) {
+	tt.t.Helper()
+	edit(tt.t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { change(&c.Spec) })
+	tt.settle()
+}
+
+// rollOutSoon asks for a rollout after all that there is, at a time that has passed in two minutes.
+func rollOutSoon(s *controlplanev1.KOKControlPlaneSpec) {
+	s.Rollout.After = metav1.NewTime(time.Now().Add(time.Minute)).Rfc3339Copy()
+}
+
+func inTwoMinutes() clock.Clock { return clocktesting.NewFakeClock(time.Now().Add(2 * time.Minute)) }
+
+// expectReconciled compares what the condition says; empty for that all is done.
+func (tt *tenantTest) expectReconciled(when, says string) {
+	tt.t.Helper()
+	got := conditions.Get(tt.controlPlane(), controlplanev1.ReconciledCondition)
+	if (got.Status == metav1.ConditionTrue) != (says == "") || !strings.Contains(got.Message, says) {
+		tt.t.Errorf("%s it is reconciled: %s %q, want %q", when, got.Status, got.Message, says)
+	}
+}
+
+// expectVersions compares the version of API servers, and that of kube-proxy in the tenant.
+func (tt *tenantTest) expectVersions(when, version string) {
+	tt.t.Helper()
+	proxy := &appsv1.DaemonSet{}
+	if err := environment.Client.Get(tt.t.Context(), client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "kube-proxy"}, proxy); err != nil {
+		tt.t.Fatal(err)
+	}
+	for _, image := range []string{tt.image(names.KubeAPIServer, &appsv1.DaemonSet{}), proxy.Spec.Template.Spec.Containers[0].Image} {
+		if !strings.HasSuffix(image, ":"+version) {
+			tt.t.Errorf("%s there is %s, want %s", when, image, version)
+		}
+	}
+}
+
+// Kubernetes' version skew policy: kube-proxy is not newer than kube-apiserver.
+func TestAnUpgradeWaitsWhileEtcdGainsMembersAndSaysSo(t *testing.T) {
+	for component, of := range map[string]func(*controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec{
+		names.EtcdData:   func(s *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec { return &s.Data },
+		names.EtcdEvents: func(s *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec { return &s.Events },
+	} {
+		t.Run(component, func(t *testing.T) {
+			tt := beforeUpgrade(t)
+			threeHostNodes(t)
+			tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) {
+				s.Version, of(&s.Etcd).Replicas = "v1.36.3", ptr.To[int32](7)
+			})
+			tt.expectVersions("while there are too few host nodes", "v1.35.4")
+			tt.expectReconciled("while there are too few host nodes", "kube-apiserver takes no change while "+component+" gains members: see ScalingUp")
+
+			tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { of(&s.Etcd).Replicas = ptr.To[int32](1) })
+			tt.expectVersions("when the number was set back", "v1.36.3")
+			tt.expectReconciled("when the number was set back", "")
+		})
+	}
+}
+
+func TestAnyChangeThatWaitsForMembersOfEtcdSaysSo(t *testing.T) {
+	tt := scaled(t)
+	requests := func(cpu string) *corev1.ResourceRequirements {
+		return &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
+	}
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Data.Replicas = ptr.To[int32](7) })
+	tt.expectReconciled("while nothing else is asked for", "")
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.KubeScheduler.Resources = requests("60m") })
+	tt.expectReconciled("with a change of the last component", "kube-scheduler takes no change while etcd-data gains members")
+	if tt.says(controlplanev1.ReconciledCondition, names.KubeAPIServer)() {
+		t.Error("API servers wait, of which no change was asked")
+	}
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.KubeAPIServer.Resources = requests("60m") })
+	tt.expectReconciled("with a change of API servers", "kube-apiserver takes no change while etcd-data gains members")
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) {
+		s.KubeAPIServer.Resources, s.KubeScheduler.Resources = nil, nil
+	})
+	tt.expectReconciled("when they were taken back", "")
+	tt.program.Clock = inTwoMinutes()
+	tt.editSpec(rollOutSoon)
+	tt.expectReconciled("with a rollout", "kube-apiserver takes no change while etcd-data gains members")
+}
+
+// volatileEtcd is a settled tenant of v1.35.4 whose etcds keep their data in their pods.
+func volatileEtcd(t *testing.T) *tenantTest {
+	t.Helper()
+	tt := newRollingTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
+		single(c)
+		c.Spec.Version = "v1.35.4"
+	})
+	tt.settle()
+	return tt
+}
+
+// expectMade compares how often pods of API servers were made. Those of etcd were made once, and are as wanted.
+func (tt *tenantTest) expectMade(when string, apiServers int) {
+	tt.t.Helper()
+	for pod, want := range map[string]int{podName(names.EtcdData, 0): 1, podName(names.EtcdEvents, 0): 1, "blue-kube-apiserver-0": apiServers} {
+		if made := tt.host.made[pod]; made != want {
+			tt.t.Errorf("%s %s was made %d times, want %d", when, pod, made, want)
+		}
+	}
+	if rolling := conditions.Get(tt.controlPlane(), controlplanev1.RollingOutCondition); rolling.Status != metav1.ConditionFalse {
+		tt.t.Errorf("%s it rolls out: %s", when, rolling.Message)
+	}
+}
+
+func TestWhatAnEtcdInItsPodsCannotTakeHoldsNothingElse(t *testing.T) {
+	for name, test := range map[string]struct {
+		change, back func(*controlplanev1.KOKControlPlaneSpec)
+	}{
+		"a rollout": {
+			rollOutSoon,
+			func(s *controlplanev1.KOKControlPlaneSpec) { s.Rollout.After = metav1.Time{} },
+		},
+		"another etcd, and something else": {
+			func(s *controlplanev1.KOKControlPlaneSpec) {
+				s.Etcd.Image = "registry.example/etcd:3.7.0-0"
+				s.Version = "v1.36.3"
+			},
+			func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Image = "" },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt := volatileEtcd(t)
+			tt.program.Clock = inTwoMinutes()
+			tt.editSpec(test.change)
+			tt.expectMade("after the change", 2)
+			for _, component := range etcdComponents {
+				tt.expectReconciled("after the change", component+" stays as it is")
+			}
+			tt.editSpec(test.back)
+			tt.expectMade("when it was taken back", 2)
+			tt.expectReconciled("when it was taken back", "")
+		})
+	}
+}
+
+// The version is an input of etcd, whose image may be the same for another.
+func TestAnEtcdInItsPodsTakesWhatReplacesNone(t *testing.T) {
+	tt := volatileEtcd(t)
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Version = "v1.36.3" })
+	tt.expectMade("after the upgrade", 2)
+	tt.expectReconciled("after the upgrade", "")
+	if got := tt.revisionsOf(names.EtcdData); got != 2 {
+		t.Errorf("it has %d renderings, want 2", got)
+	}
+}
+
+// A change may come when pods run already and their cluster is not known to be founded.
+func TestAChangeWhileAnEtcdInItsPodsIsFoundedHoldsNothing(t *testing.T) {
+	tt := volatileEtcd(t)
+	founded := func(is bool) {
+		t.Helper()
+		controlPlane := tt.controlPlane()
+		for i := range controlPlane.Status.Etcd {
+			controlPlane.Status.Etcd[i].Bootstrapped = &is
+		}
+		if err := environment.Client.Status().Update(t.Context(), controlPlane); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
+		c.Spec.Etcd.Image, c.Spec.Version = "registry.example/etcd:3.7.0-0", "v1.36.3"
+	})
+	founded(false)
+	if err := tt.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if image := tt.image(names.EtcdData, &appsv1.StatefulSet{}); image != "registry.example/etcd:3.7.0-0" {
+		t.Fatalf("etcd's image is %s", image)
+	}
+	founded(true)
+	tt.settle()
+	tt.expectMade("after the change", 2)
+	tt.expectReconciled("after the change", "etcd-data stays as it is")
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Image = "" })
+	tt.expectMade("when it was taken back", 2)
+	tt.expectReconciled("when it was taken back", "")
+}
