@@ -4,7 +4,6 @@ package kubeapiserver
 
 import (
 	_ "embed"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -148,12 +147,15 @@ func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
 	container := &template.Spec.Containers[0]
 	container.Image = in.Image(names.KubeAPIServer, spec.Image)
 
+	issuer := "https://kubernetes.default.svc." + in.Network.DNSDomain
 	args := map[string]string{
 		"bind-address":             bindAddress(in),
 		"etcd-servers":             strings.Join(etcd.Data.ClientURLs(in), ","),
 		"etcd-servers-overrides":   "/events#" + strings.Join(etcd.Events.ClientURLs(in), ";"),
 		"secure-port":              strconv.Itoa(int(in.Ports.APIServer)),
-		"service-account-issuer":   fmt.Sprintf("https://kubernetes.default.svc.%s", in.Network.DNSDomain),
+		"service-account-issuer":   issuer,
+		// By itself the discovery document names the address of the pod's host, which no certificate is for.
+		"service-account-jwks-uri": issuer + "/openid/v1/jwks",
 		"service-cluster-ip-range": strings.Join(in.Network.ServiceCIDRs, ","),
 	}
 	if address := in.Exposure.Address; address != "" {

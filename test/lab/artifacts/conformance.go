@@ -50,7 +50,11 @@ func EnsureConformance(ctx context.Context, cacheDir, version string, progress f
 		if folder, err = server.build(ctx, cache, goVersion, progress); err != nil {
 			return err
 		}
-		c.Images, err = conformanceImages(ctx, c.Program, filepath.Join(pause, "pause"), filepath.Join(folder, agnhostProgram))
+		source, err := downloadModule(ctx, server.module, version)
+		if err != nil {
+			return err
+		}
+		c.Images, err = conformanceImages(ctx, c.Program, filepath.Join(pause, "pause"), agnhostFiles(filepath.Join(folder, agnhostProgram), source))
 		return err
 	})
 }
@@ -58,7 +62,7 @@ func EnsureConformance(ctx context.Context, cacheDir, version string, progress f
 // conformanceImages makes the images that are one program each, under the names that specs give them: the tag of pause
 // is not that of pod sandboxes, and agnhost has two, for specs that replace an image by another. agnhost's own image has
 // a shell and other people's programs besides.
-func conformanceImages(ctx context.Context, tests, pause, agnhost string) ([]Image, error) {
+func conformanceImages(ctx context.Context, tests, pause string, agnhost []File) ([]Image, error) {
 	output, err := run(ctx, command{name: tests, args: []string{"--list-images"}})
 	if err != nil {
 		return nil, fmt.Errorf("list the images of the tests: %w", err)
@@ -70,13 +74,24 @@ func conformanceImages(ctx context.Context, tests, pause, agnhost string) ([]Ima
 		case pauses:
 			images = append(images, ProgramImage(name, pause))
 		case agnhostRepository:
-			images = append(images, Image{Name: name, Files: []File{{Path: "/agnhost", Source: agnhost}, {Path: "/agnhost-2", Source: agnhost}}, Args: []string{"pause"}})
+			images = append(images, Image{Name: name, Files: agnhost, Args: []string{"pause"}})
 		}
 	}
 	if len(images) < 2 {
 		return nil, fmt.Errorf("the tests name not both %s and %s", pauses, agnhostRepository)
 	}
 	return images, nil
+}
+
+// agnhostFiles are those of its image that specs name: the program under two names, and a certificate for localhost from
+// the module's source.
+func agnhostFiles(program, source string) []File {
+	certificates := filepath.Join(source, "test", "images", agnhostProgram, "porter")
+	return []File{
+		{Path: "/agnhost", Source: program}, {Path: "/agnhost-2", Source: program},
+		{Path: "/localhost.crt", Source: filepath.Join(certificates, "localhost.crt")},
+		{Path: "/localhost.key", Source: filepath.Join(certificates, "localhost.key")},
+	}
 }
 
 const (
