@@ -149,11 +149,11 @@ func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
 
 	issuer := "https://kubernetes.default.svc." + in.Network.DNSDomain
 	args := map[string]string{
-		"bind-address":             bindAddress(in),
-		"etcd-servers":             strings.Join(etcd.Data.ClientURLs(in), ","),
-		"etcd-servers-overrides":   "/events#" + strings.Join(etcd.Events.ClientURLs(in), ";"),
-		"secure-port":              strconv.Itoa(int(in.Ports.APIServer)),
-		"service-account-issuer":   issuer,
+		"bind-address":           bindAddress(in),
+		"etcd-servers":           strings.Join(etcd.Data.ClientURLs(in), ","),
+		"etcd-servers-overrides": "/events#" + strings.Join(etcd.Events.ClientURLs(in), ";"),
+		"secure-port":            strconv.Itoa(int(in.Ports.APIServer)),
+		"service-account-issuer": issuer,
 		// By itself the discovery document names the address of the pod's host, which no certificate is for.
 		"service-account-jwks-uri": issuer + "/openid/v1/jwks",
 		"service-cluster-ip-range": strings.Join(in.Network.ServiceCIDRs, ","),
