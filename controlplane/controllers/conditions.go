@@ -3,6 +3,7 @@ package controllers
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -244,6 +245,7 @@ func reconciled(s *scope) metav1.Condition {
 	if s.problem != nil {
 		failed = append(failed, s.problem.Error())
 	}
+	failed = append(failed, slices.Sorted(slices.Values(s.notes))...)
 	switch {
 	case len(failed) > 0:
 		return condition(name, metav1.ConditionFalse, controlplanev1.ReconcileFailedReason, unique(append(failed, waiting...))...)

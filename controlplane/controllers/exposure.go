@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 
@@ -21,7 +20,7 @@ func (s *scope) expose(service *corev1.Service, before components.Exposure) (wai
 	exposed, waiting := kubeapiserver.Exposed(&s.input, service)
 	if before != (components.Exposure{}) {
 		if waiting == "" && exposed != before {
-			s.problem = errors.Join(s.problem, fmt.Errorf("the Service %s is reached at %s now, but certificates, kubeconfigs and workers name %s: make the host cluster give it that again",
+			s.note(fmt.Errorf("the Service %s is reached at %s now, but certificates, kubeconfigs and workers name %s: make the host cluster give it that again",
 				service.Name, describe(exposed), describe(before)))
 		}
 		exposed, waiting = before, ""

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -32,7 +31,7 @@ func checkRoom(ctx context.Context, s *scope, seen *observation) error {
 	// Where there is no host node at all, every component says so.
 	for _, field := range missing {
 		if hosts > 0 && field.replicas > hosts {
-			s.problem = errors.Join(s.problem, fmt.Errorf("%s is %d, on the host network each replica needs a host node of its own, and there are %d: "+
+			s.note(fmt.Errorf("%s is %d, on the host network each replica needs a host node of its own, and there are %d: "+
 				"lower it, or label host nodes; a rollout of %s cannot end before", field.path, field.replicas, hosts, field.component))
 		}
 	}

@@ -74,15 +74,12 @@ func TestReplicasThatHaveNoHostNodeAreNamed(t *testing.T) {
 				do(s, seen)
 			}
 			for range 2 {
-				s.problem = nil
+				s.notes = nil
 				if err := checkRoom(t.Context(), s, seen); err != nil {
 					t.Fatal(err)
 				}
 			}
-			var got []string
-			if s.problem != nil {
-				got = strings.Split(s.problem.Error(), "\n")
-			}
+			got := s.notes
 			if len(got) != len(test.says) || reads != 2*test.reads {
 				t.Fatalf("after %d reads it says %q", reads, got)
 			}
@@ -106,4 +103,18 @@ func TestWhatElseIsWrongIsSaidBesidesReplicas(t *testing.T) {
 	}
 	expect(t, reconciled(s), expectation{status: metav1.ConditionFalse, reason: controlplanev1.ReconcileFailedReason,
 		says: []string{"v1.20 is not supported", "spec.kubeScheduler.replicas is 2"}})
+}
+
+// Steps run at the same time: a message in another order would be another status each time.
+func TestNotesOfStepsAreToldInOneOrder(t *testing.T) {
+	told := func(notes ...string) string {
+		s := initializedScope()
+		for _, note := range notes {
+			s.note(errors.New(note))
+		}
+		return reconciled(s).Message
+	}
+	if first, second := told("etcd-data stays", "etcd-events stays"), told("etcd-events stays", "etcd-data stays"); first != second || !strings.Contains(first, "etcd-data stays") {
+		t.Errorf("%q and %q", first, second)
+	}
 }

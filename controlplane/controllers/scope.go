@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -42,9 +41,10 @@ type scope struct {
 	// refused is why the patches of the spec cannot be applied; until they can, no component adopts a new
 	// rendering.
 	refused error
-	// problem is what would keep a control plane like this from being made, and what else only a person can
-	// put right while everything goes on.
+	// problem is what would keep a control plane like this from being made.
 	problem error
+	// notes are what else only a person can put right, in the order of the steps that found it, which may differ.
+	notes []string
 	// rolloutAfter is spec.rollout.after once it has passed: older renderings are replaced.
 	rolloutAfter time.Time
 
@@ -136,7 +136,9 @@ func (s *scope) applied(component string) client.Object {
 func (s *scope) note(problem error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	s.problem = errors.Join(s.problem, problem)
+	if problem != nil {
+		s.notes = append(s.notes, problem.Error())
+	}
 }
 
 // renewAt notes that a certificate is due at a time.
