@@ -3,6 +3,7 @@
 package controllers
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +26,12 @@ func TestAnAutoscalerThatWantsMoreThanThereAreHostNodesIsToldSo(t *testing.T) {
 		if err := environment.Client.Create(t.Context(), node); err != nil {
 			t.Fatal(err)
 		}
+		// Other tests count host nodes too.
+		t.Cleanup(func() {
+			if err := environment.Client.Delete(context.Background(), node); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
 		single(c)
