@@ -3,17 +3,10 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"slices"
-
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // held says why no component after etcd adopts a new rendering, empty for no reason: none may be newer than those
@@ -72,72 +65,4 @@ func hashesBesideMembers(component components.Component, in *components.Input) (
 		}
 	}
 	return hashes, nil
-}
-
-// volatile reports whether an etcd cluster has data that goes with its pods: none is replaced.
-func (s *scope) volatile(component string) bool {
-	return bootstrapped(s.controlPlane, component) && etcdSpec(s.controlPlane, component).Storage.Type == controlplanev1.EtcdStorageEmptyDir
-}
-
-// keepsPods reports whether what is stored of a volatile etcd cluster is held, because what is wanted would replace
-// its pods, and notes it. Pods may be older than what is stored, when that came while the cluster was founded:
-// they stay too, and there is nothing to hold.
-func keepsPods(ctx context.Context, s *scope, component components.Component, in *components.Input, stored []client.Object) (bool, error) {
-	older, err := hasOlderPods(ctx, s, component.Name)
-	if err != nil {
-		return false, err
-	}
-	replaces, err := replacesPods(ctx, s, component, in, stored)
-	if err != nil {
-		return false, err
-	}
-	if older || replaces {
-		s.note(fmt.Errorf("%s stays as it is, for its members keep their data in their pods (storage.type is %s), and a change would replace them: "+
-			"take back what changes etcd, spec.rollout.after too, or move to a new cluster with storage.type %s",
-			component.Name, controlplanev1.EtcdStorageEmptyDir, controlplanev1.EtcdStoragePersistentVolumeClaim))
-	}
-	return replaces && !older, nil
-}
-
-// hasOlderPods reports whether a pod that stays is not as its StatefulSet wants it.
-func hasOlderPods(ctx context.Context, s *scope, component string) (bool, error) {
-	set := &appsv1.StatefulSet{}
-	key := client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, component)}
-	if err := s.host.Client.Get(ctx, key, set); client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("read StatefulSet %s: %w", key, err)
-	}
-	if set.Status.UpdateRevision == "" || set.Status.ObservedGeneration != set.Generation {
-		return false, nil
-	}
-	pods, err := podsOf(ctx, s)
-	return slices.ContainsFunc(pods[component], func(pod corev1.Pod) bool {
-		return pod.DeletionTimestamp == nil && !podEnded(&pod) && pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
-	}), err
-}
-
-// replacesPods reports whether the rendering that would be adopted now has another template of pods than the
-// stored one. What cannot be rendered replaces none.
-func replacesPods(ctx context.Context, s *scope, component components.Component, in *components.Input, stored []client.Object) (bool, error) {
-	hash, err := component.Inputs(in).Hash()
-	if err != nil || len(stored) == 0 {
-		return false, err
-	}
-	current, err := s.revisions.Current(ctx, s.key, component.Name, s.rolloutAfter, hash)
-	if current || err != nil {
-		return false, err
-	}
-	wanted, err := component.Rendered(in)
-	if err != nil || s.unsupported != nil {
-		return false, nil //nolint:nilerr // Whoever adopts it says so.
-	}
-	return !equality.Semantic.DeepEqual(templateOf(stored), templateOf(wanted)), nil
-}
-
-// templateOf is the StatefulSet's template of pods among objects; nil for none.
-func templateOf(objects []client.Object) any {
-	i := slices.IndexFunc(objects, func(object client.Object) bool { _, ok := object.(*appsv1.StatefulSet); return ok })
-	if i < 0 {
-		return nil
-	}
-	return objects[i].(*appsv1.StatefulSet).Spec.Template
 }

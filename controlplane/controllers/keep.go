@@ -56,3 +56,23 @@ func (r *Reconciler) keepLoadBalancer(ctx context.Context, s *scope) error {
 	_, err := r.ensureLoadBalancer(ctx, s)
 	return err
 }
+
+// keepHosted goes on with a step that needs no keys while they are lost, once the control plane itself tells that
+// something was made.
+func keepHosted(run func(context.Context, *scope) (string, error)) func(context.Context, *scope) error {
+	return func(ctx context.Context, s *scope) error {
+		if !tellsHosted(s.controlPlane) {
+			return nil
+		}
+		_, err := run(ctx, s)
+		return err
+	}
+}
+
+// keepServices goes on with Services while keys are lost, and not while their ports are not known.
+func (r *Reconciler) keepServices(ctx context.Context, s *scope) error {
+	if s.input.Ports == (ports.Ports{}) {
+		return nil
+	}
+	return keepHosted(r.applyServices)(ctx, s)
+}

@@ -1,0 +1,100 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+)
+
+func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) (string, error) {
+	keys, err := s.store.Ensure(ctx, pki.Request{
+		Cluster:    s.key,
+		Owner:      s.owner(),
+		HostOwner:  s.hostOwner(),
+		Encryption: s.controlPlane.Spec.EncryptionAtRest,
+		UsedBy: func(ctx context.Context) (string, error) {
+			return keysUsedBy(ctx, s)
+		},
+	})
+	if err != nil {
+		return "", err
+	}
+	s.keys = keys
+	// One event each: Kubernetes folds events of one reason into a series, and keeps only the first text.
+	if len(keys.Generated) > 0 {
+		r.recorder.Eventf(s.controlPlane, nil, corev1.EventTypeNormal, "KeyMaterialGenerated", "GenerateKey",
+			"Generated %s", strings.Join(keys.Generated, ", "))
+	}
+	if len(keys.Copied) > 0 {
+		copied := make([]string, 0, len(keys.Copied))
+		for _, where := range keys.Copied {
+			copied = append(copied, where.String())
+		}
+		r.recorder.Eventf(s.controlPlane, nil, corev1.EventTypeWarning, "KeyMaterialRestored", "RestoreKey",
+			"Restored %s from the other copy", strings.Join(copied, ", "))
+	}
+	return "", nil
+}
+
+// keysUsedBy asks the API server for a component that uses key material, or for data of one; empty
+// when none was ever applied.
+func keysUsedBy(ctx context.Context, s *scope) (string, error) {
+	for _, kind := range []schema.GroupVersionKind{
+		appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
+		appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
+		appsv1.SchemeGroupVersion.WithKind("Deployment"),
+		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"),
+	} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		if err := s.host.Live.List(ctx, list, client.InNamespace(s.key.Namespace),
+			client.MatchingLabels(names.Labels(s.key)), client.Limit(1)); err != nil {
+			return "", fmt.Errorf("look for components of cluster %s: %w", s.key, err)
+		}
+		if len(list.Items) > 0 {
+			return fmt.Sprintf("%s %s", kind.Kind, list.Items[0].Name), nil
+		}
+	}
+	if ptr.Deref(s.controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
+		return "a control plane that was initialized", nil
+	}
+	return "", nil
+}
+
+func (r *Reconciler) ensureCertificates(ctx context.Context, s *scope) (string, error) {
+	secrets, err := Certificates(&s.input, s.keys, s.controlPlane.Spec.ControlPlaneEndpoint.Host, s.controlPlane.Spec.KubeAPIServer.CertSANs)
+	if err != nil {
+		return "", err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, secret := range secrets {
+		secret.Owner = s.hostOwner()
+		group.Go(func() error {
+			result, err := s.store.EnsureLeaves(ctx, s.keys, secret)
+			s.renewAt(result.RenewAt)
+			return err
+		})
+	}
+	return "", group.Wait()
+}
+
+func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, error) {
+	result, err := s.store.EnsureKubeconfig(ctx, s.keys, pki.KubeconfigRequest{
+		Cluster: s.key,
+		Owner:   s.owner(),
+		Server:  "https://" + endpointAddress(s.controlPlane),
+	})
+	s.renewAt(result.RenewAt)
+	return "", err
+}

@@ -1,0 +1,39 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+)
+
+// claimPorts claims the block of host ports and writes it into spec before anything uses it: a
+// person who pins another block later must be refused. Pods on the pod network need none.
+func (r *Reconciler) claimPorts(ctx context.Context, s *scope) (string, error) {
+	if s.input.OnPodNetwork() {
+		s.input.Ports = ports.OnPodNetwork(s.input.Network.APIServerPort)
+		return "", nil
+	}
+	pinned := s.controlPlane.Spec.Hosting.Ports.First
+	first, err := s.host.Claims.Claim(ctx, s.key, pinned)
+	if err != nil {
+		return "", err
+	}
+	if pinned == 0 {
+		written := s.controlPlane.DeepCopy()
+		written.Spec.Hosting.Ports = controlplanev1.PortBlock{First: first}
+		if err := r.Client.Patch(ctx, written, client.MergeFromWithOptions(s.controlPlane.DeepCopy(), client.MergeFromWithOptimisticLock{})); err != nil {
+			return "", fmt.Errorf("write spec.hosting.ports: %w", err)
+		}
+		s.controlPlane.Spec.Hosting.Ports = written.Spec.Hosting.Ports
+		s.input.Spec.Hosting.Ports = written.Spec.Hosting.Ports
+		r.recorder.Eventf(s.controlPlane, nil, corev1.EventTypeNormal, "PortsClaimed", "ClaimPorts",
+			"Claimed the host ports %d to %d", first, first+controlplanev1.PortBlockSize-1)
+	}
+	s.input.Ports = ports.Of(first)
+	return "", nil
+}
