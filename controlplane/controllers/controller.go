@@ -188,13 +188,13 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	if err != nil {
 		return ctrl.Result{}, errors.Join(err, stepErrors(s))
 	}
+	if s.saidBefore() {
+		return r.result(ctx, s, controlPlane)
+	}
 	if err := checkRoom(ctx, s, seen); err != nil {
 		return ctrl.Result{}, errors.Join(err, stepErrors(s))
 	}
 	wasInitialized := conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition)
-	if s.saidBefore() {
-		return r.result(ctx, s, controlPlane)
-	}
 	updateStatus(s, seen)
 	if !wasInitialized && conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) {
 		r.recorder.Eventf(controlPlane, nil, corev1.EventTypeNormal, "Initialized", "Initialize",
