@@ -36,8 +36,14 @@ func TestAnUpgradeSurvivesFaults(t *testing.T) {
 // beforeUpgrade is a settled tenant of v1.35.4, of which every pod can be replaced.
 func beforeUpgrade(t *testing.T) *tenantTest {
 	t.Helper()
+	return beforeUpgradeOf(t, lasting)
+}
+
+// beforeUpgradeOf is a settled tenant of v1.35.4 whose etcds are lasting, or have their data in their pods.
+func beforeUpgradeOf(t *testing.T, edit func(*controlplanev1.KOKControlPlane)) *tenantTest {
+	t.Helper()
 	tt := newRollingTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
-		lasting(c)
+		edit(c)
 		c.Spec.Version = "v1.35.4"
 	})
 	tt.settle()

@@ -102,17 +102,6 @@ func TestAnyChangeThatWaitsForMembersOfEtcdSaysSo(t *testing.T) {
 	tt.expectReconciled("with a rollout", "kube-apiserver takes no change while etcd-data gains members")
 }
 
-// volatileEtcd is a settled tenant of v1.35.4 whose etcds keep their data in their pods.
-func volatileEtcd(t *testing.T) *tenantTest {
-	t.Helper()
-	tt := newRollingTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
-		single(c)
-		c.Spec.Version = "v1.35.4"
-	})
-	tt.settle()
-	return tt
-}
-
 // expectOthersReplaced fails unless API servers were replaced once, and etcd's pods never.
 func (tt *tenantTest) expectOthersReplaced(when string) {
 	tt.t.Helper()
@@ -143,7 +132,7 @@ func TestWhatAnEtcdInItsPodsCannotTakeHoldsNothingElse(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tt := volatileEtcd(t)
+			tt := beforeUpgradeOf(t, single)
 			tt.program.Clock = inTwoMinutes()
 			tt.editSpec(test.change)
 			tt.expectOthersReplaced("after the change")
@@ -159,7 +148,7 @@ func TestWhatAnEtcdInItsPodsCannotTakeHoldsNothingElse(t *testing.T) {
 
 // The version is an input of etcd, whose image may be the same for another.
 func TestAnEtcdInItsPodsTakesWhatReplacesNone(t *testing.T) {
-	tt := volatileEtcd(t)
+	tt := beforeUpgradeOf(t, single)
 	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Version = "v1.36.3" })
 	tt.expectOthersReplaced("after the upgrade")
 	tt.expectReconciled("after the upgrade", "")
@@ -170,7 +159,7 @@ func TestAnEtcdInItsPodsTakesWhatReplacesNone(t *testing.T) {
 
 // A change may come when pods run already and their cluster is not known to be founded.
 func TestAChangeWhileAnEtcdInItsPodsIsFoundedHoldsNothing(t *testing.T) {
-	tt := volatileEtcd(t)
+	tt := beforeUpgradeOf(t, single)
 	founded := func(is bool) {
 		t.Helper()
 		controlPlane := tt.controlPlane()

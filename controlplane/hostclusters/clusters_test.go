@@ -170,6 +170,17 @@ func (s *story) expect(when string, user client.ObjectKey, want string) {
 	}
 }
 
+// connect gives users the connection to a host cluster that answers.
+func (s *story) connect(users ...client.ObjectKey) {
+	s.t.Helper()
+	s.names("https://a")
+	s.answer(nil)
+	for _, user := range users {
+		s.of(user)
+	}
+	synctest.Wait()
+}
+
 func TestAHostClusterIsConnectedToInTheBackground(t *testing.T) {
 	tell(t, func(s *story) {
 		s.names("https://a")
@@ -209,10 +220,7 @@ func TestTheSecretIsTakenAlongByAMove(t *testing.T) {
 
 func TestAKubeconfigThatChangesAndComesBackWhileItConnectsIsConnectedTo(t *testing.T) {
 	tell(t, func(s *story) {
-		s.names("https://a")
-		s.answer(nil)
-		s.of(blue)
-		synctest.Wait()
+		s.connect(blue)
 		s.expect("with the first", blue, "team/host#1")
 		s.names("https://b")
 		s.expect("with the second, which is silent", blue, controlplanev1.HostClusterConnectingReason)
@@ -253,10 +261,7 @@ func (s *story) deleteSecret() {
 
 func TestADeletionGoesOnWithoutTheSecretByTheConnectionThatThereIs(t *testing.T) {
 	tell(t, func(s *story) {
-		s.names("https://a")
-		s.answer(nil)
-		s.of(blue)
-		synctest.Wait()
+		s.connect(blue)
 		open := s.of(blue)
 		s.of(red)
 		s.deleteSecret()
@@ -281,10 +286,7 @@ func TestADeletionGoesOnWithoutTheSecretByTheConnectionThatThereIs(t *testing.T)
 
 func TestADeletionDoesNotGoOnWithAKubeconfigThatIsRefused(t *testing.T) {
 	tell(t, func(s *story) {
-		s.names("https://a")
-		s.answer(nil)
-		s.of(blue)
-		synctest.Wait()
+		s.connect(blue)
 		s.names("http://a")
 		if got := s.leaving(blue); got != controlplanev1.InvalidHostKubeconfigReason || s.alive() != 0 {
 			t.Errorf("it got %q by %d connections", got, s.alive())
@@ -294,10 +296,7 @@ func TestADeletionDoesNotGoOnWithAKubeconfigThatIsRefused(t *testing.T) {
 
 func TestANamespaceWhoseSecretsGoFirstIsDeletedByTheConnectionThatThereIs(t *testing.T) {
 	tell(t, func(s *story) {
-		s.names("https://a")
-		s.answer(nil)
-		s.of(blue)
-		synctest.Wait()
+		s.connect(blue)
 		open := s.of(blue)
 		s.deleteSecret()
 		s.expect("before it is deleted itself", blue, controlplanev1.InvalidHostKubeconfigReason)
@@ -311,10 +310,7 @@ func TestANamespaceWhoseSecretsGoFirstIsDeletedByTheConnectionThatThereIs(t *tes
 
 func TestASecretThatIsMadeAgainIsMissedAnew(t *testing.T) {
 	tell(t, func(s *story) {
-		s.names("https://a")
-		s.answer(nil)
-		s.of(blue)
-		synctest.Wait()
+		s.connect(blue)
 		for range 2 {
 			s.deleteSecret()
 			s.of(blue)
@@ -337,10 +333,7 @@ func TestWithdrawnCredentialsEndTheConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(s *story) {
-				s.names("https://a")
-				s.answer(nil)
-				s.of(blue)
-				synctest.Wait()
+				s.connect(blue)
 				withdraw(s)
 				s.expect("then", blue, controlplanev1.InvalidHostKubeconfigReason)
 				if s.alive() != 0 {
@@ -353,11 +346,7 @@ func TestWithdrawnCredentialsEndTheConnection(t *testing.T) {
 
 func TestAConnectionLastsAsLongAsSomebodyUsesIt(t *testing.T) {
 	tell(t, func(s *story) {
-		s.names("https://a")
-		s.answer(nil)
-		s.of(blue)
-		s.of(red)
-		synctest.Wait()
+		s.connect(blue, red)
 		s.Release(blue)
 		synctest.Wait()
 		if s.alive() != 1 {
@@ -402,10 +391,7 @@ func TestTriesGetRarerAndSayTheSame(t *testing.T) {
 
 func TestAHostClusterThatGoesAwayAndComesBackKeepsItsConnection(t *testing.T) {
 	tell(t, func(s *story) {
-		s.names("https://a")
-		s.answer(nil)
-		s.of(blue)
-		synctest.Wait()
+		s.connect(blue)
 		s.answer(errors.New("no route to host"))
 		backgroundtest.After(checkInterval + time.Second)
 		s.expect("after one missing answer", blue, "team/host#1")

@@ -134,6 +134,38 @@ func TestTheStoredRenderingIsKeptWhileTheInputsAreTheSame(t *testing.T) {
 	}
 }
 
+func TestWhatTheNewestRevisionWasMadeFromIsCurrent(t *testing.T) {
+	blue, store := tenant(t), &Store{Live: live, Client: live}
+	rollout := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for _, inputs := range []string{"inputs-1", "inputs-2"} {
+		if _, err := store.Rendering(t.Context(), blue, "etcd-data", inputs, rollout, giving("v1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tc := range []struct {
+		name         string
+		component    string
+		rolloutAfter time.Time
+		inputs       []string
+		want         bool
+	}{
+		{"the inputs of the newest", "etcd-data", rollout, []string{"inputs-2"}, true},
+		{"one of several", "etcd-data", rollout, []string{"inputs-3", "inputs-2"}, true},
+		{"an earlier rollout", "etcd-data", rollout.Add(-time.Minute), []string{"inputs-2"}, true},
+		{"no rollout", "etcd-data", time.Time{}, []string{"inputs-2"}, true},
+		{"a later rollout", "etcd-data", rollout.Add(time.Minute), []string{"inputs-2"}, false},
+		{"inputs of an older one", "etcd-data", rollout, []string{"inputs-1"}, false},
+		{"no inputs", "etcd-data", rollout, nil, false},
+		{"a component without a revision", "etcd-events", time.Time{}, []string{"inputs-2"}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got, err := store.Current(t.Context(), blue, tc.component, tc.rolloutAfter, tc.inputs...); err != nil || got != tc.want {
+				t.Errorf("got %t, %v, want %t", got, err, tc.want)
+			}
+		})
+	}
+}
+
 func TestComponentsAndClustersAreKeptApart(t *testing.T) {
 	blue := tenant(t)
 	green := client.ObjectKey{Namespace: blue.Namespace, Name: "green"}
