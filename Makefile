@@ -125,7 +125,8 @@ e2e-full: ## The long waits and the faults, in the lab
 .PHONY: test-contracts
 test-contracts: check-machine ## One test for each rule of Cluster API's contracts, and their number
 	go run ./hack/envtest-assets bin/envtest
-	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go run ./hack/test-contracts
+	$(GO_BUILD) -o bin/test-contracts ./hack/test-contracts
+	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest bin/test-contracts
 
 CAPI_TIMEOUT ?= 60m
 
@@ -166,7 +167,8 @@ bench-upgrade: check-machine ## Upgrades, scaling and an upgrade of the provider
 .PHONY: bench-lb
 bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct connection, HAProxy and nginx
 	go run ./hack/envtest-assets bin/envtest
-	go run ./test/bench/lb
+	$(GO_BUILD) -o bin/bench-lb ./test/bench/lb
+	bin/bench-lb
 
 .PHONY: bench-join
 bench-join: lab-up ## Time from the creation of a Machine until its Node is ready, alone and five together
