@@ -176,7 +176,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 		return ctrl.Result{}, err
 	}
 	s := newScope(cluster, controlPlane, r.Versions.Table(), host, r.store(host), r.Clock.Now())
-	if err := recoverEtcd(ctx, s); err != nil {
+	if err := errors.Join(recoverEtcd(ctx, s), recoverVersions(ctx, s)); err != nil {
 		return ctrl.Result{}, err
 	}
 	if s.problem = invalid(s); s.problem != nil && !runs(controlPlane) {

@@ -77,6 +77,23 @@ func startInOrder(t *testing.T, firstEtcd, secondEtcd string) {
 	}
 }
 
+// One member may be long in coming: what it runs on is away, or has no volume for it.
+func TestAControlPlaneStartsWithAQuorumOfEachEtcd(t *testing.T) {
+	tt := newTenantTest(t, whole)
+	tt.tellEtcd(3)
+	tt.host.stopped[names.EtcdEvents] = true
+	tt.host.broken = func(pod *corev1.Pod) bool { return pod.Name == podName(names.EtcdEvents, 2) }
+	tt.settle()
+	if got := tt.workloads(); !slices.Equal(got, []string{names.EtcdData, names.EtcdEvents}) {
+		t.Errorf("while one etcd was founded and the other has no quorum there are %v", got)
+	}
+	delete(tt.host.stopped, names.EtcdEvents)
+	tt.settle()
+	if got := tt.workloads(); !slices.Equal(got, slices.Sorted(slices.Values(workloadComponents))) {
+		t.Errorf("with a quorum of both there are %v", got)
+	}
+}
+
 func TestACreatedControlPlane(t *testing.T) {
 	tt := newTenantTest(t, whole)
 	tt.settle()

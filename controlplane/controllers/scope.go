@@ -98,12 +98,9 @@ func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKContro
 	return s
 }
 
-// upgrading reports whether a pod of the control plane was last seen at another version than the wanted. Of a
-// tenant that runs and whose status was lost nothing is known, and any may be.
+// upgrading reports whether a pod of the control plane was last seen at another version than the wanted.
 func (s *scope) upgrading() bool {
-	seen := s.controlPlane.Status.Versions
-	return len(seen) == 0 && runs(s.controlPlane) ||
-		slices.ContainsFunc(seen, func(v clusterv1.StatusVersion) bool { return v.Version != s.input.Version })
+	return slices.ContainsFunc(s.controlPlane.Status.Versions, func(v clusterv1.StatusVersion) bool { return v.Version != s.input.Version })
 }
 
 // owner is the reference to the control plane for objects in the management cluster.

@@ -10,15 +10,16 @@ import (
 )
 
 func TestWhetherAnUpgradeIsUnderWay(t *testing.T) {
-	running := []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: ptr.To(true)}}
 	for name, test := range map[string]struct {
 		status controlplanev1.KOKControlPlaneStatus
 		want   bool
 	}{
 		"nothing runs yet":            {controlplanev1.KOKControlPlaneStatus{}, false},
-		"every pod is at the version": {controlplanev1.KOKControlPlaneStatus{Etcd: running, Versions: []clusterv1.StatusVersion{{Version: "v1.36.3"}}}, false},
-		"a pod is at another one":     {controlplanev1.KOKControlPlaneStatus{Etcd: running, Versions: []clusterv1.StatusVersion{{Version: "v1.35.4"}, {Version: "v1.36.3"}}}, true},
-		"the status was lost, and a tenant's etcd tells that it runs": {controlplanev1.KOKControlPlaneStatus{Etcd: running}, true},
+		"every pod is at the version": {controlplanev1.KOKControlPlaneStatus{Versions: []clusterv1.StatusVersion{{Version: "v1.36.3"}}}, false},
+		"a pod is at another one":     {controlplanev1.KOKControlPlaneStatus{Versions: []clusterv1.StatusVersion{{Version: "v1.35.4"}, {Version: "v1.36.3"}}}, true},
+		"a tenant is created, and its etcd was founded": {controlplanev1.KOKControlPlaneStatus{
+			Etcd: []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: ptr.To(true)}},
+		}, false},
 	} {
 		s := initializedScope()
 		s.input.Version, s.controlPlane.Status = "v1.36.3", test.status

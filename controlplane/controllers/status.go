@@ -159,7 +159,7 @@ func updateStatus(s *scope, seen *observation) {
 	status.ExternalManagedControlPlane = ptr.To(true)
 	setReplicas(s, seen)
 	setEtcd(s, seen)
-	setVersions(s, seen)
+	setVersions(s.controlPlane, seen.pods)
 	if s.outcome(stepTenantObjects).Done() {
 		status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
@@ -216,12 +216,12 @@ func etcdSpec(controlPlane *controlplanev1.KOKControlPlane, component string) co
 }
 
 // setVersions lists every version that a pod of a Kubernetes component still runs, with the number
-// of API servers at it, from older to newer.
-func setVersions(s *scope, seen *observation) {
+// of API servers at it, from older to newer. Without such a pod what was seen last stays.
+func setVersions(controlPlane *controlplanev1.KOKControlPlane, pods map[string][]corev1.Pod) {
 	apiServers := map[string]int32{}
 	for _, component := range []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler} {
-		for i := range seen.pods[component] {
-			version := versionOf(&seen.pods[component][i])
+		for i := range pods[component] {
+			version := versionOf(&pods[component][i])
 			if version == "" {
 				continue
 			}
@@ -235,9 +235,9 @@ func setVersions(s *scope, seen *observation) {
 	if len(apiServers) == 0 {
 		return
 	}
-	s.controlPlane.Status.Versions = nil
+	controlPlane.Status.Versions = nil
 	for _, version := range slices.SortedFunc(maps.Keys(apiServers), versions.Compare) {
-		s.controlPlane.Status.Versions = append(s.controlPlane.Status.Versions,
+		controlPlane.Status.Versions = append(controlPlane.Status.Versions,
 			clusterv1.StatusVersion{Version: version, Replicas: apiServers[version]})
 	}
 }

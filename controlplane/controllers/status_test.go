@@ -237,7 +237,7 @@ func TestVersionsStayUntilEveryPodLeftThem(t *testing.T) {
 			s, seen := initializedScope(), settled()
 			s.controlPlane.Status.Versions = slices.Clone(old)
 			test.seen(seen)
-			setVersions(s, seen)
+			setVersions(s.controlPlane, seen.pods)
 			if !slices.Equal(s.controlPlane.Status.Versions, test.want) {
 				t.Errorf("got %v, want %v", s.controlPlane.Status.Versions, test.want)
 			}

@@ -76,3 +76,17 @@ func recoveredEtcd(cluster etcdcomponent.Cluster, s *scope, files map[string]str
 	}
 	return &controlplanev1.EtcdClusterStatus{Name: etcdName(cluster.Component), Bootstrapped: ptr.To(true), Members: members}, nil
 }
+
+// recoverVersions finds out what status said of versions, when it says nothing: an upgrade may be under way. Before a
+// control plane has pods there is nothing to find.
+func recoverVersions(ctx context.Context, s *scope) error {
+	if len(s.controlPlane.Status.Versions) > 0 {
+		return nil
+	}
+	pods, err := podsOf(ctx, s)
+	if err != nil {
+		return err
+	}
+	setVersions(s.controlPlane, pods)
+	return nil
+}
