@@ -31,7 +31,10 @@ func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scop
 		if err != nil {
 			return "", err
 		}
-		return applyRendering(ctx, s, component.Name, objects)
+		if waiting, err := applyRendering(ctx, s, component.Name, objects); waiting != "" || err != nil {
+			return waiting, err
+		}
+		return heldWhileLosing(ctx, s, cluster)
 	}
 }
 

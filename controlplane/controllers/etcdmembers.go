@@ -156,15 +156,8 @@ func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, 
 	if err != nil {
 		return nil, err
 	}
-	in := &s.input
-	for _, object := range stored {
-		if workload, ok := object.(*appsv1.StatefulSet); ok {
-			in = cluster.WithReplicas(in, ptr.Deref(workload.Spec.Replicas, 1))
-		}
-	}
-	// Of an even number of voters, which there is only on the way to another, one more must not restart.
-	count := voters(s.controlPlane, component.Name)
-	held = held || s.refused != nil || count > 0 && count%2 == 0
+	in := asFounded(s, cluster, stored)
+	held = held || s.refused != nil || s.evenVoters(component.Name)
 	if !held && s.volatile(component.Name) {
 		if held, err = keepsPods(ctx, s, component, in, stored); err != nil {
 			return nil, err
@@ -191,6 +184,24 @@ func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, 
 		budget = patched
 	}
 	return append(objects, budget...), nil
+}
+
+// asFounded is the input with as many members as those of the stored rendering of an etcd cluster.
+func asFounded(s *scope, cluster etcdcomponent.Cluster, stored []client.Object) *components.Input {
+	in := &s.input
+	for _, object := range stored {
+		if workload, ok := object.(*appsv1.StatefulSet); ok {
+			in = cluster.WithReplicas(in, ptr.Deref(workload.Spec.Replicas, 1))
+		}
+	}
+	return in
+}
+
+// evenVoters reports whether an etcd cluster has an even number of voters, which there is only on the way to another:
+// one more must not restart.
+func (s *scope) evenVoters(component string) bool {
+	count := voters(s.controlPlane, component)
+	return count > 0 && count%2 == 0
 }
 
 // rememberMembers keeps addresses, certificates and files of members beyond those that the spec asks for

@@ -7,6 +7,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // held says why no component after etcd adopts a new rendering, empty for no reason: none may be newer than those
@@ -38,7 +39,7 @@ func heldBack(ctx context.Context, s *scope, component components.Component, why
 	if why == "" || s.refused != nil && !s.upgrading() {
 		return "", nil
 	}
-	hashes, err := hashesBesideMembers(component, &s.input)
+	hashes, err := s.hashesBesideMembers(component)
 	if err != nil {
 		return "", err
 	}
@@ -49,14 +50,42 @@ func heldBack(ctx context.Context, s *scope, component components.Component, why
 	return fmt.Sprintf("%s takes no change while %s", component.Name, why), nil
 }
 
-// hashesBesideMembers identify the inputs of a component with any number of etcd members: which of them API
-// servers know is no change that anybody waits for.
-func hashesBesideMembers(component components.Component, in *components.Input) ([]string, error) {
-	counts := []int32{1, 3, 5, 7}
+// heldWhileLosing says that an upgrade waits for an etcd cluster that does not take it while it loses members. Any
+// other change does not wait for that: API servers must be told of those that go.
+func heldWhileLosing(ctx context.Context, s *scope, cluster etcdcomponent.Cluster) (string, error) {
+	component := cluster.Component
+	if !s.upgrading() || !s.evenVoters(component) || s.held() != "" {
+		return "", nil
+	}
+	stored, err := s.revisions.Newest(ctx, s.key, component)
+	if err != nil {
+		return "", err
+	}
+	hash, err := cluster.Render().Inputs(asFounded(s, cluster, stored)).Hash()
+	if err != nil {
+		return "", err
+	}
+	current, err := s.revisions.Current(ctx, s.key, component, s.rolloutAfter, hash)
+	if current || err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s takes no change while it loses members: see %s", component, controlplanev1.ScalingDownCondition), nil
+}
+
+// hashesBesideMembers identify the inputs of a component with any number of members that an etcd cluster gains: which
+// of them API servers know is no change that anybody waits for. Members that shall go wait until no API server knows
+// them.
+func (s *scope) hashesBesideMembers(component components.Component) ([]string, error) {
+	counts := func(etcd string) []int32 {
+		if wanted := *etcdSpec(s.controlPlane, etcd).Replicas; voters(s.controlPlane, etcd) > wanted {
+			return []int32{wanted}
+		}
+		return []int32{1, 3, 5, 7}
+	}
 	var hashes []string
-	for _, data := range counts {
-		for _, events := range counts {
-			other := etcdcomponent.Events.WithReplicas(etcdcomponent.Data.WithReplicas(in, data), events)
+	for _, data := range counts(names.EtcdData) {
+		for _, events := range counts(names.EtcdEvents) {
+			other := etcdcomponent.Events.WithReplicas(etcdcomponent.Data.WithReplicas(&s.input, data), events)
 			hash, err := component.Inputs(other).Hash()
 			if err != nil {
 				return nil, err

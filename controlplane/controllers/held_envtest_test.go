@@ -3,6 +3,9 @@
 package controllers
 
 import (
+	"context"
+	"crypto/tls"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -100,6 +104,51 @@ func TestAnyChangeThatWaitsForMembersOfEtcdSaysSo(t *testing.T) {
 	tt.program.Clock = inTwoMinutes()
 	tt.editSpec(rollOutSoon)
 	tt.expectReconciled("with a rollout", "kube-apiserver takes no change while etcd-data gains members")
+}
+
+// Kubernetes' components go after etcd also while that is on the way to fewer members, which may last.
+func TestAnUpgradeWaitsForAnEtcdThatLosesMembersAndSaysSo(t *testing.T) {
+	const image = "registry.example/etcd:3.7.0-0"
+	tt := beforeUpgrade(t)
+	threeHostNodes(t)
+	tt.host.broken = func(p *corev1.Pod) bool { return p.Name == podName(names.EtcdData, 2) }
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Data.Replicas = ptr.To[int32](3) })
+	if count := voters(tt.controlPlane(), names.EtcdData); count != 2 {
+		t.Fatalf("%d members vote", count)
+	}
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Version, s.Etcd.Image = "v1.36.3", image })
+	answers := tt.program.checkEtcd
+	tt.program.checkEtcd = func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
+		health, err := answers(ctx, members, config)
+		if err == nil {
+			health.Members[0].Err = errors.New("alarm NOSPACE")
+		}
+		return health, err
+	}
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Data.Replicas = ptr.To[int32](1) })
+	tt.expectReconciled("while the quorum would be at risk", "etcd-data takes no change while it loses members")
+	tt.expectVersions("while etcd loses members", "v1.35.4")
+
+	tt.program.checkEtcd = answers
+	tt.settle()
+	tt.expectReconciled("when etcd has lost them", "")
+	tt.expectVersions("when etcd has lost them", "v1.36.3")
+	if got := tt.image(names.EtcdData, &appsv1.StatefulSet{}); got != image {
+		t.Errorf("etcd has image %s", got)
+	}
+}
+
+func TestMembersThatGoWhenAPIServersLeaveThemTellWhatHoldsThese(t *testing.T) {
+	tt := scaled(t)
+	tt.scale(3)
+	tt.roll()
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) {
+		s.Etcd.Data.Replicas, s.Etcd.Events.Replicas = ptr.To[int32](1), ptr.To[int32](7)
+	})
+	tt.expectReconciled("with too few host nodes for events", "kube-apiserver takes no change while etcd-events gains members")
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Events.Replicas = ptr.To[int32](1) })
+	tt.roll()
+	tt.expectReconciled("without the others", "")
 }
 
 // expectOthersReplaced fails unless API servers were replaced once, and etcd's pods never.
