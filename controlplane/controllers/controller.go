@@ -227,6 +227,7 @@ func invalid(s *scope) error {
 
 // invalidSpec is for what only a person can resolve: nothing is touched, and a change wakes the
 // controller. The Secret of another host cluster is read again all the same: nothing watches it.
+// The webhook takes the reason for a word that nothing runs.
 func invalidSpec(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane, problem error) (ctrl.Result, error) {
 	ctrl.LoggerFrom(ctx).Info("A person must act", "reason", problem.Error())
 	conditions.Set(controlPlane, condition(controlplanev1.AvailableCondition, metav1.ConditionFalse, controlplanev1.InvalidSpecReason, problem.Error()))

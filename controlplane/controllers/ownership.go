@@ -33,7 +33,7 @@ func (r *Reconciler) refuseStranger(ctx context.Context, cluster *clusterv1.Clus
 	if err != nil {
 		return err
 	}
-	conditions.Set(controlPlane, condition(controlplanev1.AvailableCondition, metav1.ConditionFalse, controlplanev1.InvalidSpecReason, problem))
+	conditions.Set(controlPlane, condition(controlplanev1.AvailableCondition, metav1.ConditionFalse, controlplanev1.NotReferencedReason, problem))
 	return helper.Patch(ctx, controlPlane, patch.WithOwnedConditions{Conditions: ownedConditions})
 }
 

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -66,5 +67,27 @@ func TestWhoseTenantIsDeleted(t *testing.T) {
 				t.Errorf("tenant %s, %t; want %q", tenant, ok, test.want)
 			}
 		})
+	}
+}
+
+// InvalidSpec says that nothing runs, and nobody has looked.
+func TestWhatAClusterDoesNotNameIsNotSaidToRunNothing(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := controlplanev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	stranger := &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "copy"}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(stranger).WithStatusSubresource(stranger).Build()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue"}}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KOKControlPlane", Name: "cp"}
+	if err := (&Reconciler{Client: c}).refuseStranger(t.Context(), cluster, stranger); err != nil {
+		t.Fatal(err)
+	}
+	told := &controlplanev1.KOKControlPlane{}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(stranger), told); err != nil {
+		t.Fatal(err)
+	}
+	if reason := conditions.GetReason(told, controlplanev1.AvailableCondition); reason != controlplanev1.NotReferencedReason {
+		t.Errorf("it says %q", reason)
 	}
 }

@@ -42,8 +42,8 @@ func Config(kubeconfig []byte) (*rest.Config, error) {
 		// With a function client-go keeps no transport beyond its client.
 		config.Proxy = utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment)
 	}
-	words := hiding(secretsOf(config)...)
-	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return discreet{inner, words} })
+	secrets := secretsOf(config)
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return discreetly(inner, secrets) })
 	return config, nil
 }
 

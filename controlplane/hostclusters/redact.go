@@ -18,6 +18,8 @@ import (
 const (
 	// shortest is the length of a secret that can be told from a word by chance.
 	shortest = 4
+	// unmistakable is the length from which on a secret is no word of an object.
+	unmistakable = 20
 	// longest is how much is read of an answer that holds no object.
 	longest = 1 << 20
 )
@@ -25,8 +27,13 @@ const (
 // discreet is a transport from which no secret of a connection comes back: whoever answers at its address, or at that
 // of its proxy, may quote what it was sent, and client-go quotes answers in errors and logs.
 type discreet struct {
-	inner http.RoundTripper
-	words *strings.Replacer
+	inner   http.RoundTripper
+	secrets []string
+	words   *strings.Replacer
+}
+
+func discreetly(inner http.RoundTripper, secrets []string) http.RoundTripper {
+	return discreet{inner: inner, secrets: secrets, words: hiding(slices.Clone(secrets)...)}
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -41,19 +48,27 @@ func (d discreet) RoundTrip(request *http.Request) (*http.Response, error) {
 			values[i] = d.words.Replace(values[i])
 		}
 	}
-	switch {
-	case answer.StatusCode == http.StatusOK && request.URL.Query().Has("watch"):
-		return answer, nil // It has no end, and is read as events alone.
-	case answer.StatusCode < http.StatusMultipleChoices && isObject(answer):
-		// A short secret may be a word of an object, the whole header is none.
-		err = rewrite(answer, answer.Body, hiding(request.Header.Get("Authorization")))
-	default:
-		err = rewrite(answer, io.LimitReader(answer.Body, longest), d.words)
+	watched := answer.StatusCode == http.StatusOK && request.URL.Query().Has("watch")
+	if watched || answer.StatusCode < http.StatusMultipleChoices && isObject(answer) {
+		answer.Body = veil(answer.Body, d.words, d.unmistakable(request))
+		return answer, nil
 	}
-	if err != nil {
+	if err := rewrite(answer, d.words); err != nil {
 		return nil, without(d.words, err)
 	}
 	return answer, nil
+}
+
+// unmistakable are the secrets of a request that are hidden in objects too, which may be failures: others may be words
+// of one, but in the whole header.
+func (d discreet) unmistakable(request *http.Request) []string {
+	secrets := []string{request.Header.Get("Authorization")}
+	for _, secret := range d.secrets {
+		if len(secret) >= unmistakable {
+			secrets = append(secrets, secret)
+		}
+	}
+	return secrets
 }
 
 // isObject reports whether an answer is in a format of Kubernetes' objects.
@@ -62,11 +77,11 @@ func isObject(answer *http.Response) bool {
 	return err == nil && slices.Contains([]string{runtime.ContentTypeJSON, runtime.ContentTypeProtobuf, runtime.ContentTypeCBOR}, format)
 }
 
-// rewrite hides secrets in the body of an answer.
-func rewrite(answer *http.Response, body io.Reader, hide *strings.Replacer) error {
+// rewrite hides secrets in the body of an answer that holds no object.
+func rewrite(answer *http.Response, hide *strings.Replacer) error {
 	defer answer.Body.Close() //nolint:errcheck // It is read.
 	said := &strings.Builder{}
-	if _, err := io.Copy(said, body); err != nil {
+	if _, err := io.Copy(said, io.LimitReader(answer.Body, longest)); err != nil {
 		return err
 	}
 	answer.ContentLength = int64(said.Len())

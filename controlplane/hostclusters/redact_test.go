@@ -15,15 +15,21 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // hidden are parts of all credentials in these tests, in the forms in which they may come back.
 var hidden = []string{"hidden-token", "hidden-password", base64.StdEncoding.EncodeToString([]byte("me:hidden-password"))}
+
+// users are those who ask in these tests, by what they prove themselves with.
+var users = map[string]string{"a token": "token: hidden-token-of-a-manager", "a password": "username: me, password: hidden-password"}
 
 // tells is the secret that a text tells, if any.
 func tells(text string) string {
@@ -63,10 +69,11 @@ var echoes = map[string]echo{
 	},
 	"in a refusal": func(w http.ResponseWriter, credentials string) {
 		_, alone, _ := strings.Cut(credentials, " ")
-		answer(w, http.StatusForbidden, metav1.Status{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusForbidden,
-			Reason: metav1.StatusReasonForbidden, Message: "nobody has the credentials " + alone,
-		})
+		answer(w, http.StatusForbidden, refusal(alone))
+	},
+	"in a failure that is told to be well": func(w http.ResponseWriter, credentials string) {
+		_, alone, _ := strings.Cut(credentials, " ")
+		answer(w, http.StatusOK, refusal(alone))
 	},
 	"in a warning": func(w http.ResponseWriter, credentials string) {
 		w.Header().Set("Warning", `299 - "sent `+credentials+`"`)
@@ -79,6 +86,13 @@ var echoes = map[string]echo{
 			_ = conn.Close()
 		}
 	},
+}
+
+func refusal(credentials string) metav1.Status {
+	return metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusForbidden,
+		Reason: metav1.StatusReasonForbidden, Message: "nobody has the credentials " + credentials,
+	}
 }
 
 func answer(w http.ResponseWriter, code int, object any) {
@@ -169,7 +183,7 @@ func said(t *testing.T, config *rest.Config, host *Host, open func() error) stri
 
 func TestCredentialsDoNotComeBackFromAHostCluster(t *testing.T) {
 	for where, quote := range echoes {
-		for kind, user := range map[string]string{"a token": "token: hidden-token", "a password": "username: me, password: hidden-password"} {
+		for kind, user := range users {
 			t.Run(kind+", "+where, func(t *testing.T) {
 				server, quotes := gateway(t, quote)
 				config := asked(t, server, "", user)
@@ -177,6 +191,35 @@ func TestCredentialsDoNotComeBackFromAHostCluster(t *testing.T) {
 				quotes.Store(true)
 				heard := said(t, config, host, open)
 				if secret := tells(heard); secret != "" || !strings.Contains(heard, "****") {
+					t.Errorf("it tells %q: %s", secret, heard)
+				}
+			})
+		}
+	}
+}
+
+func TestCredentialsDoNotComeBackFromAWatch(t *testing.T) {
+	for kind, user := range users {
+		for form, part := range map[string]func(string) string{
+			"as they were sent": func(credentials string) string { return credentials },
+			"alone":             func(credentials string) string { return strings.Fields(credentials)[1] },
+		} {
+			t.Run(kind+", "+form, func(t *testing.T) {
+				server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					answer(w, http.StatusOK, map[string]any{"type": watch.Error, "object": refusal(part(r.Header.Get("Authorization")))})
+				}))
+				t.Cleanup(server.Close)
+				asking, err := corev1client.NewForConfig(asked(t, server, "", user))
+				if err != nil {
+					t.Fatal(err)
+				}
+				events, err := asking.Pods("team").Watch(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer events.Stop()
+				heard := apierrors.FromObject((<-events.ResultChan()).Object).Error()
+				if secret := tells(heard); secret != "" || !strings.Contains(heard, "nobody has the credentials ****") {
 					t.Errorf("it tells %q: %s", secret, heard)
 				}
 			})

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
@@ -38,20 +39,27 @@ func validateVersionChange(before, after *controlplanev1.KOKControlPlane, table 
 	}
 	if !versions.SameMinor(from, to) && mayRunAnything(before) {
 		return field.ErrorList{field.Invalid(path, to,
-			fmt.Sprintf("status.versions is empty, so that an upgrade to %s may still be under way; wait until it holds %s alone", from, from))}
+			fmt.Sprintf("status.versions is empty, so that an upgrade to %s may still be under way; wait until it holds %s alone or, if the control plane was never made, delete it and create it with %s", from, from, to))}
 	}
 	return nil
 }
 
 // mayRunAnything reports whether a control plane may run while nothing tells at which versions: clusterctl move and
-// backups leave status behind. One that has no ports or endpoint yet was never made, and one whose etcd is yet to be
-// founded holds nothing.
+// backups leave status behind. One that has no ports or endpoint yet was never made.
 func mayRunAnything(c *controlplanev1.KOKControlPlane) bool {
 	isMade := c.Spec.ControlPlaneEndpoint.Host != "" && (c.Spec.Hosting.OnPodNetwork() || c.Spec.Hosting.Ports.First != 0)
-	isNew := slices.ContainsFunc(c.Status.Etcd, func(cluster controlplanev1.EtcdClusterStatus) bool {
-		return cluster.Name == "data" && !ptr.Deref(cluster.Bootstrapped, false)
-	})
-	return isMade && !isNew && len(c.Status.Versions) == 0
+	return isMade && !holdsNothing(c) && len(c.Status.Versions) == 0
+}
+
+// holdsNothing reports whether status tells that the etcd of a control plane is yet to be founded. One that is refused
+// gets no status of etcd, and is refused only when the host cluster has no members of before.
+func holdsNothing(c *controlplanev1.KOKControlPlane) bool {
+	for _, cluster := range c.Status.Etcd {
+		if cluster.Name == "data" {
+			return !ptr.Deref(cluster.Bootstrapped, false)
+		}
+	}
+	return conditions.GetReason(c, controlplanev1.AvailableCondition) == controlplanev1.InvalidSpecReason
 }
 
 // validateMembersChange refuses another number of members while a cluster is being founded: its members

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -36,8 +37,13 @@ func TestTheNextMinorWaitsUntilItIsKnownWhatRuns(t *testing.T) {
 			}
 		}
 	}
+	unavailable := func(reason string) edit {
+		return func(c *controlplanev1.KOKControlPlane) {
+			c.Status.Conditions = []metav1.Condition{{Type: controlplanev1.AvailableCondition, Status: metav1.ConditionFalse, Reason: reason}}
+		}
+	}
 	const (
-		unknown  = "status.versions is empty, so that an upgrade to v1.35.4 may still be under way; wait until it holds v1.35.4 alone"
+		unknown  = "status.versions is empty, so that an upgrade to v1.35.4 may still be under way; wait until it holds v1.35.4 alone or, if the control plane was never made, delete it and create it with v1.36.3"
 		underWay = "the upgrade to v1.35.4 is still under way, some components run v1.34.1"
 	)
 	for name, tc := range map[string]struct {
@@ -45,10 +51,15 @@ func TestTheNextMinorWaitsUntilItIsKnownWhatRuns(t *testing.T) {
 		to    string
 		want  string
 	}{
-		"it was just created":                                    {nil, "v1.36.3", ""},
-		"it was just created, with an endpoint":                  {[]edit{func(c *controlplanev1.KOKControlPlane) { made(c); c.Spec.Hosting.Ports.First = 0 }}, "v1.36.3", ""},
-		"its etcd is being founded":                              {[]edit{made, founded(false)}, "v1.36.3", ""},
-		"it was moved":                                           {[]edit{made}, "v1.36.3", unknown},
+		"it was just created":                            {nil, "v1.36.3", ""},
+		"it was just created, with an endpoint":          {[]edit{func(c *controlplanev1.KOKControlPlane) { made(c); c.Spec.Hosting.Ports.First = 0 }}, "v1.36.3", ""},
+		"its etcd is being founded":                      {[]edit{made, founded(false)}, "v1.36.3", ""},
+		"it was refused, and nothing runs":               {[]edit{onPodNetwork, unavailable(controlplanev1.InvalidSpecReason)}, "v1.36.3", ""},
+		"it was refused, with ports of the user":         {[]edit{made, unavailable(controlplanev1.InvalidSpecReason)}, "v1.36.3", ""},
+		"it was refused, and its etcd has members since": {[]edit{made, founded(true), unavailable(controlplanev1.InvalidSpecReason)}, "v1.36.3", unknown},
+		"its host cluster has no kubeconfig yet":         {[]edit{onPodNetwork, unavailable(controlplanev1.InvalidHostKubeconfigReason)}, "v1.36.3", unknown},
+		"its Cluster names another control plane":        {[]edit{made, unavailable(controlplanev1.NotReferencedReason)}, "v1.36.3", unknown},
+		"it was moved": {[]edit{made}, "v1.36.3", unknown},
 		"it was moved, and only its controller was there":        {[]edit{made, func(c *controlplanev1.KOKControlPlane) { c.Status.ObservedGeneration = 1 }}, "v1.36.3", unknown},
 		"it was moved, on the pod network":                       {[]edit{onPodNetwork}, "v1.36.3", unknown},
 		"it was moved, and its etcd is found to have members":    {[]edit{made, founded(true)}, "v1.36.3", unknown},

@@ -142,10 +142,15 @@ const (
 	ReconciledReason = "Reconciled"
 
 	// InvalidSpecReason of AvailableCondition: the control plane or its Cluster asks for something that cannot
-	// work, or another object is the Cluster's control plane. Nothing was touched.
+	// work. Nothing was touched.
 	//
 	// Change the field that the message names.
 	InvalidSpecReason = "InvalidSpec"
+
+	// NotReferencedReason of AvailableCondition: another object is the Cluster's control plane. Nothing was touched.
+	//
+	// Delete this object, which leaves the tenant alone, or correct spec.controlPlaneRef of the Cluster.
+	NotReferencedReason = "NotReferenced"
 
 	// HostClusterConnectingReason of AvailableCondition, EtcdClusterHealthyCondition,
 	// ControlPlaneComponentsHealthyCondition and ReconciledCondition: the host cluster that
