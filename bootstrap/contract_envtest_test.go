@@ -211,16 +211,26 @@ func multipleInstances(t *testing.T) {
 	for _, other := range others {
 		w.create(other)
 	}
-	w.clusterIsUp()
-	w.eventually("the bootstrap data is there", w.isCreated)
-	for name, other := range others {
-		if err := environment.Client.Get(t.Context(), client.ObjectKeyFromObject(other), other); err != nil {
-			t.Fatal(err)
-		}
-		if len(other.Status.Conditions) > 0 {
-			t.Errorf("the %s config is cared for: %+v", name, other.Status)
+	leftAlone := func(name string) {
+		t.Helper()
+		if status := w.configNamed(name).Status; len(status.Conditions) > 0 {
+			t.Errorf("the %s config is cared for: %+v", name, status)
 		}
 	}
+	w.clusterIsUp()
+	w.eventually("the bootstrap data is there", w.isCreated)
+	leftAlone("unlabelled")
+	leftAlone("another")
+
+	given := w.configNamed("another")
+	given.Labels[clusterv1.WatchLabel] = watchFilter
+	if err := environment.Client.Update(t.Context(), given); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("the config that got the label has bootstrap data", func() bool {
+		return ptr.Deref(w.configNamed("another").Status.Initialization.DataSecretCreated, false)
+	})
+	leftAlone("unlabelled")
 }
 
 func pausing(t *testing.T) {

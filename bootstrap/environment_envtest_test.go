@@ -213,8 +213,13 @@ func adminKubeconfig(t *testing.T) []byte {
 
 func (w *worker) config() *bootstrapv1.KOKConfig {
 	w.t.Helper()
+	return w.configNamed(w.key.Name)
+}
+
+func (w *worker) configNamed(name string) *bootstrapv1.KOKConfig {
+	w.t.Helper()
 	found := &bootstrapv1.KOKConfig{}
-	if err := environment.Client.Get(w.t.Context(), w.key, found); err != nil {
+	if err := environment.Client.Get(w.t.Context(), client.ObjectKey{Namespace: w.key.Namespace, Name: name}, found); err != nil {
 		w.t.Fatal(err)
 	}
 	return found

@@ -312,11 +312,23 @@ func clusterSecret(t *testing.T, tt *tenantTest, name string) *corev1.Secret {
 func watchFilterIsObeyed(t *testing.T, _ *tenantTest) {
 	tt := newTenantTest(t, single)
 	tt.program.WatchFilterValue = "ours"
-	tt.settle()
-	if made := tt.workloads(); len(made) > 0 || len(tt.controlPlane().Finalizers) > 0 {
-		t.Errorf("without the label it has finalizers %v and workloads %v", tt.controlPlane().Finalizers, made)
+	labelled := func(value string) {
+		edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Labels[clusterv1.WatchLabel] = value })
 	}
-	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Labels[clusterv1.WatchLabel] = "ours" })
+	leftAlone := func(why string) {
+		for range 3 {
+			if err := tt.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if writes := tt.program.gate.takeWrites(); len(writes) > 0 {
+			t.Errorf("%s there are writes: %v", why, writes)
+		}
+	}
+	leftAlone("without the label")
+	labelled("theirs")
+	leftAlone("with the label of another manager")
+	labelled("ours")
 	tt.settle()
 	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
 		t.Error("with the label it is not made")

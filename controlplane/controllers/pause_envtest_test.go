@@ -103,21 +103,3 @@ func TestAControlPlaneWithoutAClusterWaits(t *testing.T) {
 		t.Errorf("without a Cluster there are %v", kindsAndNames(made))
 	}
 }
-
-func TestAControlPlaneOfAnotherManagerIsLeftAlone(t *testing.T) {
-	tt := newTenantTest(t, single)
-	tt.program.WatchFilterValue = "mine"
-	for range 3 {
-		if err := tt.reconcile(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if writes := tt.program.gate.takeWrites(); len(writes) > 0 {
-		t.Errorf("there are writes: %v", writes)
-	}
-	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Labels[clusterv1.WatchLabel] = "mine" })
-	tt.settle()
-	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
-		t.Error("with the label it is not made")
-	}
-}

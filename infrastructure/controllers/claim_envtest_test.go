@@ -134,16 +134,19 @@ func (m *mortal) client(t *testing.T) client.Client {
 type program struct {
 	machines *MachineReconciler
 	hosts    *HostReconciler
+	clusters *ClusterReconciler
 }
 
 func (s *site) program(m *mortal) *program {
 	c := m.client(s.t)
 	return &program{
 		machines: &MachineReconciler{
-			Client: c, APIReader: c, Operator: s.fleet, Clock: clocktesting.NewFakePassiveClock(time.Now()), CleanUpTimeout: time.Hour,
+			Client: c, APIReader: c, Operator: s.operator, WatchFilterValue: s.watchFilter,
+			Clock: clocktesting.NewFakePassiveClock(time.Now()), CleanUpTimeout: time.Hour,
 			work: newInline(), recorder: events.NewFakeRecorder(1000),
 		},
-		hosts: &HostReconciler{Client: c, APIReader: c, Operator: s.fleet, probes: newInline()},
+		hosts:    &HostReconciler{Client: c, APIReader: c, Operator: s.operator, WatchFilterValue: s.watchFilter, probes: newInline()},
+		clusters: &ClusterReconciler{Client: c, WatchFilterValue: s.watchFilter},
 	}
 }
 

@@ -28,7 +28,6 @@ var clusterRules = map[string]func(*testing.T, *site){
 	"InfraCluster: conditions":                                           clusterIsReady,
 	"InfraClusterTemplate, InfraClusterTemplateList resource definition": kindAndList("IDCClusterTemplate"),
 	"Externally managed infrastructure":                                  externallyManagedIsLeftAlone,
-	"Multi tenancy":                                                      clusterWatchFilterIsObeyed,
 	"Clusterctl support":                                                 clusterctlIsSupported,
 	"InfraCluster: pausing":                                              clusterIsPaused,
 }
@@ -90,24 +89,8 @@ func externallyManagedIsLeftAlone(t *testing.T, s *site) {
 	}
 }
 
-// Each host has SSH keys of its own, so data centres with other credentials need no other manager. The flag --namespace
-// bounds the cache and is controller-runtime's; --watch-filter is ours.
-func clusterWatchFilterIsObeyed(t *testing.T, _ *site) {
-	s := newSite(t)
-	infra := s.ofCluster("blue")
-	s.create(infra)
-	p := s.program(&mortal{writesLeft: 0})
-	clusters := &ClusterReconciler{Client: p.machines.Client, WatchFilterValue: "mine"}
-	for range 3 {
-		if _, err := clusters.Reconcile(t.Context(), requestFor(infra)); err != nil {
-			t.Errorf("another manager's object is written to: %v", err)
-		}
-	}
-}
-
 func clusterIsPaused(_ *testing.T, s *site) {
-	clusters := &ClusterReconciler{Client: s.program(&mortal{writesLeft: 0}).machines.Client}
-	leftAloneWhilePaused(s, "blue", clusters,
+	leftAloneWhilePaused(s, "blue", s.program(&mortal{writesLeft: 0}).clusters,
 		func(c *infrav1.IDCCluster) { c.Status.FailureDomains = nil },
 		func(c *infrav1.IDCCluster) bool { return len(c.Status.FailureDomains) > 0 })
 }

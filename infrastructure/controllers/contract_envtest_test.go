@@ -143,5 +143,3 @@ func leftAloneWhilePaused[T any, P interface {
 		s.eventually("its status is whole again", func() bool { return has(get[T, P](s, name)) })
 	}
 }
-
-func second[T any](_ T, err error) error { return err }

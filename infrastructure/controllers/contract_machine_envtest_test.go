@@ -35,7 +35,7 @@ var machineRules = map[string]func(*testing.T, *site){
 	"InfraMachine: terminal failures":                                    failuresAreConditions,
 	"InfraMachineTemplate, InfraMachineTemplateList resource definition": kindAndList("IDCMachineTemplate"),
 	"InfraMachineTemplate: support for SSA dry run":                      dryRunsAreLetThrough,
-	"Multi tenancy":                                                      machineWatchFilterIsObeyed,
+	"Multi tenancy":                                                      multiTenancy,
 	"Clusterctl support":                                                 clusterctlIsSupported,
 	"InfraMachine: pausing":                                              machineIsPaused,
 }
@@ -105,25 +105,6 @@ func dryRunsAreLetThrough(t *testing.T, s *site) {
 	}
 	if err := environment.Client.Update(t.Context(), template.DeepCopy()); err == nil || !strings.Contains(err.Error(), "is immutable") {
 		t.Errorf("a change that is no dry run: %v", err)
-	}
-}
-
-// See clusterWatchFilterIsObeyed.
-func machineWatchFilterIsObeyed(t *testing.T, _ *site) {
-	s := newSite(t)
-	s.host("host-1", nil)
-	s.machine("worker-1", nil)
-	p := s.program(&mortal{writesLeft: 0})
-	p.machines.WatchFilterValue, p.hosts.WatchFilterValue = "mine", "mine"
-	for range 3 {
-		for _, err := range []error{
-			second(p.hosts.Reconcile(t.Context(), requestFor(s.getHost("host-1")))),
-			second(p.machines.Reconcile(t.Context(), requestFor(s.getMachine("worker-1")))),
-		} {
-			if err != nil {
-				t.Errorf("another manager's object is written to: %v", err)
-			}
-		}
 	}
 }
 

@@ -26,6 +26,7 @@ func BootstrapConfig() Contract {
 func InfraCluster() Contract {
 	return Contract{Name: "InfraCluster", Kind: "IDCCluster", Page: "infra-cluster", Untested: map[string]string{
 		"InfraCluster: terminal failures": "nothing is made for a cluster, so nothing can fail",
+		"Multi tenancy":                   "an IDCCluster has no credentials, its IDCHosts have: see InfraMachine, whose test has the watch filter of IDCClusters too",
 	}}
 }
 
