@@ -21,6 +21,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	supported "github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 )
 
 // A ConfigMap is the whole table of versions: one that ends a minor earlier makes the newest that the lab has
@@ -30,7 +31,7 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 	t := newTenant("versions", before, single())
 	removeAfter(t)
 	var table, shorter []supported.Release
-	var managers []types.UID
+	var managers map[string]running.Pod
 
 	BeforeAll(func(ctx SpecContext) {
 		requireLab()
@@ -46,7 +47,7 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 		})
 		support(ctx, shorter)
 		t.create(ctx)
-		managers = managerUIDs(ctx)
+		managers = running.Of(managerPods(ctx))
 	}, NodeTimeout(building+2*creation))
 
 	It("is refused while the table has it not, with the way out", func(ctx SpecContext) {
@@ -65,7 +66,7 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 		Eventually(ctx, func() error { return t.setVersion(ctx, after) }).Should(Succeed())
 		t.expectVersion(ctx, after)
 		t.expectHealthy(ctx)
-		Expect(managerUIDs(ctx)).To(Equal(managers), "pods of the manager")
+		Expect(running.Of(managerPods(ctx))).To(Equal(managers), "pods of the manager")
 	}, SpecTimeout(upgrade+2*creation))
 
 	It("goes on where it runs when the table loses it", func(ctx SpecContext) {
@@ -118,13 +119,4 @@ func writeReleases(ctx context.Context, table []supported.Release) error {
 func (t *tenant) setVersion(ctx context.Context, version string, options ...client.PatchOption) error {
 	fields := fmt.Sprintf(`{"spec":{"version":%q}}`, version)
 	return env.client.Patch(ctx, t.controlPlane(ctx), client.RawPatch(types.MergePatchType, []byte(fields)), options...)
-}
-
-func managerUIDs(ctx context.Context) []types.UID {
-	GinkgoHelper()
-	var uids []types.UID
-	for _, pod := range managerPods(ctx) {
-		uids = append(uids, pod.UID)
-	}
-	return uids
 }
