@@ -55,6 +55,7 @@ var _ = Describe("An upgrade of a control plane", Ordered, Label(full, upgrades)
 			t.expectHealthy(ctx)
 			t.expectNothingLost(ctx, "upgrade", journals)
 			t.expectWorkers(ctx, t.workers)
+			t.expectKubelets(ctx, t.version)
 			Expect(t.quickstart().Hello(ctx)).To(Succeed())
 		}, SpecTimeout(upgrade+2*creation+join))
 	}
@@ -74,6 +75,7 @@ func (t *tenant) createOfVersion(ctx context.Context) *host.Host {
 	Expect(q.InstallNetwork(ctx, env.network)).To(Succeed())
 	Expect(q.WaitWorkers(ctx)).To(Succeed())
 	Expect(q.Hello(ctx)).To(Succeed())
+	t.expectKubelets(ctx, t.version)
 	return t.worker(ctx)
 }
 
