@@ -49,11 +49,11 @@ var _ = Describe("An upgrade of a control plane", Ordered, Label(full, upgrades)
 
 	for _, version := range versions[1:] {
 		It("to "+version+" fails no request and loses no write", func(ctx SpecContext) {
+			release, err := supported.BuiltIn().Release(version)
+			Expect(err).NotTo(HaveOccurred())
 			journals := t.startJournals(ctx, version, worker)
 			began := time.Now()
 			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"version":%q}}`, version))
-			release, err := supported.BuiltIn().Release(version)
-			Expect(err).NotTo(HaveOccurred())
 			t.expectVersion(ctx, version, release.Etcd)
 			figure("upgrade_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s to "+version)
 			t.expectHealthy(ctx)

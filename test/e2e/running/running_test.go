@@ -38,10 +38,10 @@ func TestComponentsThatRolled(t *testing.T) {
 	before := pods(etcd, "data-0-a", "data-1-b", "data-2-c")
 	maps.Copy(before, pods(scheduler, "scheduler-d", "scheduler-e"))
 	maps.Copy(before, pods(apiServer, "apiserver-f", "apiserver-g", "apiserver-h"))
-	with := func(component string, names ...string) map[string]Pod {
+	with := func(component string, run ...string) map[string]Pod {
 		after := maps.Clone(before)
 		maps.DeleteFunc(after, func(_ string, pod Pod) bool { return pod.Component == component })
-		maps.Copy(after, pods(component, names...))
+		maps.Copy(after, pods(component, run...))
 		return after
 	}
 	restarted := maps.Clone(before)
@@ -100,9 +100,9 @@ func TestComponentsThatRolled(t *testing.T) {
 }
 
 // pods of a component, whose UIDs are the last letters of their names.
-func pods(component string, names ...string) map[string]Pod {
+func pods(component string, run ...string) map[string]Pod {
 	all := map[string]Pod{}
-	for _, name := range names {
+	for _, name := range run {
 		all[name] = Pod{UID: types.UID(name[len(name)-1:]), Component: component}
 	}
 	return all
