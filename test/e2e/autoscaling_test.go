@@ -19,7 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
 )
 
@@ -67,6 +67,7 @@ var _ = Describe("A control plane with an autoscaler", Ordered, Label(full), fun
 			work.grow()
 			return t.controlPlane(ctx).Status.ReadyReplicas
 		}).WithTimeout(autoscaling).Should(HaveValue(Equal(most)), "API servers, while up to %d clients keep them busy", mostClients)
+		peak := t.snapshot(ctx)
 		figure("autoscale_up_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
 
 		work.end()
@@ -78,13 +79,9 @@ var _ = Describe("A control plane with an autoscaler", Ordered, Label(full), fun
 		env.log.Print("%d clients got %d lists", len(work.clients), work.lists)
 		t.expectNothingLost(ctx, "autoscale", journals)
 		Expect(work.failed).To(BeEmpty(), "failed lists")
-		after := t.snapshot(ctx)
-		for pod, was := range before {
-			// The number of API servers is all that changed; which of them goes is for the host cluster to choose.
-			if _, there := after[pod]; there || !strings.HasPrefix(pod, names.Object(t.Name, names.KubeAPIServer)+"-") {
-				Expect(after).To(HaveKeyWithValue(pod, HaveField("UID", was.UID)))
-			}
-		}
+		// The number of API servers is all that changed; which of them goes is for the host cluster to choose.
+		Expect(running.Rolled(before, peak)).To(BeEmpty(), "with more API servers")
+		Expect(running.Rolled(peak, t.snapshot(ctx))).To(BeEmpty(), "with fewer API servers")
 	}, SpecTimeout(2*autoscaling+3*creation))
 })
 

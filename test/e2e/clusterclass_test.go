@@ -101,9 +101,7 @@ var _ = Describe("A Cluster of the class kok", Ordered, Label(full), func() {
 		t.expectWorkers(ctx, t.workers)
 		t.expectTopology(ctx)
 		t.expectNothingLost(ctx, "topology_upgrade", journals)
-		nodes, err := t.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		Expect(err).NotTo(HaveOccurred())
-		Expect(nodes.Items).To(ConsistOf(HaveField("Status.NodeInfo.KubeletVersion", next)))
+		t.expectKubelets(ctx, next)
 		Expect(t.quickstart().Hello(ctx)).To(Succeed())
 	}, SpecTimeout(upgrade+3*join))
 

@@ -3,7 +3,9 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"os"
 	"path/filepath"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -16,6 +18,7 @@ import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	bootstraptokens "github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/tokens"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
@@ -32,19 +35,41 @@ func (t *tenant) createWithWorkers(ctx context.Context, spare int) {
 	t.expectWorkers(ctx, t.workers)
 }
 
-// haveHosts gives the tenant so many hosts in all; new ones get programs besides what every worker has.
+// haveHosts gives the tenant so many hosts in all, with programs besides what every worker has: new ones get them, and
+// those that an earlier run left, before a Machine can have them.
 func (t *tenant) haveHosts(ctx context.Context, count int, programs ...string) []string {
 	GinkgoHelper()
 	pool := &workers.Pool{
 		Lab: env.lab, Client: env.client, Namespace: t.Namespace, Log: env.log,
 		Programs: append(programs, filepath.Join(settings.programs, "kok-apiserver-lb")),
 		Load: func(ctx context.Context, names ...string) error {
+			for _, name := range names {
+				for _, program := range programs {
+					lendProgram(labHost(name), program)
+				}
+			}
 			return env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), names...)
 		},
 	}
 	hosts, err := pool.Ensure(ctx, count)
 	Expect(err).NotTo(HaveOccurred())
 	return hosts
+}
+
+// lendProgram puts a program in the place of a worker's own, which comes back with the end of the spec, or of its container:
+// a host may outlast both. What runs goes on as it is.
+func lendProgram(h *host.Host, program string) {
+	GinkgoHelper()
+	path := "/usr/local/bin/" + filepath.Base(program)
+	wanted, err := os.ReadFile(program)
+	Expect(err).NotTo(HaveOccurred())
+	own, err := os.ReadFile(h.DiskPath(path))
+	Expect(err).NotTo(HaveOccurred(), "%s of worker %s, which was there before", path, h.Name)
+	if bytes.Equal(own, wanted) {
+		return
+	}
+	Expect(h.WriteFile(path, wanted, 0o755)).To(Succeed())
+	DeferCleanup(func() { Expect(h.WriteFile(path, own, 0o755)).To(Succeed()) })
 }
 
 // userOfAMachine is a user that goes with a machine.

@@ -39,13 +39,22 @@ var _ = Describe("Workers of older versions", Ordered, Label(full), func() {
 			Expect(worker.WriteFile("/usr/local/bin/kubelet", kubelet, 0o755)).To(Succeed())
 			patch(ctx, t.machineDeployment(), fmt.Sprintf(`{"spec":{"replicas":1,"template":{"spec":{"version":%q}}}}`, version))
 			t.expectWorkers(ctx, 1)
-			nodes, err := t.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-			Expect(err).NotTo(HaveOccurred())
-			Expect(nodes.Items).To(ConsistOf(HaveField("Status.NodeInfo.KubeletVersion", version)))
+			t.expectKubelets(ctx, version)
 			Expect(t.quickstart().Hello(ctx)).To(Succeed())
 		}, SpecTimeout(building+3*join))
 	}
 })
+
+// expectKubelets sees to it that every worker runs kubelet of a version, as its Node says.
+func (t *tenant) expectKubelets(ctx context.Context, version string) {
+	GinkgoHelper()
+	nodes, err := t.api.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	Expect(nodes.Items).To(HaveLen(t.workers), "Nodes")
+	for _, node := range nodes.Items {
+		Expect(node.Status.NodeInfo.KubeletVersion).To(Equal(version), "kubelet of Node %s", node.Name)
+	}
+}
 
 // builtVersion is what a tenant of a version runs.
 func builtVersion(ctx context.Context, version string) *artifacts.Kubernetes {

@@ -15,12 +15,13 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/processes"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 )
 
 // managerKilled kills the manager while there is something to repair.
 func (j *journey) managerKilled() {
 	It("comes back, repairs what happened meanwhile, and restarts nothing", func(ctx SpecContext) {
-		before := map[*tenant]map[string]running{j.a: j.a.snapshot(ctx), j.b: j.b.snapshot(ctx)}
+		before := map[*tenant]map[string]running.Pod{j.a: j.a.snapshot(ctx), j.b: j.b.snapshot(ctx)}
 		killed := killManager(ctx)
 		Expect(killed).NotTo(BeEmpty())
 		config := j.configMap(ctx)

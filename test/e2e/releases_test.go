@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
@@ -231,14 +232,14 @@ func (t *tenant) undisturbed(ctx context.Context, what string, worker *host.Host
 }
 
 // systemPods are the pods that the tenant itself runs for the control plane's addons, with their restarts.
-func (t *tenant) systemPods(ctx context.Context) map[string]running {
+func (t *tenant) systemPods(ctx context.Context) map[string]running.Pod {
 	GinkgoHelper()
 	pods := &corev1.PodList{}
 	Eventually(ctx, func() (err error) {
 		pods, err = t.api.CoreV1().Pods(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
 		return err
 	}).Should(Succeed())
-	return runningOf(pods.Items)
+	return running.Of(pods.Items)
 }
 
 // kubeconfigOfClusterctl is a client with what clusterctl get kubeconfig prints.

@@ -5,8 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"maps"
-	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -18,6 +16,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
 
@@ -62,6 +61,7 @@ var _ = Describe("A control plane that is scaled", Ordered, Label(full, scales),
 			figure("scale_etcd_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), fmt.Sprintf("s to %d members", members))
 			t.expectHealthy(ctx)
 			t.expectNothingLost(ctx, "scale", journals)
+			// API servers are told of members by their arguments.
 			t.expectStayed(ctx, before, ids, names.KubeAPIServer)
 		}, SpecTimeout(scaling+2*creation))
 	}
@@ -73,7 +73,7 @@ var _ = Describe("A control plane that is scaled", Ordered, Label(full, scales),
 			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(
 				`{"spec":{"kubeControllerManager":{"replicas":%d},"kubeScheduler":{"replicas":%d}}}`, replicas, replicas))
 			t.expectHealthy(ctx)
-			t.expectStayed(ctx, before, ids, "")
+			t.expectStayed(ctx, before, ids)
 		}
 		t.expectNothingLost(ctx, "scale_replicas", journals)
 	}, SpecTimeout(4*creation))
@@ -89,7 +89,7 @@ var _ = Describe("A control plane that is scaled", Ordered, Label(full, scales),
 		patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"etcd":{"data":{"replicas":%d}}}}`, len(ids)-1))
 		t.expectMembers(ctx, len(ids)-1)
 		t.expectHealthy(ctx)
-		t.expectStayed(ctx, before, ids, "")
+		t.expectStayed(ctx, before, ids)
 		Expect(t.members(ctx)).To(Equal(ids))
 	}, SpecTimeout(scaling))
 })
@@ -119,24 +119,14 @@ func (t *tenant) expectMembers(ctx context.Context, members int) {
 	}).WithTimeout(scaling).Should(Succeed(), "%d members of %s", members, t.ObjectKey)
 }
 
-// expectStayed compares what runs with what ran: a pod that is there still was not restarted, but for those of
-// one component, and a member that is there still is who it was.
-func (t *tenant) expectStayed(ctx context.Context, before map[string]running, members map[string]uint64, besides string) {
+// expectStayed compares what runs with what ran: pods came or went, and none was replaced or restarted, but for those of
+// components that may roll; a member that is there still is who it was.
+func (t *tenant) expectStayed(ctx context.Context, before map[string]running.Pod, members map[string]uint64, mayRoll ...string) {
 	GinkgoHelper()
-	after := t.snapshot(ctx)
-	for pod, was := range before {
-		now, there := after[pod]
-		switch {
-		case besides != "" && strings.HasPrefix(pod, names.Object(t.Name, besides)+"-"):
-		case there && strings.Contains(pod, "-etcd-"):
-			Expect(now).To(Equal(was), pod)
-		case there:
-			Expect(now.UID).To(Equal(was.UID), pod)
+	Expect(running.Rolled(before, t.snapshot(ctx), mayRoll...)).To(BeEmpty())
+	for name, id := range t.members(ctx) {
+		if was, there := members[name]; there {
+			Expect(id).To(Equal(was), "ID of member %s", name)
 		}
-	}
-	now := t.members(ctx)
-	maps.DeleteFunc(members, func(name string, _ uint64) bool { return now[name] == 0 })
-	for name, id := range members {
-		Expect(now).To(HaveKeyWithValue(name, id))
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 )
 
 var _ = Describe("Three highly available tenants on three host nodes", Ordered, Label(full), func() {
@@ -39,7 +40,7 @@ var _ = Describe("Three highly available tenants on three host nodes", Ordered, 
 	}, NodeTimeout(3*creation))
 
 	It("do not notice that the manager starts again (A5)", func(ctx SpecContext) {
-		before := map[*tenant]map[string]running{}
+		before := map[*tenant]map[string]running.Pod{}
 		for _, t := range tenants {
 			before[t] = t.snapshot(ctx)
 		}

@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"time"
 
@@ -32,6 +31,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 )
 
@@ -249,33 +249,13 @@ func isReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// running identifies what runs: a pod that was replaced has another UID, one whose container ended more
-// restarts.
-type running struct {
-	UID      types.UID
-	Restarts int32
-	Node     string
-}
-
 // snapshot is what runs of the tenant, by pod.
-func (t *tenant) snapshot(ctx context.Context) map[string]running {
+func (t *tenant) snapshot(ctx context.Context) map[string]running.Pod {
 	GinkgoHelper()
 	pods, err := t.pods(ctx, "")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(pods).NotTo(BeEmpty())
-	return runningOf(pods)
-}
-
-func runningOf(pods []corev1.Pod) map[string]running {
-	all := map[string]running{}
-	for _, pod := range pods {
-		one := running{UID: pod.UID, Node: pod.Spec.NodeName}
-		for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-			one.Restarts += container.RestartCount
-		}
-		all[pod.Name] = one
-	}
-	return all
+	return running.Of(pods)
 }
 
 // etcd is a client of one of the tenant's etcd clusters, with the certificate that its API servers use.

@@ -14,8 +14,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	supported "github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/journal"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
@@ -47,16 +49,22 @@ var _ = Describe("An upgrade of a control plane", Ordered, Label(full, upgrades)
 
 	for _, version := range versions[1:] {
 		It("to "+version+" fails no request and loses no write", func(ctx SpecContext) {
+			release, err := supported.BuiltIn().Release(version)
+			Expect(err).NotTo(HaveOccurred())
 			journals := t.startJournals(ctx, version, worker)
 			began := time.Now()
 			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"version":%q}}`, version))
-			t.expectVersion(ctx, version)
+			t.expectVersion(ctx, version, release.Etcd)
 			figure("upgrade_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s to "+version)
 			t.expectHealthy(ctx)
+			t.expectProxies(ctx, version)
+			t.expectAllWell(ctx, env.client)
+			figure("upgrade_with_addons_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s to "+version)
 			t.expectNothingLost(ctx, "upgrade", journals)
 			t.expectWorkers(ctx, t.workers)
+			t.expectKubelets(ctx, t.version)
 			Expect(t.quickstart().Hello(ctx)).To(Succeed())
-		}, SpecTimeout(upgrade+2*creation+join))
+		}, SpecTimeout(upgrade+3*creation+2*join))
 	}
 })
 
@@ -74,6 +82,7 @@ func (t *tenant) createOfVersion(ctx context.Context) *host.Host {
 	Expect(q.InstallNetwork(ctx, env.network)).To(Succeed())
 	Expect(q.WaitWorkers(ctx)).To(Succeed())
 	Expect(q.Hello(ctx)).To(Succeed())
+	t.expectKubelets(ctx, t.version)
 	return t.worker(ctx)
 }
 
@@ -122,13 +131,34 @@ func (t *tenant) expectNothingLost(ctx context.Context, what string, journals []
 }
 
 // expectVersion waits until all components run a version and nothing else, and sees to it that none was ahead of those
-// that come before it.
-func (t *tenant) expectVersion(ctx context.Context, version string) {
+// that come before it. etcd is the tag of etcd's image that goes with the version.
+func (t *tenant) expectVersion(ctx context.Context, version, etcd string) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
+		t.expectEtcdFirst(ctx, version, etcd)
 		t.expectOrder(ctx, version)
 		g.Expect(t.controlPlane(ctx).Status.Versions).To(ConsistOf(HaveField("Version", version)), "status.versions")
 	}).WithTimeout(upgrade).Should(Succeed(), "upgrade of %s to %s", t.ObjectKey, version)
+}
+
+// expectEtcdFirst sees to it that every member of both etcds has its image before the first API server stops.
+func (t *tenant) expectEtcdFirst(ctx context.Context, version, tag string) {
+	GinkgoHelper()
+	servers, err := t.pods(ctx, names.KubeAPIServer)
+	Expect(err).NotTo(HaveOccurred())
+	goes := func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil || runs(version)(pod) }
+	if !slices.ContainsFunc(servers, goes) {
+		return
+	}
+	wanted := t.wantedPods(ctx)
+	for _, component := range []string{names.EtcdData, names.EtcdEvents} {
+		members, err := t.pods(ctx, component)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(members).To(HaveLen(wanted[component]), "members of %s when API servers go to %s", component, version)
+		for _, member := range members {
+			Expect(member.Spec.Containers[0].Image).To(HaveSuffix("/etcd:"+tag), "image of %s when API servers go to %s", member.Name, version)
+		}
+	}
 }
 
 func (t *tenant) expectOrder(ctx context.Context, version string) {
@@ -145,6 +175,22 @@ func (t *tenant) expectOrder(ctx context.Context, version string) {
 			Expect(runs(version)(pod)).To(BeTrue(), "%s runs %s before pod %s does", upgraded[i+1], version, pod.Name)
 		}
 	}
+}
+
+// expectProxies waits until kube-proxy of a version, and no other, runs on every worker, unless others care for it.
+func (t *tenant) expectProxies(ctx context.Context, version string) {
+	GinkgoHelper()
+	if t.controlPlane(ctx).Spec.Addons.KubeProxy.Mode != controlplanev1.AddonManaged {
+		return
+	}
+	Eventually(ctx, func(g Gomega) {
+		proxies, err := t.api.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, "kube-proxy", metav1.GetOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(proxies.Spec.Template.Spec.Containers).To(ConsistOf(HaveField("Image", HaveSuffix("/kube-proxy:"+version))))
+		g.Expect(proxies.Status.ObservedGeneration).To(Equal(proxies.Generation))
+		g.Expect(proxies.Status.UpdatedNumberScheduled).To(BeEquivalentTo(t.workers), "workers with a pod of the new template")
+		g.Expect(proxies.Status.NumberAvailable).To(BeEquivalentTo(t.workers), "workers with a pod that is available")
+	}).WithTimeout(creation).Should(Succeed(), "kube-proxy of %s", t.ObjectKey)
 }
 
 func runs(version string) func(corev1.Pod) bool {

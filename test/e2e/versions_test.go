@@ -21,16 +21,20 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	supported "github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 )
 
 // A ConfigMap is the whole table of versions: one that ends a minor earlier makes the newest that the lab has
-// images of a version that the provider does not know.
+// images of a version that the provider does not know. With that minor comes another image of etcd, the same program
+// under another tag, so that etcd has its part in the upgrade.
 var _ = Describe("A version that is added as data", Ordered, Label(full), func() {
 	const before, after = "v1.35.4", "v1.36.3"
-	t := newTenant("versions", before, single())
+	t := newTenant("versions", before, map[string]string{"CONTROLLER_MANAGER_REPLICAS": "1", "SCHEDULER_REPLICAS": "1"})
 	removeAfter(t)
 	var table, shorter []supported.Release
-	var managers []types.UID
+	var etcd string
+	var managers map[string]running.Pod
 
 	BeforeAll(func(ctx SpecContext) {
 		requireLab()
@@ -41,12 +45,15 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 		last := len(table) - 1
 		Expect(table[last].Minor).To(Equal("v1.36"), "the newest minor of the published table")
 		shorter = slices.Clip(table[:last])
+		etcd = table[last].Etcd + "-e2e"
+		loadEtcd(ctx, table[last].Etcd, etcd)
+		table[last].Etcd = etcd
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(client.IgnoreNotFound(env.client.Delete(ctx, versionsConfigMap()))).To(Succeed())
 		})
 		support(ctx, shorter)
 		t.create(ctx)
-		managers = managerUIDs(ctx)
+		managers = running.Of(managerPods(ctx))
 	}, NodeTimeout(building+2*creation))
 
 	It("is refused while the table has it not, with the way out", func(ctx SpecContext) {
@@ -60,13 +67,16 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 		Expect(t.setVersion(ctx, before, client.DryRunAll)).To(Succeed())
 	})
 
-	It("is upgraded to when the table has it, by the manager that runs", func(ctx SpecContext) {
+	It("is upgraded to when the table has it, etcd first, by the manager that runs, and no write is lost", func(ctx SpecContext) {
 		support(ctx, table)
+		journals := t.startJournals(ctx, "versions")
 		Eventually(ctx, func() error { return t.setVersion(ctx, after) }).Should(Succeed())
-		t.expectVersion(ctx, after)
+		t.expectVersion(ctx, after, etcd)
 		t.expectHealthy(ctx)
-		Expect(managerUIDs(ctx)).To(Equal(managers), "pods of the manager")
-	}, SpecTimeout(upgrade+2*creation))
+		t.expectAllWell(ctx, env.client)
+		t.expectNothingLost(ctx, "upgrade_with_etcd", journals)
+		Expect(running.Of(managerPods(ctx))).To(Equal(managers), "pods of the manager")
+	}, SpecTimeout(upgrade+2*creation+join))
 
 	It("goes on where it runs when the table loses it", func(ctx SpecContext) {
 		pods := t.snapshot(ctx)
@@ -89,6 +99,17 @@ func publishedReleases() []supported.Release {
 	var file struct{ Releases []supported.Release }
 	Expect(yaml.Unmarshal(data, &file)).To(Succeed())
 	return file.Releases
+}
+
+// loadEtcd gives the lab's nodes their image of etcd under another tag.
+func loadEtcd(ctx context.Context, tag, another string) {
+	GinkgoHelper()
+	const repository = "registry.k8s.io/etcd:"
+	i := slices.IndexFunc(env.images, func(image artifacts.Image) bool { return image.Name == repository+tag })
+	Expect(i).To(BeNumerically(">=", 0), "the lab has no image %s%s", repository, tag)
+	image := env.images[i]
+	image.Name = repository + another
+	Expect(env.lab.LoadBuilt(ctx, image)).To(Succeed())
 }
 
 func versionsConfigMap() *corev1.ConfigMap {
@@ -118,13 +139,4 @@ func writeReleases(ctx context.Context, table []supported.Release) error {
 func (t *tenant) setVersion(ctx context.Context, version string, options ...client.PatchOption) error {
 	fields := fmt.Sprintf(`{"spec":{"version":%q}}`, version)
 	return env.client.Patch(ctx, t.controlPlane(ctx), client.RawPatch(types.MergePatchType, []byte(fields)), options...)
-}
-
-func managerUIDs(ctx context.Context) []types.UID {
-	GinkgoHelper()
-	var uids []types.UID
-	for _, pod := range managerPods(ctx) {
-		uids = append(uids, pod.UID)
-	}
-	return uids
 }
