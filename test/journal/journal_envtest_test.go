@@ -74,9 +74,12 @@ func TestAJournal(t *testing.T) {
 		}
 	}
 
-	until("writes", func(r *Result) bool { return r.Acknowledged > 20 })
+	until("writes and reads", func(r *Result) bool { return r.Acknowledged > 50 && r.Read > 10 })
+	if r := j.Result(); len(r.Failed) > 0 || r.Acknowledged <= r.Due/2 {
+		t.Errorf("while nothing happens %q failed: %s", r.Failed, r)
+	}
 	way.set(true)
-	until("failures while the link is cut", func(r *Result) bool { return len(r.Failed) > 0 && r.Answers[0] > 0 })
+	until("failures while the link is cut", func(r *Result) bool { return len(r.Failed) > 0 && r.Raw.Broken > 0 })
 	way.set(false)
 	done := j.Result().Acknowledged
 	until("the watch is open again", func(r *Result) bool { return r.WatchEnds > 0 && r.Acknowledged > done+20 })
