@@ -13,7 +13,7 @@ import (
 )
 
 // summed are the ends of names of figures whose sum means something: what went wrong, in whichever scenario.
-var summed = []string{"_failed_requests", "_lost_writes", "_restarts"}
+var summed = []string{"_failed_requests", "_lost_writes", "_restarts", "_raw_429", "_raw_5xx", "_raw_broken"}
 
 // missing gives a row for each figure that has to be there and is not.
 func missing(wanted []string, all []figures.Figure) []row {

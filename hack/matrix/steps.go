@@ -45,7 +45,8 @@ func lists() []list {
 }
 
 var upgradeFigures = []string{
-	"upgrade_seconds", "upgrade_failed_requests", "upgrade_lost_writes", "scale_lost_writes", "provider_upgrade_pod_restarts",
+	"upgrade_seconds", "upgrade_failed_requests", "upgrade_lost_writes", "upgrade_raw_429", "upgrade_raw_5xx", "upgrade_raw_broken",
+	"scale_failed_requests", "scale_lost_writes", "scale_raw_429", "scale_raw_5xx", "scale_raw_broken", "provider_upgrade_pod_restarts",
 	"capi_specs_passed", "contract_rules_tested", "conformance_passed", "conformance_failed",
 }
 

@@ -209,8 +209,8 @@ func buildChanged(ctx context.Context) *release {
 	return newRelease(tree, programs)
 }
 
-// undisturbed does something to the providers while clients write through the endpoint and through a worker's load
-// balancer. No pod of the tenant is replaced or restarted by it, and no request fails.
+// undisturbed does something to the providers while clients write and read through the endpoint and through a worker's
+// load balancer. No pod of the tenant is replaced or restarted by it, and no request fails.
 func (t *tenant) undisturbed(ctx context.Context, what string, worker *host.Host, do func()) {
 	GinkgoHelper()
 	before, system := t.snapshot(ctx), t.systemPods(ctx)

@@ -15,7 +15,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
@@ -79,14 +78,7 @@ func (t *tenant) keptConfig(server string, dial requests.Dial) *rest.Config {
 
 // freshConfig is keptConfig with a new connection for every request.
 func (t *tenant) freshConfig(server string, dial requests.Dial) (*rest.Config, error) {
-	kept := t.keptConfig(server, dial)
-	tlsConfig, err := rest.TLSConfigFor(kept)
-	if err != nil {
-		return nil, err
-	}
-	return &rest.Config{Host: kept.Host, QPS: -1, Transport: utilnet.SetTransportDefaults(&http.Transport{
-		Proxy: kept.Proxy, DialContext: dial, TLSClientConfig: tlsConfig, DisableKeepAlives: true,
-	})}, nil
+	return load.Fresh(t.keptConfig(server, dial))
 }
 
 // dialFromProcess opens connections in the network of a container's process.

@@ -15,8 +15,8 @@ import (
 // page is how many keys are read at once.
 const page = 500
 
-// Lost are the acknowledged keys that an API does not have, or has with another value, with a word on each. The journal
-// was stopped before.
+// Lost are the acknowledged keys that an API does not have, or has with another value, or had with another when they were
+// read back, with a word on each. The journal was stopped before.
 func (j *Journal) Lost(ctx context.Context, api kubernetes.Interface) ([]string, error) {
 	found := map[string]string{}
 	options := metav1.ListOptions{LabelSelector: label + "=" + j.options.Name, Limit: page}
@@ -29,6 +29,7 @@ func (j *Journal) Lost(ctx context.Context, api kubernetes.Interface) ([]string,
 			found[list.Items[i].Name] = list.Items[i].Data[value]
 		}
 		if options.Continue = list.Continue; options.Continue == "" {
+			maps.Copy(found, j.other)
 			return lost(j.acknowledged, found), nil
 		}
 	}

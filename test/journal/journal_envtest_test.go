@@ -20,6 +20,7 @@ import (
 type link struct {
 	lock        sync.Mutex
 	away        bool
+	opened      int
 	connections []net.Conn
 }
 
@@ -31,9 +32,17 @@ func (l *link) dial(ctx context.Context, network, address string) (net.Conn, err
 	}
 	connection, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err == nil {
+		l.opened++
 		l.connections = append(l.connections, connection)
 	}
 	return connection, err
+}
+
+// openings is the number of connections until now.
+func (l *link) openings() int {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.opened
 }
 
 // set cuts all connections, and lets new ones through or not.
@@ -74,9 +83,15 @@ func TestAJournal(t *testing.T) {
 		}
 	}
 
-	until("writes", func(r *Result) bool { return r.Acknowledged > 20 })
+	until("writes and reads", func(r *Result) bool { return r.Acknowledged > 50 && r.Read > 10 })
+	if r := j.Result(); len(r.Failed) > 0 || r.Acknowledged <= r.Due/2 {
+		t.Errorf("while nothing happens %q failed: %s", r.Failed, r)
+	}
+	if opened := way.openings(); opened < 2*50/freshEvery {
+		t.Errorf("%d connections for more than 50 keys", opened)
+	}
 	way.set(true)
-	until("failures while the link is cut", func(r *Result) bool { return len(r.Failed) > 0 && r.Answers[0] > 0 })
+	until("failures while the link is cut", func(r *Result) bool { return len(r.Failed) > 0 && r.Raw.Broken > 0 })
 	way.set(false)
 	done := j.Result().Acknowledged
 	until("the watch is open again", func(r *Result) bool { return r.WatchEnds > 0 && r.Acknowledged > done+20 })

@@ -23,17 +23,24 @@ func (r *Requests) Raw(from, to Moment) Raw {
 	defer r.lock.Unlock()
 	var raw Raw
 	for _, e := range r.raw {
-		switch {
-		case e.sent < from || e.sent >= to:
-		case e.status == 0:
-			raw.Broken++
-		case e.status == http.StatusTooManyRequests:
-			raw.TooMany++
-		default:
-			raw.ServerErrors++
+		if e.sent >= from && e.sent < to {
+			raw = raw.Plus(RawOf(e.status))
 		}
 	}
 	return raw
+}
+
+// RawOf counts what came once over the wire by its status, which is 0 for a broken connection.
+func RawOf(status int) Raw {
+	switch {
+	case status == 0:
+		return Raw{Broken: 1}
+	case status == http.StatusTooManyRequests:
+		return Raw{TooMany: 1}
+	case status >= http.StatusInternalServerError:
+		return Raw{ServerErrors: 1}
+	}
+	return Raw{}
 }
 
 // Plus is the sum of both.
@@ -56,7 +63,7 @@ func (r *Requests) counting(next http.RoundTripper) http.RoundTripper {
 		if err == nil {
 			status = response.StatusCode
 		}
-		if status == 0 || status == http.StatusTooManyRequests || status >= http.StatusInternalServerError {
+		if RawOf(status) != (Raw{}) {
 			r.lock.Lock()
 			defer r.lock.Unlock()
 			r.raw = append(r.raw, rawError{sent, status})

@@ -1,0 +1,49 @@
+package journal
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/load"
+)
+
+// Result is what came of the requests until now.
+type Result struct {
+	// Due is how many writes the rate asks for in the time until now, or until the journal was stopped. Acknowledged is
+	// how many succeeded, Read how many of those were read back.
+	Due, Acknowledged, Read int
+	// Failed is what came of each of the other writes and reads.
+	Failed []string
+	// Raw counts what came over the wire and was no answer, what client-go tried again included.
+	Raw load.Raw
+	// Slowest is how long the slowest request took that was answered.
+	Slowest time.Duration
+	// WatchEnds is how often the watch ended and was opened again.
+	WatchEnds int
+}
+
+// String sums it up.
+func (r *Result) String() string {
+	return fmt.Sprintf("%d of %d writes acknowledged, %d read back, %d requests failed, slowest %s, raw errors: %d answers 429, %d answers 5xx, %d broken connections; the watch was opened again %d times",
+		r.Acknowledged, r.Due, r.Read, len(r.Failed), r.Slowest.Round(time.Millisecond), r.Raw.TooMany, r.Raw.ServerErrors, r.Raw.Broken, r.WatchEnds)
+}
+
+// Result is what came of the requests until now.
+func (j *Journal) Result() *Result {
+	ends := j.watch.endings()
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	return &Result{
+		Due: j.due(), Acknowledged: len(j.acknowledged), Read: j.reads, Failed: slices.Clone(j.failed),
+		Raw: j.raw, Slowest: j.slowest, WatchEnds: ends,
+	}
+}
+
+func (j *Journal) due() int {
+	ended := j.ended
+	if ended.IsZero() {
+		ended = time.Now()
+	}
+	return int(ended.Sub(j.began).Seconds() * float64(j.options.Rate))
+}
