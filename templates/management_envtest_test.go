@@ -30,6 +30,7 @@ import (
 	infrawebhooks "github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/webhooks"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/daemon"
 	testenvironment "github.com/kube-on-kube/cluster-api-provider-kok/test/envtest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/processes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
@@ -109,34 +110,34 @@ func startManagement(t *testing.T) *management {
 		WebhookInstallOptions: envtest.WebhookInstallOptions{MutatingWebhooks: ours.mutating, ValidatingWebhooks: ours.validating},
 	}
 	m.auditWrites(t)
-	config, err := m.server.Start()
+	stop, err := interrupt.Guard(func() error { _, err := m.server.Start(); return err }, m.server.Stop)
 	if err != nil {
 		t.Fatalf("start etcd and kube-apiserver (KUBEBUILDER_ASSETS names the folder with both): %v", err)
 	}
 	t.Cleanup(func() {
-		if err := m.server.Stop(); err != nil {
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	if m.client, err = client.New(config, client.Options{Scheme: scheme.Scheme()}); err != nil {
+	if m.client, err = client.New(m.server.Config, client.Options{Scheme: scheme.Scheme()}); err != nil {
 		t.Fatal(err)
 	}
 	m.serveOurWebhooks(t, scheme.Scheme())
 	m.hooks = envtest.WebhookInstallOptions{MutatingWebhooks: core.mutating, ValidatingWebhooks: core.validating}
-	if err := m.hooks.Install(config); err != nil {
+	remove, err := interrupt.Guard(func() error { return m.hooks.Install(m.server.Config) }, m.hooks.Cleanup)
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = m.hooks.Cleanup() })
+	t.Cleanup(func() { _ = remove() })
 	if err := os.WriteFile(m.path("kubeconfig"), m.server.KubeConfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m.startManager(t)
 	t.Cleanup(func() {
-		m.manager.Kill()
 		if t.Failed() {
 			t.Logf("the end of the manager's log:\n%s", processes.LastLines(m.path("manager.log"), 60))
 		}
 	})
+	m.startManager(t)
 	return m
 }
 

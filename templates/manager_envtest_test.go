@@ -14,24 +14,37 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/daemon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
-// startManager starts Cluster API's manager and waits until it is ready.
+// startManager starts Cluster API's manager and waits until it is ready. It ends with the test.
 func (m *management) startManager(t *testing.T) {
 	t.Helper()
 	health, metrics := loopback.Free(t).String(), loopback.Free(t).String()
 	m.metrics = "http://" + metrics + "/metrics"
-	var err error
-	m.manager, err = daemon.Start(m.path("manager.log"), m.program,
-		"--kubeconfig="+m.path("kubeconfig"), "--feature-gates=ClusterTopology=true",
+	arguments := []string{
+		m.program, "--kubeconfig=" + m.path("kubeconfig"), "--feature-gates=ClusterTopology=true",
 		// What it watches is reconciled every second, with and without a change.
 		"--sync-period=1s",
-		"--health-addr="+health, "--diagnostics-address="+metrics, "--insecure-diagnostics",
-		"--webhook-port="+strconv.Itoa(m.hooks.LocalServingPort), "--webhook-cert-dir="+m.hooks.LocalServingCertDir)
+		"--health-addr=" + health, "--diagnostics-address=" + metrics, "--insecure-diagnostics",
+		"--webhook-port=" + strconv.Itoa(m.hooks.LocalServingPort), "--webhook-cert-dir=" + m.hooks.LocalServingCertDir,
+	}
+	var manager *daemon.Daemon
+	kill, err := interrupt.Guard(func() (err error) {
+		manager, err = daemon.Start(m.path("manager.log"), arguments...)
+		return err
+	}, func() error {
+		if manager != nil {
+			manager.Kill()
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = kill() })
+	m.manager = manager
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	requests := probe.Client(probe.Direct())

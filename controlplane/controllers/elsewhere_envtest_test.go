@@ -5,7 +5,6 @@ package controllers
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -38,11 +37,13 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 )
 
 // otherHost is a host cluster that is not the management cluster: an API server without any of our kinds.
 type otherHost struct {
 	server *envtest.Environment
+	stop   func() error
 	api    client.Client
 	// kubeconfig is that of an account with the rights of config/host-cluster alone.
 	kubeconfig []byte
@@ -52,14 +53,15 @@ type otherHost struct {
 var theOtherHost = sync.OnceValues(func() (*otherHost, error) {
 	server := &envtest.Environment{}
 	server.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "127.252.0.0/16")
-	if _, err := server.Start(); err != nil {
-		return nil, errors.Join(err, server.Stop())
-	}
 	o := &otherHost{server: server}
-	if err := o.prepare(context.Background()); err != nil {
-		return nil, errors.Join(err, server.Stop())
-	}
-	return o, nil
+	var err error
+	o.stop, err = interrupt.Guard(func() error {
+		if _, err := server.Start(); err != nil {
+			return err
+		}
+		return o.prepare(context.Background())
+	}, server.Stop)
+	return o, err
 })
 
 // prepare makes an account and what config/host-cluster brings, but for the account's name.
@@ -103,7 +105,7 @@ func (o *otherHost) prepare(ctx context.Context) error {
 func stopOtherHost() {
 	if otherHostStarted {
 		if o, err := theOtherHost(); err == nil {
-			_ = o.server.Stop()
+			_ = o.stop()
 		}
 	}
 }

@@ -51,9 +51,6 @@ func run(m *testing.M) int {
 		server.Configure().Set("service-cluster-ip-range", serviceRange).
 			Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
 	})
-	if err == nil {
-		err = prepare(context.Background())
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -64,6 +61,10 @@ func run(m *testing.M) int {
 		}
 		stopOtherHost()
 	}()
+	if err := prepare(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return m.Run()
 }
 

@@ -39,6 +39,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
@@ -80,11 +81,11 @@ func startKonnectivityTenant(t *testing.T) *konnectivityTenant {
 	k.environment.ControlPlane.GetAPIServer().Configure().Set("egress-selector-config-file", path).
 		// Addresses of Services are such that this machine can listen on.
 		Set("service-cluster-ip-range", "127.251.0.0/16")
-	config, err := k.environment.Start()
+	stop, err := interrupt.Guard(func() error { _, err := k.environment.Start(); return err }, k.environment.Stop)
 	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { g.Expect(k.environment.Stop()).To(Succeed()) })
+	t.Cleanup(func() { g.Expect(stop()).To(Succeed()) })
 
-	k.client, err = client.New(config, client.Options{})
+	k.client, err = client.New(k.environment.Config, client.Options{})
 	g.Expect(err).NotTo(HaveOccurred())
 	objects, err := konnectivity.Addon.Objects(&addon.Input{Server: "127.0.0.1:6443", ImageRepository: "registry.k8s.io", KonnectivityTag: "v0.34.0"})
 	g.Expect(err).NotTo(HaveOccurred())

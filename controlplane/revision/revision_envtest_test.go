@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 )
 
 var (
@@ -44,16 +45,19 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	_, err := environment.Start()
-	if err == nil {
-		live, err = client.NewWithWatch(environment.Config, client.Options{Scheme: clientgoscheme.Scheme})
-	}
+	stop, err := interrupt.Guard(func() error {
+		config, err := environment.Start()
+		if err == nil {
+			live, err = client.NewWithWatch(config, client.Options{Scheme: clientgoscheme.Scheme})
+		}
+		return err
+	}, environment.Stop)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "start etcd and kube-apiserver:", err)
 		return 1
 	}
 	code := m.Run()
-	if err := environment.Stop(); err != nil {
+	if err := stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop etcd and kube-apiserver:", err)
 		return 1
 	}

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 )
 
 var environment = &envtest.Environment{}
@@ -34,12 +35,13 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	if _, err := environment.Start(); err != nil {
+	stop, err := interrupt.Guard(func() error { _, err := environment.Start(); return err }, environment.Stop)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "start etcd and kube-apiserver:", err)
 		return 1
 	}
 	code := m.Run()
-	if err := environment.Stop(); err != nil {
+	if err := stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop etcd and kube-apiserver:", err)
 		return 1
 	}

@@ -8,10 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/processgroup"
 )
 
 // list is what one run of the matrix does.
@@ -113,13 +113,9 @@ func (s step) run(ctx context.Context, logs string) row {
 	fmt.Printf("\n==== %s\n", s.title())
 	cmd := exec.CommandContext(ctx, "make", append([]string{s.target}, s.args...)...)
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(file, screen{os.Stdout}), io.MultiWriter(file, screen{os.Stderr})
-	// Make does not pass an interrupt on to what it runs, which gets it from a terminal otherwise. The group of its own
-	// keeps a terminal from sending a second one, at which ginkgo gives up its clean-ups.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
-	cmd.WaitDelay = cleanUpLimit
 	began := time.Now()
-	err = cmd.Run()
+	// A terminal that sent a second interrupt would have ginkgo give up its clean-ups.
+	err = processgroup.Run(cmd, cleanUpLimit)
 	result.took = time.Since(began)
 	if err != nil {
 		result.outcome, result.note = failedOutcome, log

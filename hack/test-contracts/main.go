@@ -13,13 +13,18 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract/rules"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/processgroup"
 )
 
 // packages have the tests of contracts.
 var packages = []string{"./bootstrap", "./controlplane/controllers", "./infrastructure/controllers"}
+
+// stopLimit is the time that tests which are interrupted have to stop the API servers that they started.
+const stopLimit = 2 * time.Minute
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -39,16 +44,16 @@ func run(ctx context.Context) error {
 	arguments := []string{"test", "-json", "-count=1", "-p=1", "-timeout=15m", "-tags=envtest", "-run=^(" + strings.Join(tests, "|") + ")$"}
 	cmd := exec.CommandContext(ctx, "go", append(arguments, packages...)...)
 	cmd.Stderr = os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	events, err := cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
+	events, out := io.Pipe()
+	cmd.Stdout = out
+	ended := make(chan error, 1)
+	go func() {
+		ended <- processgroup.Run(cmd, stopLimit)
+		_ = out.Close()
+	}()
 	tested, readErr := count(events, os.Stdout, tests)
-	if err := errors.Join(readErr, cmd.Wait()); err != nil {
+	_ = events.Close()
+	if err := errors.Join(readErr, <-ended); err != nil {
 		err = fmt.Errorf("go test: %w", err)
 		return errors.Join(err, report(tested))
 	}

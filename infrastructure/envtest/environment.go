@@ -6,6 +6,7 @@ package envtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -24,6 +25,7 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/webhooks"
 	testenvironment "github.com/kube-on-kube/cluster-api-provider-kok/test/envtest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 )
 
 // Environment is a running API server.
@@ -40,9 +42,11 @@ type Environment struct {
 	server  *envtest.Environment
 	cancel  context.CancelFunc
 	stopped chan error
+	end     func() error
 }
 
-// Start starts the API server and the webhooks, and returns when both answer.
+// Start starts the API server and the webhooks, and returns when both answer. A signal that ends the program stops them,
+// as Stop does.
 func Start(ctx context.Context) (*Environment, error) {
 	e := &Environment{Scheme: runtime.NewScheme()}
 	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
@@ -67,14 +71,21 @@ func Start(ctx context.Context) (*Environment, error) {
 			Paths: []string{filepath.Join(project, "config", "infrastructure", "webhook", "manifests.yaml")},
 		},
 	}
+	if e.end, err = interrupt.Guard(func() error { return e.start(ctx) }, e.stop); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Environment) start(ctx context.Context) (err error) {
 	if e.Config, err = e.server.Start(); err != nil {
-		return nil, fmt.Errorf("start etcd and kube-apiserver (KUBEBUILDER_ASSETS names the folder with both): %w", err)
+		return fmt.Errorf("start etcd and kube-apiserver (KUBEBUILDER_ASSETS names the folder with both): %w", err)
 	}
 	e.Kubeconfig = e.server.KubeConfig
 	if e.Client, err = client.New(e.Config, client.Options{Scheme: e.Scheme}); err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return fmt.Errorf("make a client: %w", err)
 	}
-	return e, e.serveWebhooks(ctx)
+	return e.serveWebhooks(ctx)
 }
 
 func (e *Environment) serveWebhooks(ctx context.Context) error {
@@ -104,12 +115,15 @@ func (e *Environment) serveWebhooks(ctx context.Context) error {
 }
 
 // Stop ends the manager, the API server and etcd.
-func (e *Environment) Stop() error {
+func (e *Environment) Stop() error { return e.end() }
+
+func (e *Environment) stop() error {
+	var err error
 	if e.cancel != nil {
 		e.cancel()
-		if err := <-e.stopped; err != nil {
-			return fmt.Errorf("stop the manager: %w", err)
+		if err = <-e.stopped; err != nil {
+			err = fmt.Errorf("stop the manager: %w", err)
 		}
 	}
-	return e.server.Stop()
+	return errors.Join(err, e.server.Stop())
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 )
 
 const plain = "what must not be read on a disk"
@@ -35,12 +36,12 @@ func TestEncryptionConfigurationInAKubeAPIServer(t *testing.T) {
 	configure("secrets", "configmaps")
 	environment := &envtest.Environment{}
 	environment.ControlPlane.GetAPIServer().Configure().Set("encryption-provider-config", path)
-	config, err := environment.Start()
+	stop, err := interrupt.Guard(func() error { _, err := environment.Start(); return err }, environment.Stop)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := environment.Stop(); err != nil {
+		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -66,7 +67,7 @@ func TestEncryptionConfigurationInAKubeAPIServer(t *testing.T) {
 		}
 		return marked && !leaks
 	}
-	api, err := client.New(config, client.Options{})
+	api, err := client.New(environment.Config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,12 +11,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/onsi/ginkgo/v2/types"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/processgroup"
 )
 
 // suite is Kubernetes' own test binary.
@@ -97,14 +97,7 @@ func (s *suite) start(cmd *exec.Cmd, log string, progress io.Writer) (err error)
 		out = io.MultiWriter(file, progress)
 	}
 	cmd.Stdout, cmd.Stderr = out, out
-	// Ginkgo does not pass an interrupt on to its processes, which get it from a terminal otherwise.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
-	cmd.WaitDelay = stopLimit
-	if err := cmd.Run(); err != nil {
-		if cmd.Process != nil {
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // none is left, unless they took too long
-		}
+	if err := processgroup.Run(cmd, stopLimit); err != nil {
 		return fmt.Errorf("%s: %w; what it printed is in %s", filepath.Base(cmd.Path), err, file.Name())
 	}
 	return nil

@@ -6,6 +6,7 @@ package envtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,6 +31,7 @@ import (
 	bootstrapwebhooks "github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/webhooks"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 )
 
 // VersionsNamespace is where the ConfigMap with the table of Kubernetes versions can be, if there is one.
@@ -47,10 +49,11 @@ type Environment struct {
 	server  *envtest.Environment
 	cancel  context.CancelFunc
 	stopped chan error
+	end     func() error
 }
 
 // Start starts the API server and a manager that serves the webhooks, and returns when both answer.
-// configure may set flags of the API server before it starts.
+// configure may set flags of the API server before it starts. A signal that ends the program stops it, as Stop does.
 func Start(ctx context.Context, configure ...func(*envtest.APIServer)) (*Environment, error) {
 	e := &Environment{Scheme: runtime.NewScheme()}
 	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme)
@@ -84,16 +87,20 @@ func Start(ctx context.Context, configure ...func(*envtest.APIServer)) (*Environ
 	for _, set := range configure {
 		set(e.server.ControlPlane.GetAPIServer())
 	}
-	if e.Config, err = e.server.Start(); err != nil {
-		return nil, fmt.Errorf("start etcd and kube-apiserver (KUBEBUILDER_ASSETS names the folder with both): %w", err)
-	}
-	if e.Client, err = client.New(e.Config, client.Options{Scheme: e.Scheme}); err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
-	}
-	if err := e.serveWebhooks(ctx); err != nil {
+	if e.end, err = interrupt.Guard(func() error { return e.start(ctx) }, e.stop); err != nil {
 		return nil, err
 	}
 	return e, nil
+}
+
+func (e *Environment) start(ctx context.Context) (err error) {
+	if e.Config, err = e.server.Start(); err != nil {
+		return fmt.Errorf("start etcd and kube-apiserver (KUBEBUILDER_ASSETS names the folder with both): %w", err)
+	}
+	if e.Client, err = client.New(e.Config, client.Options{Scheme: e.Scheme}); err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	return e.serveWebhooks(ctx)
 }
 
 func (e *Environment) serveWebhooks(ctx context.Context) error {
@@ -143,14 +150,17 @@ func validatingWebhooks(project, provider string) (*admissionregistrationv1.Vali
 }
 
 // Stop ends the manager, the API server and etcd.
-func (e *Environment) Stop() error {
+func (e *Environment) Stop() error { return e.end() }
+
+func (e *Environment) stop() error {
+	var err error
 	if e.cancel != nil {
 		e.cancel()
-		if err := <-e.stopped; err != nil {
-			return fmt.Errorf("stop the manager: %w", err)
+		if err = <-e.stopped; err != nil {
+			err = fmt.Errorf("stop the manager: %w", err)
 		}
 	}
-	return e.server.Stop()
+	return errors.Join(err, e.server.Stop())
 }
 
 // ModuleDir asks the Go command where a module's source is; its output is one line made for programs.

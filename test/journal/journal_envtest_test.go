@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 )
 
 // link is a way to an API server that can be cut, and be whole again.
@@ -58,11 +60,12 @@ func (l *link) set(away bool) {
 
 func TestAJournal(t *testing.T) {
 	environment := &envtest.Environment{}
-	config, err := environment.Start()
+	stop, err := interrupt.Guard(func() error { _, err := environment.Start(); return err }, environment.Stop)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = environment.Stop() })
+	t.Cleanup(func() { _ = stop() })
+	config := environment.Config
 	api, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 )
+
+// session ends when the program is told to end: tests then fail by what they wait for, and remove what they made.
+var session context.Context
+
+func TestMain(m *testing.M) {
+	os.Exit(interrupt.Run(func(ctx context.Context) int {
+		session = ctx
+		return m.Run()
+	}))
+}
 
 // Programs are compiled, images packed and manifests rendered, in a folder that is empty before.
 func TestHostAddonsAreBuiltFromTheirModules(t *testing.T) {
@@ -25,7 +37,7 @@ func TestHostAddonsAreBuiltFromTheirModules(t *testing.T) {
 		"metrics-server": {EnsureMetricsServer, []string{"Deployment kube-system/metrics-server", "APIService /v1beta1.metrics.k8s.io", "Certificate kube-system/metrics-server"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			built, err := addon.ensure(t.Context(), t.TempDir(), func(step string) { t.Log(step) })
+			built, err := addon.ensure(session, t.TempDir(), func(step string) { t.Log(step) })
 			if err != nil {
 				t.Fatal(err)
 			}

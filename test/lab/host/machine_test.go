@@ -23,8 +23,19 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 )
+
+// session ends when the program is told to end: tests then fail by what they wait for, and remove what they made.
+var session context.Context
+
+func TestMain(m *testing.M) {
+	os.Exit(interrupt.Run(func(ctx context.Context) int {
+		session = ctx
+		return m.Run()
+	}))
+}
 
 // testNetwork lies beside a lab that may be up.
 func testNetwork() Network {
@@ -41,7 +52,7 @@ func testNetwork() Network {
 // TestHosts boots two hosts, breaks their link and their power, and proves that nothing of them is left in the end.
 func TestHosts(t *testing.T) {
 	g := NewWithT(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
+	ctx, cancel := context.WithTimeout(session, 30*time.Minute)
 	defer cancel()
 	cache, err := artifacts.CacheDir()
 	g.Expect(err).NotTo(HaveOccurred())

@@ -15,16 +15,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
+
+// session ends when the program is told to end: tests then fail by what they wait for, and remove what they made.
+var session context.Context
+
+func TestMain(m *testing.M) {
+	os.Exit(interrupt.Run(func(ctx context.Context) int {
+		session = ctx
+		return m.Run()
+	}))
+}
 
 // TestLab brings a lab up through interruptions, breaks and mends it, and takes it down.
 func TestLab(t *testing.T) {
 	g := NewWithT(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	ctx, cancel := context.WithTimeout(session, time.Hour)
 	defer cancel()
-	// Beside a lab that may be up.
-	l, err := OpenIn(filepath.Join(t.TempDir(), "koktwo"), host.Network{
+	// Beside a lab that may be up, and always in the same place: what a run that was killed left is found there.
+	l, err := OpenIn(DefaultState+"-two", host.Network{
 		Prefix:   "koktwo",
 		Cloud:    netip.MustParsePrefix("10.212.0.0/24"),
 		IDC:      netip.MustParsePrefix("10.222.0.0/24"),
@@ -33,6 +44,7 @@ func TestLab(t *testing.T) {
 		Services: netip.MustParsePrefix("10.252.0.0/16"),
 	})
 	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(l.Down(ctx, true)).To(Succeed())
 	watchers, err := readLimit("fs/inotify/max_user_instances")
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() {
@@ -69,10 +81,10 @@ func TestLab(t *testing.T) {
 	t.Run("a cut link stops heartbeats, and the machine reaches both sites", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(l.Cut(ctx)).To(Succeed())
-		g.Eventually(func() (string, error) { return nodeState(ctx, l, "idc-1") }, "3m", "1s").Should(Equal("Unknown"))
+		g.Eventually(func() (string, error) { return nodeState(ctx, l, "idc-1") }, "3m", "1s").WithContext(ctx).Should(Equal("Unknown"))
 		g.Expect(nodeState(ctx, l, "cloud-1")).To(Equal("Ready"))
 		g.Expect(l.Heal(ctx)).To(Succeed())
-		g.Eventually(func() (string, error) { return nodeState(ctx, l, "idc-1") }, "3m", "1s").Should(Equal("Ready"))
+		g.Eventually(func() (string, error) { return nodeState(ctx, l, "idc-1") }, "3m", "1s").WithContext(ctx).Should(Equal("Ready"))
 	})
 	t.Run("a host is added", func(t *testing.T) {
 		h, err := l.AddHost(ctx, func(m string) { t.Log(m) })
@@ -127,7 +139,7 @@ func expectNodes(ctx context.Context, t *testing.T, client kubernetes.Interface,
 			}
 		}
 		return ready, nil
-	}, "2m", "500ms").Should(ConsistOf(names))
+	}, "2m", "500ms").WithContext(ctx).Should(ConsistOf(names))
 }
 
 func nodeState(ctx context.Context, l *Lab, name string) (string, error) {

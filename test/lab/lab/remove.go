@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
 
 // RemoveHost takes a host that AddHost added away for good: its power, its node in the host cluster, its disk. What
@@ -22,24 +24,29 @@ func (l *Lab) RemoveHost(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		config, err := l.RESTConfig()
-		if err != nil {
-			return err
-		}
-		client, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return err
-		}
-		if err := h.PowerOff(ctx); err != nil {
-			return err
-		}
-		err = client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("remove node %s from the host cluster: %w", name, err)
-		}
-		if err := ignoreMissing(os.Remove(l.hostKey(h))); err != nil {
-			return err
-		}
-		return h.Remove(ctx)
+		return l.removeHost(ctx, h)
 	})
+}
+
+// removeHost is RemoveHost by the holder of the lock, also of a host of which not all is there.
+func (l *Lab) removeHost(ctx context.Context, h *host.Host) error {
+	config, err := l.RESTConfig()
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	if err := h.PowerOff(ctx); err != nil {
+		return err
+	}
+	err = client.CoreV1().Nodes().Delete(ctx, h.Name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("remove node %s from the host cluster: %w", h.Name, err)
+	}
+	if err := ignoreMissing(os.Remove(l.hostKey(h))); err != nil {
+		return err
+	}
+	return h.Remove(ctx)
 }

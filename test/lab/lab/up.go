@@ -161,37 +161,6 @@ func (l *Lab) createHost(name string, set *artifacts.Set) error {
 	return h.Create(set.RootFS)
 }
 
-// AddHost adds the data centre's next host and joins it to the host cluster.
-func (l *Lab) AddHost(ctx context.Context, progress func(string)) (*host.Host, error) {
-	var added *host.Host
-	err := l.locked(ctx, func() error {
-		hosts, err := l.Hosts()
-		if err != nil {
-			return err
-		}
-		if len(hosts) == 0 {
-			return fmt.Errorf("the lab is not up: bring it up first")
-		}
-		name := nextName(host.SiteIDC, hosts)
-		set, err := l.artifacts(ctx, progress)
-		if err != nil {
-			return err
-		}
-		if err := l.createHost(name, set); err != nil {
-			return err
-		}
-		if added, err = l.Host(name); err != nil {
-			return err
-		}
-		if err := added.Boot(ctx); err != nil {
-			return err
-		}
-		progress(name + " booted")
-		return hostcluster.JoinNode(ctx, l.clusterConfig(append(hosts, added), set, progress), added)
-	})
-	return added, err
-}
-
 // nextName is the first free name of a group of hosts.
 func nextName(group string, hosts []*host.Host) string {
 	used := map[string]bool{}

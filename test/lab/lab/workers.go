@@ -35,23 +35,11 @@ type Access struct {
 }
 
 // AddWorker adds a machine to the data centre that is no node of the host cluster: it has a container runtime, kubelet,
-// cloud-init, an SSH server whose host key the lab knows, and the programs, which replace those of the same name.
+// cloud-init, an SSH server whose host key the lab knows, and the programs, which replace those of the same name. When it
+// fails or is interrupted, the lab has the hosts that it had before.
 func (l *Lab) AddWorker(ctx context.Context, programs []string, progress func(string)) (*host.Host, error) {
-	var added *host.Host
-	err := l.locked(ctx, func() error {
-		hosts, err := l.Hosts()
-		if err != nil {
-			return err
-		}
-		if len(hosts) == 0 {
-			return fmt.Errorf("the lab is not up: bring it up first")
-		}
-		set, err := l.artifacts(ctx, progress)
-		if err != nil {
-			return err
-		}
-		added, err = l.createWorker(nextName("worker", hosts), set)
-		if err != nil {
+	return l.add(ctx, "worker", progress, func(ctx context.Context, h *host.Host, _ *artifacts.Set) error {
+		if err := l.admit(h); err != nil {
 			return err
 		}
 		for _, program := range programs {
@@ -59,35 +47,23 @@ func (l *Lab) AddWorker(ctx context.Context, programs []string, progress func(st
 			if err != nil {
 				return err
 			}
-			if err := added.WriteFile("/usr/local/bin/"+filepath.Base(program), content, 0o755); err != nil {
+			if err := h.WriteFile("/usr/local/bin/"+filepath.Base(program), content, 0o755); err != nil {
 				return err
 			}
 		}
-		if err := added.Boot(ctx); err != nil {
+		if err := h.Boot(ctx); err != nil {
 			return err
 		}
-		if err := added.WaitContainerd(ctx); err != nil {
+		if err := h.WaitContainerd(ctx); err != nil {
 			return err
 		}
 		// A host that lets nobody in is asked again only after a while.
-		if err := added.WaitLogin(ctx); err != nil {
+		if err := h.WaitLogin(ctx); err != nil {
 			return err
 		}
-		progress(added.Name + " booted")
+		progress(h.Name + " booted")
 		return nil
 	})
-	return added, err
-}
-
-func (l *Lab) createWorker(name string, set *artifacts.Set) (*host.Host, error) {
-	if err := l.createHost(name, set); err != nil {
-		return nil, err
-	}
-	h, err := l.Host(name)
-	if err != nil {
-		return nil, err
-	}
-	return h, l.admit(h)
 }
 
 // admit lets the lab's key in as workerUser, and gives the worker a host key.
