@@ -38,6 +38,7 @@ func TestAClusterOfTheClass(t *testing.T) {
 		{"one Cluster makes what the template without a topology has", createdAsByTheTemplate},
 		{"what is set at creation is set where it belongs", variablesAtCreation},
 		{"a class of one's own keeps what is in its templates beside a variable's value", ownClass},
+		{"API servers are handed over to an autoscaler and taken back", handedOver},
 		{"nothing is written while nothing changes", nothingIsWritten},
 		{"a variable changes its field and no other", variablesOfARunningCluster},
 		{"what cannot be changed is refused at once", refusedVariables},
