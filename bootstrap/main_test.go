@@ -3,8 +3,11 @@ package main
 import (
 	"testing"
 
+	"github.com/spf13/pflag"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/docs/flags"
 )
 
 func TestATenantIsConnectedToOnceItHasAnAPI(t *testing.T) {
@@ -26,4 +29,10 @@ func TestATenantIsConnectedToOnceItHasAnAPI(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAnInstallationCanSetFlags(t *testing.T) {
+	known := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	(&options{}).addTo(known)
+	flags.OfManager(t, "../config/bootstrap/manager/manager.yaml", known)
 }

@@ -37,6 +37,8 @@ func TestAClusterOfTheClass(t *testing.T) {
 	}{
 		{"one Cluster makes what the template without a topology has", createdAsByTheTemplate},
 		{"what is set at creation is set where it belongs", variablesAtCreation},
+		{"a class of one's own keeps what is in its templates beside a variable's value", ownClass},
+		{"API servers are handed over to an autoscaler and taken back", handedOver},
 		{"nothing is written while nothing changes", nothingIsWritten},
 		{"a variable changes its field and no other", variablesOfARunningCluster},
 		{"what cannot be changed is refused at once", refusedVariables},
@@ -84,11 +86,17 @@ func createdAsByTheTemplate(t *testing.T, blue *managed) {
 		}
 		want.add(t, object)
 	}
+	// What a patch adds to has to be there: the class says what is so without it, too.
+	said := fields{
+		"KOKControlPlane spec.kubeAPIServer.workload":        `"DaemonSet"`,
+		"IDCMachineTemplate spec.template.spec":              "",
+		"IDCMachineTemplate spec.template.spec.hostSelector": "{}",
+	}
 	for _, kind := range []string{"KOKControlPlane", "IDCCluster", "KOKConfigTemplate", "IDCMachineTemplate"} {
 		if part := want.of(kind); len(part) == 0 {
 			t.Errorf("no %s is to be compared", kind)
 		}
-		expect(t, changes(want.of(kind), got.of(kind)), fields{})
+		expect(t, changes(want.of(kind), got.of(kind)), said.of(kind))
 	}
 	for path, value := range map[string]string{
 		"spec.replicas": "2", "spec.template.spec.version": `"` + first + `"`, "spec.clusterName": `"blue"`, "spec.remediation.maxInFlight": "1",
@@ -143,18 +151,12 @@ func variablesAtCreation(t *testing.T, blue *managed) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			other := &managed{management: blue.management, name: strings.ReplaceAll(name, " ", "-")}
-			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: needed["NAMESPACE"], Name: other.name}}
-			blue.cluster(t).Spec.DeepCopyInto(&cluster.Spec)
-			cluster.Spec.ControlPlaneRef, cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{}, clusterv1.ContractVersionedObjectReference{}
-			cluster.Spec.ControlPlaneEndpoint = table.endpoint
-			for variable, value := range table.values {
-				set(variable, value)(&cluster.Spec.Topology)
-			}
-			if err := blue.client.Create(t.Context(), cluster); err != nil {
-				t.Fatal(err)
-			}
-			other.reconciled(t)
+			other := blue.another(t, strings.ReplaceAll(name, " ", "-"), func(cluster *clusterv1.Cluster) {
+				cluster.Spec.ControlPlaneEndpoint = table.endpoint
+				for variable, value := range table.values {
+					set(variable, value)(&cluster.Spec.Topology)
+				}
+			})
 			want := fields{}
 			for path, value := range table.want {
 				want["KOKControlPlane "+path] = value
@@ -172,9 +174,6 @@ func variablesAtCreation(t *testing.T, blue *managed) {
 					t.Fatal(err)
 				}
 				other.reconciled(t)
-			}
-			if err := blue.client.Delete(t.Context(), cluster); err != nil {
-				t.Fatal(err)
 			}
 		})
 	}
@@ -195,7 +194,7 @@ func variablesOfARunningCluster(t *testing.T, blue *managed) {
 		{"kubeProxyConntrack", `"None"`, fields{"KOKControlPlane spec.addons.kubeProxy.conntrack": `"None"`}},
 		{"konnectivityMode", `"Managed"`, fields{"KOKControlPlane spec.addons.konnectivity.mode": `"Managed"`}},
 		{"workerHostSelector", `{"pool": "large"}`, fields{
-			"IDCMachineTemplate spec.template.spec":                               "",
+			"IDCMachineTemplate spec.template.spec.hostSelector":                  "",
 			"IDCMachineTemplate spec.template.spec.hostSelector.matchLabels.pool": `"large"`}},
 		{"workerHostSelector", `{"pool": "small"}`, fields{
 			"IDCMachineTemplate spec.template.spec.hostSelector.matchLabels.pool": `"small"`}},

@@ -3,11 +3,9 @@
 package templates
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +17,6 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/manifests"
 )
 
 const (
@@ -87,19 +84,12 @@ const classLabel = "example.com/class"
 // successor is the class under another name, with other settings, and with the versions that it is for.
 func successor(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
-	var objects []*unstructured.Unstructured
-	for _, document := range manifests.Documents(fill(t, class)) {
-		object := parse(t, strings.ReplaceAll(document, "name: kok", "name: kok-next"))
-		modify := func(value any, path ...string) {
-			if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
-				t.Fatal(err)
-			}
-		}
-		switch object.GetKind() {
+	return copied(t, "kok-next", func(kind string, modify modifier) {
+		switch kind {
 		case "KOKControlPlaneTemplate", "IDCClusterTemplate", "KOKConfigTemplate":
 			modify("next", "spec", "template", "metadata", "labels", classLabel)
 		}
-		switch object.GetKind() {
+		switch kind {
 		case "ClusterClass":
 			modify([]any{"v1.34.4", "v1.35.4", "v1.36.3"}, "spec", "kubernetesVersions")
 		case "KOKControlPlaneTemplate":
@@ -107,21 +97,12 @@ func successor(t *testing.T) []*unstructured.Unstructured {
 		case "KOKConfigTemplate":
 			modify("next", "spec", "template", "spec", "kubelet", "nodeLabels", classLabel)
 		}
-		objects = append(objects, object)
-	}
-	return objects
+	})
 }
 
 func rebased(t *testing.T, blue *managed) {
 	blue.create(t, successor(t)...)
-	eventually(t, "the class", func() error {
-		class := &clusterv1.ClusterClass{}
-		blue.get(t, "kok-next", class)
-		if !conditions.IsTrue(class, clusterv1.ClusterClassVariablesReadyCondition) {
-			return errors.New("its variables are not ready")
-		}
-		return nil
-	})
+	blue.classReady(t, "kok-next")
 	before := blue.fields(t)
 	// A template of workers is replaced when it is another.
 	names := func() []string {

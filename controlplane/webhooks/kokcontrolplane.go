@@ -2,7 +2,10 @@ package webhooks
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -33,12 +36,34 @@ var (
 
 // Default adds the "v" that people leave out of the version, and the number of API servers of a
 // Deployment, which a DaemonSet has not; all other defaults are in the schema.
-func (*KOKControlPlane) Default(_ context.Context, c *controlplanev1.KOKControlPlane) error {
+func (*KOKControlPlane) Default(ctx context.Context, c *controlplanev1.KOKControlPlane) error {
 	c.Spec.Version = versions.Normalize(c.Spec.Version)
-	if c.Spec.KubeAPIServer.IsDeployment() && c.Spec.Replicas == nil {
-		c.Spec.Replicas = ptr.To(controlplanev1.DefaultAPIServerReplicas)
+	if !c.Spec.KubeAPIServer.IsDeployment() || c.Spec.Replicas != nil {
+		return nil
 	}
+	before, err := replicasBefore(ctx)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	c.Spec.Replicas = ptr.To(ptr.Deref(before, controlplanev1.DefaultAPIServerReplicas))
 	return nil
+}
+
+// replicasBefore is the number of API servers in the object that a request changes; nil if there is none. Who no longer
+// names a number leaves it to others, as an autoscaler, and they begin with what there is.
+func replicasBefore(ctx context.Context) (*int32, error) {
+	request, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if request.Operation != admissionv1.Update {
+		return nil, nil
+	}
+	before := &controlplanev1.KOKControlPlane{}
+	if err := json.Unmarshal(request.OldObject.Raw, before); err != nil {
+		return nil, fmt.Errorf("read the KOKControlPlane that is changed: %w", err)
+	}
+	return before.Spec.Replicas, nil
 }
 
 // ValidateCreate refuses a new control plane that cannot work.

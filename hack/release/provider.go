@@ -145,7 +145,7 @@ func (p provider) build() ([]byte, error) {
 }
 
 // writeClusterctlConfig writes the configuration that makes clusterctl read its providers from
-// repository. cert-manager is the host cluster's own: clusterctl only checks that it works.
+// repository. Of cert-manager it says nothing: clusterctl takes the one that is there, or installs one.
 func writeClusterctlConfig(file, repository string, providers []provider) error {
 	b := &strings.Builder{}
 	b.WriteString("# For clusterctl --config. Written by make release-manifests.\nproviders:\n")
@@ -153,7 +153,6 @@ func writeClusterctlConfig(file, repository string, providers []provider) error 
 		fmt.Fprintf(b, "- name: %s\n  type: %s\n  url: %q\n", p.name, p.kind, "file://"+p.componentsPath(repository))
 	}
 	fmt.Fprintf(b, "overridesFolder: %q\n", filepath.Join(filepath.Dir(file), "overrides"))
-	b.WriteString("cert-manager:\n  externallyProvisioned: \"true\"\n  timeout: 2m\n")
 	return writeFile(file, []byte(b.String()))
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterctlclient "sigs.k8s.io/cluster-api/cmd/clusterctl/client"
+	clusterctlconfig "sigs.k8s.io/cluster-api/cmd/clusterctl/client/config"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 	"sigs.k8s.io/yaml"
 )
@@ -118,6 +119,21 @@ func TestClusterctlFindsTheProviders(t *testing.T) {
 		if !slices.Contains(found, want) {
 			t.Errorf("%s is not among %v", want, found)
 		}
+	}
+}
+
+// clusterctl takes a cert-manager that is there, and without one it installs its own: a host cluster need not have one.
+func TestClusterctlMayInstallCertManager(t *testing.T) {
+	config, err := clusterctlconfig.New(t.Context(), filepath.Join(filepath.Dir(repository(t)), "clusterctl.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	certManager, err := config.CertManager().Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if certManager.ExternallyProvisioned() {
+		t.Error("it is to fail where there is none")
 	}
 }
 

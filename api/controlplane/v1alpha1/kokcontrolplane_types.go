@@ -29,7 +29,8 @@ type KOKControlPlaneSpec struct {
 	Version string `json:"version,omitempty"`
 
 	// replicas is the number of API servers when kubeAPIServer.workload is Deployment, by default 2. It
-	// must be unset for a DaemonSet, which runs one on every host node.
+	// must be unset for a DaemonSet, which runs one on every host node. A number that is removed stays, for
+	// an autoscaler to begin with.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100

@@ -1,7 +1,6 @@
 package providers
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,15 +12,19 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// clusterctlConfig is the configuration that make release-manifests wrote, where the host cluster
-// has a cert-manager of its own. Where it has none, clusterctl installs one, as it does by itself.
-func (i *Installer) clusterctlConfig(context.Context) (string, error) {
+// externalConfig is clusterctlConfig's file beside the one that make release-manifests wrote.
+const externalConfig = "clusterctl-external-cert-manager.yaml"
+
+// clusterctlConfig is the configuration that make release-manifests wrote; where the host cluster has a cert-manager of
+// its own, with the word that it is not clusterctl's: clusterctl then waits for that one, and installs no other in its
+// place. Only clusterctl init asks.
+func (i *Installer) clusterctlConfig() (string, error) {
 	file := filepath.Join(i.Repository, "clusterctl.yaml")
 	_, err := i.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: "cert-manager.io", Kind: "Certificate"})
-	if err == nil {
+	if meta.IsNoMatchError(err) {
 		return file, nil
 	}
-	if !meta.IsNoMatchError(err) {
+	if err != nil {
 		return "", fmt.Errorf("find out whether the host cluster has cert-manager: %w", err)
 	}
 	data, err := os.ReadFile(file)
@@ -32,11 +35,11 @@ func (i *Installer) clusterctlConfig(context.Context) (string, error) {
 	if err := sigsyaml.Unmarshal(data, &config); err != nil {
 		return "", fmt.Errorf("read %s: %w", file, err)
 	}
-	delete(config, "cert-manager")
+	config["cert-manager"] = map[string]string{"externallyProvisioned": "true", "timeout": "2m"}
 	if data, err = sigsyaml.Marshal(config); err != nil {
 		return "", err
 	}
-	file = filepath.Join(i.Repository, "clusterctl-cert-manager.yaml")
+	file = filepath.Join(i.Repository, externalConfig)
 	return file, os.WriteFile(file, data, 0o644)
 }
 

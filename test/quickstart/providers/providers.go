@@ -247,7 +247,7 @@ func (i *Installer) markBuild(ctx context.Context, p Provider, build string) err
 }
 
 func (i *Installer) clusterctl(ctx context.Context, out io.Writer, args ...string) error {
-	config, err := i.clusterctlConfig(ctx)
+	config, err := i.clusterctlConfig()
 	if err != nil {
 		return err
 	}
