@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,10 +73,22 @@ func upgraded(t *testing.T, blue *managed) {
 	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"` + next + `"`})
 	blue.running(t, first, next)
 	blue.reconcile(t)
+	// A held upgrade goes neither back nor on: Cluster API refuses both, and the way out is its cause.
+	blue.refuses(t, first, "version cannot be decreased")
+	blue.refuses(t, "v1.34.5", "control plane is still completing a previous upgrade")
 	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"` + next + `"`})
 	blue.running(t, next)
 	blue.reconciled(t)
 	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"` + next + `"`, workersVersion: `"` + next + `"`})
+	blue.refuses(t, first, "version cannot be decreased")
+}
+
+// refuses checks that the topology cannot have a version.
+func (c *managed) refuses(t *testing.T, version, why string) {
+	t.Helper()
+	if err := c.edit(t, setVersion(version)); err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("%s is not refused with %q: %v", version, why, err)
+	}
 }
 
 // classLabel is what objects of the second class have.
