@@ -44,6 +44,9 @@ func (t *tenant) expectAllWell(ctx context.Context, management client.Client) {
 		expect(metav1.ConditionFalse, falseWhenWell...)
 		cluster := t.clusterObject()
 		g.Expect(management.Get(ctx, t.ObjectKey, cluster)).To(Succeed())
+		if !cluster.Spec.InfrastructureRef.IsDefined() {
+			return // Cluster API never knows of such a Cluster whether it is available.
+		}
 		available := conditions.Get(cluster, clusterv1.ClusterAvailableCondition)
 		g.Expect(available).NotTo(BeNil())
 		g.Expect(available.Status).To(Equal(metav1.ConditionTrue), "Cluster: %s", available.Message)
