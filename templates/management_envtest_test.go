@@ -52,6 +52,8 @@ type management struct {
 	program string
 	folder  string
 	manager *daemon.Daemon
+	// kill ends the manager that runs.
+	kill func() error
 	// metrics is where the manager that runs shows its own.
 	metrics string
 }
@@ -133,6 +135,9 @@ func startManagement(t *testing.T) *management {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if m.kill != nil {
+			_ = m.kill()
+		}
 		if t.Failed() {
 			t.Logf("the end of the manager's log:\n%s", processes.LastLines(m.path("manager.log"), 60))
 		}

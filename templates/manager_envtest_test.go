@@ -18,7 +18,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
-// startManager starts Cluster API's manager and waits until it is ready. It ends with the test.
+// startManager starts Cluster API's manager and waits until it is ready. It ends with the management cluster.
 func (m *management) startManager(t *testing.T) {
 	t.Helper()
 	health, metrics := loopback.Free(t).String(), loopback.Free(t).String()
@@ -31,7 +31,8 @@ func (m *management) startManager(t *testing.T) {
 		"--webhook-port=" + strconv.Itoa(m.hooks.LocalServingPort), "--webhook-cert-dir=" + m.hooks.LocalServingCertDir,
 	}
 	var manager *daemon.Daemon
-	kill, err := interrupt.Guard(func() (err error) {
+	var err error
+	m.kill, err = interrupt.Guard(func() (err error) {
 		manager, err = daemon.Start(m.path("manager.log"), arguments...)
 		return err
 	}, func() error {
@@ -43,7 +44,6 @@ func (m *management) startManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = kill() })
 	m.manager = manager
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -65,6 +65,9 @@ func (m *management) restartManager(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := m.manager.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.kill(); err != nil {
 		t.Fatal(err)
 	}
 	m.startManager(t)
