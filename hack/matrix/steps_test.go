@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/reexec"
 )
 
 func TestEveryStepMakesATargetOfTheMakefile(t *testing.T) {
@@ -51,51 +51,21 @@ func TestEveryLabelOfAStepIsOneOfTheSuite(t *testing.T) {
 	}
 }
 
-// socket is the variable with the socket that the program of the interrupted step tells the test by what it does.
-const socket = "MATRIX_TEST_SOCKET"
-
-const (
-	patience  = 30 * time.Second
-	cleanedUp = "cleaned up"
-)
+// cleanedUp is what the program of the interrupted step says at its end.
+const cleanedUp = "cleaned up"
 
 func TestAnInterruptedStepCleansUp(t *testing.T) {
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(t.TempDir())
-	t.Setenv(socket, "socket")
-	makefile := "long:\n\t@$(PROGRAM)\n"
-	if err := os.WriteFile("Makefile", []byte(makefile), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: "socket", Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close() //nolint:errcheck // It ends with the test.
-	if err := listener.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-
+	s := reexec.NewStage(t)
+	long := step{name: "long", target: "long", args: []string{"PROGRAM=" + s.Cast("step")}}
+	s.Must(os.WriteFile("Makefile", []byte("long:\n\t@$(PROGRAM)\n"), 0o600))
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	ended := make(chan row, 1)
-	long := step{name: "long", target: "long", args: []string{"PROGRAM=" + program}}
 	go func() { ended <- long.run(ctx, ".") }()
-	started, err := listener.Accept()
-	if err != nil {
-		t.Fatalf("the program did not start: %v", err)
-	}
-	defer started.Close() //nolint:errcheck // It ends with the test.
+	program := s.Accept()
 	interrupt()
-	if err := started.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-	if said, err := io.ReadAll(started); err != nil || string(said) != cleanedUp {
-		t.Fatalf("the program said %q: %v", said, err)
-	}
+	s.Hear(program, cleanedUp)
+	s.Gone(program)
 	if result := <-ended; result.outcome != failedOutcome {
 		t.Errorf("the step %s", result.outcome)
 	}
@@ -103,21 +73,20 @@ func TestAnInterruptedStepCleansUp(t *testing.T) {
 
 // TestMain is also the program that the interrupted step runs: it tells the test that it runs, and cleans up.
 func TestMain(m *testing.M) {
-	if address := os.Getenv(socket); address != "" {
-		if err := cleanUp(address); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
+	if reexec.Role() == "" {
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+	if err := cleanUp(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // cleanUp waits until it is interrupted, and then says what the test waits for; it ends with the test.
-func cleanUp(address string) error {
+func cleanUp() error {
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	test, err := net.Dial("unix", address)
+	test, err := reexec.Dial()
 	if err != nil {
 		return err
 	}

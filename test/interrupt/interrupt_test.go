@@ -8,10 +8,10 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/reexec"
 )
 
 func TestWhatWasStartedIsStopped(t *testing.T) {
@@ -26,70 +26,64 @@ func TestWhatWasStartedIsStopped(t *testing.T) {
 		"at an interrupt while it began": {signal: syscall.SIGINT, starting: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
-			program := s.start(guarding)
-			connection, made := s.accept(), s.accept()
+			s := reexec.NewStage(t)
+			program := s.Start(guarding)
+			connection, made := s.Accept(), s.Accept()
 			if !test.starting {
-				s.tell(connection)
-				s.hear(connection, started)
+				s.Tell(connection)
+				s.Hear(connection, started)
 			}
-			s.must(program.Process.Signal(test.signal))
+			s.Must(program.Process.Signal(test.signal))
 			if test.starting {
-				s.tell(connection)
+				s.Tell(connection)
 			}
-			s.gone(connection)
-			s.gone(made)
-			s.removed()
-			var exit *exec.ExitError
-			if err := program.Wait(); !errors.As(err, &exit) || exit.ExitCode() != status {
-				t.Errorf("it ended with %v", err)
-			}
+			s.Gone(connection)
+			s.Gone(made)
+			expectRemoved(t)
+			s.ExpectExit(program, status)
 		})
 	}
 }
 
 func TestWhatWasStartedIsStoppedAfterTheProgramThatStartedIt(t *testing.T) {
-	s := newStage(t)
-	program := s.start(parent)
-	connection, made := s.accept(), s.accept()
-	s.tell(connection)
-	s.hear(connection, started)
-	s.must(program.Process.Kill())
-	s.gone(connection)
-	s.gone(made)
-	s.removed()
+	s := reexec.NewStage(t)
+	program := s.Start(parent)
+	connection, made := s.Accept(), s.Accept()
+	s.Tell(connection)
+	s.Hear(connection, started)
+	s.Must(program.Process.Kill())
+	s.Gone(connection)
+	s.Gone(made)
+	expectRemoved(t)
 }
 
 func TestASecondInterruptEndsAtOnce(t *testing.T) {
-	s := newStage(t)
-	program := s.start(stuck)
-	connection, made := s.accept(), s.accept()
-	s.tell(connection)
-	s.hear(connection, started)
-	s.must(program.Process.Signal(syscall.SIGINT))
-	s.hear(connection, stopping)
-	s.must(program.Process.Signal(syscall.SIGINT))
-	s.gone(connection)
+	s := reexec.NewStage(t)
+	program := s.Start(stuck)
+	connection, made := s.Accept(), s.Accept()
+	s.Tell(connection)
+	s.Hear(connection, started)
+	s.Must(program.Process.Signal(syscall.SIGINT))
+	s.Hear(connection, stopping)
+	s.Must(program.Process.Signal(syscall.SIGINT))
+	s.Gone(connection)
 	_ = program.Wait()
 	if ended := program.ProcessState.Sys().(syscall.WaitStatus); !ended.Signaled() || ended.Signal() != syscall.SIGINT {
 		t.Errorf("it ended with %s", program.ProcessState)
 	}
-	s.must(made.Close())
+	s.Must(made.Close())
 }
 
 func TestTestsThatCleanUpThemselvesAreToldBySignal(t *testing.T) {
-	s := newStage(t)
-	program := s.start(telling)
-	connection := s.accept()
-	s.hear(connection, started)
-	s.must(program.Process.Signal(syscall.SIGTERM))
-	s.hear(connection, stopping)
-	s.tell(connection)
-	s.gone(connection)
-	var exit *exec.ExitError
-	if err := program.Wait(); !errors.As(err, &exit) || exit.ExitCode() != status {
-		t.Errorf("it ended with %v", err)
-	}
+	s := reexec.NewStage(t)
+	program := s.Start(telling)
+	connection := s.Accept()
+	s.Hear(connection, started)
+	s.Must(program.Process.Signal(syscall.SIGTERM))
+	s.Hear(connection, stopping)
+	s.Tell(connection)
+	s.Gone(connection)
+	s.ExpectExit(program, status)
 }
 
 func TestTestsThatNobodyEndsHaveTheirOwnStatus(t *testing.T) {
@@ -123,91 +117,18 @@ func TestWhatEndedIsNotStoppedAgain(t *testing.T) {
 	}
 }
 
-// stage is the folder that a test runs programs in, and where they reach it.
-type stage struct {
-	*testing.T
-	listener *net.UnixListener
-}
+// folder is what a program makes.
+const folder = "made"
 
-const (
-	patience = 30 * time.Second
-	socket   = "socket"
-	// folder is what a program makes.
-	folder = "made"
-)
-
-func newStage(t *testing.T) *stage {
+func expectRemoved(t *testing.T) {
 	t.Helper()
-	t.Chdir(t.TempDir())
-	s := &stage{T: t}
-	var err error
-	s.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
-	s.must(err)
-	t.Cleanup(func() { _ = s.listener.Close() })
-	s.must(s.listener.SetDeadline(time.Now().Add(patience)))
-	return s
-}
-
-func (s *stage) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
-}
-
-func (s *stage) start(role string) *exec.Cmd {
-	s.Helper()
-	program := play(role)
-	s.must(program.Start())
-	s.Cleanup(func() { _ = program.Process.Kill() })
-	return program
-}
-
-// accept is the connection of the next program; one that is there ends with the test at the latest.
-func (s *stage) accept() net.Conn {
-	s.Helper()
-	connection, err := s.listener.Accept()
-	s.must(err)
-	s.Cleanup(func() { _ = connection.Close() })
-	s.must(connection.SetDeadline(time.Now().Add(patience)))
-	return connection
-}
-
-// tell has a program go on.
-func (s *stage) tell(connection net.Conn) {
-	s.Helper()
-	_, err := connection.Write([]byte{'\n'})
-	s.must(err)
-}
-
-// hear waits until a program says something.
-func (s *stage) hear(connection net.Conn, want string) {
-	s.Helper()
-	said := make([]byte, len(want))
-	if _, err := io.ReadFull(connection, said); err != nil || string(said) != want {
-		s.Fatalf("it said %q and not %q: %v", said, want, err)
-	}
-}
-
-// gone waits until a program has ended.
-func (s *stage) gone(connection net.Conn) {
-	s.Helper()
-	if _, err := io.Copy(io.Discard, connection); err != nil {
-		s.Fatalf("it is still there: %v", err)
-	}
-}
-
-func (s *stage) removed() {
-	s.Helper()
 	if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
-		s.Errorf("the folder is still there: %v", err)
+		t.Errorf("the folder is still there: %v", err)
 	}
 }
 
 // This program is also those that tests look at.
 const (
-	roleVariable = "INTERRUPT_TEST_ROLE"
-
 	guarding = "guarding"
 	// stuck guards what it cannot stop.
 	stuck = "stuck"
@@ -220,25 +141,19 @@ const (
 	stopping = "stopping\n"
 )
 
-func play(role string) *exec.Cmd {
-	program := exec.Command("/proc/self/exe")
-	program.Env = append(os.Environ(), roleVariable+"="+role)
-	return program
-}
-
 func TestMain(m *testing.M) {
-	role := os.Getenv(roleVariable)
+	role := reexec.Role()
 	switch role {
 	case "":
 		os.Exit(m.Run())
 	case parent:
-		child := play(guarding)
+		child := reexec.Command(context.Background(), guarding)
 		// As go test does, which reads what its programs write.
 		child.Stdout, child.Stderr = &bytes.Buffer{}, &bytes.Buffer{}
 		_ = child.Run()
 		return
 	}
-	test, err := net.Dial("unix", socket)
+	test, err := reexec.Dial()
 	if err == nil {
 		switch role {
 		case guarding, stuck:
@@ -257,7 +172,7 @@ func TestMain(m *testing.M) {
 
 // guard makes a folder and a process in a group of its own, as the API server of a test is.
 func guard(test net.Conn, stuck bool) error {
-	child := play(idle)
+	child := reexec.Command(context.Background(), idle)
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	start := func() error {
 		if err := os.Mkdir(folder, 0o700); err != nil {
