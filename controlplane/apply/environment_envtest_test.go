@@ -5,7 +5,6 @@ package apply
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -27,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/envtest/plain"
 )
 
 var (
@@ -37,27 +36,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	stop, err := interrupt.Guard(func() error {
-		config, err := environment.Start()
-		if err == nil {
-			person, err = client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
-		}
+	plain.Main(m, environment, func(config *rest.Config) (err error) {
+		person, err = client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
 		return err
-	}, environment.Stop)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start etcd and kube-apiserver:", err)
-		return 1
-	}
-	code := m.Run()
-	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop etcd and kube-apiserver:", err)
-		return 1
-	}
-	return code
+	})
 }
 
 // journal notes the requests that write.

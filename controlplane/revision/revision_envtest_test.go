@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -32,7 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/envtest/plain"
 )
 
 var (
@@ -41,27 +42,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	stop, err := interrupt.Guard(func() error {
-		config, err := environment.Start()
-		if err == nil {
-			live, err = client.NewWithWatch(config, client.Options{Scheme: clientgoscheme.Scheme})
-		}
+	plain.Main(m, environment, func(config *rest.Config) (err error) {
+		live, err = client.NewWithWatch(config, client.Options{Scheme: clientgoscheme.Scheme})
 		return err
-	}, environment.Stop)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start etcd and kube-apiserver:", err)
-		return 1
-	}
-	code := m.Run()
-	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop etcd and kube-apiserver:", err)
-		return 1
-	}
-	return code
+	})
 }
 
 // tenant is a Cluster in a namespace of its own.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,27 +24,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/envtest/plain"
 )
 
 var environment = &envtest.Environment{}
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	stop, err := interrupt.Guard(func() error { _, err := environment.Start(); return err }, environment.Stop)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start etcd and kube-apiserver:", err)
-		return 1
-	}
-	code := m.Run()
-	if err := stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop etcd and kube-apiserver:", err)
-		return 1
-	}
-	return code
+	plain.Main(m, environment, func(*rest.Config) error { return nil })
 }
 
 // counting is a client for the tenant and the number of its writes.

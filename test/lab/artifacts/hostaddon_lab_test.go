@@ -20,12 +20,7 @@ import (
 // session ends when the program is told to end: tests then fail by what they wait for, and remove what they made.
 var session context.Context
 
-func TestMain(m *testing.M) {
-	os.Exit(interrupt.Run(func(ctx context.Context) int {
-		session = ctx
-		return m.Run()
-	}))
-}
+func TestMain(m *testing.M) { interrupt.Main(m, &session) }
 
 // Programs are compiled, images packed and manifests rendered, in a folder that is empty before.
 func TestHostAddonsAreBuiltFromTheirModules(t *testing.T) {

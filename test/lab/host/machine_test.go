@@ -30,12 +30,7 @@ import (
 // session ends when the program is told to end: tests then fail by what they wait for, and remove what they made.
 var session context.Context
 
-func TestMain(m *testing.M) {
-	os.Exit(interrupt.Run(func(ctx context.Context) int {
-		session = ctx
-		return m.Run()
-	}))
-}
+func TestMain(m *testing.M) { interrupt.Main(m, &session) }
 
 // testNetwork lies beside a lab that may be up.
 func testNetwork() Network {
