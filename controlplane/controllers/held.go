@@ -61,15 +61,20 @@ func heldWhileLosing(ctx context.Context, s *scope, cluster etcdcomponent.Cluste
 	if err != nil {
 		return "", err
 	}
-	hash, err := cluster.Render().Inputs(asFounded(s, cluster, stored)).Hash()
-	if err != nil {
-		return "", err
-	}
-	current, err := s.revisions.Current(ctx, s.key, component, s.rolloutAfter, hash)
+	current, err := s.adopted(ctx, cluster.Render(), asFounded(s, cluster, stored))
 	if current || err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s takes no change while it loses members: see %s", component, controlplanev1.ScalingDownCondition), nil
+}
+
+// adopted reports whether the newest rendering of a component was made from these inputs.
+func (s *scope) adopted(ctx context.Context, component components.Component, in *components.Input) (bool, error) {
+	hash, err := component.Inputs(in).Hash()
+	if err != nil {
+		return false, err
+	}
+	return s.revisions.Current(ctx, s.key, component.Name, s.rolloutAfter, hash)
 }
 
 // hashesBesideMembers identify the inputs of a component with any number of members that an etcd cluster gains: which

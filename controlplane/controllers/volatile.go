@@ -59,11 +59,10 @@ func hasOlderPods(ctx context.Context, s *scope, component string) (bool, error)
 // replacesPods reports whether the rendering that would be adopted now has another template of pods than the
 // stored one. What cannot be rendered replaces none.
 func replacesPods(ctx context.Context, s *scope, component components.Component, in *components.Input, stored []client.Object) (bool, error) {
-	hash, err := component.Inputs(in).Hash()
-	if err != nil || len(stored) == 0 {
-		return false, err
+	if len(stored) == 0 {
+		return false, nil
 	}
-	current, err := s.revisions.Current(ctx, s.key, component.Name, s.rolloutAfter, hash)
+	current, err := s.adopted(ctx, component, in)
 	if current || err != nil {
 		return false, err
 	}
