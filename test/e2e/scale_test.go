@@ -53,16 +53,7 @@ var _ = Describe("A control plane that is scaled", Ordered, Label(full, scales),
 	for i, members := range []int{3, 5, 3, 1, 3} {
 		name := fmt.Sprintf("members-%d-%d", i, members)
 		It(fmt.Sprintf("has %d members of etcd, loses no write and fails no request (A9)", members), func(ctx SpecContext) {
-			journals, before := t.startJournals(ctx, name, worker), t.snapshot(ctx)
-			ids := t.members(ctx)
-			began := time.Now()
-			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"etcd":{"data":{"replicas":%d}}}}`, members))
-			t.expectMembers(ctx, members)
-			figure("scale_etcd_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), fmt.Sprintf("s to %d members", members))
-			t.expectHealthy(ctx)
-			t.expectNothingLost(ctx, "scale", journals)
-			// API servers are told of members by their arguments.
-			t.expectStayed(ctx, before, ids, names.KubeAPIServer)
+			t.scaleMembers(ctx, name, members, worker)
 		}, SpecTimeout(scaling+2*creation))
 	}
 
@@ -93,6 +84,21 @@ var _ = Describe("A control plane that is scaled", Ordered, Label(full, scales),
 		Expect(t.members(ctx)).To(Equal(ids))
 	}, SpecTimeout(scaling))
 })
+
+// scaleMembers gives the data's etcd a number of members under journals of a name, through workers and the endpoint.
+func (t *tenant) scaleMembers(ctx context.Context, name string, members int, through ...*host.Host) {
+	GinkgoHelper()
+	journals, before := t.startJournals(ctx, name, through...), t.snapshot(ctx)
+	ids := t.members(ctx)
+	began := time.Now()
+	patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"etcd":{"data":{"replicas":%d}}}}`, members))
+	t.expectMembers(ctx, members)
+	figure("scale_etcd_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), fmt.Sprintf("s to %d members", members))
+	t.expectHealthy(ctx)
+	t.expectNothingLost(ctx, "scale", journals)
+	// API servers are told of members by their arguments.
+	t.expectStayed(ctx, before, ids, names.KubeAPIServer)
+}
 
 // expectMembers waits until the data's etcd has a number of members and nothing is left of others.
 func (t *tenant) expectMembers(ctx context.Context, members int) {

@@ -52,22 +52,29 @@ var _ = Describe("An upgrade of a control plane", Ordered, Label(full, upgrades)
 		It("to "+version+" fails no request and loses no write", func(ctx SpecContext) {
 			release, err := supported.BuiltIn().Release(version)
 			Expect(err).NotTo(HaveOccurred())
-			journals := t.startJournals(ctx, version, worker)
-			began := time.Now()
-			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"version":%q}}`, version))
-			t.expectVersion(ctx, version, release.Etcd)
-			figure("upgrade_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s to "+version)
-			t.expectHealthy(ctx)
-			t.expectProxies(ctx, version)
-			t.expectAllWell(ctx, env.client)
-			figure("upgrade_with_addons_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s to "+version)
-			t.expectNothingLost(ctx, "upgrade", journals)
+			t.upgradeTo(ctx, version, release.Etcd, worker)
 			t.expectWorkers(ctx, t.workers)
 			t.expectKubelets(ctx, t.version)
 			Expect(t.quickstart().Hello(ctx)).To(Succeed())
 		}, SpecTimeout(upgrade+3*creation+2*join))
 	}
 })
+
+// upgradeTo upgrades the control plane under journals through workers and the endpoint, until its addons are of the version
+// too. etcd is the tag of etcd's image that goes with the version.
+func (t *tenant) upgradeTo(ctx context.Context, version, etcd string, through ...*host.Host) {
+	GinkgoHelper()
+	journals := t.startJournals(ctx, version, through...)
+	began := time.Now()
+	patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"version":%q}}`, version))
+	t.expectVersion(ctx, version, etcd)
+	figure("upgrade_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s to "+version)
+	t.expectHealthy(ctx)
+	t.expectProxies(ctx, version)
+	t.expectAllWell(ctx, env.client)
+	figure("upgrade_with_addons_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s to "+version)
+	t.expectNothingLost(ctx, "upgrade", journals)
+}
 
 // createOfVersion makes the tenant with one worker, all of a version that the lab does not bring along.
 func (t *tenant) createOfVersion(ctx context.Context) *host.Host {
