@@ -50,19 +50,19 @@ func heldBack(ctx context.Context, s *scope, component components.Component, why
 	return fmt.Sprintf("%s takes no change while %s", component.Name, why), nil
 }
 
-// heldWhileLosing says that an upgrade waits for an etcd cluster that does not take it while it loses members. Any
-// other change does not wait for that: API servers must be told of those that go.
+// heldWhileLosing says that an upgrade waits for an etcd cluster whose pods it replaces, but not while members go. Any
+// other change does not wait for that: API servers must be told of those that go. One that keeps its pods holds nobody.
 func heldWhileLosing(ctx context.Context, s *scope, cluster etcdcomponent.Cluster) (string, error) {
 	component := cluster.Component
-	if !s.upgrading() || !s.evenVoters(component) || s.held() != "" {
+	if !s.upgrading() || !s.evenVoters(component) || s.volatile(component) || s.held() != "" {
 		return "", nil
 	}
 	stored, err := s.revisions.Newest(ctx, s.key, component)
 	if err != nil {
 		return "", err
 	}
-	current, err := s.adopted(ctx, cluster.Render(), asFounded(s, cluster, stored))
-	if current || err != nil {
+	replaces, err := replacesPods(ctx, s, cluster.Render(), asFounded(s, cluster, stored), stored)
+	if !replaces || err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s takes no change while it loses members: see %s", component, controlplanev1.ScalingDownCondition), nil

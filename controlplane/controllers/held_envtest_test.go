@@ -106,35 +106,55 @@ func TestAnyChangeThatWaitsForMembersOfEtcdSaysSo(t *testing.T) {
 	tt.expectReconciled("with a rollout", "kube-apiserver takes no change while etcd-data gains members")
 }
 
-// Kubernetes' components go after etcd also while that is on the way to fewer members, which may last.
-func TestAnUpgradeWaitsForAnEtcdThatLosesMembersAndSaysSo(t *testing.T) {
+// Kubernetes' components go after etcd also while that is on the way to fewer members, which may last. An etcd that
+// keeps its pods has nothing that they come after.
+func TestAnUpgradeWaitsForAnEtcdThatTakesItAndLosesMembers(t *testing.T) {
 	const image = "registry.example/etcd:3.7.0-0"
-	tt := beforeUpgrade(t)
-	threeHostNodes(t)
-	tt.host.broken = func(p *corev1.Pod) bool { return p.Name == podName(names.EtcdData, 2) }
-	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Data.Replicas = ptr.To[int32](3) })
-	if count := voters(tt.controlPlane(), names.EtcdData); count != 2 {
-		t.Fatalf("%d members vote", count)
-	}
-	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Version, s.Etcd.Image = "v1.36.3", image })
-	answers := tt.program.checkEtcd
-	tt.program.checkEtcd = func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
-		health, err := answers(ctx, members, config)
-		if err == nil {
-			health.Members[0].Err = errors.New("alarm NOSPACE")
-		}
-		return health, err
-	}
-	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Data.Replicas = ptr.To[int32](1) })
-	tt.expectReconciled("while the quorum would be at risk", "etcd-data takes no change while it loses members")
-	tt.expectVersions("while etcd loses members", "v1.35.4")
+	const takesNoChange = "etcd-data takes no change while it loses members"
+	for name, test := range map[string]struct {
+		storage func(*controlplanev1.KOKControlPlane)
+		image   string
+		// version runs while members go, and reconciled is said then and afterwards.
+		version           string
+		reconciled, after string
+	}{
+		"another etcd":               {lasting, image, "v1.35.4", takesNoChange, ""},
+		"the same etcd":              {lasting, "", "v1.36.3", "", ""},
+		"another etcd, in its pods":  {single, image, "v1.36.3", "etcd-events stays as it is", "etcd-data stays as it is"},
+		"the same etcd, in its pods": {single, "", "v1.36.3", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt := beforeUpgradeOf(t, test.storage)
+			threeHostNodes(t)
+			tt.host.broken = func(p *corev1.Pod) bool { return p.Name == podName(names.EtcdData, 2) }
+			tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Data.Replicas = ptr.To[int32](3) })
+			if count := voters(tt.controlPlane(), names.EtcdData); count != 2 {
+				t.Fatalf("%d members vote", count)
+			}
+			tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Version, s.Etcd.Image = "v1.36.3", test.image })
+			answers := tt.program.checkEtcd
+			tt.program.checkEtcd = func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
+				health, err := answers(ctx, members, config)
+				if err == nil {
+					health.Members[0].Err = errors.New("alarm NOSPACE")
+				}
+				return health, err
+			}
+			tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Data.Replicas = ptr.To[int32](1) })
+			if count := voters(tt.controlPlane(), names.EtcdData); count != 2 {
+				t.Fatalf("%d members vote while the quorum would be at risk", count)
+			}
+			tt.expectReconciled("while the quorum would be at risk", test.reconciled)
+			tt.expectVersions("while etcd loses members", test.version)
 
-	tt.program.checkEtcd = answers
-	tt.settle()
-	tt.expectReconciled("when etcd has lost them", "")
-	tt.expectVersions("when etcd has lost them", "v1.36.3")
-	if got := tt.image(names.EtcdData, &appsv1.StatefulSet{}); got != image {
-		t.Errorf("etcd has image %s", got)
+			tt.program.checkEtcd = answers
+			tt.settle()
+			tt.expectReconciled("when etcd has lost them", test.after)
+			tt.expectVersions("when etcd has lost them", "v1.36.3")
+			if got := tt.image(names.EtcdData, &appsv1.StatefulSet{}); test.reconciled == takesNoChange && got != image {
+				t.Errorf("etcd has image %s", got)
+			}
+		})
 	}
 }
 
