@@ -70,7 +70,7 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 		t.expectVersion(ctx, after, etcd)
 		t.expectHealthy(ctx)
 		t.expectAllWell(ctx, env.client)
-		t.expectNothingLost(ctx, "upgrade_with_etcd", journals)
+		t.expectNothingLost(ctx, "upgrade", journals)
 		Expect(running.Of(managerPods(ctx))).To(Equal(managers), "pods of the manager")
 	}, SpecTimeout(upgrade+2*creation+join))
 
