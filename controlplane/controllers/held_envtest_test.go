@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -141,8 +142,13 @@ func TestAnUpgradeWaitsForAnEtcdThatTakesItAndLosesMembers(t *testing.T) {
 				return health, err
 			}
 			tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Data.Replicas = ptr.To[int32](1) })
+			reason := fmt.Sprintf("etcd-data: 2 members exist, 1 are wanted: member %s does not answer: without %s the quorum would be at risk",
+				podName(names.EtcdData, 0), podName(names.EtcdData, 1))
+			if down := conditions.Get(tt.controlPlane(), controlplanev1.ScalingDownCondition); down.Status != metav1.ConditionTrue || down.Message != reason {
+				t.Errorf("while the quorum would be at risk it scales down: %s %q, want %q", down.Status, down.Message, reason)
+			}
 			if count := voters(tt.controlPlane(), names.EtcdData); count != 2 {
-				t.Fatalf("%d members vote while the quorum would be at risk", count)
+				t.Errorf("while the quorum would be at risk %d members vote", count)
 			}
 			tt.expectReconciled("while the quorum would be at risk", test.reconciled)
 			tt.expectVersions("while etcd loses members", test.version)

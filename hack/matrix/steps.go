@@ -37,7 +37,7 @@ func lists() []list {
 			capi, contracts, conformance,
 		}, figures: slices.Concat(upgradeFigures, []string{"move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes"})},
 		{name: "bench-upgrade", steps: []step{
-			endToEnd("e2e-upgrade", "upgrade || scale", 3*time.Hour),
+			endToEnd("e2e-upgrade", "upgrade || scale", 4*time.Hour),
 			endToEnd("e2e-releases", "releases", 3*time.Hour),
 			capi, contracts, conformance,
 		}, figures: upgradeFigures},
@@ -51,14 +51,14 @@ var upgradeFigures = []string{
 }
 
 var (
-	capi        = step{name: "capi", target: "test-capi"}
+	capi        = step{name: "capi", target: "test-capi", ginkgo: true}
 	contracts   = step{name: "contracts", target: "test-contracts"}
 	conformance = step{name: "conformance", target: "test-conformance"}
 )
 
 // endToEnd runs the specs with some labels.
 func endToEnd(name, labels string, limit time.Duration) step {
-	s := step{name: name, target: "test-e2e", labels: labels}
+	s := step{name: name, target: "test-e2e", ginkgo: true, labels: labels}
 	s.args = []string{"E2E_LABELS=" + labels, "E2E_TIMEOUT=" + limit.String(), "E2E_REPORT=" + s.report()}
 	return s
 }
@@ -76,12 +76,26 @@ type step struct {
 	// name is that of its log, of its figures (see package figures), and of its report.
 	name, target string
 	args         []string
+	// ginkgo is true for a target that runs specs of ginkgo and writes their report.
+	ginkgo bool
 	// labels of the specs that it runs; empty when the target runs no others.
 	labels string
 }
 
-// report is the JSON report of ginkgo that the step may write: each of its specs gets a row.
+// report is where the JSON report of ginkgo is, if the step writes one.
 func (s step) report() string { return filepath.Join("out", s.name+".json") }
+
+// specs gives a row for each spec in the step's report. Where specs should have run and none did, nothing was tested.
+func (s step) specs() ([]row, error) {
+	if !s.ginkgo {
+		return nil, nil
+	}
+	rows, err := readReport(s.report())
+	if err == nil && len(rows) == 0 {
+		err = fmt.Errorf("no spec ran of %s", s.title())
+	}
+	return rows, err
+}
 
 func (s step) title() string {
 	if s.labels != "" {

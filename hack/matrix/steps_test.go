@@ -35,6 +35,21 @@ func TestEveryStepMakesATargetOfTheMakefile(t *testing.T) {
 	}
 }
 
+func TestEveryTargetThatWritesAReportOfGinkgoIsKnownToDoSo(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lists() {
+		for _, s := range l.steps {
+			recipe := regexp.MustCompile(`(?m)^` + s.target + `:.*\n(?:\t.*\n)*`).FindString(string(makefile))
+			if writes := strings.Contains(recipe, "-ginkgo.json-report="); writes != s.ginkgo {
+				t.Errorf("make %s writes a report: %t, which the step %s says of itself: %t", s.target, writes, s.name, s.ginkgo)
+			}
+		}
+	}
+}
+
 func TestEveryLabelOfAStepIsOneOfTheSuite(t *testing.T) {
 	suite, err := os.ReadFile("../../test/e2e/suite_test.go")
 	if err != nil {

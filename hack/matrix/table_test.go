@@ -41,6 +41,18 @@ func TestASuiteThatFailedEarlyHasNoRows(t *testing.T) {
 	}
 }
 
+func TestAStepWhoseSpecsDidNotRunTestedNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, l := range lists() {
+		for _, s := range l.steps {
+			rows, err := s.specs()
+			if s.ginkgo && (err == nil || !strings.Contains(err.Error(), "no spec ran of make "+s.target)) || !s.ginkgo && err != nil || len(rows) > 0 {
+				t.Errorf("%s of %s: %v, %v", s.name, l.name, rows, err)
+			}
+		}
+	}
+}
+
 func TestSpecsThatTheLabelFilterLeavesOutHaveNoRow(t *testing.T) {
 	spec := func(text string, state types.SpecState, container, leaf []string) types.SpecReport {
 		return types.SpecReport{

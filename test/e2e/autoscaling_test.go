@@ -32,7 +32,7 @@ const (
 	enoughWork   = "250m"
 )
 
-var _ = Describe("A control plane with an autoscaler", Ordered, Label(full), func() {
+var _ = Describe("A control plane with an autoscaler", Ordered, Label(full, scales), func() {
 	t := newTenant("autoscaled", "v1.36.3", nil)
 
 	BeforeAll(func(ctx SpecContext) {
@@ -77,7 +77,7 @@ var _ = Describe("A control plane with an autoscaler", Ordered, Label(full), fun
 		t.expectHealthy(ctx)
 
 		env.log.Print("%d clients got %d lists", len(work.clients), work.lists)
-		t.expectNothingLost(ctx, "autoscale", journals)
+		t.expectNothingLost(ctx, "scale", journals)
 		Expect(work.failed).To(BeEmpty(), "failed lists")
 		// The number of API servers is all that changed; which of them goes is for the host cluster to choose.
 		Expect(running.Rolled(before, peak)).To(BeEmpty(), "with more API servers")

@@ -127,8 +127,14 @@ func addHostNode(ctx context.Context) *corev1.Node {
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) { Expect(env.lab.RemoveHost(ctx, added.Name)).To(Succeed()) })
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: added.Name}}
-	patch(ctx, node, fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, controlplanev1.HostNodeLabel))
+	joinPool(ctx, node)
 	return node
+}
+
+// joinPool puts a node into the pool.
+func joinPool(ctx context.Context, node *corev1.Node) {
+	GinkgoHelper()
+	patch(ctx, node, fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, controlplanev1.HostNodeLabel))
 }
 
 // leavePool takes a node out of the pool.
