@@ -49,6 +49,7 @@ func TestAClusterOfTheClass(t *testing.T) {
 		{"workers are upgraded after the control plane", upgraded},
 		{"another class changes what is another in it", rebased},
 		{"minors are upgraded one after the other", upgradedInAChain},
+		{"workers are upgraded when they may be, with what brings their kubelet", upgradedWhenAllowed},
 		{"nothing is written in the end either", nothingIsWritten},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { part.test(t, blue) }) {

@@ -104,7 +104,7 @@ func successor(t *testing.T) []*unstructured.Unstructured {
 		}
 		switch kind {
 		case "ClusterClass":
-			modify([]any{"v1.34.4", "v1.35.4", "v1.36.3"}, "spec", "kubernetesVersions")
+			modify([]any{"v1.34.4", "v1.35.4", "v1.36.3", "v1.36.4"}, "spec", "kubernetesVersions")
 		case "KOKControlPlaneTemplate":
 			modify(int64(3), "spec", "template", "spec", "addons", "coreDNS", "replicas")
 		case "KOKConfigTemplate":
@@ -114,6 +114,7 @@ func successor(t *testing.T) []*unstructured.Unstructured {
 }
 
 func rebased(t *testing.T, blue *managed) {
+	blue.refuses(t, "v1.36.3", "version cannot be increased")
 	blue.create(t, successor(t)...)
 	blue.classReady(t, "kok-next")
 	before := blue.fields(t)
@@ -155,4 +156,37 @@ func upgradedInAChain(t *testing.T, blue *managed) {
 	blue.running(t, "v1.36.3")
 	blue.reconciled(t)
 	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"v1.36.3"`, workersVersion: `"v1.36.3"`})
+}
+
+// upgradedWhenAllowed holds workers back until there are hosts with the new kubelet: they get those and the version at once.
+func upgradedWhenAllowed(t *testing.T, blue *managed) {
+	const next = "v1.36.4"
+	before := blue.fields(t)
+	if err := blue.edit(t, func(topology *clusterv1.Topology) {
+		topology.Version = next
+		topology.Workers.MachineDeployments[0].Metadata.Annotations = map[string]string{clusterv1.ClusterTopologyDeferUpgradeAnnotation: ""}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	blue.until(t, before, fields{controlPlaneVersion: `"` + next + `"`})
+	blue.running(t, next)
+	blue.reason(t, clusterv1.ClusterTopologyReconciledMachineDeploymentsUpgradeDeferredReason)
+	expect(t, changes(before, blue.fields(t)), fields{controlPlaneVersion: `"` + next + `"`})
+	held, workers := &clusterv1.MachineDeployment{}, &clusterv1.MachineDeployment{}
+	blue.get(t, blue.name+"-workers", held)
+	if err := blue.edit(t, func(topology *clusterv1.Topology) {
+		set("workerHostSelector", `{"kubelet": "v1.36.4"}`)(topology)
+		topology.Workers.MachineDeployments[0].Metadata.Annotations = nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	blue.reconciled(t)
+	expect(t, changes(before, blue.fields(t)), fields{
+		controlPlaneVersion: `"` + next + `"`, workersVersion: `"` + next + `"`,
+		"IDCMachineTemplate spec.template.spec.hostSelector.matchLabels.pool":    "",
+		"IDCMachineTemplate spec.template.spec.hostSelector.matchLabels.kubelet": `"` + next + `"`,
+	})
+	if blue.get(t, blue.name+"-workers", workers); workers.Generation != held.Generation+1 {
+		t.Errorf("the MachineDeployment was written %d times", workers.Generation-held.Generation)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,21 +15,25 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	supported "github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/audit"
 )
 
 // What a person edits here is the Cluster and nothing else.
 var _ = Describe("A Cluster of the class kok", Ordered, Label(full), func() {
-	const version, next = "v1.35.4", "v1.36.3"
+	versions := []string{"v1.34.4", "v1.35.4", "v1.36.3"}
+	last := versions[len(versions)-1]
 	variables := single()
 	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
-	t := newTenant("topology", version, variables)
+	t := newTenant("topology", versions[0], variables)
 	t.workers, t.template, t.class = 1, &settings.topologyTemplate, &settings.class
 
 	BeforeAll(func() {
@@ -82,36 +87,15 @@ var _ = Describe("A Cluster of the class kok", Ordered, Label(full), func() {
 		}
 	}, SpecTimeout(3*creation))
 
-	It("is upgraded by its version alone, the control plane before its workers, and no write is lost", func(ctx SpecContext) {
-		old := t.machines(ctx)
-		t.haveHosts(ctx, t.workers+1)
-		journals := t.startJournals(ctx, "topology")
-		patch(ctx, t.cluster(ctx), fmt.Sprintf(`{"spec":{"topology":{"version":%q}}}`, next))
-		Eventually(ctx, func(g Gomega) {
-			machines := t.machines(ctx)
-			g.Expect(machines).To(HaveLen(t.workers))
-			for _, machine := range machines {
-				if machine.Spec.Version == next {
-					Expect(t.controlPlane(ctx).Status.Versions).To(ConsistOf(HaveField("Version", next)), "a worker is upgraded before the control plane")
-				}
-				g.Expect(machine.Spec.Version).To(Equal(next))
-				g.Expect(old).NotTo(ContainElement(HaveField("Name", machine.Name)))
-			}
-		}).WithTimeout(upgrade).Should(Succeed())
-		t.expectWorkers(ctx, t.workers)
-		t.expectTopology(ctx)
-		t.expectNothingLost(ctx, "topology_upgrade", journals)
-		t.expectKubelets(ctx, next)
-		Expect(t.quickstart().Hello(ctx)).To(Succeed())
-	}, SpecTimeout(upgrade+3*join))
-
-	It("goes to another class and keeps every pod and every worker", func(ctx SpecContext) {
+	It("goes to another class, which has the versions to go through, and keeps every pod and every worker", func(ctx SpecContext) {
 		pods, machines := t.snapshot(ctx), t.machineNames(ctx)
 		class, err := os.ReadFile(settings.class)
 		Expect(err).NotTo(HaveOccurred())
 		copied := filepath.Join(GinkgoT().TempDir(), "clusterclass-kok-2.yaml")
 		Expect(os.WriteFile(copied, []byte(strings.ReplaceAll(string(class), "name: kok", "name: kok-2")), 0o600)).To(Succeed())
 		Expect(env.run(ctx, env.kubectl, "apply", "--server-side", "--namespace", t.Namespace, "--filename", copied)).To(Succeed())
+		another := &clusterv1.ClusterClass{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: "kok-2"}}
+		patch(ctx, another, fmt.Sprintf(`{"spec":{"kubernetesVersions":["%s"]}}`, strings.Join(versions, `","`)))
 		patch(ctx, t.cluster(ctx), `{"spec":{"topology":{"classRef":{"name":"kok-2"}}}}`)
 		t.expectTopology(ctx)
 		t.expectHealthy(ctx)
@@ -120,11 +104,98 @@ var _ = Describe("A Cluster of the class kok", Ordered, Label(full), func() {
 		Expect(t.machineNames(ctx)).To(Equal(machines))
 	}, SpecTimeout(2*creation+join))
 
+	It("is upgraded over a minor by one edit of its version, the control plane before its workers, and no write is lost", func(ctx SpecContext) {
+		old := t.machines(ctx)
+		worker := t.worker(ctx)
+		release := holdNode(ctx, &old[0])
+		t.haveHosts(ctx, t.workers+1)
+		journals := t.startJournals(ctx, "topology", worker)
+		endpoint, balanced := journals[:1], journals[1:]
+		began := time.Now()
+		patch(ctx, t.cluster(ctx), fmt.Sprintf(`{"spec":{"topology":{"version":%q}}}`, last))
+		t.expectChain(ctx, versions)
+		figure("topology_upgrade_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s to "+last+" through "+versions[1])
+		Eventually(ctx, func(g Gomega) {
+			machines := t.machines(ctx)
+			g.Expect(machines).To(HaveLen(t.workers))
+			for _, machine := range machines {
+				g.Expect(machine.Spec.Version).To(Equal(last))
+				g.Expect(old).NotTo(ContainElement(HaveField("Name", machine.Name)))
+			}
+		}).WithTimeout(2*join).Should(Succeed(), "workers of %s", last)
+		t.expectNothingLost(ctx, "topology_upgrade", balanced)
+		release(ctx)
+		t.expectWorkers(ctx, t.workers)
+		t.expectTopology(ctx)
+		t.expectHealthy(ctx)
+		t.expectProxies(ctx, last)
+		t.expectNothingLost(ctx, "topology_upgrade", endpoint)
+		t.expectKubelets(ctx, last)
+		Expect(t.quickstart().Hello(ctx)).To(Succeed())
+	}, SpecTimeout(2*upgrade+3*creation+5*join))
+
 	It("goes with all that was made for it", func(ctx SpecContext) {
 		took := t.delete(ctx)
 		env.log.Print("%s was gone after %.1f s", t.ObjectKey, took.Seconds())
 	}, SpecTimeout(join))
 })
+
+// expectChain waits until the control plane went through versions, of which each is complete before the next begins. Until
+// the last is complete workers stay as they are: a kubelet may be three minors older than its API servers.
+func (t *tenant) expectChain(ctx context.Context, versions []string) {
+	GinkgoHelper()
+	first, last := versions[0], versions[len(versions)-1]
+	passed := sets.New[string]()
+	Eventually(ctx, func(g Gomega) {
+		machines := t.machines(ctx)
+		t.expectNoneAhead(ctx)
+		var running []string
+		for _, version := range t.controlPlane(ctx).Status.Versions {
+			running = append(running, version.Version)
+		}
+		for i := 1; i < len(running); i++ {
+			Expect(slices.Index(versions, running[i])).To(Equal(slices.Index(versions, running[i-1])+1), "versions that run at a time: %v", running)
+		}
+		passed.Insert(running...)
+		if !slices.Equal(running, []string{last}) {
+			Expect(machines).To(HaveEach(HaveField("Spec.Version", first)), "workers while the control plane runs %v", running)
+		}
+		g.Expect(running).To(Equal([]string{last}), "status.versions")
+	}).WithTimeout(2*upgrade).Should(Succeed(), "upgrade of %s to %s", t.ObjectKey, last)
+	Expect(passed.UnsortedList()).To(ConsistOf(versions), "versions that ran")
+}
+
+// expectNoneAhead sees to it that no API server is older than what talks to it.
+func (t *tenant) expectNoneAhead(ctx context.Context) {
+	GinkgoHelper()
+	for _, component := range upgraded[1:] {
+		clients, err := t.pods(ctx, component)
+		Expect(err).NotTo(HaveOccurred())
+		servers, err := t.pods(ctx, upgraded[0])
+		Expect(err).NotTo(HaveOccurred())
+		for _, pod := range clients {
+			for _, server := range servers {
+				Expect(supported.Compare(server.Labels[names.VersionLabel], pod.Labels[names.VersionLabel])).To(BeNumerically(">=", 0),
+					"pod %s is ahead of pod %s", pod.Name, server.Name)
+			}
+		}
+	}
+}
+
+// holdNode has a Machine that is deleted keep its node, and so its host, until release is called, or the spec ends. A Machine
+// of its own takes its place meanwhile.
+func holdNode(ctx context.Context, machine *clusterv1.Machine) (release func(context.Context)) {
+	GinkgoHelper()
+	const hook = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/journal"
+	patch(ctx, machine, fmt.Sprintf(`{"metadata":{"annotations":{%q:"e2e"}}}`, hook))
+	release = func(ctx context.Context) {
+		GinkgoHelper()
+		without := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, hook))
+		Expect(client.IgnoreNotFound(env.client.Patch(ctx, machine, without))).To(Succeed())
+	}
+	DeferCleanup(func(ctx SpecContext) { release(ctx) })
+	return release
+}
 
 // set gives a variable of the Cluster's topology another value.
 func (t *tenant) set(ctx context.Context, variable string, value int32) {
