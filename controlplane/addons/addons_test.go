@@ -44,14 +44,28 @@ func customised() *addon.Input {
 	return in
 }
 
-// patched has a patch for each addon, and one of which no addon takes notice.
+// patched has a patch for every object of every addon, and one of which no addon takes notice.
 func patched() *addon.Input {
+	const owned = "metadata: {labels: {example/owner: platform}}"
 	in := input()
 	for _, patch := range []struct{ component, kind, text string }{
 		{"coredns", "ConfigMap", "data:\n  Corefile: |\n    .:53 {\n        forward . 192.0.2.53\n    }\n"},
 		{"coredns", "Deployment", "spec: {template: {spec: {containers: [{name: coredns, resources: {limits: {memory: 512Mi}}}]}}}"},
+		{"coredns", "Service", "metadata: {annotations: {service.example/internal: \"true\"}}"},
+		{"coredns", "ServiceAccount", "imagePullSecrets: [{name: registry}]"},
+		{"coredns", "ClusterRole", owned},
+		{"coredns", "ClusterRoleBinding", owned},
 		{"kube-proxy", "ConfigMap", "data: {config.yaml: 'mode: ipvs'}"},
 		{"kube-proxy", "DaemonSet", "spec: {template: {metadata: {annotations: {example/scrape: \"false\"}}}}"},
+		{"kube-proxy", "ServiceAccount", "imagePullSecrets: [{name: registry}]"},
+		{"kube-proxy", "ClusterRoleBinding", owned},
+		{"konnectivity", "ConfigMap", owned},
+		{"konnectivity", "ServiceAccount", "imagePullSecrets: [{name: registry}]"},
+		{"konnectivity", "Namespace", owned},
+		{"konnectivity", "Role", owned},
+		{"konnectivity", "RoleBinding", owned},
+		{"konnectivity", "ClusterRole", owned},
+		{"konnectivity", "ClusterRoleBinding", owned},
 		{"konnectivity", "DaemonSet", "spec: {updateStrategy: {rollingUpdate: {maxUnavailable: 1}}}"},
 		{"kube-scheduler", "Deployment", "spec: {revisionHistoryLimit: 1}"},
 	} {
@@ -72,6 +86,22 @@ func TestAddonsAreAsInTheGoldenFiles(t *testing.T) {
 			}
 			golden.Compare(t, name+".yaml", documents(t, wanted))
 		})
+	}
+}
+
+func TestTheGoldenFileShowsAPatchOfEveryObject(t *testing.T) {
+	plain, _, err := Objects(input())
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, _, err := Objects(patched())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, object := range plain {
+		if bytes.Equal(documents(t, plain[i:i+1]), documents(t, changed[i:i+1])) {
+			t.Errorf("no patch changes %s %s", object.GetObjectKind().GroupVersionKind().Kind, object.GetName())
+		}
 	}
 }
 

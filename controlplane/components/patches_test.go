@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -16,19 +17,33 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
 )
 
-// patched are the inputs of a control plane with patches for every kind of every component.
-func patched(t *testing.T) *components.Input {
+// patched are the inputs of control planes with patches: in one or the other there is something of every kind of every component.
+var patched = map[string]func(*testing.T) *components.Input{
+	"patched": func(t *testing.T) *components.Input {
+		in := variants["default"]()
+		in.Spec.KubeAPIServer.Audit = &controlplanev1.AuditSpec{MaxSizeMB: 100, MaxBackups: 5}
+		in.Spec.Patches = readPatches(t, "patches.yaml")
+		return in
+	},
+	"patched-pod-network": func(t *testing.T) *components.Input {
+		in := variants["load-balancer"]()
+		in.Spec.KubeAPIServer.Audit = &controlplanev1.AuditSpec{MaxSizeMB: 100, MaxBackups: 5}
+		in.Spec.Patches = readPatches(t, "patches-pod-network.yaml")
+		return in
+	},
+}
+
+func readPatches(t *testing.T, file string) []controlplanev1.Patch {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join("testdata", "patches.yaml"))
+	raw, err := os.ReadFile(filepath.Join("testdata", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := defaulted()
-	spec.KubeAPIServer.Audit = &controlplanev1.AuditSpec{MaxSizeMB: 100, MaxBackups: 5}
-	if err := yaml.UnmarshalStrict(raw, &spec.Patches); err != nil {
+	var list []controlplanev1.Patch
+	if err := yaml.UnmarshalStrict(raw, &list); err != nil {
 		t.Fatal(err)
 	}
-	return input(spec, ipv4, "10.250.0.")
+	return list
 }
 
 func patchFor(component, kind, text string) controlplanev1.Patch {
@@ -77,11 +92,37 @@ func withPatches(t *testing.T, component components.Component, in *components.In
 }
 
 func TestPatchedRenderings(t *testing.T) {
+	for variant, input := range patched {
+		for _, component := range all {
+			t.Run(component.Name+"/"+variant, func(t *testing.T) {
+				golden.Compare(t, filepath.Join(component.Name, variant+".yaml"), documents(t, withPatches(t, component, input(t))...))
+			})
+		}
+	}
+}
+
+// Whatever is rendered in any mode can be patched, and a golden file shows how a patch changed one of its kind.
+func TestGoldenFilesShowAPatchOfEveryKindOfEveryComponent(t *testing.T) {
 	for _, component := range all {
-		t.Run(component.Name, func(t *testing.T) {
-			in := patched(t)
-			golden.Compare(t, filepath.Join(component.Name, "patched.yaml"), documents(t, withPatches(t, component, in)...))
-		})
+		rendered, shown := map[string]bool{}, map[string]bool{}
+		for _, input := range variants {
+			for _, object := range withPatches(t, component, input()) {
+				rendered[object.GetObjectKind().GroupVersionKind().Kind] = true
+			}
+		}
+		for _, input := range patched {
+			in := input(t)
+			changed := withPatches(t, component, in)
+			in.Spec.Patches = nil
+			for i, object := range withPatches(t, component, in) {
+				if !bytes.Equal(documents(t, object), documents(t, changed[i])) {
+					shown[object.GetObjectKind().GroupVersionKind().Kind] = true
+				}
+			}
+		}
+		if diff := cmp.Diff(rendered, shown); diff != "" {
+			t.Errorf("what is rendered of %s (-) and what golden files show a patch of (+) differ:\n%s", component.Name, diff)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -30,6 +31,9 @@ func merge(patch controlplanev1.Patch, object client.Object) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, ok := object.(*networkingv1.NetworkPolicy); ok {
+		addIngress(fields)
+	}
 	original, err := json.Marshal(fields)
 	if err != nil {
 		return nil, fmt.Errorf("read the rendered object: %w", err)
@@ -49,6 +53,15 @@ func merge(patch controlplanev1.Patch, object client.Object) ([]byte, error) {
 		return nil, fmt.Errorf("it makes the object %d KiB large; %d KiB is the limit", len(merged)>>10, maxSize>>10)
 	}
 	return merged, nil
+}
+
+// addIngress gives a NetworkPolicy that lets nobody in the empty list that its JSON leaves out: an operation that
+// appends needs one.
+func addIngress(fields map[string]any) {
+	spec := asMap(fields["spec"])
+	if spec != nil && spec["ingress"] == nil {
+		spec["ingress"] = []any{}
+	}
 }
 
 // checkShape tells a person who took one type of patch for the other.

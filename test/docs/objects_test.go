@@ -9,7 +9,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
@@ -154,4 +157,63 @@ func TestTargetsOfPatchesAreAsTheReferenceSays(t *testing.T) {
 	if diff := cmp.Diff(said, accepted); diff != "" {
 		t.Errorf("what %s says (-) and what is accepted (+) differ:\n%s", objects.Path, diff)
 	}
+}
+
+// What managers create in tenants, where they may do everything, is not seen here.
+func TestTheReferenceHasEveryKindThatManagersMayCreate(t *testing.T) {
+	beside, err := objects.Beside()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _ := documented(t)
+	for _, row := range host {
+		beside["control plane provider"] = append(beside["control plane provider"], row.Kind)
+	}
+	// A review is a question, and nothing of it is stored; a port is forwarded for as long as a connection lasts.
+	passing := []string{"tokenreviews", "subjectaccessreviews", "pods/portforward"}
+	for provider, files := range map[string][]string{
+		"control plane provider":  {"controlplane/rbac/role.yaml", "controlplane/rbac/leader_election_role.yaml", "host-cluster/role.yaml"},
+		"bootstrap provider":      {"bootstrap/rbac/role.yaml", "bootstrap/rbac/leader_election_role.yaml"},
+		"infrastructure provider": {"infrastructure/rbac/role.yaml", "infrastructure/rbac/leader_election_role.yaml"},
+	} {
+		said := map[string]bool{}
+		for _, kind := range slices.Concat(beside[provider], beside["all three"]) {
+			plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
+			said[plural.Resource] = true
+		}
+		created := 0
+		for _, file := range files {
+			for _, resource := range mayCreate(t, file) {
+				if slices.Contains(passing, resource) {
+					continue
+				}
+				if created++; !said[resource] {
+					t.Errorf("%s lets the %s create %s, and %s has none that it makes", file, provider, resource, objects.Path)
+				}
+			}
+		}
+		if created < 2 {
+			t.Errorf("only %d resources that the %s may create were found", created, provider)
+		}
+	}
+}
+
+// mayCreate are the resources that a role of config lets its subjects create.
+func mayCreate(t *testing.T, file string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../config", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := rbacv1.ClusterRole{}
+	if err := yaml.Unmarshal(text, &role); err != nil {
+		t.Fatal(err)
+	}
+	var resources []string
+	for _, rule := range role.Rules {
+		if slices.Contains(rule.Verbs, "create") || slices.Contains(rule.Verbs, rbacv1.VerbAll) {
+			resources = append(resources, rule.Resources...)
+		}
+	}
+	return resources
 }

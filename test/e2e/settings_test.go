@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,10 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/manifests"
 )
 
 const (
@@ -30,6 +34,8 @@ const (
 	ownImage = "mirror.example/scheduler:own"
 	// auditLog is where a tenant's API server writes, in its container.
 	auditLog = "/var/log/kubernetes/audit.log"
+	// sidecar is the container of docs/customising.md, documentedImage its image there.
+	sidecar, documentedImage = "audit-forwarder", "registry.example/forwarder:v1.2.3"
 )
 
 var _ = Describe("A control plane with settings of its own", Ordered, Label(full), func() {
@@ -54,6 +60,9 @@ var _ = Describe("A control plane with settings of its own", Ordered, Label(full
 		Expect(env.client.Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: "mounted"}, Data: map[string]string{"file": "mounted into the API server"},
 		})).To(Succeed())
+		Expect(env.client.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: "forwarder"}, Data: map[string]string{"file": "mounted into the sidecar"},
+		})).To(Succeed())
 
 		t.apply(ctx, func(c *controlplanev1.KOKControlPlane) {
 			t.makeSingle(c)
@@ -67,6 +76,7 @@ var _ = Describe("A control plane with settings of its own", Ordered, Label(full
 				Name: "mounted", MountPath: "/etc/mounted",
 				ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "mounted"}},
 			}}
+			c.Spec.Patches = []controlplanev1.Patch{documentedSidecar()}
 		})
 		Expect(t.quickstart().Wait(ctx)).To(Succeed())
 		t.connect(ctx)
@@ -122,7 +132,49 @@ var _ = Describe("A control plane with settings of its own", Ordered, Label(full
 			g.Expect(logs).NotTo(ContainSubstring(`"requestURI":"/readyz"`))
 		}).Should(Succeed())
 	})
+
+	It("runs the sidecar of a patch, confined as the API server is, until the patch is removed (D2)", func(ctx SpecContext) {
+		for _, process := range t.containers(ctx, names.KubeAPIServer, sidecar) {
+			Expect(process.readFile(auditLog)).To(ContainSubstring(`"apiVersion":"audit.k8s.io/v1"`))
+			Expect(process.readFile("/etc/forwarder/file")).To(Equal("mounted into the sidecar"))
+		}
+		pods, err := t.pods(ctx, names.KubeAPIServer)
+		Expect(err).NotTo(HaveOccurred())
+		for _, pod := range pods {
+			Expect(pod.Spec.Containers).To(HaveLen(2))
+			Expect(pod.Spec.Containers[1].Name).To(Equal(sidecar))
+			Expect(pod.Spec.Containers[1].SecurityContext).To(Equal(pod.Spec.Containers[0].SecurityContext))
+		}
+
+		before := t.snapshot(ctx)
+		patch(ctx, t.controlPlane(ctx), `{"spec":{"patches":null}}`)
+		Eventually(ctx, func(g Gomega) {
+			pods, err := t.pods(ctx, names.KubeAPIServer)
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(pods).To(HaveEach(HaveField("Spec.Containers", HaveExactElements(HaveField("Name", names.KubeAPIServer)))))
+		}).WithTimeout(creation).Should(Succeed())
+		t.expectHealthy(ctx)
+		Expect(running.Rolled(before, t.snapshot(ctx), names.KubeAPIServer)).To(BeEmpty(), "a patch rolls out its own component")
+	}, NodeTimeout(2*creation))
 })
+
+// documentedSidecar is the patch of docs/customising.md that adds one, here with an image that every node of the lab has.
+func documentedSidecar() controlplanev1.Patch {
+	GinkgoHelper()
+	page, err := markdown.Read("docs/customising.md")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(page.Blocks).NotTo(BeEmpty())
+	objects, err := manifests.Decode(page.Blocks[0].Code)
+	Expect(err).NotTo(HaveOccurred())
+	documented, err := manifests.One[*controlplanev1.KOKControlPlane](objects)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(documented.Spec.Patches).NotTo(BeEmpty())
+	first := documented.Spec.Patches[0]
+	Expect(first.Target).To(Equal(controlplanev1.PatchTarget{Component: names.KubeAPIServer, Kind: "DaemonSet"}))
+	Expect(first.Patch).To(And(ContainSubstring("name: "+sidecar+"\n"), ContainSubstring(documentedImage)))
+	first.Patch = strings.ReplaceAll(first.Patch, documentedImage, artifacts.PauseImage)
+	return first
+}
 
 // loadMirror gives the hosts images of the tenant's version under names that no other tenant uses.
 func loadMirror(ctx context.Context, version string) {
@@ -141,11 +193,21 @@ func loadMirror(ctx context.Context, version string) {
 	load(mirror+"/etcd:"+set.Versions.EtcdImageTag(), set.Etcd)
 }
 
-// processes are those of one component.
+// processes are those of one component, without what a patch put beside them.
 func (t *tenant) processes(ctx context.Context, component string) []process {
+	GinkgoHelper()
+	return t.containers(ctx, component, component)
+}
+
+// containers are the processes of one container of a component's pods.
+func (t *tenant) containers(ctx context.Context, component, container string) []process {
 	GinkgoHelper()
 	pods, err := t.pods(ctx, component)
 	Expect(err).NotTo(HaveOccurred())
+	for i := range pods {
+		status := &pods[i].Status
+		status.ContainerStatuses = slices.DeleteFunc(status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name != container })
+	}
 	return processesOf(pods)
 }
 

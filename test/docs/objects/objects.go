@@ -28,22 +28,39 @@ type Row struct {
 	Patched bool
 }
 
-// Documented are all objects of the document, those of the host cluster apart from those in tenants.
+// Documented are all objects that control planes are made of, those of the host cluster apart from those in tenants.
 func Documented() (host, tenant []Row, err error) {
+	under, err := tables()
+	for _, row := range under["In the host cluster"] {
+		host = append(host, rows(row)...)
+	}
+	for _, row := range under["In the tenant"] {
+		tenant = append(tenant, rows(row)...)
+	}
+	return host, tenant, err
+}
+
+// Beside are the kinds of what the document has beside control planes, by the provider that makes them.
+func Beside() (map[string][]string, error) {
+	under, err := tables()
+	kinds := map[string][]string{}
+	for _, row := range under["Beside control planes"] {
+		kinds[row["made by"]] = append(kinds[row["made by"]], row["kind"])
+	}
+	return kinds, err
+}
+
+// tables are the rows of all tables, by the heading that they are under.
+func tables() (map[string][]map[string]string, error) {
 	page, err := markdown.Read(Path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	under := map[string][]map[string]string{}
 	for _, table := range page.Tables {
-		for _, row := range table.Rows {
-			if table.Under == "In the tenant" {
-				tenant = append(tenant, rows(row)...)
-			} else {
-				host = append(host, rows(row)...)
-			}
-		}
+		under[table.Under] = append(under[table.Under], table.Rows...)
 	}
-	return host, tenant, nil
+	return under, nil
 }
 
 // rows are the objects of one line of a table: one for each kind, name and component that it lists.
