@@ -28,7 +28,7 @@ var modes = []mode{
 	{"PodNetwork, None and Deployment", "inside", controlplanev1.ExposureNone, controlplanev1.APIServerDeployment},
 }
 
-var _ = Describe("Control planes with", Label(full), func() {
+var _ = Describe("Control planes with", Label(full, everyMode), func() {
 	for _, m := range modes {
 		Describe(m.name, func() {
 			Describe("in the journey of two tenants (A6)", Ordered, func() {

@@ -50,9 +50,12 @@ func underLoad(m mode) {
 		t.steadily(ctx, func() { t.upgradeTo(ctx, after, release.Etcd, workers...) })
 	}, SpecTimeout(upgrade+3*creation+2*join))
 
-	for _, members := range []int{3, 1} {
-		It(fmt.Sprintf("gets %d members of etcd, fails no request and loses no write (A9)", members), func(ctx SpecContext) {
-			t.steadily(ctx, func() { t.scaleMembers(ctx, fmt.Sprintf("members-%d", members), members, workers...) })
+	for _, etcd := range []struct {
+		change  string
+		members int
+	}{{"gets two more members", 3}, {"gives two members up again", 1}} {
+		It(etcd.change+" of etcd, fails no request and loses no write (A9)", func(ctx SpecContext) {
+			t.steadily(ctx, func() { t.scaleMembers(ctx, fmt.Sprintf("members-%d", etcd.members), etcd.members, workers...) })
 		}, SpecTimeout(scaling+3*creation))
 	}
 
