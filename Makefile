@@ -120,7 +120,7 @@ e2e: test-e2e ## The same as test-e2e
 
 .PHONY: e2e-full
 e2e-full: ## The long waits and the faults, in the lab
-	@$(MAKE) test-e2e E2E_LABELS=full E2E_TIMEOUT=3h E2E_REPORT=out/e2e-full.json
+	@$(MAKE) test-e2e E2E_LABELS=full E2E_TIMEOUT=5h E2E_REPORT=out/e2e-full.json
 
 .PHONY: test-contracts
 test-contracts: check-machine ## One test for each rule of Cluster API's contracts, and their number

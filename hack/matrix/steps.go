@@ -31,7 +31,7 @@ func lists() []list {
 			{name: "test-envtest", target: "test-envtest"},
 			{name: "test-lb", target: "test-lb"},
 			{name: "test-lab", target: "test-lab"},
-			endToEnd("e2e-full", "gating || full", 6*time.Hour),
+			endToEnd("e2e-full", "gating || full", 7*time.Hour),
 			endToEnd("e2e-releases", "releases", 3*time.Hour),
 			endToEnd("e2e-move", "move", 2*time.Hour),
 			capi, contracts, conformance,

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // creation makes tenant a and checks what Cluster API's contract promises of it.
@@ -38,25 +39,25 @@ func (j *journey) creation() {
 	})
 
 	It("reports its replicas, versions and generation as the contract says", func(ctx SpecContext) {
-		hosts := int32(len(env.hostNodes(ctx)))
+		apiServers := int32(j.a.wantedPods(ctx)[names.KubeAPIServer])
 		controlPlane := j.a.controlPlane(ctx)
 		Expect(controlPlane.Status).To(MatchFields(IgnoreExtras, Fields{
-			"Replicas":                    HaveValue(Equal(hosts)),
-			"ReadyReplicas":               HaveValue(Equal(hosts)),
-			"AvailableReplicas":           HaveValue(Equal(hosts)),
-			"UpToDateReplicas":            HaveValue(Equal(hosts)),
-			"DesiredReplicas":             HaveValue(Equal(hosts)),
-			"Versions":                    Equal([]clusterv1.StatusVersion{{Version: j.a.version, Replicas: hosts}}),
+			"Replicas":                    HaveValue(Equal(apiServers)),
+			"ReadyReplicas":               HaveValue(Equal(apiServers)),
+			"AvailableReplicas":           HaveValue(Equal(apiServers)),
+			"UpToDateReplicas":            HaveValue(Equal(apiServers)),
+			"DesiredReplicas":             HaveValue(Equal(apiServers)),
+			"Versions":                    Equal([]clusterv1.StatusVersion{{Version: j.a.version, Replicas: apiServers}}),
 			"ExternalManagedControlPlane": HaveValue(BeTrue()),
 			"ObservedGeneration":          Equal(controlPlane.Generation),
 			"Selector":                    Not(BeEmpty()),
 		}))
 		Expect(controlPlane.Status.Initialization.ControlPlaneInitialized).To(HaveValue(BeTrue()))
-		Expect(controlPlane.Spec.Replicas).To(BeNil())
+		Expect(controlPlane.Spec.Replicas).To(j.a.mode.specReplicas())
 	})
 
 	It("is mirrored by Cluster API's core", func(ctx SpecContext) {
-		hosts := int32(len(env.hostNodes(ctx)))
+		apiServers := int32(j.a.wantedPods(ctx)[names.KubeAPIServer])
 		endpoint := j.a.controlPlane(ctx).Spec.ControlPlaneEndpoint
 		Eventually(ctx, func(g Gomega) {
 			cluster := j.a.cluster(ctx)
@@ -68,12 +69,12 @@ func (j *journey) creation() {
 			}
 			g.Expect(cluster.Status.ControlPlane).To(PointTo(MatchFields(IgnoreExtras, Fields{
 				// The contract has it from spec.replicas, which a DaemonSet has not.
-				"DesiredReplicas":   BeNil(),
-				"Replicas":          HaveValue(Equal(hosts)),
-				"ReadyReplicas":     HaveValue(Equal(hosts)),
-				"AvailableReplicas": HaveValue(Equal(hosts)),
-				"UpToDateReplicas":  HaveValue(Equal(hosts)),
-				"Versions":          Equal([]clusterv1.StatusVersion{{Version: j.a.version, Replicas: hosts}}),
+				"DesiredReplicas":   j.a.mode.specReplicas(),
+				"Replicas":          HaveValue(Equal(apiServers)),
+				"ReadyReplicas":     HaveValue(Equal(apiServers)),
+				"AvailableReplicas": HaveValue(Equal(apiServers)),
+				"UpToDateReplicas":  HaveValue(Equal(apiServers)),
+				"Versions":          Equal([]clusterv1.StatusVersion{{Version: j.a.version, Replicas: apiServers}}),
 			})))
 		}).Should(Succeed())
 		// Cluster API's core never calls a Cluster without infrastructure Available: its
@@ -105,12 +106,8 @@ func (j *journey) creation() {
 		Expect(kubeconfig.Clusters[j.a.Name].Server).To(Equal("https://" + net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port)))))
 	})
 
-	It("lists the address of every host node as an address of the tenant's API", func(ctx SpecContext) {
-		var want []any
-		for _, node := range env.hostNodes(ctx) {
-			want = append(want, internalIP(&node))
-		}
-		port := j.a.ports(ctx).APIServer
+	It("lists where its API servers are reached as addresses of the tenant's API, and is reached there", func(ctx SpecContext) {
+		want := j.a.advertised(ctx)
 		Eventually(ctx, func(g Gomega) {
 			slices, err := j.a.api.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx,
 				metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
@@ -118,13 +115,15 @@ func (j *journey) creation() {
 			var addresses []string
 			for _, slice := range slices.Items {
 				g.Expect(slice.Ports).To(HaveLen(1))
-				g.Expect(slice.Ports[0].Port).To(HaveValue(Equal(port)))
 				for _, endpoint := range slice.Endpoints {
-					addresses = append(addresses, endpoint.Addresses...)
+					for _, host := range endpoint.Addresses {
+						addresses = append(addresses, address(host, *slice.Ports[0].Port))
+					}
 				}
 			}
-			g.Expect(addresses).To(ConsistOf(want...))
+			g.Expect(addresses).To(ConsistOf(want))
 		}).Should(Succeed())
+		j.a.expectReached(ctx)
 	})
 
 	It("installs the addons; one that is switched off goes, and comes back", func(ctx SpecContext) {
@@ -171,10 +170,10 @@ func (j *journey) creation() {
 				shown[column.Name] = table.Rows[0].Cells[i]
 			}
 		}
-		hosts := BeNumerically("==", len(env.hostNodes(ctx)))
+		apiServers := BeNumerically("==", j.a.wantedPods(ctx)[names.KubeAPIServer])
 		Expect(shown).To(MatchKeys(IgnoreExtras, Keys{
 			"Name": Equal(j.a.Name), "Cluster": Equal(j.a.Name), "Available": Equal(string(corev1.ConditionTrue)),
-			"APIServers": hosts, "Desired": hosts, "Etcd": Equal("3/3 3/3"), "Version": Equal(j.a.version),
+			"APIServers": apiServers, "Desired": apiServers, "Etcd": Equal("3/3 3/3"), "Version": Equal(j.a.version),
 			"Endpoint": Equal(j.a.controlPlane(ctx).Spec.ControlPlaneEndpoint.Host), "Age": Not(BeEmpty()),
 		}))
 		Expect(env.run(ctx, env.kubectl, "get", "kokcontrolplanes,clusters", "--namespace", j.a.Namespace)).To(Succeed())

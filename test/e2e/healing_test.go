@@ -51,6 +51,7 @@ func (j *journey) healing() {
 	})
 
 	It("deleted, every object comes back as it was (A14)", func(ctx SpecContext) {
+		endpoint := j.a.controlPlane(ctx).Spec.ControlPlaneEndpoint
 		began, slowest, which := time.Now(), time.Duration(0), ""
 		for _, object := range j.generated(ctx) {
 			before, err := env.inventory.Get(ctx, object)
@@ -76,7 +77,9 @@ func (j *journey) healing() {
 		env.log.Print("every object was deleted once and is back after %.1f s; the slowest that has no pods was %s, %.1f s",
 			time.Since(began).Seconds(), which, slowest.Seconds())
 		j.a.expectHealthy(ctx)
+		Expect(j.a.controlPlane(ctx).Spec.ControlPlaneEndpoint).To(Equal(endpoint))
 		j.a.connect(ctx)
+		j.a.expectReached(ctx)
 		j.expectWritten(ctx)
 	})
 
@@ -106,7 +109,7 @@ func (j *journey) healing() {
 }
 
 // generated are the objects that the controller made for tenant a: those that the control plane owns,
-// and the claim of its ports, which lies elsewhere.
+// and on the host network the claim of its ports, which lies elsewhere.
 func (j *journey) generated(ctx context.Context) []inventory.Object {
 	GinkgoHelper()
 	all, err := env.inventory.Namespace(ctx, j.a.Namespace)
@@ -120,9 +123,19 @@ func (j *journey) generated(ctx context.Context) []inventory.Object {
 			kinds[object.GetKind()]++
 		}
 	}
-	for _, kind := range []string{"DaemonSet", "StatefulSet", "Deployment", "Service", "ConfigMap", "Secret", "PodDisruptionBudget", "ControllerRevision"} {
+	for _, kind := range []string{"StatefulSet", "Deployment", "Service", "ConfigMap", "Secret", "PodDisruptionBudget", "ControllerRevision"} {
 		Expect(kinds).To(HaveKey(kind))
 	}
+	deployments, claimsWanted, policies := 2, 1, 0
+	if j.a.mode.isDeployment() {
+		deployments++
+	}
+	if j.a.mode.onPodNetwork() {
+		claimsWanted, policies = 0, len(componentNames)
+	}
+	Expect(kinds["Deployment"]).To(Equal(deployments), "Deployments")
+	Expect(kinds["DaemonSet"]).To(Equal(3-deployments), "DaemonSets")
+	Expect(kinds["NetworkPolicy"]).To(Equal(policies), "NetworkPolicies")
 	claims, err := env.inventory.Namespace(ctx, manager.Namespace)
 	Expect(err).NotTo(HaveOccurred())
 	labels := names.ComponentLabels(j.a.ObjectKey, ports.Component)
@@ -133,7 +146,7 @@ func (j *journey) generated(ctx context.Context) []inventory.Object {
 			claimed++
 		}
 	}
-	Expect(claimed).To(Equal(1), "claims of ports")
+	Expect(claimed).To(Equal(claimsWanted), "claims of ports")
 	return list
 }
 
@@ -255,6 +268,8 @@ func editsOf(object inventory.Object) []edit {
 			operation("add", "/spec/ports/-", map[string]any{"name": "added", "port": 9}))
 	case "PodDisruptionBudget":
 		edits = append(edits, operation("replace", "/spec/maxUnavailable", 2), operation("add", "/spec/selector/matchLabels/added", "by-hand"))
+	case "NetworkPolicy":
+		edits = append(edits, operation("replace", "/spec/policyTypes", []string{"Egress"}), operation("add", "/spec/ingress", []any{map[string]any{}}))
 	case "StatefulSet":
 		edits = append(edits, operation("replace", "/spec/persistentVolumeClaimRetentionPolicy/whenScaled", "Delete"), operation("add", "/spec/minReadySeconds", 1))
 	case "DaemonSet":

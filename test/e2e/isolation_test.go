@@ -21,22 +21,31 @@ func (j *journey) isolation() {
 	It("runs on the same host nodes without a clash of ports (A5)", func(ctx SpecContext) {
 		before := j.a.snapshot(ctx)
 		j.b.create(ctx)
-		a, b := j.a.controlPlane(ctx).Spec.Hosting.Ports.First, j.b.controlPlane(ctx).Spec.Hosting.Ports.First
-		Expect(a).NotTo(Equal(b))
-		Expect(a % controlplanev1.PortBlockSize).To(BeZero())
-		Expect(b % controlplanev1.PortBlockSize).To(BeZero())
+		if j.b.mode.onPodNetwork() {
+			j.a.expectOffHosts(ctx)
+			j.b.expectOffHosts(ctx)
+		} else {
+			a, b := j.a.controlPlane(ctx).Spec.Hosting.Ports.First, j.b.controlPlane(ctx).Spec.Hosting.Ports.First
+			Expect(a).NotTo(Equal(b))
+			Expect(a % controlplanev1.PortBlockSize).To(BeZero())
+			Expect(b % controlplanev1.PortBlockSize).To(BeZero())
+		}
 		version, err := j.b.api.Discovery().ServerVersion()
 		Expect(err).NotTo(HaveOccurred())
 		Expect(version.GitVersion).To(Equal(j.b.version))
 		Expect(j.a.snapshot(ctx)).To(Equal(before), "pods of %s", j.a.ObjectKey)
 	})
 
-	It("listens on loopback, or turns away whoever shows no credential (A10)", func(ctx SpecContext) {
+	It("listens on loopback or behind a policy, or turns away whoever shows no credential (A10)", func(ctx SpecContext) {
 		requireLab()
 		for _, t := range []*tenant{j.a, j.b} {
 			for _, l := range listenersOf(ctx, t) {
 				if l.loopback {
 					Expect(probe.Plain(ctx, l.address, "/").Refused()).To(BeTrue(), "%s is reachable", l)
+					continue
+				}
+				if l.forKubelet {
+					Expect(t.admits(ctx, l)).To(BeFalse(), "the NetworkPolicy of %s lets others than kubelet in", l)
 					continue
 				}
 				for _, path := range l.secrets() {
@@ -53,7 +62,7 @@ func (j *journey) isolation() {
 		requireLab()
 		for _, t := range []*tenant{j.a, j.b} {
 			for _, l := range listenersOf(ctx, t) {
-				if !l.loopback {
+				if !l.closed() {
 					answer := probe.TLS(ctx, l.address, l.own, l.path)
 					Expect(answer.Status).To(Equal(200), "%s refused %s, which is its own: %s", l, l.own.Name, answer)
 				}
@@ -84,7 +93,7 @@ func expectRefused(ctx SpecContext, credentials []probe.Credential, listeners []
 	var accepted []string
 	tried := 0
 	for _, l := range listeners {
-		if l.loopback {
+		if l.closed() {
 			continue
 		}
 		for _, credential := range credentials {

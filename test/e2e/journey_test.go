@@ -6,8 +6,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 )
 
-// journey is the life of two tenants on the same host nodes: one highly available, one with one of each.
-// Later specs use what earlier ones made.
+// journey is the life of two tenants in the same mode on the same host nodes: one highly available, one with one of
+// each. Later specs use what earlier ones made.
 type journey struct {
 	a, b *tenant
 }
@@ -17,6 +17,10 @@ var _ = Describe("The journey of two tenants", Ordered, Label(gating), func() {
 		a: newTenant("a", "v1.36.3", nil),
 		b: newTenant("b", "v1.35.4", single()),
 	}
+	j.specs()
+})
+
+func (j *journey) specs() {
 	removeAfter(j.a, j.b)
 
 	Describe("creation", j.creation)
@@ -31,4 +35,4 @@ var _ = Describe("The journey of two tenants", Ordered, Label(gating), func() {
 	Describe("the manager killed", j.managerKilled)
 	Describe("pause", j.pause)
 	Describe("deletion", j.deletion)
-})
+}

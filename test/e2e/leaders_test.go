@@ -30,12 +30,16 @@ func (j *journey) leaders() {
 			Expect(pods).To(HaveLen(2))
 			var killed *corev1.Pod
 			for i := range pods {
-				// On the host's network, a process calls itself after the node.
-				if strings.HasPrefix(before[component], pods[i].Spec.NodeName+"_") {
+				// A process calls itself after its host: the node on the host's network, else the pod.
+				host := pods[i].Name
+				if pods[i].Spec.HostNetwork {
+					host = pods[i].Spec.NodeName
+				}
+				if strings.HasPrefix(before[component], host+"_") {
 					killed = &pods[i]
 				}
 			}
-			Expect(killed).NotTo(BeNil(), "no pod of %s is on the node of its leader %s", component, before[component])
+			Expect(killed).NotTo(BeNil(), "no pod of %s is its leader %s", component, before[component])
 			Expect(env.client.Delete(ctx, killed, client.GracePeriodSeconds(1))).To(Succeed())
 		}
 		for _, component := range components {

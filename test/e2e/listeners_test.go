@@ -6,13 +6,16 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,21 +26,28 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/processes"
 )
 
-// listener is a TCP port that a component listens on, on one host node.
+// listener is a TCP port that a component listens on, in one pod.
 type listener struct {
 	owner, component string
-	// address is that of the host node.
+	// address is that of the pod, which on the host network is that of the host node.
 	address string
-	// loopback is true when only the host node itself reaches it.
+	port    int32
+	// loopback is true when only the host node itself, or the pod, reaches it.
 	loopback bool
+	// forKubelet is true when it answers everybody who reaches it, which a NetworkPolicy has to leave to kubelet.
+	forKubelet bool
 	// path is something that only who is let in may read, own a credential that is.
 	path string
 	own  probe.Credential
 }
+
+// closed is true when nobody from outside is to reach it at all.
+func (l listener) closed() bool { return l.loopback || l.forKubelet }
 
 // secrets are paths that must not be answered to who shows no credential.
 func (l listener) secrets() []string {
@@ -59,21 +69,22 @@ func listenersOf(ctx context.Context, t *tenant) []listener {
 	GinkgoHelper()
 	pods, err := t.pods(ctx, "")
 	Expect(err).NotTo(HaveOccurred())
-	hosts := env.hostNodes(ctx)
-	doors := t.doors(ctx)
+	doors, probed := t.doorsByComponent(ctx), t.probed(ctx)
 	var list []listener
 	for _, process := range processesOf(pods) {
 		addresses, err := processes.Listeners(process.pid)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(addresses).NotTo(BeEmpty(), "pod %s listens nowhere", process.pod)
-		node := hosts[process.node]
 		for _, found := range addresses {
 			l := listener{
-				owner: t.String(), component: process.component, loopback: found.Addr().IsLoopback(),
-				address: address(internalIP(&node), int32(found.Port())),
+				owner: t.String(), component: process.component, loopback: found.Addr().IsLoopback(), port: int32(found.Port()),
+				address: address(process.address, int32(found.Port())),
 			}
-			if !l.loopback {
-				door, ok := doors[int32(found.Port())]
+			if !l.loopback && probed[l.component] == l.port {
+				l.forKubelet = true
+			}
+			if !l.closed() {
+				door, ok := doors[l.component][l.port]
 				Expect(ok).To(BeTrue(), "pod %s listens on %s, which is no port of its own", process.pod, found)
 				l.path, l.own = door.path, door.own
 			}
@@ -94,8 +105,18 @@ func (d door) answer(ctx context.Context, address string) probe.Answer {
 	return probe.TLS(ctx, address, d.own, d.path)
 }
 
-// doors are the tenant's ports that others may reach.
+// doors are the tenant's ports on the host network that others may reach.
 func (t *tenant) doors(ctx context.Context) map[int32]door {
+	GinkgoHelper()
+	all := map[int32]door{}
+	for _, doors := range t.doorsByComponent(ctx) {
+		maps.Copy(all, doors)
+	}
+	return all
+}
+
+// doorsByComponent are the ports that others may reach. On the pod network both etcds have the same.
+func (t *tenant) doorsByComponent(ctx context.Context) map[string]map[int32]door {
 	GinkgoHelper()
 	block := t.ports(ctx)
 	admin := certificate("the administrator of "+t.String(), t.adminCertificate())
@@ -104,15 +125,40 @@ func (t *tenant) doors(ctx context.Context) map[int32]door {
 	peer := func(component string) probe.Credential {
 		return certificate("a peer of "+component, keyPair(t.secret(ctx, names.Certs(t.Name, component)), etcd.PeerClient))
 	}
-	return map[int32]door{
-		block.APIServer:         {"/api/v1/namespaces", admin},
-		block.ControllerManager: {"/metrics", admin},
-		block.Scheduler:         {"/metrics", admin},
-		block.EtcdData.Client:   {"/version", etcdClient},
-		block.EtcdEvents.Client: {"/version", etcdClient},
-		block.EtcdData.Peer:     {"/members", peer(names.EtcdData)},
-		block.EtcdEvents.Peer:   {"/members", peer(names.EtcdEvents)},
+	member := func(component string, block ports.EtcdPorts) map[int32]door {
+		return map[int32]door{block.Client: {"/version", etcdClient}, block.Peer: {"/members", peer(component)}}
 	}
+	return map[string]map[int32]door{
+		names.KubeAPIServer:         {block.APIServer: {"/api/v1/namespaces", admin}},
+		names.KubeControllerManager: {block.ControllerManager: {"/metrics", admin}},
+		names.KubeScheduler:         {block.Scheduler: {"/metrics", admin}},
+		names.EtcdData:              member(names.EtcdData, block.EtcdData),
+		names.EtcdEvents:            member(names.EtcdEvents, block.EtcdEvents),
+	}
+}
+
+// probed are the ports, by component, that answer who has no credential: kubelet asks there, on the host network on
+// loopback.
+func (t *tenant) probed(ctx context.Context) map[string]int32 {
+	GinkgoHelper()
+	if !t.mode.onPodNetwork() {
+		return nil
+	}
+	block := t.ports(ctx)
+	return map[string]int32{names.EtcdData: block.EtcdData.Metrics, names.EtcdEvents: block.EtcdEvents.Metrics}
+}
+
+// admits reports whether the NetworkPolicy of a listener's component lets anybody in there.
+func (t *tenant) admits(ctx context.Context, l listener) bool {
+	GinkgoHelper()
+	policy := &networkingv1.NetworkPolicy{}
+	get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: names.Object(t.Name, l.component)}, policy)
+	Expect(policy.Spec.PolicyTypes).To(ContainElement(networkingv1.PolicyTypeIngress))
+	return slices.ContainsFunc(policy.Spec.Ingress, func(rule networkingv1.NetworkPolicyIngressRule) bool {
+		return len(rule.Ports) == 0 || slices.ContainsFunc(rule.Ports, func(p networkingv1.NetworkPolicyPort) bool {
+			return p.Port == nil || p.EndPort != nil || p.Port.IntVal == l.port
+		})
+	})
 }
 
 // adminCertificate is the one in the kubeconfig that Cluster API gives to people.

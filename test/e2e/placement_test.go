@@ -22,19 +22,19 @@ const tokens = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // placement looks at the pods of tenant a and at their processes.
 func (j *journey) placement() {
-	It("runs on host nodes only, an API server on each (A3, A7)", func(ctx SpecContext) {
+	It("runs on host nodes only, on the network of its mode, each API server on one of its own (A3, A6, A7)", func(ctx SpecContext) {
 		hosts := env.hostNodes(ctx)
 		pods, err := j.a.pods(ctx, "")
 		Expect(err).NotTo(HaveOccurred())
 		apiServers := map[string]bool{}
 		for _, pod := range pods {
 			Expect(hosts).To(HaveKey(pod.Spec.NodeName), "pod %s", pod.Name)
-			Expect(pod.Spec.HostNetwork).To(BeTrue(), "pod %s", pod.Name)
+			Expect(pod.Spec.HostNetwork).To(Equal(!j.a.mode.onPodNetwork()), "pod %s", pod.Name)
 			if pod.Labels[names.ComponentLabel] == names.KubeAPIServer {
 				apiServers[pod.Spec.NodeName] = true
 			}
 		}
-		Expect(apiServers).To(HaveLen(len(hosts)))
+		Expect(apiServers).To(HaveLen(j.a.wantedPods(ctx)[names.KubeAPIServer]))
 	})
 
 	It("spreads the replicas of each component over host nodes", func(ctx SpecContext) {
@@ -74,8 +74,10 @@ func (j *journey) placement() {
 
 // process is the one process of a component's container.
 type process struct {
-	pod, component, node string
-	pid                  int
+	pod, component string
+	// address is that of its pod, which on the host network is that of the node.
+	address string
+	pid     int
 }
 
 // processesOf finds the processes of components' pods on this machine, exactly one each.
@@ -96,7 +98,7 @@ func processesOf(pods []corev1.Pod) []process {
 	for _, id := range ids {
 		pod := byContainer[id]
 		Expect(found[id]).To(HaveLen(1), "processes of pod %s", pod.Name)
-		list = append(list, process{pod: pod.Name, component: pod.Labels[names.ComponentLabel], node: pod.Spec.NodeName, pid: found[id][0]})
+		list = append(list, process{pod: pod.Name, component: pod.Labels[names.ComponentLabel], address: pod.Status.PodIP, pid: found[id][0]})
 	}
 	return list
 }

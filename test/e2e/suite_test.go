@@ -24,6 +24,8 @@ const (
 	full     = "full"
 	upgrades = "upgrade"
 	scales   = "scale"
+	// everyMode are those that are the same in every mode of hosting beside the usual one.
+	everyMode = "modes"
 	// releases are specs that install other releases of the providers. They want the lab for themselves.
 	releases = "releases"
 	// move are those that move a tenant to another management cluster.

@@ -30,7 +30,6 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 )
@@ -45,6 +44,8 @@ var componentNames = []string{names.EtcdData, names.EtcdEvents, names.KubeAPISer
 type tenant struct {
 	client.ObjectKey
 	version string
+	// mode is how its control plane is hosted; the usual one when it is not set.
+	mode mode
 	// variables of the template.
 	variables map[string]string
 	// workers is how many the template with workers makes; none for a control plane alone.
@@ -130,11 +131,15 @@ func (t *tenant) quickstart() *quickstart.Tenant {
 	case t.workers > 0:
 		template = settings.workersTemplate
 	}
-	return &quickstart.Tenant{
+	q := &quickstart.Tenant{
 		Key: t.ObjectKey, Version: t.version, Workers: t.workers, Template: template, ClusterctlConfig: clusterctlConfig(),
 		Clusterctl: env.clusterctl, Kubectl: env.kubectl,
 		Client: env.client, Config: env.config, Kubeconfig: env.proxy.GetKubeconfigPath(), Log: env.log,
 	}
+	if t.mode != (mode{}) {
+		q.Edit = t.mode.edit
+	}
+	return q
 }
 
 // connect makes clients of the tenant from the kubeconfig that Cluster API gives to people.
@@ -181,14 +186,6 @@ func (t *tenant) pods(ctx context.Context, component string) ([]corev1.Pod, erro
 	list := &corev1.PodList{}
 	err := env.client.List(ctx, list, client.InNamespace(t.Namespace), labels)
 	return list.Items, err
-}
-
-// ports are the host ports of the tenant.
-func (t *tenant) ports(ctx context.Context) ports.Ports {
-	GinkgoHelper()
-	first := t.controlPlane(ctx).Spec.Hosting.Ports.First
-	Expect(first).NotTo(BeZero(), "%s has no block of host ports", t.ObjectKey)
-	return ports.Of(first)
 }
 
 // wantedPods is how many pods each component should have.
@@ -304,5 +301,5 @@ func keys(ctx context.Context, etcd *clientv3.Client, prefix string) []string {
 	return list
 }
 
-// address of a host port.
+// address of a port.
 func address(host string, port int32) string { return net.JoinHostPort(host, fmt.Sprint(port)) }

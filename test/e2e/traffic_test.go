@@ -178,11 +178,7 @@ func balancerOf(ctx context.Context, worker *host.Host) (*status.Report, error) 
 // expectBalances waits until the load balancer of a worker knows every API server as ready.
 func (t *tenant) expectBalances(ctx context.Context, worker *host.Host) *status.Report {
 	GinkgoHelper()
-	var want []string
-	for _, node := range env.hostNodes(ctx) {
-		want = append(want, address(internalIP(&node), t.ports(ctx).APIServer))
-	}
-	return expectBackends(ctx, worker, want...)
+	return expectBackends(ctx, worker, t.advertised(ctx)...)
 }
 
 // expectBackends waits until the load balancer of a worker knows these addresses, and no others, as ready.

@@ -33,6 +33,8 @@ type Tenant struct {
 	Workers int
 	// Template is the file that it is made from, ClusterctlConfig clusterctl's configuration.
 	Template, ClusterctlConfig string
+	// Edit, if it is set, changes the control plane before it is applied, as a person does where the template has no variable.
+	Edit func(*controlplanev1.KOKControlPlane)
 	// Clusterctl and Kubectl are programs.
 	Clusterctl, Kubectl string
 	// Client and Config are for the host cluster, Kubeconfig is the file with the same access.
@@ -109,6 +111,9 @@ func (t *Tenant) Apply(ctx context.Context, variables map[string]string) error {
 	objects, err := cmd.Output()
 	if err != nil {
 		return fmt.Errorf("clusterctl %s: %w", strings.Join(args, " "), err)
+	}
+	if objects, err = t.edited(objects); err != nil {
+		return err
 	}
 	next := []string{
 		"kubectl --namespace kok-control-plane-system get pods,endpointslices",
