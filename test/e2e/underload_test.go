@@ -53,7 +53,7 @@ func underLoad(m mode) {
 	for _, etcd := range []struct {
 		change  string
 		members int
-	}{{"gets two more members", 3}, {"gives two members up again", 1}} {
+	}{{"gets two more members", 3}, {"gives up two members", 1}} {
 		It(etcd.change+" of etcd, fails no request and loses no write (A9)", func(ctx SpecContext) {
 			t.steadily(ctx, func() { t.scaleMembers(ctx, fmt.Sprintf("members-%d", etcd.members), etcd.members, workers...) })
 		}, SpecTimeout(scaling+3*creation))
