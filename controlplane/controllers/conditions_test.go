@@ -119,7 +119,7 @@ func initializedScope() *scope {
 	s.controlPlane.Spec.Etcd.Data.Replicas, s.controlPlane.Spec.Etcd.Events.Replicas = ptr.To[int32](3), ptr.To[int32](3)
 	s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	for _, step := range []string{
-		stepKeyMaterial, stepPorts, stepEndpoint, stepCertificates, stepKubeconfig, names.EtcdData, names.EtcdEvents,
+		stepKeyMaterial, stepVersion, stepPorts, stepEndpoint, stepCertificates, stepKubeconfig, names.EtcdData, names.EtcdEvents,
 		names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, stepTenantObjects, stepAddons,
 	} {
 		s.outcomes = append(s.outcomes, flow.Outcome{Name: step, Ran: true})

@@ -75,6 +75,7 @@ type Reconciler struct {
 // questioner is what reconciles see of a probe.Prober.
 type questioner interface {
 	Ask(probe.Key, probe.Question) (probe.Answer, bool)
+	Withdraw(probe.Key)
 	Forget(controlPlane client.ObjectKey)
 }
 

@@ -66,6 +66,10 @@ type hostCluster struct {
 	// made counts the pods that were made, by name.
 	made map[string]int
 
+	// nodesAsked counts who asked a tenant for its Nodes, refuseNodes refuses them.
+	nodesAsked  atomic.Int32
+	refuseNodes atomic.Bool
+
 	endpointsLock sync.Mutex
 	// endpoints is the EndpointSlice kubernetes that was written to the tenant.
 	endpoints []byte
@@ -464,6 +468,7 @@ func (h *hostCluster) front(ctx context.Context, name, cluster string) (*httptes
 	handler := http.NewServeMux()
 	handler.Handle("/", proxy)
 	handler.HandleFunc("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", h.serveEndpoints)
+	handler.HandleFunc("/api/v1/nodes", func(w http.ResponseWriter, r *http.Request) { h.serveNodes(w, r, proxy) })
 	front := httptest.NewUnstartedServer(handler)
 	_ = front.Listener.Close()
 	front.Listener = listener

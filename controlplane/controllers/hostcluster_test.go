@@ -114,6 +114,7 @@ func TestAControlPlaneElsewhereNeedsAnEndpointThatIsReached(t *testing.T) {
 type forgotten struct{ objects []client.ObjectKey }
 
 func (*forgotten) Ask(probe.Key, probe.Question) (probe.Answer, bool) { return probe.Answer{}, false }
+func (*forgotten) Withdraw(probe.Key)                                 {}
 func (f *forgotten) Forget(object client.ObjectKey)                   { f.objects = append(f.objects, object) }
 
 func TestWithoutItsHostClusterAControlPlane(t *testing.T) {

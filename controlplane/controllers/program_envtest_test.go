@@ -44,6 +44,8 @@ func (patient) Ask(_ probe.Key, question probe.Question) (probe.Answer, bool) {
 	return question.Ask(ctx), true
 }
 
+func (patient) Withdraw(probe.Key) {}
+
 func (patient) Forget(client.ObjectKey) {}
 
 // nobodyElse is for programs without other host clusters.

@@ -42,6 +42,8 @@ func (n *notebook) Ask(key probe.Key, question probe.Question) (probe.Answer, bo
 	return answer, ok
 }
 
+func (n *notebook) Withdraw(key probe.Key) { delete(n.asked, key.Kind) }
+
 func (n *notebook) Forget(client.ObjectKey) {}
 
 // askable is a scope of a control plane of which the addresses and the keys are there.

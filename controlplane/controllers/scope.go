@@ -41,6 +41,8 @@ type scope struct {
 	// refused is why the patches of the spec cannot be applied; until they can, no component adopts a new
 	// rendering.
 	refused error
+	// waits says why an upgrade has not begun and everything is rendered for the version before; empty for no reason.
+	waits string
 	// problem is what would keep a control plane like this from being made.
 	problem error
 	// notes are what else only a person can put right, in the order of the steps that found it, which may differ.
@@ -69,33 +71,33 @@ func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKContro
 		live:         map[string]client.Object{},
 	}
 	s.revisions = &revision.Store{Client: host.Client, Live: host.Live, Owner: s.hostOwner()}
-
-	version := versions.Normalize(controlPlane.Spec.Version)
-	release, err := table.Release(version)
-	if err != nil {
-		s.unsupported = fmt.Errorf("spec.version: %w", err)
-	}
-	s.release = release
 	if problems := rendering.ValidatePatches(controlPlane.Spec, table, nil, field.NewPath("spec", "patches")); len(problems) > 0 {
 		s.refused = problems.ToAggregate()
 	}
 	s.input = components.Input{
 		Cluster:   s.key,
-		Version:   version,
 		Spec:      components.Reduce(controlPlane.Spec),
 		Network:   components.NetworkOf(cluster),
 		Addresses: map[string]string{},
 
-		EtcdImageTag:         release.Etcd,
-		KonnectivityImageTag: release.Konnectivity,
-
 		APIServerReplicas: ptr.Deref(controlPlane.Spec.Replicas, controlplanev1.DefaultAPIServerReplicas),
 	}
+	s.render(versions.Normalize(controlPlane.Spec.Version), table)
 	if after := controlPlane.Spec.Rollout.After; !after.IsZero() && !after.After(now) {
 		s.rolloutAfter = after.Time
 		s.input.RolloutAfter = after.UTC().Format(time.RFC3339)
 	}
 	return s
+}
+
+// render makes a version the one that components and addons are rendered for.
+func (s *scope) render(version string, table *versions.Table) {
+	release, err := table.Release(version)
+	if s.unsupported = nil; err != nil {
+		s.unsupported = fmt.Errorf("spec.version: %w", err)
+	}
+	s.release, s.input.Version, s.revisions.Version = release, version, version
+	s.input.EtcdImageTag, s.input.KonnectivityImageTag = release.Etcd, release.Konnectivity
 }
 
 // upgrading reports whether a pod of the control plane was last seen at another version than the wanted.

@@ -12,6 +12,7 @@ import (
 // Steps of a reconcile besides the components, which are steps of their own names.
 const (
 	stepKeyMaterial   = "key-material"
+	stepVersion       = "version"
 	stepPorts         = "ports"
 	stepEndpoint      = "endpoint"
 	stepCertificates  = "certificates"
@@ -27,7 +28,8 @@ func (r *Reconciler) graph() *flow.Graph[*scope] {
 	return flow.New(observeStep,
 		flow.Step[*scope]{Name: stepKeyMaterial, Run: r.ensureKeyMaterial},
 		// Key material tells whether anything was ever made in a host cluster: it is made before all else.
-		flow.Step[*scope]{Name: stepPorts, After: []string{stepKeyMaterial}, Run: r.claimPorts, Keep: keepHosted(r.claimPorts)},
+		flow.Step[*scope]{Name: stepVersion, After: []string{stepKeyMaterial}, Run: r.chooseVersion},
+		flow.Step[*scope]{Name: stepPorts, After: []string{stepVersion}, Run: r.claimPorts, Keep: keepHosted(r.claimPorts)},
 		flow.Step[*scope]{Name: stepEndpoint, After: []string{stepPorts}, Run: r.applyServices, Keep: r.keepServices},
 		flow.Step[*scope]{Name: stepCertificates, After: []string{stepKeyMaterial, stepEndpoint}, Run: r.ensureCertificates},
 		flow.Step[*scope]{Name: stepKubeconfig, After: []string{stepKeyMaterial, stepEndpoint}, Run: r.ensureKubeconfig},

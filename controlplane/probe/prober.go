@@ -54,7 +54,7 @@ type Answer struct {
 }
 
 // Prober asks questions in the background. It is a source of the controller whose objects ask: what
-// they asked is forgotten with Forget, and all of it when the controller stops.
+// they asked is forgotten with Forget or Withdraw, and all of it when the controller stops.
 type Prober struct {
 	runner *background.Runner
 }
@@ -80,6 +80,9 @@ func (p *Prober) Ask(key Key, question Question) (Answer, bool) {
 
 // Forget stops all questions of an object and drops their answers.
 func (p *Prober) Forget(object types.NamespacedName) { p.runner.Forget(object) }
+
+// Withdraw stops one question and drops its answer.
+func (p *Prober) Withdraw(key Key) { p.runner.Withdraw(key) }
 
 // repeated asks, and says when it is asked again.
 func (q Question) repeated() func(context.Context) background.Outcome {

@@ -40,6 +40,8 @@ type Store struct {
 	Live client.Reader
 	// Owner, when set, is made the controller of new revisions.
 	Owner *metav1.OwnerReference
+	// Version is the Kubernetes version that new revisions are rendered for.
+	Version string
 }
 
 // content is what a revision holds; the API server keeps anybody from changing it.
@@ -51,6 +53,8 @@ type content struct {
 	Former []Reference `json:"former,omitempty"`
 	// RolloutAfter is the rollout's time that Items were rendered after; nil for none.
 	RolloutAfter *metav1.Time `json:"rolloutAfter,omitempty"`
+	// Version is the Kubernetes version that Items were rendered for; older programs wrote none.
+	Version string `json:"version,omitempty"`
 }
 
 // Rendering gives the objects of a component: the stored ones while the newest revision was made from
@@ -82,7 +86,7 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.create(ctx, cluster, component, number, newContent(inputs, objects, former, rolloutAfter))
+	created, err := s.create(ctx, cluster, component, number, s.newContent(inputs, objects, former, rolloutAfter))
 	if err != nil {
 		return nil, err
 	}
@@ -139,8 +143,8 @@ func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component 
 	return revision, nil
 }
 
-func newContent(inputs string, objects []client.Object, former []Reference, rolloutAfter time.Time) content {
-	made := content{Inputs: inputs, Items: make([]any, 0, len(objects)), Former: former}
+func (s *Store) newContent(inputs string, objects []client.Object, former []Reference, rolloutAfter time.Time) content {
+	made := content{Inputs: inputs, Version: s.Version, Items: make([]any, 0, len(objects)), Former: former}
 	for _, object := range objects {
 		made.Items = append(made.Items, object)
 	}
@@ -187,26 +191,54 @@ func (s *Store) relabel(ctx context.Context, key client.ObjectKey, wanted map[st
 
 // Newest gives the objects of the newest revision that the cache knows; none when there is no revision yet.
 func (s *Store) Newest(ctx context.Context, cluster client.ObjectKey, component string) ([]client.Object, error) {
-	return s.newest(ctx, s.Client, cluster, component)
+	revisions, err := list(ctx, s.Client, cluster, component)
+	if err != nil || len(revisions) == 0 {
+		return nil, err
+	}
+	_, objects, err := s.decode(&revisions[len(revisions)-1])
+	return objects, err
 }
 
 // Kept is Newest as the API server has it, for who applies it: a cache may lag behind a revision that was
 // just adopted, and the one before would bring back what was replaced.
 func (s *Store) Kept(ctx context.Context, cluster client.ObjectKey, component string) ([]client.Object, error) {
-	revisions, err := list(ctx, s.Client, cluster, component)
-	if err != nil {
+	newest, err := s.kept(ctx, cluster, component)
+	if newest == nil || err != nil {
 		return nil, err
 	}
-	if len(revisions) == 0 {
-		return s.newest(ctx, s.Live, cluster, component)
+	_, objects, err := s.decode(newest)
+	return objects, err
+}
+
+// RenderedVersion is the Kubernetes version that the newest revision was rendered for, as the API server has it; empty
+// when there is no revision, or an older program wrote it.
+func (s *Store) RenderedVersion(ctx context.Context, cluster client.ObjectKey, component string) (string, error) {
+	newest, err := s.kept(ctx, cluster, component)
+	if newest == nil || err != nil {
+		return "", err
+	}
+	stored, _, err := s.decode(newest)
+	if err != nil {
+		return "", err
+	}
+	return stored.Version, nil
+}
+
+// kept is the newest revision as the API server has it; nil for none.
+func (s *Store) kept(ctx context.Context, cluster client.ObjectKey, component string) (*appsv1.ControllerRevision, error) {
+	revisions, err := list(ctx, s.Client, cluster, component)
+	if err == nil && len(revisions) == 0 {
+		revisions, err = list(ctx, s.Live, cluster, component)
+	}
+	if err != nil || len(revisions) == 0 {
+		return nil, err
 	}
 	newest := &revisions[len(revisions)-1]
 	for {
 		next, key := &appsv1.ControllerRevision{}, client.ObjectKey{Namespace: cluster.Namespace, Name: name(cluster, component, newest.Revision+1)}
 		err := s.Live.Get(ctx, key, next)
 		if apierrors.IsNotFound(err) {
-			_, objects, err := s.decode(newest)
-			return objects, err
+			return newest, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read revision %s: %w", key, err)
@@ -218,15 +250,6 @@ func (s *Store) Kept(ctx context.Context, cluster client.ObjectKey, component st
 // name tells the number of a revision, so that one request says whether there is a newer one.
 func name(cluster client.ObjectKey, component string, number int64) string {
 	return fmt.Sprintf("%s-%d", names.Object(cluster.Name, component), number)
-}
-
-func (s *Store) newest(ctx context.Context, reader client.Reader, cluster client.ObjectKey, component string) ([]client.Object, error) {
-	revisions, err := list(ctx, reader, cluster, component)
-	if err != nil || len(revisions) == 0 {
-		return nil, err
-	}
-	_, objects, err := s.decode(&revisions[len(revisions)-1])
-	return objects, err
 }
 
 func labels(cluster client.ObjectKey, component string) map[string]string {
@@ -258,6 +281,7 @@ type storedContent struct {
 	Inputs       string                      `json:"inputs"`
 	Items        []unstructured.Unstructured `json:"items"`
 	RolloutAfter *metav1.Time                `json:"rolloutAfter"`
+	Version      string                      `json:"version"`
 }
 
 // decode reads a revision's content and makes objects of its items.

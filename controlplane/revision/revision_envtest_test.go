@@ -174,6 +174,27 @@ func TestComponentsAndClustersAreKeptApart(t *testing.T) {
 	}
 }
 
+func TestARevisionTellsTheVersionThatItWasRenderedFor(t *testing.T) {
+	blue, store := tenant(t), &Store{Live: live, Client: live}
+	for _, step := range []struct{ inputs, version, want string }{
+		{"inputs-1", "", ""}, // An older program wrote none.
+		{"inputs-2", "v1.35.4", "v1.35.4"},
+		{"inputs-2", "v1.36.3", "v1.35.4"},
+		{"inputs-3", "v1.36.3", "v1.36.3"},
+	} {
+		store.Version = step.version
+		if _, err := store.Rendering(t.Context(), blue, "etcd-data", step.inputs, time.Time{}, giving("v1")); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := store.RenderedVersion(t.Context(), blue, "etcd-data"); got != step.want || err != nil {
+			t.Errorf("%s at %q: it is of %q, %v; want %q", step.inputs, step.version, got, err, step.want)
+		}
+	}
+	if got, err := store.RenderedVersion(t.Context(), blue, "etcd-events"); got != "" || err != nil {
+		t.Errorf("what was never rendered is of %q: %v", got, err)
+	}
+}
+
 func TestRevisionsAreFoundAndOwned(t *testing.T) {
 	blue := tenant(t)
 	owner := &metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: "1", Controller: ptr.To(true)}

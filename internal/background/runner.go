@@ -133,6 +133,13 @@ func (r *Runner) Forget(object types.NamespacedName) {
 	}
 }
 
+// Withdraw ends one task and drops its outcome.
+func (r *Runner) Withdraw(key Key) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	r.end(key)
+}
+
 // end tells a task to end; the caller holds the lock.
 func (r *Runner) end(key Key) {
 	if known := r.running[key]; known != nil {

@@ -162,3 +162,28 @@ func TestNothingIsLeftOfForgottenObjects(t *testing.T) {
 		}
 	})
 }
+
+func TestATaskThatIsWithdrawnEndsAlone(t *testing.T) {
+	backgroundtest.InBubble(t, places(2), func(t *testing.T, r *Runner, _ *backgroundtest.Woken) {
+		var done, others atomic.Int32
+		counting := func(count *atomic.Int32) Task {
+			return Task{Timeout: time.Minute, Do: func(context.Context) Outcome {
+				count.Add(1)
+				return Outcome{Text: "done", Again: time.Second}
+			}}
+		}
+		other := Key{key("blue").Object, "other"}
+		r.Run(key("blue"), counting(&done))
+		r.Run(other, counting(&others))
+		synctest.Wait()
+		r.Withdraw(key("blue"))
+		r.Withdraw(key("green"))
+		backgroundtest.After(time.Minute)
+		if done.Load() != 1 || others.Load() < 50 {
+			t.Errorf("it was done %d times, another one of the object %d times", done.Load(), others.Load())
+		}
+		if _, ok := r.Run(key("blue"), counting(&done)); ok {
+			t.Error("its outcome is still there")
+		}
+	})
+}

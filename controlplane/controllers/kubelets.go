@@ -1,0 +1,137 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+const (
+	// kubeletsQuestion is the kind of the question whether kubelets allow an upgrade.
+	kubeletsQuestion = "kubelets"
+	// kubeletsTimeout is for all pages of Nodes of a tenant.
+	kubeletsTimeout = 30 * time.Second
+	// nodesPage is how many Nodes are read at once.
+	nodesPage = 500
+)
+
+// chooseVersion has everything rendered for the version that runs while kubelets are too old for the wanted minor, or
+// nobody knows whether they are: nothing of the upgrade begins, and all else goes on. An upgrade that has begun is not
+// asked about: there is no way back, and what mends it may be a part of it.
+func (r *Reconciler) chooseVersion(ctx context.Context, s *scope) (string, error) {
+	key := probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: kubeletsQuestion}
+	from, err := s.leaves(ctx)
+	if err != nil {
+		return "", err
+	}
+	if from == "" {
+		r.questions.Withdraw(key)
+		return "", nil
+	}
+	to := s.input.Version
+	visit := &kubeletsVisit{api: tenantVisit{r: r, keys: s.keys, address: endpointAddress(s.controlPlane)}, to: to}
+	answer, ok := r.questions.Ask(key, visit.question())
+	if ok && answer.Problem == "" {
+		return "", nil
+	}
+	if !ok {
+		s.asking = true
+		answer.Problem = "the tenant is being asked for its kubelets"
+	}
+	s.render(from, r.Versions.Table())
+	s.waits = fmt.Sprintf("spec.version: the upgrade from %s to %s waits: %s", from, to, answer.Problem)
+	return "", nil
+}
+
+// leaves is the version before an upgrade to a newer minor of which nothing has begun; empty for no such upgrade. What
+// was rendered tells: etcd takes the version first, and its pods do not say which they run. Before the tenant's API
+// answered for the first time there are no kubelets.
+func (s *scope) leaves(ctx context.Context) (string, error) {
+	if !s.upgrading() || !conditions.IsTrue(s.controlPlane, controlplanev1.InitializedCondition) {
+		return "", nil
+	}
+	newest := ""
+	for _, running := range s.controlPlane.Status.Versions {
+		newest = newer(newest, running.Version)
+	}
+	for _, component := range workloadComponents {
+		if !isMinorUpgrade(newest, s.input.Version) {
+			return "", nil
+		}
+		rendered, err := s.revisions.RenderedVersion(ctx, s.key, component)
+		if err != nil {
+			return "", err
+		}
+		newest = newer(newest, rendered)
+	}
+	if !isMinorUpgrade(newest, s.input.Version) {
+		return "", nil
+	}
+	return newest, nil
+}
+
+// newer is the newer of two versions, of which one may be empty.
+func newer(a, b string) string {
+	if a == "" || b != "" && versions.Compare(a, b) < 0 {
+		return b
+	}
+	return a
+}
+
+func isMinorUpgrade(from, to string) bool {
+	return versions.Compare(from, to) < 0 && !versions.SameMinor(from, to)
+}
+
+// kubeletsVisit is one question to a tenant's API, asked until an upgrade begins: do its kubelets allow that?
+type kubeletsVisit struct {
+	api tenantVisit
+	to  string
+}
+
+func (v *kubeletsVisit) question() probe.Question {
+	return probe.Question{
+		Identity: fmt.Sprintf("%s\n%s\n%s", v.to, v.api.address, v.api.keys.ClusterCA.Bundle),
+		Timeout:  kubeletsTimeout,
+		Ask:      v.ask,
+	}
+}
+
+func (v *kubeletsVisit) ask(ctx context.Context) probe.Answer {
+	kubelets, err := v.kubelets(ctx)
+	if err != nil {
+		return probe.Answer{Problem: fmt.Sprintf("the tenant's API at %s does not tell the versions of kubelets: %s", v.api.address, errortext.Steady(err))}
+	}
+	if err := versions.ValidateKubelets(v.to, kubelets); err != nil {
+		return probe.Answer{Problem: err.Error()}
+	}
+	return probe.Answer{}
+}
+
+// kubelets are those of all Nodes, of which some may belong to no Machine.
+func (v *kubeletsVisit) kubelets(ctx context.Context) ([]versions.Kubelet, error) {
+	if err := v.api.connect(); err != nil {
+		return nil, err
+	}
+	var kubelets []versions.Kubelet
+	for page := ""; ; {
+		nodes := &corev1.NodeList{}
+		if err := v.api.client.List(ctx, nodes, client.Limit(nodesPage), client.Continue(page)); err != nil {
+			return nil, fmt.Errorf("list Nodes: %w", err)
+		}
+		for i := range nodes.Items {
+			kubelets = append(kubelets, versions.Kubelet{Node: nodes.Items[i].Name, Version: nodes.Items[i].Status.NodeInfo.KubeletVersion})
+		}
+		if page = nodes.Continue; page == "" {
+			return kubelets, nil
+		}
+	}
+}

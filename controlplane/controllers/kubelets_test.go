@@ -1,0 +1,88 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
+)
+
+func TestKubeletsAreReadPageByPage(t *testing.T) {
+	pages := map[string]struct{ node, next string }{"": {"n0", "second"}, "second": {"n1", "third"}, "third": {"n2", ""}}
+	var asked []string
+	visit := &kubeletsVisit{to: "v1.38.0"}
+	visit.api.client = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			applied := (&client.ListOptions{}).ApplyOptions(options)
+			asked = append(asked, fmt.Sprintf("%d from %q", applied.Limit, applied.Continue))
+			page := pages[applied.Continue]
+			nodes := list.(*corev1.NodeList)
+			nodes.Continue = page.next
+			nodes.Items = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: page.node}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.34.2"}}}}
+			return nil
+		},
+	})
+	answer := visit.ask(t.Context())
+	if !strings.HasPrefix(answer.Problem, "the kubelet of Node n0 is v1.34.2, and 2 more are too old: ") {
+		t.Errorf("the answer is %q", answer.Problem)
+	}
+	if got := strings.Join(asked, ", "); got != `500 from "", 500 from "second", 500 from "third"` {
+		t.Errorf("it asked for %s", got)
+	}
+}
+
+func TestWhatAnUpgradeToAnotherMinorLeavesUntilItHasBegun(t *testing.T) {
+	for name, test := range map[string]struct {
+		runs     []string
+		rendered map[string]string
+		is       func(*scope)
+		want     string
+	}{
+		"nothing has begun":                               {runs: []string{"v1.35.4"}, want: "v1.35.4"},
+		"nothing has begun, by what is rendered too":      {runs: []string{"v1.35.4"}, rendered: map[string]string{names.EtcdData: "v1.35.4", names.KubeAPIServer: "v1.35.4"}, want: "v1.35.4"},
+		"the patch version before is not over":            {runs: []string{"v1.35.3"}, rendered: map[string]string{names.EtcdData: "v1.35.4"}, want: "v1.35.4"},
+		"etcd that keeps its pods is older":               {runs: []string{"v1.35.4"}, rendered: map[string]string{names.EtcdData: "v1.34.1"}, want: "v1.35.4"},
+		"etcd has begun":                                  {runs: []string{"v1.35.4"}, rendered: map[string]string{names.EtcdData: "v1.36.3"}},
+		"the events' etcd has begun":                      {runs: []string{"v1.35.4"}, rendered: map[string]string{names.EtcdData: "v1.34.1", names.EtcdEvents: "v1.36.2"}},
+		"API servers have begun, and etcd keeps its pods": {runs: []string{"v1.35.4"}, rendered: map[string]string{names.EtcdData: "v1.34.1", names.KubeAPIServer: "v1.36.3"}},
+		"a pod runs the minor":                            {runs: []string{"v1.35.4", "v1.36.2"}},
+		"it is over":                                      {runs: []string{"v1.36.3"}},
+		"another patch version is wanted":                 {runs: []string{"v1.36.2"}},
+		"a newer minor runs":                              {runs: []string{"v1.37.0"}},
+		"it never ran":                                    {runs: []string{"v1.35.4"}, is: func(s *scope) { s.uninitialized() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := initializedScope()
+			if s.input.Version = "v1.36.3"; test.is != nil {
+				test.is(s)
+			} else {
+				setConditions(s, settled())
+			}
+			for _, version := range test.runs {
+				s.controlPlane.Status.Versions = append(s.controlPlane.Status.Versions, clusterv1.StatusVersion{Version: version})
+			}
+			host := fake.NewClientBuilder().Build()
+			s.revisions = &revision.Store{Client: host, Live: host}
+			for component, version := range test.rendered {
+				s.revisions.Version = version
+				if _, err := s.revisions.Rendering(t.Context(), s.key, component, "inputs", time.Time{}, func() ([]client.Object, error) { return nil, nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, err := s.leaves(t.Context()); got != test.want || err != nil {
+				t.Errorf("it leaves %q, %v; want %q", got, err, test.want)
+			}
+		})
+	}
+}
