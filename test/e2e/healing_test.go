@@ -84,6 +84,7 @@ func (j *journey) healing() {
 	})
 
 	It("gets back its owners and its finalizers, as Cluster API's own providers do", func(ctx SpecContext) {
+		j.expectLed(ctx)
 		before := j.a.snapshot(ctx)
 		ours := clusterctlcluster.FilterClusterObjectsWithNameFilter("no object of the cluster itself")
 		framework.ValidateFinalizersResilience(ctx, env.proxy, j.a.Namespace, j.a.Name, ours, framework.CoreFinalizersAssertionWithLegacyClusters,

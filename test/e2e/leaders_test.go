@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -82,4 +83,20 @@ func (j *journey) leader(ctx context.Context, component string) string {
 	lease, err := j.a.api.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, component, metav1.GetOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	return ptr.Deref(lease.Spec.HolderIdentity, "")
+}
+
+// expectLed waits until each leader has renewed its lease from now on: one that could not for a while, as API servers were
+// away, ends itself.
+func (j *journey) expectLed(ctx context.Context) {
+	GinkgoHelper()
+	began := time.Now()
+	for _, component := range []string{names.KubeControllerManager, names.KubeScheduler} {
+		Eventually(ctx, func(g Gomega) {
+			lease, err := j.a.api.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, component, metav1.GetOptions{})
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(lease.Spec.RenewTime).NotTo(BeNil())
+			g.Expect(lease.Spec.RenewTime.Time).To(BeTemporally(">", began))
+		}).Should(Succeed(), "leader of %s", component)
+	}
+	j.a.expectHealthy(ctx)
 }
