@@ -101,7 +101,7 @@ test-unit: check-go ## Unit tests and golden files
 .PHONY: test-envtest
 test-envtest: check-machine ## Tests against a real etcd and kube-apiserver
 	go run ./hack/envtest-assets bin/envtest
-	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go test -p=1 -timeout=30m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/isolation/... ./test/journal/...
+	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go test -p=1 -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/isolation/... ./test/journal/...
 
 # The suite's paths are relative to the folder that it is started in: it is built first.
 E2E_LABELS ?= gating
