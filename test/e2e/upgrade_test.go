@@ -35,27 +35,25 @@ const (
 // upgraded are the components that run Kubernetes' own programs, in the order of Kubernetes' version skew policy.
 var upgraded = []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler}
 
-// A worker with the oldest kubelet stays as it is: its control plane is upgraded first, minor by minor. With the newest minor
-// comes another image of etcd, so that all components have their part in that upgrade.
+// A worker with the oldest kubelet stays as it is: its control plane is upgraded first, minor by minor. All minors have one
+// etcd, which nothing restarts; one that comes with another is in versions_test.go.
 var _ = Describe("An upgrade of a control plane", Ordered, Label(full, upgrades), func() {
 	versions := []string{"v1.34.4", "v1.35.4", "v1.36.3"}
 	t := newTenant("upgrade", versions[0], map[string]string{"KUBE_PROXY_CONNTRACK": "None"})
 	t.workers = 1
 	var worker *host.Host
-	var table []supported.Release
 
 	BeforeAll(func(ctx SpecContext) {
 		requireLab()
-		removeTableAfter() // After the tenant.
 		removeWithHosts(t)
-		table = withAnotherEtcd(ctx)
-		support(ctx, table)
 		worker = t.createOfVersion(ctx)
 	}, NodeTimeout(building+2*creation+join))
 
 	for _, version := range versions[1:] {
 		It("to "+version+" fails no request and loses no write", func(ctx SpecContext) {
-			t.upgradeTo(ctx, version, etcdOf(table, version), worker)
+			release, err := supported.BuiltIn().Release(version)
+			Expect(err).NotTo(HaveOccurred())
+			t.upgradeTo(ctx, version, release.Etcd, worker)
 			t.expectWorkers(ctx, t.workers)
 			t.expectKubelets(ctx, t.version)
 			Expect(t.quickstart().Hello(ctx)).To(Succeed())

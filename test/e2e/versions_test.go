@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -42,11 +41,16 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 		for _, image := range builtVersion(ctx, before).ControlPlane {
 			Expect(env.lab.LoadBuilt(ctx, image)).To(Succeed())
 		}
-		table = withAnotherEtcd(ctx)
+		table = publishedReleases()
 		last := len(table) - 1
 		Expect(table[last].Minor).To(Equal("v1.36"), "the newest minor of the published table")
-		shorter, etcd = slices.Clip(table[:last]), table[last].Etcd
-		removeTableAfter()
+		shorter = slices.Clip(table[:last])
+		etcd = table[last].Etcd + "-e2e"
+		loadEtcd(ctx, table[last].Etcd, etcd)
+		table[last].Etcd = etcd
+		DeferCleanup(func(ctx SpecContext) {
+			Expect(client.IgnoreNotFound(env.client.Delete(ctx, versionsConfigMap()))).To(Succeed())
+		})
 		support(ctx, shorter)
 		t.create(ctx)
 		managers = running.Of(managerPods(ctx))
@@ -67,10 +71,12 @@ var _ = Describe("A version that is added as data", Ordered, Label(full), func()
 		support(ctx, table)
 		journals := t.startJournals(ctx, "versions")
 		Eventually(ctx, func() error { return t.setVersion(ctx, after) }).Should(Succeed())
+		began := time.Now()
 		t.expectVersion(ctx, after, etcd)
+		figure("upgrade_with_etcd_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s to "+after)
 		t.expectHealthy(ctx)
 		t.expectAllWell(ctx, env.client)
-		t.expectNothingLost(ctx, "upgrade", journals)
+		t.expectNothingLost(ctx, "upgrade_with_etcd", journals)
 		Expect(running.Of(managerPods(ctx))).To(Equal(managers), "pods of the manager")
 	}, SpecTimeout(upgrade+2*creation+join))
 
@@ -95,34 +101,6 @@ func publishedReleases() []supported.Release {
 	var file struct{ Releases []supported.Release }
 	Expect(yaml.Unmarshal(data, &file)).To(Succeed())
 	return file.Releases
-}
-
-// withAnotherEtcd is the published table, but that the newest minor brings another image of etcd: the same program under
-// another tag, which the lab's nodes have.
-func withAnotherEtcd(ctx context.Context) []supported.Release {
-	GinkgoHelper()
-	table := publishedReleases()
-	newest := &table[len(table)-1]
-	another := newest.Etcd + "-e2e"
-	loadEtcd(ctx, newest.Etcd, another)
-	newest.Etcd = another
-	return table
-}
-
-// etcdOf is the tag of etcd's image that goes with a version.
-func etcdOf(table []supported.Release, version string) string {
-	GinkgoHelper()
-	i := slices.IndexFunc(table, func(r supported.Release) bool { return strings.HasPrefix(version, r.Minor+".") })
-	Expect(i).To(BeNumerically(">=", 0), "the table has not the minor of %s", version)
-	return table[i].Etcd
-}
-
-// removeTableAfter has the table that is built in be in force again when the specs of a container are over. No pod rolls for
-// that: control planes keep the etcd that came with their version.
-func removeTableAfter() {
-	DeferCleanup(func(ctx SpecContext) {
-		Expect(client.IgnoreNotFound(env.client.Delete(ctx, versionsConfigMap()))).To(Succeed())
-	})
 }
 
 // loadEtcd gives the lab's nodes their image of etcd under another tag.
