@@ -274,7 +274,7 @@ func editsOf(object inventory.Object) []edit {
 	case "StatefulSet":
 		edits = append(edits, operation("replace", "/spec/persistentVolumeClaimRetentionPolicy/whenScaled", "Delete"), operation("add", "/spec/minReadySeconds", 1))
 	case "DaemonSet":
-		edits = append(edits, operation("replace", "/spec/updateStrategy/rollingUpdate/maxUnavailable", 2), operation("add", "/spec/minReadySeconds", 1))
+		edits = append(edits, operation("replace", "/spec/updateStrategy", map[string]any{"type": "OnDelete"}), operation("add", "/spec/minReadySeconds", 1))
 	case "Deployment":
 		edits = append(edits, operation("replace", "/spec/replicas", 1), operation("add", "/spec/minReadySeconds", 1),
 			operation("add", "/spec/template/metadata/annotations", map[string]any{"added": "by-hand"}))
