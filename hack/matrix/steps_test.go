@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/signal"
 	"regexp"
@@ -15,51 +16,60 @@ import (
 )
 
 func TestEveryStepMakesATargetOfTheMakefile(t *testing.T) {
-	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	targets := map[string]bool{}
-	for _, match := range regexp.MustCompile(`(?m)^([\w/-]+):`).FindAllStringSubmatch(string(makefile), -1) {
-		targets[match[1]] = true
-	}
-	for _, l := range lists() {
-		if !targets[l.name] {
-			t.Errorf("there is no make %s", l.name)
+	makefile := read(t, "../../Makefile")
+	for _, target := range names(lists()) {
+		if recipe(makefile, target) == "" {
+			t.Errorf("there is no make %s", target)
 		}
-		for _, s := range l.steps {
-			if !targets[s.target] {
-				t.Errorf("%s has the step make %s, which there is not", l.name, s.target)
-			}
+	}
+	for s := range steps() {
+		if recipe(makefile, s.target) == "" {
+			t.Errorf("the step %s makes %s, which there is not", s.name, s.target)
 		}
 	}
 }
 
-func TestEveryTargetThatWritesAReportOfGinkgoIsKnownToDoSo(t *testing.T) {
-	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, l := range lists() {
-		for _, s := range l.steps {
-			recipe := regexp.MustCompile(`(?m)^` + s.target + `:.*\n(?:\t.*\n)*`).FindString(string(makefile))
-			if writes := strings.Contains(recipe, "-ginkgo.json-report="); writes != s.ginkgo {
-				t.Errorf("make %s writes a report: %t, which the step %s says of itself: %t", s.target, writes, s.name, s.ginkgo)
-			}
+func TestEveryStepKnowsWhetherItsTargetWritesAReport(t *testing.T) {
+	makefile := read(t, "../../Makefile")
+	for s := range steps() {
+		if writes := strings.Contains(recipe(makefile, s.target), "-ginkgo.json-report="); writes != s.ginkgo {
+			t.Errorf("make %s writes a report of ginkgo: %t, which the step %s says of itself: %t", s.target, writes, s.name, s.ginkgo)
 		}
 	}
 }
 
 func TestEveryLabelOfAStepIsOneOfTheSuite(t *testing.T) {
-	suite, err := os.ReadFile("../../test/e2e/suite_test.go")
+	suite := read(t, "../../test/e2e/suite_test.go")
+	for s := range steps() {
+		for _, label := range regexp.MustCompile(`\w+`).FindAllString(s.labels, -1) {
+			if !strings.Contains(suite, `= "`+label+`"`) {
+				t.Errorf("%s chooses specs by the label %s, which none has", s.name, label)
+			}
+		}
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range lists() {
-		for _, s := range l.steps {
-			for _, label := range regexp.MustCompile(`\w+`).FindAllString(s.labels, -1) {
-				if !strings.Contains(string(suite), `= "`+label+`"`) {
-					t.Errorf("%s chooses specs by the label %s, which none has", s.name, label)
+	return string(text)
+}
+
+// recipe is the rule of a target with what it runs; empty when there is none.
+func recipe(makefile, target string) string {
+	return regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(target) + `:.*\n(?:\t.*\n)*`).FindString(makefile)
+}
+
+// steps are those of every list.
+func steps() iter.Seq[step] {
+	return func(yield func(step) bool) {
+		for _, l := range lists() {
+			for _, s := range l.steps {
+				if !yield(s) {
+					return
 				}
 			}
 		}
