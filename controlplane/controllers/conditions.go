@@ -233,8 +233,10 @@ func progress(name, reason, idleReason string, messages []string) metav1.Conditi
 // reconciled says which steps of the last reconcile failed or wait, whatever the state of what runs.
 func reconciled(s *scope) metav1.Condition {
 	const name = controlplanev1.ReconciledCondition
-	var failed []string
-	waiting := slices.DeleteFunc([]string{s.waits}, func(why string) bool { return why == "" })
+	var failed, waiting []string
+	if s.waits != "" {
+		waiting = append(waiting, s.waits)
+	}
 	for _, outcome := range s.outcomes {
 		switch {
 		case outcome.Err != nil && !isRace(outcome.Err):
