@@ -25,6 +25,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/inventory"
 )
 
@@ -109,17 +110,19 @@ func (j *journey) healing() {
 	})
 }
 
-// generated are the objects that the controller made for tenant a: those that the control plane owns,
-// and on the host network the claim of its ports, which lies elsewhere.
+// generated are the objects that the controller made for tenant a: those that the control plane owns, without the
+// revisions that newer ones replaced, which are history, and on the host network the claim of its ports, which lies
+// elsewhere.
 func (j *journey) generated(ctx context.Context) []inventory.Object {
 	GinkgoHelper()
 	all, err := env.inventory.Namespace(ctx, j.a.Namespace)
 	Expect(err).NotTo(HaveOccurred())
-	owner := j.a.controlPlane(ctx)
+	owner, newest := j.a.controlPlane(ctx), newestRevisions(all)
 	var list []inventory.Object
 	kinds := map[string]int{}
 	for _, object := range all {
-		if metav1.IsControlledBy(object, owner) {
+		replaced := object.GetKind() == "ControllerRevision" && revisionNumber(object) < newest[object.GetLabels()[revision.ComponentLabel]]
+		if metav1.IsControlledBy(object, owner) && !replaced {
 			list = append(list, object)
 			kinds[object.GetKind()]++
 		}
@@ -149,6 +152,26 @@ func (j *journey) generated(ctx context.Context) []inventory.Object {
 	}
 	Expect(claimed).To(Equal(claimsWanted), "claims of ports")
 	return list
+}
+
+// newestRevisions are the numbers of the components' newest revisions.
+func newestRevisions(all []inventory.Object) map[string]int64 {
+	GinkgoHelper()
+	newest := map[string]int64{}
+	for _, object := range all {
+		if component, ok := object.GetLabels()[revision.ComponentLabel]; ok {
+			newest[component] = max(newest[component], revisionNumber(object))
+		}
+	}
+	return newest
+}
+
+func revisionNumber(object inventory.Object) int64 {
+	GinkgoHelper()
+	number, found, err := unstructured.NestedInt64(object.Object, "revision")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(found).To(BeTrue(), "%s has no number", object)
+	return number
 }
 
 func containsAll(have, want map[string]string) bool {
