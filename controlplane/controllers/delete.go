@@ -44,6 +44,7 @@ var (
 	runningKinds = []schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("DaemonSet"),
 		appsv1.SchemeGroupVersion.WithKind("Deployment"),
+		appsv1.SchemeGroupVersion.WithKind("ReplicaSet"),
 		appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
 		policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"),
 		corev1.SchemeGroupVersion.WithKind("Pod"),
@@ -179,13 +180,13 @@ func wasApplied(object client.Object) bool {
 		slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool { return entry.Manager == names.FieldManager })
 }
 
-// deleteOptions leave the pods of API servers and etcd members to us: the garbage collector would
-// give them their own grace periods, and an API server that has lost etcd uses all of it.
+// deleteOptions leave pods to us: the garbage collector would give them their own grace periods, which kubelet does not
+// shorten any more, and an API server that has lost etcd uses all of it.
 func deleteOptions(kind string) []client.DeleteOption {
 	switch kind {
 	case "Pod":
 		return []client.DeleteOption{client.GracePeriodSeconds(grace)}
-	case "DaemonSet", "StatefulSet":
+	case "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet":
 		return []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationOrphan)}
 	}
 	return []client.DeleteOption{client.PropagationPolicy(metav1.DeletePropagationBackground)}

@@ -110,6 +110,25 @@ func TestDeletionLeavesNothing(t *testing.T) {
 				})
 			}
 		}},
+		"Deployments have ReplicaSets": {before: func(tt *tenantTest) {
+			deployments := &appsv1.DeploymentList{}
+			if err := environment.Client.List(tt.t.Context(), deployments, client.InNamespace(tt.key.Namespace)); err != nil {
+				tt.t.Fatal(err)
+			}
+			if len(deployments.Items) != 2 {
+				tt.t.Fatalf("there are %d Deployments", len(deployments.Items))
+			}
+			for _, d := range deployments.Items {
+				set := &appsv1.ReplicaSet{
+					ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: d.Name + "-5f7c", Labels: d.Spec.Template.Labels},
+					Spec:       appsv1.ReplicaSetSpec{Selector: d.Spec.Selector, Template: d.Spec.Template},
+				}
+				if err := environment.Client.Create(tt.t.Context(), set); err != nil {
+					tt.t.Fatal(err)
+				}
+			}
+			tt.delete(tt.controlPlane())
+		}},
 		"nothing was made yet": {young: true, before: func(tt *tenantTest) { tt.delete(tt.controlPlane()) }},
 		"only the ports were claimed": {young: true, before: func(tt *tenantTest) {
 			tt.program.gate.refuse = func(write int) bool { return write > 8 }

@@ -41,7 +41,7 @@ func (tt *tenantTest) goesInOrder(objects []client.Object) {
 // deletionStage is 0 for what runs, 1 for what that uses, and 2 for the ports, which another tenant may have then.
 func deletionStage(object client.Object) int {
 	switch object.GetObjectKind().GroupVersionKind().Kind {
-	case "DaemonSet", "Deployment", "StatefulSet", "PodDisruptionBudget", "Pod":
+	case "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "PodDisruptionBudget", "Pod":
 		return 0
 	}
 	if object.GetNamespace() == managerNamespace {

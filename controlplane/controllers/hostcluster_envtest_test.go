@@ -361,6 +361,7 @@ func newLoopback() string {
 func (h *hostCluster) endDeleted(ctx context.Context) (changed bool, err error) {
 	for _, list := range []client.ObjectList{
 		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}, &appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &appsv1.DeploymentList{},
+		&appsv1.ReplicaSetList{},
 	} {
 		if err := h.api.List(ctx, list, client.InNamespace(h.namespace)); err != nil {
 			return false, err

@@ -183,7 +183,7 @@ func (tt *tenantTest) objects() []client.Object {
 	tt.t.Helper()
 	var all []client.Object
 	for _, list := range []client.ObjectList{
-		&appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &appsv1.DeploymentList{}, &appsv1.ControllerRevisionList{},
+		&appsv1.StatefulSetList{}, &appsv1.DaemonSetList{}, &appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &appsv1.ControllerRevisionList{},
 		&policyv1.PodDisruptionBudgetList{}, &networkingv1.NetworkPolicyList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
 		&corev1.PodList{}, &corev1.PersistentVolumeClaimList{},
 	} {
