@@ -85,12 +85,17 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 }
 
 // untouched wants a host without Record to show nothing that every node has. Without it nobody knows what else is left.
+// A bootstrap that ended before it wrote the Record has changed nothing: what it noted goes.
 func (h *Host) untouched(ctx context.Context) error {
-	there, err := h.existing(ctx, kubeconfigFile, sentinelFile)
+	there, err := h.existing(ctx, kubeconfigFile, sentinelFile, stateDir)
 	if err != nil || len(there) == 0 {
 		return err
 	}
-	left := named("file", there)
+	ofNode := slices.DeleteFunc(slices.Clone(there), func(file string) bool { return file == stateDir })
+	if len(ofNode) == 0 {
+		return h.removePaths(ctx, stateDir)
+	}
+	left := named("file", ofNode)
 	left[len(left)-1] += ", and " + recordFile + ", which says what else came with the machine, is gone"
 	return &UncleanError{Left: left}
 }

@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 )
 
 // maxOutput is how much of a command's output is kept, in bytes; a host must not fill our memory.
 const maxOutput = 1 << 20
+
+// endTime is how long a command whose context ended is waited for. sshd passes no signal on to root's commands.
+const endTime = 10 * time.Second
 
 // Command is a program and its arguments.
 type Command struct {
@@ -35,8 +39,9 @@ type Result struct {
 }
 
 // Run runs a command and waits for its end. An exit status other than 0 is no error: an error means
-// that nobody knows how the command ended, and is an *Error when the connection did. Ending the context ends the wait,
-// not always the command. Standard output of more than a MiB is an error unless the command says that it may be cut.
+// that nobody knows how the command ended, and is an *Error when the connection did. Ending the context tells the
+// command to end, and waits for that, some seconds at most. Standard output of more than a MiB is an error unless the
+// command says that it may be cut.
 func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	result := Result{}
 	session, err := c.client.NewSession()
@@ -46,17 +51,24 @@ func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	stdout, stderr := &bounded{}, &bounded{}
 	session.Stdout, session.Stderr = stdout, stderr
 	session.Stdin = bytes.NewReader(command.Stdin)
-	ended := make(chan error, 1)
-	go func() { ended <- session.Run(Quote(command.Args)) }()
+	ended := make(chan struct{})
+	var ending error
+	go func() {
+		defer close(ended)
+		ending = session.Run(Quote(command.Args))
+	}()
 	select {
-	case err = <-ended:
+	case <-ended:
+		err = ending
 	case <-ctx.Done():
-		// A command that ignores the signal, or a silent peer, must keep nobody waiting: other commands go on
-		// on the same connection.
-		go func() {
-			_ = session.Signal(ssh.SIGTERM)
-			_ = session.Close()
-		}()
+		// Whoever works on the host next must not meet the command. One that ignores the signal, or a silent peer, must
+		// keep nobody waiting: other commands go on on the same connection.
+		go func() { _ = session.Signal(ssh.SIGTERM) }()
+		select {
+		case <-ended:
+		case <-time.After(endTime):
+		}
+		go func() { _ = session.Close() }()
 		return result, fmt.Errorf("run %s: %w", command.Args[0], ctx.Err())
 	}
 	_ = session.Close()

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -115,6 +117,21 @@ func TestACommandEndsWithItsContext(t *testing.T) {
 	// The connection is the next command's, however long that takes.
 	if _, err := c.Run(t.Context(), ssh.Command{Args: []string{"sleep", "2"}}); err != nil {
 		t.Errorf("the next command: %v", err)
+	}
+}
+
+// What a command does to a host must be over when the next one is run.
+func TestACommandIsWaitedForWhenItsContextEnds(t *testing.T) {
+	t.Parallel()
+	c := dial(t, target(t, sshtest.Start(t)))
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	file := filepath.Join(t.TempDir(), "made")
+	if _, err := c.Run(ctx, ssh.Command{Args: []string{"sh", "-c", `trap '' TERM; sleep 2; touch "$0"`, file}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Errorf("it was not waited for: %v", err)
 	}
 }
 
