@@ -91,7 +91,7 @@ func (h *Host) untouched(ctx context.Context) error {
 	if err != nil || len(there) == 0 {
 		return err
 	}
-	ofNode := slices.DeleteFunc(slices.Clone(there), func(file string) bool { return file == stateDir })
+	ofNode := slices.DeleteFunc(there, func(file string) bool { return file == stateDir })
 	if len(ofNode) == 0 {
 		return h.removePaths(ctx, stateDir)
 	}
