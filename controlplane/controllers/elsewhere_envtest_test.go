@@ -45,8 +45,9 @@ type otherHost struct {
 	server *envtest.Environment
 	stop   func() error
 	api    client.Client
-	// kubeconfig is that of an account with the rights of config/host-cluster alone.
+	// kubeconfig is that of an account with the rights of config/host-cluster alone, which are those of role.
 	kubeconfig []byte
+	role       *rbacv1.ClusterRole
 }
 
 // theOtherHost is started by the first test that wants it.
@@ -85,6 +86,7 @@ func (o *otherHost) prepare(ctx context.Context) error {
 	if err := yaml.UnmarshalStrict(raw, role); err != nil {
 		return err
 	}
+	o.role = role
 	for _, object := range []client.Object{
 		role,
 		&rbacv1.ClusterRoleBinding{
@@ -464,11 +466,14 @@ func (e *elsewhereTest) goesWithItsHost(t *testing.T) {
 	if len(e.thereNow()) == 0 {
 		t.Fatal("nothing is there any more")
 	}
+	giveBack := e.withoutReplicaSets(t)
 	e.link.set(true)
 	e.writeKubeconfig("at the end")
 	e.lookNow("at the end")
 	eventually(t, "the deletion says that the host cluster is away", e.says(deleting, metav1.ConditionTrue, clusterv1.DeletingReason, "cannot be used"))
 	e.link.set(false)
+	eventually(t, "the deletion says which right it misses", e.says(deleting, metav1.ConditionTrue, clusterv1.DeletingReason, "replicasets.apps is forbidden"))
+	giveBack()
 	eventually(t, "it is gone", func() bool {
 		return apierrors.IsNotFound(environment.Client.Get(t.Context(), e.key, &controlplanev1.KOKControlPlane{}))
 	})
@@ -478,6 +483,25 @@ func (e *elsewhereTest) goesWithItsHost(t *testing.T) {
 	if left := kindsAndNames(e.objects()); !slices.Equal(left, []string{"Secret " + hostKubeconfig}) {
 		t.Errorf("here are left %v", left)
 	}
+}
+
+// withoutReplicaSets gives the account the rights that an older release gave it, until giveBack is called.
+func (e *elsewhereTest) withoutReplicaSets(t *testing.T) (giveBack func()) {
+	t.Helper()
+	whole := e.other.role.Rules
+	older := slices.DeleteFunc(slices.Clone(whole), func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "replicasets") })
+	if len(older) != len(whole)-1 {
+		t.Fatalf("%d of %d rules are left", len(older), len(whole))
+	}
+	set := func(rules []rbacv1.PolicyRule) {
+		none, role := e.other.role.DeepCopy(), e.other.role.DeepCopy()
+		none.Rules, role.Rules = nil, rules
+		if err := e.other.api.Patch(t.Context(), role, client.MergeFrom(none)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(older)
+	return func() { set(whole) }
 }
 
 func TestAControlPlaneThatNeverFoundItsHostClusterGoes(t *testing.T) {
