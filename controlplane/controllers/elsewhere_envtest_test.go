@@ -485,7 +485,8 @@ func (e *elsewhereTest) goesWithItsHost(t *testing.T) {
 	}
 }
 
-// withoutReplicaSets gives the account the rights that an older release gave it, until giveBack is called.
+// withoutReplicaSets gives the account the rights that an older release gave it, until giveBack is called or the test
+// ends: other tests use the account too.
 func (e *elsewhereTest) withoutReplicaSets(t *testing.T) (giveBack func()) {
 	t.Helper()
 	whole := e.other.role.Rules
@@ -493,15 +494,16 @@ func (e *elsewhereTest) withoutReplicaSets(t *testing.T) (giveBack func()) {
 	if len(older) != len(whole)-1 {
 		t.Fatalf("%d of %d rules are left", len(older), len(whole))
 	}
-	set := func(rules []rbacv1.PolicyRule) {
+	set := func(ctx context.Context, rules []rbacv1.PolicyRule) {
 		none, role := e.other.role.DeepCopy(), e.other.role.DeepCopy()
 		none.Rules, role.Rules = nil, rules
-		if err := e.other.api.Patch(t.Context(), role, client.MergeFrom(none)); err != nil {
+		if err := e.other.api.Patch(ctx, role, client.MergeFrom(none)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	set(older)
-	return func() { set(whole) }
+	t.Cleanup(func() { set(context.WithoutCancel(t.Context()), whole) })
+	set(t.Context(), older)
+	return func() { set(t.Context(), whole) }
 }
 
 func TestAControlPlaneThatNeverFoundItsHostClusterGoes(t *testing.T) {
