@@ -84,8 +84,8 @@ func TestEtcdIsAskedInTheBackground(t *testing.T) {
 		t.Errorf("after it: asking %t, %v", s.asking, health)
 	}
 
-	notes.answers[names.EtcdData] = probe.Answer{Problem: "etcd-data panicked: no map"}
-	if err := r.etcdHealth(t.Context(), askable(t), seen.workloads)[names.EtcdData].Err; err == nil || err.Error() != "etcd-data panicked: no map" {
+	notes.answers[names.EtcdData] = probe.Answer{Problem: "task etcd-data panicked; the manager's log has the stack"}
+	if err := r.etcdHealth(t.Context(), askable(t), seen.workloads)[names.EtcdData].Err; err == nil || err.Error() != "task etcd-data panicked; the manager's log has the stack" {
 		t.Errorf("after a panic: %v", err)
 	}
 }

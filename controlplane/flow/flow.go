@@ -7,10 +7,11 @@ package flow
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
 // Step is a node of the graph.
@@ -40,7 +41,7 @@ type Outcome struct {
 	Ran bool
 	// Waiting is what the step waits for; empty when it is done.
 	Waiting string
-	// Err is why Run, or Keep in its place, failed.
+	// Err is why Run, or Keep in its place, failed. A panic is a failure too.
 	Err error
 }
 
@@ -98,24 +99,16 @@ func (g *Graph[T]) Run(ctx context.Context, target T) []Outcome {
 }
 
 func runStep[T any](ctx context.Context, step Step[T], target T) (waiting string, err error) {
-	defer catch(&err)
+	defer panics.Recover(ctx, "step "+step.Name, &err)
 	return step.Run(ctx, target)
 }
 
 func keepStep[T any](ctx context.Context, step Step[T], target T) (err error) {
-	defer catch(&err)
+	defer panics.Recover(ctx, "step "+step.Name, &err)
 	if step.Keep == nil {
 		return nil
 	}
 	return step.Keep(ctx, target)
-}
-
-// catch turns a panic into the step's error: one tenant that trips over a mistake must not end the care
-// of all others.
-func catch(err *error) {
-	if reason := recover(); reason != nil {
-		*err = fmt.Errorf("panic: %v\n%s", reason, debug.Stack())
-	}
 }
 
 func (g *Graph[T]) index(name string) int {

@@ -3,12 +3,15 @@ package flow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics/panicstest"
 )
 
 var errBroken = errors.New("broken")
@@ -231,20 +234,34 @@ func TestNewPanicsOnAMistake(t *testing.T) {
 	}
 }
 
-func TestAPanicIsAnErrorOfItsStep(t *testing.T) {
-	graph := New(func(string, time.Duration) {},
-		Step[int]{Name: "trips", Run: func(context.Context, int) (string, error) { panic("over a stone") }},
-		Step[int]{Name: "after", After: []string{"trips"}, Run: func(context.Context, int) (string, error) { return "", nil },
-			Keep: func(context.Context, int) error { panic("over another") }},
+// An error that was another one each time would change the status each time, and each change reconciles again.
+func TestAPanicIsTheSameErrorOfItsStepEachTime(t *testing.T) {
+	ctx, heard := panicstest.Listen(t.Context())
+	fall := func(run int) { panic(fmt.Sprintf("over stone %d at %p", run, new(int))) }
+	graph := New(ignore,
+		Step[int]{Name: "trips", Run: func(_ context.Context, run int) (string, error) { fall(run); return "", nil }},
+		Step[int]{Name: "follows", After: []string{"trips"}, Run: func(context.Context, int) (string, error) { return "", nil },
+			Keep: func(_ context.Context, run int) error { fall(run); return nil }},
 	)
-	outcomes := graph.Run(t.Context(), 1)
-	if err := outcomes[0].Err; err == nil || !strings.Contains(err.Error(), "over a stone") || !strings.Contains(err.Error(), "flow_test.go") {
-		t.Errorf("err = %v", err)
+	const runs = 2
+	for run := range runs {
+		outcomes := graph.Run(ctx, run)
+		for i, want := range []string{"step trips panicked; the manager's log has the stack", "step follows panicked; the manager's log has the stack"} {
+			if err := outcomes[i].Err; err == nil || err.Error() != want {
+				t.Errorf("the error of %s is %v", outcomes[i].Name, err)
+			}
+		}
+		if outcomes[1].Ran {
+			t.Error("the step after it ran")
+		}
 	}
-	if outcomes[1].Ran {
-		t.Error("the step after it ran")
+	logged := heard.Errors()
+	if len(logged) != 2*runs || heard.Count() != 2*runs {
+		t.Errorf("of %d panics %d were logged and %d counted", 2*runs, len(logged), heard.Count())
 	}
-	if err := outcomes[1].Err; err == nil || !strings.Contains(err.Error(), "over another") {
-		t.Errorf("while it kept up what it made: err = %v", err)
+	for _, line := range logged {
+		if !strings.Contains(line, "over stone") || !strings.Contains(line, "flow_test.go") {
+			t.Errorf("it logged %s", line)
+		}
 	}
 }

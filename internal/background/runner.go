@@ -14,9 +14,7 @@ package background
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -25,6 +23,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
 // afterPanic is when a task that panicked is run again.
@@ -195,16 +195,19 @@ func (r *Runner) once(ctx context.Context, self *running) (Outcome, bool) {
 	return outcome, ctx.Err() == nil
 }
 
-// do turns a panic into an outcome, as controllers do with those of a reconcile.
-func (s *running) do(ctx context.Context) (outcome Outcome) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			ctrl.LoggerFrom(ctx).Error(fmt.Errorf("panic: %v", cause), "Run a task",
-				"task", s.key.Kind, "object", s.key.Object, "stack", string(debug.Stack()))
-			outcome = Outcome{Text: fmt.Sprintf("%s panicked: %v", s.key.Kind, cause), Again: afterPanic}
-		}
-	}()
-	return s.task.Do(ctx)
+// do does the task once. A panic is an outcome too.
+func (s *running) do(ctx context.Context) Outcome {
+	outcome, err := s.try(ctx)
+	if err != nil {
+		return Outcome{Text: err.Error(), Again: afterPanic}
+	}
+	return outcome
+}
+
+func (s *running) try(ctx context.Context) (outcome Outcome, err error) {
+	logged := ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("object", s.key.Object))
+	defer panics.Recover(logged, "task "+s.key.Kind, &err)
+	return s.task.Do(ctx), nil
 }
 
 // record keeps an outcome, and reconciles the object when it is another than before.

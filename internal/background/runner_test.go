@@ -3,6 +3,7 @@ package background
 import (
 	"context"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background/backgroundtest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics/panicstest"
 )
 
 var _ source.Source = &Runner{}
@@ -132,13 +134,32 @@ func TestHostsThatAreAwayDoNotHoldUpOthers(t *testing.T) {
 	})
 }
 
-func TestAPanicIsAnOutcome(t *testing.T) {
-	backgroundtest.InBubble(t, places(1), func(t *testing.T, r *Runner, _ *backgroundtest.Woken) {
-		task := Task{Timeout: time.Minute, Do: func(context.Context) Outcome { panic("no map") }}
-		r.Run(key("blue"), task)
-		synctest.Wait()
-		if outcome, _ := r.Run(key("blue"), task); outcome.Text != "work panicked: no map" {
-			t.Errorf("%v", outcome)
+func TestAPanicIsTheSameOutcomeEachTimeAndWakesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, heard := panicstest.Listen(t.Context())
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		r, w := New(1, time.Second), &backgroundtest.Woken{}
+		if err := r.Start(ctx, w); err != nil {
+			t.Fatal(err)
+		}
+		task := Task{Timeout: time.Minute, Do: func(context.Context) Outcome { panic(new(int)) }}
+		for run := 1; run <= 3; run++ {
+			r.Run(key("blue"), task)
+			synctest.Wait()
+			if outcome, _ := r.Run(key("blue"), task); outcome.Text != "task work panicked; the manager's log has the stack" || outcome.Value != nil {
+				t.Errorf("%v", outcome)
+			}
+			logged := heard.Errors()
+			if w.Count() != 1 || heard.Count() != run || len(logged) != run {
+				t.Errorf("after %d panics it woke %d times, %d were counted and %d logged", run, w.Count(), heard.Count(), len(logged))
+			}
+			for _, line := range logged {
+				if !strings.Contains(line, "runner_test.go") || !strings.Contains(line, "blue") {
+					t.Errorf("it logged %s", line)
+				}
+			}
+			backgroundtest.After(afterPanic + afterPanic/10)
 		}
 	})
 }
