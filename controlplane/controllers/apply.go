@@ -10,6 +10,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
 // applyEtcd applies one etcd cluster. Its configuration files are written on every change of
@@ -107,6 +108,7 @@ func applyAll(ctx context.Context, s *scope, objects []client.Object) ([]client.
 			object.SetOwnerReferences([]metav1.OwnerReference{*owner})
 		}
 		group.Go(func() (err error) {
+			defer panics.Recover(ctx, "applying an object", &err)
 			live[i], _, err = s.host.Applier.Apply(ctx, object)
 			return err
 		})

@@ -14,8 +14,36 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
+
+// Objects are applied in goroutines of their own.
+func TestAPanicWhileAnObjectIsAppliedIsAnErrorOfTheStep(t *testing.T) {
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			panic(new(int))
+		},
+	})
+	s := &scope{host: &Host{Client: c, Live: c, Applier: apply.New(c)}}
+	_, err := applyAll(t.Context(), s, []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue"}}})
+	if err == nil || err.Error() != "applying an object panicked; the manager's log has the stack" {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestAPanicWhileCertificatesAreIssuedIsAnErrorOfTheStep(t *testing.T) {
+	of := issue(t, "blue", "blue.example.com")
+	s := &scope{
+		key: of.in.Cluster, input: *of.in, keys: of.keys, controlPlane: &controlplanev1.KOKControlPlane{}, host: &Host{},
+		store: &pki.Store{}, // Without a host cluster.
+	}
+	_, err := (&Reconciler{}).ensureCertificates(t.Context(), s)
+	if err == nil || err.Error() != "issuing certificates panicked; the manager's log has the stack" {
+		t.Errorf("the error is %v", err)
+	}
+}
 
 func TestAnApplyThatFailsDoesNotCutOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
@@ -80,7 +81,8 @@ func (r *Reconciler) ensureCertificates(ctx context.Context, s *scope) (string, 
 	group, ctx := errgroup.WithContext(ctx)
 	for _, secret := range secrets {
 		secret.Owner = s.hostOwner()
-		group.Go(func() error {
+		group.Go(func() (err error) {
+			defer panics.Recover(ctx, "issuing certificates", &err)
 			result, err := s.store.EnsureLeaves(ctx, s.keys, secret)
 			s.renewAt(result.RenewAt)
 			return err

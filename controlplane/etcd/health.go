@@ -18,6 +18,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
 // Timeout bounds one question to one member.
@@ -127,10 +129,11 @@ func Check(ctx context.Context, members map[string]Address, config *tls.Config) 
 	return health, nil
 }
 
-func askMember(ctx context.Context, client *clientv3.Client, name, url string) Member {
+func askMember(ctx context.Context, client *clientv3.Client, name, url string) (member Member) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	member := Member{Name: name}
+	member.Name = name
+	defer panics.Recover(ctx, "asking a member", &member.Err)
 	status, err := client.Status(ctx, url)
 	if err != nil {
 		member.Err = err
@@ -199,6 +202,7 @@ func dialOptions(members []Address) []grpc.DialOption {
 func (h *Health) askCluster(ctx context.Context, client *clientv3.Client, expected map[string]Address) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
+	defer panics.Recover(ctx, "asking the cluster", &h.Err)
 	list, err := client.MemberList(ctx)
 	if err != nil {
 		h.Err = err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -403,5 +404,36 @@ func TestAHostClusterThatGoesAwayAndComesBackKeepsItsConnection(t *testing.T) {
 		if s.Count() != 3 || len(s.opened) != 1 {
 			t.Errorf("woken %d times, connected %d times", s.Count(), len(s.opened))
 		}
+	})
+}
+
+func TestAPanicIsAHostClusterThatCannotBeUsed(t *testing.T) {
+	tell(t, func(s *story) {
+		var faulty atomic.Bool
+		fault := func() {
+			if faulty.Load() {
+				panic(new(int))
+			}
+		}
+		s.Clusters.open = func(ctx context.Context, o opening) (*Host, func(context.Context) error, error) {
+			fault()
+			host, check, err := s.network.open(ctx, o)
+			return host, func(ctx context.Context) error { fault(); return check(ctx) }, err
+		}
+		s.names("https://a")
+		s.answer(nil)
+		faulty.Store(true)
+		s.of(blue)
+		backgroundtest.After(10 * time.Minute)
+		s.expect("while connecting panics", blue, controlplanev1.HostClusterUnreachableReason)
+		if s.Count() != 1 {
+			t.Errorf("panics woke %d times", s.Count())
+		}
+		faulty.Store(false)
+		backgroundtest.After(lastRetry)
+		s.expect("when it no longer does", blue, "team/host#1")
+		faulty.Store(true)
+		backgroundtest.After(patience*checkInterval + time.Second)
+		s.expect("while checks panic", blue, controlplanev1.HostClusterUnreachableReason)
 	})
 }

@@ -6,10 +6,13 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
 const (
@@ -71,11 +74,10 @@ func (c *connection) unreachable(err error) *Problem {
 
 // keep connects, however often that takes, and then looks after the connection until its context ends.
 func (c *Clusters) keep(ctx context.Context, self *connection) {
+	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Secret", klog.KRef(self.name.Namespace, self.name.Name)))
 	for retry := firstRetry; ; retry = min(2*retry, lastRetry) {
 		opened, end := context.WithCancel(ctx)
-		host, check, err := c.open(opened, opening{
-			namespace: self.name.Namespace, identity: self.identity, config: self.config, changed: c.changed,
-		})
+		host, check, err := c.tryOpen(opened, self)
 		if err == nil {
 			c.record(ctx, self, host, nil)
 			c.lookAfter(ctx, self, check)
@@ -90,10 +92,22 @@ func (c *Clusters) keep(ctx context.Context, self *connection) {
 	}
 }
 
+func (c *Clusters) tryOpen(ctx context.Context, self *connection) (host *Host, check func(context.Context) error, err error) {
+	defer panics.Recover(ctx, "connecting", &err)
+	return c.open(ctx, opening{
+		namespace: self.name.Namespace, identity: self.identity, config: self.config, changed: c.changed,
+	})
+}
+
+func tryCheck(ctx context.Context, check func(context.Context) error) (err error) {
+	defer panics.Recover(ctx, "checking", &err)
+	return check(ctx)
+}
+
 // lookAfter tells of a host cluster that is away, and that it is back.
 func (c *Clusters) lookAfter(ctx context.Context, self *connection, check func(context.Context) error) {
 	for missing := 0; wait(ctx, checkInterval); {
-		err := check(ctx)
+		err := tryCheck(ctx, check)
 		if err == nil {
 			missing = 0
 			c.record(ctx, self, self.host, nil)

@@ -19,6 +19,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
 // forwardTimeout bounds the way to a pod.
@@ -72,7 +74,8 @@ func (f forwarder) dial(ctx context.Context, pod client.ObjectKey, port int32) (
 	}
 }
 
-func (f forwarder) connect(ctx context.Context, pod client.ObjectKey, port int32) (net.Conn, error) {
+func (f forwarder) connect(ctx context.Context, pod client.ObjectKey, port int32) (conn net.Conn, err error) {
+	defer panics.Recover(ctx, "connecting to a pod", &err)
 	transport, holder, err := websocket.RoundTripperFor(f.config)
 	if err != nil {
 		return nil, err
@@ -128,9 +131,8 @@ func (f forwarder) join(streams httpstream.Connection, failures, data httpstream
 	conn.end = end
 	forget := context.AfterFunc(f.life, end)
 	go func() {
-		said, _ := io.ReadAll(io.LimitReader(failures, 1024))
-		if len(said) > 0 {
-			conn.failure.Store(without(hiding(secretsOf(f.config)...), fmt.Errorf("the kubelet says: %s", said)))
+		if err := f.failure(failures); err != nil {
+			conn.failure.Store(err)
 			end()
 		}
 	}()
@@ -145,6 +147,16 @@ func (f forwarder) join(streams httpstream.Connection, failures, data httpstream
 		forget()
 	}()
 	return conn
+}
+
+// failure waits for what the kubelet says of a connection that fails.
+func (f forwarder) failure(failures io.Reader) (err error) {
+	defer panics.Recover(f.life, "reading the kubelet's error", &err)
+	said, _ := io.ReadAll(io.LimitReader(failures, 1024))
+	if len(said) == 0 {
+		return nil
+	}
+	return without(hiding(secretsOf(f.config)...), fmt.Errorf("the kubelet says: %s", said))
 }
 
 // forwarded is a connection to a pod.

@@ -64,6 +64,14 @@ func TestAWayThroughASilentAPIServerEnds(t *testing.T) {
 	}
 }
 
+func TestAPanicOnTheWayToAPodIsAnError(t *testing.T) {
+	f := forwarder{life: t.Context()} // Without a configuration.
+	_, err := f.dial(t.Context(), member, 2379)
+	if err == nil || !strings.Contains(err.Error(), "connecting to a pod panicked; the manager's log has the stack") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAnAPIServerThatRefusesTheWayToAPodSaysWhy(t *testing.T) {
 	asked := make(chan string, 1)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -142,12 +150,16 @@ func (s *stream) Headers() http.Header { return s.headers }
 func (*stream) Identifier() uint32     { return 0 }
 
 func TestAForwardedConnection(t *testing.T) {
-	join := func(t *testing.T, life context.Context) (conn, data, failures net.Conn) {
+	joinBy := func(t *testing.T, life context.Context, config *rest.Config) (conn, data, failures net.Conn) {
 		t.Helper()
 		nearData, farData := net.Pipe()
 		nearFailures, farFailures := net.Pipe()
 		streams := &connectionOf{nearData, nearFailures}
-		return forwarder{config: &rest.Config{}, life: life}.join(streams, &stream{Conn: nearFailures}, &stream{Conn: nearData}), farData, farFailures
+		return forwarder{config: config, life: life}.join(streams, &stream{Conn: nearFailures}, &stream{Conn: nearData}), farData, farFailures
+	}
+	join := func(t *testing.T, life context.Context) (conn, data, failures net.Conn) {
+		t.Helper()
+		return joinBy(t, life, &rest.Config{})
 	}
 	t.Run("carries bytes both ways", func(t *testing.T) {
 		conn, data, _ := join(t, t.Context())
@@ -177,6 +189,16 @@ func TestAForwardedConnection(t *testing.T) {
 			_ = failures.Close()
 		}()
 		if _, err := conn.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("ends with a panic over what the kubelet says", func(t *testing.T) {
+		conn, _, failures := joinBy(t, t.Context(), nil)
+		go func() {
+			_, _ = failures.Write([]byte("connection refused"))
+			_ = failures.Close()
+		}()
+		if _, err := conn.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "panicked; the manager's log has the stack") {
 			t.Errorf("got %v", err)
 		}
 	})

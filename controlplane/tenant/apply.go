@@ -17,6 +17,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
 // parallel bounds the requests that are under way at once.
@@ -46,6 +47,7 @@ func Apply(ctx context.Context, tenant client.Client, objects []client.Object) (
 }
 
 func applyOne(ctx context.Context, tenant client.Client, object client.Object) (written bool, err error) {
+	defer panics.Recover(ctx, "applying an object of the tenant", &err)
 	wanted, err := render(object)
 	if err == nil {
 		// What an earlier rendering said and this one does not is to be taken away.

@@ -15,6 +15,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
 // Request says whose key material is wanted.
@@ -91,7 +92,8 @@ func (s *Store) read(ctx context.Context, cluster client.ObjectKey, live bool) (
 	var lock sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	for _, it := range items {
-		group.Go(func() error {
+		group.Go(func() (err error) {
+			defer panics.Recover(ctx, "reading a Secret", &err)
 			found, fromCache, err := s.Management.get(ctx, read.managementLocation(it).ObjectKey, live)
 			lock.Lock()
 			defer lock.Unlock()
@@ -100,7 +102,8 @@ func (s *Store) read(ctx context.Context, cluster client.ObjectKey, live bool) (
 			return err
 		})
 	}
-	group.Go(func() error {
+	group.Go(func() (err error) {
+		defer panics.Recover(ctx, "reading a Secret", &err)
 		found, fromCache, err := s.Host.get(ctx, read.hostLocation().ObjectKey, live)
 		lock.Lock()
 		defer lock.Unlock()
@@ -219,7 +222,8 @@ func (s *Store) writeAll(ctx context.Context, read *copies, writes map[string]*c
 		if !ok {
 			continue
 		}
-		group.Go(func() error {
+		group.Go(func() (err error) {
+			defer panics.Recover(ctx, "writing a Secret", &err)
 			before := part(read.management[it.name], it.managementKeys)
 			lost, err := s.Management.write(ctx, wanted)
 			lock.Lock()
