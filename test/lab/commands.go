@@ -125,7 +125,7 @@ func addHostCommand(open opener) *cobra.Command {
 			var h *host.Host
 			var err error
 			if worker {
-				h, err = l.AddWorker(ctx, programs, progress(time.Now()))
+				h, err = l.AddWorker(ctx, "", programs, progress(time.Now()))
 			} else {
 				h, err = l.AddHost(ctx, progress(time.Now()))
 			}

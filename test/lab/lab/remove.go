@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -26,6 +27,18 @@ func (l *Lab) RemoveHost(ctx context.Context, name string) error {
 		}
 		return l.removeHost(ctx, h)
 	})
+}
+
+// RemoveOwned removes the hosts that were added for an owner, all that it can, also those that an interrupted one left.
+func (l *Lab) RemoveOwned(ctx context.Context, owner string) error {
+	hosts, err := l.Hosts()
+	failed := []error{err}
+	for _, h := range hosts {
+		if h.Owner == owner && h.Owner != "" {
+			failed = append(failed, l.RemoveHost(ctx, h.Name))
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // removeHost is RemoveHost by the holder of the lock, also of a host of which not all is there.

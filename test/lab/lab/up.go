@@ -120,7 +120,11 @@ func (l *Lab) ensureHosts(ctx context.Context, set *artifacts.Set, progress func
 		if _, err := host.Load(l.network, l.state, name); err == nil {
 			continue
 		}
-		if err := l.createHost(name, set); err != nil {
+		h, err := host.New(l.network, l.state, name)
+		if err != nil {
+			return nil, err
+		}
+		if err := l.createHost(h, set); err != nil {
 			return nil, err
 		}
 	}
@@ -150,11 +154,7 @@ func (l *Lab) ensureHosts(ctx context.Context, set *artifacts.Set, progress func
 	return hosts, nil
 }
 
-func (l *Lab) createHost(name string, set *artifacts.Set) error {
-	h, err := host.New(l.network, l.state, name)
-	if err != nil {
-		return err
-	}
+func (l *Lab) createHost(h *host.Host, set *artifacts.Set) error {
 	if err := h.CloneContainerd(set.ContainerdRoot); err != nil {
 		return err
 	}

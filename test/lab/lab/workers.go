@@ -35,10 +35,11 @@ type Access struct {
 }
 
 // AddWorker adds a machine to the data centre that is no node of the host cluster: it has a container runtime, kubelet,
-// cloud-init, an SSH server whose host key the lab knows, and the programs, which replace those of the same name. When it
-// fails or is interrupted, the lab has the hosts that it had before.
-func (l *Lab) AddWorker(ctx context.Context, programs []string, progress func(string)) (*host.Host, error) {
-	return l.add(ctx, "worker", progress, func(ctx context.Context, h *host.Host, _ *artifacts.Set) error {
+// cloud-init, an SSH server whose host key the lab knows, and the programs, which replace those of the same name. With an
+// owner it is for that program alone, which removes it with RemoveOwned. When it fails or is interrupted, the lab has the hosts
+// that it had before.
+func (l *Lab) AddWorker(ctx context.Context, owner string, programs []string, progress func(string)) (*host.Host, error) {
+	return l.add(ctx, "worker", owner, progress, func(ctx context.Context, h *host.Host, _ *artifacts.Set) error {
 		if err := l.admit(h); err != nil {
 			return err
 		}

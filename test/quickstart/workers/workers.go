@@ -26,6 +26,8 @@ type Pool struct {
 	Client client.Client
 	// Namespace is that of the IDCHosts: machines of Clusters in it can have them.
 	Namespace string
+	// Owner is set where workers are for one program alone (host.Host.Owner): no others are used, nor by others.
+	Owner string
 	// Programs are installed on new workers, such as kok-apiserver-lb.
 	Programs []string
 	// Load, if it is set, gives workers the images that no registry has, before machines can have them: those that come
@@ -45,17 +47,9 @@ func (p *Pool) Ensure(ctx context.Context, count int) (names []string, err error
 	if err := p.Client.List(ctx, known); err != nil {
 		return nil, fmt.Errorf("list IDCHosts: %w", err)
 	}
-	taken := map[string]bool{}
-	for i := range known.Items {
-		taken[known.Items[i].Name] = taken[known.Items[i].Name] || known.Items[i].Namespace != p.Namespace && known.Items[i].Spec.Claim != nil
-	}
-	for _, h := range all {
-		if h.Worker() && !taken[h.Name] {
-			names = append(names, h.Name)
-		}
-	}
+	names = p.usable(all, known.Items)
 	for len(names) < count {
-		added, err := p.Lab.AddWorker(ctx, p.Programs, func(step string) { p.Log.Print("%s", step) })
+		added, err := p.Lab.AddWorker(ctx, p.Owner, p.Programs, func(step string) { p.Log.Print("%s", step) })
 		if err != nil {
 			return nil, fmt.Errorf("add a worker to the lab: %w", err)
 		}
@@ -73,6 +67,20 @@ func (p *Pool) Ensure(ctx context.Context, count int) (names []string, err error
 	}
 	p.Log.Print("%d IDCHosts in namespace %s", len(names), p.Namespace)
 	return names, nil
+}
+
+// usable are the workers of the lab that the pool may have.
+func (p *Pool) usable(all []*host.Host, known []infrav1.IDCHost) (names []string) {
+	taken := map[string]bool{}
+	for i := range known {
+		taken[known[i].Name] = taken[known[i].Name] || known[i].Namespace != p.Namespace && known[i].Spec.Claim != nil
+	}
+	for _, h := range all {
+		if h.Worker() && h.Owner == p.Owner && !taken[h.Name] {
+			names = append(names, h.Name)
+		}
+	}
+	return names
 }
 
 // register writes what a person writes to make a machine known: its address, its host key, and a Secret
