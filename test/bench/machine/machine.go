@@ -1,17 +1,15 @@
-// Package machine tells how busy this machine is, so that a measurement can say what else ran.
+// Package machine is about the machine that benchmarks run on: how busy it is, what it has memory for, and that no two
+// benchmarks run at once.
 package machine
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // ticksPerSecond is the unit of /proc/stat: USER_HZ, which is 100 on every architecture of Go's.
@@ -68,26 +66,4 @@ func LoadAverage() (string, error) {
 		return "", err
 	}
 	return strings.Join(strings.Fields(string(data))[:3], " "), nil
-}
-
-// Settle waits until less than the given share of the processors was busy for a second, and gives the last share; it
-// gives up after the limit, which is no error.
-func Settle(ctx context.Context, share float64, limit time.Duration) (float64, error) {
-	last, err := ReadCPU()
-	if err != nil {
-		return 0, err
-	}
-	var busy float64
-	err = wait.PollUntilContextTimeout(ctx, time.Second, limit, false, func(context.Context) (bool, error) {
-		now, err := ReadCPU()
-		if err != nil {
-			return false, err
-		}
-		busy, last = now.Share(last), now
-		return busy < share, nil
-	})
-	if wait.Interrupted(err) && ctx.Err() == nil {
-		err = nil
-	}
-	return busy, err
 }
