@@ -125,7 +125,7 @@ func configuration(directory string, servers int) *processes.Config {
 	s := shape.Single
 	s.APIServers = int32(servers)
 	version := artifacts.DefaultVersions().Host
-	cluster, controlPlane := s.Objects(client.ObjectKey{Namespace: name, Name: name}, version, "")
+	cluster, controlPlane := s.Objects(client.ObjectKey{Namespace: name, Name: name}, version, nil)
 	spec := controlPlane.Spec
 	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
 		etcd.QuotaBackendSize, etcd.Storage.Size = ptr.To(resource.MustParse("2Gi")), ptr.To(resource.MustParse("8Gi"))

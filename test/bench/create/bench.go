@@ -14,7 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/beside"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/floor"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/machine"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/shape"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/timeline"
@@ -27,8 +29,13 @@ import (
 const (
 	// namespace of the tenants; it is made and removed.
 	namespace = "kok-bench"
-	// runLimit bounds one creation or deletion.
-	runLimit = 5 * time.Minute
+	// runLimit bounds one creation or deletion, cleanLimit the deletion of all tenants.
+	runLimit   = 5 * time.Minute
+	cleanLimit = 10 * time.Minute
+	// memoryHA and memorySingle are what a control plane takes of the machine, in bytes: an API server 290 MiB, a member of
+	// etcd 85, a controller-manager 115, a scheduler 70, and 17 for each pod.
+	memoryHA     = 2 * machine.Gibibyte
+	memorySingle = 3 * machine.Gibibyte / 4
 )
 
 // bench is a benchmark that runs.
@@ -37,13 +44,22 @@ type bench struct {
 	lab     *lab.Lab
 	client  client.Client
 	watcher *tenant.Watcher
-	hosts   []*host.Host
+	// all are the lab's hosts, hosts those that are measured; where apart is set, by labels that no other has.
+	all, hosts []*host.Host
+	apart      map[string]string
+	// others are in the lab beside what is measured.
+	others  *beside.Others
 	version string
 	figures []string
 }
 
 // run measures every mode and cleans up, also when it is interrupted.
 func run(ctx context.Context, o *options) error {
+	release, err := machine.Claim()
+	if err != nil {
+		return err
+	}
+	defer release()
 	b := &bench{options: o, version: artifacts.DefaultVersions().Host}
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -51,42 +67,27 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	defer b.watcher.Close()
-	err := b.prepare(ctx)
+	err = b.prepare(ctx)
 	if err == nil {
 		err = b.measure(ctx)
 	}
-	cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), runLimit)
-	defer cancel()
-	if err := errors.Join(err, b.clean(cleaning)); err != nil {
+	if err := errors.Join(err, b.clean(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
 	fmt.Println()
 	for _, figure := range b.figures {
 		fmt.Println(figure)
 	}
-	return nil
+	return b.others.Recovered(ctx, b.client)
 }
 
 // open connects to the lab.
 func (b *bench) open(ctx context.Context) error {
-	l, err := lab.Open(lab.StateDirectory())
-	if err != nil {
+	var err error
+	if b.lab, err = lab.Open(lab.StateDirectory()); err != nil {
 		return err
 	}
-	b.lab = l
-	hosts, err := l.Hosts()
-	if err != nil {
-		return err
-	}
-	for _, h := range hosts {
-		if h.Site == host.SiteIDC {
-			b.hosts = append(b.hosts, h)
-		}
-	}
-	if want := int(shape.HighlyAvailable.APIServers); len(b.hosts) != want {
-		return fmt.Errorf("the lab has %d hosts in its data centre and %d are measured: bring it up (make lab-up), and remove hosts that were added", len(b.hosts), want)
-	}
-	config, err := l.RESTConfig()
+	config, err := b.lab.RESTConfig()
 	if err != nil {
 		return err
 	}
@@ -94,23 +95,61 @@ func (b *bench) open(ctx context.Context) error {
 	if b.client, err = client.New(config, client.Options{Scheme: scheme.Scheme()}); err != nil {
 		return fmt.Errorf("reach the host cluster (is the lab up?): %w", err)
 	}
+	if err := b.findHosts(ctx); err != nil {
+		return err
+	}
 	b.watcher, err = tenant.Watch(ctx, config, b.client, namespace, b.hosts)
 	return err
 }
 
-// prepare removes what an interrupted benchmark left and makes the namespace anew.
+// prepare removes what an interrupted benchmark left, and makes room for this one.
 func (b *bench) prepare(ctx context.Context) error {
 	if err := b.clean(ctx); err != nil {
+		return err
+	}
+	var err error
+	if b.others, err = beside.Find(ctx, b.client, b.all, namespace); err != nil {
+		return err
+	}
+	fmt.Printf("beside it: %s\n", b.others)
+	if err := errors.Join(b.fit(), floor.CheckPorts(b.hosts)); err != nil {
 		return err
 	}
 	if err := b.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		return fmt.Errorf("make namespace %s: %w", namespace, err)
 	}
+	return b.setApart(ctx)
+}
+
+// fit finds out whether the machine has memory for what is measured, and takes fewer tenants where that helps.
+func (b *bench) fit() error {
+	available, err := machine.AvailableMemory()
+	if err != nil {
+		return err
+	}
+	for _, mode := range b.modes {
+		switch mode {
+		case modeHA:
+			_, err = machine.Fit(1, memoryHA, 0, available)
+		case modeSingle:
+			_, err = machine.Fit(1, memorySingle, 0, available)
+		case modeMany:
+			wanted := b.many
+			if b.many, err = machine.Fit(wanted, memorySingle, 0, available); b.many < wanted {
+				fmt.Printf("WARNING: there is memory for %d tenants together, not for %d\n", b.many, wanted)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("measure %s: %w", mode, err)
+		}
+	}
 	return nil
 }
 
-// clean removes the tenants, the namespace and the floor.
+// clean removes the tenants, the namespace, the floor, and the labels of hosts.
 func (b *bench) clean(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
+	defer cancel()
 	clusters := &clusterv1.ClusterList{}
 	if err := b.client.List(ctx, clusters, client.InNamespace(namespace)); err != nil {
 		return fmt.Errorf("list tenants of the benchmark: %w", err)
@@ -133,7 +172,7 @@ func (b *bench) clean(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("wait until namespace %s is gone: %w", namespace, err)
 	}
-	return floor.Clean(b.hosts)
+	return errors.Join(b.giveBack(ctx), floor.Clean(dataCentre(b.all)))
 }
 
 // tenantRun is one creation and deletion.
@@ -143,7 +182,7 @@ type tenantRun struct {
 }
 
 // createAndDelete measures one tenant. It is deleted also when its creation failed.
-func (b *bench) createAndDelete(ctx context.Context, s shape.Shape, name, node string) (*tenantRun, error) {
+func (b *bench) createAndDelete(ctx context.Context, s shape.Shape, name string, labels map[string]string) (*tenantRun, error) {
 	fmt.Printf("\ntenant %s\n", name)
 	before, err := b.settle(ctx)
 	if err != nil {
@@ -152,7 +191,7 @@ func (b *bench) createAndDelete(ctx context.Context, s shape.Shape, name, node s
 	limited, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
 	key := client.ObjectKey{Namespace: namespace, Name: name}
-	created, err := b.watcher.Create(limited, key, s, b.version, node)
+	created, err := b.watcher.Create(limited, key, s, b.version, labels)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +208,7 @@ func (b *bench) createAndDelete(ctx context.Context, s shape.Shape, name, node s
 func (b *bench) runFloor(ctx context.Context, s shape.Shape, run int) (*timeline.Timeline, error) {
 	fmt.Printf("\nfloor of %s, run %d\n", s.Name, run)
 	config := &floor.Config{Shape: s, Hosts: b.hosts, Version: b.version}
-	cluster, controlPlane := s.Objects(client.ObjectKey{Namespace: namespace, Name: "floor"}, b.version, "")
+	cluster, controlPlane := s.Objects(client.ObjectKey{Namespace: namespace, Name: "floor"}, b.version, nil)
 	// The host cluster fills in the defaults that a tenant gets.
 	if err := b.client.Create(ctx, controlPlane, client.DryRunAll); err != nil {
 		return nil, fmt.Errorf("ask for the defaults of a KOKControlPlane: %w", err)

@@ -40,13 +40,13 @@ func (b *bench) figure(name string, value float64, unit string) {
 
 // compare creates tenants and floors of one shape in turn.
 func (b *bench) compare(ctx context.Context, s shape.Shape) error {
-	node := ""
+	labels := b.apart
 	if s.APIServers == 1 {
-		node = b.hosts[0].Name
+		labels = on(b.hosts[0])
 	}
 	var tenants, floors, deletions []*timeline.Timeline
 	for run := 1; run <= b.runs; run++ {
-		created, err := b.createAndDelete(ctx, s, fmt.Sprintf("%s-%d", s.Name, run), node)
+		created, err := b.createAndDelete(ctx, s, fmt.Sprintf("%s-%d", s.Name, run), labels)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (b *bench) together(ctx context.Context) error {
 	group, groupContext := errgroup.WithContext(limited)
 	for i := range tenants {
 		group.Go(func() (err error) {
-			tenants[i], err = b.watcher.Create(groupContext, b.manyKey(i), shape.Single, b.version, b.hosts[i%len(b.hosts)].Name)
+			tenants[i], err = b.watcher.Create(groupContext, b.manyKey(i), shape.Single, b.version, on(b.hosts[i%len(b.hosts)]))
 			return err
 		})
 	}

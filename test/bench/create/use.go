@@ -21,8 +21,9 @@ const (
 type use struct {
 	at      time.Time
 	machine machine.CPU
-	// tenants are the hosts that carry control planes, cloud the host cluster's own control plane and the controllers.
-	tenants, cloud time.Duration
+	// tenants are the hosts that carry control planes, cloud the host cluster's own control plane and the controllers, workers
+	// those of tenants beside.
+	tenants, cloud, workers time.Duration
 }
 
 func (b *bench) readUse() (use, error) {
@@ -36,20 +37,26 @@ func (b *bench) readUse() (use, error) {
 		return u, err
 	}
 	for _, h := range hosts {
+		if !h.Booted() {
+			continue
+		}
 		used, err := h.Usage()
 		if err != nil {
 			return u, err
 		}
-		if h.Site == host.SiteIDC {
+		switch {
+		case h.Worker():
+			u.workers += used.CPU
+		case h.Site == host.SiteIDC:
 			u.tenants += used.CPU
-		} else {
+		default:
 			u.cloud += used.CPU
 		}
 	}
 	return u, nil
 }
 
-// settle waits until the machine is idle, and tells how busy it is.
+// settle waits until the machine is idle or stays as busy as it is, and tells how busy that is.
 func (b *bench) settle(ctx context.Context) (use, error) {
 	busy, err := machine.Settle(ctx, idle, b.settleLimit)
 	if err != nil {
@@ -61,7 +68,7 @@ func (b *bench) settle(ctx context.Context) (use, error) {
 	}
 	fmt.Printf("  before: %.0f%% of the processors busy, load average %s\n", 100*busy, load)
 	if busy >= idle {
-		fmt.Printf("  WARNING: the machine is busy with something else: times are too long\n")
+		fmt.Printf("  WARNING: the machine is busy with something else: times are too long, ratios less so\n")
 	}
 	return b.readUse()
 }
@@ -73,11 +80,11 @@ func (b *bench) printUse(since use) {
 		fmt.Fprintln(os.Stderr, err)
 		return
 	}
-	busy, tenants, cloud := now.machine.Busy-since.machine.Busy, now.tenants-since.tenants, now.cloud-since.cloud
-	others := busy - tenants - cloud
-	fmt.Printf("  %.2f s; processor time %.1f s (%.0f%% busy): control planes' hosts %.1f s, host cluster's control plane %.1f s, others %.1f s\n",
+	busy, tenants, cloud, workers := now.machine.Busy-since.machine.Busy, now.tenants-since.tenants, now.cloud-since.cloud, now.workers-since.workers
+	others := busy - tenants - cloud - workers
+	fmt.Printf("  %.2f s; processor time %.1f s (%.0f%% busy): control planes' hosts %.1f s, host cluster's control plane %.1f s, workers %.1f s, others %.1f s\n",
 		now.at.Sub(since.at).Seconds(), busy.Seconds(), 100*now.machine.Share(since.machine),
-		tenants.Seconds(), cloud.Seconds(), others.Seconds())
+		tenants.Seconds(), cloud.Seconds(), workers.Seconds(), others.Seconds())
 	if float64(others) > disturbed*float64(now.machine.Total-since.machine.Total) {
 		fmt.Printf("  WARNING: others than the lab used much of the processors: this time is too long\n")
 	}

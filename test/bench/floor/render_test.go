@@ -19,7 +19,7 @@ import (
 
 func renderFor(t *testing.T, s shape.Shape) *rendering {
 	t.Helper()
-	cluster, controlPlane := s.Objects(client.ObjectKey{Namespace: "default", Name: "floor"}, "v1.36.3", "")
+	cluster, controlPlane := s.Objects(client.ObjectKey{Namespace: "default", Name: "floor"}, "v1.36.3", nil)
 	spec := controlPlane.Spec
 	spec.ImageRepository = "registry.k8s.io"
 	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {

@@ -2,9 +2,10 @@
 package shape
 
 import (
+	"maps"
+
 	"k8s.io/utils/ptr"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,9 +61,9 @@ func (s Shape) Usable() []timeline.Need {
 	return append(needs, probe.APINeeds()...)
 }
 
-// Objects are what a person applies. With node, everything runs on that node of the host cluster: a control plane of
-// single replicas has one kube-apiserver only if it has one host node.
-func (s Shape) Objects(key client.ObjectKey, version, node string) (*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {
+// Objects are what a person applies. With labels, everything runs on host nodes that have these as well: a control plane has
+// a kube-apiserver on each of its host nodes.
+func (s Shape) Objects(key client.ObjectKey, version string, labels map[string]string) (*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {
 	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
 	cluster := &clusterv1.Cluster{
 		ObjectMeta: meta,
@@ -89,10 +90,9 @@ func (s Shape) Objects(key client.ObjectKey, version, node string) (*clusterv1.C
 			},
 		},
 	}
-	if node != "" {
-		controlPlane.Spec.Hosting.NodeSelector = map[string]string{
-			controlplanev1.HostNodeLabel: "true", corev1.LabelHostname: node,
-		}
+	if len(labels) > 0 {
+		controlPlane.Spec.Hosting.NodeSelector = map[string]string{controlplanev1.HostNodeLabel: "true"}
+		maps.Copy(controlPlane.Spec.Hosting.NodeSelector, labels)
 	}
 	return cluster, controlPlane
 }

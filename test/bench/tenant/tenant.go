@@ -52,15 +52,15 @@ type Restart struct {
 	Reason string
 }
 
-// Create applies a tenant and waits until it is usable and says so. With node everything runs there.
-func (w *Watcher) Create(ctx context.Context, key client.ObjectKey, s shape.Shape, version, node string) (*Tenant, error) {
+// Create applies a tenant and waits until it is usable and says so. With labels everything runs on host nodes that have these.
+func (w *Watcher) Create(ctx context.Context, key client.ObjectKey, s shape.Shape, version string, labels map[string]string) (*Tenant, error) {
 	t := &Tenant{
 		Key: key, Shape: s, watcher: w, asked: map[string]bool{}, waited: map[string]time.Duration{},
 		restarts: map[string]Restart{}, trouble: map[string]int{},
 	}
 	t.ctx, t.stop = context.WithCancel(ctx)
 	defer t.stop()
-	t.cluster, t.controlPlane = s.Objects(key, version, node)
+	t.cluster, t.controlPlane = s.Objects(key, version, labels)
 	t.timeline = timeline.Start()
 	w.add(t)
 	for _, object := range []client.Object{t.cluster, t.controlPlane} {
