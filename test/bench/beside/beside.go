@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +33,8 @@ type Others struct {
 	Tenants []Tenant
 	// Hosts are the lab's hosts for workers, whether a tenant has them or not.
 	Hosts []string
+
+	reader client.Reader
 }
 
 // Find reads the host cluster. What is in the namespace own is the benchmark's.
@@ -40,7 +43,7 @@ func Find(ctx context.Context, reader client.Reader, hosts []*host.Host, own str
 	if err != nil {
 		return nil, err
 	}
-	others := &Others{Tenants: tenants}
+	others := &Others{Tenants: tenants, reader: reader}
 	for _, h := range hosts {
 		if h.Worker() {
 			others.Hosts = append(others.Hosts, h.Name)
@@ -51,7 +54,11 @@ func Find(ctx context.Context, reader client.Reader, hosts []*host.Host, own str
 
 func tenants(ctx context.Context, reader client.Reader, own string) ([]Tenant, error) {
 	clusters, machines := &clusterv1.ClusterList{}, &clusterv1.MachineList{}
-	if err := reader.List(ctx, clusters); err != nil {
+	err := reader.List(ctx, clusters)
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil, nil // Cluster API is not installed
+	}
+	if err != nil {
 		return nil, fmt.Errorf("list the tenants of the lab: %w", err)
 	}
 	if err := reader.List(ctx, machines); err != nil {

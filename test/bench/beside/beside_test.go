@@ -6,10 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
@@ -33,7 +36,7 @@ func machine(namespace, name, cluster string) *clusterv1.Machine {
 	return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: clusterv1.MachineSpec{ClusterName: cluster}}
 }
 
-func reader(objects ...client.Object) client.Client {
+func reader(objects ...client.Object) client.WithWatch {
 	return fake.NewClientBuilder().WithScheme(scheme.Scheme()).WithObjects(objects...).Build()
 }
 
@@ -93,13 +96,32 @@ func TestATenantIsWorseOffOnlyWhenTheBenchmarkLeavesItUnavailable(t *testing.T) 
 func TestTheWaitForOthersSaysWhichOneIsMissingAndWhy(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	before := &Others{Tenants: []Tenant{tenantOf(cluster("default", "quickstart", "True"), 2)}}
-	if err := before.Recovered(ctx, reader(cluster("default", "quickstart", "True"))); err != nil {
+	quickstart := cluster("default", "quickstart", "True")
+	lab := reader(quickstart)
+	before, err := Find(ctx, lab, nil, "own")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := before.Recovered(ctx); err != nil {
 		t.Errorf("it is as before: %v", err)
 	}
+	quickstart.Status = cluster("default", "quickstart", "False").Status
+	if err := lab.Update(ctx, quickstart); err != nil {
+		t.Fatal(err)
+	}
 	cancel()
-	err := before.Recovered(ctx, reader(cluster("default", "quickstart", "False")))
+	err = before.Recovered(ctx)
 	if err == nil || !strings.Contains(err.Error(), "tenant default/quickstart was available before and is not now: * it * starts\n") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestALabWithoutClusterAPIHasNoTenant(t *testing.T) {
+	none := interceptor.NewClient(reader(), interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+		return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: clusterv1.GroupVersion.Group, Kind: clusterv1.ClusterKind}}
+	}})
+	others, err := Find(t.Context(), none, nil, "")
+	if err != nil || others.String() != "no tenant; no host for workers" {
+		t.Errorf("%v, %v", others, err)
 	}
 }

@@ -14,10 +14,10 @@ import (
 const recovery = 5 * time.Minute
 
 // Recovered waits until every tenant that was available is so again. One that somebody deletes meanwhile counts as well.
-func (o *Others) Recovered(ctx context.Context, reader client.Reader) error {
+func (o *Others) Recovered(ctx context.Context) error {
 	var failing []Tenant
 	err := wait.PollUntilContextTimeout(ctx, time.Second, recovery, true, func(ctx context.Context) (bool, error) {
-		now, err := tenants(ctx, reader, "")
+		now, err := tenants(ctx, o.reader, "")
 		failing = worse(o.Tenants, now)
 		return len(failing) == 0, err
 	})

@@ -78,7 +78,7 @@ func run(ctx context.Context, o *options) error {
 	for _, figure := range b.figures {
 		fmt.Println(figure)
 	}
-	return b.others.Recovered(ctx, b.client)
+	return b.others.Recovered(ctx)
 }
 
 // open connects to the lab.

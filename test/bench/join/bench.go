@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/beside"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/machine"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
@@ -27,11 +29,19 @@ import (
 )
 
 const (
+	// name of the tenant and its namespace, and of the owner of its workers' hosts.
 	name = "bench-join"
 	// limit bounds each part.
 	limit = 10 * time.Minute
 	// interval is how often it looks, and so how exact the figures are.
 	interval = 100 * time.Millisecond
+	// idle is the share of busy processors below which machines begin to join; settleLimit is how long that is waited for.
+	idle        = 0.15
+	settleLimit = 2 * time.Minute
+	// memoryTenant and memoryWorker are what the control plane, three API servers among it, and one worker take of the
+	// machine, in bytes.
+	memoryTenant = 3 * machine.Gibibyte / 2
+	memoryWorker = 3 * machine.Gibibyte / 8
 )
 
 type options struct {
@@ -45,6 +55,8 @@ type bench struct {
 	*session.Session
 	tenant *tenant.Tenant
 	api    *kubernetes.Clientset
+	// others are in the lab beside what is measured.
+	others *beside.Others
 }
 
 func open(ctx context.Context, o *options) (*bench, error) {
@@ -72,11 +84,40 @@ func (b *bench) run(ctx context.Context) error {
 	return nil
 }
 
+// look says what is in the lab beside the benchmark, and whether the machine has memory for it. Fewer machines join together
+// where that helps.
+func (b *bench) look(ctx context.Context) error {
+	hosts, err := b.Hosts()
+	if err != nil {
+		return err
+	}
+	if b.others, err = beside.Find(ctx, b.Client, hosts, name); err != nil {
+		return err
+	}
+	b.Log.Print("beside it: %s", b.others)
+	available, err := machine.AvailableMemory()
+	if err != nil {
+		return err
+	}
+	wanted := b.together
+	if b.together, err = machine.Fit(wanted, memoryWorker, memoryTenant+memoryWorker, available); b.together < wanted {
+		b.Log.Print("WARNING: there is memory for %d machines that join together, not for %d", b.together, wanted)
+	}
+	return err
+}
+
 // prepare makes a control plane without workers, the hosts for them, and what a Node needs to turn ready.
 func (b *bench) prepare(ctx context.Context) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := b.Client.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+	// What an interrupted benchmark left would join too.
+	if err := b.clean(ctx); err != nil {
 		return err
+	}
+	if err := b.look(ctx); err != nil {
+		return err
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := b.Client.Create(ctx, namespace); err != nil {
+		return fmt.Errorf("make namespace %s: %w", name, err)
 	}
 	err := b.tenant.Apply(ctx, map[string]string{
 		"ETCD_REPLICAS": "1", "ETCD_EVENTS_REPLICAS": "1", "CONTROLLER_MANAGER_REPLICAS": "1", "SCHEDULER_REPLICAS": "1",
@@ -88,8 +129,9 @@ func (b *bench) prepare(ctx context.Context) error {
 	if err := b.tenant.Wait(ctx); err != nil {
 		return err
 	}
+	// All hosts are new: no tenant had them before, and none gets them meanwhile.
 	pool := &workers.Pool{
-		Lab: b.Lab, Client: b.Client, Namespace: name, Log: b.Log,
+		Lab: b.Lab, Client: b.Client, Namespace: name, Owner: name, Log: b.Log,
 		Programs: []string{filepath.Join(b.programs, "kok-apiserver-lb")},
 	}
 	if _, err := pool.Ensure(ctx, 1+b.together); err != nil {
@@ -137,6 +179,9 @@ func (b *bench) join(ctx context.Context, count int) ([]time.Duration, error) {
 		return nil, err
 	}
 	b.Log.Title(fmt.Sprintf("%d machines join", count))
+	if err := b.settle(ctx); err != nil {
+		return nil, err
+	}
 	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name + "-workers"}}
 	replicas := fmt.Sprintf(`{"spec":{"replicas":%d}}`, len(known)+count)
 	if err := b.Client.Patch(ctx, deployment, client.RawPatch(types.MergePatchType, []byte(replicas))); err != nil {
@@ -177,6 +222,19 @@ func (b *bench) join(ctx context.Context, count int) ([]time.Duration, error) {
 	return all, nil
 }
 
+// settle waits until the machine is idle or stays as busy as it is, and tells how busy that is.
+func (b *bench) settle(ctx context.Context) error {
+	busy, err := machine.Settle(ctx, idle, settleLimit)
+	if err != nil {
+		return err
+	}
+	b.Log.Print("%.0f%% of the processors busy before", 100*busy)
+	if busy >= idle {
+		b.Log.Print("WARNING: the machine is busy with something else: times are too long")
+	}
+	return nil
+}
+
 func ready(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
 		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
@@ -195,12 +253,20 @@ func (b *bench) machines(ctx context.Context) (map[string]bool, error) {
 	return names, nil
 }
 
-// close deletes the tenant and takes the added hosts away.
-func (b *bench) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+// close cleans up, and after a benchmark that came to its end waits until others are as before.
+func (b *bench) close(ctx context.Context, failed error) error {
+	if err := errors.Join(failed, b.clean(context.WithoutCancel(ctx))); err != nil {
+		return err
+	}
+	return b.others.Recovered(ctx)
+}
+
+// clean deletes the tenant and then removes its hosts, also those of a benchmark that was interrupted.
+func (b *bench) clean(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*limit)
 	defer cancel()
 	if err := b.tenant.Delete(ctx); err != nil {
 		return err
 	}
-	return b.RemoveAddedWorkers(ctx)
+	return b.RemoveOwned(ctx, name)
 }

@@ -1,14 +1,14 @@
 // Command join measures how long a machine with its software preinstalled takes from the creation of its Machine until
-// its Node is ready: alone, and five together. It needs the lab with the providers installed, adds six workers to it,
-// and takes them away again.
+// its Node is ready: alone, and five together. It needs the lab with the providers installed, adds six workers to it that no
+// other tenant can have, and takes them away again.
 package main
 
 import (
-	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/machine"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
 )
 
@@ -20,17 +20,21 @@ func command() *cobra.Command {
 		Use:   "join",
 		Short: "Time from the creation of a Machine until its Node is ready",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.together < 1 {
 				return errors.New("--together must be at least 1")
 			}
+			release, err := machine.Claim()
+			if err != nil {
+				return err
+			}
+			defer release()
 			b, err := open(cmd.Context(), o)
 			if err != nil {
 				return err
 			}
 			// What was made goes also after an interrupt.
-			defer func() { err = errors.Join(err, b.close(context.WithoutCancel(cmd.Context()))) }()
-			return b.run(cmd.Context())
+			return b.close(cmd.Context(), b.run(cmd.Context()))
 		},
 	}
 	cmd.Flags().IntVar(&o.together, "together", 5, "machines that join at once in the second part")

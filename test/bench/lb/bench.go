@@ -46,7 +46,7 @@ type bench struct {
 }
 
 func run(ctx context.Context, o *options) (err error) {
-	directory, err := os.MkdirTemp("", "kok-bench-lb-")
+	directory, err := os.MkdirTemp("", directories)
 	if err != nil {
 		return err
 	}

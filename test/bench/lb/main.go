@@ -50,7 +50,7 @@ func command() *cobra.Command {
 			if err := o.check(all); err != nil {
 				return err
 			}
-			return install(cmd.Context(), func() error { return run(cmd.Context(), o) })
+			return isolated(cmd.Context(), func() error { return run(cmd.Context(), o) })
 		},
 	}
 	cmd.Flags().StringVar(&o.assets, "assets", "bin/envtest", "folder with etcd and kube-apiserver (go run ./hack/envtest-assets FOLDER)")

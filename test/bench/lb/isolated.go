@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/balancers"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/beside"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/machine"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/isolation"
+)
+
+// isolated calls inside in namespaces of its own. Before, and after it came to its end, it does what needs the machine's own
+// network: it installs what is missing, and looks after the lab that may be up.
+func isolated(ctx context.Context, inside func() error) error {
+	var others *beside.Others
+	if !isolation.Inside() {
+		release, err := machine.Claim()
+		if err != nil {
+			return err
+		}
+		defer release()
+		if err := removeFormer(); err != nil {
+			return err
+		}
+		others = findOthers(ctx)
+		if err := balancers.Install(ctx); err != nil {
+			return err
+		}
+	}
+	var err error
+	code := isolation.Run(func() int {
+		err = inside()
+		return 0
+	})
+	if code != 0 {
+		os.Exit(code) // Who was inside has said why.
+	}
+	if err != nil || others == nil {
+		return err
+	}
+	return others.Recovered(ctx)
+}
