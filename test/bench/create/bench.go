@@ -74,7 +74,7 @@ func run(ctx context.Context, o *options) error {
 	if err := errors.Join(err, b.clean(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
-	fmt.Println()
+	fmt.Printf("\nbeside it: %s\n", b.others)
 	for _, figure := range b.figures {
 		fmt.Println(figure)
 	}

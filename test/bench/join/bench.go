@@ -79,7 +79,8 @@ func (b *bench) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(b.Log, "\nfigure join_seconds %.1f s\n", alone[0].Seconds())
+	fmt.Fprintf(b.Log, "\nbeside it: %s\n", b.others)
+	fmt.Fprintf(b.Log, "figure join_seconds %.1f s\n", alone[0].Seconds())
 	fmt.Fprintf(b.Log, "figure join_%d_seconds %.1f s\n", b.together, slices.Max(together).Seconds())
 	return nil
 }

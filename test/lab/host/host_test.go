@@ -2,6 +2,8 @@ package host
 
 import (
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -31,5 +33,26 @@ func TestNewRefusesNamesThatGiveNoSiteAndNumber(t *testing.T) {
 		if h, err := New(DefaultNetwork(), t.TempDir(), name); err == nil {
 			t.Errorf("%q was taken as host %s of site %s", name, h.Name, h.Site)
 		}
+	}
+}
+
+func TestTheOwnerOfAHostIsRecorded(t *testing.T) {
+	state := t.TempDir()
+	for name, owner := range map[string]string{"worker-1": "", "worker-2": "bench"} {
+		h, err := New(DefaultNetwork(), state, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Owner = owner
+		if err := os.MkdirAll(filepath.Join(state, "hosts", name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.save(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hosts, err := List(DefaultNetwork(), state)
+	if err != nil || len(hosts) != 2 || hosts[0].Owner != "" || hosts[1].Owner != "bench" {
+		t.Errorf("hosts are %+v, %v", hosts, err)
 	}
 }
