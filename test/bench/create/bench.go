@@ -67,6 +67,10 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	defer b.watcher.Close()
+	// What an interrupted benchmark left is in the way.
+	if err := b.clean(ctx); err != nil {
+		return err
+	}
 	err = b.prepare(ctx)
 	if err == nil {
 		err = b.measure(ctx)
@@ -102,11 +106,8 @@ func (b *bench) open(ctx context.Context) error {
 	return err
 }
 
-// prepare removes what an interrupted benchmark left, and makes room for this one.
+// prepare says what is in the lab beside the benchmark, and gives the benchmark a namespace and hosts.
 func (b *bench) prepare(ctx context.Context) error {
-	if err := b.clean(ctx); err != nil {
-		return err
-	}
 	var err error
 	if b.others, err = beside.Find(ctx, b.client, b.all, namespace); err != nil {
 		return err

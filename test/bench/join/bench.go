@@ -109,10 +109,6 @@ func (b *bench) look(ctx context.Context) error {
 
 // prepare makes a control plane without workers, the hosts for them, and what a Node needs to turn ready.
 func (b *bench) prepare(ctx context.Context) error {
-	// What an interrupted benchmark left would join too.
-	if err := b.clean(ctx); err != nil {
-		return err
-	}
 	if err := b.look(ctx); err != nil {
 		return err
 	}

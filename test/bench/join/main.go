@@ -33,6 +33,10 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			// What an interrupted benchmark left would join too.
+			if err := b.clean(cmd.Context()); err != nil {
+				return err
+			}
 			// What was made goes also after an interrupt.
 			return b.close(cmd.Context(), b.run(cmd.Context()))
 		},
