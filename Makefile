@@ -47,11 +47,9 @@ clean-lab: check-go $(LAB) ## Stop the lab and leave nothing of it behind but th
 
 .PHONY: generate
 generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CRDs, RBAC, webhook manifests, and the references of the API and its conditions
-	$(CONTROLLER_GEN) object paths=./api/...
 	set -e; for provider in controlplane bootstrap infrastructure; do \
-		$(CONTROLLER_GEN) crd:crdVersions=v1 paths=./api/$$provider/... \
-			output:crd:dir=config/$$provider/crd/bases; \
-		$(CONTROLLER_GEN) rbac:roleName=manager-role webhook paths=./$$provider/... \
+		$(CONTROLLER_GEN) object crd:crdVersions=v1 rbac:roleName=manager-role webhook \
+			paths="./api/$$provider/...;./$$provider/..." output:crd:dir=config/$$provider/crd/bases \
 			output:rbac:dir=config/$$provider/rbac output:webhook:dir=config/$$provider/webhook; \
 	done
 	@mkdir -p docs/reference
@@ -80,9 +78,9 @@ release-manifests: check-go ## Write a local clusterctl repository to out/reposi
 
 # What cleans up after a SIGTERM is built and run by itself: go run would not pass the signal on.
 
-# On a CI machine the lab is new; at home it goes on where it was.
 .PHONY: test
-test: check-machine lint verify test-unit test-envtest $(if $(CI),clean-lab) test-e2e ## The gating tests: lint, generated files, unit, envtest, one journey in the lab
+test: check-machine ## The gating tests: lint, generated files, races, unit and envtest, one journey in the lab; ends with a table
+	@$(GO_BUILD) -o bin/matrix ./hack/matrix && exec bin/matrix run test
 
 .PHONY: lint
 lint: check-go $(GOLANGCI_LINT) ## Run the linters
@@ -97,6 +95,10 @@ verify: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Check that generated files
 .PHONY: test-unit
 test-unit: check-go ## Unit tests and golden files
 	go test ./...
+
+.PHONY: test-race
+test-race: check-go ## Unit tests of every package that is parallel by its own hand, with Go's race detector
+	@$(GO_BUILD) -o bin/race ./hack/race && exec bin/race
 
 .PHONY: test-envtest
 test-envtest: check-machine ## Tests against a real etcd and kube-apiserver
@@ -152,8 +154,8 @@ test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real
 		go test -count=1 -p=1 -v -timeout=1h -tags=envtest ./test/isolation ./test/fault/apiserverlb
 
 .PHONY: test-all
-test-all: check-machine ## Every test, with the long waits, and a table of what ran
-	@$(GO_BUILD) -o bin/matrix ./hack/matrix && exec bin/matrix test-all
+test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/8 runs the third of eight parts
+	@$(GO_BUILD) -o bin/matrix ./hack/matrix && exec bin/matrix run test-all --part=$(PART)
 
 .PHONY: bench-create
 bench-create: lab-up ## Time from apply to a usable control plane, beside the same binaries started as plain processes
@@ -162,7 +164,7 @@ bench-create: lab-up ## Time from apply to a usable control plane, beside the sa
 
 .PHONY: bench-upgrade
 bench-upgrade: check-machine ## Upgrades, scaling and an upgrade of the providers in the lab, Cluster API's specs, its contracts and conformance, and their figures
-	@$(GO_BUILD) -o bin/matrix ./hack/matrix && exec bin/matrix bench-upgrade
+	@$(GO_BUILD) -o bin/matrix ./hack/matrix && exec bin/matrix run bench-upgrade
 
 .PHONY: bench-lb
 bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct connection, HAProxy and nginx

@@ -30,6 +30,7 @@ func (tt *tenantTest) service(name string) *corev1.Service {
 
 // The deletion comes between two reads of the cache: the list still has the Service.
 func TestAServiceThatIsDeletedWhileItIsAppliedKeepsItsAddress(t *testing.T) {
+	t.Parallel()
 	const name = "blue-etcd-events-0"
 	tt := newTenantTest(t, single)
 	tt.settle()
@@ -63,6 +64,7 @@ func TestAServiceThatIsDeletedWhileItIsAppliedKeepsItsAddress(t *testing.T) {
 }
 
 func TestAServiceIsWrittenOnceWhenItIsMadeAndOnceWhenItIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, single)
 	written := func() (writes []string) {
 		for range 3 {
@@ -88,6 +90,7 @@ func TestAServiceIsWrittenOnceWhenItIsMadeAndOnceWhenItIsMadeAgain(t *testing.T)
 }
 
 func TestAServiceWithAnotherAddressIsRefusedWithTheWayOut(t *testing.T) {
+	t.Parallel()
 	const name = "blue-etcd-data-0"
 	tt := newTenantTest(t, single)
 	tt.settle()

@@ -34,6 +34,7 @@ func (tt *tenantTest) workloads() []string {
 }
 
 func TestComponentsStartInTheirOrder(t *testing.T) {
+	t.Parallel()
 	for first, second := range map[string]string{names.EtcdData: names.EtcdEvents, names.EtcdEvents: names.EtcdData} {
 		t.Run(first+" is ready first", func(t *testing.T) {
 			t.Parallel()
@@ -79,6 +80,7 @@ func startInOrder(t *testing.T, firstEtcd, secondEtcd string) {
 
 // One member may be long in coming: what it runs on is away, or has no volume for it.
 func TestAControlPlaneStartsWithAQuorumOfEachEtcd(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, whole)
 	tt.tellEtcd(3)
 	tt.host.stopped[names.EtcdEvents] = true
@@ -95,6 +97,7 @@ func TestAControlPlaneStartsWithAQuorumOfEachEtcd(t *testing.T) {
 }
 
 func TestACreatedControlPlane(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, whole)
 	tt.settle()
 	controlPlane := tt.controlPlane()
@@ -193,6 +196,7 @@ func objectsOfATenant() []string {
 }
 
 func TestASettledControlPlaneCostsNothing(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, whole)
 	tt.settle()
 	for name, program := range map[string]*program{"the same program": tt.program, "a new program": newProgram(t, &gate{})} {
@@ -211,6 +215,7 @@ func TestASettledControlPlaneCostsNothing(t *testing.T) {
 
 // Secrets of others are none of our business, and a cluster may have very many.
 func TestSecretsAreNeverListedWithoutASelector(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, single)
 	tt.settle()
 	tt.program = newProgram(t, &gate{})
@@ -249,6 +254,7 @@ func noSecretsWithoutSelector(t *testing.T, requests []request) {
 
 // Two tenants of one namespace must not share anything.
 func TestTenantsHaveTheirOwnPortsAndKeys(t *testing.T) {
+	t.Parallel()
 	blue := newTenantTest(t, single)
 	cluster, controlPlane := newTenant(t, blue.key.Namespace, "green", single)
 	green := &tenantTest{t: t, key: client.ObjectKeyFromObject(controlPlane), cluster: client.ObjectKeyFromObject(cluster), host: blue.host, program: blue.program}
@@ -271,6 +277,7 @@ func TestTenantsHaveTheirOwnPortsAndKeys(t *testing.T) {
 }
 
 func TestABlockOfPortsThatAnotherHoldsIsSaidToBe(t *testing.T) {
+	t.Parallel()
 	holder := newTenantTest(t, single)
 	holder.settle()
 	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {

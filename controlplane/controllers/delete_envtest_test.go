@@ -56,6 +56,7 @@ func (tt *tenantTest) gone() {
 }
 
 func TestDeletionLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		// before is what happens to the tenant, which is settled, or just created if young is true.
 		before func(tt *tenantTest)
@@ -156,6 +157,7 @@ func TestDeletionLeavesNothing(t *testing.T) {
 
 // What pods still mount or write to goes only when no pod is left.
 func TestDeletionGoesFromPodsToData(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, whole)
 	tt.settle()
 	tt.delete(tt.controlPlane())
@@ -203,6 +205,7 @@ func (tt *tenantTest) claims() int {
 }
 
 func TestDeletionLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
 	blue := newTenantTest(t, single)
 	cluster, controlPlane := newTenant(t, blue.key.Namespace, "blue-etcd", single)
 	other := &tenantTest{t: t, key: client.ObjectKeyFromObject(controlPlane), cluster: client.ObjectKeyFromObject(cluster), host: blue.host, program: blue.program}
@@ -250,6 +253,7 @@ func TestDeletionLeavesOthersAlone(t *testing.T) {
 
 // A control plane that is refused makes nothing, so that what has its names is somebody else's.
 func TestTheDeletionOfARefusedControlPlaneLeavesWorkloadsOfItsNamesAlone(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, single)
 	tt.storeRefused(patchOf(names.KubeScheduler, "Deployment", "spec: {replicas: 5}"))
 	theirs := &appsv1.Deployment{
@@ -287,6 +291,7 @@ func TestTheDeletionOfARefusedControlPlaneLeavesWorkloadsOfItsNamesAlone(t *test
 }
 
 func TestNothingComesBackWhileItIsDeleted(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, single)
 	tt.settle()
 	tt.delete(tt.controlPlane())

@@ -170,6 +170,7 @@ func (r *rolled) away(off bool) {
 }
 
 func TestEtcdMembersAreReplacedOneAtATime(t *testing.T) {
+	t.Parallel()
 	r := newRolled(t)
 	r.request("60m")
 	// The first one leads, and goes last.
@@ -191,6 +192,7 @@ func TestEtcdMembersAreReplacedOneAtATime(t *testing.T) {
 }
 
 func TestASecondChangeWhileAMemberOfEtcdRestartsTakesNoOtherAway(t *testing.T) {
+	t.Parallel()
 	r := newRolled(t)
 	r.held[podName(names.EtcdData, 1)] = true
 	r.request("60m")
@@ -249,6 +251,7 @@ func TestAHostThatGoesOffInTheMiddleHoldsTheRolloutOfEtcd(t *testing.T) {
 }
 
 func TestAChangeThatBreaksAMemberOfEtcdIsTakenBack(t *testing.T) {
+	t.Parallel()
 	r := newRolled(t)
 	before := r.pods()[0].Spec.Containers[0].Resources.Requests.Cpu().String()
 	r.host.broken = func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Resources.Requests.Cpu().String() == "66m" }
@@ -266,6 +269,7 @@ func TestAChangeThatBreaksAMemberOfEtcdIsTakenBack(t *testing.T) {
 
 // Nobody can ask an etcd that never had a quorum, and its members are replaced all the same.
 func TestAnEtcdThatNeverStartedIsMended(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, whole)
 	tt.tellEtcd(3)
 	tt.host.broken = func(pod *corev1.Pod) bool {

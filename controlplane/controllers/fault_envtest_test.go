@@ -15,33 +15,52 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
-// withFaults runs a tenant's story several times, with many faults each. A program that is killed after its
-// first write, and so are all after it, leaves no write without a kill; those that live longer are killed between
-// writes of one step. Of every five writes each is refused in one of the runs.
+// faults are how one run of a story is disturbed.
+type faults struct {
+	name string
+	// lifetime is the write after which every program is killed; zero for none.
+	lifetime int
+	// refuse says which writes, by number, are not sent; nil for none.
+	refuse func(write int) bool
+}
+
+// allFaults leave no write without a kill: a program that is killed after its first write, and so are all after it, goes on
+// one write at a time. Those that live longer are killed between writes of one step. Of every five writes each is refused
+// in one of the runs.
+func allFaults() []faults {
+	var all []faults
+	for _, lifetime := range []int{1, 3} {
+		all = append(all, faults{name: fmt.Sprintf("every program is killed after write %d", lifetime), lifetime: lifetime})
+	}
+	const every = 5
+	for first := range every {
+		all = append(all, faults{
+			name:   fmt.Sprintf("from write %d on every fifth is refused", first+1),
+			refuse: func(write int) bool { return write%every == (first+1)%every },
+		})
+	}
+	return all
+}
+
+// withFaults runs a tenant's story several times, each with many faults of one kind.
 func withFaults(t *testing.T, before func(*testing.T) *tenantTest, story func(*tenantTest)) {
 	t.Helper()
-	run := func(name string, lifetime int, refuse func(write int) bool) {
-		t.Run(name, func(t *testing.T) {
+	for _, f := range sample.Of(t, 2, allFaults()) {
+		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			tt := before(t)
-			tt.lifetime = lifetime
-			tt.start(&gate{killAfter: lifetime, refuse: refuse})
+			tt.lifetime = f.lifetime
+			tt.start(&gate{killAfter: f.lifetime, refuse: f.refuse})
 			story(tt)
-			faults := tt.restarts + tt.program.gate.refused
-			t.Logf("there were %d faults", faults)
-			if faults < 3 {
+			happened := tt.restarts + tt.program.gate.refused
+			t.Logf("there were %d faults", happened)
+			if happened < 3 {
 				t.Error("these are too few")
 			}
 		})
-	}
-	for _, lifetime := range []int{1, 3} {
-		run(fmt.Sprintf("every program is killed after write %d", lifetime), lifetime, nil)
-	}
-	const every = 5
-	for first := 1; first <= every; first++ {
-		run(fmt.Sprintf("from write %d on every fifth is refused", first), 0, func(write int) bool { return write%every == first%every })
 	}
 }
 

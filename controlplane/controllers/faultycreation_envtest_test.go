@@ -7,11 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // Whatever write is the last one before the program is killed, the next one goes on from there and the
 // outcome is the same.
 func TestACreationSurvivesAKillAfterEveryWrite(t *testing.T) {
+	t.Parallel()
 	smooth := newRollingTenantTest(t, single)
 	smooth.settle()
 	want, writes := smooth.made(), smooth.program.gate.total()
@@ -19,7 +22,11 @@ func TestACreationSurvivesAKillAfterEveryWrite(t *testing.T) {
 	if writes < 30 {
 		t.Fatalf("a creation took %d writes only", writes)
 	}
+	var all []int
 	for write := 1; write <= writes; write++ {
+		all = append(all, write)
+	}
+	for _, write := range sample.Of(t, 6, all) {
 		t.Run(fmt.Sprintf("write %d", write), func(t *testing.T) {
 			t.Parallel()
 			tt := newRollingTenantTest(t, single)
@@ -33,6 +40,7 @@ func TestACreationSurvivesAKillAfterEveryWrite(t *testing.T) {
 }
 
 func TestACreationSurvivesFaults(t *testing.T) {
+	t.Parallel()
 	smooth := newRollingTenantTest(t, lasting)
 	smooth.settle()
 	want := smooth.made()

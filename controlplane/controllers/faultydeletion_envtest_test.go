@@ -11,6 +11,7 @@ import (
 )
 
 func TestADeletionSurvivesFaults(t *testing.T) {
+	t.Parallel()
 	withFaults(t, func(t *testing.T) *tenantTest {
 		tt := newTenantTest(t, small)
 		tt.settle()

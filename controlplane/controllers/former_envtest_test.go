@@ -65,6 +65,7 @@ func (tt *tenantTest) madeAgain() bool {
 }
 
 func TestAStatefulSetIsMadeAgainWhenTheNamesOfItsPodsAreFree(t *testing.T) {
+	t.Parallel()
 	tt, pods := deletedSet(t)
 	for i, pod := range pods {
 		if tt.madeAgain() {
@@ -90,6 +91,7 @@ func TestAStatefulSetIsMadeAgainWhenTheNamesOfItsPodsAreFree(t *testing.T) {
 
 // The manager's cache holds what has the labels of a tenant, and nothing else.
 func TestAStatefulSetThatLostItsLabelsGetsThemBack(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, whole)
 	tt.settle()
 	ownPods(t, tt)
@@ -118,6 +120,7 @@ func TestAStatefulSetThatLostItsLabelsGetsThemBack(t *testing.T) {
 }
 
 func TestAPodOnAHostThatIsAwayIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	tt, pods := deletedSet(t)
 	for _, pod := range pods {
 		if err := environment.Client.Delete(t.Context(), pod); err != nil {

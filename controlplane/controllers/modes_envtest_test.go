@@ -139,6 +139,7 @@ func (tt *tenantTest) count(kind string) int {
 
 // In every mode a control plane is made, costs nothing once it is, comes back as it was, and leaves nothing.
 func TestTheLifeOfAControlPlaneInEveryMode(t *testing.T) {
+	t.Parallel()
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -196,6 +197,7 @@ func TestTheLifeOfAControlPlaneInEveryMode(t *testing.T) {
 
 // Nothing is made before it is known where API servers are reached: certificates and kubeconfigs name it.
 func TestALoadBalancerIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, onPodNetwork(controlplanev1.ExposureLoadBalancer, controlplanev1.APIServerDeployment))
 	address := tt.host.balanced
 	tt.host.balanced = ""
@@ -247,6 +249,7 @@ func (tt *tenantTest) stillAdvertises(address string) {
 
 // An autoscaler changes the number often: it must never bring more than that along.
 func TestAPIServersOfADeploymentAreScaled(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, onPodNetwork(controlplanev1.ExposureNone, controlplanev1.APIServerDeployment))
 	tt.settle()
 	for _, replicas := range []int32{4, 1} {
@@ -268,6 +271,7 @@ func TestAPIServersOfADeploymentAreScaled(t *testing.T) {
 // as it is: an API server may lose a node port to itself for minutes when it is given back and asked for at once
 // (its repair loop and its Services are no transaction); that the same port is asked for is in the golden files.
 func TestTheServiceOfNodePortsComesBack(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, onPodNetwork(controlplanev1.ExposureNodePort, ""))
 	tt.settle()
 	service := tt.apiServerService()

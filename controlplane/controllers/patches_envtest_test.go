@@ -109,6 +109,7 @@ func isPatched(d *appsv1.Deployment) bool {
 }
 
 func TestAPatchChangesItsComponentAlone(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, small)
 	tt.settle()
 	before := tt.contents()
@@ -153,6 +154,7 @@ func TestAPatchChangesItsComponentAlone(t *testing.T) {
 
 // Each kind of each component, and nothing but what was asked for.
 func TestEveryKindOfEveryComponentCanBePatched(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, whole)
 	tt.settle()
 	before, pods := tt.contents(), tt.podUIDs()
@@ -231,6 +233,7 @@ func (tt *tenantTest) storeRefused(patches ...controlplanev1.Patch) {
 }
 
 func TestARunningTenantOutlivesAPatchThatIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, refused := range map[string]struct {
 		patch controlplanev1.Patch
 		// says is a part of the condition's message, beside the place of the patch.
@@ -285,6 +288,7 @@ func TestARunningTenantOutlivesAPatchThatIsRefused(t *testing.T) {
 }
 
 func TestNothingIsMadeWithAPatchThatIsRefused(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, single)
 	tt.storeRefused(patchOf(names.KubeScheduler, "Deployment", "spec: {replicas: 5}"))
 	tt.settle()

@@ -17,6 +17,7 @@ import (
 )
 
 func TestAPausedControlPlaneIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	for name, pause := range map[string]func(tt *tenantTest, paused bool){
 		"by an annotation of its own": func(tt *tenantTest, paused bool) {
 			edit(tt.t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
@@ -74,6 +75,7 @@ func TestAPausedControlPlaneIsLeftAlone(t *testing.T) {
 
 // clusterctl move deletes paused objects at the source: what runs must stay.
 func TestAPausedControlPlaneIsNotDeleted(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, single)
 	tt.settle()
 	edit(t, tt.cluster, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
@@ -92,6 +94,7 @@ func TestAPausedControlPlaneIsNotDeleted(t *testing.T) {
 }
 
 func TestAControlPlaneWithoutAClusterWaits(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, single)
 	tt.delete(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: tt.cluster.Namespace, Name: tt.cluster.Name}})
 	for range 3 {

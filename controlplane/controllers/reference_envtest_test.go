@@ -12,6 +12,7 @@ import (
 
 // Renderings are compared with the reference by the tests of documents; here is what the controller makes besides.
 func TestTheReferenceHasEveryObjectOfAControlPlane(t *testing.T) {
+	t.Parallel()
 	rows, _, err := objects.Documented()
 	if err != nil {
 		t.Fatal(err)

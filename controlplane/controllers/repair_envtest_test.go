@@ -69,6 +69,7 @@ func together(objects map[string]client.Object, contentGoes bool) map[string][]s
 }
 
 func TestWhateverIsDeletedComesBack(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, small)
 	tt.settle()
 	before, pods := tt.generated(), tt.podUIDs()
@@ -121,6 +122,7 @@ func (tt *tenantTest) podUIDs() map[string]string {
 }
 
 func TestWhateverIsEditedComesBack(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, small)
 	tt.settle()
 	before := tt.generated()
@@ -185,6 +187,7 @@ func owners(object client.Object) string {
 
 // A provider's upgrade brings other renderings: nothing is adopted while the inputs are the same.
 func TestANewProgramKeepsWhatTheOldOneRendered(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, lasting)
 	tt.settle()
 	before := tt.generated()
@@ -231,6 +234,7 @@ func TestANewProgramKeepsWhatTheOldOneRendered(t *testing.T) {
 // Each Secret with key material has a copy; it is restored from there, and the pods do not notice.
 // (TestWhateverIsDeletedComesBack deletes each of them.) Without both a person must act.
 func TestLostKeyMaterialIsSaidAndNeverMadeAnew(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []struct {
 		secret string
 		keys   []string
@@ -291,6 +295,7 @@ func TestLostKeyMaterialIsSaidAndNeverMadeAnew(t *testing.T) {
 
 // While key material is lost, what does not need it is repaired all the same.
 func TestWithoutKeysPortsAndAddressesAreKept(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, single)
 	tt.settle()
 	address := tt.controlPlane().Spec.ControlPlaneEndpoint.Host

@@ -21,6 +21,7 @@ func (tt *tenantTest) controllerManagers(replicas int32) {
 }
 
 func TestABudgetGoesWithTheReplicasThatItGuards(t *testing.T) {
+	t.Parallel()
 	const budget = "PodDisruptionBudget blue-kube-controller-manager"
 	tt := newTenantTest(t, small)
 	tt.settle()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ func missing(wanted []string, all []figures.Figure) []row {
 	var rows []row
 	for _, name := range wanted {
 		if !slices.ContainsFunc(all, func(f figures.Figure) bool { return f.Name == name }) {
-			rows = append(rows, row{name: "figure " + name, outcome: notRun, note: "no step measured it"})
+			rows = append(rows, row{Name: "figure " + name, Outcome: notRun, Note: "no step measured it"})
 		}
 	}
 	return rows
@@ -71,4 +72,20 @@ func writeFigures(w io.Writer, all []figures.Figure) error {
 		fmt.Fprintf(table, "figure %s\t%s\t%s\t%s\n", f.Name, f.Value, f.Unit, f.Scenario)
 	}
 	return table.Flush()
+}
+
+// showFigures writes what the last runs of steps measured.
+func showFigures(steps []string) error {
+	var all []figures.Figure
+	for _, name := range steps {
+		found, err := figures.Read(name)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("make %s has measured nothing here yet: run it first", name)
+		}
+		all = append(all, found...)
+	}
+	return writeFigures(os.Stdout, all)
 }

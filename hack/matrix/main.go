@@ -1,86 +1,154 @@
-// Command matrix runs a list of the project's tests, goes on after a failure, and ends with a table of what passed,
-// failed, was skipped and why, and was not run, and with every figure that was measured. It is make test-all and
+// Command matrix runs a list of the project's tests and ends with a table of what passed, failed, was skipped and why, and
+// was not run, with the seconds of each, and with every figure that was measured. It is make test, make test-all and
 // make bench-upgrade.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	failed, err := run(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "matrix:", err)
+func main() { program.Run("matrix", command(), "") }
+
+func command() *cobra.Command {
+	known := strings.Join(names(lists()), ", ")
+	cmd := &cobra.Command{Use: "matrix", Short: "Run a list of tests, or show what the last run measured"}
+	run := &cobra.Command{Use: "run LIST", Short: "Run a list of tests: " + known, Args: cobra.ExactArgs(1)}
+	partText := run.Flags().String("part", "", "run one part of the list alone, such as 3/8, and show it with those that ran before on the same commit")
+	run.RunE = func(cmd *cobra.Command, args []string) error {
+		all := lists()
+		i := slices.IndexFunc(all, func(l list) bool { return l.name == args[0] })
+		if i < 0 {
+			return fmt.Errorf("there is no list %q; there are %s", args[0], known)
+		}
+		chosen, err := parsePart(*partText)
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
+		defer stop()
+		return all[i].run(ctx, chosen)
 	}
-	if failed || err != nil {
-		os.Exit(1)
+	show := &cobra.Command{
+		Use: "figures STEP...", Short: "Show what the last runs of steps measured", Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return showFigures(args) },
 	}
+	cmd.AddCommand(run, show)
+	return cmd
 }
 
-func run(ctx context.Context, args []string) (failed bool, err error) {
-	all := lists()
-	index := slices.IndexFunc(all, func(l list) bool { return len(args) == 1 && l.name == args[0] })
-	if index < 0 {
-		return false, fmt.Errorf("usage: matrix LIST, which is one of %s", strings.Join(names(all), ", "))
+var errFailed = errors.New("not everything passed")
+
+// run runs the steps of a part, and shows the results of all steps on this commit.
+func (l list) run(ctx context.Context, p part) error {
+	chosen, err := p.choose(l.steps)
+	if err != nil {
+		return err
 	}
-	logs := filepath.Join("out", all[index].name)
-	if err := os.MkdirAll(logs, 0o755); err != nil {
-		return false, err
+	folder := filepath.Join("out", l.name)
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return err
 	}
+	tested, began := commit(), time.Now()
+	results, failed := make([]result, len(l.steps)), false
+	for i, s := range l.steps {
+		switch {
+		case !chosen[s.name]:
+			if results[i], err = earlier(folder, s, tested); err != nil {
+				return err
+			}
+			continue
+		case ctx.Err() != nil:
+			results[i] = s.notRun(tested, "interrupted")
+		case failed && l.failsFast:
+			results[i] = s.notRun(tested, "a step before it failed")
+		default:
+			results[i] = s.result(ctx, folder, tested)
+		}
+		failed = failed || results[i].failed()
+		if err := results[i].save(folder, s); err != nil {
+			return err
+		}
+	}
+	own, err := l.ownFigures(time.Since(began), results)
+	if err != nil {
+		return err
+	}
+	lacks, err := l.show(tested, results, own)
+	if err == nil && (failed || lacks) {
+		err = errFailed
+	}
+	return err
+}
+
+// ownFigures are what the run itself measured, if all of it passed; they are kept for who asks later.
+func (l list) ownFigures(took time.Duration, results []result) ([]figures.Figure, error) {
+	if l.figure == "" || slices.ContainsFunc(results, result.failed) {
+		return nil, nil
+	}
+	slowest := slices.MaxFunc(results, func(a, b result) int { return cmp.Compare(a.Rows[0].Took, b.Rows[0].Took) })
+	seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) }
+	own := []figures.Figure{
+		figures.New(l.figure+"_seconds", seconds(took), "s"),
+		figures.New(l.figure+"_slowest_step_seconds", seconds(slowest.Rows[0].Took), "s for "+slowest.Rows[0].Name),
+	}
+	return own, figures.Write(l.name, own)
+}
+
+// show writes the table and the figures. It reports whether a figure is missing although every step ran.
+func (l list) show(tested string, results []result, own []figures.Figure) (lacks bool, err error) {
 	var table []row
 	var measured []figures.Figure
-	for _, s := range all[index].steps {
-		result := row{name: s.title(), outcome: notRun, note: "interrupted"}
-		if ctx.Err() == nil {
-			result = s.run(ctx, logs)
-		}
-		table = append(table, result)
-		if result.outcome == notRun {
-			continue
-		}
-		specs, err := s.specs()
-		found, figuresErr := figures.Read(s.name)
-		table, measured = append(table, specs...), append(measured, found...)
-		if err = errors.Join(err, figuresErr); err != nil {
-			table = append(table, row{name: "  what it reports", outcome: failedOutcome, note: err.Error()})
-		}
+	for _, r := range results {
+		table, measured = append(table, r.Rows...), append(measured, r.Figures...)
 	}
-	table = append(table, missing(all[index].figures, measured)...)
-	for _, r := range table {
-		failed = failed || r.outcome != passed && r.outcome != skipped
+	if !slices.ContainsFunc(results, func(r result) bool { return !r.ran() }) {
+		rows := missing(l.figures, measured)
+		table, lacks = append(table, rows...), len(rows) > 0
 	}
-	if err := writeTable(os.Stdout, commit(), table); err != nil {
-		return true, err
+	if err := writeTable(os.Stdout, tested, table); err != nil {
+		return lacks, err
 	}
-	measured, err = withSums(measured)
-	if err != nil {
-		return true, err
+	if measured, err = withSums(append(measured, own...)); err != nil {
+		return lacks, err
 	}
-	return failed, writeFigures(os.Stdout, measured)
+	return lacks, writeFigures(os.Stdout, measured)
 }
 
-// commit names what was tested; "+" after it means that the tree has changes of its own.
-func commit() string {
-	head, err := exec.Command("git", "rev-parse", "--short=12", "HEAD").Output()
-	if err != nil {
-		return "unknown"
+// result runs a step, and reads what it reported.
+func (s step) result(ctx context.Context, folder, tested string) result {
+	r := result{Commit: tested, Rows: []row{s.run(ctx, folder)}}
+	if !r.ran() {
+		return r
 	}
-	name := strings.TrimSpace(string(head))
-	if changes, err := exec.Command("git", "status", "--porcelain").Output(); err != nil || len(changes) > 0 {
-		name += "+"
+	specs, err := s.specs()
+	found, figuresErr := figures.Read(s.name)
+	r.Rows, r.Figures = append(r.Rows, specs...), found
+	if err = errors.Join(err, figuresErr); err != nil {
+		r.Rows = append(r.Rows, row{Name: "  what it reports", Outcome: failedOutcome, Note: err.Error()})
 	}
-	return name
+	return r
+}
+
+func names(all []list) []string {
+	var found []string
+	for _, l := range all {
+		found = append(found, l.name)
+	}
+	return found
 }

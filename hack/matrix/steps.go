@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
@@ -18,57 +19,84 @@ import (
 type list struct {
 	name  string
 	steps []step
+	// failsFast is true for a list that ends with its first failure.
+	failsFast bool
 	// figures are those that its steps have to measure.
 	figures []string
+	// figure begins the names of the figures of the run itself; empty when nobody asks for them.
+	figure string
 }
 
 func lists() []list {
 	return []list{
-		{name: "test-all", steps: []step{
-			{name: "lint", target: "lint"},
-			{name: "verify", target: "verify"},
-			{name: "test-unit", target: "test-unit"},
-			{name: "test-envtest", target: "test-envtest"},
-			{name: "test-lb", target: "test-lb"},
-			{name: "test-lab", target: "test-lab"},
-			endToEnd("e2e-full", "gating || full", 7*time.Hour),
-			endToEnd("e2e-releases", "releases", 3*time.Hour),
-			endToEnd("e2e-move", "move", 2*time.Hour),
-			capi, contracts, conformance,
-		}, figures: slices.Concat(upgradeFigures, []string{"move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes"})},
+		{name: "test", failsFast: true, steps: gate(), figure: "gate"},
+		{name: "test-all", steps: slices.Concat([]step{
+			{name: "lint", target: "lint", usual: 3 * time.Minute},
+			{name: "verify", target: "verify", usual: time.Minute},
+			{name: "test-race", target: "test-race", usual: 4 * time.Minute},
+			{name: "test-envtest-all", target: "test-envtest", args: []string{"RACE=true", "EVERY=true"}, usual: 40 * time.Minute},
+			{name: "test-breaks", target: "test-breaks", usual: 10 * time.Minute},
+			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
+			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
+			contracts,
+		}, everySpec, []step{capi, conformance}), figures: slices.Concat(upgradeFigures, moveFigures)},
 		{name: "bench-upgrade", steps: []step{
-			endToEnd("e2e-upgrade", "upgrade || scale", 4*time.Hour),
-			endToEnd("e2e-releases", "releases", 3*time.Hour),
-			capi, contracts, conformance,
+			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),
+			releases, capi, contracts, conformance,
 		}, figures: upgradeFigures},
 	}
 }
 
-var upgradeFigures = []string{
-	"upgrade_seconds", "upgrade_failed_requests", "upgrade_lost_writes", "upgrade_raw_429", "upgrade_raw_5xx", "upgrade_raw_broken",
-	"scale_failed_requests", "scale_lost_writes", "scale_raw_429", "scale_raw_5xx", "scale_raw_broken", "provider_upgrade_pod_restarts",
-	"capi_specs_passed", "contract_rules_tested", "conformance_passed", "conformance_failed",
+// gate is what every change has to pass.
+func gate() []step {
+	steps := []step{
+		{name: "lint", target: "lint"},
+		{name: "verify", target: "verify"},
+		{name: "test-race", target: "test-race"},
+		{name: "test-envtest", target: "test-envtest"},
+	}
+	if os.Getenv("CI") != "" {
+		// On a CI machine the lab is new; at home it goes on where it was.
+		steps = append(steps, step{name: "clean-lab", target: "clean-lab"})
+	}
+	return append(steps, endToEnd("e2e", "gating", 10*time.Minute))
+}
+
+// everySpec are steps that run each spec of the suite test/e2e once, in pieces that parts can be made of.
+var everySpec = []step{
+	endToEnd("e2e-gating", "gating", 12*time.Minute),
+	endToEnd("e2e-workers", "workers && full && !gating", 40*time.Minute),
+	endToEnd("e2e-faults", "faults", 40*time.Minute),
+	endToEnd("e2e-features", "features", 40*time.Minute),
+	endToEnd("e2e-upgrade", "upgrade", 15*time.Minute),
+	endToEnd("e2e-scale", "scale", 25*time.Minute),
+	endToEnd("e2e-modes-host-network", "modes && host_network", 15*time.Minute),
+	endToEnd("e2e-modes-pod-network", "modes && pod_network", 45*time.Minute),
+	releases,
+	endToEnd("e2e-move", "move", 12*time.Minute),
 }
 
 var (
-	capi        = step{name: "capi", target: "test-capi", ginkgo: true}
-	contracts   = step{name: "contracts", target: "test-contracts"}
-	conformance = step{name: "conformance", target: "test-conformance"}
+	upgradeFigures = []string{
+		"upgrade_seconds", "upgrade_failed_requests", "upgrade_lost_writes", "upgrade_raw_429", "upgrade_raw_5xx", "upgrade_raw_broken",
+		"scale_failed_requests", "scale_lost_writes", "scale_raw_429", "scale_raw_5xx", "scale_raw_broken", "provider_upgrade_pod_restarts",
+		"capi_specs_passed", "contract_rules_tested", "conformance_passed", "conformance_failed",
+	}
+	moveFigures = []string{"move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes"}
+)
+
+var (
+	releases    = endToEnd("e2e-releases", "releases", 25*time.Minute)
+	capi        = step{name: "capi", target: "test-capi", ginkgo: true, usual: 20 * time.Minute}
+	contracts   = step{name: "contracts", target: "test-contracts", usual: 10 * time.Minute}
+	conformance = step{name: "conformance", target: "test-conformance", usual: 35 * time.Minute}
 )
 
 // endToEnd runs the specs with some labels.
-func endToEnd(name, labels string, limit time.Duration) step {
-	s := step{name: name, target: "test-e2e", ginkgo: true, labels: labels}
-	s.args = []string{"E2E_LABELS=" + labels, "E2E_TIMEOUT=" + limit.String(), "E2E_REPORT=" + s.report()}
+func endToEnd(name, labels string, usual time.Duration) step {
+	s := step{name: name, target: "test-e2e", ginkgo: true, labels: labels, usual: usual}
+	s.args = []string{"E2E_LABELS=" + labels, "E2E_TIMEOUT=" + max(4*usual, 40*time.Minute).String(), "E2E_REPORT=" + s.report()}
 	return s
-}
-
-func names(all []list) []string {
-	var found []string
-	for _, l := range all {
-		found = append(found, l.name)
-	}
-	return found
 }
 
 // step is one make target of a list.
@@ -80,6 +108,8 @@ type step struct {
 	ginkgo bool
 	// labels of the specs that it runs; empty when the target runs no others.
 	labels string
+	// usual is how long it usually takes on 2 cores, in a lab that is up; parts are made by it.
+	usual time.Duration
 }
 
 // report is where the JSON report of ginkgo is, if the step writes one.
@@ -101,7 +131,7 @@ func (s step) title() string {
 	if s.labels != "" {
 		return fmt.Sprintf("make %s E2E_LABELS=%q", s.target, s.labels)
 	}
-	return "make " + s.target
+	return strings.Join(append([]string{"make", s.target}, s.args...), " ")
 }
 
 // cleanUpLimit is the time that an interrupted step has to remove what it made, more than the longest clean-up takes: one
@@ -110,7 +140,7 @@ const cleanUpLimit = 40 * time.Minute
 
 // run makes the target. Its output is shown and kept. What it reported before is forgotten.
 func (s step) run(ctx context.Context, logs string) row {
-	result := row{name: s.title()}
+	result := row{Name: s.title()}
 	log := filepath.Join(logs, s.name+".log")
 	file, err := os.Create(log)
 	if err == nil {
@@ -121,7 +151,7 @@ func (s step) run(ctx context.Context, logs string) row {
 		err = figures.Forget(s.name)
 	}
 	if err != nil {
-		result.outcome, result.note = notRun, err.Error()
+		result.Outcome, result.Note = notRun, err.Error()
 		return result
 	}
 	fmt.Printf("\n==== %s\n", s.title())
@@ -130,12 +160,12 @@ func (s step) run(ctx context.Context, logs string) row {
 	began := time.Now()
 	// A terminal that sent a second interrupt would have ginkgo give up its clean-ups.
 	err = processgroup.Run(cmd, cleanUpLimit)
-	result.took = time.Since(began)
+	result.Took = time.Since(began)
 	if err != nil {
-		result.outcome, result.note = failedOutcome, log
+		result.Outcome, result.Note = failedOutcome, log
 		return result
 	}
-	result.outcome = passed
+	result.Outcome = passed
 	return result
 }
 

@@ -8,9 +8,13 @@ import (
 	"iter"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/onsi/ginkgo/v2/types"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/reexec"
 )
@@ -47,6 +51,66 @@ func TestEveryLabelOfAStepIsOneOfTheSuite(t *testing.T) {
 			}
 		}
 	}
+}
+
+// containers of specs that begin a line, and what each has in its Label.
+var containers = regexp.MustCompile(`(?m)^(?:var _ = |\t+)(?:Describe|DescribeTable|It)\("([^"]+)".*?\bLabel\(([\w, ]+)\)`)
+
+func TestEverySpecRunsInOneStepOfTestAll(t *testing.T) {
+	labels := map[string]string{}
+	for _, constant := range regexp.MustCompile(`(?m)^\t(\w+) += "(\w+)"$`).FindAllStringSubmatch(read(t, "../../test/e2e/suite_test.go"), -1) {
+		labels[constant[1]] = constant[2]
+	}
+	files, err := filepath.Glob("../../test/e2e/*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, file := range files {
+		text := read(t, file)
+		if !strings.Contains(text, "\nvar _ = Describe") {
+			continue // its specs belong to a container in another file
+		}
+		var outer []string
+		for _, found := range containers.FindAllStringSubmatch(text, -1) {
+			var own []string
+			for _, name := range strings.Split(found[2], ", ") {
+				own = append(own, labels[name])
+			}
+			if strings.HasPrefix(found[0], "var _") {
+				outer = own
+			}
+			all := append(slices.Clone(outer), own...)
+			if !slices.ContainsFunc(all, func(l string) bool { return l == "gating" || l == "full" || l == "releases" || l == "move" }) {
+				continue // its specs have these labels
+			}
+			if slices.Contains(all, "modes") && !slices.Contains(all, "pod_network") {
+				all = append(all, "host_network") // each mode has one of the two
+			}
+			if in := stepsOf(t, all); len(in) != 1 {
+				t.Errorf("%s: %q, labelled %q, runs in the steps %q", file, found[1], all, in)
+			}
+			checked++
+		}
+	}
+	if checked < 25 {
+		t.Errorf("only %d containers and specs were found", checked)
+	}
+}
+
+// stepsOf are the steps of make test-all that run a spec with these labels.
+func stepsOf(t *testing.T, labels []string) (found []string) {
+	t.Helper()
+	for _, s := range everySpec {
+		chosen, err := types.ParseLabelFilter(s.labels)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if chosen(labels) {
+			found = append(found, s.name)
+		}
+	}
+	return found
 }
 
 func read(t *testing.T, path string) string {
@@ -91,8 +155,8 @@ func TestAnInterruptedStepCleansUp(t *testing.T) {
 	interrupt()
 	s.Hear(program, cleanedUp)
 	s.Gone(program)
-	if result := <-ended; result.outcome != failedOutcome {
-		t.Errorf("the step %s", result.outcome)
+	if result := <-ended; result.Outcome != failedOutcome {
+		t.Errorf("the step %s", result.Outcome)
 	}
 }
 

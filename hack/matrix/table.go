@@ -25,12 +25,13 @@ const (
 	notRun        outcome = "not run"
 )
 
+// row is one line of the table: a step, or a spec of one.
 type row struct {
-	name    string
-	outcome outcome
-	took    time.Duration
-	// note is why it was skipped or not run, or where to read about the failure.
-	note string
+	Name    string
+	Outcome outcome
+	Took    time.Duration
+	// Note is why it was skipped or not run, or where to read about the failure.
+	Note string
 }
 
 // readReport gives a row for every spec of a ginkgo report that the label filter chose: ginkgo reports the others as
@@ -64,16 +65,16 @@ func readReport(file string) ([]row, error) {
 }
 
 func specRow(spec types.SpecReport) row {
-	r := row{name: "  " + name(spec), took: spec.RunTime}
+	r := row{Name: "  " + name(spec), Took: spec.RunTime}
 	switch {
 	case spec.State.Is(types.SpecStatePassed):
-		r.outcome = passed
+		r.Outcome = passed
 	case spec.State.Is(types.SpecStateSkipped) && spec.Failure.Message != "":
-		r.outcome, r.note = skipped, firstLine(spec.Failure.Message)
+		r.Outcome, r.Note = skipped, firstLine(spec.Failure.Message)
 	case spec.State.Is(types.SpecStateSkipped), spec.State.Is(types.SpecStatePending):
-		r.outcome, r.note = notRun, "pending, interrupted, or an earlier step of its journey failed"
+		r.Outcome, r.Note = notRun, "pending, interrupted, or an earlier step of its journey failed"
 	default:
-		r.outcome, r.note = failedOutcome, firstLine(spec.Failure.Message)
+		r.Outcome, r.Note = failedOutcome, firstLine(spec.Failure.Message)
 	}
 	return r
 }
@@ -97,8 +98,8 @@ func writeTable(w io.Writer, commit string, rows []row) error {
 	fmt.Fprintln(table, "TEST\tOUTCOME\tSECONDS\tNOTE")
 	sums := map[outcome]int{}
 	for _, r := range rows {
-		sums[r.outcome]++
-		fmt.Fprintf(table, "%s\t%s\t%.1f\t%s\n", r.name, r.outcome, r.took.Seconds(), r.note)
+		sums[r.Outcome]++
+		fmt.Fprintf(table, "%s\t%s\t%.1f\t%s\n", r.Name, r.Outcome, r.Took.Seconds(), r.Note)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -72,10 +72,10 @@ func TestSpecsThatTheLabelFilterLeavesOutHaveNoRow(t *testing.T) {
 		},
 	})
 	want := []row{
-		{name: "  BeforeSuite", outcome: failedOutcome}, {name: "  chosen by its container", outcome: passed},
-		{name: "  chosen by itself", outcome: passed}, {name: "  chosen and not reached", outcome: notRun},
+		{Name: "  BeforeSuite", Outcome: failedOutcome}, {Name: "  chosen by its container", Outcome: passed},
+		{Name: "  chosen by itself", Outcome: passed}, {Name: "  chosen and not reached", Outcome: notRun},
 	}
-	same := func(a, b row) bool { return a.name == b.name && a.outcome == b.outcome }
+	same := func(a, b row) bool { return a.Name == b.Name && a.Outcome == b.Outcome }
 	if !slices.EqualFunc(rows, want, same) {
 		t.Errorf("the rows are %v", rows)
 	}

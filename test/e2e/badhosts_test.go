@@ -31,7 +31,7 @@ const noticed = 3 * time.Minute
 
 // One host is there for one Machine, and something is wrong with it. Nothing but the host and its objects is touched:
 // once the fault is gone, all goes on by itself.
-var _ = Describe("A bad host", Ordered, ContinueOnFailure, Label(full), func() {
+var _ = Describe("A bad host", Ordered, ContinueOnFailure, Label(full, onWorkers), func() {
 	variables := single()
 	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
 	w := &onlyWorker{tenant: newTenant("bad-hosts", "v1.36.3", variables)}

@@ -29,7 +29,7 @@ const (
 	healTime = 2 * time.Minute
 )
 
-var _ = Describe("Faults of hosts and of the link to them", Ordered, Label(full), func() {
+var _ = Describe("Faults of hosts and of the link to them", Ordered, Label(full, faults), func() {
 	t := newTenant("faults", "v1.36.3", nil)
 	removeAfter(t)
 

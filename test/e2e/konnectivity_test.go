@@ -27,7 +27,7 @@ const execWhileOneIsAway = 10 * time.Second
 
 // API servers use everything that runs on a worker, and have no route to it. There is one worker: when it goes, nobody
 // is left to lead a connection.
-var _ = Describe("Konnectivity", Ordered, Label(full), func() {
+var _ = Describe("Konnectivity", Ordered, Label(full, features), func() {
 	variables := single()
 	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
 	t := newTenant("konnectivity", "v1.36.3", variables)

@@ -16,7 +16,7 @@ import (
 )
 
 // The control plane is newer than its workers, as in an upgrade, which it always comes first in.
-var _ = Describe("Workers of older versions", Ordered, Label(full), func() {
+var _ = Describe("Workers of older versions", Ordered, Label(full, onWorkers), func() {
 	variables := single()
 	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
 	t := newTenant("kubelets", "v1.36.3", variables)

@@ -29,7 +29,7 @@ const (
 )
 
 // What only a real worker shows of its load balancer; docs/load-balancer-tests.md has the faults that processes show.
-var _ = Describe("A worker whose API servers fail", Ordered, Label(full), func() {
+var _ = Describe("A worker whose API servers fail", Ordered, Label(full, onWorkers), func() {
 	variables := single()
 	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
 	t := newTenant("load-balancer", "v1.36.3", variables)

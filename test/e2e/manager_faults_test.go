@@ -23,7 +23,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-var _ = Describe("The manager", Ordered, Label(full), func() {
+var _ = Describe("The manager", Ordered, Label(full, faults), func() {
 	t := newTenant("killed", "v1.36.3", nil)
 	removeAfter(t)
 

@@ -30,7 +30,7 @@ var modes = []mode{
 
 var _ = Describe("Control planes with", Label(full, everyMode), func() {
 	for _, m := range modes {
-		Describe(m.name, func() {
+		Describe(m.name, Label(m.label()), func() {
 			Describe("in the journey of two tenants (A6)", Ordered, func() {
 				needs(m)
 				j := &journey{
@@ -59,6 +59,14 @@ func needs(m mode) {
 }
 
 func (m mode) onPodNetwork() bool { return m.exposure != "" }
+
+// label is that of its specs.
+func (m mode) label() string {
+	if m.onPodNetwork() {
+		return podNetworkModes
+	}
+	return hostNetworkModes
+}
 
 func (m mode) isDeployment() bool { return m.workload == controlplanev1.APIServerDeployment }
 

@@ -17,7 +17,7 @@ import (
 
 // What is refused, and in which words, is tested one by one against an API server alone; this is what a
 // person with kubectl sees of it.
-var _ = DescribeTable("kubectl says what is wrong and what would be right", Label(full),
+var _ = DescribeTable("kubectl says what is wrong and what would be right", Label(full, features),
 	func(ctx SpecContext, edit func(*controlplanev1.KOKControlPlane), field, advice string) {
 		controlPlane := newTenant("refused", "v1.36.3", nil).object()
 		controlPlane.Namespace = "default"

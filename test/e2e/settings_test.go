@@ -38,7 +38,7 @@ const (
 	sidecar, documentedImage = "audit-forwarder", "registry.example/forwarder:v1.2.3"
 )
 
-var _ = Describe("A control plane with settings of its own", Ordered, Label(full), func() {
+var _ = Describe("A control plane with settings of its own", Ordered, Label(full, features), func() {
 	t := newTenant("settings", "v1.36.3", nil)
 	removeAfter(t)
 	var authority *secret.Certificate

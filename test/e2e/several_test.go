@@ -20,7 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 )
 
-var _ = Describe("Three highly available tenants on three host nodes", Ordered, Label(full), func() {
+var _ = Describe("Three highly available tenants on three host nodes", Ordered, Label(full, faults), func() {
 	tenants := []*tenant{
 		newTenant("one", "v1.36.3", nil), newTenant("two", "v1.35.4", nil), newTenant("three", "v1.36.3", nil),
 	}
@@ -56,7 +56,7 @@ var _ = Describe("Three highly available tenants on three host nodes", Ordered, 
 	}, NodeTimeout(creation))
 })
 
-var _ = Describe("A foreign process on a host port", Label(full), Ordered, func() {
+var _ = Describe("A foreign process on a host port", Label(full, faults), Ordered, func() {
 	// One port of a block that is pinned so that it can be taken first.
 	const first = 29980
 	t := newTenant("foreign", "v1.36.3", single())

@@ -18,14 +18,22 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 )
 
-// Labels of specs. Those after full choose what a benchmark or a person runs alone.
+// Labels of specs. Those after full cut the suite into pieces, which make test-all or a person runs one by one.
 const (
-	gating   = "gating"
-	full     = "full"
+	gating = "gating"
+	full   = "full"
+	// onWorkers are about machines: how they join, run, fail and are replaced.
+	onWorkers = "workers"
+	// faults are about what fails under a control plane: hosts, links, managers.
+	faults = "faults"
+	// features are about what a tenant may be given beside the usual.
+	features = "features"
 	upgrades = "upgrade"
 	scales   = "scale"
 	// everyMode are those that are the same in every mode of hosting beside the usual one.
-	everyMode = "modes"
+	everyMode        = "modes"
+	hostNetworkModes = "host_network"
+	podNetworkModes  = "pod_network"
 	// releases are specs that install other releases of the providers. They want the lab for themselves.
 	releases = "releases"
 	// move are those that move a tenant to another management cluster.

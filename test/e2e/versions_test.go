@@ -28,7 +28,7 @@ import (
 // A ConfigMap is the whole table of versions: one that ends a minor earlier makes the newest that the lab has
 // images of a version that the provider does not know. With that minor comes another image of etcd, the same program
 // under another tag, so that etcd has its part in the upgrade.
-var _ = Describe("A version that is added as data", Ordered, Label(full), func() {
+var _ = Describe("A version that is added as data", Ordered, Label(full, features), func() {
 	const before, after = "v1.35.4", "v1.36.3"
 	t := newTenant("versions", before, map[string]string{"CONTROLLER_MANAGER_REPLICAS": "1", "SCHEDULER_REPLICAS": "1"})
 	removeAfter(t)

@@ -35,7 +35,7 @@ const join = 6 * time.Minute
 const orphaned = 20 * time.Minute
 
 // The life of workers: one more host than machines stands in the data centre.
-var _ = Describe("Workers of a tenant", Ordered, func() {
+var _ = Describe("Workers of a tenant", Ordered, Label(onWorkers), func() {
 	variables := single()
 	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
 	t := newTenant("workers", "v1.36.3", variables)

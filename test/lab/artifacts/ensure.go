@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,7 +60,7 @@ func EnsureVersions(ctx context.Context, cacheDir string, v Versions, progress f
 		return nil, err
 	}
 	defer unlock()
-	if err := installPackages(ctx, progress); err != nil {
+	if err := installPackages(ctx, maps.Keys(machinePackages), progress); err != nil {
 		return nil, err
 	}
 

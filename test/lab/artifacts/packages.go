@@ -3,6 +3,7 @@ package artifacts
 import (
 	"context"
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"slices"
@@ -22,11 +23,19 @@ var machinePackages = map[string]string{
 	"libc6-dev":         "/usr/lib/x86_64-linux-gnu/libc.a",
 }
 
-// installPackages installs what is missing by apt.
-func installPackages(ctx context.Context, progress func(string)) error {
+// compilerPackages are those of machinePackages that compile C.
+var compilerPackages = []string{"gcc", "libc6-dev"}
+
+// EnsureCompiler installs a C compiler by apt, unless there is one. Go's race detector needs it.
+func EnsureCompiler(ctx context.Context, progress func(string)) error {
+	return installPackages(ctx, slices.Values(compilerPackages), progress)
+}
+
+// installPackages installs by apt what is missing of some machinePackages.
+func installPackages(ctx context.Context, names iter.Seq[string], progress func(string)) error {
 	var missing []string
-	for name, file := range machinePackages {
-		if !exists(file) {
+	for name := range names {
+		if !exists(machinePackages[name]) {
 			missing = append(missing, name)
 		}
 	}

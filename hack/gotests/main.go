@@ -1,0 +1,117 @@
+// Command gotests runs Go's tests of the project that need no lab. Packages that are parallel by their own hand are tested
+// with Go's race detector; it finds them by their code, so that a new one is among them without being listed.
+//
+//	gotests race    unit tests of parallel packages, with the race detector (make test-race)
+//	gotests others  all other tests, those with build tags too (make test-others)
+//	gotests every   all tests with the race detector, and every case where others run a sample
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
+)
+
+// tags are the build tags of tests that need no lab.
+const tags = "envtest,root"
+
+func main() {
+	cmd := &cobra.Command{Use: "gotests", Short: "Run Go's tests that need no lab"}
+	for use, run := range map[string]func(context.Context) error{"race": race, "others": others, "every": every} {
+		cmd.AddCommand(&cobra.Command{Use: use, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context()) }})
+	}
+	program.Run("gotests", cmd, "")
+}
+
+func race(ctx context.Context) error {
+	packages, err := list(ctx, "", product...)
+	if err != nil {
+		return err
+	}
+	var tested []string
+	for _, p := range packages {
+		parallel, err := p.parallel()
+		if err != nil {
+			return err
+		}
+		if parallel && p.tested() {
+			tested = append(tested, p.ImportPath)
+		}
+	}
+	if err := goTest(ctx, detector, tested); err != nil {
+		return err
+	}
+	figure := figures.New("race_packages", len(tested), "packages")
+	fmt.Println(figure)
+	return figures.Write("test-race", []figures.Figure{figure})
+}
+
+func others(ctx context.Context) error {
+	packages, err := list(ctx, tags, everything)
+	if err != nil {
+		return err
+	}
+	untagged, err := list(ctx, "", product...)
+	if err != nil {
+		return err
+	}
+	known := byPath(untagged)
+	var tested []string
+	for _, p := range packages {
+		raced := false
+		if u, ok := known[p.ImportPath]; ok {
+			if raced, err = u.parallel(); err != nil {
+				return err
+			}
+			raced = raced && p.tests() == u.tests()
+		}
+		if p.tested() && !raced {
+			tested = append(tested, p.ImportPath)
+		}
+	}
+	return goTest(ctx, plain, tested, "-tags="+tags, "-timeout=45m")
+}
+
+func every(ctx context.Context) error {
+	if err := os.Setenv(sample.Variable, sample.Every); err != nil {
+		return err
+	}
+	return goTest(ctx, detector, []string{everything}, "-tags="+tags, "-timeout=2h")
+}
+
+// instrument says whether go test looks for races.
+type instrument bool
+
+const (
+	plain    instrument = false
+	detector instrument = true
+)
+
+// goTest runs the tests of packages, and shows what they print.
+func goTest(ctx context.Context, with instrument, packages []string, flags ...string) error {
+	args := append([]string{"test"}, flags...)
+	cmd := exec.CommandContext(ctx, "go")
+	cmd.Env = os.Environ()
+	if with == detector {
+		if err := artifacts.EnsureCompiler(ctx, func(step string) { fmt.Println(step) }); err != nil {
+			return fmt.Errorf("the race detector needs a C compiler: %w", err)
+		}
+		args = append(args, "-race")
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
+	}
+	cmd.Args = append(append(cmd.Args, args...), packages...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+	}
+	return nil
+}

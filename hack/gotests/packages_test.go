@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func TestParallel(t *testing.T) {
+	for name, test := range map[string]struct {
+		imports []string
+		source  string
+		want    bool
+	}{
+		"it starts a goroutine":      {nil, "func f() { if true { go f() } }", true},
+		"it has a lock":              {[]string{"fmt", "sync"}, "", true},
+		"it has an atomic value":     {[]string{"sync/atomic"}, "", true},
+		"it has a group":             {[]string{"golang.org/x/sync/errgroup"}, "", true},
+		"it calls what it is given":  {[]string{"context"}, "func f(g func()) { defer g() }", false},
+		"it imports one named alike": {[]string{"example.com/sync"}, "", false},
+		"it only speaks of the word": {nil, "// go f()\nconst s = `go f()`", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := goPackage{Dir: t.TempDir(), GoFiles: []string{"p.go"}, Imports: test.imports}
+			if err := os.WriteFile(filepath.Join(p.Dir, "p.go"), []byte("package p\n"+test.source), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := p.parallel(); err != nil || got != test.want {
+				t.Errorf("%t, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestThoseThatAreKnownToBeParallelAreFound(t *testing.T) {
+	const project = "github.com/kube-on-kube/cluster-api-provider-kok/"
+	packages, err := list(t.Context(), "", "../../controlplane/...", "../../internal/...", "../../bootstrap/...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"controlplane/flow", "controlplane/hostclusters", "controlplane/probe", "internal/background",
+		"bootstrap/apiserverlb/balancer", "bootstrap/apiserverlb/health", "bootstrap/apiserverlb/discovery",
+	} {
+		i := slices.IndexFunc(packages, func(p goPackage) bool { return p.ImportPath == project+name })
+		if i < 0 {
+			t.Errorf("%s is not there", name)
+			continue
+		}
+		if parallel, err := packages[i].parallel(); err != nil || !parallel || !packages[i].tested() {
+			t.Errorf("%s is parallel: %t, tested: %t, %v", name, parallel, packages[i].tested(), err)
+		}
+	}
+}
