@@ -91,7 +91,8 @@ verify: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Check that generated files
 	go mod tidy -diff
 	go run ./hack/verify
 
-# Tests against a real kube-apiserver carry the build tag envtest, tests in the lab the tag e2e, the lab's own the tag lab.
+# Tests against a real kube-apiserver carry the build tag envtest, tests that need root or a program of Debian the tag root,
+# tests in the lab the tag e2e, the lab's own the tag lab.
 .PHONY: test-unit
 test-unit: check-go ## Unit tests and golden files
 	go test ./...
@@ -103,7 +104,13 @@ test-race: check-go ## Unit tests of every package that is parallel by its own h
 .PHONY: test-envtest
 test-envtest: check-machine ## Tests against a real etcd and kube-apiserver
 	go run ./hack/envtest-assets bin/envtest
-	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go test -p=1 -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/isolation/... ./test/journal/...
+	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go test -p=1 -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/...
+
+.PHONY: test-root
+test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init
+	go run ./hack/root-assets
+	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit \
+		./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation
 
 # The suite's paths are relative to the folder that it is started in: it is built first.
 E2E_LABELS ?= gating
@@ -151,7 +158,7 @@ test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave
 test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real kube-apiservers that fail
 	go run ./hack/envtest-assets bin/envtest
 	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest KOK_APISERVER_LB=$(CURDIR)/bin/kok-apiserver-lb \
-		go test -count=1 -p=1 -v -timeout=1h -tags=envtest ./test/isolation ./test/fault/apiserverlb
+		go test -count=1 -p=1 -v -timeout=1h -tags=root ./test/isolation ./test/fault/apiserverlb
 
 .PHONY: test-all
 test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/8 runs the third of eight parts

@@ -31,8 +31,7 @@ func hostsHaveKeysOfTheirOwn(t *testing.T) {
 	s.operator = &loggedIn{fleet: s.fleet, ssh: &SSHOperator{Secrets: (&mortal{}).client(t)}}
 	other := map[string]string{"a": "b", "b": "a"}
 	for tenant := range other {
-		// In place of every command: the server is this machine.
-		server := sshtest.Start(t, "ForceCommand exit 1")
+		server := sshtest.StartWithoutCommands(t)
 		s.create(&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "tenant-" + tenant},
 			Data:       map[string][]byte{infrav1.SSHPrivateKey: server.UserKey.Private},

@@ -1,6 +1,9 @@
+//go:build root
+
 package program
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -21,7 +24,7 @@ func inOwnNetwork(t *testing.T, test func() error) {
 	t.Helper()
 	err := isolation.OnThread(func() error {
 		if _, err := netns.New(); err != nil {
-			return err
+			return fmt.Errorf("make a network namespace, which needs root: %w", err)
 		}
 		loopback, err := netlink.LinkByName("lo")
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package sshtest starts a real OpenSSH server on loopback for tests: Debian's /usr/sbin/sshd as an
-// ordinary child process with a throwaway configuration.
+// Package sshtest starts SSH servers on loopback for tests. Start starts a real OpenSSH server: Debian's /usr/sbin/sshd as
+// an ordinary child process with a throwaway configuration.
 package sshtest
 
 import (
@@ -77,18 +77,18 @@ type Server struct {
 	// Address and Port are where it listens.
 	Address string
 	Port    int
-	// User is who may log in: the user who runs the test.
+	// User is who may log in: with OpenSSH the user who runs the test.
 	User string
 	// HostKey is its public key.
 	HostKey string
-	// UserKey is the key that the user may log in with, CA the authority whose certificates are accepted.
+	// UserKey is the key that the user may log in with, CA the authority whose certificates OpenSSH accepts.
 	UserKey Key
 	CA      Key
 
 	process *os.Process
 }
 
-// Start starts a server that ends with the test. Lines of configuration come before its own.
+// Start starts an OpenSSH server that ends with the test. Lines of configuration come before its own.
 func Start(t *testing.T, configuration ...string) *Server {
 	t.Helper()
 	if _, err := os.Stat(program); err != nil {

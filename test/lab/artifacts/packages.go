@@ -31,18 +31,24 @@ func EnsureCompiler(ctx context.Context, progress func(string)) error {
 	return installPackages(ctx, slices.Values(compilerPackages), progress)
 }
 
-// installPackages installs by apt what is missing of some machinePackages.
-func installPackages(ctx context.Context, names iter.Seq[string], progress func(string)) error {
+// missingOf are those of some machinePackages that this machine lacks, in the order of their names.
+func missingOf(names iter.Seq[string]) []string {
 	var missing []string
 	for name := range names {
 		if !exists(machinePackages[name]) {
 			missing = append(missing, name)
 		}
 	}
+	slices.Sort(missing)
+	return missing
+}
+
+// installPackages installs by apt what is missing of some machinePackages.
+func installPackages(ctx context.Context, names iter.Seq[string], progress func(string)) error {
+	missing := missingOf(names)
 	if len(missing) == 0 {
 		return nil
 	}
-	slices.Sort(missing)
 	by := "apt-get install --no-install-recommends " + strings.Join(missing, " ")
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("this machine lacks %s; run as root: %s", strings.Join(missing, ", "), by)

@@ -1,4 +1,4 @@
-//go:build envtest
+//go:build root
 
 package controllers
 
@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
@@ -16,9 +17,10 @@ import (
 
 // The way from an IDCHost and its Secrets to a real SSH server, also behind a bastion.
 func TestOperatorReachesHosts(t *testing.T) {
-	s := newSite(t)
+	const namespace = "team"
 	server, bastion := sshtest.Start(t), sshtest.Start(t)
 	certified := sshtest.NewKey(t)
+	secrets := fake.NewClientBuilder()
 	for name, data := range map[string]map[string][]byte{
 		"key":         {"ssh-privatekey": server.UserKey.Private},
 		"bastion":     {"ssh-privatekey": bastion.UserKey.Private},
@@ -27,13 +29,13 @@ func TestOperatorReachesHosts(t *testing.T) {
 		"empty":       {"key": []byte("x")},
 		"broken":      {"ssh-privatekey": []byte("secret-of-mine")},
 	} {
-		s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Data: data})
+		secrets.WithObjects(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data})
 	}
 	through := &infrav1.SSHServer{
 		Address: bastion.Address, Port: int32(bastion.Port), User: bastion.User,
 		KeySecretRef: infrav1.SecretReference{Name: "bastion"}, HostKeys: []string{bastion.HostKey},
 	}
-	operator := &SSHOperator{Secrets: environment.Client}
+	operator := &SSHOperator{Secrets: secrets.Build()}
 	for name, test := range map[string]struct {
 		edit   func(*infrav1.IDCHost)
 		reason string
@@ -49,7 +51,7 @@ func TestOperatorReachesHosts(t *testing.T) {
 			"Secret empty has no ssh-privatekey; put the private key there"},
 		"not with a broken key": {func(h *infrav1.IDCHost) { h.Spec.KeySecretRef.Name = "broken" }, infrav1.CredentialsInvalidReason,
 			"Secret broken: the private key is not in OpenSSH's or PEM's format"},
-		"not with another host key": {func(h *infrav1.IDCHost) { h.Spec.HostKeys = []string{hostKey} }, infrav1.HostKeyMismatchReason, ""},
+		"not with another host key": {func(h *infrav1.IDCHost) { h.Spec.HostKeys = []string{bastion.HostKey} }, infrav1.HostKeyMismatchReason, ""},
 		"not when it is away":       {func(h *infrav1.IDCHost) { h.Spec.Port = 1 }, infrav1.HostAwayReason, ""},
 		"not when its bastion is away": {func(h *infrav1.IDCHost) {
 			away := *through
@@ -57,7 +59,7 @@ func TestOperatorReachesHosts(t *testing.T) {
 		}, infrav1.BastionAwayReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			host := &infrav1.IDCHost{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "host-1"}}
+			host := &infrav1.IDCHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "host-1"}}
 			host.Spec.SSHServer = infrav1.SSHServer{
 				Address: server.Address, Port: int32(server.Port), User: server.User,
 				KeySecretRef: infrav1.SecretReference{Name: "key"}, HostKeys: []string{server.HostKey},

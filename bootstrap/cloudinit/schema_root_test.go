@@ -1,4 +1,4 @@
-//go:build envtest
+//go:build root
 
 package cloudinit
 
@@ -7,14 +7,19 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 )
 
-// TestCloudInitTakesTheDocuments asks the real cloud-init of the Debian system that the lab's hosts run:
-// make test-envtest puts a link to it beside kube-apiserver.
+// TestCloudInitTakesTheDocuments asks the real cloud-init of the Debian system that the lab's hosts run.
 func TestCloudInitTakesTheDocuments(t *testing.T) {
-	root, err := filepath.EvalSymlinks(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "debian"))
+	cache, err := artifacts.CacheDir()
 	if err != nil {
-		t.Fatalf("find the Debian system that has cloud-init (make test-envtest makes it): %v", err)
+		t.Fatal(err)
+	}
+	root, err := artifacts.EnsureDebian(t.Context(), cache, func(step string) { t.Log(step) })
+	if err != nil {
+		t.Fatalf("install the Debian system that has cloud-init: %v", err)
 	}
 	for _, version := range supported {
 		for name, in := range map[string]Input{"minimal": minimal(version), "full": full(version)} {
