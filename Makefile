@@ -94,7 +94,7 @@ verify: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Check that generated files
 # Tests against a real kube-apiserver carry the build tag envtest, tests that need root or a program of Debian the tag root,
 # tests in the lab the tag e2e, the lab's own the tag lab.
 .PHONY: test-unit
-test-unit: check-go ## Unit tests and golden files
+test-unit: check-go ## Unit tests and golden files, as any user
 	go test ./...
 
 .PHONY: test-race
@@ -102,7 +102,7 @@ test-race: check-go ## Unit tests of every package that is parallel by its own h
 	@$(GO_BUILD) -o bin/race ./hack/race && exec bin/race
 
 .PHONY: test-envtest
-test-envtest: check-machine ## Tests against a real etcd and kube-apiserver
+test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any user
 	go run ./hack/envtest-assets bin/envtest
 	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go test -p=1 -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/...
 
@@ -132,7 +132,7 @@ e2e-full: ## The long waits and the faults, in the lab
 	@$(MAKE) test-e2e E2E_LABELS=full E2E_TIMEOUT=5h E2E_REPORT=out/e2e-full.json
 
 .PHONY: test-contracts
-test-contracts: check-machine ## One test for each rule of Cluster API's contracts, and their number
+test-contracts: check-go ## One test for each rule of Cluster API's contracts, and their number
 	go run ./hack/envtest-assets bin/envtest
 	$(GO_BUILD) -o bin/test-contracts ./hack/test-contracts
 	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest bin/test-contracts

@@ -1,6 +1,5 @@
-// Command envtest-assets fills a folder with links to the lab's etcd, kube-apiserver and kubectl, as
-// KUBEBUILDER_ASSETS wants it, and to the Debian system of the lab's hosts. It builds what the cache has
-// not.
+// Command envtest-assets fills a folder with links to etcd and kube-apiserver, as KUBEBUILDER_ASSETS wants it. It builds
+// those that are not in the cache, for which it needs neither root nor the lab.
 package main
 
 import (
@@ -33,27 +32,19 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	set, err := artifacts.Ensure(ctx, cache, func(step string) { fmt.Fprintln(os.Stderr, step) })
-	if err != nil {
-		return err
-	}
-	kubernetes, err := set.BinDir(set.Versions.Host)
+	server, err := artifacts.EnsureAPIServer(ctx, cache, func(step string) { fmt.Fprintln(os.Stderr, step) })
 	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(args[0], 0o755); err != nil {
 		return err
 	}
-	links := map[string]string{"debian": set.RootFS}
-	for _, program := range []string{set.Etcd, set.Kubectl, filepath.Join(kubernetes, "kube-apiserver")} {
-		links[filepath.Base(program)] = program
-	}
-	for name, target := range links {
-		link := filepath.Join(args[0], name)
+	for _, program := range []string{server.Etcd, server.KubeAPIServer} {
+		link := filepath.Join(args[0], filepath.Base(program))
 		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := os.Symlink(target, link); err != nil {
+		if err := os.Symlink(program, link); err != nil {
 			return err
 		}
 	}
