@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,23 @@ func TestARetryMintsNoToken(t *testing.T) {
 			t.Error("the bootstrap data changed")
 		}
 		if f.tokensCreated != 1 || len(f.tenantTokens()) != 1 {
+			t.Errorf("%d tokens were made", f.tokensCreated)
+		}
+	})
+	t.Run("when the bootstrap data could not be written", func(t *testing.T) {
+		f := newFixture(t, ready()...)
+		f.fail = func(where, verb string, _ *corev1.Secret) error {
+			if where == "management" && verb == "create" {
+				return context.DeadlineExceeded
+			}
+			return nil
+		}
+		if _, err := f.reconcile(); err == nil {
+			t.Fatal("the write of the bootstrap data did not fail")
+		}
+		f.fail = nil
+		f.mustReconcile()
+		if f.tokensCreated != 1 {
 			t.Errorf("%d tokens were made", f.tokensCreated)
 		}
 	})
