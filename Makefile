@@ -137,6 +137,12 @@ test-contracts: check-go ## One test for each rule of Cluster API's contracts, a
 	$(GO_BUILD) -o bin/test-contracts ./hack/test-contracts
 	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest bin/test-contracts
 
+.PHONY: test-breaks
+test-breaks: check-machine ## Break the product in many ways, and see that a test notices each; BREAKS=name,... tries some of test/breaks/patches
+	go run ./hack/envtest-assets bin/envtest
+	$(GO_BUILD) -o bin/breaks ./test/breaks
+	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest bin/breaks --only='$(BREAKS)'
+
 CAPI_TIMEOUT ?= 60m
 
 .PHONY: test-capi
