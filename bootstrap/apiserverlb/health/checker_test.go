@@ -223,6 +223,21 @@ func TestABackendThatHangsAgainDiesAsSoonAsTheFirstTime(t *testing.T) {
 	})
 }
 
+// A server that answers pings lives, also when its /readyz hangs.
+func TestABackendThatAnswersPingsAloneDrainsAndKeepsItsConnections(t *testing.T) {
+	inBubble(t, func(w *world) {
+		ours := w.carry(first)
+		w.answer(first, Answer{Kind: Alive})
+		w.answer(second, silence)
+		after(time.Minute)
+		w.expect(first, backends.Draining)
+		w.expect(second, backends.Dead)
+		if ours.reset.Load() {
+			t.Error("its connection was reset")
+		}
+	})
+}
+
 func TestASilentBackendWithoutTrafficDiesToo(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.answer(first, silence)

@@ -36,6 +36,10 @@ func silent(m *Member)   { m.Answers, m.InQuorum = false, false }
 func alone(m *Member)    { m.Ready, m.InQuorum = false, false }
 func down(m *Member)     { m.Ready, m.Answers, m.InQuorum = false, false, false }
 func stopping(m *Member) { m.Stopping, m.Ready, m.Answers, m.InQuorum = true, false, false, false }
+
+// told is a member that was told to stop a moment ago, and still works.
+func told(m *Member) { m.Stopping = true }
+
 func missing(m *Member) {
 	*m = Member{Name: m.Name, Ordinal: m.Ordinal}
 }
@@ -80,6 +84,7 @@ func TestDecide(t *testing.T) {
 		"nothing is to do while its members change":   {state: cluster(1, unsettled, of(0, updated))},
 		"one is restarting":                           {state: cluster(3, of(2, updated, down)), waits: name(2) + " is not ready"},
 		"one is stopping":                             {state: cluster(3, of(2, stopping)), waits: name(2) + " is stopping"},
+		"one was told to stop, and still answers":     {state: cluster(3, of(2, told)), waits: name(2) + " is stopping"},
 		"one has no pod yet":                          {state: cluster(3, of(2, missing)), waits: name(2) + " has no pod"},
 		"one is ready and does not answer yet":        {state: cluster(3, of(2, updated, silent)), waits: name(2) + " does not answer"},
 		"one answers and is not ready yet":            {state: cluster(3, of(2, updated, unready)), waits: name(2) + " is not ready"},
@@ -125,7 +130,7 @@ func TestDecide(t *testing.T) {
 // takes away none of them.
 func TestAQuorumOutlivesEveryStep(t *testing.T) {
 	states := []func(*Member){
-		func(*Member) {}, updated, unready, silent, alone, down, stopping, missing, lost, cut,
+		func(*Member) {}, updated, unready, silent, alone, down, stopping, told, missing, lost, cut,
 		func(m *Member) { updated(m); down(m) }, func(m *Member) { updated(m); unready(m) }, func(m *Member) { updated(m); lost(m) },
 		func(m *Member) { lost(m); m.Stopping = true },
 	}
