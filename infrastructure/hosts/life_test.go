@@ -187,6 +187,31 @@ func TestAFailedBootstrapSaysWhyAndKeepsSecrets(t *testing.T) {
 	})
 }
 
+// What the first data changed would pass for the host's own otherwise, and stay.
+func TestAHostIsCleanedBeforeItGetsOtherBootstrapData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSimulated(t)
+		before := s.plain()
+		h := New(s, "admin")
+		s.succeed = false
+		if progress, err := untilEnded(t.Context(), h, worker()); err != nil || progress.State != Failed {
+			t.Fatalf("%+v, %v", progress, err)
+		}
+		s.succeed = true
+		other := worker()
+		other.UserData = append(other.UserData, "# another token\n"...)
+		if progress, err := untilEnded(t.Context(), h, other); err != nil || progress.State != Done {
+			t.Fatalf("%+v, %v", progress, err)
+		}
+		if err := h.CleanUp(t.Context(), "id-1"); err != nil {
+			t.Fatal(err)
+		}
+		if after := s.plain(); after != before {
+			t.Errorf("the host was\n%s\nand is\n%s", before, after)
+		}
+	})
+}
+
 // After a move to another management cluster a host is asked what it is; its bootstrap data may be gone by then.
 func TestOnlyAHostThatIsNoMachineYetNeedsBootstrapData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
