@@ -92,25 +92,42 @@ verify: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Check that generated files
 	go run ./hack/verify
 
 # Tests against a real kube-apiserver carry the build tag envtest, tests that need root or a program of Debian the tag root,
-# tests in the lab the tag e2e, the lab's own the tag lab.
+# those of the load balancer among failing API servers the tag lb, tests in the lab the tag e2e, the lab's own the tag lab.
 .PHONY: test-unit
 test-unit: check-go ## Unit tests and golden files, as any user
 	go test ./...
 
-.PHONY: test-race
-test-race: check-go ## Unit tests of every package that is parallel by its own hand, with Go's race detector
-	@$(GO_BUILD) -o bin/race ./hack/race && exec bin/race
+ENVTEST_ASSETS := KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest
+GO_TESTS := $(GO_BUILD) -o bin/gotests ./hack/gotests && $(ENVTEST_ASSETS) exec bin/gotests
+# Of tests with very many cases the gate runs a sample, which changes with the commit; "every" runs all of them.
+export KOK_TEST_SAMPLE ?= $(GIT_COMMIT)
 
 .PHONY: test-envtest
 test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any user
 	go run ./hack/envtest-assets bin/envtest
-	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest go test -p=1 -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/...
+	$(ENVTEST_ASSETS) go test -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/...
 
 .PHONY: test-root
 test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init
 	go run ./hack/root-assets
 	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit \
 		./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation
+
+.PHONY: test-race
+test-race: check-go ## Unit tests of every package that is parallel by its own hand, with Go's race detector
+	@$(GO_TESTS) race
+
+.PHONY: test-others
+test-others: check-machine ## All other tests that need no lab: what is left of unit tests, envtests, and those that need root
+	go run ./hack/envtest-assets bin/envtest
+	go run ./hack/root-assets
+	@$(GO_TESTS) others
+
+.PHONY: test-every
+test-every: check-machine ## All tests that need no lab, with Go's race detector, and every case where others run a sample
+	go run ./hack/envtest-assets bin/envtest
+	go run ./hack/root-assets
+	@$(GO_TESTS) every
 
 # The suite's paths are relative to the folder that it is started in: it is built first.
 E2E_LABELS ?= gating
@@ -135,13 +152,13 @@ e2e-full: ## The long waits and the faults, in the lab
 test-contracts: check-go ## One test for each rule of Cluster API's contracts, and their number
 	go run ./hack/envtest-assets bin/envtest
 	$(GO_BUILD) -o bin/test-contracts ./hack/test-contracts
-	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest bin/test-contracts
+	$(ENVTEST_ASSETS) bin/test-contracts
 
 .PHONY: test-breaks
 test-breaks: check-machine ## Break the product in many ways, and see that a test notices each; BREAKS=name,... tries some of test/breaks/patches
 	go run ./hack/envtest-assets bin/envtest
 	$(GO_BUILD) -o bin/breaks ./test/breaks
-	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest bin/breaks --only='$(BREAKS)'
+	$(ENVTEST_ASSETS) bin/breaks --only='$(BREAKS)'
 
 CAPI_TIMEOUT ?= 60m
 
@@ -163,12 +180,16 @@ test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave
 .PHONY: test-lb
 test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real kube-apiservers that fail
 	go run ./hack/envtest-assets bin/envtest
-	KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest KOK_APISERVER_LB=$(CURDIR)/bin/kok-apiserver-lb \
-		go test -count=1 -p=1 -v -timeout=1h -tags=root ./test/isolation ./test/fault/apiserverlb
+	$(ENVTEST_ASSETS) KOK_APISERVER_LB=$(CURDIR)/bin/kok-apiserver-lb \
+		go test -count=1 -p=1 -v -timeout=1h -tags=root,lb ./test/isolation ./test/fault/apiserverlb
 
 .PHONY: test-all
-test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/8 runs the third of eight parts
+test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/10 runs the third of ten parts
 	@$(GO_BUILD) -o bin/matrix ./hack/matrix && exec bin/matrix run test-all --part=$(PART)
+
+.PHONY: bench-gate
+bench-gate: check-go ## What the last make test and make test-breaks measured
+	@$(GO_BUILD) -o bin/matrix ./hack/matrix && exec bin/matrix figures test test-race test-breaks
 
 .PHONY: bench-create
 bench-create: lab-up ## Time from apply to a usable control plane, beside the same binaries started as plain processes

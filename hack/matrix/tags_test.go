@@ -42,9 +42,11 @@ func TestEveryTestWithABuildTagIsRunByATarget(t *testing.T) {
 func taggedRuns(makefile string) map[string][]string {
 	runs := map[string][]string{}
 	packages := regexp.MustCompile(`\s\./(\S+)`)
-	for _, command := range regexp.MustCompile(`go test .*-tags=(\w+)(.*)`).FindAllStringSubmatch(strings.ReplaceAll(makefile, "\\\n", " "), -1) {
-		for _, found := range packages.FindAllStringSubmatch(command[2], -1) {
-			runs[command[1]] = append(runs[command[1]], found[1])
+	for _, command := range regexp.MustCompile(`go test .*-tags=([\w,]+)(.*)`).FindAllStringSubmatch(strings.ReplaceAll(makefile, "\\\n", " "), -1) {
+		for tag := range strings.SplitSeq(command[1], ",") {
+			for _, found := range packages.FindAllStringSubmatch(command[2], -1) {
+				runs[tag] = append(runs[tag], found[1])
+			}
 		}
 	}
 	return runs

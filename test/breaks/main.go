@@ -73,7 +73,7 @@ func report(rows []row) error {
 	for _, figure := range measured {
 		fmt.Println(figure)
 	}
-	if err := figures.Write("breaks", measured); err != nil {
+	if err := figures.Write("test-breaks", measured); err != nil {
 		return err
 	}
 	if caughtRows < len(rows) {

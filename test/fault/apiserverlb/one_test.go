@@ -1,4 +1,4 @@
-//go:build root
+//go:build lb
 
 package apiserverlb
 
