@@ -218,6 +218,8 @@ func newNamespace(t *testing.T) string {
 	return namespace.Name
 }
 
+// Tests that run in parallel have tenants of one version with the same addons: all tenants here are one cluster inside.
+
 // newTenant creates a Cluster with a control plane, as Cluster API's core leaves them: the control
 // plane has the Cluster for its owner.
 func newTenant(t *testing.T, namespace, name string, edit func(*controlplanev1.KOKControlPlane)) (*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {

@@ -15,6 +15,7 @@ import (
 )
 
 func TestWhatPatchesAddedToTheFilesOfEtcdStaysWhileOneIsRefused(t *testing.T) {
+	t.Parallel()
 	tt := newTenantTest(t, single)
 	tt.settle()
 	adds := func(value string) controlplanev1.Patch {
@@ -51,7 +52,7 @@ binaryData: {more.bin: AAAA}`)
 	expect("while one of the same object is refused", "first")
 	tt.writesNothing("while one is refused")
 
-	back, err := environment.WithoutWebhooks(t.Context())
+	back, err := environment.WithoutWebhooks(t.Context(), tt.key.Namespace)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 
 // The pods here count as ready from their first moment: what holds the next step back is etcd's own word.
 func TestMembersOfARealEtcdAreReplacedUnderWrites(t *testing.T) {
+	t.Parallel()
 	e := newRealEtcd(t)
 	e.revision = "first"
 	e.reach(3)

@@ -73,6 +73,7 @@ var errKilled = errors.New("the program was killed here")
 
 // The members of a living etcd change 1-3-5-3-1-3, with the program killed before and after each kind of step.
 func TestMembersOfARealEtcdChangeUnderWrites(t *testing.T) {
+	t.Parallel()
 	e := newRealEtcd(t)
 	e.reach(1)
 	e.write()

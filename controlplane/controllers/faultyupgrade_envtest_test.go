@@ -14,7 +14,6 @@ import (
 
 // At the end every object, and every stored rendering, is as after an upgrade without faults.
 func TestAnUpgradeSurvivesFaults(t *testing.T) {
-	t.Parallel()
 	smooth := beforeUpgrade(t)
 	smooth.eachPodWasMade(1)
 	smooth.start(&gate{})

@@ -64,7 +64,6 @@ func (tt *tenantTest) expectVersions(when, version string) {
 
 // Kubernetes' version skew policy: kube-proxy is not newer than kube-apiserver.
 func TestAnUpgradeWaitsWhileEtcdGainsMembersAndSaysSo(t *testing.T) {
-	t.Parallel()
 	for component, of := range map[string]func(*controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec{
 		names.EtcdData:   func(s *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec { return &s.Data },
 		names.EtcdEvents: func(s *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec { return &s.Events },
@@ -86,7 +85,6 @@ func TestAnUpgradeWaitsWhileEtcdGainsMembersAndSaysSo(t *testing.T) {
 }
 
 func TestAnyChangeThatWaitsForMembersOfEtcdSaysSo(t *testing.T) {
-	t.Parallel()
 	tt := scaled(t)
 	requests := func(cpu string) *corev1.ResourceRequirements {
 		return &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}
@@ -112,7 +110,6 @@ func TestAnyChangeThatWaitsForMembersOfEtcdSaysSo(t *testing.T) {
 // Kubernetes' components go after etcd also while that is on the way to fewer members, which may last. An etcd that
 // keeps its pods has nothing that they come after.
 func TestAnUpgradeWaitsForAnEtcdThatTakesItAndLosesMembers(t *testing.T) {
-	t.Parallel()
 	const image = "registry.example/etcd:3.7.0-0"
 	const takesNoChange = "etcd-data takes no change while it loses members"
 	for name, test := range map[string]struct {
@@ -168,7 +165,6 @@ func TestAnUpgradeWaitsForAnEtcdThatTakesItAndLosesMembers(t *testing.T) {
 }
 
 func TestMembersThatGoWhenAPIServersLeaveThemTellWhatHoldsThese(t *testing.T) {
-	t.Parallel()
 	tt := scaled(t)
 	tt.scale(3)
 	tt.roll()
@@ -195,7 +191,6 @@ func (tt *tenantTest) expectOthersReplaced(when string) {
 }
 
 func TestWhatAnEtcdInItsPodsCannotTakeHoldsNothingElse(t *testing.T) {
-	t.Parallel()
 	for name, test := range map[string]struct {
 		change, back func(*controlplanev1.KOKControlPlaneSpec)
 	}{
@@ -228,7 +223,6 @@ func TestWhatAnEtcdInItsPodsCannotTakeHoldsNothingElse(t *testing.T) {
 
 // The version is an input of etcd, whose image may be the same for another.
 func TestAnEtcdInItsPodsTakesWhatReplacesNone(t *testing.T) {
-	t.Parallel()
 	tt := beforeUpgradeOf(t, single)
 	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Version = "v1.36.3" })
 	tt.expectOthersReplaced("after the upgrade")
@@ -240,7 +234,6 @@ func TestAnEtcdInItsPodsTakesWhatReplacesNone(t *testing.T) {
 
 // A change may come when pods run already and their cluster is not known to be founded.
 func TestAChangeWhileAnEtcdInItsPodsIsFoundedHoldsNothing(t *testing.T) {
-	t.Parallel()
 	tt := beforeUpgradeOf(t, single)
 	founded := func(is bool) {
 		t.Helper()

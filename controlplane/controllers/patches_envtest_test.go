@@ -222,7 +222,7 @@ spec: {template: {spec: {containers: [{name: coredns, env: [{name: GOGC, value: 
 // storeRefused stores what the webhooks of this version refuse, as one of an older one may have.
 func (tt *tenantTest) storeRefused(patches ...controlplanev1.Patch) {
 	tt.t.Helper()
-	back, err := environment.WithoutWebhooks(tt.t.Context())
+	back, err := environment.WithoutWebhooks(tt.t.Context(), tt.key.Namespace)
 	if err != nil {
 		tt.t.Fatal(err)
 	}

@@ -54,14 +54,21 @@ func mayDiffer(name string) bool {
 	return strings.HasSuffix(name, "-certs") || name == "Secret blue-kubeconfig"
 }
 
-// together are objects that are deleted or edited at once: all of a kind, but each Secret alone where
-// its content goes, since two of them are the copies of one key.
+// together are objects that are deleted or edited at once: all of a kind. Where the content of Secrets goes, the two copies
+// of key material are two groups, and what is made with it is a third.
 func together(objects map[string]client.Object, contentGoes bool) map[string][]string {
 	groups := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(objects)) {
 		group, _, _ := strings.Cut(name, " ")
 		if group == "Secret" && contentGoes {
-			group = name
+			switch {
+			case name == "Secret blue-key-material":
+				group = "Secret with the second copy of keys"
+			case mayDiffer(name) || name == "Secret blue-apiserver-lb":
+				group = "Secret made with keys"
+			default:
+				group = "Secret with keys"
+			}
 		}
 		groups[group] = append(groups[group], name)
 	}

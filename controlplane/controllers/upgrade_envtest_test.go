@@ -38,7 +38,6 @@ func upgrading(t *testing.T) (tt *tenantTest, daemons *appsv1.DaemonSet, reconci
 
 // An upgrade waits for a host that is off for as long as that is away.
 func TestWhileAnUpgradeWaitsWhatComesLaterIsRepaired(t *testing.T) {
-	t.Parallel()
 	tt, daemons, reconcile := upgrading(t)
 	daemons.Status = appsv1.DaemonSetStatus{
 		ObservedGeneration: daemons.Generation, DesiredNumberScheduled: 3, CurrentNumberScheduled: 3, UpdatedNumberScheduled: 2, NumberReady: 2, NumberAvailable: 2,
@@ -73,7 +72,6 @@ func TestWhileAnUpgradeWaitsWhatComesLaterIsRepaired(t *testing.T) {
 
 // Kubernetes' version skew policy: no component is newer than an API server that still runs.
 func TestAnUpgradeGoesOnWhenEveryAPIServerIsAvailable(t *testing.T) {
-	t.Parallel()
 	tt, daemons, reconcile := upgrading(t)
 	if image := daemons.Spec.Template.Spec.Containers[0].Image; !strings.HasSuffix(image, ":v1.36.3") {
 		t.Fatalf("kube-apiserver's image is %s", image)

@@ -101,7 +101,7 @@ func TestClusterThatWasThereBefore(t *testing.T) {
 	g := NewWithT(t)
 	c := cluster(newNamespace(t), "tenant")
 	c.Spec.ClusterNetwork.Pods.CIDRBlocks = []string{"10.100.0.0/16"}
-	restore, err := environment.WithoutWebhooks(t.Context())
+	restore, err := environment.WithoutWebhooks(t.Context(), c.Namespace)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
 	g.Expect(restore(t.Context())).To(Succeed())

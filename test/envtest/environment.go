@@ -8,12 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -22,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
-	"sigs.k8s.io/yaml"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -68,7 +65,7 @@ func Start(ctx context.Context, configure ...func(*envtest.APIServer)) (*Environ
 	if err != nil {
 		return nil, err
 	}
-	bootstrap, err := validatingWebhooks(project, "bootstrap")
+	hooks, err := webhooksOf(project, "bootstrap", "controlplane")
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +76,7 @@ func Start(ctx context.Context, configure ...func(*envtest.APIServer)) (*Environ
 			filepath.Join(clusterAPI, "core", "config", "crd", "bases"),
 		},
 		ErrorIfCRDPathMissing: true,
-		WebhookInstallOptions: envtest.WebhookInstallOptions{
-			Paths:              []string{filepath.Join(project, "config", "controlplane", "webhook", "manifests.yaml")},
-			ValidatingWebhooks: []*admissionregistrationv1.ValidatingWebhookConfiguration{bootstrap},
-		},
+		WebhookInstallOptions: hooks,
 	}
 	for _, set := range configure {
 		set(e.server.ControlPlane.GetAPIServer())
@@ -131,22 +125,6 @@ func (e *Environment) serveWebhooks(ctx context.Context) error {
 	e.stopped = make(chan error, 1)
 	go func() { e.stopped <- mgr.Start(ctx) }()
 	return e.waitForWebhooks(ctx, mgr.GetWebhookServer())
-}
-
-// validatingWebhooks reads the configuration of a provider whose manifest holds nothing else, under a
-// name of its own: an installation of a provider adds a prefix to it.
-func validatingWebhooks(project, provider string) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	file := filepath.Join(project, "config", provider, "webhook", "manifests.yaml")
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("read the webhooks of provider %s: %w", provider, err)
-	}
-	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
-	if err := yaml.UnmarshalStrict(data, configuration); err != nil {
-		return nil, fmt.Errorf("read the webhooks in %s: %w", file, err)
-	}
-	configuration.Name = provider + "-" + configuration.Name
-	return configuration, nil
 }
 
 // Stop ends the manager, the API server and etcd.

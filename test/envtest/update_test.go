@@ -155,7 +155,7 @@ func TestDeletionIsNeverHeldUp(t *testing.T) {
 	c := minimal(newNamespace(t))
 	c.Finalizers = []string{controlplanev1.KOKControlPlaneFinalizer}
 	c.Spec.Version = "v1.20.0"
-	without, err := environment.WithoutWebhooks(t.Context())
+	without, err := environment.WithoutWebhooks(t.Context(), c.Namespace)
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
 	g.Expect(without(t.Context())).To(Succeed())
