@@ -58,6 +58,9 @@ func run(ctx context.Context, only string) (err error) {
 	if err := writeTable(os.Stdout, tree.commit, rows); err != nil {
 		return err
 	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
+	}
 	return report(rows)
 }
 
