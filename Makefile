@@ -155,7 +155,7 @@ test-contracts: check-go ## One test for each rule of Cluster API's contracts, a
 	$(ENVTEST_ASSETS) bin/test-contracts
 
 .PHONY: test-breaks
-test-breaks: check-machine ## Break the product in many ways, and see that a test notices each; BREAKS=name,... tries some of test/breaks/patches
+test-breaks: check-go ## Break the product in many ways, and see that a test notices each; BREAKS=name,... tries some of test/breaks/patches
 	go run ./hack/envtest-assets bin/envtest
 	$(GO_BUILD) -o bin/breaks ./test/breaks
 	$(ENVTEST_ASSETS) bin/breaks --only='$(BREAKS)'
