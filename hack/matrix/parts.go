@@ -13,7 +13,7 @@ const partLimit = 45 * time.Minute
 // part is one of several runs that share the steps of a list. The zero part is the whole list.
 type part struct{ number, of int }
 
-// parsePart reads "3/8", the third of eight parts; "" is the whole list.
+// parsePart reads "3/12", the third of twelve parts; "" is the whole list.
 func parsePart(text string) (part, error) {
 	if text == "" {
 		return part{}, nil
@@ -24,7 +24,7 @@ func parsePart(text string) (part, error) {
 	p.number, errs[0] = strconv.Atoi(number)
 	p.of, errs[1] = strconv.Atoi(of)
 	if errs[0] != nil || errs[1] != nil || p.number < 1 || p.number > p.of {
-		return part{}, fmt.Errorf("PART=%s: write it as 3/8, the third of eight parts", text)
+		return part{}, fmt.Errorf("PART=%s: write it as 3/12, the third of twelve parts", text)
 	}
 	return p, nil
 }

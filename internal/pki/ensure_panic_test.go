@@ -10,7 +10,7 @@ import (
 
 // Secrets are read and written in goroutines of their own.
 func TestAPanicIsAnErrorOfEnsure(t *testing.T) {
-	faulty := func(w *world, inner client.WithWatch) client.Reader {
+	faulty := func(inner client.WithWatch) client.Reader {
 		return interceptor.NewClient(inner, interceptor.Funcs{
 			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
 				panic(new(int))
@@ -22,11 +22,11 @@ func TestAPanicIsAnErrorOfEnsure(t *testing.T) {
 		want   string
 	}{
 		"while the management cluster is read": {
-			func(w *world) { w.store.Management.Cached = faulty(w, w.management) },
+			func(w *world) { w.store.Management.Cached = faulty(w.management) },
 			"read key material of cluster team/blue: reading a Secret panicked; the manager's log has the stack",
 		},
 		"while the host cluster is read": {
-			func(w *world) { w.store.Host.Cached = faulty(w, w.host) },
+			func(w *world) { w.store.Host.Cached = faulty(w.host) },
 			"read key material of cluster team/blue: reading a Secret panicked; the manager's log has the stack",
 		},
 		"while a Secret is written": {

@@ -2,6 +2,7 @@ package beside
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,7 +43,7 @@ func reader(objects ...client.Object) client.WithWatch {
 
 func TestOneLineNamesWhatRunsBeside(t *testing.T) {
 	lab := []*host.Host{{Name: "cloud-1"}, {Name: "idc-1"}}
-	workers := append(lab, &host.Host{Name: "worker-1"}, &host.Host{Name: "worker-2"})
+	workers := slices.Concat(lab, []*host.Host{{Name: "worker-1"}, {Name: "worker-2"}})
 	for name, test := range map[string]struct {
 		hosts   []*host.Host
 		objects []client.Object

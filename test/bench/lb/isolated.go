@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
-	"os"
+	"errors"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/balancers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/beside"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/machine"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/isolation"
 )
+
+// errInside says that the program inside failed: it has said why.
+var errInside = errors.New("the benchmark failed")
 
 // isolated calls inside in namespaces of its own. Before, and after it came to its end, it does what needs the machine's own
 // network: it installs what is missing, and looks after the lab that may be up.
@@ -34,7 +37,7 @@ func isolated(ctx context.Context, inside func() error) error {
 		return 0
 	})
 	if code != 0 {
-		os.Exit(code) // Who was inside has said why.
+		return errInside
 	}
 	if err != nil || others == nil {
 		return err
