@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -52,8 +53,10 @@ const (
 // realEtcd is an etcd of real processes at addresses of loopback, around which the controller's own code runs
 // in rounds, and a host cluster of which only the objects exist.
 type realEtcd struct {
-	t            *testing.T
-	directory    string
+	t         *testing.T
+	directory string
+	// network begins the addresses of its members: each etcd has its own, as tests run in parallel.
+	network      string
 	reconciler   *Reconciler
 	store        *pki.Store
 	keys         *pki.KeyMaterial
@@ -70,6 +73,9 @@ type realEtcd struct {
 }
 
 var errKilled = errors.New("the program was killed here")
+
+// realEtcds counts those that were made.
+var realEtcds atomic.Int32
 
 // The members of a living etcd change 1-3-5-3-1-3, with the program killed before and after each kind of step.
 func TestMembersOfARealEtcdChangeUnderWrites(t *testing.T) {
@@ -99,7 +105,7 @@ func newRealEtcd(t *testing.T) *realEtcd {
 	host := fake.NewClientBuilder().Build()
 	access := pki.Access{Cached: host, Live: host, Writer: host}
 	e := &realEtcd{
-		t: t, directory: t.TempDir(), host: host, store: &pki.Store{Management: access, Host: access, Clock: clock.RealClock{}},
+		t: t, directory: t.TempDir(), network: fmt.Sprintf("127.77.%d.", realEtcds.Add(1)), host: host, store: &pki.Store{Management: access, Host: access, Clock: clock.RealClock{}},
 		members: map[string]*process{}, starts: map[string]int{}, killed: map[string]bool{}, controlPlane: &controlplanev1.KOKControlPlane{},
 	}
 	e.reconciler = &Reconciler{
@@ -196,7 +202,7 @@ func (e *realEtcd) scope(ctx context.Context) *scope {
 		e.t.Fatal(err)
 	}
 	for i, member := range etcdcomponent.Data.Members(&s.input) {
-		s.input.Addresses[member] = fmt.Sprintf("127.77.0.%d", i+1)
+		s.input.Addresses[member] = fmt.Sprintf("%s%d", e.network, i+1)
 		if present[member] == nil {
 			e.create(&corev1.Service{ObjectMeta: e.meta(member, names.EtcdData)})
 		}

@@ -24,6 +24,9 @@ import (
 // tags are the build tags of tests that need no lab.
 const tags = "envtest,root"
 
+// sideBySide is how many parallel tests of a package run at once. They mostly wait for an API server.
+const sideBySide = "-parallel=4"
+
 func main() {
 	cmd := &cobra.Command{Use: "gotests", Short: "Run Go's tests that need no lab"}
 	for use, run := range map[string]func(context.Context) error{"race": race, "others": others, "every": every} {
@@ -78,14 +81,14 @@ func others(ctx context.Context) error {
 			tested = append(tested, p.ImportPath)
 		}
 	}
-	return goTest(ctx, plain, tested, "-tags="+tags, "-timeout=45m")
+	return goTest(ctx, plain, tested, "-tags="+tags, "-timeout=45m", sideBySide)
 }
 
 func every(ctx context.Context) error {
 	if err := os.Setenv(sample.Variable, sample.Every); err != nil {
 		return err
 	}
-	return goTest(ctx, detector, []string{everything}, "-tags="+tags, "-timeout=2h")
+	return goTest(ctx, detector, []string{everything}, "-tags="+tags, "-timeout=2h", sideBySide)
 }
 
 // instrument says whether go test looks for races.
