@@ -10,10 +10,10 @@ import (
 // partLimit is how long one part of a list may take: two of them fit into three hours, with time to read them.
 const partLimit = 45 * time.Minute
 
-// part is one of several runs that share the steps of a list. The zero part is the whole list.
+// part chooses the steps of one run. Several runs share the steps of a list; the zero part chooses all of them.
 type part struct{ number, of int }
 
-// parsePart reads "3/12", the third of twelve parts; "" is the whole list.
+// parsePart reads a part such as "3/12", the third of twelve. An empty text chooses the whole list.
 func parsePart(text string) (part, error) {
 	if text == "" {
 		return part{}, nil

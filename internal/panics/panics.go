@@ -22,7 +22,7 @@ func init() { metrics.Registry.MustRegister(total) }
 
 // Recover is deferred by the function that may panic. It logs a panic with its stack, counts it, and sets err. The
 // error is always the same for one name: conditions have its text, and a change of a condition reconciles the object
-// again at once. A panic in another goroutine is none of this function's.
+// again at once. Recover does not see panics of other goroutines.
 func Recover(ctx context.Context, name string, err *error) {
 	value := recover()
 	if value == nil {

@@ -88,7 +88,7 @@ func (e *Environment) WithoutWebhooks(ctx context.Context, namespace string) (re
 	return func(ctx context.Context) error { return e.askWebhooks(ctx, namespace, true) }, nil
 }
 
-// askWebhooks returns when the API server asks the webhooks about a namespace, or does not any more: it takes up changes of
+// askWebhooks switches the webhooks on or off for a namespace, and waits until the API server obeys: it learns of changed
 // labels with a delay.
 func (e *Environment) askWebhooks(ctx context.Context, namespace string, asked bool) error {
 	value := `""`

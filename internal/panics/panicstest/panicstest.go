@@ -20,7 +20,7 @@ type Heard struct {
 	errors []string
 }
 
-// Listen returns a context with a logger whose errors are heard, and counts the panics of the whole program.
+// Listen returns a context whose logger keeps errors for Heard. Heard also counts the panics of the whole program.
 func Listen(ctx context.Context) (context.Context, *Heard) {
 	h := &Heard{before: total()}
 	return ctrl.LoggerInto(ctx, funcr.New(h.hear, funcr.Options{})), h
