@@ -65,25 +65,28 @@ func (l list) run(ctx context.Context, p part) error {
 		return err
 	}
 	tested, began := commit(), time.Now()
-	results, failed := make([]result, len(l.steps)), false
-	for i, s := range l.steps {
-		switch {
-		case !chosen[s.name]:
-			if results[i], err = earlier(folder, s, tested); err != nil {
-				return err
+	var results []result
+	failed := false
+	for _, stage := range stages(l.steps) {
+		found, err := l.runStage(ctx, stage, func(ctx context.Context, s step, title string) (result, error) {
+			var r result
+			switch {
+			case !chosen[s.name]:
+				return earlier(folder, s, tested)
+			case ctx.Err() != nil:
+				r = s.notRun(tested, "interrupted")
+			case failed && l.failsFast:
+				r = s.notRun(tested, "a step before it failed")
+			default:
+				r = s.result(ctx, folder, tested, title)
 			}
-			continue
-		case ctx.Err() != nil:
-			results[i] = s.notRun(tested, "interrupted")
-		case failed && l.failsFast:
-			results[i] = s.notRun(tested, "a step before it failed")
-		default:
-			results[i] = s.result(ctx, folder, tested)
-		}
-		failed = failed || results[i].failed()
-		if err := results[i].save(folder, s); err != nil {
+			return r, r.save(folder, s)
+		})
+		if err != nil {
 			return err
 		}
+		results = append(results, found...)
+		failed = failed || chosen[stage[0].name] && slices.ContainsFunc(found, result.failed)
 	}
 	own, err := l.ownFigures(time.Since(began), results)
 	if err != nil {
@@ -130,9 +133,9 @@ func (l list) show(tested string, results []result, own []figures.Figure) (lacks
 	return lacks, writeFigures(os.Stdout, measured)
 }
 
-// result runs a step, and reads what it reported.
-func (s step) result(ctx context.Context, folder, tested string) result {
-	r := result{Commit: tested, Rows: []row{s.run(ctx, folder)}}
+// result runs a step, and reads what it reported. A title begins each line that it shows.
+func (s step) result(ctx context.Context, folder, tested, title string) result {
+	r := result{Commit: tested, Rows: []row{s.run(ctx, folder, title)}}
 	if !r.ran() {
 		return r
 	}

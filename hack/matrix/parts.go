@@ -13,7 +13,7 @@ const partLimit = 45 * time.Minute
 // part chooses the steps of one run. Several runs share the steps of a list; the zero part chooses all of them.
 type part struct{ number, of int }
 
-// parsePart reads a part such as "3/12", the third of twelve. An empty text chooses the whole list.
+// parsePart reads the value of PART. "3/12" is the third of twelve parts. An empty value is the whole list.
 func parsePart(text string) (part, error) {
 	if text == "" {
 		return part{}, nil

@@ -46,19 +46,23 @@ func lists() []list {
 	}
 }
 
-// gate is what every change has to pass.
+// gate is what every change has to pass. The lab's journey and the tests without a lab both wait more than they compute,
+// so they share the time. Tests with the race detector are before them: it makes all else slow.
 func gate() []step {
-	steps := []step{
-		{name: "lint", target: "lint"},
-		{name: "verify", target: "verify"},
-		{name: "test-race", target: "test-race"},
-		{name: "test-others", target: "test-others"},
-	}
+	journey := endToEnd("e2e", "gating", 10*time.Minute)
+	journey.beside = true
+	var steps []step
 	if os.Getenv("CI") != "" {
 		// On a CI machine the lab is new; at home it goes on where it was.
 		steps = append(steps, step{name: "clean-lab", target: "clean-lab"})
 	}
-	return append(steps, endToEnd("e2e", "gating", 10*time.Minute))
+	return append(steps,
+		step{name: "lint", target: "lint"},
+		step{name: "verify", target: "verify"},
+		step{name: "test-race", target: "test-race"},
+		step{name: "test-others", target: "test-others"},
+		journey,
+	)
 }
 
 // everySpec are steps that run each spec of the suite test/e2e once, in pieces that parts can be made of.
@@ -109,6 +113,8 @@ type step struct {
 	labels string
 	// usual is how long it usually takes on 2 cores, in a lab that is up; parts are made by it.
 	usual time.Duration
+	// beside is true for a step that runs beside the one before it. A list that runs in parts has none.
+	beside bool
 }
 
 // report is where the JSON report of ginkgo is, if the step writes one.
@@ -138,7 +144,7 @@ func (s step) title() string {
 const cleanUpLimit = 40 * time.Minute
 
 // run makes the target. Its output is shown and kept. What it reported before is forgotten.
-func (s step) run(ctx context.Context, logs string) row {
+func (s step) run(ctx context.Context, logs, title string) row {
 	result := row{Name: s.title()}
 	log := filepath.Join(logs, s.name+".log")
 	file, err := os.Create(log)
@@ -153,25 +159,23 @@ func (s step) run(ctx context.Context, logs string) row {
 		result.Outcome, result.Note = notRun, err.Error()
 		return result
 	}
+	stdout, stderr := &screen{to: os.Stdout, title: title}, &screen{to: os.Stderr, title: title}
 	fmt.Printf("\n==== %s\n", s.title())
 	cmd := exec.CommandContext(ctx, "make", append([]string{s.target}, s.args...)...)
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(file, screen{os.Stdout}), io.MultiWriter(file, screen{os.Stderr})
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(file, stdout), io.MultiWriter(file, stderr)
 	began := time.Now()
 	// A terminal that sent a second interrupt would have ginkgo give up its clean-ups.
 	err = processgroup.Run(cmd, cleanUpLimit)
 	result.Took = time.Since(began)
+	stdout.flush()
+	stderr.flush()
 	if err != nil {
 		result.Outcome, result.Note = failedOutcome, log
+		if ctx.Err() != nil {
+			result.Note = "interrupted; " + log
+		}
 		return result
 	}
 	result.Outcome = passed
 	return result
-}
-
-// screen is an output that may go away, such as a terminal: what is written then is in the log alone.
-type screen struct{ io.Writer }
-
-func (s screen) Write(p []byte) (int, error) {
-	_, _ = s.Writer.Write(p)
-	return len(p), nil
 }

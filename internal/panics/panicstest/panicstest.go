@@ -20,7 +20,8 @@ type Heard struct {
 	errors []string
 }
 
-// Listen returns a context whose logger keeps errors for Heard. Heard also counts the panics of the whole program.
+// Listen begins to listen. What is logged as an error by the logger of the context that it returns is kept in Heard.
+// Panics are counted in the whole program: the metric has no context.
 func Listen(ctx context.Context) (context.Context, *Heard) {
 	h := &Heard{before: total()}
 	return ctrl.LoggerInto(ctx, funcr.New(h.hear, funcr.Options{})), h
