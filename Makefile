@@ -74,6 +74,18 @@ bin/kok-apiserver-lb: check-go
 release-manifests: check-go ## Write a local clusterctl repository to out/repository and out/clusterctl.yaml
 	go run ./hack/release --version=$(VERSION) $(IMAGES)
 
+.PHONY: release
+release: check-go bin/packages ## Write everything that is published to out/release: images, programs, packages, a clusterctl repository; VERSION=v0.2.0
+	$(GO_BUILD) -o bin/release ./hack/release
+	bin/release build --version=$(VERSION) --image-registry=$(IMAGE_REGISTRY) --ldflags='$(LDFLAGS)'
+
+REGISTRY ?=
+CA_FILE ?=
+.PHONY: push
+push: check-go ## Push the images of out/release; REGISTRY=registry.example.com/kok, and CA_FILE=... if the registry's is not the system's
+	$(GO_BUILD) -o bin/release ./hack/release
+	bin/release push --registry='$(REGISTRY)' --ca-file='$(CA_FILE)'
+
 ##@ Test
 
 # What cleans up after a SIGTERM is built and run by itself: go run would not pass the signal on.
@@ -231,6 +243,8 @@ bin/controller-gen: hack/tools/go.sum
 	cd hack/tools && $(GO_BUILD) -o ../../$@ sigs.k8s.io/controller-tools/cmd/controller-gen
 bin/crd-ref-docs: hack/tools/go.sum
 	cd hack/tools && $(GO_BUILD) -o ../../$@ github.com/elastic/crd-ref-docs
+bin/packages: hack/tools/packages/main.go hack/tools/packages/go.sum
+	cd hack/tools/packages && $(GO_BUILD) -o ../../../$@ .
 bin/golangci-lint: hack/tools/golangci-lint/go.sum
 	cd hack/tools/golangci-lint && $(GO_BUILD) -o ../../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 

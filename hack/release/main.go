@@ -4,15 +4,28 @@
 //
 // clusterctl's layout of a local repository is described in "clusterctl Configuration File" and
 // "Overrides Layer" of the Cluster API book.
+//
+//	release        a local repository, for images that are on the hosts already
+//	release build  everything that is published: images, programs, packages, and a repository that names the images
+//	release push   the images, to a registry
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/spf13/cobra"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/oci"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
 )
 
 type options struct {
@@ -40,9 +53,61 @@ func main() {
 	cmd.Flags().StringVar(&o.version, "version", "v0.1.0", "version of the providers of this repository")
 	cmd.Flags().StringVar(&o.registry, "image-registry", "ghcr.io/kube-on-kube", "registry and path of the providers' images")
 	cmd.Flags().StringVar(&o.tag, "image-tag", "dev", "tag of the providers' images")
-	if err := cmd.Execute(); err != nil {
-		os.Exit(1)
+	cmd.AddCommand(buildCommand(), pushCommand())
+	program.Run("release", cmd, "")
+}
+
+func buildCommand() *cobra.Command {
+	r := release{}
+	cmd := &cobra.Command{Use: "build", Short: "Write everything that is published", Args: cobra.NoArgs}
+	cmd.Flags().StringVar(&r.root, "root", ".", "top folder of this repository")
+	cmd.Flags().StringVar(&r.out, "out", "out/release", "folder to write to")
+	cmd.Flags().StringVar(&r.version, "version", "", "version of the release, such as v0.2.0")
+	cmd.Flags().StringVar(&r.registry, "image-registry", "ghcr.io/kube-on-kube", "registry and path of the images, unless the user says otherwise")
+	cmd.Flags().StringVar(&r.linkerFlags, "ldflags", "", "flags of Go's linker")
+	cmd.Flags().StringVar(&r.packager, "packager", "bin/packages", "the program of hack/tools/packages")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if r.made, err = commitTime(cmd.Context(), r.root); err != nil {
+			return err
+		}
+		return r.build(cmd.Context())
 	}
+	return cmd
+}
+
+// commitTime is when the commit was made that is checked out.
+func commitTime(ctx context.Context, root string) (time.Time, error) {
+	cmd := exec.CommandContext(ctx, "git", "show", "--no-patch", "--format=%ct", "HEAD")
+	cmd.Dir, cmd.Stderr = root, os.Stderr
+	output, err := cmd.Output()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask git for the commit's time, which the release's files get: %w", err)
+	}
+	seconds, err := strconv.ParseInt(strings.TrimSpace(string(output)), 10, 64)
+	return time.Unix(seconds, 0).UTC(), err
+}
+
+func pushCommand() *cobra.Command {
+	var folder, registry, authorities string
+	cmd := &cobra.Command{
+		Use: "push", Args: cobra.NoArgs, Short: "Push the images of a release to a registry",
+		Long: "Push the images of a release to a registry. Its password is taken from docker's configuration file (DOCKER_CONFIG), " +
+			"which docker login, podman login and others write. A push that was interrupted goes on where it was.",
+	}
+	cmd.Flags().StringVar(&folder, "images", "out/release/images", "folder of the release's images")
+	cmd.Flags().StringVar(&registry, "registry", "", "where they go, such as registry.example.com/kok")
+	cmd.Flags().StringVar(&authorities, "ca-file", "", "certificate authorities of the registry, beside those of the system")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if registry == "" {
+			return errors.New("say where the images go: make push REGISTRY=registry.example.com/kok")
+		}
+		transport, err := oci.Transport(authorities)
+		if err != nil {
+			return err
+		}
+		return oci.Push(cmd.Context(), folder, registry, transport, authn.DefaultKeychain, func(reference string) { fmt.Println(reference) })
+	}
+	return cmd
 }
 
 // run writes every provider and then clusterctl.yaml, so that a finished clusterctl.yaml names
@@ -75,31 +140,8 @@ func run(o options) error {
 			components:    "bootstrap-components.yaml",
 			metadata:      filepath.Join(core.Dir, "metadata.yaml"),
 		},
-		{
-			name: "kok", kind: "ControlPlaneProvider", label: "control-plane-kok", version: o.version,
-			kustomization: filepath.Join(root, "config", "controlplane", "default"),
-			image:         o.registry + "/kok-controlplane-controller:" + o.tag,
-			components:    "control-plane-components.yaml",
-			metadata:      filepath.Join(root, "metadata.yaml"),
-			versions:      filepath.Join(root, "internal", "versions", "versions.yaml"),
-			hostCluster:   filepath.Join(root, "config", "host-cluster"),
-		},
-		{
-			name: "kok", kind: "BootstrapProvider", label: "bootstrap-kok", version: o.version,
-			kustomization: filepath.Join(root, "config", "bootstrap", "default"),
-			image:         o.registry + "/kok-bootstrap-controller:" + o.tag,
-			components:    "bootstrap-components.yaml",
-			metadata:      filepath.Join(root, "metadata.yaml"),
-		},
-		{
-			name: "idc", kind: "InfrastructureProvider", label: "infrastructure-idc", version: o.version,
-			kustomization: filepath.Join(root, "config", "infrastructure", "default"),
-			image:         o.registry + "/kok-infrastructure-controller:" + o.tag,
-			components:    "infrastructure-components.yaml",
-			metadata:      filepath.Join(root, "metadata.yaml"),
-			templates:     filepath.Join(root, "templates"),
-		},
 	}
+	providers = append(providers, ownProviders(root, o.version, func(image string) string { return o.registry + "/" + image + ":" + o.tag })...)
 	repository := filepath.Join(out, "repository")
 	var errs []error
 	for _, p := range providers {
@@ -116,4 +158,34 @@ func run(o options) error {
 	}
 	fmt.Println(file)
 	return nil
+}
+
+// ownProviders are those of this repository, in one version. reference says where an image of theirs is.
+func ownProviders(root, version string, reference func(image string) string) []provider {
+	return []provider{
+		{
+			name: "kok", kind: "ControlPlaneProvider", label: "control-plane-kok", version: version,
+			kustomization: filepath.Join(root, "config", "controlplane", "default"),
+			image:         reference("kok-controlplane-controller"),
+			components:    "control-plane-components.yaml",
+			metadata:      filepath.Join(root, "metadata.yaml"),
+			versions:      filepath.Join(root, "internal", "versions", "versions.yaml"),
+			hostCluster:   filepath.Join(root, "config", "host-cluster"),
+		},
+		{
+			name: "kok", kind: "BootstrapProvider", label: "bootstrap-kok", version: version,
+			kustomization: filepath.Join(root, "config", "bootstrap", "default"),
+			image:         reference("kok-bootstrap-controller"),
+			components:    "bootstrap-components.yaml",
+			metadata:      filepath.Join(root, "metadata.yaml"),
+		},
+		{
+			name: "idc", kind: "InfrastructureProvider", label: "infrastructure-idc", version: version,
+			kustomization: filepath.Join(root, "config", "infrastructure", "default"),
+			image:         reference("kok-infrastructure-controller"),
+			components:    "infrastructure-components.yaml",
+			metadata:      filepath.Join(root, "metadata.yaml"),
+			templates:     filepath.Join(root, "templates"),
+		},
+	}
 }

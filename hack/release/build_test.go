@@ -1,0 +1,155 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// released is a release of which every program is the packager, and each of its files by its path.
+func released(t *testing.T, packager string) (folder string, files map[string]string) {
+	t.Helper()
+	var programs []binary
+	for _, name := range append(slices.Sorted(maps.Values(managers)), balancer) {
+		for _, architecture := range architectures {
+			programs = append(programs, binary{name, "linux", architecture, packager})
+		}
+	}
+	programs = append(programs, binary{balancer, "darwin", "arm64", packager})
+	folder = filepath.Join(t.TempDir(), "release")
+	r := release{root: "../..", out: folder, version: "v0.2.0", registry: "registry.example.com", packager: packager, made: time.Unix(1e9, 0)}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.write(t.Context(), programs); err != nil {
+		t.Fatal(err)
+	}
+	files = map[string]string{}
+	err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		files[strings.TrimPrefix(path, folder+"/")] = string(content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder, files
+}
+
+func TestARelease(t *testing.T) {
+	packager := filepath.Join(t.TempDir(), "packages")
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", packager, ".")
+	build.Dir, build.Stderr = "../tools/packages", os.Stderr
+	if err := build.Run(); err != nil {
+		t.Fatal(err)
+	}
+	folder, files := released(t, packager)
+
+	t.Run("has the same bytes when it is made twice", func(t *testing.T) {
+		_, again := released(t, packager)
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			if again[name] != files[name] {
+				t.Errorf("%s differs", name)
+			}
+		}
+		if len(files) != len(again) {
+			t.Errorf("%d files, and again %d", len(files), len(again))
+		}
+	})
+	t.Run("has what is published", func(t *testing.T) {
+		for _, name := range []string{
+			"images/index.json", "kok-apiserver-lb-linux-amd64", "kok-apiserver-lb-linux-arm64", "kok-apiserver-lb_0.2.0-1_amd64.deb",
+			"kok-apiserver-lb_0.2.0-1_arm64.deb", "kok-apiserver-lb-0.2.0-1.x86_64.rpm", "kok-apiserver-lb-0.2.0-1.aarch64.rpm",
+			"kok-apiserver-lb-v0.2.0-darwin-arm64.tar.gz", "kok-controlplane-controller-linux-amd64.cdx.json",
+			"repository/infrastructure-idc/v0.2.0/cluster-template.yaml", "repository/control-plane-kok/v0.2.0/versions.yaml",
+		} {
+			if files[name] == "" {
+				t.Errorf("%s is not there, but %q", name, slices.Sorted(maps.Keys(files)))
+			}
+		}
+	})
+	t.Run("has sums that sha256sum checks", func(t *testing.T) {
+		if lines := strings.Count(files["SHA256SUMS"], "\n"); lines != len(files)-1 {
+			t.Errorf("SHA256SUMS has %d lines for %d files", lines, len(files)-1)
+		}
+		check := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
+		check.Dir = folder
+		if output, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, output)
+		}
+	})
+	t.Run("names images by their digests", func(t *testing.T) {
+		for _, file := range []string{
+			"control-plane-kok/v0.2.0/control-plane", "bootstrap-kok/v0.2.0/bootstrap", "infrastructure-idc/v0.2.0/infrastructure",
+		} {
+			image := managerImage(t, filepath.Join(folder, "repository", file+"-components.yaml"))
+			name, digest, _ := strings.Cut(strings.TrimPrefix(image, "registry.example.com/"), "@sha256:")
+			if !slices.Contains(slices.Collect(maps.Values(managers)), name) || files["images/blobs/sha256/"+digest] == "" {
+				t.Errorf("%s has the image %s", file, image)
+			}
+		}
+	})
+	t.Run("has a bill of the materials that the program says", func(t *testing.T) {
+		text := files["kok-bootstrap-controller-linux-arm64.cdx.json"]
+		for _, want := range []string{`"bomFormat": "CycloneDX"`, `"purl": "pkg:golang/github.com/goreleaser/nfpm/v2@v`, `"name": "std"`, `"version": "v0.2.0"`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("it lacks %s:\n%.500s", want, text)
+			}
+		}
+	})
+	t.Run("has packages of Debian that dpkg reads", func(t *testing.T) {
+		dpkg, err := exec.LookPath("dpkg-deb")
+		if err != nil {
+			t.Skip("Debian alone has dpkg-deb, and unit tests run on any Linux: ", err)
+		}
+		output, err := exec.CommandContext(t.Context(), dpkg, "--contents", filepath.Join(folder, "kok-apiserver-lb_0.2.0-1_amd64.deb")).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		for _, want := range []string{"-rwxr-xr-x root/root", "./usr/bin/kok-apiserver-lb", "./usr/lib/systemd/system/kok-apiserver-lb.service", "./var/lib/kubelet/pki/"} {
+			if !strings.Contains(string(output), want) {
+				t.Errorf("the package lacks %s:\n%s", want, output)
+			}
+		}
+	})
+}
+
+// managerImage is the image of the one Deployment among components.
+func managerImage(t *testing.T, file string) string {
+	t.Helper()
+	for _, object := range components(t, file) {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		deployment := appsv1.Deployment{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment); err != nil {
+			t.Fatal(err)
+		}
+		return deployment.Spec.Template.Spec.Containers[0].Image
+	}
+	t.Fatalf("%s has no Deployment", file)
+	return ""
+}
+
+func TestAVersionThatClusterctlWouldRefuseIsRefused(t *testing.T) {
+	for version, want := range map[string]string{
+		"0.2.0": "write it as v0.2.0", "v0.2": "write it as v0.2.0", "latest": "write it as v0.2.0",
+		"v7.0.0": "metadata.yaml has no releaseSeries for v7.0", "v0.2.0": "", "v0.1.3-rc.1": "",
+	} {
+		err := release{root: "../..", version: version}.check()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("VERSION=%s: %v", version, err)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package oci
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// refName is the annotation of an OCI layout that names what it holds, here such as kok-bootstrap-controller:v0.2.0.
+const refName = "org.opencontainers.image.ref.name"
+
+// Digests are those of images for all their architectures, by the images' names.
+type Digests map[string]v1.Hash
+
+// Write writes images to a new OCI layout in a folder, each with a tag, and returns their digests.
+// What was in the folder before is gone.
+func Write(folder, tag string, architectures []string, images []Image) (Digests, error) {
+	if err := os.RemoveAll(folder); err != nil {
+		return nil, err
+	}
+	l, err := layout.Write(folder, empty.Index)
+	if err != nil {
+		return nil, fmt.Errorf("begin an OCI layout: %w", err)
+	}
+	digests := Digests{}
+	for _, image := range images {
+		index, err := image.build(architectures)
+		if err != nil {
+			return nil, err
+		}
+		if digests[image.Name], err = index.Digest(); err != nil {
+			return nil, err
+		}
+		if err := l.AppendIndex(index, layout.WithAnnotations(map[string]string{refName: image.Name + ":" + tag})); err != nil {
+			return nil, fmt.Errorf("write image %s: %w", image.Name, err)
+		}
+	}
+	return digests, nil
+}
+
+// Push pushes all images of an OCI layout to a registry, with their tags, and tells of each when it is there. What the
+// registry has already is not sent again, so a push that was interrupted goes on where it was.
+func Push(ctx context.Context, folder, registry string, transport http.RoundTripper, keychain authn.Keychain, pushed func(reference string)) error {
+	l, err := layout.FromPath(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there are no images in %s: make release writes them", folder)
+	}
+	if err != nil {
+		return fmt.Errorf("read the images in %s: %w", folder, err)
+	}
+	all, err := indexes(l)
+	if err != nil {
+		return err
+	}
+	options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(transport), remote.WithAuthFromKeychain(keychain)}
+	for _, tagged := range slices.Sorted(maps.Keys(all)) {
+		reference, err := name.NewTag(registry + "/" + tagged)
+		if err != nil {
+			return fmt.Errorf("REGISTRY=%s: %w", registry, err)
+		}
+		index, err := l.ImageIndex()
+		if err != nil {
+			return err
+		}
+		child, err := index.ImageIndex(all[tagged])
+		if err != nil {
+			return fmt.Errorf("read image %s in %s: %w", tagged, folder, err)
+		}
+		if err := remote.WriteIndex(reference, child, options...); err != nil {
+			return fmt.Errorf("push %s: %w", reference, err)
+		}
+		pushed(fmt.Sprintf("%s@%s", reference, all[tagged]))
+	}
+	return nil
+}
+
+// indexes are the digests of what a layout holds, by name and tag.
+func indexes(l layout.Path) (map[string]v1.Hash, error) {
+	index, err := l.ImageIndex()
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]v1.Hash{}
+	for _, m := range manifest.Manifests {
+		found[m.Annotations[refName]] = m.Digest
+	}
+	return found, nil
+}
+
+// Transport is how a registry is reached: by TLS, with the certificate authorities of the system and those of a file, if any.
+func Transport(authorities string) (http.RoundTripper, error) {
+	transport := remote.DefaultTransport.(*http.Transport).Clone()
+	if authorities == "" {
+		return transport, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("read the system's certificate authorities: %w", err)
+	}
+	certificates, err := os.ReadFile(authorities)
+	if err != nil {
+		return nil, fmt.Errorf("read the registry's certificate authorities: %w", err)
+	}
+	if !pool.AppendCertsFromPEM(certificates) {
+		return nil, fmt.Errorf("%s has no certificate in PEM format", authorities)
+	}
+	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return transport, nil
+}
