@@ -19,6 +19,7 @@ LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=$(VERSION) -X $(VERSION_PACKAG
 CONTROLLER_GEN := bin/controller-gen
 CRD_REF_DOCS := bin/crd-ref-docs
 GOLANGCI_LINT := bin/golangci-lint
+GOTESTSUM := bin/gotestsum
 LAB := bin/lab
 
 ##@ Use it
@@ -110,7 +111,7 @@ test-unit: check-go ## Unit tests and golden files, as any user
 	go test ./...
 
 ENVTEST_ASSETS := KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest
-GO_TESTS := $(GO_BUILD) -o bin/gotests ./hack/gotests && $(ENVTEST_ASSETS) exec bin/gotests
+GO_TESTS := mkdir -p out && $(GO_BUILD) -o bin/gotests ./hack/gotests && $(ENVTEST_ASSETS) exec bin/gotests
 # Of tests with very many cases the gate runs a sample, which changes with the commit; "every" runs all of them.
 export KOK_TEST_SAMPLE ?= $(GIT_COMMIT)
 
@@ -126,17 +127,17 @@ test-root: check-machine ## Tests that need root on Debian 12: network namespace
 		./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation
 
 .PHONY: test-race
-test-race: check-go ## Unit tests of every package that is parallel by its own hand, with Go's race detector
+test-race: check-go $(GOTESTSUM) ## Unit tests of every package that is parallel by its own hand, with Go's race detector
 	@$(GO_TESTS) race
 
 .PHONY: test-others
-test-others: check-machine ## All other tests that need no lab: what is left of unit tests, envtests, and those that need root
+test-others: check-machine $(GOTESTSUM) ## All other tests that need no lab: what is left of unit tests, envtests, and those that need root
 	go run ./hack/envtest-assets bin/envtest
 	go run ./hack/root-assets
 	@$(GO_TESTS) others
 
 .PHONY: test-every
-test-every: check-machine ## All tests that need no lab, with Go's race detector, and every case where others run a sample
+test-every: check-machine $(GOTESTSUM) ## All tests that need no lab, with Go's race detector, and every case where others run a sample
 	go run ./hack/envtest-assets bin/envtest
 	go run ./hack/root-assets
 	@$(GO_TESTS) every
@@ -243,6 +244,8 @@ bin/controller-gen: hack/tools/go.sum
 	cd hack/tools && $(GO_BUILD) -o ../../$@ sigs.k8s.io/controller-tools/cmd/controller-gen
 bin/crd-ref-docs: hack/tools/go.sum
 	cd hack/tools && $(GO_BUILD) -o ../../$@ github.com/elastic/crd-ref-docs
+bin/gotestsum: hack/tools/go.sum
+	cd hack/tools && $(GO_BUILD) -o ../../$@ gotest.tools/gotestsum
 bin/packages: hack/tools/packages/main.go hack/tools/packages/go.sum
 	cd hack/tools/packages && $(GO_BUILD) -o ../../../$@ .
 bin/golangci-lint: hack/tools/golangci-lint/go.sum

@@ -50,7 +50,7 @@ func race(ctx context.Context) error {
 			tested = append(tested, p.ImportPath)
 		}
 	}
-	if err := goTest(ctx, detector, tested); err != nil {
+	if err := goTest(ctx, "out/test-race.json", detector, tested); err != nil {
 		return err
 	}
 	figure := figures.New("race_packages", len(tested), "packages")
@@ -81,14 +81,14 @@ func others(ctx context.Context) error {
 			tested = append(tested, p.ImportPath)
 		}
 	}
-	return goTest(ctx, plain, tested, "-tags="+tags, "-timeout=45m", sideBySide)
+	return goTest(ctx, "out/test-others.json", plain, tested, "-tags="+tags, "-timeout=45m", sideBySide)
 }
 
 func every(ctx context.Context) error {
 	if err := os.Setenv(sample.Variable, sample.Every); err != nil {
 		return err
 	}
-	return goTest(ctx, detector, []string{everything}, "-tags="+tags, "-timeout=2h", sideBySide)
+	return goTest(ctx, "out/test-every.json", detector, []string{everything}, "-tags="+tags, "-timeout=2h", sideBySide)
 }
 
 // instrument says whether go test looks for races.
@@ -99,10 +99,10 @@ const (
 	detector instrument = true
 )
 
-// goTest runs the tests of packages, and shows what they print.
-func goTest(ctx context.Context, with instrument, packages []string, flags ...string) error {
-	args := append([]string{"test"}, flags...)
-	cmd := exec.CommandContext(ctx, "go")
+// goTest runs the tests of packages, and shows what those print that fail. The report has what each test came to.
+func goTest(ctx context.Context, report string, with instrument, packages []string, flags ...string) error {
+	args := append([]string{"--format=pkgname-and-test-fails", "--hide-summary=skipped,output", "--jsonfile-timing-events=" + report, "--"}, flags...)
+	cmd := exec.CommandContext(ctx, "bin/gotestsum")
 	cmd.Env = os.Environ()
 	if with == detector {
 		if err := artifacts.EnsureCompiler(ctx, func(step string) { fmt.Println(step) }); err != nil {
@@ -114,7 +114,7 @@ func goTest(ctx context.Context, with instrument, packages []string, flags ...st
 	cmd.Args = append(append(cmd.Args, args...), packages...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+		return fmt.Errorf("go test %s: %w", strings.Join(flags, " "), err)
 	}
 	return nil
 }

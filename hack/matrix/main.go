@@ -130,7 +130,10 @@ func (l list) show(tested string, results []result, own []figures.Figure) (lacks
 	if measured, err = withSums(append(measured, own...)); err != nil {
 		return lacks, err
 	}
-	return lacks, writeFigures(os.Stdout, measured)
+	if err := writeFigures(os.Stdout, measured); err != nil {
+		return lacks, err
+	}
+	return lacks, writeFailures(os.Stdout, table)
 }
 
 // result runs a step, and reads what it reported. A title begins each line that it shows.
@@ -139,9 +142,9 @@ func (s step) result(ctx context.Context, folder, tested, title string) result {
 	if !r.ran() {
 		return r
 	}
-	specs, err := s.specs()
+	reported, err := s.reported()
 	found, figuresErr := figures.Read(s.name)
-	r.Rows, r.Figures = append(r.Rows, specs...), found
+	r.Rows, r.Figures = append(r.Rows, reported...), found
 	if err = errors.Join(err, figuresErr); err != nil {
 		r.Rows = append(r.Rows, row{Name: "  what it reports", Outcome: failedOutcome, Note: err.Error()})
 	}

@@ -117,13 +117,14 @@ type step struct {
 	beside bool
 }
 
-// report is where the JSON report of ginkgo is, if the step writes one.
+// report is where the JSON report of ginkgo or of Go's tests is, if the step writes one.
 func (s step) report() string { return filepath.Join("out", s.name+".json") }
 
-// specs gives a row for each spec in the step's report. Where specs should have run and none did, nothing was tested.
-func (s step) specs() ([]row, error) {
+// reported gives a row for each spec in the step's report, and for each of Go's tests that failed. Where specs should have
+// run and none did, nothing was tested.
+func (s step) reported() ([]row, error) {
 	if !s.ginkgo {
-		return nil, nil
+		return readGoTests(s.report())
 	}
 	rows, err := readReport(s.report())
 	if err == nil && len(rows) == 0 {

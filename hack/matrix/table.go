@@ -108,3 +108,16 @@ func writeTable(w io.Writer, commit string, rows []row) error {
 		sums[passed], sums[failedOutcome], sums[skipped], sums[notRun])
 	return err
 }
+
+// writeFailures writes again what failed: of a long output, people see the end first.
+func writeFailures(w io.Writer, rows []row) error {
+	for _, r := range rows {
+		if r.Outcome != failedOutcome {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%s  %s  %s\n", r.Outcome, r.Name, r.Note); err != nil {
+			return err
+		}
+	}
+	return nil
+}
