@@ -8,9 +8,11 @@ IMAGE_REGISTRY ?= ghcr.io/kube-on-kube
 IMAGE_TAG ?= dev
 IMAGES := --image-registry=$(IMAGE_REGISTRY) --image-tag=$(IMAGE_TAG)
 
-# Every Go program of the project is static and reproducible.
+# Every Go program of the project is static and reproducible. Tests and linters have the same flags: what is compiled for one
+# is there for the others, and for another clone of the repository.
 export CGO_ENABLED := 0
-GO_BUILD := go build -trimpath -buildvcs=false
+REPRODUCIBLE := -trimpath -buildvcs=false
+export GOFLAGS := $(strip $(filter-out $(REPRODUCIBLE),$(GOFLAGS)) $(REPRODUCIBLE))
 
 GIT_COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 VERSION_PACKAGE := github.com/kube-on-kube/cluster-api-provider-kok/internal/version
@@ -32,12 +34,12 @@ QUICKSTART := bin/quickstart --started=$(STARTED) $(IMAGES) --provider-version=$
 
 .PHONY: quickstart
 quickstart: $(if $(EXISTING_CLUSTER),check-go,check-machine) build release-manifests $(LAB) ## Lab up, a tenant with two workers, and a look at it; KUBECONFIG=... uses an existing cluster, without workers
-	@$(GO_BUILD) -o bin/quickstart ./test/quickstart
+	@go build -o bin/quickstart ./test/quickstart
 	@$(QUICKSTART) $(if $(EXISTING_CLUSTER),--kubeconfig=$(EXISTING_CLUSTER))
 
 .PHONY: lab-up
 lab-up: check-machine build release-manifests $(LAB) ## Start the lab, a real host cluster on this machine, with the providers installed
-	@$(GO_BUILD) -o bin/quickstart ./test/quickstart
+	@go build -o bin/quickstart ./test/quickstart
 	@$(QUICKSTART) providers
 
 .PHONY: clean-lab
@@ -61,15 +63,15 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 
 .PHONY: build
 build: check-go bin/kok-apiserver-lb ## Build the providers' managers, kok-apiserver-lb, and what quickstart runs in a tenant
-	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
-	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
-	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o bin/infrastructure-manager ./infrastructure
-	$(GO_BUILD) -o bin/hello ./test/quickstart/hello
+	go build -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
+	go build -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
+	go build -ldflags '$(LDFLAGS)' -o bin/infrastructure-manager ./infrastructure
+	go build -o bin/hello ./test/quickstart/hello
 
 # Go knows best whether it is up to date.
 .PHONY: bin/kok-apiserver-lb
 bin/kok-apiserver-lb: check-go
-	$(GO_BUILD) -ldflags '$(LDFLAGS)' -o $@ ./bootstrap/apiserverlb/cmd/kok-apiserver-lb
+	go build -ldflags '$(LDFLAGS)' -o $@ ./bootstrap/apiserverlb/cmd/kok-apiserver-lb
 
 .PHONY: release-manifests
 release-manifests: check-go ## Write a local clusterctl repository to out/repository and out/clusterctl.yaml
@@ -77,14 +79,14 @@ release-manifests: check-go ## Write a local clusterctl repository to out/reposi
 
 .PHONY: release
 release: check-go bin/packages ## Write everything that is published to out/release: images, programs, packages, a clusterctl repository; VERSION=v0.2.0
-	$(GO_BUILD) -o bin/release ./hack/release
+	go build -o bin/release ./hack/release
 	bin/release build --version=$(VERSION) --image-registry=$(IMAGE_REGISTRY) --ldflags='$(LDFLAGS)'
 
 REGISTRY ?=
 CA_FILE ?=
 .PHONY: push
 push: check-go ## Push the images of out/release; REGISTRY=registry.example.com/kok, and CA_FILE=... if the registry's is not the system's
-	$(GO_BUILD) -o bin/release ./hack/release
+	go build -o bin/release ./hack/release
 	bin/release push --registry='$(REGISTRY)' --ca-file='$(CA_FILE)'
 
 ##@ Test
@@ -93,7 +95,7 @@ push: check-go ## Push the images of out/release; REGISTRY=registry.example.com/
 
 .PHONY: test
 test: check-machine ## The gating tests: lint, generated files, races, unit and envtest, one journey in the lab; ends with a table
-	@$(GO_BUILD) -o bin/matrix ./hack/matrix && exec bin/matrix run test
+	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run test
 
 .PHONY: lint
 lint: check-go $(GOLANGCI_LINT) ## Run the linters
@@ -111,7 +113,7 @@ test-unit: check-go ## Unit tests and golden files, as any user
 	go test ./...
 
 ENVTEST_ASSETS := KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest
-GO_TESTS := mkdir -p out && $(GO_BUILD) -o bin/gotests ./hack/gotests && $(ENVTEST_ASSETS) exec bin/gotests
+GO_TESTS := mkdir -p out && go build -o bin/gotests ./hack/gotests && $(ENVTEST_ASSETS) exec bin/gotests
 # Of tests with very many cases the gate runs a sample, which changes with the commit; "every" runs all of them.
 export KOK_TEST_SAMPLE ?= $(GIT_COMMIT)
 
@@ -149,7 +151,7 @@ E2E_REPORT ?= out/e2e.json
 
 .PHONY: test-e2e
 test-e2e: lab-up ## The gating journey in the lab
-	$(GO_BUILD) -o bin/extension ./test/e2e/extension
+	go build -o bin/extension ./test/e2e/extension
 	go test -c -tags=e2e -o bin/e2e.test ./test/e2e
 	bin/e2e.test -test.timeout=0 -ginkgo.timeout=$(E2E_TIMEOUT) -ginkgo.v -ginkgo.label-filter='$(E2E_LABELS)' -ginkgo.json-report=$(E2E_REPORT) \
 		-e2e.image-registry=$(IMAGE_REGISTRY) -e2e.image-tag=$(IMAGE_TAG) -e2e.provider-version=$(VERSION)
@@ -164,13 +166,13 @@ e2e-full: ## The long waits and the faults, in the lab
 .PHONY: test-contracts
 test-contracts: check-go ## One test for each rule of Cluster API's contracts, and their number
 	go run ./hack/envtest-assets bin/envtest
-	$(GO_BUILD) -o bin/test-contracts ./hack/test-contracts
+	go build -o bin/test-contracts ./hack/test-contracts
 	$(ENVTEST_ASSETS) bin/test-contracts
 
 .PHONY: test-breaks
 test-breaks: check-go ## Break the product in many ways, and see that a test notices each; BREAKS=name,... tries some of test/breaks/patches
 	go run ./hack/envtest-assets bin/envtest
-	$(GO_BUILD) -o bin/breaks ./test/breaks
+	go build -o bin/breaks ./test/breaks
 	$(ENVTEST_ASSETS) bin/breaks --only='$(BREAKS)'
 
 CAPI_TIMEOUT ?= 60m
@@ -183,7 +185,7 @@ test-capi: lab-up ## Cluster API's own e2e specs, in the lab
 
 .PHONY: test-conformance
 test-conformance: lab-up ## Kubernetes' own conformance tests of the API, against a tenant in the lab
-	$(GO_BUILD) -o bin/conformance ./test/conformance
+	go build -o bin/conformance ./test/conformance
 	bin/conformance
 
 .PHONY: test-lab
@@ -198,30 +200,30 @@ test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real
 
 .PHONY: test-all
 test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/12 runs the third of twelve parts
-	@$(GO_BUILD) -o bin/matrix ./hack/matrix && exec bin/matrix run test-all --part=$(PART)
+	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run test-all --part=$(PART)
 
 .PHONY: bench-gate
 bench-gate: check-go ## What the last make test and make test-breaks measured
-	@$(GO_BUILD) -o bin/matrix ./hack/matrix && exec bin/matrix figures test test-race test-breaks
+	@go build -o bin/matrix ./hack/matrix && exec bin/matrix figures test test-race test-breaks
 
 .PHONY: bench-create
 bench-create: lab-up ## Time from apply to a usable control plane, beside the same binaries started as plain processes
-	$(GO_BUILD) -o bin/bench-create ./test/bench/create
+	go build -o bin/bench-create ./test/bench/create
 	bin/bench-create
 
 .PHONY: bench-upgrade
 bench-upgrade: check-machine ## Upgrades, scaling and an upgrade of the providers in the lab, Cluster API's specs, its contracts and conformance, and their figures
-	@$(GO_BUILD) -o bin/matrix ./hack/matrix && exec bin/matrix run bench-upgrade
+	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench-upgrade
 
 .PHONY: bench-lb
 bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct connection, HAProxy and nginx
 	go run ./hack/envtest-assets bin/envtest
-	$(GO_BUILD) -o bin/bench-lb ./test/bench/lb
+	go build -o bin/bench-lb ./test/bench/lb
 	bin/bench-lb
 
 .PHONY: bench-join
 bench-join: lab-up ## Time from the creation of a Machine until its Node is ready, alone and five together
-	$(GO_BUILD) -o bin/bench-join ./test/bench/join
+	go build -o bin/bench-join ./test/bench/join
 	bin/bench-join
 
 ##@ Prerequisites
@@ -241,20 +243,20 @@ clean: ## Remove bin and out
 
 # Tools are built from hack/tools/go.mod when they are missing or their versions changed.
 bin/controller-gen: hack/tools/go.sum
-	cd hack/tools && $(GO_BUILD) -o ../../$@ sigs.k8s.io/controller-tools/cmd/controller-gen
+	cd hack/tools && go build -o ../../$@ sigs.k8s.io/controller-tools/cmd/controller-gen
 bin/crd-ref-docs: hack/tools/go.sum
-	cd hack/tools && $(GO_BUILD) -o ../../$@ github.com/elastic/crd-ref-docs
+	cd hack/tools && go build -o ../../$@ github.com/elastic/crd-ref-docs
 bin/gotestsum: hack/tools/go.sum
-	cd hack/tools && $(GO_BUILD) -o ../../$@ gotest.tools/gotestsum
+	cd hack/tools && go build -o ../../$@ gotest.tools/gotestsum
 bin/packages: hack/tools/packages/main.go hack/tools/packages/go.sum
-	cd hack/tools/packages && $(GO_BUILD) -o ../../../$@ .
+	cd hack/tools/packages && go build -o ../../../$@ .
 bin/golangci-lint: hack/tools/golangci-lint/go.sum
-	cd hack/tools/golangci-lint && $(GO_BUILD) -o ../../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	cd hack/tools/golangci-lint && go build -o ../../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 # Go knows best whether the lab's program is up to date.
 .PHONY: bin/lab
 bin/lab:
-	@$(GO_BUILD) -o $@ ./test/lab
+	@go build -o $@ ./test/lab
 
 .PHONY: help
 help: ## Show this
