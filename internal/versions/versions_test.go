@@ -75,7 +75,7 @@ func TestBuiltInTable(t *testing.T) {
 	g.Expect(BuiltIn().Minors()).To(Equal([]string{"v1.34", "v1.35", "v1.36"}))
 	release, err := BuiltIn().Release("v1.36.3")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(release).To(Equal(Release{Minor: "v1.36", Etcd: "3.6.16-0", CoreDNS: "v1.14.2", Konnectivity: "v0.34.0"}))
+	g.Expect(release).To(Equal(Release{Minor: "v1.36", Etcd: "3.6.8-0", CoreDNS: "v1.14.2", Konnectivity: "v0.34.0"}))
 }
 
 func TestValidate(t *testing.T) {
@@ -145,7 +145,7 @@ func TestLoadRefusesBrokenTables(t *testing.T) {
 
 func TestLoadAcceptsANewMinor(t *testing.T) {
 	g := NewWithT(t)
-	table, err := Load([]byte("releases:\n- minor: v1.36\n  etcd: 3.6.16-0\n  coreDNS: v1.14.2\n  konnectivity: v0.34.0\n- minor: v1.37\n  etcd: 3.7.0-0\n  coreDNS: v1.14.2\n  konnectivity: v0.34.0\n"))
+	table, err := Load([]byte("releases:\n- minor: v1.36\n  etcd: 3.6.8-0\n  coreDNS: v1.14.2\n  konnectivity: v0.34.0\n- minor: v1.37\n  etcd: 3.7.0-0\n  coreDNS: v1.14.2\n  konnectivity: v0.34.0\n"))
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(table.ValidateUpgrade("v1.36.3", "v1.37.0")).To(Succeed())
 	g.Expect(table.Validate("v1.35.0")).To(MatchError("v1.35 is not supported; supported are v1.36 and v1.37" + otherwise))
@@ -178,13 +178,13 @@ func TestARefusalOfAConfigMapNamesTheKey(t *testing.T) {
 
 func TestTablesThatSayTheSameAreEqual(t *testing.T) {
 	g := NewWithT(t)
-	const one = "releases:\n- minor: v1.36\n  etcd: 3.6.16-0\n  coreDNS: v1.14.2\n  konnectivity: v0.34.0\n"
+	const one = "releases:\n- minor: v1.36\n  etcd: 3.6.8-0\n  coreDNS: v1.14.2\n  konnectivity: v0.34.0\n"
 	load := func(text string) *Table {
 		table, err := Load([]byte(text))
 		g.Expect(err).NotTo(HaveOccurred())
 		return table
 	}
 	g.Expect(load(one).Equal(load("# the same\n" + one))).To(BeTrue())
-	g.Expect(load(one).Equal(load(strings.Replace(one, "3.6.16-0", "3.6.16-1", 1)))).To(BeFalse())
+	g.Expect(load(one).Equal(load(strings.Replace(one, "3.6.8-0", "3.6.8-1", 1)))).To(BeFalse())
 	g.Expect(load(one).Equal(BuiltIn())).To(BeFalse())
 }

@@ -40,6 +40,14 @@ var _ = Describe("A tenant of the previous release", Ordered, Label(releases), f
 		requireLab()
 		expectNobodyElse(ctx)
 		previous, today = buildReleases(ctx)
+		// The lab has the image of etcd that today's release names.
+		etcdOf := func(r *release) string {
+			table := publishedReleases(settings.releases, r.version)
+			return table[len(table)-1].Etcd
+		}
+		if etcdOf(previous) != etcdOf(today) {
+			loadEtcd(ctx, etcdOf(today), etcdOf(previous))
+		}
 		DeferCleanup(func(ctx SpecContext) {
 			if !settings.keep {
 				uninstallAll(ctx)

@@ -41,7 +41,7 @@ var _ = Describe("A version that is added as data", Ordered, Label(full, feature
 		for _, image := range builtVersion(ctx, before).ControlPlane {
 			Expect(env.lab.LoadBuilt(ctx, image)).To(Succeed())
 		}
-		table = publishedReleases()
+		table = publishedReleases(settings.repository, settings.providerVersion)
 		last := len(table) - 1
 		Expect(table[last].Minor).To(Equal("v1.36"), "the newest minor of the published table")
 		shorter = slices.Clip(table[:last])
@@ -93,10 +93,11 @@ var _ = Describe("A version that is added as data", Ordered, Label(full, feature
 	}, SpecTimeout(2*creation+join))
 })
 
-// publishedReleases are those in the table that the release has for people to change.
-func publishedReleases() []supported.Release {
+// publishedReleases are those in the table that a version of the providers has in a clusterctl repository, for people to
+// change.
+func publishedReleases(folder, version string) []supported.Release {
 	GinkgoHelper()
-	data, err := os.ReadFile(filepath.Join(settings.repository, "repository", "control-plane-kok", settings.providerVersion, supported.ConfigMapKey))
+	data, err := os.ReadFile(filepath.Join(folder, "repository", "control-plane-kok", version, supported.ConfigMapKey))
 	Expect(err).NotTo(HaveOccurred())
 	var file struct{ Releases []supported.Release }
 	Expect(yaml.Unmarshal(data, &file)).To(Succeed())

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	v136 = "- {minor: v1.36, etcd: 3.6.16-0, coreDNS: v1.14.2, konnectivity: v0.34.0}\n"
+	v136 = "- {minor: v1.36, etcd: 3.6.8-0, coreDNS: v1.14.2, konnectivity: v0.34.0}\n"
 	v137 = "- {minor: v1.37, etcd: 3.7.0-0, coreDNS: v1.15.0, konnectivity: v0.35.0}\n"
 )
 

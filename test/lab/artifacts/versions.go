@@ -40,7 +40,7 @@ func DefaultVersions() Versions {
 	return Versions{
 		Host:          "v1.36.3",
 		Tenants:       []string{"v1.35.4", "v1.36.3"},
-		Etcd:          "v3.6.16",
+		Etcd:          "v3.6.8",
 		ClusterAPI:    "v1.14.2",
 		CertManager:   "v1.21.2",
 		Kustomize:     "v5.8.2",
