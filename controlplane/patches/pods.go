@@ -18,8 +18,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// template is the pod template of a workload, nil for other objects.
-func template(object client.Object) *corev1.PodTemplateSpec {
+// PodTemplate is the pod template of a workload, nil for other objects.
+func PodTemplate(object client.Object) *corev1.PodTemplateSpec {
 	switch workload := object.(type) {
 	case *appsv1.StatefulSet:
 		return &workload.Spec.Template
@@ -34,7 +34,7 @@ func template(object client.Object) *corev1.PodTemplateSpec {
 // finishPod confines what a patch added to the pods of a workload in the host cluster, and says what must
 // not be added.
 func finishPod(rendered, patched client.Object, allow Allow) []string {
-	before, after := template(rendered), template(patched)
+	before, after := PodTemplate(rendered), PodTemplate(patched)
 	if after == nil {
 		return nil
 	}

@@ -22,7 +22,10 @@ import (
 	"golang.org/x/mod/semver"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/oci"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 )
 
 // release is what is published: everything that an installation needs, in one folder.
@@ -83,12 +86,11 @@ func (r release) write(ctx context.Context, programs []binary) error {
 			return err
 		}
 	}
-	for _, p := range ownProviders(r.root, r.version, func(image string) string {
-		return "${KOK_IMAGE_REGISTRY:=" + r.registry + "}/" + image + "@" + digests[image].String()
-	}) {
-		if err := p.write(filepath.Join(r.out, "repository")); err != nil {
-			return fmt.Errorf("write provider %s: %w", p.label, err)
-		}
+	if err := r.writeRepository(digests); err != nil {
+		return err
+	}
+	if err := r.writeImageList(digests); err != nil {
+		return err
 	}
 	return writeSums(r.out)
 }
@@ -177,6 +179,45 @@ func (r release) writeImages(programs []binary) (oci.Digests, error) {
 	}
 	slices.SortFunc(images, func(a, b oci.Image) int { return cmp.Compare(a.Name, b.Name) })
 	return oci.Write(filepath.Join(r.out, "images"), r.version, architectures, images)
+}
+
+// writeRepository writes a clusterctl repository that names the images by their digests, and a configuration with which
+// clusterctl reads it wherever the release is: clusterctl fills in variables of the environment in its configuration.
+func (r release) writeRepository(digests oci.Digests) error {
+	all, err := providers(r.root, r.version, func(image string) string {
+		return "${KOK_IMAGE_REGISTRY:=" + r.registry + "}/" + image + "@" + digests[image].String()
+	})
+	if err != nil {
+		return err
+	}
+	if err := writeProviders(filepath.Join(r.out, "repository"), all); err != nil {
+		return err
+	}
+	config := "# For clusterctl --config. KOK_RELEASE is the folder of this file, from the root.\n" + clusterctlProviders("${KOK_RELEASE}/repository", all)
+	return writeFile(filepath.Join(r.out, "clusterctl.yaml"), []byte(config))
+}
+
+// writeImageList writes images.txt: the images of all providers, and those of control planes and workers of each minor, in the
+// version that the release is tested with.
+func (r release) writeImageList(digests oci.Digests) error {
+	all, err := providers(r.root, r.version, func(image string) string { return r.registry + "/" + image + "@" + digests[image].String() })
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	b.WriteString("# Images that nodes pull. Another patch of Kubernetes has other tags of kube-*, and the same of all else.\n" +
+		"# Not here: pause, which the nodes' containerd names, and cert-manager's, which clusterctl init list-images names.\n\n# Providers\n")
+	for _, p := range all {
+		b.WriteString(p.image + "\n")
+	}
+	for _, version := range append(artifacts.OlderVersions(), artifacts.DefaultVersions().Host) {
+		images, err := rendering.Images(version, "", versions.BuiltIn())
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "\n# Kubernetes %s\n%s\n", version, strings.Join(images, "\n"))
+	}
+	return writeFile(filepath.Join(r.out, "images.txt"), []byte(b.String()))
 }
 
 // writeBalancer writes the load balancer as a file, as packages of Linux distributions, and in archives for machines of

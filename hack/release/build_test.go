@@ -11,7 +11,12 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	clusterctlconfig "sigs.k8s.io/cluster-api/cmd/clusterctl/client/config"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
 // released is a release of which every program is the packager, and each of its files by its path.
@@ -73,6 +78,7 @@ func TestARelease(t *testing.T) {
 			"kok-apiserver-lb_0.2.0-1_arm64.deb", "kok-apiserver-lb-0.2.0-1.x86_64.rpm", "kok-apiserver-lb-0.2.0-1.aarch64.rpm",
 			"kok-apiserver-lb-v0.2.0-darwin-arm64.tar.gz", "kok-controlplane-controller-linux-amd64.cdx.json",
 			"repository/infrastructure-idc/v0.2.0/cluster-template.yaml", "repository/control-plane-kok/v0.2.0/versions.yaml",
+			"clusterctl.yaml",
 		} {
 			if files[name] == "" {
 				t.Errorf("%s is not there, but %q", name, slices.Sorted(maps.Keys(files)))
@@ -93,10 +99,53 @@ func TestARelease(t *testing.T) {
 		for _, file := range []string{
 			"control-plane-kok/v0.2.0/control-plane", "bootstrap-kok/v0.2.0/bootstrap", "infrastructure-idc/v0.2.0/infrastructure",
 		} {
-			image := managerImage(t, filepath.Join(folder, "repository", file+"-components.yaml"))
+			image := managerPod(t, components(t, filepath.Join(folder, "repository", file+"-components.yaml"))).Containers[0].Image
 			name, digest, _ := strings.Cut(strings.TrimPrefix(image, "registry.example.com/"), "@sha256:")
 			if !slices.Contains(slices.Collect(maps.Values(managers)), name) || files["images/blobs/sha256/"+digest] == "" {
 				t.Errorf("%s has the image %s", file, image)
+			}
+		}
+	})
+	t.Run("takes a registry and the Secret for it from variables", func(t *testing.T) {
+		file := filepath.Join(folder, "repository/bootstrap-kok/v0.2.0/bootstrap-components.yaml")
+		pod := managerPod(t, componentsWith(t, file, map[string]string{"KOK_IMAGE_REGISTRY": "mirror.example.com/kok", "KOK_IMAGE_PULL_SECRET": "registry"}))
+		if !strings.HasPrefix(pod.Containers[0].Image, "mirror.example.com/kok/kok-bootstrap-controller@sha256:") {
+			t.Errorf("the image is %s", pod.Containers[0].Image)
+		}
+		if want := []corev1.LocalObjectReference{{Name: "registry"}}; !slices.Equal(pod.ImagePullSecrets, want) {
+			t.Errorf("the Secrets are %v, want %v", pod.ImagePullSecrets, want)
+		}
+		// kubelet passes over a Secret without a name.
+		if without := managerPod(t, components(t, file)); !slices.Equal(without.ImagePullSecrets, []corev1.LocalObjectReference{{}}) {
+			t.Errorf("without variables the Secrets are %v", without.ImagePullSecrets)
+		}
+	})
+	t.Run("lists the images of every supported version", func(t *testing.T) {
+		for _, want := range []string{
+			"registry.example.com/kok-bootstrap-controller@sha256:", "registry.k8s.io/kube-apiserver:v1.34.", "registry.k8s.io/kube-proxy:v1.35.",
+			"registry.k8s.io/etcd:" + versions.BuiltIn().Newest().Etcd + "\n", "registry.k8s.io/kube-scheduler:v1.36.",
+		} {
+			if !strings.Contains(files["images.txt"], want) {
+				t.Errorf("images.txt lacks %s:\n%s", want, files["images.txt"])
+			}
+		}
+	})
+	t.Run("is read by clusterctl where it is", func(t *testing.T) {
+		t.Setenv("KOK_RELEASE", folder)
+		config, err := clusterctlconfig.New(t.Context(), filepath.Join(folder, "clusterctl.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := config.Providers().List()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"cluster-api", "kok", "idc"} {
+			here := func(p clusterctlconfig.Provider) bool {
+				return p.Name() == name && strings.HasPrefix(p.URL(), "file://"+folder) && files[strings.TrimPrefix(p.URL(), "file://"+folder+"/")] != ""
+			}
+			if !slices.ContainsFunc(all, here) {
+				t.Errorf("it has no provider %s of this release", name)
 			}
 		}
 	})
@@ -125,10 +174,10 @@ func TestARelease(t *testing.T) {
 	})
 }
 
-// managerImage is the image of the one Deployment among components.
-func managerImage(t *testing.T, file string) string {
+// managerPod is the pod of the one Deployment among components.
+func managerPod(t *testing.T, components []unstructured.Unstructured) corev1.PodSpec {
 	t.Helper()
-	for _, object := range components(t, file) {
+	for _, object := range components {
 		if object.GetKind() != "Deployment" {
 			continue
 		}
@@ -136,10 +185,10 @@ func managerImage(t *testing.T, file string) string {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment); err != nil {
 			t.Fatal(err)
 		}
-		return deployment.Spec.Template.Spec.Containers[0].Image
+		return deployment.Spec.Template.Spec
 	}
-	t.Fatalf("%s has no Deployment", file)
-	return ""
+	t.Fatal("there is no Deployment")
+	return corev1.PodSpec{}
 }
 
 func TestAVersionThatClusterctlWouldRefuseIsRefused(t *testing.T) {

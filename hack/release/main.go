@@ -121,11 +121,43 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	core, err := findModule(root, "sigs.k8s.io/cluster-api")
+	all, err := providers(root, o.version, func(image string) string { return o.registry + "/" + image + ":" + o.tag })
 	if err != nil {
 		return err
 	}
-	providers := []provider{
+	repository := filepath.Join(out, "repository")
+	if err := writeProviders(repository, all); err != nil {
+		return err
+	}
+	file := filepath.Join(out, "clusterctl.yaml")
+	config := "# For clusterctl --config. Written by make release-manifests.\n" + clusterctlProviders(repository, all)
+	config += fmt.Sprintf("overridesFolder: %q\n", filepath.Join(out, "overrides"))
+	if err := writeFile(file, []byte(config)); err != nil {
+		return err
+	}
+	fmt.Println(file)
+	return nil
+}
+
+// writeProviders writes all providers into a repository.
+func writeProviders(repository string, all []provider) error {
+	var errs []error
+	for _, p := range all {
+		if err := p.write(repository); err != nil {
+			errs = append(errs, fmt.Errorf("write provider %s: %w", p.label, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// providers are what a repository has: Cluster API's own in the version that this module is built with, and those of this
+// repository in one version. reference says where an image of theirs is.
+func providers(root, version string, reference func(image string) string) ([]provider, error) {
+	core, err := findModule(root, "sigs.k8s.io/cluster-api")
+	if err != nil {
+		return nil, err
+	}
+	return append([]provider{
 		{
 			name: "cluster-api", kind: "CoreProvider", label: "cluster-api", version: core.Version,
 			kustomization: filepath.Join(core.Dir, "core", "config", "default"),
@@ -140,24 +172,7 @@ func run(o options) error {
 			components:    "bootstrap-components.yaml",
 			metadata:      filepath.Join(core.Dir, "metadata.yaml"),
 		},
-	}
-	providers = append(providers, ownProviders(root, o.version, func(image string) string { return o.registry + "/" + image + ":" + o.tag })...)
-	repository := filepath.Join(out, "repository")
-	var errs []error
-	for _, p := range providers {
-		if err := p.write(repository); err != nil {
-			errs = append(errs, fmt.Errorf("write provider %s: %w", p.label, err))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	file := filepath.Join(out, "clusterctl.yaml")
-	if err := writeClusterctlConfig(file, repository, providers); err != nil {
-		return err
-	}
-	fmt.Println(file)
-	return nil
+	}, ownProviders(root, version, reference)...), nil
 }
 
 // ownProviders are those of this repository, in one version. reference says where an image of theirs is.

@@ -144,16 +144,15 @@ func (p provider) build() ([]byte, error) {
 	return resources.AsYaml()
 }
 
-// writeClusterctlConfig writes the configuration that makes clusterctl read its providers from
-// repository. Of cert-manager it says nothing: clusterctl takes the one that is there, or installs one.
-func writeClusterctlConfig(file, repository string, providers []provider) error {
+// clusterctlProviders is the part of clusterctl's configuration that has it read providers from a repository. Of cert-manager it
+// says nothing: clusterctl takes the one that is there, or installs one.
+func clusterctlProviders(repository string, all []provider) string {
 	b := &strings.Builder{}
-	b.WriteString("# For clusterctl --config. Written by make release-manifests.\nproviders:\n")
-	for _, p := range providers {
+	b.WriteString("providers:\n")
+	for _, p := range all {
 		fmt.Fprintf(b, "- name: %s\n  type: %s\n  url: %q\n", p.name, p.kind, "file://"+p.componentsPath(repository))
 	}
-	fmt.Fprintf(b, "overridesFolder: %q\n", filepath.Join(filepath.Dir(file), "overrides"))
-	return writeFile(file, []byte(b.String()))
+	return b.String()
 }
 
 func writeFile(file string, data []byte) error {

@@ -39,15 +39,23 @@ func repository(t *testing.T) string {
 	return filepath.Join(out, "repository")
 }
 
-// components are the objects in a components file.
+// components are the objects in a components file, as clusterctl gives them to a person who sets no variable.
 func components(t *testing.T, file string) []unstructured.Unstructured {
+	t.Helper()
+	return componentsWith(t, file, nil)
+}
+
+// componentsWith are the objects in a components file, as clusterctl gives them to a person who sets variables.
+func componentsWith(t *testing.T, file string, variables map[string]string) []unstructured.Unstructured {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What clusterctl makes of it for a person who sets no variable.
 	data, err = yamlprocessor.NewSimpleProcessor().Process(data, func(name string) (string, error) {
+		if value, ok := variables[name]; ok {
+			return value, nil
+		}
 		return "", fmt.Errorf("%s is not set", name)
 	})
 	if err != nil {
