@@ -76,6 +76,7 @@ var everySpec = []step{
 	endToEnd("e2e-modes-host-network", "modes && host_network", 15*time.Minute),
 	endToEnd("e2e-modes-pod-network", "modes && pod_network", 45*time.Minute),
 	releases,
+	endToEnd("e2e-install", "install", 25*time.Minute),
 	endToEnd("e2e-move", "move", 12*time.Minute),
 }
 

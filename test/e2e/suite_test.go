@@ -36,6 +36,8 @@ const (
 	podNetworkModes  = "pod_network"
 	// releases are specs that install other releases of the providers. They want the lab for themselves.
 	releases = "releases"
+	// install are specs that install what make release writes, as a stranger does. They want the lab for themselves, too.
+	install = "install"
 	// move are those that move a tenant to another management cluster.
 	move = "move"
 )

@@ -31,6 +31,8 @@ type Versions struct {
 	Konnectivity string
 	// MetalLB is the version of the load balancer that a host cluster may have, MetricsServer that of the source of metrics.
 	MetalLB, MetricsServer string
+	// Registry is the version of the container registry that a spec pushes a release to.
+	Registry string
 	// Debian is the suite that hosts run.
 	Debian string
 }
@@ -50,6 +52,7 @@ func DefaultVersions() Versions {
 		Konnectivity:  "v0.34.0",
 		MetalLB:       "v0.15.2",
 		MetricsServer: "v0.9.0",
+		Registry:      "v3.1.2",
 		Debian:        "bookworm",
 	}
 }
