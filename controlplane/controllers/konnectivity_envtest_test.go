@@ -198,7 +198,12 @@ func replaced(args []string, values map[string]string) []string {
 	return out
 }
 
-func freePort(t *testing.T) string { return strconv.Itoa(loopback.Free(t).Port) }
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener := loopback.Listen(t)
+	_ = listener.Close()
+	return strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+}
 
 // holders are the servers that say by a lease that they are there.
 func (k *konnectivityTenant) holders(ctx context.Context) ([]string, error) {

@@ -37,6 +37,12 @@ func target(t *testing.T, s *sshtest.Server) ssh.Target {
 	}}
 }
 
+// at is the target with its host at another address.
+func at(to ssh.Target, address *net.TCPAddr) ssh.Target {
+	to.Host.Address, to.Host.Port = address.IP.String(), address.Port
+	return to
+}
+
 func dial(t *testing.T, to ssh.Target) *ssh.Client {
 	t.Helper()
 	c, err := ssh.Dial(t.Context(), to)
@@ -182,9 +188,9 @@ func TestWhatKeepsFromAHost(t *testing.T) {
 		"another key": {func(h *ssh.Server) { h.Credentials = credentials(t, sshtest.NewKey(t), nil) },
 			ssh.AuthenticationFailed, "does not accept the key: "},
 		"another user": {func(h *ssh.Server) { h.User = "nobody" },
-			ssh.AuthenticationFailed, "nobody@127.0.0.1"},
+			ssh.AuthenticationFailed, "nobody@" + s.Address},
 		"nobody listens": {func(h *ssh.Server) { h.Port = 1 },
-			ssh.Away, "cannot be reached: dial tcp 127.0.0.1:1: connect: connection refused; check that it is switched on"},
+			ssh.Away, "cannot be reached: dial tcp " + s.Address + ":1: connect: connection refused; check that it is switched on"},
 		"a pinned key that is none": {func(h *ssh.Server) { h.HostKeys = []string{"SHA256:abc"} },
 			ssh.CredentialsInvalid, "hostKeys[0] must be a public key as in /etc/ssh/ssh_host_ed25519_key.pub"},
 	} {
@@ -204,7 +210,7 @@ func TestWhatKeepsFromAHost(t *testing.T) {
 func TestAServerThatSaysNothingIsAway(t *testing.T) {
 	t.Parallel()
 	to := target(t, sshtest.Start(t))
-	to.Host.Port = loopback.Listen(t).Addr().(*net.TCPAddr).Port
+	to = at(to, loopback.Listen(t).Addr().(*net.TCPAddr))
 	first := expect(t, to, ssh.Away, "cannot be reached: the login took longer than 10s")
 	if again := expect(t, to, ssh.Away, ""); again.Error() != first.Error() {
 		t.Errorf("the same failure is told as %q and as %q", first, again)
@@ -215,12 +221,12 @@ func TestAServerThatSaysNothingIsAway(t *testing.T) {
 func TestAServerThatEndsConnectionsIsToldOfInTheSameWords(t *testing.T) {
 	t.Parallel()
 	to := target(t, sshtest.Start(t))
-	to.Host.Port = loopback.Serve(t, func(connection *net.TCPConn) {
+	to = at(to, loopback.Serve(t, func(connection *net.TCPConn) {
 		// It resets the connection instead of ending it in order.
 		_ = connection.SetLinger(0)
 		_, _ = connection.Read(make([]byte, 1))
 		_ = connection.Close()
-	}).Port
+	}))
 	words := map[string]bool{}
 	for range 5 {
 		words[expect(t, to, ssh.Away, "connection reset by peer").Error()] = true
@@ -271,7 +277,7 @@ func TestAConnectionThatFallsSilentEnds(t *testing.T) {
 	s := sshtest.Start(t)
 	to := target(t, s)
 	wire := newWire(t, net.JoinHostPort(s.Address, strconv.Itoa(s.Port)))
-	to.Host.Port = wire.port
+	to = at(to, wire.address)
 	c := dial(t, to)
 	started := time.Now()
 	ended := make(chan error, 1)
@@ -290,14 +296,14 @@ func TestAConnectionThatFallsSilentEnds(t *testing.T) {
 
 // wire passes bytes on until it is cut; then they vanish.
 type wire struct {
-	port int
-	cut  atomic.Bool
+	address *net.TCPAddr
+	cut     atomic.Bool
 }
 
 func newWire(t *testing.T, to string) *wire {
 	t.Helper()
 	listener := loopback.Listen(t)
-	w := &wire{port: listener.Addr().(*net.TCPAddr).Port}
+	w := &wire{address: listener.Addr().(*net.TCPAddr)}
 	go func() {
 		near, err := listener.Accept()
 		if err != nil {

@@ -2,6 +2,7 @@
 package loopback
 
 import (
+	"math/rand/v2"
 	"net"
 	"testing"
 )
@@ -17,10 +18,15 @@ func Listen(t testing.TB) *net.TCPListener {
 	return listener
 }
 
-// Free is an address that nobody listens at.
+// Free is an address that nobody listens at, and that nobody else gets: neither a listener with a port of its own nor a
+// connection takes it before the test does.
 func Free(t testing.TB) *net.TCPAddr {
 	t.Helper()
-	listener := Listen(t)
+	ip := net.IPv4(127, byte(128+rand.IntN(64)), byte(rand.IntN(256)), byte(1+rand.IntN(254)))
+	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: ip})
+	if err != nil {
+		t.Fatal(err)
+	}
 	_ = listener.Close()
 	return listener.Addr().(*net.TCPAddr)
 }

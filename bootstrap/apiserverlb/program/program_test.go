@@ -547,6 +547,10 @@ func TestSystemdIsToldThatItIsReadyAndThatItStops(t *testing.T) {
 // A name shows where it leads only when it is dialled.
 func TestANameThatLeadsToTheProgramItselfIsNotDialled(t *testing.T) {
 	s := newStage(t, 1)
+	// What localhost is.
+	listener := loopback.Listen(t)
+	s.config.ListenAddress = listener.Addr().String()
+	_ = listener.Close()
 	_, port, _ := net.SplitHostPort(s.config.ListenAddress)
 	s.config.SeedBackends, s.config.KubeconfigFile = []string{net.JoinHostPort("localhost", port)}, ""
 	s.start()

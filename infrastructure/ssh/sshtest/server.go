@@ -98,8 +98,8 @@ func Start(t *testing.T, configuration ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host := NewKey(t)
-	s := &Server{Address: "127.0.0.1", Port: loopback.Free(t).Port, User: current.Username, HostKey: host.Public, UserKey: NewKey(t), CA: NewKey(t)}
+	host, free := NewKey(t), loopback.Free(t)
+	s := &Server{Address: free.IP.String(), Port: free.Port, User: current.Username, HostKey: host.Public, UserKey: NewKey(t), CA: NewKey(t)}
 	dir := t.TempDir()
 	write := func(name string, content []byte) string {
 		path := filepath.Join(dir, name)
