@@ -186,6 +186,8 @@ func variablesOfARunningCluster(t *testing.T, blue *managed) {
 		want            fields
 	}{
 		{"imageRepository", `"registry.example.com/kubernetes"`, fields{"KOKControlPlane spec.imageRepository": `"registry.example.com/kubernetes"`}},
+		{"imagePullSecret", `"registry"`, fields{"KOKControlPlane spec.imagePullSecret": `"registry"`}},
+		{"imagePullSecret", `""`, fields{"KOKControlPlane spec.imagePullSecret": `""`}},
 		{"hostNodeSelector", `{"kok.cluster.x-k8s.io/host-node": "true", "example.com/site": "north"}`, fields{
 			"KOKControlPlane spec.hosting.nodeSelector.example.com/site": `"north"`}},
 		{"hostNodeSelector", `{"kok.cluster.x-k8s.io/host-node": "true"}`, fields{

@@ -8,6 +8,8 @@ package addons
 import (
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -29,9 +31,16 @@ func Objects(in *addon.Input) (wanted, unwanted []client.Object, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
+		pullSecret := pullSecret(a, objects, in.ImagePullSecret)
 		if a.Mode(&in.Spec) != controlplanev1.AddonManaged {
-			unwanted = append(unwanted, objects...)
+			unwanted = append(append(unwanted, objects...), pullSecret)
 			continue
+		}
+		if in.ImagePullSecret == nil {
+			unwanted = append(unwanted, pullSecret)
+		} else {
+			wanted = append(wanted, pullSecret)
+			usePullSecret(objects, pullSecret.Name)
 		}
 		objects, err = patches.Apply(a.Name, objects, in.Patches, nil)
 		if err != nil {
@@ -41,6 +50,32 @@ func Objects(in *addon.Input) (wanted, unwanted []client.Object, err error) {
 		wanted = append(wanted, objects...)
 	}
 	return wanted, unwanted, nil
+}
+
+// pullSecret is the Secret with which the addon's pods pull their images, in their namespace.
+func pullSecret(a addon.Addon, objects []client.Object, content []byte) *corev1.Secret {
+	secret := &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: a.Name + "-image-pull"},
+		Type:       corev1.SecretTypeDockerConfigJson,
+		Data:       map[string][]byte{corev1.DockerConfigJsonKey: content},
+	}
+	for _, object := range objects {
+		if patches.PodTemplate(object) != nil {
+			secret.Namespace = object.GetNamespace()
+		}
+	}
+	addon.Label(secret, a.Name)
+	return secret
+}
+
+// usePullSecret has the pods of an addon pull their images with a Secret.
+func usePullSecret(objects []client.Object, name string) {
+	for _, object := range objects {
+		if template := patches.PodTemplate(object); template != nil {
+			template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: name}}
+		}
+	}
 }
 
 // Render gives all objects of an addon, whether it is wanted or not, without patches.

@@ -57,6 +57,7 @@ var changes = slices.Concat([]change{
 	{"hosting.tolerations", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.Tolerations = nil }), everyone},
 	{"hosting.ports", func(in *components.Input) { in.Spec.Hosting.Ports.First, in.Ports = 20100, ports.Of(20100) }, everyone},
 	{"imageRepository", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.ImageRepository = "registry.example/other" }), everyone},
+	{"imagePullSecret", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.ImagePullSecret = "other" }), everyone},
 	{"encryptionAtRest.mode", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.EncryptionAtRest.Mode = controlplanev1.EncryptionNone }), nobody},
 
 	{"kubeAPIServer.audit.policy", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.KubeAPIServer.Audit.Policy = "" }), apiServer},

@@ -40,6 +40,9 @@ func FinishPod(template *corev1.PodTemplateSpec, in *Input, component string, sp
 	pod.DNSPolicy = corev1.DNSDefault
 	pod.AutomountServiceAccountToken = ptr.To(false)
 	pod.EnableServiceLinks = ptr.To(false)
+	if in.Spec.ImagePullSecret != "" {
+		pod.ImagePullSecrets = []corev1.LocalObjectReference{{Name: in.Spec.ImagePullSecret}}
+	}
 	pod.PriorityClassName = PriorityClassName
 	pod.NodeSelector = in.Spec.Hosting.NodeSelector
 	pod.Tolerations = append(unreachableTolerations(), in.Spec.Hosting.Tolerations...)

@@ -159,6 +159,7 @@ func customised() controlplanev1.KOKControlPlaneSpec {
 	spec := defaulted()
 	spec.Version = "v1.35.4"
 	spec.ImageRepository = "registry.example/kubernetes"
+	spec.ImagePullSecret = "registry"
 	spec.Hosting = controlplanev1.HostingSpec{
 		NodeSelector: map[string]string{"pool": "control-planes", "tier": "gold"},
 		Ports:        controlplanev1.PortBlock{First: 20040},

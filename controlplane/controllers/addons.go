@@ -2,8 +2,11 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,6 +14,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
@@ -27,7 +31,7 @@ const (
 
 // applyAddons is done when the tenant held its addons, and none that is switched off, when it was last
 // asked. It comes last and nothing waits for it: machines join without, and the API is of use.
-func (r *Reconciler) applyAddons(_ context.Context, s *scope) (string, error) {
+func (r *Reconciler) applyAddons(ctx context.Context, s *scope) (string, error) {
 	if s.unsupported != nil {
 		return s.unsupported.Error(), nil //nolint:nilerr // It is what the step waits for.
 	}
@@ -35,11 +39,16 @@ func (r *Reconciler) applyAddons(_ context.Context, s *scope) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	pullSecret, missing, err := r.imagePullSecret(ctx, s.controlPlane)
+	if err != nil || missing != "" {
+		return missing, err
+	}
 	wanted, unwanted, err := addons.Objects(&addon.Input{
 		Version:         s.input.Version,
 		CoreDNSTag:      s.release.CoreDNS,
 		KonnectivityTag: s.release.Konnectivity,
 		ImageRepository: s.input.Spec.ImageRepository,
+		ImagePullSecret: pullSecret,
 		Spec:            s.controlPlane.Spec.Addons,
 		PodCIDRs:        s.input.Network.PodCIDRs,
 		DNSDomain:       s.input.Network.DNSDomain,
@@ -61,6 +70,28 @@ func (r *Reconciler) applyAddons(_ context.Context, s *scope) (string, error) {
 		return "the addons are being written to the tenant", nil
 	}
 	return answer.Problem, nil
+}
+
+// imagePullSecret is what the Secret of spec.imagePullSecret has, or says what a person has to do to it. The Secret has no
+// label of its Cluster and is in no cache. No other type of Secret reaches the tenant, whose administrators read it there.
+func (r *Reconciler) imagePullSecret(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane) (content []byte, missing string, err error) {
+	name := controlPlane.Spec.ImagePullSecret
+	if name == "" {
+		return nil, "", nil
+	}
+	secret := &corev1.Secret{}
+	err = r.APIReader.Get(ctx, client.ObjectKey{Namespace: controlPlane.Namespace, Name: name}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Sprintf("spec.imagePullSecret names the Secret %s, which is not in namespace %s: create it there", name, controlPlane.Namespace), nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("read the Secret %s of spec.imagePullSecret: %w", name, err)
+	}
+	if secret.Type != corev1.SecretTypeDockerConfigJson {
+		return nil, fmt.Sprintf("spec.imagePullSecret names the Secret %s, which is of type %s: make it anew with type %s", name, secret.Type,
+			corev1.SecretTypeDockerConfigJson), nil
+	}
+	return secret.Data[corev1.DockerConfigJsonKey], "", hostclusters.TakeAlong(ctx, r.Client, secret)
 }
 
 // installedBefore reports whether what status says of the addons is about this spec: it holds until

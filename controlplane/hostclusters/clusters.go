@@ -94,7 +94,7 @@ func (c *Clusters) Of(ctx context.Context, user, name client.ObjectKey, leaving 
 		c.Release(user)
 		return nil, invalid(fmt.Sprintf("the kubeconfig in Secret %s, which spec.hosting.kubeconfigRef names, is refused: %v", name, err))
 	}
-	if err := c.takeAlong(ctx, secret); err != nil {
+	if err := TakeAlong(ctx, c.writer, secret); err != nil {
 		return nil, err
 	}
 	return c.use(user, name, secret.ResourceVersion, kubeconfig, config)
@@ -104,14 +104,14 @@ func invalid(message string) *Problem {
 	return &Problem{Reason: controlplanev1.InvalidHostKubeconfigReason, Message: message}
 }
 
-// takeAlong labels the Secret so that clusterctl move takes it along. It gets no owner: it is a person's, and
-// must not go with a control plane.
-func (c *Clusters) takeAlong(ctx context.Context, secret *corev1.Secret) error {
+// TakeAlong labels a Secret that a spec names, so that clusterctl move takes it along. It gets no owner: it is a
+// person's, and must not go with a control plane.
+func TakeAlong(ctx context.Context, writer client.Writer, secret *corev1.Secret) error {
 	if _, ok := secret.Labels[clusterctlv1.ClusterctlMoveLabel]; ok {
 		return nil
 	}
 	metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterctlv1.ClusterctlMoveLabel, "")
-	if err := c.writer.Update(ctx, secret); err != nil {
+	if err := writer.Update(ctx, secret); err != nil {
 		return fmt.Errorf("label Secret %s for clusterctl move: %w", client.ObjectKeyFromObject(secret), err)
 	}
 	return nil

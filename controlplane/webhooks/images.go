@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -38,6 +39,18 @@ func validateImageRepository(repository string, path *field.Path) field.ErrorLis
 		return field.ErrorList{field.Invalid(path, repository, example)}
 	}
 	return nil
+}
+
+// validateImagePullSecret wants the name of a Secret.
+func validateImagePullSecret(name string, path *field.Path) field.ErrorList {
+	if name == "" {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, problem := range validation.IsDNS1123Subdomain(name) {
+		errs = append(errs, field.Invalid(path, name, "must be the name of a Secret: "+problem))
+	}
+	return errs
 }
 
 // validateAddons wants whole images.

@@ -106,6 +106,7 @@ func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits, tabl
 		tolerations:           c.Spec.Hosting.Tolerations,
 		exposure:              c.Spec.Hosting.Exposure.Type,
 		imageRepository:       c.Spec.ImageRepository,
+		imagePullSecret:       c.Spec.ImagePullSecret,
 		kubeAPIServer:         c.Spec.KubeAPIServer,
 		kubeControllerManager: c.Spec.KubeControllerManager,
 		kubeScheduler:         c.Spec.KubeScheduler,

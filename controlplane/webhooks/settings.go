@@ -15,6 +15,7 @@ type settings struct {
 	tolerations           []corev1.Toleration
 	exposure              controlplanev1.ExposureType
 	imageRepository       string
+	imagePullSecret       string
 	kubeAPIServer         controlplanev1.KubeAPIServerSpec
 	kubeControllerManager controlplanev1.ReplicatedComponentSpec
 	kubeScheduler         controlplanev1.ReplicatedComponentSpec
@@ -29,6 +30,7 @@ func (s settings) validate(path *field.Path, limits Limits) field.ErrorList {
 	errs = append(errs, validateTolerations(s.tolerations, path.Child("hosting", "tolerations"))...)
 	errs = append(errs, validateExposure(s.exposure, s.addons.Konnectivity, path)...)
 	errs = append(errs, validateImageRepository(s.imageRepository, path.Child("imageRepository"))...)
+	errs = append(errs, validateImagePullSecret(s.imagePullSecret, path.Child("imagePullSecret"))...)
 	errs = append(errs, validateKubeAPIServer(s.kubeAPIServer, path.Child("kubeAPIServer"))...)
 	errs = append(errs, validateComponent(names.KubeControllerManager, s.kubeControllerManager.ComponentSpec, path.Child("kubeControllerManager"))...)
 	errs = append(errs, validateComponent(names.KubeScheduler, s.kubeScheduler.ComponentSpec, path.Child("kubeScheduler"))...)

@@ -28,6 +28,8 @@ type Input struct {
 	KonnectivityTag string
 	// ImageRepository is the registry and path that images come from.
 	ImageRepository string
+	// ImagePullSecret is what .dockerconfigjson has in a Secret for the registry of images; empty for none.
+	ImagePullSecret []byte
 	Spec            controlplanev1.AddonsSpec
 	// PodCIDRs may be empty.
 	PodCIDRs  []string

@@ -69,6 +69,7 @@ func (c Cluster) ignore(in *components.Input) {
 	in.Spec = controlplanev1.KOKControlPlaneSpec{
 		Hosting:         in.Spec.Hosting,
 		ImageRepository: in.Spec.ImageRepository,
+		ImagePullSecret: in.Spec.ImagePullSecret,
 		Etcd:            in.Spec.Etcd,
 	}
 	if c.Component == names.EtcdData {

@@ -43,6 +43,7 @@ func ignore(in *components.Input) {
 	in.Spec = controlplanev1.KOKControlPlaneSpec{
 		Hosting:         in.Spec.Hosting,
 		ImageRepository: in.Spec.ImageRepository,
+		ImagePullSecret: in.Spec.ImagePullSecret,
 		KubeAPIServer:   in.Spec.KubeAPIServer,
 		Addons:          controlplanev1.AddonsSpec{Konnectivity: in.Spec.Addons.Konnectivity},
 		Etcd: controlplanev1.EtcdSpec{

@@ -24,6 +24,7 @@ func ignore(in *components.Input) {
 	in.Spec = controlplanev1.KOKControlPlaneSpec{
 		Hosting:         in.Spec.Hosting,
 		ImageRepository: in.Spec.ImageRepository,
+		ImagePullSecret: in.Spec.ImagePullSecret,
 		KubeScheduler:   in.Spec.KubeScheduler,
 	}
 }
