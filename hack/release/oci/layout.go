@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
 // refName is the annotation of an OCI layout that names what it holds, here such as kok-bootstrap-controller:v0.2.0.
@@ -54,7 +55,7 @@ func Write(folder, tag string, architectures []string, images []Image) (Digests,
 
 // Push pushes all images of an OCI layout to a registry, with their tags, and tells of each when it is there. What the
 // registry has already is not sent again, so a push that was interrupted goes on where it was.
-func Push(ctx context.Context, folder, registry string, transport http.RoundTripper, keychain authn.Keychain, pushed func(reference string)) error {
+func Push(ctx context.Context, folder, registry string, through http.RoundTripper, keychain authn.Keychain, pushed func(reference string)) error {
 	l, err := layout.FromPath(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there are no images in %s: make release writes them", folder)
@@ -66,7 +67,7 @@ func Push(ctx context.Context, folder, registry string, transport http.RoundTrip
 	if err != nil {
 		return err
 	}
-	options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(transport), remote.WithAuthFromKeychain(keychain)}
+	options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(through), remote.WithAuthFromKeychain(keychain)}
 	for _, tagged := range slices.Sorted(maps.Keys(all)) {
 		reference, err := name.NewTag(registry + "/" + tagged)
 		if err != nil {
@@ -81,11 +82,24 @@ func Push(ctx context.Context, folder, registry string, transport http.RoundTrip
 			return fmt.Errorf("read image %s in %s: %w", tagged, folder, err)
 		}
 		if err := remote.WriteIndex(reference, child, options...); err != nil {
-			return fmt.Errorf("push %s: %w", reference, err)
+			return fmt.Errorf("push %s: %w%s", reference, err, wayOut(err, reference.RegistryStr()))
 		}
 		pushed(fmt.Sprintf("%s@%s", reference, all[tagged]))
 	}
 	return nil
+}
+
+// wayOut says what a person can do about a registry that did not take an image.
+func wayOut(err error, registry string) string {
+	var refused *transport.Error
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &refused) && (refused.StatusCode == http.StatusUnauthorized || refused.StatusCode == http.StatusForbidden):
+		return fmt.Sprintf("; docker's configuration file, in the folder DOCKER_CONFIG or ~/.docker, has to have a user and a password for %s that may push", registry)
+	case errors.As(err, &unknown):
+		return "; CA_FILE=... names the file with the registry's certificate authorities"
+	}
+	return ""
 }
 
 // indexes are the digests of what a layout holds, by name and tag.
@@ -107,9 +121,9 @@ func indexes(l layout.Path) (map[string]v1.Hash, error) {
 
 // Transport is how a registry is reached: by TLS, with the certificate authorities of the system and those of a file, if any.
 func Transport(authorities string) (http.RoundTripper, error) {
-	transport := remote.DefaultTransport.(*http.Transport).Clone()
+	byTLS := remote.DefaultTransport.(*http.Transport).Clone()
 	if authorities == "" {
-		return transport, nil
+		return onlyTLS{byTLS}, nil
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -122,6 +136,16 @@ func Transport(authorities string) (http.RoundTripper, error) {
 	if !pool.AppendCertsFromPEM(certificates) {
 		return nil, fmt.Errorf("%s has no certificate in PEM format", authorities)
 	}
-	transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	return transport, nil
+	byTLS.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	return onlyTLS{byTLS}, nil
+}
+
+// onlyTLS keeps passwords to registries with TLS: the library tries plain HTTP with private addresses otherwise.
+type onlyTLS struct{ http.RoundTripper }
+
+func (t onlyTLS) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.URL.Scheme != "https" {
+		return nil, fmt.Errorf("%s is asked by TLS alone", request.URL.Host)
+	}
+	return t.RoundTripper.RoundTrip(request)
 }

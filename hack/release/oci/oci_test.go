@@ -147,15 +147,29 @@ func TestAPushSaysWhatIsWrong(t *testing.T) {
 		push func() error
 		want string
 	}{
-		"a wrong password": {func() error { return r.push(t, folder, "guess") }, "401"},
+		"a wrong password": {func() error { return r.push(t, folder, "guess") }, "has to have a user and a password for 127.0.0.1"},
 		"no images":        {func() error { return r.push(t, t.TempDir(), "secret") }, "make release writes them"},
+		"a registry without TLS": {func() error {
+			var heard atomic.Int32
+			plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { heard.Add(1) }))
+			defer plain.Close()
+			transport, err := Transport("")
+			if err != nil {
+				return err
+			}
+			err = Push(t.Context(), folder, strings.TrimPrefix(plain.URL, "http://"), transport, authn.DefaultKeychain, func(string) {})
+			if heard.Load() > 0 {
+				t.Errorf("it was asked %d times without TLS", heard.Load())
+			}
+			return err
+		}, "is asked by TLS alone"},
 		"a registry that is not trusted": {func() error {
 			transport, err := Transport("")
 			if err != nil {
 				return err
 			}
 			return Push(t.Context(), folder, r.host, transport, authn.DefaultKeychain, func(string) {})
-		}, "certificate signed by unknown authority"},
+		}, "CA_FILE=... names the file"},
 		"a file without certificates": {func() error {
 			file := filepath.Join(t.TempDir(), "ca.crt")
 			if err := os.WriteFile(file, []byte("none"), 0o600); err != nil {
