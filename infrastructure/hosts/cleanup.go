@@ -67,8 +67,8 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 		if err := step.do(ctx); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", step.name, err))
 		}
-		if ctx.Err() != nil {
-			return errors.Join(problems...)
+		if err := ctx.Err(); err != nil { // Steps are left, also when none failed so far.
+			return errors.Join(append(problems, err)...)
 		}
 	}
 	left, err := h.leftovers(ctx, record)

@@ -158,6 +158,43 @@ func TestACleanUpThatIsCutGoesOn(t *testing.T) {
 	})
 }
 
+// ending is a host in whose visit the time ends after some commands.
+type ending struct {
+	*simulated
+	after int
+	end   context.CancelFunc
+}
+
+func (e *ending) Run(ctx context.Context, command ssh.Command) (ssh.Result, error) {
+	result, err := e.simulated.Run(ctx, command)
+	if len(e.ran) == e.after {
+		e.end()
+	}
+	return result, err
+}
+
+// Between two steps of a clean-up nothing has failed.
+func TestACleanUpWhoseTimeEndsIsNotTakenForDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for after := 1; ; after++ {
+			s := newSimulated(t)
+			if _, err := untilEnded(t.Context(), New(s, "admin"), worker()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, end := context.WithCancel(t.Context())
+			s.ran = nil
+			err := New(&ending{s, after, end}, "admin").CleanUp(ctx, "id-1")
+			if err == nil && s.there(recordFile) {
+				t.Errorf("it is clean after %q", s.ran[after-1])
+			}
+			end()
+			if len(s.ran) < after {
+				return
+			}
+		}
+	})
+}
+
 func TestAFailedBootstrapSaysWhyAndKeepsSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSimulated(t)
