@@ -13,6 +13,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
@@ -47,8 +49,9 @@ func run(ctx context.Context, opts *options) error {
 	if opts.cleanUpTimeout <= 0 {
 		return fmt.Errorf("--clean-up-timeout is %s; it must be more than nothing, for example 10m", opts.cleanUpTimeout)
 	}
-	// Secrets are read one by one, and never listed.
-	mgr, err := opts.New(managerName, newScheme(), nil, &corev1.Secret{})
+	// Secrets are read one by one, and never listed. Of Nodes a cluster may have thousands.
+	nodes := map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: controllers.TrimNode}}
+	mgr, err := opts.New(managerName, newScheme(), nodes, &corev1.Secret{})
 	if err != nil {
 		return err
 	}

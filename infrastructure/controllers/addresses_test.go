@@ -54,7 +54,7 @@ func TestWhatATenantAddsToItsNodeIsNotAnAddressOfTheHost(t *testing.T) {
 		{"free, with more than there is room for", nil, many(100), texts(many(maxAddresses))},
 	} {
 		host.Spec.Claim = step.claim
-		setFacts(host, &hosts.Facts{Addresses: step.has})
+		setFacts(host, &hosts.Facts{Usage: hosts.Usage{Addresses: step.has}})
 		if diff := cmp.Diff(step.want, host.Status.Addresses); diff != "" {
 			t.Errorf("%s: %s", step.when, diff)
 		}

@@ -72,7 +72,7 @@ func TestHostsThatWillNotDoSayWhyAndAreNotClaimed(t *testing.T) {
 		}
 	}
 	says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.NoHostReason,
-		"none of the 14 IDCHosts", "1 not selected by hostSelector !pool", `1 not in failure domain "a"`, "2 in quarantine", "9 not healthy, see their conditions",
+		"none of the 14 IDCHosts", "1 not selected by hostSelector !pool", `1 not in failure domain "a"`, "2 in quarantine", "8 not healthy, see their conditions", "1 in use by others, see their conditions",
 		"1 too small, or of unknown size, by minCapacity.cpu", "add hosts, or put these right")
 	s.host("large", func(h *infrav1.IDCHost) {
 		h.Spec.FailureDomain, h.Spec.Capacity = "a", corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("16")}

@@ -20,6 +20,8 @@ import (
 type choice struct {
 	hosts    []*infrav1.IDCHost
 	rejected []rejection
+	// inUse is what one of them says that is somebody's; empty for none.
+	inUse string
 }
 
 type rejection struct {
@@ -42,7 +44,11 @@ func choose(machine *infrav1.IDCMachine, failureDomain string, all []infrav1.IDC
 	for i := range all {
 		host := &all[i]
 		if why := unfit(host, machine, selector, failureDomain); why != "" {
-			c.rejected = append(c.rejected, rejection{host, why})
+			detail := ""
+			if why == inUseByOthers {
+				detail = conditions.GetMessage(host, infrav1.HealthyCondition)
+			}
+			c.reject(host, why, detail)
 			continue
 		}
 		c.hosts = append(c.hosts, host)
@@ -57,6 +63,14 @@ func choose(machine *infrav1.IDCMachine, failureDomain string, all []infrav1.IDC
 	return c, nil
 }
 
+// reject notes why a host will not do, with what it says if it is somebody's.
+func (c *choice) reject(host *infrav1.IDCHost, why, inUse string) {
+	c.rejected = append(c.rejected, rejection{host, why})
+	if c.inUse == "" {
+		c.inUse = inUse
+	}
+}
+
 func b2i(is bool) int {
 	if is {
 		return 1
@@ -69,6 +83,12 @@ func rank(machine *infrav1.IDCMachine, host *infrav1.IDCHost) uint64 {
 	sum := sha256.Sum256([]byte(machine.Spec.InstanceID + "/" + host.Name))
 	return binary.BigEndian.Uint64(sum[:])
 }
+
+// Why hosts are rejected that look like free ones otherwise.
+const (
+	inUseByOthers = "in use by others, see their conditions"
+	notHealthy    = "not healthy, see their conditions"
+)
 
 // unfit says why a machine cannot have a host; empty when it can.
 func unfit(host *infrav1.IDCHost, machine *infrav1.IDCMachine, selector labels.Selector, failureDomain string) string {
@@ -91,10 +111,14 @@ func unfit(host *infrav1.IDCHost, machine *infrav1.IDCMachine, selector labels.S
 	if name, lacks := lacking(machine.Spec.MinCapacity, capacity(host)); lacks {
 		return "too small, or of unknown size, by minCapacity." + name
 	}
-	if !conditions.IsTrue(host, infrav1.AvailableCondition) {
-		return "not healthy, see their conditions"
+	switch {
+	case isInUse(host, infrav1.HealthyCondition):
+		return inUseByOthers
+	case !conditions.IsTrue(host, infrav1.AvailableCondition):
+		return notHealthy
+	default:
+		return ""
 	}
-	return ""
 }
 
 // capacity is what a host has: what a person said, else what the host said.
@@ -141,8 +165,12 @@ func (c *choice) message(namespace string) string {
 	for i, why := range order {
 		order[i] = fmt.Sprintf("%d %s", counts[why], why)
 	}
-	return fmt.Sprintf("none of the %d IDCHosts in namespace %s can be had: %s; add hosts, or put these right",
+	text := fmt.Sprintf("none of the %d IDCHosts in namespace %s can be had: %s; add hosts, or put these right",
 		len(c.rejected), namespace, strings.Join(order, ", "))
+	if c.inUse != "" {
+		text += ". " + c.inUse
+	}
+	return text
 }
 
 // claimedBy reports whether a host is reserved for exactly this machine.

@@ -22,6 +22,8 @@ type claimed struct {
 	problem string
 	// reason goes with problem.
 	reason string
+	// asking is true while a host is asked whether it is free.
+	asking bool
 }
 
 // claims reserves hosts for machines.
@@ -30,6 +32,8 @@ type claims struct {
 	client.Client
 	// live reads from the API server: decisions are never made on what a cache says of a claim.
 	live client.Reader
+	// ask asks hosts; who claims none needs it not.
+	ask asker
 }
 
 // claim gives a machine its host, or finds the one it has. The machine becomes as it is stored. Every
@@ -63,6 +67,17 @@ func (c *claims) claim(ctx context.Context, machine *infrav1.IDCMachine, failure
 	if why := taken(host); !mine && (why != "" || machine.Spec.ProviderID != "") {
 		return c.lost(ctx, machine, why)
 	}
+	if !mine {
+		said, err := c.ask(ctx, machine, host)
+		switch {
+		case err != nil:
+			return claimed{}, err
+		case !said.known:
+			return claimed{asking: true}, nil
+		case said.refusal != "":
+			return c.lost(ctx, machine, "is "+said.refusal)
+		}
+	}
 	// A restore, or a person, may have taken the finalizer from a host that is claimed.
 	if !mine || host.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(host, infrav1.IDCHostFinalizer) {
 		if err := c.reserve(ctx, host, machine); err != nil {
@@ -83,21 +98,32 @@ func providerID(host *infrav1.IDCHost, machine *infrav1.IDCMachine) string {
 	return "idc://" + host.Namespace + "/" + host.Name + "/" + machine.Spec.InstanceID
 }
 
-// choose finds a host that is free.
+// choose finds a host that is free, and says so itself.
 func (c *claims) choose(ctx context.Context, machine *infrav1.IDCMachine, failureDomain string) (claimed, error) {
 	list := &infrav1.IDCHostList{}
 	if err := c.List(ctx, list, client.InNamespace(machine.Namespace)); err != nil {
 		return claimed{}, fmt.Errorf("list the hosts: %w", err)
 	}
 	found, err := choose(machine, failureDomain, list.Items)
-	switch {
-	case err != nil:
+	if err != nil {
 		return claimed{}, err
-	case len(found.hosts) == 0:
-		return claimed{reason: infrav1.NoHostReason, problem: found.message(machine.Namespace)}, nil
-	default:
-		return claimed{host: found.hosts[0]}, nil
 	}
+	for _, host := range found.hosts {
+		if claimedBy(host, machine) {
+			return claimed{host: host}, nil
+		}
+		said, err := c.ask(ctx, machine, host)
+		switch {
+		case err != nil:
+			return claimed{}, err
+		case !said.known:
+			return claimed{asking: true}, nil
+		case said.refusal == "":
+			return claimed{host: host}, nil
+		}
+		found.reject(host, said.refusal, said.detail)
+	}
+	return claimed{reason: infrav1.NoHostReason, problem: found.message(machine.Namespace)}, nil
 }
 
 // taken says why a host can be reserved by nobody; empty when it can.

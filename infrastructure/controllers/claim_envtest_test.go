@@ -145,7 +145,7 @@ func (s *site) program(m *mortal) *program {
 			Clock: clocktesting.NewFakePassiveClock(time.Now()), CleanUpTimeout: time.Hour,
 			work: newInline(), recorder: events.NewFakeRecorder(1000),
 		},
-		hosts:    &HostReconciler{Client: c, APIReader: c, Operator: s.operator, WatchFilterValue: s.watchFilter, probes: newInline()},
+		hosts:    &HostReconciler{Client: c, APIReader: c, Operator: s.operator, WatchFilterValue: s.watchFilter, probes: newInline(), recorder: events.NewFakeRecorder(1000)},
 		clusters: &ClusterReconciler{Client: c, WatchFilterValue: s.watchFilter},
 	}
 }

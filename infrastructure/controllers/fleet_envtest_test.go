@@ -34,6 +34,8 @@ type machineHost struct {
 	// bootstraps and cleanUps count what was done.
 	bootstraps, cleanUps int
 	under                bool
+	// usage is what it shows of somebody who is not of this fleet.
+	usage hosts.Usage
 	// slow makes a clean-up last until it is told to end.
 	slow bool
 	// What goes wrong on it; nothing goes wrong by itself.
@@ -69,16 +71,23 @@ func (f *fleet) enter(name string) {
 
 func (f *fleet) leave(name string) { f.edit(name, func(h *machineHost) { h.under = false }) }
 
-func (f *fleet) Probe(_ context.Context, host *infrav1.IDCHost, instanceID string) (*hosts.Facts, *hosts.Problem, error) {
+// shows is what the host shows of its user. A machine of ours has a record, and runs a kubelet as others do.
+func (h *machineHost) shows() hosts.Usage {
+	usage := h.usage
+	usage.Addresses = append([]netip.Addr{netip.MustParseAddr("198.51.100.7")}, usage.Addresses...)
+	if h.machine != "" {
+		usage.Record = &hosts.Record{Namespace: "fleet", Name: h.machine, InstanceID: h.machine}
+		usage.Kubelets, usage.Kubeconfig = []string{"kubelet.service"}, true
+	}
+	return usage
+}
+
+func (f *fleet) Probe(_ context.Context, host *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error) {
 	h := f.edit(host.Name, nil)
 	if h.reach != nil {
 		return nil, nil, h.reach
 	}
-	if h.machine != "" && h.machine != instanceID {
-		return nil, &hosts.Problem{Reason: hosts.InUse, Message: "carries " + h.machine}, nil
-	}
-	return &hosts.Facts{Architecture: "amd64", OSImage: "Debian", CPUs: 4, Memory: 8 << 30, Programs: []string{"containerd"},
-		Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.7")}}, h.problem, nil
+	return &hosts.Facts{Architecture: "amd64", OSImage: "Debian", CPUs: 4, Memory: 8 << 30, Programs: []string{"containerd"}, Usage: h.shows()}, h.problem, nil
 }
 
 func (f *fleet) Bootstrap(_ context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
@@ -99,15 +108,24 @@ func (f *fleet) Bootstrap(_ context.Context, host *infrav1.IDCHost, machine host
 			progress.State = hosts.Done
 		case len(machine.UserData) == 0:
 			err = hosts.ErrNoBootstrapData
+		case h.machine == "" && f.refuses(h, &machine) != nil:
+			err = &HostError{Err: f.refuses(h, &machine)}
 		case h.fails != nil && h.data == string(machine.UserData):
 			progress = *h.fails
 		default:
-			h.machine, h.data = machine.InstanceID, string(machine.UserData)
+			h.machine, h.data, h.usage = machine.InstanceID, string(machine.UserData), hosts.Usage{}
 			h.bootstraps++
 			progress = hosts.Progress{State: hosts.Running, Detail: "cloud-init: Running in stage: modules-final"}
 		}
 	})
 	return progress, err
+}
+
+// refuses is what hosts.Bootstrap does before its first change.
+func (f *fleet) refuses(h *machineHost, machine *hosts.Machine) error {
+	usage := h.shows()
+	found := hosts.Judge(&usage, &hosts.Claimant{InstanceID: machine.InstanceID, Reached: machine.Reached, Nodes: machine.Nodes, TakeOver: machine.TakeOver})
+	return found.Err()
 }
 
 func (f *fleet) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error {
@@ -122,6 +140,8 @@ func (f *fleet) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID s
 		switch {
 		case h.reach != nil:
 			err = h.reach
+		case h.machine == "" && h.usage.Kubeconfig:
+			err = &HostError{Err: &hosts.UncleanError{Left: []string{"file /etc/kubernetes/kubelet.conf"}, NoRecord: true}}
 		case h.machine == "":
 		case h.machine != instanceID:
 			f.t.Errorf("%s is cleaned for %s and carries %s", host.Name, instanceID, h.machine)
@@ -157,6 +177,8 @@ func (r *inline) Run(key background.Key, task background.Task) (background.Outco
 	}
 	return known.outcome, true
 }
+
+func (r *inline) Withdraw(key background.Key) { delete(r.tasks, key) }
 
 func (r *inline) Forget(object client.ObjectKey) {
 	for key := range r.tasks {

@@ -89,6 +89,8 @@ func healthy(seen hostSeen, answered bool) metav1.Condition {
 		return condition(name, metav1.ConditionUnknown, infrav1.NotReachableReason, "see condition "+infrav1.ReachableCondition)
 	case seen.problem != nil:
 		return condition(name, metav1.ConditionFalse, healthReasons[seen.problem.Reason], seen.problem.Message)
+	case seen.takenOver != "":
+		return condition(name, metav1.ConditionTrue, infrav1.HealthyReason, "spec.takeOver lets this machine be wiped, although it is in use: "+seen.takenOver)
 	default:
 		return condition(name, metav1.ConditionTrue, infrav1.HealthyReason, "")
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -29,6 +30,7 @@ import (
 type runner interface {
 	Run(background.Key, background.Task) (background.Outcome, bool)
 	Forget(object client.ObjectKey)
+	Withdraw(background.Key)
 }
 
 // HostReconciler watches the health of IDCHosts and says which can be had.
@@ -42,7 +44,8 @@ type HostReconciler struct {
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
 	WatchFilterValue string
 
-	probes runner
+	probes   runner
+	recorder events.EventRecorder
 }
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idchosts,verbs=get;list;watch;patch
@@ -50,6 +53,7 @@ type HostReconciler struct {
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idcmachines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile asks one host how it is and writes that down.
 func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
@@ -102,7 +106,14 @@ func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_
 		return ctrl.Result{}, err
 	}
 	seen, answered := r.ask(host)
+	if err := seen.judge(ctx, r.Client, host, user.machine, instanceOf(host)); err != nil {
+		return ctrl.Result{}, err
+	}
+	was := isInUse(host, infrav1.HealthyCondition)
 	setHostConditions(host, seen, answered, user)
+	if !was && isInUse(host, infrav1.HealthyCondition) {
+		r.recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.InUseReason, "Probe", "%s", shortNote(seen.problem.Message))
+	}
 	return ctrl.Result{}, nil
 }
 
@@ -205,23 +216,31 @@ type hostSeen struct {
 	facts   *hosts.Facts
 	problem *hosts.Problem
 	err     error
+	// takenOver is the fact in spite of which a person gives the host away; empty for none.
+	takenOver string
+}
+
+// instanceOf is the instance of the machine that claims a host; empty for none.
+func instanceOf(host *infrav1.IDCHost) string {
+	if host.Spec.Claim == nil {
+		return ""
+	}
+	return host.Spec.Claim.InstanceID
 }
 
 // ask has the host probed, and returns what the last probe saw; false when there is none yet.
 func (r *HostReconciler) ask(host *infrav1.IDCHost) (hostSeen, bool) {
 	host = host.DeepCopy()
-	instanceID := ""
-	if host.Spec.Claim != nil {
-		instanceID = host.Spec.Claim.InstanceID
-	}
+	instanceID := instanceOf(host)
 	outcome, ok := r.probes.Run(background.Key{Object: client.ObjectKeyFromObject(host), Kind: "probe"}, background.Task{
-		// Who takes a host out of quarantine wants to know at once whether it is well.
+		// Who takes a host out of quarantine wants to know at once whether it is well, and what was on it before it was
+		// claimed, or given back, is not on it now.
 		Identity: fmt.Sprintf("%s/%s/%t", accessOf(host), instanceID, host.Spec.Quarantine != nil),
 		Timeout:  probeTimeout,
 		Do: func(ctx context.Context) background.Outcome {
 			seen := hostSeen{}
-			seen.facts, seen.problem, seen.err = r.Operator.Probe(ctx, host, instanceID)
-			return seen.outcome()
+			seen.facts, seen.problem, seen.err = r.Operator.Probe(ctx, host)
+			return seen.outcome(instanceID)
 		},
 	})
 	if !ok {
@@ -234,15 +253,25 @@ func (r *HostReconciler) ask(host *infrav1.IDCHost) (hostSeen, bool) {
 	return seen, true
 }
 
-func (s hostSeen) outcome() background.Outcome {
+// outcome is that of a probe. Who puts right what is wrong, or ends what is somebody's, need not wait for long.
+func (s hostSeen) outcome(instanceID string) background.Outcome {
 	outcome := background.Outcome{Value: s, Again: probeInterval}
-	switch {
-	case s.err != nil:
+	if s.err != nil {
 		outcome.Text, outcome.Again = s.err.Error(), probeRetry
-	case s.problem != nil:
+		return outcome
+	}
+	if s.problem != nil {
 		outcome.Text, outcome.Again = s.problem.Message, probeRetry
-	default:
-		outcome.Text = fmt.Sprintf("%+v", *s.facts)
+	}
+	if s.facts != nil {
+		facts, err := json.Marshal(s.facts)
+		if err != nil {
+			panic(err) // Strings and numbers.
+		}
+		outcome.Text += string(facts)
+		if hosts.Judge(&s.facts.Usage, &hosts.Claimant{InstanceID: instanceID}).Use == hosts.Somebodys {
+			outcome.Again = probeRetry
+		}
 	}
 	return outcome
 }

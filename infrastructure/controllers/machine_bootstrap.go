@@ -55,15 +55,16 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	host := s.claim.host.DeepCopy()
 	machine := hosts.Machine{
 		Namespace: s.machine.Namespace, Name: s.machine.Name, InstanceID: s.machine.Spec.InstanceID,
-		ProviderID: s.machine.Spec.ProviderID, UserData: data,
+		ProviderID: s.machine.Spec.ProviderID, UserData: data, TakeOver: host.Spec.TakeOver,
 	}
 	sum := sha256.Sum256(data)
 	outcome, known := r.work.Run(background.Key{Object: client.ObjectKeyFromObject(s.machine), Kind: workKind}, background.Task{
-		Identity: "bootstrap/" + host.Name + "/" + accessOf(host) + "/" + hex.EncodeToString(sum[:]),
+		// Who gives the host away wants it taken at once.
+		Identity: "bootstrap/" + host.Name + "/" + accessOf(host) + "/" + hex.EncodeToString(sum[:]) + "/" + host.Spec.TakeOver,
 		Timeout:  bootstrapTimeout,
 		Do: func(ctx context.Context) background.Outcome {
 			seen := bootstrapSeen{known: true}
-			seen.progress, seen.err = r.Operator.Bootstrap(ctx, host, machine)
+			seen.progress, seen.err = r.visit(ctx, host, machine)
 			return seen.outcome()
 		},
 	})
@@ -78,19 +79,41 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 		seen.data = problem
 	}
 	s.progress = seen
+	if refused := seen.refused(); refused != nil && !isInUse(s.machine, infrav1.BootstrappedCondition) {
+		r.recorder.Eventf(s.machine, host, corev1.EventTypeWarning, infrav1.InUseReason, "Bootstrap", "%s", shortNote(inUse(host, refused, leaveMachine)))
+	}
 	if seen.done() {
 		r.event(s.machine, "Bootstrapped", "Bootstrap", "cloud-init made a node of IDCHost %s", host.Name)
 	}
 	return nil
 }
 
+// visit takes the host a step further, unless one of the Nodes that are there by now has its address.
+func (r *MachineReconciler) visit(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
+	claimant, err := claimantOf(ctx, r.Client, host, machine.InstanceID)
+	if err != nil {
+		return hosts.Progress{}, err
+	}
+	machine.Reached, machine.Nodes = claimant.Reached, claimant.Nodes
+	return r.Operator.Bootstrap(ctx, host, machine)
+}
+
 // workKind is the kind of all tasks that work on a machine's host: there is one at a time.
 const workKind = "work"
+
+// refused is why the host was left as it is; nil when it was not.
+func (s bootstrapSeen) refused() *hosts.InUseError {
+	var refused *hosts.InUseError
+	if errors.As(s.err, &refused) {
+		return refused
+	}
+	return nil
+}
 
 func (s bootstrapSeen) outcome() background.Outcome {
 	outcome := background.Outcome{Value: s}
 	switch {
-	case errors.Is(s.err, hosts.ErrNoBootstrapData):
+	case errors.Is(s.err, hosts.ErrNoBootstrapData), s.refused() != nil:
 		outcome.Text, outcome.Again = s.err.Error(), bootstrapRecheck
 	case s.err != nil:
 		outcome.Text, outcome.Again = s.err.Error(), bootstrapRetry

@@ -85,7 +85,6 @@ func bootstrapped(s *machineScope) metav1.Condition {
 	no := func(reason, message string) metav1.Condition {
 		return condition(name, metav1.ConditionFalse, reason, message)
 	}
-	var inUse *hosts.InUseError
 	p := s.progress
 	switch {
 	case ptr.Deref(s.machine.Status.Initialization.Provisioned, false):
@@ -96,8 +95,8 @@ func bootstrapped(s *machineScope) metav1.Condition {
 		return no(infrav1.BootstrapDataInvalidReason, p.data)
 	case !p.known:
 		return no(infrav1.BootstrappingReason, fmt.Sprintf("IDCHost %s is being prepared", s.claim.host.Name))
-	case errors.As(p.err, &inUse):
-		return no(infrav1.InUseReason, inUse.Error())
+	case p.refused() != nil:
+		return no(infrav1.InUseReason, inUse(s.claim.host, p.refused(), leaveMachine))
 	case p.err != nil:
 		return no(workReason(p.err), fmt.Sprintf("working on IDCHost %s, which is tried again: %v", s.claim.host.Name, p.err))
 	case p.progress.State == hosts.Failed:

@@ -147,7 +147,7 @@ func (r *MachineReconciler) reconcile(ctx context.Context, cluster *clusterv1.Cl
 	s := &machineScope{machine: machine, owner: owner}
 	s.waiting = waitingFor(cluster, owner, machine)
 	if s.waiting == nil {
-		c := claims{Client: r.Client, live: r.APIReader}
+		c := claims{Client: r.Client, live: r.APIReader, ask: r.askHost}
 		had := machine.Spec.ProviderID != ""
 		claim, err := c.claim(ctx, machine, owner.Spec.FailureDomain)
 		if err != nil {
@@ -156,11 +156,15 @@ func (r *MachineReconciler) reconcile(ctx context.Context, cluster *clusterv1.Cl
 			}
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
+		if claim.asking {
+			return ctrl.Result{RequeueAfter: probeTimeout}, nil // The answer wakes.
+		}
 		if claim.host == nil && claim.problem == "" {
 			return ctrl.Result{RequeueAfter: raceRetry}, nil
 		}
 		s.claim = claim
 		if claim.host != nil && !had {
+			r.work.Forget(client.ObjectKeyFromObject(machine)) // What hosts answered.
 			r.event(machine, "HostClaimed", "Claim", "IDCHost %s is reserved", claim.host.Name)
 		}
 	}

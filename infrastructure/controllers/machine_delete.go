@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/patch"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
@@ -61,6 +63,9 @@ func (r *MachineReconciler) cleanUp(machine *infrav1.IDCMachine, host *infrav1.I
 	if seen.err == nil {
 		return nil, ""
 	}
+	if wasRefused(machine) && neverOurs(seen.err) {
+		return nil, ""
+	}
 	quarantine := &infrav1.HostQuarantine{
 		Reason: shorten(fmt.Sprintf("the clean-up after IDCMachine %s failed: %v", machine.Name, seen.err)),
 		Since:  metav1.NewTime(r.Clock.Now()),
@@ -75,6 +80,19 @@ func (r *MachineReconciler) cleanUp(machine *infrav1.IDCMachine, host *infrav1.I
 		return nil, fmt.Sprintf("IDCHost %s is not clean yet: %v; it is tried again, and put into quarantine after %d failures", host.Name, seen.err, cleanUpTries)
 	}
 	return quarantine, ""
+}
+
+// wasRefused reports whether the machine was kept from changing its host, which is somebody's.
+func wasRefused(machine *infrav1.IDCMachine) bool {
+	return isInUse(machine, infrav1.BootstrappedCondition) && !ptr.Deref(machine.Status.Initialization.Provisioned, false)
+}
+
+// neverOurs reports whether a clean-up found nothing of the machine's on the host, and so changed nothing. What else is on
+// it keeps others from claiming it.
+func neverOurs(err error) bool {
+	var inUse *hosts.InUseError
+	var unclean *hosts.UncleanError
+	return errors.As(err, &inUse) || errors.As(err, &unclean) && unclean.NoRecord
 }
 
 // maxReason is the length of a quarantine's reason, as the schema has it.
@@ -98,6 +116,10 @@ func (r *MachineReconciler) giveBack(ctx context.Context, c *claims, machine *in
 		return ignoreRace(ctx, err)
 	}
 	if quarantine == nil {
+		if wasRefused(machine) {
+			r.event(machine, "HostReleased", "CleanUp", "IDCHost %s is given back as it was", host.Name)
+			return nil
+		}
 		r.event(machine, "HostReleased", "CleanUp", "IDCHost %s is clean and free", host.Name)
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 // those that are a *HostError say that the host did not do what it should. All others say nothing of the host.
 type Operator interface {
 	// Probe is hosts.Probe.
-	Probe(ctx context.Context, host *infrav1.IDCHost, instanceID string) (*hosts.Facts, *hosts.Problem, error)
+	Probe(ctx context.Context, host *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error)
 	// Bootstrap is hosts.Bootstrap.
 	Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error)
 	// CleanUp is hosts.CleanUp.
@@ -46,9 +46,9 @@ type SSHOperator struct {
 var _ Operator = &SSHOperator{}
 
 // Probe logs in and looks whether the host can be made a machine.
-func (o *SSHOperator) Probe(ctx context.Context, host *infrav1.IDCHost, instanceID string) (facts *hosts.Facts, problem *hosts.Problem, err error) {
+func (o *SSHOperator) Probe(ctx context.Context, host *infrav1.IDCHost) (facts *hosts.Facts, problem *hosts.Problem, err error) {
 	err = o.with(ctx, host, func(h *hosts.Host) error {
-		facts, problem, err = h.Probe(ctx, instanceID)
+		facts, problem, err = h.Probe(ctx)
 		return err
 	})
 	return facts, problem, err

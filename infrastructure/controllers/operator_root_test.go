@@ -65,7 +65,7 @@ func TestOperatorReachesHosts(t *testing.T) {
 				KeySecretRef: infrav1.SecretReference{Name: "key"}, HostKeys: []string{server.HostKey},
 			}
 			test.edit(host)
-			facts, _, err := operator.Probe(t.Context(), host, "")
+			facts, _, err := operator.Probe(t.Context(), host)
 			var failed *ssh.Error
 			switch {
 			case test.reason == "":

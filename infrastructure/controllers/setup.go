@@ -3,8 +3,11 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -14,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -37,11 +41,13 @@ var clusterChanges = predicate.ResourceVersionChangedPredicate{}
 func (r *HostReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	probes := background.New(probePlaces, patience)
 	r.probes = probes
+	r.recorder = mgr.GetEventRecorder("kok-infrastructure")
 	err := ctrl.NewControllerManagedBy(mgr).
 		For(&infrav1.IDCHost{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), ctrl.LoggerFrom(ctx), r.WatchFilterValue))).
 		Watches(&infrav1.IDCMachine{}, handler.EnqueueRequestsFromMapFunc(r.machineToHost)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.clusterToHosts),
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.nodeToHosts), builder.WithPredicates(nodeChanges)).
 		WatchesRawSource(probes).
 		WithOptions(options).
 		Complete(r)
@@ -49,6 +55,43 @@ func (r *HostReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager,
 		return fmt.Errorf("set up the controller of IDCHosts: %w", err)
 	}
 	return nil
+}
+
+// nodeChanges are those of a Node's addresses. At the start all hosts are looked at anyway.
+var nodeChanges = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*corev1.Node)
+		after, alsoOK := e.ObjectNew.(*corev1.Node)
+		return ok && alsoOK && (before.Spec.ProviderID != after.Spec.ProviderID || !slices.Equal(before.Status.Addresses, after.Status.Addresses))
+	},
+	GenericFunc: func(event.GenericEvent) bool { return false },
+}
+
+// nodeToHosts wakes the hosts that a Node of the host cluster has an address of.
+func (r *HostReconciler) nodeToHosts(ctx context.Context, object client.Object) []reconcile.Request {
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return nil
+	}
+	addresses := addressesOf(node)
+	has := func(text string) bool {
+		address, err := netip.ParseAddr(text)
+		return err == nil && slices.Contains(addresses, address)
+	}
+	list := &infrav1.IDCHostList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List the hosts that may be a Node", "Node", klog.KObj(node))
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		host := &list.Items[i]
+		if has(host.Spec.Address) || slices.ContainsFunc(host.Status.Addresses, has) {
+			requests = append(requests, requestFor(host))
+		}
+	}
+	return requests
 }
 
 // machineToHost wakes the hosts of a machine: the one that it names, and those that it claims.

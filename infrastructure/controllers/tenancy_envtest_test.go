@@ -72,11 +72,11 @@ type loggedIn struct {
 	ssh   *SSHOperator
 }
 
-func (o *loggedIn) Probe(ctx context.Context, host *infrav1.IDCHost, instanceID string) (*hosts.Facts, *hosts.Problem, error) {
-	if _, _, err := o.ssh.Probe(ctx, host, instanceID); !wasLoggedIn(err) {
+func (o *loggedIn) Probe(ctx context.Context, host *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error) {
+	if _, _, err := o.ssh.Probe(ctx, host); !wasLoggedIn(err) {
 		return nil, nil, err
 	}
-	return o.fleet.Probe(ctx, host, instanceID)
+	return o.fleet.Probe(ctx, host)
 }
 
 func (o *loggedIn) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {

@@ -43,7 +43,7 @@ func TestTheAddressesOfAHostAreItsOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSimulated(t)
 			test.edit(s)
-			facts, _, err := New(s, "admin").Probe(t.Context(), "")
+			facts, _, err := New(s, "admin").Probe(t.Context())
 			if err != nil || fmt.Sprint(facts.Addresses) != test.want {
 				t.Errorf("%+v, %v", facts, err)
 			}

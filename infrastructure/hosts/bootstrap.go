@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -55,6 +56,14 @@ type Machine struct {
 	ProviderID string
 	// UserData is the bootstrap data, for cloud-init. A host that is the machine already needs none.
 	UserData []byte
+	// Reached, Nodes and TakeOver are as Claimant has them.
+	Reached  netip.Addr
+	Nodes    []Node
+	TakeOver string
+}
+
+func (m *Machine) claimant() *Claimant {
+	return &Claimant{InstanceID: m.InstanceID, Reached: m.Reached, Nodes: m.Nodes, TakeOver: m.TakeOver}
 }
 
 func (m *Machine) dataHash() string {
@@ -74,11 +83,11 @@ var ErrNoBootstrapData = errors.New("there is no bootstrap data for the host")
 
 // Bootstrap makes a host a machine, or goes on with it, and says after a few seconds at most how far
 // it is. It is called again until the state is Done or Failed; data that differ from those that failed
-// start anew. The error is an *InUseError when the host carries another machine, and a *ProblemError when
+// start anew. The error is an *InUseError when the host is somebody's, which then is as it was, and a *ProblemError when
 // a probe sees what is wrong with the host.
 func (h *Host) Bootstrap(ctx context.Context, machine Machine) (Progress, error) {
 	progress, err := h.bootstrap(ctx, machine)
-	return progress, h.explain(ctx, machine.InstanceID, err)
+	return progress, h.explain(ctx, err)
 }
 
 func (h *Host) bootstrap(ctx context.Context, machine Machine) (Progress, error) {
@@ -87,13 +96,19 @@ func (h *Host) bootstrap(ctx context.Context, machine Machine) (Progress, error)
 		return Progress{}, err
 	}
 	if record != nil && record.InstanceID != machine.InstanceID {
-		return Progress{}, &InUseError{Record: *record}
+		return Progress{}, &InUseError{Record: record}
 	}
 	if record != nil && record.Done {
 		return Progress{State: Done}, nil
 	}
 	if len(machine.UserData) == 0 {
 		return Progress{}, ErrNoBootstrapData
+	}
+	takenOver := ""
+	if record == nil {
+		if takenOver, err = h.mayHave(ctx, &machine); err != nil {
+			return Progress{}, err
+		}
 	}
 	units, err := h.units(ctx, unitName)
 	if err != nil {
@@ -106,14 +121,34 @@ func (h *Host) bootstrap(ctx context.Context, machine Machine) (Progress, error)
 		record, units[0] = nil, unitState{}
 	}
 	if record == nil {
-		if record, err = h.note(ctx, machine); err != nil {
+		if record, err = h.note(ctx, machine, takenOver); err != nil {
 			return Progress{}, fmt.Errorf("note what is on the host: %w", err)
+		}
+	}
+	if record.TakenOver != "" && !record.Seeded {
+		if err := h.endNode(ctx, record); err != nil {
+			return Progress{}, fmt.Errorf("remove the node that the host was: %w", err)
 		}
 	}
 	if err := h.start(ctx, machine, record, units[0]); err != nil {
 		return Progress{}, err
 	}
 	return h.watch(ctx, record)
+}
+
+// mayHave judges, before the first change, whether the machine may have a host without Record. It returns the fact in spite
+// of which a person gives the host away; empty for a host that is free.
+func (h *Host) mayHave(ctx context.Context, machine *Machine) (takenOver string, err error) {
+	programs, err := h.programs(ctx)
+	if err != nil {
+		return "", err
+	}
+	usage, err := h.usage(ctx, programs)
+	if err != nil {
+		return "", fmt.Errorf("look whose the host is: %w", err)
+	}
+	found := Judge(usage, machine.claimant())
+	return found.Fact, found.Err()
 }
 
 // start seeds and starts cloud-init, unless both was done before.

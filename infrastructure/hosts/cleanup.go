@@ -10,7 +10,7 @@ import (
 )
 
 // nodeUnits are stopped in this order: what starts others first, the load balancer after its user.
-var nodeUnits = []string{unitName, bootstrapUnit, "kubelet.service", "kok-apiserver-lb.service"}
+var nodeUnits = []string{unitName, bootstrapUnit, kubeletUnit, "kok-apiserver-lb.service"}
 
 // unitFolder is where administrators, and bootstrap data, put units.
 const unitFolder = "/etc/systemd/system"
@@ -41,16 +41,13 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 		return h.untouched(ctx)
 	}
 	if record.InstanceID != instanceID {
-		return &InUseError{Record: *record}
+		return &InUseError{Record: record}
 	}
 	programs, err := h.programs(ctx)
 	if err != nil {
 		return err
 	}
-	steps := []struct {
-		name string
-		do   func(context.Context) error
-	}{
+	problems := run(ctx, []step{
 		{"stop the units of a node", func(ctx context.Context) error { return h.stopUnits(ctx, record) }},
 		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, programs) }},
 		{"remove pods' images", func(ctx context.Context) error { return h.removeImages(ctx, record, programs) }},
@@ -61,15 +58,9 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 		{"remove a node's files", func(ctx context.Context) error { return h.removeNode(ctx, record) }},
 		{"take back what cloud-init wrote", func(ctx context.Context) error { return h.takeBack(ctx, record) }},
 		{"reload systemd", func(ctx context.Context) error { return h.reload(ctx, record) }},
-	}
-	var problems []error
-	for _, step := range steps {
-		if err := step.do(ctx); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", step.name, err))
-		}
-		if err := ctx.Err(); err != nil { // Steps are left, also when none failed so far.
-			return errors.Join(append(problems, err)...)
-		}
+	})
+	if ctx.Err() != nil {
+		return errors.Join(problems...)
 	}
 	left, err := h.leftovers(ctx, record)
 	if err != nil {
@@ -82,6 +73,43 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 		return errors.Join(problems...)
 	}
 	return h.removePaths(ctx, stateDir)
+}
+
+// step is one of a clean-up.
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
+// run takes the steps in their order, also those after one that fails, and returns what failed. The end of the context is
+// a failure: steps are left then.
+func run(ctx context.Context, steps []step) (problems []error) {
+	for _, step := range steps {
+		if err := step.do(ctx); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", step.name, err))
+		}
+		if err := ctx.Err(); err != nil {
+			return append(problems, err)
+		}
+	}
+	return problems
+}
+
+// endNode ends and removes the node that a host was which a person gave away: a kubelet that finds another cluster's
+// kubeconfig stays with that. What else its owner put on the host stays. It may be done again.
+func (h *Host) endNode(ctx context.Context, record *Record) error {
+	programs, err := h.programs(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(run(ctx, []step{
+		{"stop the units of a node", func(ctx context.Context) error { return h.stopUnits(ctx, record) }},
+		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, programs) }},
+		{"remove the pods' network", h.removeNetwork},
+		{"remove packet filter rules", func(ctx context.Context) error { return h.removeRules(ctx, programs) }},
+		{"unmount volumes", func(ctx context.Context) error { return h.unmount(ctx, record) }},
+		{"remove a node's files", func(ctx context.Context) error { return h.removeNode(ctx, record) }},
+	})...)
 }
 
 // untouched wants a host without Record to show nothing that every node has. Without it nobody knows what else is left.
@@ -97,7 +125,7 @@ func (h *Host) untouched(ctx context.Context) error {
 	}
 	left := named("file", ofNode)
 	left[len(left)-1] += ", and " + recordFile + ", which says what else came with the machine, is gone"
-	return &UncleanError{Left: left}
+	return &UncleanError{Left: left, NoRecord: true}
 }
 
 // brought are units that came with the bootstrap data. A template (systemd.unit(5)) is none itself: its instances are.
@@ -120,6 +148,9 @@ func (r *Record) brought() (units, templates []string) {
 func (h *Host) stopUnits(ctx context.Context, record *Record) error {
 	brought, templates := record.brought()
 	names := slices.Concat(nodeUnits, brought)
+	if record.TakenOver != "" {
+		names = slices.Concat(names, kubeletUnits[1:]) // The first is a node's.
+	}
 	states, err := h.units(ctx, names...)
 	if err != nil {
 		return err

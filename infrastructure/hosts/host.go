@@ -64,12 +64,12 @@ func (e *ProblemError) Error() string { return fmt.Sprintf("%s (%v)", e.Problem.
 func (e *ProblemError) Unwrap() error { return e.Err }
 
 // explain looks for the cause of a command that failed, which may be a problem that came up since the last probe.
-func (h *Host) explain(ctx context.Context, instanceID string, err error) error {
+func (h *Host) explain(ctx context.Context, err error) error {
 	var failed *CommandError
 	if !errors.As(err, &failed) {
 		return err
 	}
-	if _, problem, probeErr := h.Probe(ctx, instanceID); probeErr == nil && problem != nil {
+	if _, problem, probeErr := h.Probe(ctx); probeErr == nil && problem != nil {
 		return &ProblemError{Problem: *problem, Err: err}
 	}
 	return err

@@ -12,6 +12,8 @@ import (
 type UncleanError struct {
 	// Left names each thing, for people.
 	Left []string
+	// NoRecord is true for a host without Record: nothing was changed on it, and it may never have been a machine of ours.
+	NoRecord bool
 }
 
 func (e *UncleanError) Error() string {

@@ -287,11 +287,14 @@ func TestAnotherMachinesHostIsLeftAlone(t *testing.T) {
 		if err := h.CleanUp(t.Context(), "id-2"); !errors.As(err, &inUse) {
 			t.Errorf("clean-up: %v", err)
 		}
-		if _, problem, err := h.Probe(t.Context(), ""); err != nil || problem == nil || problem.Reason != InUse {
-			t.Errorf("probe: %v, %v", problem, err)
+		facts, problem, err := h.Probe(t.Context())
+		if err != nil || problem != nil {
+			t.Fatalf("probe: %v, %v", problem, err)
 		}
-		if _, problem, err := h.Probe(t.Context(), "id-1"); err != nil || problem != nil {
-			t.Errorf("probe for its own machine: %v, %v", problem, err)
+		for instanceID, use := range map[string]Use{"": Somebodys, "id-2": Somebodys, "id-1": Ours} {
+			if got := Judge(&facts.Usage, &Claimant{InstanceID: instanceID, TakeOver: "kubelet runs"}); got.Use != use {
+				t.Errorf("for machine %q it is %+v", instanceID, got)
+			}
 		}
 		if after := s.plain(); after != before {
 			t.Error("it was changed")

@@ -3,7 +3,6 @@ package hosts
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +29,8 @@ const (
 	SudoMissing     = "SudoMissing"
 	DiskFull        = "DiskFull"
 	SoftwareMissing = "SoftwareMissing"
-	InUse           = "InUse"
+	// InUse is that of a host which Judge finds to be somebody's.
+	InUse = "InUse"
 )
 
 // Facts are what a host says of itself.
@@ -44,14 +44,13 @@ type Facts struct {
 	// CPUs is the number of processors, Memory the amount in bytes.
 	CPUs   int64
 	Memory int64
-	// Addresses are those that other hosts reach it at, without those of pods, containers and Services.
-	Addresses []netip.Addr
+	// Usage is what Judge decides by whose the host is.
+	Usage
 }
 
-// Probe looks whether the host could be made a machine, or is the machine with that instance ID
-// already; empty for none. It changes nothing on the host. A nil problem is good news; an error means
-// that the host could not be asked.
-func (h *Host) Probe(ctx context.Context, instanceID string) (*Facts, *Problem, error) {
+// Probe looks what the host is like, and whether it could be made a machine if it is nobody's. It changes nothing on
+// the host. A nil problem is good news; an error means that the host could not be asked.
+func (h *Host) Probe(ctx context.Context) (*Facts, *Problem, error) {
 	if len(h.sudo) > 0 {
 		result, err := h.try(ctx, "true")
 		if err != nil {
@@ -74,7 +73,6 @@ func (h *Host) Probe(ctx context.Context, instanceID string) (*Facts, *Problem, 
 		func(context.Context) (*Problem, error) { return missing(programs), nil },
 		h.switchedOff,
 		h.full,
-		func(ctx context.Context) (*Problem, error) { return h.used(ctx, instanceID) },
 	} {
 		if problem, err := check(ctx); err != nil || problem != nil {
 			return facts, problem, err
@@ -140,14 +138,6 @@ func (h *Host) full(ctx context.Context) (*Problem, error) {
 	return nil, nil
 }
 
-func (h *Host) used(ctx context.Context, instanceID string) (*Problem, error) {
-	record, err := h.readRecord(ctx)
-	if err != nil || record == nil || record.InstanceID == instanceID {
-		return nil, err
-	}
-	return &Problem{InUse, (&InUseError{Record: *record}).Error()}, nil
-}
-
 // architectures are Go's names of what uname -m says.
 var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x"}
 
@@ -178,12 +168,11 @@ func (h *Host) facts(ctx context.Context, programs []string) (*Facts, error) {
 	facts.CPUs, _ = strconv.ParseInt(answers["cpus"], 10, 64)
 	kibibytes, _ := strconv.ParseInt(strings.TrimSuffix(value(answers["memory"], "MemTotal", ":"), " kB"), 10, 64)
 	facts.Memory = kibibytes << 10
-	if slices.Contains(programs, "ip") {
-		var err error
-		if facts.Addresses, err = h.addresses(ctx); err != nil {
-			return nil, err
-		}
+	usage, err := h.usage(ctx, programs)
+	if err != nil {
+		return nil, err
 	}
+	facts.Usage = *usage
 	return facts, nil
 }
 

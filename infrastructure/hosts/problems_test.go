@@ -36,7 +36,7 @@ func TestProbe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSimulated(t)
 			test.edit(s)
-			facts, problem, err := New(s, "admin").Probe(t.Context(), "")
+			facts, problem, err := New(s, "admin").Probe(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

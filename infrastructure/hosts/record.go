@@ -46,15 +46,22 @@ type Record struct {
 	// Mounts are mount points of the host's own in a node's folders, such as a disk for /var/lib/kubelet:
 	// they stay, without their content.
 	Mounts []string `json:"mounts,omitempty"`
+	// TakenOver is the fact in spite of which a person gave the host away; empty for a host that was free.
+	TakenOver string `json:"takenOver,omitempty"`
 }
 
-// InUseError says that a host carries another machine than the one that wants it.
+// InUseError says that a host is somebody's.
 type InUseError struct {
-	// Record is what the host says of that machine.
-	Record Record
+	// Record is what the host says of a machine that is not the one which wants it; nil when it says nothing.
+	Record *Record
+	// Fact is what else shows that it is somebody's, as spec.takeOver has to say it.
+	Fact string
 }
 
 func (e *InUseError) Error() string {
+	if e.Record == nil {
+		return "the host is in use: " + e.Fact
+	}
 	return fmt.Sprintf("the host carries the IDCMachine %s/%s (instance %s), of which this inventory does not know; "+
 		"find out which management cluster has it, delete that Machine there, or clean the host, put back what is in %s and remove %s on it",
 		e.Record.Namespace, e.Record.Name, e.Record.InstanceID, originalsDir, stateDir)

@@ -50,10 +50,10 @@ func (h *Host) seed(ctx context.Context, machine Machine) error {
 }
 
 // note writes down, before anything changes, what the machine will change.
-func (h *Host) note(ctx context.Context, machine Machine) (*Record, error) {
+func (h *Host) note(ctx context.Context, machine Machine, takenOver string) (*Record, error) {
 	found := footprintOf(machine.UserData)
 	record := &Record{
-		Namespace: machine.Namespace, Name: machine.Name, InstanceID: machine.InstanceID, DataHash: machine.dataHash(),
+		Namespace: machine.Namespace, Name: machine.Name, InstanceID: machine.InstanceID, DataHash: machine.dataHash(), TakenOver: takenOver,
 	}
 	keyFiles, err := h.noteUsers(ctx, found.users, record)
 	if err != nil {
@@ -75,6 +75,9 @@ func (h *Host) note(ctx context.Context, machine Machine) (*Record, error) {
 	record.Hostname = strings.TrimSpace(string(hostname))
 	if record.Mounts, err = h.mountsBelow(ctx, nodePaths...); err != nil {
 		return nil, err
+	}
+	if takenOver != "" { // What a node mounts is in its folders, and goes with it: a disk of the host's own is on one.
+		record.Mounts = slices.DeleteFunc(record.Mounts, func(point string) bool { return !slices.Contains(nodePaths, point) })
 	}
 	if record.Images, err = h.noteImages(ctx); err != nil {
 		return nil, err

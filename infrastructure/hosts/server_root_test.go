@@ -115,7 +115,7 @@ func TestCommandsOnARealSystem(t *testing.T) {
 		}
 	})
 	t.Run("a probe says what the system is", func(t *testing.T) {
-		facts, problem, err := h.Probe(t.Context(), "")
+		facts, problem, err := h.Probe(t.Context())
 		if err != nil || facts == nil || facts.CPUs < 1 || facts.Memory < 1<<28 || facts.OSImage == "" || facts.KernelVersion == "" {
 			t.Errorf("%+v, %v, %v", facts, problem, err)
 		}

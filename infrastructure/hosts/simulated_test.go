@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +62,7 @@ func newSimulated(t *testing.T) *simulated {
 			"/var/lib/cloud/instance/sem/config_ssh": "done", "/var/lib/cloud/data/instance-id": "ours", seedDir + "/meta-data": "instance-id: ours",
 			containerdMetadata: "images",
 			"/etc/motd":        "hello\n", "/etc/os-release": "PRETTY_NAME=\"Debian GNU/Linux 12\"\nID=debian\n", "/proc/meminfo": "MemTotal:       8032000 kB\n",
+			"/proc/uptime": "100000.00 350000.00\n",
 		},
 		mounts: []string{"/var/lib/kubelet"}, links: []string{"eth0"},
 		images: []string{"registry.k8s.io/pause:3.10"}, tables: []string{"inet firewall"}, chains: []string{"inet firewall INPUT"},
@@ -149,6 +151,8 @@ func (s *simulated) execute(args []string, stdin string) (string, int) {
 			return text, 0
 		}
 		return s.files[args[1]], 0
+	case "grep":
+		return s.grep(args[1:])
 	case "tail":
 		return "Cloud-init starts\ntoken: abcdef.0123456789abcdef\nit broke\n", 0
 	case "install":
@@ -216,6 +220,17 @@ func (s *simulated) execute(args []string, stdin string) (string, int) {
 	}
 	s.t.Errorf("the host knows no command %q", args)
 	return "", 127
+}
+
+// grep prints what matches in the first line with a match.
+func (s *simulated) grep(args []string) (string, int) {
+	expression := regexp.MustCompile(args[3])
+	for line := range strings.Lines(s.files[args[4]]) {
+		if found := expression.FindAllString(strings.TrimRight(line, "\n"), -1); len(found) > 0 {
+			return strings.Join(found, "\n") + "\n", 0
+		}
+	}
+	return "", 1
 }
 
 func homeOf(user string) string { return "/home/" + user }
@@ -382,8 +397,9 @@ func (s *simulated) systemctl(args []string) (string, int) {
 			if state == nil {
 				state = &unitState{active: "inactive"}
 			}
-			text += fmt.Sprintf("LoadState=%s\nActiveState=%s\nUnitFileState=%s\n\n",
-				map[bool]string{true: "loaded", false: "not-found"}[state.loaded], state.active, map[bool]string{true: "enabled"}[state.enabled])
+			text += fmt.Sprintf("LoadState=%s\nActiveState=%s\nSubState=%s\nUnitFileState=%s\nNRestarts=%d\nExecMainStartTimestampMonotonic=%d\n\n",
+				map[bool]string{true: "loaded", false: "not-found"}[state.loaded], state.active, state.sub,
+				map[bool]string{true: "enabled"}[state.enabled], state.restarts, state.started.Microseconds())
 		}
 		return text, 0
 	case "start", "restart":

@@ -3,7 +3,9 @@ package hosts
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // unitState is what systemd says of a unit (org.freedesktop.systemd1(5), "Unit Objects").
@@ -11,8 +13,14 @@ type unitState struct {
 	loaded bool
 	// active is ActiveState: active, activating, inactive, failed, ...
 	active string
+	// sub is SubState, such as auto-restart for a service that ended and is about to be started again.
+	sub string
 	// enabled is true when the unit starts at boot.
 	enabled bool
+	// restarts is how often systemd started it again by itself since somebody did.
+	restarts int
+	// started is when its main process was, by the clock that begins with the boot.
+	started time.Duration
 }
 
 // runs reports whether anything of the unit may still run.
@@ -20,9 +28,12 @@ func (u unitState) runs() bool {
 	return u.active == "active" || u.active == "activating" || u.active == "reloading" || u.active == "deactivating"
 }
 
+// unitProperties are what parseUnits reads. NRestarts is there since systemd 235.
+const unitProperties = "LoadState,ActiveState,SubState,UnitFileState,NRestarts,ExecMainStartTimestampMonotonic"
+
 // units asks systemd about units, in their order.
 func (h *Host) units(ctx context.Context, names ...string) ([]unitState, error) {
-	args := append([]string{"systemctl", "show", "--property=LoadState,ActiveState,UnitFileState", "--"}, names...)
+	args := append([]string{"systemctl", "show", "--property=" + unitProperties, "--"}, names...)
 	output, err := h.run(ctx, args...)
 	if err != nil {
 		return nil, err
@@ -47,6 +58,13 @@ func parseUnits(output string) []unitState {
 				state.loaded = value == "loaded"
 			case "ActiveState":
 				state.active = value
+			case "SubState":
+				state.sub = value
+			case "NRestarts":
+				state.restarts, _ = strconv.Atoi(value)
+			case "ExecMainStartTimestampMonotonic":
+				microseconds, _ := strconv.ParseInt(value, 10, 64)
+				state.started = time.Duration(microseconds) * time.Microsecond
 			case "UnitFileState":
 				state.enabled = value == "enabled" || value == "enabled-runtime"
 			}

@@ -12,7 +12,7 @@ const (
 	ReachableCondition = "Reachable"
 
 	// HealthyCondition is true while the host can be made a machine: sudo without a password, space on
-	// its disks, cloud-init, systemd, ip and nft there, and nobody else's machine on it.
+	// its disks, cloud-init, systemd, ip and nft there, and nobody else's node on it.
 	HealthyCondition = "Healthy"
 
 	// AvailableCondition is true while an IDCMachine may claim the host: healthy, not claimed, not in
@@ -86,10 +86,12 @@ const (
 	// Install what the message names, or remove the file that switches it off.
 	SoftwareMissingReason = "SoftwareMissing"
 
-	// InUseReason of HealthyCondition: the host carries a machine that this inventory does not know of.
+	// InUseReason of HealthyCondition: the host is somebody's. A kubelet runs on it, it has /etc/kubernetes/kubelet.conf
+	// or the address of a Node of the host cluster, or it carries a machine that this inventory does not know of.
 	//
-	// Remove the host from one of the two inventories. If the other one is gone, clean the host by hand:
-	// docs/data-centre-hosts.md#clean-a-host-by-hand.
+	// Delete the IDCHost, or set spec.takeOver to the fact in the message if the machine may be wiped:
+	// docs/data-centre-hosts.md#hosts-that-are-somebodys. Remove a host with a machine of another inventory from one of the
+	// two; if the other one is gone, clean the host by hand: docs/data-centre-hosts.md#clean-a-host-by-hand.
 	InUseReason = "InUse"
 
 	// FreeReason of AvailableCondition: a machine may claim it.

@@ -86,6 +86,15 @@ type IDCHostSpec struct {
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
+	// takeOver gives the host away although it is somebody's: the machine that claims it ends and removes the node that the
+	// host is. It must equal the fact in the message of the condition Healthy with the reason InUse, for example
+	// "kubelet runs, and /etc/kubernetes/kubelet.conf leads to https://10.0.0.1:6443", and so says nothing of any other
+	// fact. A host that carries a machine of another inventory cannot be taken over.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	TakeOver string `json:"takeOver,omitempty"`
+
 	// capacity is what the host has, for IDCMachines that ask for a least capacity. What is left out,
 	// of cpu and memory, is found out.
 	// +optional

@@ -1,0 +1,308 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
+)
+
+func node(name, providerID string, addresses ...string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.Spec.ProviderID = providerID
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}}
+	for _, address := range addresses {
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address})
+	}
+	return n
+}
+
+func hostAt(address string) *infrav1.IDCHost {
+	host := &infrav1.IDCHost{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "host-1"}}
+	host.Spec.Address = address
+	return host
+}
+
+func withNodes(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, infrav1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+}
+
+func TestTheConditionOfAHostThatIsSomebodysNamesTheFactAndTheWaysOut(t *testing.T) {
+	const kubelet, ofNode = "kubelet runs", "the host cluster's Node idc-1 has the address 192.0.2.7"
+	runs := hosts.Usage{Kubelets: []string{"kubelet.service"}}
+	at := hosts.Usage{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.7")}}
+	provisioned := &infrav1.IDCMachine{}
+	provisioned.Status.Initialization.Provisioned = ptr.To(true)
+	for name, test := range map[string]struct {
+		usage    hosts.Usage
+		address  string
+		takeOver string
+		node     *corev1.Node
+		machine  *infrav1.IDCMachine
+		status   metav1.ConditionStatus
+		reason   string
+		message  string
+	}{
+		"a free host": {address: "192.0.2.7", status: metav1.ConditionTrue, reason: infrav1.HealthyReason},
+		"one with a kubelet": {usage: runs, status: metav1.ConditionFalse, reason: infrav1.InUseReason,
+			message: `IDCHost host-1 is in use: kubelet runs; set its spec.takeOver to "kubelet runs" if this machine may be wiped, or else delete the IDCHost`},
+		"one with a kubelet, and a word for another fact": {usage: runs, takeOver: ofNode, status: metav1.ConditionFalse, reason: infrav1.InUseReason,
+			message: `IDCHost host-1 is in use: kubelet runs; set its spec.takeOver, which is "` + ofNode + `", to "kubelet runs" if this machine may be wiped, or else delete the IDCHost`},
+		"one that a person gives away": {usage: runs, takeOver: kubelet, status: metav1.ConditionTrue, reason: infrav1.HealthyReason,
+			message: "spec.takeOver lets this machine be wiped, although it is in use: kubelet runs"},
+		"one that has an address of a Node": {usage: at, address: "host-1.example", node: node("idc-1", "", "192.0.2.7"), status: metav1.ConditionFalse, reason: infrav1.InUseReason,
+			message: "IDCHost host-1 is in use: " + ofNode + `; set its spec.takeOver to "` + ofNode + `" if this machine may be wiped, or else delete the IDCHost`},
+		"one that is reached at an address of a Node": {address: "192.0.2.7", node: node("idc-1", "aws:///zone/i-1", "192.0.2.7"), status: metav1.ConditionFalse, reason: infrav1.InUseReason,
+			message: "IDCHost host-1 is in use: " + ofNode},
+		"one that is beside a Node":                         {usage: at, node: node("idc-1", "", "192.0.2.70"), status: metav1.ConditionTrue, reason: infrav1.HealthyReason},
+		"one that the Node of its last machine was on":      {usage: at, node: node("worker-1", "idc://team/host-1/id-1", "192.0.2.7"), status: metav1.ConditionTrue, reason: infrav1.HealthyReason},
+		"one that the Node of an older controller is on":    {usage: at, node: node("worker-1", "idc://team/host-1", "192.0.2.7"), status: metav1.ConditionTrue, reason: infrav1.HealthyReason},
+		"one that the Node of another of our hosts is on":   {usage: at, node: node("idc-1", "idc://team/host-10/id-1", "192.0.2.7"), status: metav1.ConditionFalse, reason: infrav1.InUseReason, message: ofNode},
+		"one whose machine is a node, without its record":   {usage: runs, machine: provisioned, status: metav1.ConditionTrue, reason: infrav1.HealthyReason},
+		"one whose machine is none yet, without its record": {usage: runs, machine: &infrav1.IDCMachine{}, status: metav1.ConditionFalse, reason: infrav1.InUseReason, message: kubelet},
+		"one that carries a machine of others": {usage: hosts.Usage{Record: &hosts.Record{Namespace: "other", Name: "worker-9", InstanceID: "id-9"}}, takeOver: kubelet,
+			status: metav1.ConditionFalse, reason: infrav1.InUseReason, message: "the host carries the IDCMachine other/worker-9 (instance id-9), of which this inventory does not know; find out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := hostAt(test.address)
+			host.Spec.TakeOver = test.takeOver
+			var objects []client.Object
+			if test.node != nil {
+				objects = append(objects, test.node)
+			}
+			seen := hostSeen{facts: &hosts.Facts{Usage: test.usage}}
+			if err := seen.judge(t.Context(), withNodes(t, objects...), host, test.machine, ""); err != nil {
+				t.Fatal(err)
+			}
+			got := healthy(seen, true)
+			if got.Status != test.status || got.Reason != test.reason || !strings.Contains(got.Message, test.message) || test.message == "" && got.Message != "" {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestAProbeSaysTheSameAsLongAsNothingChanges(t *testing.T) {
+	seen := func(kubelets ...string) hostSeen {
+		return hostSeen{facts: &hosts.Facts{Usage: hosts.Usage{Record: &hosts.Record{InstanceID: "id-1"}, Kubelets: kubelets}}}
+	}
+	a, b, c := seen().outcome("id-1"), seen().outcome("id-1"), seen("kubelet.service").outcome("id-1")
+	if a.Text != b.Text || a.Text == c.Text {
+		t.Errorf("%q, %q, %q", a.Text, b.Text, c.Text)
+	}
+	if a.Again != probeInterval || seen().outcome("id-2").Again != probeRetry {
+		t.Error("a host that is somebody's is asked as seldom as another")
+	}
+}
+
+// asked is an Operator whose hosts answer, and are worked on, by functions.
+type asked struct {
+	Operator
+	probe     func() (*hosts.Facts, *hosts.Problem, error)
+	bootstrap func(hosts.Machine) error
+}
+
+func (a *asked) Probe(context.Context, *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error) {
+	return a.probe()
+}
+
+func (a *asked) Bootstrap(_ context.Context, _ *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
+	return hosts.Progress{}, a.bootstrap(machine)
+}
+
+// once does a task within a reconcile.
+type once map[background.Key]background.Outcome
+
+func (o once) Run(key background.Key, task background.Task) (background.Outcome, bool) {
+	if _, known := o[key]; !known {
+		o[key] = task.Do(context.Background())
+	}
+	return o[key], true
+}
+
+func (o once) Withdraw(key background.Key) { delete(o, key) }
+func (o once) Forget(client.ObjectKey)     { clear(o) }
+
+// The status of a host is up to a minute old.
+func TestAHostIsAskedBeforeItIsClaimed(t *testing.T) {
+	usage, failure := hosts.Usage{}, error(nil)
+	var problem *hosts.Problem
+	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
+	r := &MachineReconciler{Client: withNodes(t, node("idc-1", "", "192.0.2.7")), Clock: clock, work: once{}, Operator: &asked{
+		probe: func() (*hosts.Facts, *hosts.Problem, error) {
+			if failure != nil {
+				return nil, nil, failure
+			}
+			return &hosts.Facts{Usage: usage}, problem, nil
+		},
+	}}
+	machine := wanting("id-1")
+	for _, step := range []struct {
+		when    string
+		usage   hosts.Usage
+		problem *hosts.Problem
+		failure error
+		address string
+		after   time.Duration
+		want    answer
+	}{
+		{"free", hosts.Usage{}, nil, nil, "192.0.2.8", 0, answer{known: true}},
+		{"a kubelet runs since a second", hosts.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", time.Second, answer{known: true}},
+		{"a kubelet runs since a while", hosts.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", 2 * askedFor, answer{known: true, refusal: inUseByOthers,
+			detail: `IDCHost host-1 is in use: kubelet runs; set its spec.takeOver to "kubelet runs" if this machine may be wiped, or else delete the IDCHost`}},
+		{"free again", hosts.Usage{}, nil, nil, "192.0.2.8", 2 * askedFor, answer{known: true}},
+		{"a Node has its address", hosts.Usage{}, nil, nil, "192.0.2.7", 0, answer{known: true, refusal: inUseByOthers,
+			detail: `IDCHost host-1 is in use: the host cluster's Node idc-1 has the address 192.0.2.7; set its spec.takeOver to "the host cluster's Node idc-1 has the address 192.0.2.7" if this machine may be wiped, or else delete the IDCHost`}},
+		{"its disk is full", hosts.Usage{}, &hosts.Problem{Reason: hosts.DiskFull, Message: "no room"}, nil, "192.0.2.8", 2 * askedFor, answer{known: true, refusal: notHealthy}},
+		{"it is away", hosts.Usage{}, nil, errors.New("no route"), "192.0.2.8", 2 * askedFor, answer{known: true, refusal: "without an answer, see their conditions"}},
+	} {
+		usage, problem, failure = step.usage, step.problem, step.failure
+		clock.Step(step.after)
+		got, err := r.askHost(t.Context(), machine, hostAt(step.address))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(answer{})); diff != "" {
+			t.Errorf("%s: %s", step.when, diff)
+		}
+	}
+}
+
+func TestAVisitKnowsTheNodesThatAreThereByThen(t *testing.T) {
+	nodes := withNodes(t)
+	var visited hosts.Machine
+	r := &MachineReconciler{Client: nodes, Operator: &asked{bootstrap: func(machine hosts.Machine) error { visited = machine; return nil }}}
+	for range 2 {
+		if _, err := r.visit(t.Context(), hostAt("192.0.2.7"), hosts.Machine{InstanceID: "id-1", TakeOver: "kubelet runs"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(visited.Nodes); visited.Reached.String() != "192.0.2.7" || visited.TakeOver != "kubelet runs" || got != "[]" && got != "[{idc-1 [192.0.2.7]}]" {
+			t.Errorf("%+v", visited)
+		}
+		if err := nodes.Create(t.Context(), node("idc-1", "", "192.0.2.7")); client.IgnoreAlreadyExists(err) != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(visited.Nodes) != 1 {
+		t.Errorf("%+v", visited)
+	}
+}
+
+// A machine that was kept off a host leaves it to those who have it. One that was on it leaves it clean, or in quarantine.
+func TestAHostThatWasNeverOursIsGivenBackAsItIs(t *testing.T) {
+	noRecord := &HostError{Err: &hosts.UncleanError{Left: []string{"file /etc/kubernetes/kubelet.conf"}, NoRecord: true}}
+	for name, test := range map[string]struct {
+		reason      string
+		provisioned bool
+		err         error
+		quarantined bool
+	}{
+		"refused, and nothing of ours is there":     {infrav1.InUseReason, false, noRecord, false},
+		"refused, and another machine is there":     {infrav1.InUseReason, false, &HostError{Err: &hosts.InUseError{Record: &hosts.Record{}}}, false},
+		"refused, and something of ours is left":    {infrav1.InUseReason, false, &HostError{Err: &hosts.UncleanError{Left: []string{"mount /data"}}}, true},
+		"a node, whose record is gone":              {infrav1.InUseReason, true, noRecord, true},
+		"half bootstrapped, and its record is gone": {infrav1.BootstrapFailedReason, false, noRecord, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			machine := wanting("id-1")
+			machine.DeletionTimestamp = ptr.To(metav1.Now())
+			conditions.Set(machine, condition(infrav1.BootstrappedCondition, metav1.ConditionFalse, test.reason, "x"))
+			machine.Status.Initialization.Provisioned = &test.provisioned
+			r := &MachineReconciler{Clock: clocktesting.NewFakePassiveClock(time.Now()), Operator: &cleaner{clean: func(context.Context) error { return test.err }}}
+			r.work = tried{}
+			quarantine, message := r.cleanUp(machine, hostAt("192.0.2.7"))
+			if (quarantine != nil) != test.quarantined || message != "" {
+				t.Errorf("%+v, %q", quarantine, message)
+			}
+		})
+	}
+}
+
+// tried does a task until it gives up.
+type tried struct{ runner }
+
+func (tried) Run(_ background.Key, task background.Task) (outcome background.Outcome, _ bool) {
+	for range cleanUpTries {
+		outcome = task.Do(context.Background())
+	}
+	return outcome, true
+}
+
+func TestAMachineSaysWhichHostIsSomebodysWhenItFindsNoOther(t *testing.T) {
+	all := []infrav1.IDCHost{free("host-0"), free("host-1"), free("host-2")}
+	for i, message := range []string{"", "IDCHost host-1 is in use: a", "IDCHost host-2 is in use: b"} {
+		if message != "" {
+			conditions.Set(&all[i], condition(infrav1.HealthyCondition, metav1.ConditionFalse, infrav1.InUseReason, message))
+			conditions.Set(&all[i], condition(infrav1.AvailableCondition, metav1.ConditionFalse, infrav1.NotHealthyReason, "x"))
+		}
+	}
+	if got := first(t, wanting("a"), all); got != "host-0" {
+		t.Errorf("it gets %s", got)
+	}
+	found, err := choose(wanting("a"), "", all[1:])
+	const want = "none of the 2 IDCHosts in namespace team can be had: 2 in use by others, see their conditions; add hosts, or put these right. IDCHost host-1 is in use: a"
+	if got := found.message("team"); err != nil || len(found.hosts) > 0 || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestANodeWakesTheHostsAtItsAddressesAndNoOther(t *testing.T) {
+	byName, own := hostAt("host-1.example"), hostAt("192.0.2.7")
+	byName.Name, byName.Status.Addresses = "by-name", []string{"192.0.2.7"}
+	other := hostAt("192.0.2.70")
+	other.Name = "other"
+	r := &HostReconciler{Client: withNodes(t, byName, own, other)}
+	var woken []string
+	for _, request := range r.nodeToHosts(t.Context(), node("idc-1", "", "192.0.2.7", "2001:db8::7")) {
+		woken = append(woken, request.Name)
+	}
+	if diff := cmp.Diff([]string{"by-name", "host-1"}, woken); diff != "" {
+		t.Error(diff)
+	}
+	before, after := node("idc-1", "", "192.0.2.7"), node("idc-1", "", "192.0.2.7")
+	after.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Now()}}
+	if nodeChanges.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
+		t.Error("a heartbeat wakes")
+	}
+	if !nodeChanges.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: node("idc-1", "", "192.0.2.8")}) {
+		t.Error("another address wakes nobody")
+	}
+}
+
+func TestANodeInTheCacheHasWhatIsReadOfIt(t *testing.T) {
+	whole := node("idc-1", "idc://team/host-1/id-1", "192.0.2.7")
+	whole.Labels, whole.Status.Images = map[string]string{"a": "b"}, []corev1.ContainerImage{{SizeBytes: 1}}
+	got, err := TrimNode(whole)
+	if diff := cmp.Diff(node("idc-1", "idc://team/host-1/id-1", "192.0.2.7"), got); err != nil || diff != "" {
+		t.Errorf("%s, %v", diff, err)
+	}
+	if gone, err := TrimNode("gone"); err != nil || gone != "gone" {
+		t.Errorf("%v, %v", gone, err)
+	}
+}

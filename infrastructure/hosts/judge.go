@@ -1,0 +1,120 @@
+package hosts
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Use says whose a host is.
+type Use string
+
+const (
+	// Free means that nobody has the host.
+	Free Use = "Free"
+	// Ours means that the host carries the machine that it is for.
+	Ours Use = "Ours"
+	// TakenOver means that the host is somebody's, and that a person gave it away.
+	TakenOver Use = "TakenOver"
+	// Somebodys means that the host must not be changed.
+	Somebodys Use = "Somebodys"
+)
+
+// Node is one of the host cluster.
+type Node struct {
+	Name      string
+	Addresses []netip.Addr
+}
+
+// Claimant is who wants a host, with what is known of others who may have it.
+type Claimant struct {
+	// InstanceID is that of the machine that the host is for; empty for none yet.
+	InstanceID string
+	// Bootstrapped is true when the host is known to have become that machine: what runs on it is the machine's.
+	Bootstrapped bool
+	// Reached is the address that the host is reached at; not valid when that is a name.
+	Reached netip.Addr
+	// Nodes are those of the host cluster, without any that this host became as a machine.
+	Nodes []Node
+	// TakeOver is the fact in spite of which a person gives the host away; empty for none.
+	TakeOver string
+}
+
+// Judgement is whose a host is.
+type Judgement struct {
+	Use Use
+	// Fact shows that the host is somebody's; empty for a free host, one of ours, and one with a Record of others.
+	Fact string
+	// Record is that of a machine of which this inventory does not know.
+	Record *Record
+}
+
+// Judge decides whose a host is. Records come first: what runs beside the machine's own record is the machine's, and a
+// machine of another inventory cannot be taken over, for its record says what to put back.
+func Judge(usage *Usage, claimant *Claimant) Judgement {
+	switch {
+	case usage.Record != nil && usage.Record.InstanceID != claimant.InstanceID:
+		return Judgement{Use: Somebodys, Record: usage.Record}
+	case usage.Record != nil || claimant.Bootstrapped:
+		return Judgement{Use: Ours}
+	}
+	fact := factOf(usage, claimant)
+	switch {
+	case fact == "":
+		return Judgement{Use: Free}
+	case fact == claimant.TakeOver:
+		return Judgement{Use: TakenOver, Fact: fact}
+	default:
+		return Judgement{Use: Somebodys, Fact: fact}
+	}
+}
+
+// Err is an *InUseError for a host that is somebody's.
+func (j *Judgement) Err() error {
+	if j.Use != Somebodys {
+		return nil
+	}
+	return &InUseError{Record: j.Record, Fact: j.Fact}
+}
+
+// factOf says in one short sentence all that shows that a host is somebody's; empty for nothing. A person repeats it in
+// spec.takeOver: it has no quotes, and is the same each time.
+func factOf(usage *Usage, claimant *Claimant) string {
+	var facts []string
+	for _, unit := range usage.Kubelets {
+		facts = append(facts, strings.TrimSuffix(unit, ".service")+" runs")
+	}
+	switch {
+	case usage.Kubeconfig && usage.Server != "":
+		facts = append(facts, kubeconfigFile+" leads to "+usage.Server)
+	case usage.Kubeconfig:
+		facts = append(facts, kubeconfigFile+" is there")
+	}
+	if node, address, found := nodeAt(claimant.Nodes, append(slices.Clone(usage.Addresses), claimant.Reached)); found {
+		facts = append(facts, fmt.Sprintf("the host cluster's Node %s has the address %s", node, address))
+	}
+	switch last := len(facts) - 1; {
+	case last < 1:
+		return strings.Join(facts, "")
+	default:
+		return strings.Join(facts[:last], ", ") + ", and " + facts[last]
+	}
+}
+
+// nodeAt is the first Node, by its name, that has one of the addresses, and the least of those.
+func nodeAt(nodes []Node, addresses []netip.Addr) (name string, address netip.Addr, found bool) {
+	for i := range nodes {
+		for _, a := range nodes[i].Addresses {
+			a = a.Unmap()
+			if !a.IsValid() || !slices.ContainsFunc(addresses, func(own netip.Addr) bool { return own.Unmap() == a }) {
+				continue
+			}
+			if !found || cmp.Or(strings.Compare(nodes[i].Name, name), a.Compare(address)) < 0 {
+				name, address, found = nodes[i].Name, a, true
+			}
+		}
+	}
+	return name, address, found
+}

@@ -1,0 +1,152 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Usage is what shows whether a host is somebody's. None of it changes while the host does not.
+type Usage struct {
+	// Record is that of the machine that the host carries; nil when no inventory made it one.
+	Record *Record
+	// Kubelets are the units that run a kubelet, in the order of kubeletUnits.
+	Kubelets []string
+	// Kubeconfig is true when kubeconfigFile is there. Server is the API server that it leads to; empty when it names none
+	// that can be read.
+	Kubeconfig bool
+	Server     string
+	// Addresses are those that other hosts reach it at, without those of pods, containers and Services.
+	Addresses []netip.Addr
+}
+
+const kubeletUnit = "kubelet.service"
+
+// kubeletUnits are what runs a kubelet: that of packages and of kubeadm, and the programs of k3s, RKE2, k0s and MicroK8s,
+// which have one in them.
+var kubeletUnits = []string{
+	kubeletUnit, "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service",
+	"k0scontroller.service", "k0sworker.service", "snap.microk8s.daemon-kubelite.service",
+}
+
+const (
+	// podsDir is what kubelet makes as soon as it accepts its settings.
+	podsDir = "/var/lib/kubelet/pods"
+	// steady is how long a kubelet runs that does not end for want of settings.
+	steady = 30 * time.Second
+)
+
+// usage asks the host who uses it, and changes nothing on it. A host without systemd or ip has none of what they tell.
+func (h *Host) usage(ctx context.Context, programs []string) (*Usage, error) {
+	record, err := h.readRecord(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := &Usage{Record: record}
+	there, err := h.existing(ctx, kubeconfigFile, podsDir)
+	if err != nil {
+		return nil, err
+	}
+	if found.Kubeconfig = slices.Contains(there, kubeconfigFile); found.Kubeconfig {
+		// One line and no more: the file holds credentials.
+		line, err := h.excerpt(ctx, "grep", "--only-matching", "--max-count=1", "--extended-regexp", `server"?: *["']?https?://[^"' ]+`, kubeconfigFile)
+		if err != nil {
+			return nil, err
+		}
+		found.Server = serverIn(line)
+	}
+	if slices.Contains(programs, "systemctl") {
+		if found.Kubelets, err = h.kubelets(ctx, slices.Contains(there, podsDir)); err != nil {
+			return nil, err
+		}
+	}
+	if slices.Contains(programs, "ip") {
+		if found.Addresses, err = h.addresses(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// kubelets are those of kubeletUnits that run.
+func (h *Host) kubelets(ctx context.Context, hadPods bool) ([]string, error) {
+	states, err := h.units(ctx, kubeletUnits...)
+	if err != nil {
+		return nil, err
+	}
+	var running []string
+	for i, name := range kubeletUnits {
+		var uptime time.Duration
+		if states[i].runs() && states[i].restarts > 0 && !hadPods {
+			if uptime, err = h.uptime(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if runsKubelet(states[i], hadPods, uptime) {
+			running = append(running, name)
+		}
+	}
+	return running, nil
+}
+
+// runsKubelet tells a kubelet from one that is installed and waits to be told which cluster it is for: systemd starts that
+// again and again, and it ends for want of settings, before it makes podsDir.
+func runsKubelet(unit unitState, hadPods bool, uptime time.Duration) bool {
+	switch {
+	case !unit.runs():
+		return false
+	case hadPods:
+		return true
+	case unit.sub == "auto-restart":
+		return false
+	default:
+		return unit.restarts == 0 || uptime-unit.started >= steady
+	}
+}
+
+// uptime is the host's clock that systemd tells times by.
+func (h *Host) uptime(ctx context.Context) (time.Duration, error) {
+	output, err := h.run(ctx, "cat", "/proc/uptime")
+	if err != nil {
+		return 0, err
+	}
+	text, _, _ := strings.Cut(string(output), " ")
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read /proc/uptime of the host, %q: %w", tidy(text), err)
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// serverName is the name or IPv4 address of an API server.
+var serverName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+
+// serverIn is the API server in a line of a kubeconfig, without a user, a password and a path; empty for one that no
+// kubelet could reach. The line is the host's: it may be anything.
+func serverIn(line []byte) string {
+	first, _, _ := strings.Cut(string(line), "\n")
+	_, after, found := strings.Cut(first, "http")
+	server, err := url.Parse("http" + after)
+	if !found || err != nil {
+		return ""
+	}
+	name, port := server.Hostname(), server.Port()
+	if port != "" {
+		if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+			return ""
+		}
+		port = ":" + port
+	}
+	if address, err := netip.ParseAddr(name); err == nil && address.Is6() && address.Zone() == "" {
+		name = "[" + address.String() + "]"
+	} else if name = strings.ToLower(name); !serverName.MatchString(name) {
+		return ""
+	}
+	return server.Scheme + "://" + name + port
+}
