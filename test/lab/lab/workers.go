@@ -103,22 +103,49 @@ func (l *Lab) admit(h *host.Host) error {
 	return h.Symlink("/lib/systemd/system/containerd.service", "/etc/systemd/system/multi-user.target.wants/containerd.service")
 }
 
+// LetIn lets the lab's key in on a node of the host cluster, as on a worker, for as long as the host is there: somebody
+// may take it for a worker.
+func (l *Lab) LetIn(ctx context.Context, name string) (*Access, error) {
+	err := l.locked(ctx, func() error {
+		h, err := l.Host(name)
+		if err != nil {
+			return err
+		}
+		if err := l.admit(h); err != nil {
+			return err
+		}
+		for _, argv := range [][]string{
+			{"systemd-sysusers"}, {"systemd-tmpfiles", "--create", "/etc/tmpfiles.d/lab.conf"},
+			{"systemctl", "unmask", "ssh.service"}, {"systemctl", "start", "ssh.service"},
+		} {
+			if _, err := h.Exec(ctx, nil, argv...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l.WorkerAccess(name)
+}
+
 func (l *Lab) hostKey(h *host.Host) string { return filepath.Join(l.state, "ssh", h.Name) }
 
-// WorkerAccess is how a worker is reached.
+// WorkerAccess is how a worker is reached, or a node that LetIn was called for.
 func (l *Lab) WorkerAccess(name string) (*Access, error) {
 	h, err := l.Host(name)
 	if err != nil {
 		return nil, err
 	}
-	if !h.Worker() {
+	server, err := os.ReadFile(l.hostKey(h))
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("host %s is no worker: it has no SSH server", name)
 	}
-	user, err := os.ReadFile(filepath.Join(l.state, "ssh", "id_ed25519"))
 	if err != nil {
 		return nil, err
 	}
-	server, err := os.ReadFile(l.hostKey(h))
+	user, err := os.ReadFile(filepath.Join(l.state, "ssh", "id_ed25519"))
 	if err != nil {
 		return nil, err
 	}
