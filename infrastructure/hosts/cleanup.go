@@ -47,7 +47,7 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 	if err != nil {
 		return err
 	}
-	problems := run(ctx, []step{
+	problems := take(ctx, []step{
 		{"stop the units of a node", func(ctx context.Context) error { return h.stopUnits(ctx, record) }},
 		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, programs) }},
 		{"remove pods' images", func(ctx context.Context) error { return h.removeImages(ctx, record, programs) }},
@@ -73,43 +73,6 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 		return errors.Join(problems...)
 	}
 	return h.removePaths(ctx, stateDir)
-}
-
-// step is one of a clean-up.
-type step struct {
-	name string
-	do   func(context.Context) error
-}
-
-// run takes the steps in their order, also those after one that fails, and returns what failed. The end of the context is
-// a failure: steps are left then.
-func run(ctx context.Context, steps []step) (problems []error) {
-	for _, step := range steps {
-		if err := step.do(ctx); err != nil {
-			problems = append(problems, fmt.Errorf("%s: %w", step.name, err))
-		}
-		if err := ctx.Err(); err != nil {
-			return append(problems, err)
-		}
-	}
-	return problems
-}
-
-// endNode ends and removes the node that a host was which a person gave away: a kubelet that finds another cluster's
-// kubeconfig stays with that. What else its owner put on the host stays. It may be done again.
-func (h *Host) endNode(ctx context.Context, record *Record) error {
-	programs, err := h.programs(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(run(ctx, []step{
-		{"stop the units of a node", func(ctx context.Context) error { return h.stopUnits(ctx, record) }},
-		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, programs) }},
-		{"remove the pods' network", h.removeNetwork},
-		{"remove packet filter rules", func(ctx context.Context) error { return h.removeRules(ctx, programs) }},
-		{"unmount volumes", func(ctx context.Context) error { return h.unmount(ctx, record) }},
-		{"remove a node's files", func(ctx context.Context) error { return h.removeNode(ctx, record) }},
-	})...)
 }
 
 // untouched wants a host without Record to show nothing that every node has. Without it nobody knows what else is left.

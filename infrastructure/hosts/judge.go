@@ -95,12 +95,11 @@ func factOf(usage *Usage, claimant *Claimant) string {
 	if node, address, found := nodeAt(claimant.Nodes, append(slices.Clone(usage.Addresses), claimant.Reached)); found {
 		facts = append(facts, fmt.Sprintf("the host cluster's Node %s has the address %s", node, address))
 	}
-	switch last := len(facts) - 1; {
-	case last < 1:
+	last := len(facts) - 1
+	if last < 1 {
 		return strings.Join(facts, "")
-	default:
-		return strings.Join(facts[:last], ", ") + ", and " + facts[last]
 	}
+	return strings.Join(facts[:last], ", ") + ", and " + facts[last]
 }
 
 // nodeAt is the first Node, by its name, that has one of the addresses, and the least of those.

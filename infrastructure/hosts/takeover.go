@@ -1,0 +1,23 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+)
+
+// endNode ends and removes the node that a host was which a person gave away: a kubelet that finds another cluster's
+// kubeconfig stays with that. What else its owner put on the host stays. It may be done again.
+func (h *Host) endNode(ctx context.Context, record *Record) error {
+	programs, err := h.programs(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(take(ctx, []step{
+		{"stop the units of a node", func(ctx context.Context) error { return h.stopUnits(ctx, record) }},
+		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, programs) }},
+		{"remove the pods' network", h.removeNetwork},
+		{"remove packet filter rules", func(ctx context.Context) error { return h.removeRules(ctx, programs) }},
+		{"unmount volumes", func(ctx context.Context) error { return h.unmount(ctx, record) }},
+		{"remove a node's files", func(ctx context.Context) error { return h.removeNode(ctx, record) }},
+	})...)
+}
