@@ -62,7 +62,7 @@ func newSimulated(t *testing.T) *simulated {
 			"/var/lib/cloud/instance/sem/config_ssh": "done", "/var/lib/cloud/data/instance-id": "ours", seedDir + "/meta-data": "instance-id: ours",
 			containerdMetadata: "images",
 			"/etc/motd":        "hello\n", "/etc/os-release": "PRETTY_NAME=\"Debian GNU/Linux 12\"\nID=debian\n", "/proc/meminfo": "MemTotal:       8032000 kB\n",
-			"/proc/uptime": "100000.00 350000.00\n",
+			"/proc/uptime": "100000.00 350000.00\n", bootedDir + "/.kept": "",
 		},
 		mounts: []string{"/var/lib/kubelet"}, links: []string{"eth0"},
 		images: []string{"registry.k8s.io/pause:3.10"}, tables: []string{"inet firewall"}, chains: []string{"inet firewall INPUT"},

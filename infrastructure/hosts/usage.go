@@ -42,14 +42,18 @@ const (
 	steady = 30 * time.Second
 )
 
-// usage asks the host who uses it, and changes nothing on it. A host without systemd or ip has none of what they tell.
+// bootedDir is there while systemd runs (sd_booted(3)).
+const bootedDir = "/run/systemd/system"
+
+// usage asks the host who uses it, and changes nothing on it. A host without systemd or ip has none of what they tell, and
+// cannot be made a machine.
 func (h *Host) usage(ctx context.Context, programs []string) (*Usage, error) {
 	record, err := h.readRecord(ctx)
 	if err != nil {
 		return nil, err
 	}
 	found := &Usage{Record: record}
-	there, err := h.existing(ctx, kubeconfigFile, podsDir)
+	there, err := h.existing(ctx, kubeconfigFile, podsDir, bootedDir)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +65,7 @@ func (h *Host) usage(ctx context.Context, programs []string) (*Usage, error) {
 		}
 		found.Server = serverIn(line)
 	}
-	if slices.Contains(programs, "systemctl") {
+	if slices.Contains(programs, "systemctl") && slices.Contains(there, bootedDir) {
 		if found.Kubelets, err = h.kubelets(ctx, slices.Contains(there, podsDir)); err != nil {
 			return nil, err
 		}
