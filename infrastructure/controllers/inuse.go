@@ -70,7 +70,7 @@ func TrimNode(object any) (any, error) {
 
 // judge decides whose the host is, by what it said of itself the last time and what is known here now.
 func (s *hostSeen) judge(ctx context.Context, reader client.Reader, host *infrav1.IDCHost, machine *infrav1.IDCMachine, instanceID string) error {
-	if s.err != nil || s.facts == nil {
+	if s.facts == nil { // It did not answer.
 		return nil
 	}
 	claimant, err := claimantOf(ctx, reader, host, instanceID)

@@ -61,10 +61,10 @@ func Judge(usage *Usage, claimant *Claimant) Judgement {
 		return Judgement{Use: Ours}
 	}
 	fact := factOf(usage, claimant)
-	switch {
-	case fact == "":
+	switch fact {
+	case "":
 		return Judgement{Use: Free}
-	case fact == claimant.TakeOver:
+	case claimant.TakeOver:
 		return Judgement{Use: TakenOver, Fact: fact}
 	default:
 		return Judgement{Use: Somebodys, Fact: fact}
