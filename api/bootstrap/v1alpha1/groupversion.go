@@ -20,6 +20,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&KOKConfig{}, &KOKConfigList{},
 		&KOKConfigTemplate{}, &KOKConfigTemplateList{},
+		&KOKSoftware{}, &KOKSoftwareList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

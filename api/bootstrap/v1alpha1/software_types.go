@@ -1,7 +1,7 @@
 package v1alpha1
 
 // SoftwareMode says how software comes onto the machine.
-// +kubebuilder:validation:Enum=Preinstalled;Packages;URLs
+// +kubebuilder:validation:Enum=Preinstalled;Packages;URLs;KOKSoftware
 type SoftwareMode string
 
 const (
@@ -11,6 +11,8 @@ const (
 	SoftwarePackages SoftwareMode = "Packages"
 	// SoftwareURLs downloads files and checks their SHA-256.
 	SoftwareURLs SoftwareMode = "URLs"
+	// SoftwareDescribed installs what a KOKSoftware describes.
+	SoftwareDescribed SoftwareMode = "KOKSoftware"
 )
 
 // SoftwareSpec says where containerd, kubelet and kok-apiserver-lb come from.
@@ -19,11 +21,24 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Packages' || !has(self.repositories)",message="repositories must be unset unless mode is Packages"
 // +kubebuilder:validation:XValidation:rule="self.mode == 'URLs' || self.mode == 'Packages' || !has(self.downloads)",message="downloads must be unset when mode is Preinstalled; set mode to URLs, or to Packages for both"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'URLs' || has(self.downloads)",message="downloads must be set when mode is URLs"
+// +kubebuilder:validation:XValidation:rule="self.mode == 'KOKSoftware' ? has(self.ref) != has(self.byVersion) : !has(self.ref) && !has(self.byVersion)",message="exactly one of ref and byVersion must be set when mode is KOKSoftware, and none otherwise"
 type SoftwareSpec struct {
-	// mode is Preinstalled, Packages or URLs.
+	// mode is Preinstalled, Packages, URLs or KOKSoftware.
 	// +optional
 	// +kubebuilder:default=Preinstalled
 	Mode SoftwareMode `json:"mode,omitempty"`
+
+	// ref names the KOKSoftware, in the namespace of the KOKConfig, that describes the software.
+	// +optional
+	Ref SoftwareReference `json:"ref,omitempty,omitzero"`
+
+	// byVersion is the beginning of the name of a KOKSoftware. A dash and the Machine's version complete it: with
+	// "software", a Machine of v1.36.3 gets what "software-v1.36.3" describes.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=188
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`
+	ByVersion string `json:"byVersion,omitempty"`
 
 	// packages are installed by the distribution's package manager.
 	// +optional
@@ -49,6 +64,15 @@ type SoftwareSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
 	Downloads []Download `json:"downloads,omitempty"`
+}
+
+// SoftwareReference names a KOKSoftware in the same namespace.
+type SoftwareReference struct {
+	// name of the KOKSoftware.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
 }
 
 // Package is one package of the distribution.
