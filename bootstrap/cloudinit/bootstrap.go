@@ -8,6 +8,7 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
 //go:embed assets
@@ -88,8 +89,13 @@ func (s *steps) downloads(downloads []bootstrapv1.Download) error {
 func addBootstrap(d *document, in *Input) error {
 	s := &steps{}
 	s.run("/bin/rm", "--force", SentinelFile)
-	if mode := in.Spec.Software.Mode; mode == bootstrapv1.SoftwarePackages || mode == bootstrapv1.SoftwareURLs {
+	switch in.Spec.Software.Mode {
+	case bootstrapv1.SoftwarePackages, bootstrapv1.SoftwareURLs:
 		if err := s.downloads(in.Spec.Software.Downloads); err != nil {
+			return err
+		}
+	case bootstrapv1.SoftwareDescribed:
+		if err := s.install(in.Software); err != nil {
 			return err
 		}
 	}
@@ -100,6 +106,9 @@ func addBootstrap(d *document, in *Input) error {
 	// A package may have started what was not configured yet.
 	for _, name := range []string{containerdUnit, unit.Name, kubeletUnit} {
 		s.run("systemctl", "restart", name)
+	}
+	if in.Spec.Software.Mode == bootstrapv1.SoftwareDescribed {
+		s.run(software.Program, "check")
 	}
 	s.commands("post-kubelet", in.Spec.PostKubeletCommands)
 	s.files = append(s.files, ownFile(successFile, "0644", []byte("success\n")))

@@ -5,14 +5,20 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	goruntime "runtime"
 	"strings"
 	"testing"
 	"time"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
 // fetch runs the program that machines run.
@@ -141,4 +147,98 @@ func TestFetch(t *testing.T) {
 			t.Errorf("%q, %v", content, err)
 		}
 	})
+}
+
+func TestFetchTrustsTheAuthorityOfAMirrorAlone(t *testing.T) {
+	const right = "the file"
+	sum := sha256.Sum256([]byte(right))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(right)) }))
+	t.Cleanup(server.Close)
+	authority := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	if output, err := fetch(t, hex.EncodeToString(sum[:]), "0755", path, server.URL+"/file"); err == nil {
+		t.Errorf("a server of an unknown authority is trusted: %s", output)
+	}
+	if output, err := fetch(t, hex.EncodeToString(sum[:]), "0755", path, server.URL+"/file "+authority); err != nil {
+		t.Errorf("%v: %s", err, output)
+	}
+}
+
+// installer runs the program that fetches kok-software, with the files of a document, and returns what it leaves.
+func installer(t *testing.T, in Input) (program, result []byte, output string, err error) {
+	t.Helper()
+	dir := t.TempDir()
+	for path, content := range contents(t, render(t, in)) {
+		if !strings.HasPrefix(path, stepDir) {
+			continue
+		}
+		at := filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path, resultFile := filepath.Join(dir, software.Program), filepath.Join(dir, software.ResultFile)
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", filepath.Join(dir, installerProgram), filepath.Join(dir, fetchProgram), filepath.Join(dir, installerDir), path, resultFile)
+	cmd.Env = append(os.Environ(), "KOK_FETCH_STALL_TIME=1", "KOK_FETCH_RETRIES=0")
+	text, err := cmd.CombinedOutput()
+	program, _ = os.ReadFile(path)
+	result, _ = os.ReadFile(resultFile)
+	return program, result, string(text), err
+}
+
+func TestTheInstallerIsFetchedForTheMachinesArchitecture(t *testing.T) {
+	programs := map[string]string{"amd64": "for amd64", "arm64": "for arm64"}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "reader" || password != "p@ss/word" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte(programs[strings.TrimPrefix(r.URL.Path, "/mirror/kok-software-linux-")]))
+	}))
+	t.Cleanup(server.Close)
+	in := withSoftware("v1.36.3")
+	in.Software.Document.Mirrors = []software.Mirror{{
+		Prefix: "https://releases.example/", Exclusive: true,
+		Endpoints: []software.Endpoint{{URL: server.URL + "/mirror", Username: "reader", Password: "p@ss/word"}},
+	}}
+	in.Software.Installers = nil
+	for architecture, content := range programs {
+		sum := sha256.Sum256([]byte(content))
+		in.Software.Installers = append(in.Software.Installers, bootstrapv1.SoftwareInstaller{
+			Architecture: bootstrapv1.Architecture(architecture), SHA256: hex.EncodeToString(sum[:]), URLs: []string{"https://releases.example/kok-software-linux-" + architecture},
+		})
+	}
+	t.Run("from a mirror with a password", func(t *testing.T) {
+		program, result, output, err := installer(t, in)
+		if err != nil || string(program) != programs[goruntime.GOARCH] || len(result) > 0 {
+			t.Errorf("%v: %q, %q: %s", err, program, result, output)
+		}
+	})
+	for name, fail := range map[string]func(){
+		"no mirror gives it": func() { programs[goruntime.GOARCH] = "another" },
+		"there is none for the architecture": func() {
+			in.Software.Installers = []bootstrapv1.SoftwareInstaller{{Architecture: "riscv64", SHA256: strings.Repeat("0", 64)}}
+		},
+	} {
+		t.Run("and the machine says so when "+name, func(t *testing.T) {
+			fail()
+			program, result, output, err := installer(t, in)
+			if err == nil || len(program) > 0 {
+				t.Fatalf("%v: %q: %s", err, program, output)
+			}
+			var said software.Result
+			if err := json.Unmarshal(result, &said); err != nil || said.Reason != software.NoSource || !strings.Contains(said.Message, "KOKSoftware software-v1.36.3") {
+				t.Errorf("%v: %q", err, result)
+			}
+			if strings.Contains(output+string(result), "p@ss") || strings.Contains(output, "p%40ss") {
+				t.Errorf("a password is told: %s", output)
+			}
+		})
+	}
 }

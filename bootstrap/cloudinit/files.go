@@ -11,13 +11,14 @@ import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
 // reserved are the files, and with a slash at the end the directories, that are the controller's or
 // written by the programs that it starts.
 var reserved = []string{
 	ownDir, CAFile, BootstrapKubeconfig, Kubeconfig, KubeletConfiguration, KubeletEnvironment, "/var/lib/kubelet/pki/", filepath.Dir(configuration.DefaultPath) + "/", "/var/lib/kok-apiserver-lb/", "/var/lib/private/",
-	unitDir + kubeletUnit, unit.Path, unit.ServiceAddressPath, unitDir + bootstrapUnit, kubeletDropIn, containerdDropIn, "/run/cluster-api/",
+	software.Dir, unitDir + kubeletUnit, unit.Path, unit.ServiceAddressPath, unitDir + bootstrapUnit, kubeletDropIn, containerdDropIn, "/run/cluster-api/",
 }
 
 // ReservedPath says whether a file is the controller's.
@@ -28,6 +29,11 @@ func ReservedPath(path string) bool {
 		}
 	}
 	return false
+}
+
+// OwnedUnit says whether a unit comes with the bootstrap data.
+func OwnedUnit(name string) bool {
+	return name == kubeletUnit || name == unit.Name || name == bootstrapUnit
 }
 
 // addFiles adds the user's files. It comes last, so that none replaces one of ours.

@@ -34,7 +34,7 @@ func TestDocuments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for variant, in := range map[string]Input{"minimal": minimal(version), "full": full(version)} {
+		for variant, in := range map[string]Input{"minimal": minimal(version), "full": full(version), "software": withSoftware(version)} {
 			t.Run(parsed.MinorString()+"/"+variant, func(t *testing.T) {
 				data := render(t, in)
 				golden.Compare(t, filepath.Join(parsed.MinorString(), variant+".yaml"), data)

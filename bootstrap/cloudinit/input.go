@@ -2,6 +2,7 @@ package cloudinit
 
 import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
 // Input is all that a document depends on.
@@ -12,10 +13,20 @@ type Input struct {
 	Spec bootstrapv1.KOKConfigSpec
 	// Contents are the contents of files that Spec takes from Secrets.
 	Contents map[bootstrapv1.SecretKey][]byte
+	// Software is what the KOKSoftware describes that Spec names; nil when Spec names none.
+	Software *Software
 	// Cluster is what is known of the machine's cluster.
 	Cluster Cluster
 	// Token is the bootstrap token, in the form "abcdef.0123456789abcdef".
 	Token string
+}
+
+// Software is what a KOKSoftware describes.
+type Software struct {
+	// Installers are where the program kok-software comes from.
+	Installers []bootstrapv1.SoftwareInstaller
+	// Document is what the program reads.
+	Document software.Document
 }
 
 // Cluster is what a machine must know of the cluster that it joins.

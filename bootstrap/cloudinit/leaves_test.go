@@ -2,6 +2,7 @@ package cloudinit
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
 // leavesOf is all that a document says, taken to pieces as the programs do that read it: cloud-init, systemd, kubelet and
@@ -55,6 +58,12 @@ func fileLeaves(at, path, content string) map[string]string {
 	case strings.HasPrefix(path, registryDir) && strings.HasSuffix(path, "/hosts.toml"):
 		parsed := map[string]any{}
 		if err := toml.Unmarshal([]byte(content), &parsed); err != nil {
+			leaves[at] = content
+		}
+		flatten(leaves, at, parsed)
+	case path == software.DocumentFile:
+		parsed := map[string]any{}
+		if err := json.Unmarshal([]byte(content), &parsed); err != nil {
 			leaves[at] = content
 		}
 		flatten(leaves, at, parsed)

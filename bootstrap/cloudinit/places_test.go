@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
 // place is where a value of others comes into a document.
@@ -92,6 +93,11 @@ var places = map[string]place{
 		in.Contents = map[bootstrapv1.SecretKey][]byte{key: []byte(v)}
 		in.Spec.Files = []bootstrapv1.File{{Path: "/etc/a", ContentFrom: &bootstrapv1.FileSource{Secret: key}}}
 	}, innocent: word},
+	"URL of an installer": described(func(s *Software, v string) { s.Installers[0].URLs[1] = v }, "https://innocent.example/a"),
+	"URL of a mirror of an installer": described(func(s *Software, v string) {
+		s.Document.Mirrors = []software.Mirror{{Prefix: "https://a.example/", Endpoints: []software.Endpoint{{URL: v, CABundle: "a"}}}}
+	}, "https://innocent.example/a"),
+	"file of a KOKSoftware":                       described(func(s *Software, v string) { s.Document.Components[0].Files[0].Content = &v }, word),
 	"clusterNetwork.serviceDomain of the Cluster": {put: func(in *Input, v string) { in.Cluster.DNSDomain = v }, innocent: "innocent.example"},
 	"clusterNetwork.serviceDomain of the Cluster, with a proxy": {put: func(in *Input, v string) {
 		in.Cluster.DNSDomain, in.Spec.Proxy.HTTP = v, "http://proxy.example"
@@ -99,7 +105,7 @@ var places = map[string]place{
 }
 
 // choices are the texts of a spec that are nowhere in a document: they choose what is.
-var choices = []string{"format", "software.mode", "files[].encoding", "files[].contentFrom.secret.name", "files[].contentFrom.secret.key"}
+var choices = []string{"format", "software.mode", "software.ref.name", "software.byVersion", "files[].encoding", "files[].contentFrom.secret.name", "files[].contentFrom.secret.key"}
 
 func (p place) unsetWhenEmpty() place {
 	p.unset = true
@@ -145,6 +151,21 @@ func downloaded(set func(*bootstrapv1.Download, string), innocent string) place 
 		first := &in.Spec.Software.Downloads[0]
 		first.URLs = append(first.URLs, "https://b.example")
 		set(first, v)
+	}, innocent: innocent}
+}
+
+func described(set func(*Software, string), innocent string) place {
+	return place{put: func(in *Input, v string) {
+		in.Spec.Software = bootstrapv1.SoftwareSpec{Mode: bootstrapv1.SoftwareDescribed, ByVersion: "a"}
+		in.Software = &Software{
+			Installers: []bootstrapv1.SoftwareInstaller{{
+				Architecture: "amd64", SHA256: strings.Repeat("0", 64), URLs: []string{"https://a.example/kok-software", "https://b.example/kok-software"},
+			}},
+			Document: software.Document{Name: "a-v1.36.3", Version: "v1.36.3", Components: []bootstrapv1.SoftwareComponent{{
+				Name: "containerd", Files: []bootstrapv1.SoftwareFile{{Path: "/etc/a", Content: ptr.To("a"), Mode: "0644"}},
+			}}},
+		}
+		set(in.Software, v)
 	}, innocent: innocent}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
 const testToken = "abcdef.0123456789abcdef"
@@ -82,6 +84,36 @@ func full(version string) Input {
 		NTP:                 bootstrapv1.NTPSpec{Servers: []string{"ntp.example"}},
 		PreKubeletCommands:  []string{"echo before", "modprobe overlay\nmodprobe br_netfilter"},
 		PostKubeletCommands: []string{`echo "after" && true`},
+	}
+	return in
+}
+
+// withSoftware is a machine that a KOKSoftware describes.
+func withSoftware(version string) Input {
+	in := minimal(version)
+	in.Spec.Software = bootstrapv1.SoftwareSpec{Mode: bootstrapv1.SoftwareDescribed, ByVersion: "software"}
+	in.Software = &Software{
+		Installers: []bootstrapv1.SoftwareInstaller{
+			{Architecture: "amd64", SHA256: strings.Repeat("a", 64), URLs: []string{"https://releases.example/kok-software-linux-amd64"}},
+			{Architecture: "arm64", SHA256: strings.Repeat("b", 64), URLs: []string{"https://releases.example/kok-software-linux-arm64", "https://other.example/arm64"}},
+		},
+		Document: software.Document{
+			Name: "software-" + version, Version: version,
+			Mirrors: []software.Mirror{{Prefix: "https://releases.example/", Endpoints: []software.Endpoint{{
+				URL: "https://mirror.example/releases", CABundle: "-----BEGIN CERTIFICATE-----\n", Username: "reader", Password: "p@ss/word",
+			}}}},
+			Components: []bootstrapv1.SoftwareComponent{{
+				Name: "kubelet", Variants: []bootstrapv1.SoftwareVariant{{
+					Match: bootstrapv1.SoftwareMatch{Architectures: []bootstrapv1.Architecture{"amd64"}},
+					Archive: bootstrapv1.SoftwareArchive{
+						URLs: []string{"https://dl.k8s.io/release/" + version + "/bin/linux/amd64/kubelet"}, SHA256: strings.Repeat("c", 64),
+						Unpack: []bootstrapv1.SoftwareUnpack{{To: "/usr/local/bin/kubelet"}},
+					},
+				}},
+				Check: bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckHTTP, URL: "http://127.0.0.1:10248/healthz", TimeoutSeconds: 60},
+			}},
+			Kernel: bootstrapv1.SoftwareKernel{Modules: []string{"br_netfilter"}, Sysctls: map[string]string{"net.ipv4.ip_forward": "1"}},
+		},
 	}
 	return in
 }

@@ -109,6 +109,15 @@ func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client)
 		s.unavailable(bootstrapv1.ReferencedSecretNotFoundReason, missing)
 		return nil, ctrl.Result{RequeueAfter: unwatchedInterval}, nil
 	}
+	described, err := r.software(ctx, s)
+	var absent *notThereError
+	if errors.As(err, &absent) {
+		s.unavailable(absent.reason, err.Error())
+		return nil, ctrl.Result{RequeueAfter: unwatchedInterval}, nil
+	}
+	if err != nil {
+		return nil, ctrl.Result{}, err
+	}
 	servers, err := apiServers(ctx, tenant)
 	if err != nil {
 		return nil, ctrl.Result{}, err
@@ -125,6 +134,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client)
 		Version:  s.machine.Spec.Version,
 		Spec:     s.config.Spec,
 		Contents: contents,
+		Software: described,
 		Cluster: cloudinit.Cluster{
 			CABundle:         authority.Data[secret.TLSCrtDataName],
 			APIServers:       servers,

@@ -38,6 +38,8 @@ func Cache() map[client.Object]cache.ByObject {
 		&corev1.Secret{}:     {Label: labels.NewSelector().Add(*ofClusters), Transform: withoutContent},
 		&clusterv1.Machine{}: {Transform: cache.TransformStripManagedFields()},
 		&clusterv1.Cluster{}: {Transform: cache.TransformStripManagedFields()},
+
+		&bootstrapv1.KOKSoftware{}: {Transform: cache.TransformStripManagedFields()},
 	}
 }
 
@@ -68,6 +70,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(machineToConfig)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.clusterToConfigs), builder.WithPredicates(clusterChanged)).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.authorityToConfigs)).
+		Watches(&bootstrapv1.KOKSoftware{}, handler.EnqueueRequestsFromMapFunc(r.softwareToConfigs), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(r.Tenants.GetClusterSource("kokconfig", r.clusterToConfigs)).
 		WithOptions(options).
 		Complete(r)

@@ -16,5 +16,8 @@ func SetupWithManager(mgr ctrl.Manager) error {
 	if err := ctrl.NewWebhookManagedBy(mgr, &bootstrapv1.KOKConfigTemplate{}).WithValidator(&KOKConfigTemplate{}).Complete(); err != nil {
 		return fmt.Errorf("set up the webhook of KOKConfigTemplate: %w", err)
 	}
+	if err := ctrl.NewWebhookManagedBy(mgr, &bootstrapv1.KOKSoftware{}).WithValidator(&KOKSoftware{}).Complete(); err != nil {
+		return fmt.Errorf("set up the webhook of KOKSoftware: %w", err)
+	}
 	return nil
 }

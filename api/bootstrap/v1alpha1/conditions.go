@@ -77,11 +77,17 @@ const (
 	// The message says which and how: remove the cause of the answer.
 	ReconcileFailedReason = "ReconcileFailed"
 
-	// ReferencedSecretNotFoundReason of DataSecretAvailableCondition: a Secret that spec.files takes content from
-	// is not there, or has not the key.
+	// ReferencedSecretNotFoundReason of DataSecretAvailableCondition: a Secret that spec.files takes content from, or that a
+	// mirror of the KOKSoftware names, is not there, or has not the key.
 	//
 	// Create the Secret, or add the key, in the namespace of the KOKConfig.
 	ReferencedSecretNotFoundReason = "ReferencedSecretNotFound"
+
+	// SoftwareNotFoundReason of DataSecretAvailableCondition: the KOKSoftware that spec.software names for the Machine's
+	// version is not there.
+	//
+	// Make it by the command that the message has, or name another one in spec.software.
+	SoftwareNotFoundReason = "SoftwareNotFound"
 
 	// DataSecretConflictReason of DataSecretAvailableCondition: a Secret with the name of the data Secret is
 	// there and belongs to something else.

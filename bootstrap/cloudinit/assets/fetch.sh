@@ -1,7 +1,8 @@
 #!/bin/sh
 # fetch SHA256 MODE PATH URLS
 # Puts at PATH the file of the first URL that gives it with the right SHA-256. URLS is a file with one URL a
-# line. A file that is there already and has the SHA-256 is kept.
+# line, and after it the file with the certificate authority of its server, if that is not one of the machine's
+# own. A file that is there already and has the SHA-256 is kept.
 set -eu
 
 sha256=$1
@@ -36,8 +37,8 @@ if [ -f "$path" ] && matches "$path"; then
 fi
 
 mkdir -p "$(dirname "$path")"
-while read -r url; do
-	if ! printf 'url = "%s"\n' "$url" | download; then
+while read -r url authority; do
+	if ! printf 'url = "%s"\n%s' "$url" "${authority:+cacert = \"$authority\"}" | download; then
 		echo "$(shown "$url"): cannot be fetched" >&2
 	elif ! matches "$path.part"; then
 		echo "$(shown "$url"): the SHA-256 is not $sha256" >&2

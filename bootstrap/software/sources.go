@@ -1,0 +1,40 @@
+package software
+
+import (
+	"strings"
+)
+
+// Source is one place that a file may come from.
+type Source struct {
+	// URL of the file, or for an image its reference.
+	URL string
+	// Endpoint is that of the mirror; nil for the server itself.
+	Endpoint *Endpoint
+}
+
+// Sources are the places of a file in the order in which they are tried: the endpoints of the first mirror whose prefix
+// fits, and then the server itself, unless the mirror is exclusive.
+func Sources(mirrors []Mirror, address string) []Source {
+	for i := range mirrors {
+		mirror := &mirrors[i]
+		rest, fits := strings.CutPrefix(address, mirror.Prefix)
+		if !fits {
+			continue
+		}
+		var sources []Source
+		for j := range mirror.Endpoints {
+			endpoint := &mirror.Endpoints[j]
+			sources = append(sources, Source{URL: join(endpoint.URL, rest), Endpoint: endpoint})
+		}
+		if !mirror.Exclusive {
+			sources = append(sources, Source{URL: address})
+		}
+		return sources
+	}
+	return []Source{{URL: address}}
+}
+
+// join has one slash between an endpoint and the rest of an address, whether the prefix ended in one or not.
+func join(endpoint, rest string) string {
+	return strings.TrimSuffix(endpoint, "/") + "/" + strings.TrimPrefix(rest, "/")
+}
