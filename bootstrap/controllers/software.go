@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -23,11 +24,15 @@ func softwareName(spec bootstrapv1.SoftwareSpec, version string) string {
 	switch {
 	case spec.Mode != bootstrapv1.SoftwareDescribed:
 		return ""
-	case spec.ByVersion != "":
-		return spec.ByVersion + "-" + version
-	default:
+	case spec.Ref.Name != "":
 		return spec.Ref.Name
+	default:
+		return byVersion(spec) + "-" + version
 	}
+}
+
+func byVersion(spec bootstrapv1.SoftwareSpec) string {
+	return cmp.Or(spec.ByVersion, bootstrapv1.DefaultSoftwareByVersion)
 }
 
 // notThereError is about an object that the bootstrap data needs and a person has to make.
@@ -136,6 +141,6 @@ func (r *Reconciler) softwareToConfigs(ctx context.Context, object client.Object
 
 // mayName reports whether a spec names a KOKSoftware for some version.
 func mayName(spec bootstrapv1.SoftwareSpec, name string) bool {
-	version, fits := strings.CutPrefix(name, spec.ByVersion+"-")
-	return spec.Mode == bootstrapv1.SoftwareDescribed && (spec.Ref.Name == name || spec.ByVersion != "" && fits && softwareName(spec, version) == name)
+	version, _ := strings.CutPrefix(name, byVersion(spec)+"-")
+	return softwareName(spec, version) == name
 }

@@ -79,8 +79,9 @@ func TestAMachineGetsTheSoftwareOfItsVersion(t *testing.T) {
 		spec  bootstrapv1.SoftwareSpec
 		wants string
 	}{
-		"by its version": {bootstrapv1.SoftwareSpec{ByVersion: "software"}, "software-v1.36.3"},
-		"by a name":      {bootstrapv1.SoftwareSpec{Ref: bootstrapv1.SoftwareReference{Name: "fixed"}}, "fixed"},
+		"by its version":                        {bootstrapv1.SoftwareSpec{ByVersion: "software"}, "software-v1.36.3"},
+		"by its version, with the default name": {bootstrapv1.SoftwareSpec{}, "software-v1.36.3"},
+		"by a name":                             {bootstrapv1.SoftwareSpec{Ref: bootstrapv1.SoftwareReference{Name: "fixed"}}, "fixed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, append(asking(test.spec), kokSoftware("software-v1.36.3"), kokSoftware("fixed"), secret.DeepCopy())...)

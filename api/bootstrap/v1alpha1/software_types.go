@@ -15,13 +15,17 @@ const (
 	SoftwareDescribed SoftwareMode = "KOKSoftware"
 )
 
+// DefaultSoftwareByVersion is what byVersion is when neither it nor ref is set.
+const DefaultSoftwareByVersion = "software"
+
 // SoftwareSpec says where containerd, kubelet and kok-apiserver-lb come from.
 //
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Packages' ? has(self.packages) : !has(self.packages)",message="packages must be set when mode is Packages, and only then"
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Packages' || !has(self.repositories)",message="repositories must be unset unless mode is Packages"
 // +kubebuilder:validation:XValidation:rule="self.mode == 'URLs' || self.mode == 'Packages' || !has(self.downloads)",message="downloads must be unset when mode is Preinstalled; set mode to URLs, or to Packages for both"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'URLs' || has(self.downloads)",message="downloads must be set when mode is URLs"
-// +kubebuilder:validation:XValidation:rule="self.mode == 'KOKSoftware' ? has(self.ref) != has(self.byVersion) : !has(self.ref) && !has(self.byVersion)",message="exactly one of ref and byVersion must be set when mode is KOKSoftware, and none otherwise"
+// +kubebuilder:validation:XValidation:rule="self.mode == 'KOKSoftware' || !has(self.ref) && !has(self.byVersion)",message="ref and byVersion must be unset unless mode is KOKSoftware"
+// +kubebuilder:validation:XValidation:rule="!has(self.ref) || !has(self.byVersion)",message="ref and byVersion both name a KOKSoftware: remove one of them"
 type SoftwareSpec struct {
 	// mode is Preinstalled, Packages, URLs or KOKSoftware.
 	// +optional
@@ -33,7 +37,7 @@ type SoftwareSpec struct {
 	Ref SoftwareReference `json:"ref,omitempty,omitzero"`
 
 	// byVersion is the beginning of the name of a KOKSoftware. A dash and the Machine's version complete it: with
-	// "software", a Machine of v1.36.3 gets what "software-v1.36.3" describes.
+	// "software", which it is when neither it nor ref is set, a Machine of v1.36.3 gets what "software-v1.36.3" describes.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=188
