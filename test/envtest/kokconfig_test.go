@@ -50,6 +50,16 @@ func TestKOKConfig(t *testing.T) {
 			s.Software.Repositories = []bootstrapv1.PackageRepository{{Name: "a", Source: "deb https://a.example/ /"}}
 		}, []string{`spec.software: Invalid value: repositories must be unset unless mode is Packages`}},
 
+		{"software by the version", func(s *configSpec) {
+			s.Software = bootstrapv1.SoftwareSpec{Mode: bootstrapv1.SoftwareDescribed, ByVersion: "software"}
+		}, nil},
+		{"software without a name", func(s *configSpec) { s.Software.Mode = bootstrapv1.SoftwareDescribed }, nil},
+		{"software with two names", func(s *configSpec) {
+			s.Software = bootstrapv1.SoftwareSpec{Mode: bootstrapv1.SoftwareDescribed, ByVersion: "software", Ref: bootstrapv1.SoftwareReference{Name: "software-2"}}
+		}, []string{`spec.software: Invalid value: ref and byVersion both name a KOKSoftware: remove one of them`}},
+		{"the name of software that is preinstalled", func(s *configSpec) { s.Software.ByVersion = "software" }, []string{
+			`spec.software: Invalid value: ref and byVersion must be unset unless mode is KOKSoftware`}},
+
 		{"a file without content", func(s *configSpec) { s.Files = []bootstrapv1.File{{Path: "/etc/a"}} }, []string{
 			`spec.files[0]: Invalid value: exactly one of content and contentFrom must be set`}},
 		{"a file with two contents", func(s *configSpec) {
