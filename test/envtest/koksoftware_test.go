@@ -35,7 +35,9 @@ func TestKOKSoftware(t *testing.T) {
 		want []string
 	}{
 		{"the smallest", func(*bootstrapv1.KOKSoftwareSpec) {}, nil},
-		{"a variant with nothing", func(s *bootstrapv1.KOKSoftwareSpec) { s.Components[0].Variants[0].Archive = bootstrapv1.SoftwareArchive{} }, []string{
+		{"a variant with nothing", func(s *bootstrapv1.KOKSoftwareSpec) {
+			s.Components[0].Variants[0].Archive = bootstrapv1.SoftwareArchive{}
+		}, []string{
 			`spec.components[0].variants[0]: Invalid value: exactly one of archive and packages must be set`}},
 		{"an archive and packages", func(s *bootstrapv1.KOKSoftwareSpec) {
 			s.Components[0].Variants[0].Packages = []bootstrapv1.Package{{Name: "kubelet"}}
@@ -67,7 +69,9 @@ func TestOfSoftwareTheMirrorsAloneChange(t *testing.T) {
 		"mirrors": {func(s *bootstrapv1.KOKSoftwareSpec) {
 			s.Mirrors = []bootstrapv1.SoftwareMirror{{Prefix: "https://a.example/", Endpoints: []bootstrapv1.SoftwareEndpoint{{URL: "https://b.example/"}}}}
 		}, ""},
-		"components": {func(s *bootstrapv1.KOKSoftwareSpec) { s.Components[0].Files = []bootstrapv1.SoftwareFile{{Path: "/etc/a", Content: ptr.To("")}} }, "components cannot change"},
+		"components": {func(s *bootstrapv1.KOKSoftwareSpec) {
+			s.Components[0].Files = []bootstrapv1.SoftwareFile{{Path: "/etc/a", Content: ptr.To("")}}
+		}, "components cannot change"},
 		"installers": {func(s *bootstrapv1.KOKSoftwareSpec) { s.Installers[0].SHA256 = strings.Repeat("1", 64) }, "installers cannot change"},
 		"the kernel": {func(s *bootstrapv1.KOKSoftwareSpec) { s.Kernel.Modules = []string{"overlay"} }, "kernel cannot change"},
 	} {
