@@ -18,6 +18,8 @@ import (
 type HostKey struct {
 	File   string
 	Public string
+
+	signer ssh.Signer
 }
 
 // HostKeys makes one host key of each type that servers have besides Ed25519, by the type.
@@ -46,7 +48,7 @@ func HostKeys(t *testing.T) map[string]HostKey {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		keys[kind] = HostKey{File: file, Public: line(signer.PublicKey())}
+		keys[kind] = HostKey{File: file, Public: line(signer.PublicKey()), signer: signer}
 	}
 	return keys
 }

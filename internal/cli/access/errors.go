@@ -43,11 +43,12 @@ func (c *Cluster) nothingNamed() bool {
 func (c *Cluster) wayOut(err error) string {
 	var network net.Error
 	var wrongURL *url.Error
+	silent := errors.As(err, &network) || errors.As(err, &wrongURL) || errors.Is(err, context.DeadlineExceeded)
 	switch {
-	case clientcmd.IsEmptyConfig(err), c.nothingNamed():
-		return "no cluster is chosen; name a kubeconfig file by --kubeconfig or in KUBECONFIG"
 	case clientcmd.IsContextNotFound(err):
 		return fmt.Sprintf("%v; kubectl config get-contexts lists those that there are", err)
+	case clientcmd.IsEmptyConfig(err), silent && c.nothingNamed():
+		return "no cluster is chosen; name a kubeconfig file by --kubeconfig or in KUBECONFIG"
 	case meta.IsNoMatchError(err):
 		return fmt.Sprintf("%s has none of the providers' kinds (%v); choose the management cluster by --kubeconfig or --context, or install the providers there: clusterctl init", c.Server(), err)
 	case apierrors.IsUnauthorized(err):
@@ -56,7 +57,7 @@ func (c *Cluster) wayOut(err error) string {
 		return fmt.Sprintf("%s does not let you: %v; ask its administrator for a role that allows it", c.Server(), err)
 	case apierrors.IsInvalid(err):
 		return fmt.Sprintf("%s refuses a value: %v; correct it and run the command again", c.Server(), err)
-	case errors.As(err, &network), errors.As(err, &wrongURL), errors.Is(err, context.DeadlineExceeded):
+	case silent:
 		return fmt.Sprintf("%s does not answer: %v; see to the network, or choose another --kubeconfig or --context", c.Server(), err)
 	default:
 		return ""

@@ -175,7 +175,7 @@ func waitsFor(m *clusterv1.Machine) (string, Condition) {
 	if found := conditions.Get(m, clusterv1.ReadyCondition); found != nil {
 		return "Cluster API", factOf(found)
 	}
-	return "Cluster API", Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionUnknown, Message: "the controllers of Cluster API did not look at it yet", Since: m.CreationTimestamp.UTC()}
+	return "Cluster API", Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionUnknown, Reason: "NotReconciled", Message: "the controllers of Cluster API did not look at it yet", Since: m.CreationTimestamp.UTC()}
 }
 
 func hostsOf(hosts []infrav1.IDCHost, ours []infrav1.IDCMachine) Hosts {

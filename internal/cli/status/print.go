@@ -48,7 +48,7 @@ func (s *screen) rows(head string, rows [][]string) {
 // conditions are those that are not as they should be, each with its message below it.
 func (s *screen) conditions(all []Condition) {
 	for _, c := range all {
-		s.line("  ! %s is %s for %s: %s", c.Type, c.Status, s.age(c.Since), c.Reason)
+		s.line("  ! %s is %s%s: %s", c.Type, c.Status, s.age(c.Since), c.Reason)
 		s.message(c.Message)
 	}
 }
@@ -72,11 +72,12 @@ func (s *screen) more(all int) {
 	}
 }
 
+// age is how long something has been so; nothing when that is not known.
 func (s *screen) age(since time.Time) string {
 	if since.IsZero() {
-		return "an unknown time"
+		return ""
 	}
-	return duration.HumanDuration(s.now.Sub(since))
+	return " for " + duration.HumanDuration(s.now.Sub(since))
 }
 
 // Print writes a report for people.
@@ -133,7 +134,11 @@ func (s *screen) controlPlane(c *ControlPlane) {
 		for _, m := range component.Members {
 			members = append(members, m.Name+" "+m.State)
 		}
-		rows = append(rows, []string{component.Name, fmt.Sprintf("%d/%d", component.Ready, component.Desired), strings.Join(members, ", ")})
+		row := []string{component.Name, fmt.Sprintf("%d/%d", component.Ready, component.Desired)}
+		if len(members) > 0 {
+			row = append(row, strings.Join(members, ", "))
+		}
+		rows = append(rows, row)
 	}
 	s.rows("COMPONENT\tREADY\tMEMBERS OF ETCD", rows)
 	s.conditions(c.Conditions)
@@ -148,7 +153,7 @@ func (s *screen) workers(r *Report) {
 	s.rows("MACHINEDEPLOYMENT\tVERSION\tDESIRED\tREADY\tAVAILABLE\tUP-TO-DATE", rows)
 	for _, d := range r.MachineDeployments {
 		for _, c := range d.Conditions {
-			s.line("  ! %s: %s is %s for %s: %s", d.Name, c.Type, c.Status, s.age(c.Since), c.Reason)
+			s.line("  ! %s: %s is %s%s: %s", d.Name, c.Type, c.Status, s.age(c.Since), c.Reason)
 			s.message(c.Message)
 		}
 	}
@@ -163,7 +168,7 @@ func (s *screen) workers(r *Report) {
 		if about != "" {
 			about = " (" + about + ")"
 		}
-		s.line("  ! %s%s waits for %s since %s: %s", m.Name, about, m.WaitsFor, s.age(m.Condition.Since), m.Condition.Reason)
+		s.line("  ! %s%s waits%s for %s: %s", m.Name, about, s.age(m.Condition.Since), m.WaitsFor, m.Condition.Reason)
 		s.message(m.Condition.Message)
 	}
 	s.more(len(r.Machines.NotUp))
@@ -182,7 +187,7 @@ func (s *screen) hosts(h *Hosts) {
 		if host.Machine != "" {
 			of = ", of " + host.Machine
 		}
-		s.line("  ! %s (%s%s) for %s: %s", host.Name, host.Address, of, s.age(host.Since), host.Reason)
+		s.line("  ! %s (%s%s)%s: %s", host.Name, host.Address, of, s.age(host.Since), host.Reason)
 		s.message(host.Message)
 		s.message(host.WayOut)
 	}
