@@ -38,6 +38,9 @@ func (s *scope) namespaces() []string {
 // has reports whether an object of a namespace belongs into the bundle by the Cluster that its labels name.
 func (s *scope) has(object client.Object) bool {
 	cluster := object.GetLabels()[clusterv1.ClusterNameLabel]
+	if kind := object.GetObjectKind().GroupVersionKind(); kind.Group == clusterv1.GroupVersion.Group && kind.Kind == "Cluster" {
+		cluster = object.GetName()
+	}
 	return !s.chosen || cluster == "" || s.tenants[client.ObjectKey{Namespace: object.GetNamespace(), Name: cluster}]
 }
 

@@ -20,8 +20,14 @@ type secretInfo struct {
 	Created   string            `json:"created"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Owners    []string          `json:"owners,omitempty"`
-	// Data are the lengths of values in bytes.
-	Data map[string]int `json:"data,omitempty"`
+	Data      []valueInfo       `json:"data,omitempty"`
+}
+
+// valueInfo is what a bundle tells of a value.
+type valueInfo struct {
+	Key string `json:"key"`
+	// Bytes is the value's length.
+	Bytes int `json:"bytes"`
 }
 
 // collectSecrets lists Secrets without their values, and has the redactor learn these.
@@ -59,13 +65,13 @@ func (c *collector) collectSecrets(ctx context.Context, s *scope) {
 func infoOf(secret *corev1.Secret) secretInfo {
 	info := secretInfo{
 		Namespace: secret.Namespace, Name: secret.Name, Type: secret.Type, Labels: secret.Labels,
-		Created: secret.CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z"), Data: map[string]int{},
+		Created: secret.CreationTimestamp.UTC().Format("2006-01-02T15:04:05Z"),
 	}
 	for _, owner := range secret.OwnerReferences {
 		info.Owners = append(info.Owners, fmt.Sprintf("%s %s", owner.Kind, owner.Name))
 	}
 	for _, key := range slices.Sorted(maps.Keys(secret.Data)) {
-		info.Data[key] = len(secret.Data[key])
+		info.Data = append(info.Data, valueInfo{Key: key, Bytes: len(secret.Data[key])})
 	}
 	return info
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,11 +27,16 @@ func (a *adder) wait(ctx context.Context) error {
 	host, told := &infrav1.IDCHost{}, ""
 	bounded, cancel := context.WithTimeout(ctx, a.flags.timeout)
 	defer cancel()
-	err := wait.PollUntilContextCancel(bounded, pollInterval, true, func(ctx context.Context) (bool, error) {
-		if err := a.client.Get(ctx, key, host); err != nil {
+	err := wait.PollUntilContextCancel(bounded, pollInterval, true, func(context.Context) (bool, error) {
+		// A request is not cut off by the end of the wait, and one that fails is tried again until then.
+		err := a.client.Get(ctx, key, host)
+		if apierrors.IsNotFound(err) || ctx.Err() != nil {
 			return false, err
 		}
 		left := verdict.Missing(host)
+		if err != nil {
+			left = a.cluster.Explain(fmt.Errorf("read IDCHost %s: %w", key, err)).Error()
+		}
 		if left != "" && left != told {
 			say(a.cluster, "Waiting: %s", left)
 			told = left
@@ -42,7 +48,7 @@ func (a *adder) wait(ctx context.Context) error {
 		return printFound(a.cluster.Out, host)
 	case ctx.Err() != nil:
 		return fmt.Errorf("IDCHost %s is added; the same command waits again: %w", key, ctx.Err())
-	case bounded.Err() != nil && told != "":
+	case bounded.Err() != nil:
 		return &exit.BadNews{Message: fmt.Sprintf("IDCHost %s is added and cannot be used after %s: %s", key, a.flags.timeout, told)}
 	default:
 		return fmt.Errorf("read IDCHost %s: %w", key, err)
