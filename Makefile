@@ -62,7 +62,8 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 	go run ./hack/contracts
 
 .PHONY: build
-build: check-go bin/kok-apiserver-lb ## Build the providers' managers, kok-apiserver-lb, and what quickstart runs in a tenant
+build: check-go bin/kok-apiserver-lb ## Build the providers' managers, kok-apiserver-lb, kok, and what quickstart runs in a tenant
+	go build -ldflags '$(LDFLAGS)' -o bin/kok ./cmd/kok
 	go build -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
 	go build -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
 	go build -ldflags '$(LDFLAGS)' -o bin/infrastructure-manager ./infrastructure

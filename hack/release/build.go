@@ -1,21 +1,16 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -57,6 +52,15 @@ const (
 	balancerUnit   = "bootstrap/apiserverlb/unit/kok-apiserver-lb.service"
 )
 
+// tool is the command line program of administrators, and its folder. Under the other names it is a plugin of kubectl, and
+// what kubectl asks for completions of that plugin.
+const (
+	tool       = "kok"
+	toolFolder = "cmd/kok"
+)
+
+var toolNames = []string{"kubectl-kok", "kubectl_complete-kok"}
+
 // build compiles the programs, and writes the release.
 func (r release) build(ctx context.Context) error {
 	if err := r.check(); err != nil {
@@ -79,6 +83,9 @@ func (r release) write(ctx context.Context, programs []binary) error {
 		return err
 	}
 	if err := r.writeBalancer(ctx, programs); err != nil {
+		return err
+	}
+	if err := r.writeTool(programs); err != nil {
 		return err
 	}
 	for _, p := range programs {
@@ -131,7 +138,9 @@ func (p binary) title() string { return p.name + "-" + p.system + "-" + p.archit
 // compile builds every program for every platform, into a folder beside the release.
 func (r release) compile(ctx context.Context) ([]binary, error) {
 	type source struct{ folder, name, system string }
-	sources := []source{{balancerFolder, balancer, "linux"}, {balancerFolder, balancer, "darwin"}}
+	sources := []source{
+		{balancerFolder, balancer, "linux"}, {balancerFolder, balancer, "darwin"}, {toolFolder, tool, "linux"}, {toolFolder, tool, "darwin"},
+	}
 	for folder, name := range managers {
 		sources = append(sources, source{folder, name, "linux"})
 	}
@@ -158,7 +167,7 @@ func (r release) compile(ctx context.Context) ([]binary, error) {
 func (r release) writeImages(programs []binary) (oci.Digests, error) {
 	byName := map[string]oci.Image{}
 	for _, p := range programs {
-		if p.name == balancer {
+		if p.name == balancer || p.name == tool {
 			continue
 		}
 		image, ok := byName[p.name]
@@ -218,63 +227,6 @@ func (r release) writeImageList(digests oci.Digests) error {
 		fmt.Fprintf(&b, "\n# Kubernetes %s\n%s\n", version, strings.Join(images, "\n"))
 	}
 	return writeFile(filepath.Join(r.out, "images.txt"), []byte(b.String()))
-}
-
-// writeBalancer writes the load balancer as a file, as packages of Linux distributions, and in archives for machines of
-// administrators.
-func (r release) writeBalancer(ctx context.Context, programs []binary) error {
-	for _, p := range programs {
-		if p.name != balancer {
-			continue
-		}
-		content, err := os.ReadFile(p.file)
-		if err != nil {
-			return err
-		}
-		archive := filepath.Join(r.out, fmt.Sprintf("%s-%s-%s-%s.tar.gz", balancer, r.version, p.system, p.architecture))
-		if err := r.writeArchive(archive, content); err != nil {
-			return err
-		}
-		if p.system != "linux" {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(r.out, p.title()), content, 0o755); err != nil {
-			return err
-		}
-		cmd := exec.CommandContext(ctx, r.packager, "--version="+r.version, "--architecture="+p.architecture, "--program="+p.file,
-			"--unit="+filepath.Join(r.root, balancerUnit), "--time="+strconv.FormatInt(r.made.Unix(), 10), "--out="+r.out)
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("make packages of %s: %w", p.title(), err)
-		}
-	}
-	return nil
-}
-
-// writeArchive writes the load balancer with its unit and licence.
-func (r release) writeArchive(file string, balancerProgram []byte) error {
-	var b bytes.Buffer
-	compressed := gzip.NewWriter(&b)
-	w := tar.NewWriter(compressed)
-	add := func(name string, mode int64, content []byte) error {
-		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content)), ModTime: r.made})
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(content)
-		return err
-	}
-	unit, unitErr := os.ReadFile(filepath.Join(r.root, balancerUnit))
-	licence, licenceErr := os.ReadFile(filepath.Join(r.root, "LICENSE"))
-	err := errors.Join(unitErr, licenceErr)
-	if err == nil {
-		err = errors.Join(add(balancer, 0o755, balancerProgram), add(balancer+".service", 0o644, unit), add("LICENSE", 0o644, licence),
-			w.Close(), compressed.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	return os.WriteFile(file, b.Bytes(), 0o644)
 }
 
 // writeSums writes SHA256SUMS, which sha256sum --check reads, of every file in a folder.

@@ -23,12 +23,12 @@ import (
 func released(t *testing.T, packager string) (folder string, files map[string]string) {
 	t.Helper()
 	var programs []binary
-	for _, name := range append(slices.Sorted(maps.Values(managers)), balancer) {
+	for _, name := range append(slices.Sorted(maps.Values(managers)), balancer, tool) {
 		for _, architecture := range architectures {
 			programs = append(programs, binary{name, "linux", architecture, packager})
 		}
 	}
-	programs = append(programs, binary{balancer, "darwin", "arm64", packager})
+	programs = append(programs, binary{balancer, "darwin", "arm64", packager}, binary{tool, "darwin", "arm64", packager})
 	folder = filepath.Join(t.TempDir(), "release")
 	r := release{root: "../..", out: folder, version: "v0.2.0", registry: "registry.example.com", packager: packager, made: time.Unix(1e9, 0)}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -76,12 +76,39 @@ func TestARelease(t *testing.T) {
 		for _, name := range []string{
 			"images/index.json", "kok-apiserver-lb-linux-amd64", "kok-apiserver-lb-linux-arm64", "kok-apiserver-lb_0.2.0-1_amd64.deb",
 			"kok-apiserver-lb_0.2.0-1_arm64.deb", "kok-apiserver-lb-0.2.0-1.x86_64.rpm", "kok-apiserver-lb-0.2.0-1.aarch64.rpm",
-			"kok-apiserver-lb-v0.2.0-darwin-arm64.tar.gz", "kok-controlplane-controller-linux-amd64.cdx.json",
+			"kok-apiserver-lb-v0.2.0-darwin-arm64.tar.gz", "kok-v0.2.0-linux-amd64.tar.gz", "kok-v0.2.0-linux-arm64.tar.gz",
+			"kok-v0.2.0-darwin-arm64.tar.gz", "kok-linux-amd64.cdx.json", "kok-controlplane-controller-linux-amd64.cdx.json",
 			"repository/infrastructure-idc/v0.2.0/cluster-template.yaml", "repository/control-plane-kok/v0.2.0/versions.yaml",
 			"clusterctl.yaml",
 		} {
 			if files[name] == "" {
 				t.Errorf("%s is not there, but %q", name, slices.Sorted(maps.Keys(files)))
+			}
+		}
+	})
+	t.Run("has archives for machines of administrators that tar unpacks", func(t *testing.T) {
+		for archive, want := range map[string][]string{
+			"kok-v0.2.0-linux-amd64.tar.gz":              {"LICENSE", "kok", "kubectl-kok", "kubectl_complete-kok"},
+			"kok-apiserver-lb-v0.2.0-linux-arm64.tar.gz": {"LICENSE", "kok-apiserver-lb", "kok-apiserver-lb.service"},
+		} {
+			unpacked := t.TempDir()
+			if output, err := exec.CommandContext(t.Context(), "tar", "--extract", "--file", filepath.Join(folder, archive), "--directory", unpacked).CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", archive, err, output)
+			}
+			entries, err := os.ReadDir(unpacked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, entry := range entries {
+				info, err := entry.Info()
+				if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || strings.Contains(entry.Name(), "kubectl") && info.Mode().Perm()&0o100 == 0 {
+					t.Errorf("%s in %s: %v, %v", entry.Name(), archive, info, err)
+				}
+				names = append(names, entry.Name())
+			}
+			if !slices.Equal(names, want) {
+				t.Errorf("%s has %q, want %q", archive, names, want)
 			}
 		}
 	})

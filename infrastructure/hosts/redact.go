@@ -1,34 +1,15 @@
 package hosts
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/redact"
 )
 
-// Redacted stands in messages where a secret was.
-const Redacted = "<redacted>"
-
-// secrets are what bootstrap data has that nobody else may see: kubeadm's tokens (their form is in
-// k8s.io/cluster-bootstrap/token/api), JSON web tokens, PEM, base64 of some length, what is in front of the host
-// in a URL, and what follows a telling word. What groups match stays.
-var secrets = []*regexp.Regexp{
-	regexp.MustCompile(`-----BEGIN [A-Z ]*-----[^-]*(?:-----END [A-Z ]*-----)?`),
-	regexp.MustCompile(`(?i)(\b[a-z][a-z0-9+.-]*://)[^/?#\s]*(@)`),
-	regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`),
-	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`),
-	regexp.MustCompile(`[A-Za-z0-9+/]{64,}={0,2}`),
-	regexp.MustCompile(`(?i)((?:password|passwd|passphrase|secret|token|authorization|api[-_]?key)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|(?:bearer |basic )?\S+)`),
-}
-
-// redact takes secrets out of a text.
-func redact(text string) string {
-	for _, secret := range secrets {
-		text = secret.ReplaceAllString(text, "${1}"+Redacted+"${2}")
-	}
-	return text
-}
+// Redacted stands in messages where a secret was. Bootstrap data has secrets that nobody else may see.
+const Redacted = redact.Mark
 
 // tidy makes what a host said fit for a message: valid, printable, without secrets.
 func tidy(text string) string {
@@ -39,7 +20,7 @@ func tidy(text string) string {
 		}
 		return ' '
 	}, text)
-	return strings.TrimSpace(redact(text))
+	return strings.TrimSpace(redact.Text(text))
 }
 
 // maxTail is the length of the end of an output in a message, in bytes.

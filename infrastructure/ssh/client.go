@@ -35,7 +35,12 @@ type Server struct {
 }
 
 // String is the server as people write it.
-func (s *Server) String() string { return s.User + "@" + s.endpoint() }
+func (s *Server) String() string {
+	if s.User == "" {
+		return s.endpoint()
+	}
+	return s.User + "@" + s.endpoint()
+}
 
 func (s *Server) endpoint() string { return net.JoinHostPort(s.Address, strconv.Itoa(s.Port)) }
 

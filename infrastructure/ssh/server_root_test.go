@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -268,6 +269,44 @@ func TestBastion(t *testing.T) {
 		to := target(t, sshtest.Start(t))
 		to.Bastion, to.Host.HostKeys = &through, []string{bastion.HostKey}
 		_ = expect(t, to, ssh.HostKeyMismatch, "the host ")
+	})
+}
+
+func TestHostKeysAreRead(t *testing.T) {
+	t.Parallel()
+	bastion, host := sshtest.Start(t), sshtest.Start(t)
+	at := ssh.Server{Address: host.Address, Port: host.Port}
+	through := target(t, bastion).Host
+	for name, by := range map[string]*ssh.Server{"directly": nil, "through a bastion": &through} {
+		t.Run(name, func(t *testing.T) {
+			keys, err := ssh.ReadHostKeys(t.Context(), at, by)
+			if err != nil || len(keys) != 1 || keys[0].Line != host.HostKey || keys[0].Type != "ssh-ed25519" {
+				t.Errorf("%v, %v; it is %s", keys, err, host.HostKey)
+			}
+		})
+	}
+	t.Run("of every type", func(t *testing.T) {
+		var lines, configuration []string
+		for kind, key := range sshtest.HostKeys(t) {
+			configuration = append(configuration, "HostKey "+key.File)
+			lines = append(lines, kind+" "+strings.Fields(key.Public)[1])
+		}
+		many := sshtest.Start(t, configuration...)
+		keys, err := ssh.ReadHostKeys(t.Context(), ssh.Server{Address: many.Address, Port: many.Port}, nil)
+		if err != nil || len(keys) < len(lines) {
+			t.Fatalf("%v, %v", keys, err)
+		}
+		for _, line := range lines {
+			if !slices.ContainsFunc(keys, func(k ssh.HostKey) bool { return k.Line == line && strings.HasPrefix(k.Fingerprint, "SHA256:") }) {
+				t.Errorf("%s is not among %v", line, keys)
+			}
+		}
+	})
+	t.Run("of nobody", func(t *testing.T) {
+		var failed *ssh.Error
+		if _, err := ssh.ReadHostKeys(t.Context(), ssh.Server{Address: host.Address, Port: 1}, nil); !errors.As(err, &failed) || failed.Reason != ssh.Away {
+			t.Errorf("%v", err)
+		}
 	})
 }
 

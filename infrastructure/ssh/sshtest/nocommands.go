@@ -3,7 +3,9 @@ package sshtest
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net"
+	"strconv"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
@@ -12,8 +14,9 @@ import (
 )
 
 // StartWithoutCommands starts a server that is no OpenSSH, for tests that any machine can run. UserKey alone logs in, and
-// every command fails with exit status 1. The server ends with the test.
-func StartWithoutCommands(t *testing.T) *Server {
+// every command fails with exit status 1; it is a bastion for others on loopback. It has the Ed25519 key of the Server, and
+// more host keys on demand. The server ends with the test.
+func StartWithoutCommands(t *testing.T, more ...HostKey) *Server {
 	t.Helper()
 	host, user := NewKey(t), NewKey(t)
 	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
@@ -23,6 +26,9 @@ func StartWithoutCommands(t *testing.T) *Server {
 		return nil, nil
 	}}
 	config.AddHostKey(host.signer)
+	for _, key := range more {
+		config.AddHostKey(key.signer)
+	}
 	at := loopback.Serve(t, func(connection *net.TCPConn) { go serve(connection, config) })
 	return &Server{Address: at.IP.String(), Port: at.Port, User: "root", HostKey: host.Public, UserKey: user}
 }
@@ -36,14 +42,49 @@ func serve(connection net.Conn, config *ssh.ServerConfig) {
 	}
 	go ssh.DiscardRequests(requests)
 	for offered := range channels {
+		if offered.ChannelType() == "direct-tcpip" {
+			go forward(offered)
+			continue
+		}
 		if offered.ChannelType() != "session" {
-			_ = offered.Reject(ssh.UnknownChannelType, "sessions alone")
+			_ = offered.Reject(ssh.UnknownChannelType, "sessions and forwarding alone")
 			continue
 		}
 		if channel, asked, err := offered.Accept(); err == nil {
 			go failCommand(channel, asked)
 		}
 	}
+}
+
+// forward connects to where a client wants to go, as RFC 4254, section 7.2, says.
+func forward(offered ssh.NewChannel) {
+	var to struct {
+		Host       string
+		Port       uint32
+		Origin     string
+		OriginPort uint32
+	}
+	if err := ssh.Unmarshal(offered.ExtraData(), &to); err != nil {
+		_ = offered.Reject(ssh.ConnectionFailed, err.Error())
+		return
+	}
+	far, err := net.Dial("tcp", net.JoinHostPort(to.Host, strconv.Itoa(int(to.Port))))
+	if err != nil {
+		_ = offered.Reject(ssh.ConnectionFailed, err.Error())
+		return
+	}
+	defer far.Close() //nolint:errcheck // The client sees it.
+	near, requests, err := offered.Accept()
+	if err != nil {
+		return
+	}
+	go ssh.DiscardRequests(requests)
+	go func() {
+		_, _ = io.Copy(far, near)
+		_ = far.Close()
+	}()
+	_, _ = io.Copy(near, far)
+	_ = near.Close()
 }
 
 // failCommand answers a session as RFC 4254, section 6, wants it of a command that fails.

@@ -1,0 +1,175 @@
+package bundle
+
+import (
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/redact"
+)
+
+const (
+	// minSecret is the least length of a value that is looked for in texts: "true" is in all of them.
+	minSecret = 8
+	// minPart is the least length of a part of a longer value, such as a line of a key or a token in a kubeconfig.
+	minPart = 20
+	// maxParts bounds what one value gives to look for, and maxLearned what all do.
+	maxParts   = 500
+	maxLearned = 100000
+)
+
+// redactor takes secrets out of objects and texts: by where they are, by how they look, and those that Secrets hold.
+type redactor struct {
+	values   map[string]bool
+	replacer *strings.Replacer
+}
+
+func newRedactor() *redactor { return &redactor{values: map[string]bool{}} }
+
+// part is what keys and tokens are made of.
+var part = regexp.MustCompile(fmt.Sprintf(`[A-Za-z0-9+/_=-]{%d,}`, minPart))
+
+// learn notes the values of a Secret, whole and in parts, as they are and in base64.
+func (r *redactor) learn(secret *corev1.Secret) {
+	for key, value := range secret.Data {
+		text := strings.TrimSpace(string(value))
+		if isPlain(key) || len(text) < minSecret || len(r.values) >= maxLearned {
+			continue
+		}
+		r.values[base64.StdEncoding.EncodeToString(value)] = true
+		if !strings.ContainsAny(text, "\n\r") {
+			r.values[text] = true
+			continue
+		}
+		found := part.FindAllString(text, maxParts)
+		for _, line := range found {
+			if mixed(line) {
+				r.values[line] = true
+			}
+		}
+	}
+}
+
+// mixed reports whether a part of a text looks like a secret, and not like a name or a path.
+func mixed(text string) bool {
+	return strings.ContainsAny(text, "0123456789") && strings.ToLower(text) != text && strings.ToUpper(text) != text
+}
+
+// learned is called once all Secrets are read.
+func (r *redactor) learned() {
+	all := make([]string, 0, len(r.values))
+	for value := range r.values {
+		all = append(all, value)
+	}
+	// The longest that matches counts.
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	pairs := make([]string, 0, 2*len(all))
+	for _, value := range all {
+		pairs = append(pairs, value, redact.Mark)
+	}
+	r.replacer = strings.NewReplacer(pairs...)
+}
+
+var (
+	// digest is that of an image or a container, which is as long as a key and none.
+	digest = regexp.MustCompile(`\b(?:sha256:|containerd://|cri-o://)[0-9a-f]{64}\b`)
+	// keyEnd is the end of a private key whose beginning was cut off.
+	keyEnd = regexp.MustCompile(`(?:[A-Za-z0-9+/=]+\s+)*-----END [A-Z ]*PRIVATE KEY-----`)
+	// keyData is a key in a kubeconfig, however short.
+	keyData = regexp.MustCompile(`(?i)((?:client-key-data|client-certificate-data|clientKeyData|privateKey|ssh-privatekey)["']?\s*[:=]\s*["']?)[^\s"',]+`)
+)
+
+// text is a text without its secrets.
+func (r *redactor) text(text string) string {
+	if r.replacer != nil {
+		text = r.replacer.Replace(text)
+	}
+	text = keyData.ReplaceAllString(text, "${1}"+redact.Mark)
+	var b strings.Builder
+	last := 0
+	for _, at := range digest.FindAllStringIndex(text, -1) {
+		b.WriteString(r.plain(text[last:at[0]]))
+		b.WriteString(text[at[0]:at[1]])
+		last = at[1]
+	}
+	b.WriteString(r.plain(text[last:]))
+	return b.String()
+}
+
+func (*redactor) plain(text string) string {
+	return keyEnd.ReplaceAllString(redact.Text(text), redact.Mark)
+}
+
+// hidden are fields that may hold a secret whatever it looks like: files and users of bootstrap data, tokens, keys. They are
+// compared without regard to case, '-' and '_'.
+var hidden = []string{
+	"content", "contents", "password", "passwd", "hashedpasswd", "token", "tokensecret", "userdata", "privatekey", "sshprivatekey",
+	"clientkeydata", "clientcertificatedata", "kubeconfig", "secretkey", "accesskey", "apikey", "secretaccesskey", "passphrase",
+}
+
+// commands are fields with commands of bootstrap data, whose arguments may be anything.
+var commands = []string{"prekubeletcommands", "postkubeletcommands", "prekubeadmcommands", "postkubeadmcommands", "bootcommands"}
+
+// telling is in the names of variables with secrets.
+var telling = regexp.MustCompile(`(?i)passw|secret|token|credential|api_?key|private_?key|authorization`)
+
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// object takes secrets out of an object, and who set which field, which is long and nobody reads.
+func (r *redactor) object(object *unstructured.Unstructured) {
+	object.SetManagedFields(nil)
+	if annotations := object.GetAnnotations(); annotations[lastApplied] != "" {
+		delete(annotations, lastApplied)
+		object.SetAnnotations(annotations)
+	}
+	if object.GetKind() == "Secret" {
+		delete(object.Object, "data")
+		delete(object.Object, "stringData")
+	}
+	object.Object, _ = r.value(object.Object).(map[string]any)
+}
+
+func (r *redactor) value(value any) any {
+	switch v := value.(type) {
+	case string:
+		return r.text(v)
+	case []any:
+		for i := range v {
+			v[i] = r.value(v[i])
+		}
+	case map[string]any:
+		variable, _ := v["name"].(string)
+		for key, each := range v {
+			name := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(key))
+			switch {
+			case slices.Contains(hidden, name), key == "value" && telling.MatchString(variable):
+				v[key] = r.hide(each)
+			case slices.Contains(commands, name):
+				v[key] = r.hide(each)
+			default:
+				v[key] = r.value(each)
+			}
+		}
+	}
+	return value
+}
+
+// hide puts the length in the place of each string.
+func (r *redactor) hide(value any) any {
+	switch v := value.(type) {
+	case string:
+		return fmt.Sprintf("%s (%d bytes)", redact.Mark, len(v))
+	case []any:
+		for i := range v {
+			v[i] = r.hide(v[i])
+		}
+		return v
+	default:
+		return r.value(v)
+	}
+}

@@ -1,0 +1,38 @@
+// Package hosts has the commands of kok for the inventory of hosts: it adds a host, and says which hosts can be used.
+package hosts
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
+)
+
+// New is the command hosts with all of its commands.
+func New(cluster *access.Cluster) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "hosts",
+		Short: "Add hosts of a data centre to the inventory, and see which can be used",
+		Long: `Add hosts of a data centre to the inventory, and see which can be used.
+
+A host is an IDCHost object in a namespace of the management cluster. Machines of clusters in the same namespace claim it.`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
+	}
+	command.AddCommand(newAdd(cluster, func() bool { return isTerminal(cluster) }), newCheck(cluster))
+	return command
+}
+
+// isTerminal reports whether a person can be asked.
+func isTerminal(cluster *access.Cluster) bool {
+	in, isFile := cluster.In.(*os.File)
+	return isFile && term.IsTerminal(int(in.Fd()))
+}
+
+// say tells a person how far a command is. What a program reads goes to standard output alone.
+func say(cluster *access.Cluster, format string, args ...any) {
+	_, _ = fmt.Fprintf(cluster.ErrOut, format+"\n", args...)
+}

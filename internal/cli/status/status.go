@@ -1,0 +1,102 @@
+// Package status has the command kok status: what of a cluster is up, what waits, and for whom.
+//
+// gather reads the objects, of makes a Report of them and decides everything, and print writes it for people.
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/exit"
+)
+
+const long = `Show on one screen what of a cluster is up, what waits, and for whom.
+
+It reads the status of objects in the management cluster: of the Cluster and its control plane the conditions that are not as
+they should be, components and members of etcd, MachineDeployments, the Machines that are not up with what they wait for, and
+the hosts of the namespace that cannot be used. It reads nothing in the tenant.
+
+It ends with 0 when the Cluster and its control plane are available, even while something waits, with 1 when one of them is
+not, and with 2 when it could not be asked.`
+
+const example = `  # One screen
+  kok status blue
+
+  # The same facts as data
+  kok status blue --output json | jq '.machines.notUp'`
+
+// New is the command status.
+func New(cluster *access.Cluster) *cobra.Command {
+	output := ""
+	command := &cobra.Command{
+		Use: "status CLUSTER", Short: "Show what of a cluster is up, what waits, and for whom", Long: long, Example: example,
+		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: func(command *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return cluster.Complete(&clusterv1.ClusterList{}, true)(command, args, toComplete)
+		},
+		RunE: func(command *cobra.Command, args []string) error {
+			return cluster.Explain(run(command.Context(), cluster, args[0], output))
+		},
+	}
+	command.Flags().StringVarP(&output, "output", "o", "", "json or yaml for the facts as data; empty for people.")
+	if err := command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // It is a flag of this command.
+	}
+	return command
+}
+
+// printers write a report, by the value of --output.
+var printers = map[string]func(io.Writer, *Report) error{
+	"": func(out io.Writer, r *Report) error { return r.Print(out, time.Now()) },
+	"json": func(out io.Writer, r *Report) error {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(r)
+	},
+	"yaml": func(out io.Writer, r *Report) error {
+		data, err := yaml.Marshal(r)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(data)
+		return err
+	},
+}
+
+func run(ctx context.Context, cluster *access.Cluster, name, output string) error {
+	write, ok := printers[output]
+	if !ok {
+		return fmt.Errorf("--output %s is not known; want json or yaml, or leave it out", output)
+	}
+	namespace, _, err := cluster.Namespace()
+	if err != nil {
+		return err
+	}
+	reader, err := cluster.Client()
+	if err != nil {
+		return err
+	}
+	report, err := Of(ctx, reader, client.ObjectKey{Namespace: namespace, Name: name})
+	if err != nil {
+		return err
+	}
+	if err := write(cluster.Out, report); err != nil {
+		return err
+	}
+	if !report.Available {
+		return &exit.BadNews{}
+	}
+	return nil
+}

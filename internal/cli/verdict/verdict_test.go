@@ -1,0 +1,63 @@
+package verdict
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+)
+
+var then = metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+
+func condition(name string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: name, Status: status, Reason: reason, Message: message, LastTransitionTime: then}
+}
+
+func TestAHostIsJudgedByItsConditions(t *testing.T) {
+	yes, no := metav1.ConditionTrue, metav1.ConditionFalse
+	reachable := condition("Reachable", yes, infrav1.ReachableReason, "")
+	healthy := condition("Healthy", yes, infrav1.HealthyReason, "")
+	away := condition("Reachable", no, infrav1.HostAwayReason, "the host cannot be reached")
+	unknown := condition("Healthy", metav1.ConditionUnknown, infrav1.NotReachableReason, "see condition Reachable")
+	for name, test := range map[string]struct {
+		change     func(*infrav1.IDCHost)
+		conditions []metav1.Condition
+		// state and reason are expected, message and wayOut contained.
+		state, reason, message, wayOut string
+	}{
+		"free":                             {conditions: []metav1.Condition{reachable, healthy, condition("Available", yes, "Free", "")}, state: Free, reason: "Free"},
+		"a machine has it":                 {conditions: []metav1.Condition{reachable, healthy, condition("Available", no, "Claimed", "claimed by")}, state: Claimed, reason: "Claimed"},
+		"a machine has it, and it is away": {conditions: []metav1.Condition{away, unknown, condition("Available", no, "Claimed", "")}, state: Unusable, reason: "HostAway", message: "cannot be reached"},
+		"away":                             {conditions: []metav1.Condition{away, unknown, condition("Available", no, "NotHealthy", "see condition Reachable")}, state: Unusable, reason: "HostAway", message: "cannot be reached"},
+		"somebody's":                       {conditions: []metav1.Condition{reachable, condition("Healthy", no, "InUse", "kubelet runs"), condition("Available", no, "NotHealthy", "")}, state: Unusable, reason: "InUse", message: "kubelet runs", wayOut: "kubectl delete idchost seven --namespace team"},
+		"in quarantine":                    {conditions: []metav1.Condition{reachable, healthy, condition("Available", no, "Quarantined", "in quarantine: the fan")}, state: Unusable, reason: "Quarantined", message: "the fan", wayOut: `'{"spec":{"quarantine":null}}'`},
+		"in quarantine until the controller cleaned it": {
+			change:     func(h *infrav1.IDCHost) { h.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "away", InstanceID: "i"} },
+			conditions: []metav1.Condition{condition("Available", no, "Quarantined", "it is cleaned")}, state: Unusable, reason: "Quarantined", message: "it is cleaned"},
+		"another key":   {conditions: []metav1.Condition{condition("Reachable", no, "HostKeyMismatch", "has the host key"), condition("Available", no, "NotHealthy", "")}, state: Unusable, reason: "HostKeyMismatch", message: "host key", wayOut: "spec.hostKeys"},
+		"no controller": {state: Unknown, reason: "NotAsked", message: "the controller did not look at it yet"},
+		"being asked":   {conditions: []metav1.Condition{condition("Reachable", metav1.ConditionUnknown, "NotAsked", "the host is being asked"), condition("Available", no, "NotHealthy", "")}, state: Unknown, reason: "NotAsked", message: "being asked"},
+		"a spec that the controller did not see": {
+			change:     func(h *infrav1.IDCHost) { h.Generation = 2; h.Status.ObservedGeneration = 1 },
+			conditions: []metav1.Condition{reachable, healthy, condition("Available", yes, "Free", "")}, state: Unknown, reason: "NotAsked", message: "did not look"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := &infrav1.IDCHost{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "seven"}}
+			host.Status.Conditions = test.conditions
+			if test.change != nil {
+				test.change(host)
+			}
+			got := Of(host)
+			if got.State != test.state || got.Reason != test.reason || !strings.Contains(got.Message, test.message) || !strings.Contains(got.WayOut, test.wayOut) ||
+				test.wayOut == "" && got.WayOut != "" {
+				t.Errorf("%+v", got)
+			}
+			if got.Usable() != (test.state == Free || test.state == Claimed) {
+				t.Errorf("usable: %t", got.Usable())
+			}
+		})
+	}
+}
