@@ -77,10 +77,11 @@ bin/kok-apiserver-lb: check-go
 release-manifests: check-go ## Write a local clusterctl repository to out/repository and out/clusterctl.yaml
 	go run ./hack/release --version=$(VERSION) $(IMAGES)
 
+SIGNING_KEY ?=
 .PHONY: release
-release: check-go bin/packages ## Write everything that is published to out/release: images, programs, packages, a clusterctl repository; VERSION=v0.2.0
+release: check-go bin/packages ## Write everything that is published to out/release: images, programs, packages, a clusterctl repository; VERSION=v0.2.0, and SIGNING_KEY=cosign.key to sign it
 	go build -o bin/release ./hack/release
-	bin/release build --version=$(VERSION) --image-registry=$(IMAGE_REGISTRY) --ldflags='$(LDFLAGS)'
+	bin/release build --version=$(VERSION) --image-registry=$(IMAGE_REGISTRY) --signing-key='$(SIGNING_KEY)' --ldflags='$(LDFLAGS)'
 
 REGISTRY ?=
 CA_FILE ?=

@@ -6,11 +6,8 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +21,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/oci"
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/signing"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 )
@@ -38,6 +36,8 @@ type release struct {
 	linkerFlags string
 	// packager is the program that makes packages of Linux distributions; it has a module of its own, in hack/tools/packages.
 	packager string
+	// key signs the release; nil leaves it unsigned.
+	key *signing.Key
 	// made is the time that all files of the release have: that of the commit, so that the same commit gives the same bytes.
 	made time.Time
 }
@@ -69,7 +69,7 @@ func (r release) build(ctx context.Context) error {
 	return r.write(ctx, programs)
 }
 
-// write writes the release of programs. SHA256SUMS comes last: a folder that has it is complete.
+// write writes the release of programs, and signs it. SHA256SUMS comes last: a folder that has it is complete.
 func (r release) write(ctx context.Context, programs []binary) error {
 	if err := os.RemoveAll(r.out); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (r release) write(ctx context.Context, programs []binary) error {
 	if err := r.writeImageList(digests); err != nil {
 		return err
 	}
-	return writeSums(r.out)
+	return r.writeSums()
 }
 
 // check finds what clusterctl would find after everything is published.
@@ -178,7 +178,12 @@ func (r release) writeImages(programs []binary) (oci.Digests, error) {
 		images = append(images, image)
 	}
 	slices.SortFunc(images, func(a, b oci.Image) int { return cmp.Compare(a.Name, b.Name) })
-	return oci.Write(filepath.Join(r.out, "images"), r.version, architectures, images)
+	folder := filepath.Join(r.out, "images")
+	digests, err := oci.Write(folder, r.version, architectures, images)
+	if err != nil || r.key == nil {
+		return digests, err
+	}
+	return digests, oci.Sign(folder, r.registry, r.version, digests, r.key.Sign)
 }
 
 // writeRepository writes a clusterctl repository that names the images by their digests, and a configuration with which
@@ -275,29 +280,4 @@ func (r release) writeArchive(file string, balancerProgram []byte) error {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
 	return os.WriteFile(file, b.Bytes(), 0o644)
-}
-
-// writeSums writes SHA256SUMS, which sha256sum --check reads, of every file in a folder.
-func writeSums(folder string) error {
-	var lines []string
-	err := filepath.WalkDir(folder, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(folder, file)
-		if err != nil {
-			return err
-		}
-		sum := sha256.Sum256(content)
-		lines = append(lines, hex.EncodeToString(sum[:])+"  "+relative+"\n")
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("write SHA256SUMS: %w", err)
-	}
-	return os.WriteFile(filepath.Join(folder, "SHA256SUMS"), []byte(strings.Join(lines, "")), 0o644)
 }
