@@ -108,7 +108,8 @@ verify: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Check that generated files
 	go run ./hack/verify
 
 # Tests against a real kube-apiserver carry the build tag envtest, tests that need root or a program of Debian the tag root,
-# those of the load balancer among failing API servers the tag lb, tests in the lab the tag e2e, the lab's own the tag lab.
+# those of the load balancer among failing API servers the tag lb, tests in the lab the tag e2e, the lab's own the tag lab,
+# those that need the program cosign, which takes minutes to build, the tag cosign.
 .PHONY: test-unit
 test-unit: check-go ## Unit tests and golden files, as any user
 	go test ./...
@@ -175,6 +176,10 @@ test-breaks: check-go ## Break the product in many ways, and see that a test not
 	go run ./hack/envtest-assets bin/envtest
 	go build -o bin/breaks ./test/breaks
 	$(ENVTEST_ASSETS) bin/breaks --only='$(BREAKS)'
+
+.PHONY: test-signing
+test-signing: check-go bin/cosign ## cosign verifies a signed release, and refuses what somebody changed
+	KOK_COSIGN=$(CURDIR)/bin/cosign go test -count=1 -v -timeout=30m -tags=cosign -run=Cosign ./hack/release
 
 CAPI_TIMEOUT ?= 60m
 
@@ -251,6 +256,8 @@ bin/gotestsum: hack/tools/go.sum
 	cd hack/tools && go build -o ../../$@ gotest.tools/gotestsum
 bin/packages: hack/tools/packages/main.go hack/tools/packages/go.sum
 	cd hack/tools/packages && go build -o ../../../$@ .
+bin/cosign: hack/tools/cosign/go.sum
+	cd hack/tools/cosign && go build -o ../../../$@ github.com/sigstore/cosign/v3/cmd/cosign
 bin/golangci-lint: hack/tools/golangci-lint/go.sum
 	cd hack/tools/golangci-lint && go build -o ../../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
