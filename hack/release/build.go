@@ -13,17 +13,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/mod/semver"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/oci"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/signing"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 )
 
 // release is what is published: everything that an installation needs, in one folder.
@@ -200,29 +196,6 @@ func (r release) writeRepository(digests oci.Digests) error {
 	}
 	config := "# For clusterctl --config. KOK_RELEASE is the folder of this file, from the root.\n" + clusterctlProviders("${KOK_RELEASE}/repository", all)
 	return writeFile(filepath.Join(r.out, "clusterctl.yaml"), []byte(config))
-}
-
-// writeImageList writes images.txt: the images of all providers, and those of control planes and workers of each minor, in the
-// version that the release is tested with.
-func (r release) writeImageList(digests oci.Digests) error {
-	all, err := providers(r.root, r.version, func(image string) string { return r.registry + "/" + image + "@" + digests[image].String() })
-	if err != nil {
-		return err
-	}
-	var b strings.Builder
-	b.WriteString("# Images that nodes pull. Another patch of Kubernetes has other tags of kube-*, and the same of all else.\n" +
-		"# Not here: pause, which the nodes' containerd names, and cert-manager's, which clusterctl init list-images names.\n\n# Providers\n")
-	for _, p := range all {
-		b.WriteString(p.image + "\n")
-	}
-	for _, version := range append(artifacts.OlderVersions(), artifacts.DefaultVersions().Host) {
-		images, err := rendering.Images(version, "", versions.BuiltIn())
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "\n# Kubernetes %s\n%s\n", version, strings.Join(images, "\n"))
-	}
-	return writeFile(filepath.Join(r.out, "images.txt"), []byte(b.String()))
 }
 
 // writeBalancer writes the load balancer as a file, as packages of Linux distributions, and in archives for machines of

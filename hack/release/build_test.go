@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -129,6 +132,15 @@ func TestARelease(t *testing.T) {
 				t.Errorf("images.txt lacks %s:\n%s", want, files["images.txt"])
 			}
 		}
+		sections := strings.Split(files["images.txt"], "\n# Kubernetes ")[1:]
+		if len(sections) != len(versions.BuiltIn().Minors()) {
+			t.Errorf("images.txt has %d sections, and there are %q", len(sections), versions.BuiltIn().Minors())
+		}
+		for i, section := range sections {
+			if pause := "\nregistry.k8s.io/pause:" + pauseTags[versions.BuiltIn().Minors()[i]] + "\n"; strings.Count(section, pause) != 1 {
+				t.Errorf("images.txt lacks %s in:\n%s", pause, section)
+			}
+		}
 	})
 	t.Run("is read by clusterctl where it is", func(t *testing.T) {
 		t.Setenv("KOK_RELEASE", folder)
@@ -189,6 +201,22 @@ func managerPod(t *testing.T, components []unstructured.Unstructured) corev1.Pod
 	}
 	t.Fatal("there is no Deployment")
 	return corev1.PodSpec{}
+}
+
+func TestAKeyThatCannotSignIsRefusedBeforeAnythingIsBuilt(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "release")
+	cmd := buildCommand()
+	cmd.SetArgs([]string{"--root=../..", "--version=v0.2.0", "--out=" + out, "--signing-key=../../LICENSE"})
+	cmd.SetErr(io.Discard)
+	cmd.SetOut(io.Discard)
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "SIGNING_KEY=../../LICENSE has no private key") {
+		t.Error(err)
+	}
+	for _, folder := range []string{out, out + ".programs"} {
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is there: %v", folder, err)
+		}
+	}
 }
 
 func TestAVersionThatClusterctlWouldRefuseIsRefused(t *testing.T) {
