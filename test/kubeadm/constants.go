@@ -58,7 +58,7 @@ func constantsOf(file *ast.File) (Constants, error) {
 		}
 		return true
 	})
-	if err == nil && (found.CoreDNS == "" || found.Pause == "" || len(found.Etcd) == 0) {
+	if err == nil && (found.CoreDNS == "" || found.Pause == "") {
 		err = fmt.Errorf("some constants are not there: %+v", found)
 	}
 	return found, err
