@@ -125,10 +125,10 @@ test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any u
 	$(ENVTEST_ASSETS) go test -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./hack/release ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/...
 
 .PHONY: test-root
-test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init
+test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init, packages
 	go run ./hack/root-assets
 	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit \
-		./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation
+		./hack/release ./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation
 
 .PHONY: test-race
 test-race: check-go $(GOTESTSUM) ## Unit tests of every package that is parallel by its own hand, with Go's race detector

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/oci"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/signing"
 )
@@ -45,6 +46,24 @@ func cosignKey(t *testing.T) (folder string) {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	return folder
+}
+
+// documented is the command of cosign that docs/install.md has, with other words in the place of some of its own.
+func documented(t *testing.T, command string, instead ...string) []string {
+	t.Helper()
+	page, err := markdown.Read("docs/install.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range page.Blocks {
+		for line := range strings.Lines(block.Code) {
+			if words := strings.Fields(strings.NewReplacer(instead...).Replace(line)); len(words) > 1 && words[0] == "cosign" && words[1] == command {
+				return words[1:]
+			}
+		}
+	}
+	t.Fatalf("docs/install.md has no cosign %s", command)
+	return nil
 }
 
 // pushed pushes the images of a release to a new registry.
@@ -92,7 +111,7 @@ func verifySums(t *testing.T, folder, others, sums string) {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return cosign(t, folder, "verify-blob", "--key", key, "--insecure-ignore-tlog", "--signature", "SHA256SUMS.sig", file)
+		return cosign(t, folder, documented(t, "verify-blob", "cosign.pub", key, " SHA256SUMS\n", " "+file)...)
 	}
 	changed := []byte(sums)
 	changed[0] ^= 1
@@ -111,7 +130,8 @@ func verifySums(t *testing.T, folder, others, sums string) {
 func verifyImages(t *testing.T, folder, others string) {
 	address, authorities := pushed(t, folder)
 	verify := func(key, image string) (string, error) {
-		return cosign(t, folder, "verify", "--key", key, "--insecure-ignore-tlog", "--registry-cacert", authorities, address+"/kok/"+image)
+		words := documented(t, "verify", "cosign.pub", key, "registry.example.com", address, managers["bootstrap"]+":v0.2.0", image)
+		return cosign(t, folder, append(words, "--registry-cacert", authorities)...)
 	}
 	for image := range maps.Values(managers) {
 		said, err := verify("cosign.pub", image+":v0.2.0")
