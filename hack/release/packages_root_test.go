@@ -175,7 +175,7 @@ func checkUnit(t *testing.T, m machine) {
 	}
 	wrong := strings.Replace(m.read(t, installedUnit), "\nWatchdogSec=", "\nWatchdogSec=never", 1)
 	m.put(t, "/etc/systemd/system/"+balancer+"-wrong.service", wrong)
-	if said := m.run(t, "systemd-analyze", "verify", balancer+"-wrong.service"); !strings.Contains(said, "WatchdogSec") {
+	if said := m.run(t, "systemd-analyze", "verify", balancer+"-wrong.service"); !strings.Contains(said, balancer+"-wrong.service:") {
 		t.Errorf("systemd says of a unit that is wrong: %s", said)
 	}
 }
