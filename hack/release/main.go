@@ -6,7 +6,7 @@
 // "Overrides Layer" of the Cluster API book.
 //
 //	release        a local repository, for images that are on the hosts already
-//	release build  everything that is published: images, programs, packages, and a repository that names the images
+//	release build  everything that is published: images, programs, packages, and a repository that names the images; signed, if there is a key
 //	release push   the images, to a registry
 package main
 
