@@ -78,10 +78,11 @@ bin/kok-apiserver-lb: check-go
 release-manifests: check-go ## Write a local clusterctl repository to out/repository and out/clusterctl.yaml
 	go run ./hack/release --version=$(VERSION) $(IMAGES)
 
+SIGNING_KEY ?=
 .PHONY: release
-release: check-go bin/packages ## Write everything that is published to out/release: images, programs, packages, a clusterctl repository; VERSION=v0.2.0
+release: check-go bin/packages ## Write everything that is published to out/release: images, programs, packages, a clusterctl repository; VERSION=v0.2.0, and SIGNING_KEY=cosign.key to sign it
 	go build -o bin/release ./hack/release
-	bin/release build --version=$(VERSION) --image-registry=$(IMAGE_REGISTRY) --ldflags='$(LDFLAGS)'
+	bin/release build --version=$(VERSION) --image-registry=$(IMAGE_REGISTRY) --signing-key='$(SIGNING_KEY)' --ldflags='$(LDFLAGS)'
 
 REGISTRY ?=
 CA_FILE ?=
@@ -108,7 +109,8 @@ verify: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Check that generated files
 	go run ./hack/verify
 
 # Tests against a real kube-apiserver carry the build tag envtest, tests that need root or a program of Debian the tag root,
-# those of the load balancer among failing API servers the tag lb, tests in the lab the tag e2e, the lab's own the tag lab.
+# those of the load balancer among failing API servers the tag lb, tests in the lab the tag e2e, the lab's own the tag lab,
+# those that need the program cosign, which takes minutes to build, the tag cosign.
 .PHONY: test-unit
 test-unit: check-go ## Unit tests and golden files, as any user
 	go test ./...
@@ -121,13 +123,13 @@ export KOK_TEST_SAMPLE ?= $(GIT_COMMIT)
 .PHONY: test-envtest
 test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any user
 	go run ./hack/envtest-assets bin/envtest
-	$(ENVTEST_ASSETS) go test -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/...
+	$(ENVTEST_ASSETS) go test -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./hack/release ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/...
 
 .PHONY: test-root
-test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init
+test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init, packages
 	go run ./hack/root-assets
 	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit \
-		./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation
+		./hack/release ./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation
 
 .PHONY: test-race
 test-race: check-go $(GOTESTSUM) ## Unit tests of every package that is parallel by its own hand, with Go's race detector
@@ -175,6 +177,10 @@ test-breaks: check-go ## Break the product in many ways, and see that a test not
 	go run ./hack/envtest-assets bin/envtest
 	go build -o bin/breaks ./test/breaks
 	$(ENVTEST_ASSETS) bin/breaks --only='$(BREAKS)'
+
+.PHONY: test-signing
+test-signing: check-go bin/cosign ## cosign verifies a signed release, and refuses what somebody changed
+	KOK_COSIGN=$(CURDIR)/bin/cosign go test -count=1 -v -timeout=30m -tags=cosign -run=Cosign ./hack/release
 
 CAPI_TIMEOUT ?= 60m
 
@@ -251,6 +257,8 @@ bin/gotestsum: hack/tools/go.sum
 	cd hack/tools && go build -o ../../$@ gotest.tools/gotestsum
 bin/packages: hack/tools/packages/main.go hack/tools/packages/go.sum
 	cd hack/tools/packages && go build -o ../../../$@ .
+bin/cosign: hack/tools/cosign/go.sum
+	cd hack/tools/cosign && go build -o ../../../$@ github.com/sigstore/cosign/v3/cmd/cosign
 bin/golangci-lint: hack/tools/golangci-lint/go.sum
 	cd hack/tools/golangci-lint && go build -o ../../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 

@@ -35,6 +35,7 @@ func lists() []list {
 			{name: "verify", target: "verify", usual: time.Minute},
 			{name: "test-every", target: "test-every", usual: 40 * time.Minute},
 			{name: "test-breaks", target: "test-breaks", usual: 10 * time.Minute},
+			{name: "test-signing", target: "test-signing", usual: 8 * time.Minute},
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts,

@@ -3,24 +3,18 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/mod/semver"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/oci"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/signing"
 )
 
 // release is what is published: everything that an installation needs, in one folder.
@@ -33,6 +27,8 @@ type release struct {
 	linkerFlags string
 	// packager is the program that makes packages of Linux distributions; it has a module of its own, in hack/tools/packages.
 	packager string
+	// key signs the release; nil leaves it unsigned.
+	key *signing.Key
 	// made is the time that all files of the release have: that of the commit, so that the same commit gives the same bytes.
 	made time.Time
 }
@@ -73,7 +69,7 @@ func (r release) build(ctx context.Context) error {
 	return r.write(ctx, programs)
 }
 
-// write writes the release of programs. SHA256SUMS comes last: a folder that has it is complete.
+// write writes the release of programs, and signs it. SHA256SUMS comes last: a folder that has it is complete.
 func (r release) write(ctx context.Context, programs []binary) error {
 	if err := os.RemoveAll(r.out); err != nil {
 		return err
@@ -99,7 +95,7 @@ func (r release) write(ctx context.Context, programs []binary) error {
 	if err := r.writeImageList(digests); err != nil {
 		return err
 	}
-	return writeSums(r.out)
+	return r.writeSums()
 }
 
 // check finds what clusterctl would find after everything is published.
@@ -187,7 +183,12 @@ func (r release) writeImages(programs []binary) (oci.Digests, error) {
 		images = append(images, image)
 	}
 	slices.SortFunc(images, func(a, b oci.Image) int { return cmp.Compare(a.Name, b.Name) })
-	return oci.Write(filepath.Join(r.out, "images"), r.version, architectures, images)
+	folder := filepath.Join(r.out, "images")
+	digests, err := oci.Write(folder, r.version, architectures, images)
+	if err != nil || r.key == nil {
+		return digests, err
+	}
+	return digests, oci.Sign(folder, r.registry, r.version, digests, r.key.Sign)
 }
 
 // writeRepository writes a clusterctl repository that names the images by their digests, and a configuration with which
@@ -204,52 +205,4 @@ func (r release) writeRepository(digests oci.Digests) error {
 	}
 	config := "# For clusterctl --config. KOK_RELEASE is the folder of this file, from the root.\n" + clusterctlProviders("${KOK_RELEASE}/repository", all)
 	return writeFile(filepath.Join(r.out, "clusterctl.yaml"), []byte(config))
-}
-
-// writeImageList writes images.txt: the images of all providers, and those of control planes and workers of each minor, in the
-// version that the release is tested with.
-func (r release) writeImageList(digests oci.Digests) error {
-	all, err := providers(r.root, r.version, func(image string) string { return r.registry + "/" + image + "@" + digests[image].String() })
-	if err != nil {
-		return err
-	}
-	var b strings.Builder
-	b.WriteString("# Images that nodes pull. Another patch of Kubernetes has other tags of kube-*, and the same of all else.\n" +
-		"# Not here: pause, which the nodes' containerd names, and cert-manager's, which clusterctl init list-images names.\n\n# Providers\n")
-	for _, p := range all {
-		b.WriteString(p.image + "\n")
-	}
-	for _, version := range append(artifacts.OlderVersions(), artifacts.DefaultVersions().Host) {
-		images, err := rendering.Images(version, "", versions.BuiltIn())
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "\n# Kubernetes %s\n%s\n", version, strings.Join(images, "\n"))
-	}
-	return writeFile(filepath.Join(r.out, "images.txt"), []byte(b.String()))
-}
-
-// writeSums writes SHA256SUMS, which sha256sum --check reads, of every file in a folder.
-func writeSums(folder string) error {
-	var lines []string
-	err := filepath.WalkDir(folder, func(file string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(folder, file)
-		if err != nil {
-			return err
-		}
-		sum := sha256.Sum256(content)
-		lines = append(lines, hex.EncodeToString(sum[:])+"  "+relative+"\n")
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("write SHA256SUMS: %w", err)
-	}
-	return os.WriteFile(filepath.Join(folder, "SHA256SUMS"), []byte(strings.Join(lines, "")), 0o644)
 }

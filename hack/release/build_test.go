@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -16,11 +19,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterctlconfig "sigs.k8s.io/cluster-api/cmd/clusterctl/client/config"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/signing"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
-// released is a release of which every program is the packager, and each of its files by its path.
-func released(t *testing.T, packager string) (folder string, files map[string]string) {
+// released is a release of which every program is the packager, and each of its files by its path. Without a key it is not signed.
+func released(t *testing.T, packager string, key *signing.Key) (folder string, files map[string]string) {
 	t.Helper()
 	var programs []binary
 	for _, name := range append(slices.Sorted(maps.Values(managers)), balancer, tool) {
@@ -30,7 +34,7 @@ func released(t *testing.T, packager string) (folder string, files map[string]st
 	}
 	programs = append(programs, binary{balancer, "darwin", "arm64", packager}, binary{tool, "darwin", "arm64", packager})
 	folder = filepath.Join(t.TempDir(), "release")
-	r := release{root: "../..", out: folder, version: "v0.2.0", registry: "registry.example.com", packager: packager, made: time.Unix(1e9, 0)}
+	r := release{root: "../..", out: folder, version: "v0.2.0", registry: "registry.example.com", packager: packager, key: key, made: time.Unix(1e9, 0)}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -53,25 +57,24 @@ func released(t *testing.T, packager string) (folder string, files map[string]st
 }
 
 func TestARelease(t *testing.T) {
-	packager := filepath.Join(t.TempDir(), "packages")
-	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", packager, ".")
-	build.Dir, build.Stderr = "../tools/packages", os.Stderr
-	if err := build.Run(); err != nil {
-		t.Fatal(err)
-	}
-	folder, files := released(t, packager)
+	packager := packages(t)
+	folder, files := released(t, packager, nil)
+	_, signed := released(t, packager, newKey(t))
 
-	t.Run("has the same bytes when it is made twice", func(t *testing.T) {
-		_, again := released(t, packager)
-		for _, name := range slices.Sorted(maps.Keys(files)) {
-			if again[name] != files[name] {
-				t.Errorf("%s differs", name)
-			}
-		}
-		if len(files) != len(again) {
-			t.Errorf("%d files, and again %d", len(files), len(again))
+	t.Run("has the same bytes when it is made again, signatures aside", func(t *testing.T) {
+		want := []string{"SHA256SUMS", "SHA256SUMS.sig", "cosign.pub", "images/index.json"}
+		diff := slices.DeleteFunc(different(files, signed), func(file string) bool { return files[file] == "" && strings.HasPrefix(file, "images/blobs/") })
+		if !slices.Equal(diff, want) {
+			t.Errorf("these differ: %q, want %q", diff, want)
 		}
 	})
+	t.Run("has a signature of its sums", func(t *testing.T) {
+		checkSignature(t, signed["cosign.pub"], signed["SHA256SUMS.sig"], signed["SHA256SUMS"])
+		if sums := signed["SHA256SUMS"]; strings.Contains(sums, "SHA256SUMS") || !strings.Contains(sums, "  cosign.pub\n") {
+			t.Errorf("SHA256SUMS is\n%s", sums)
+		}
+	})
+	t.Run("has a signature of each image", func(t *testing.T) { checkSignedImages(t, signed) })
 	t.Run("has what is published", func(t *testing.T) {
 		for _, name := range []string{
 			"images/index.json", "kok-apiserver-lb-linux-amd64", "kok-apiserver-lb-linux-arm64", "kok-apiserver-lb_0.2.0-1_amd64.deb",
@@ -156,6 +159,15 @@ func TestARelease(t *testing.T) {
 				t.Errorf("images.txt lacks %s:\n%s", want, files["images.txt"])
 			}
 		}
+		sections := strings.Split(files["images.txt"], "\n# Kubernetes ")[1:]
+		if len(sections) != len(versions.BuiltIn().Minors()) {
+			t.Errorf("images.txt has %d sections, and there are %q", len(sections), versions.BuiltIn().Minors())
+		}
+		for i, section := range sections {
+			if pause := "\nregistry.k8s.io/pause:" + pauseTags[versions.BuiltIn().Minors()[i]] + "\n"; strings.Count(section, pause) != 1 {
+				t.Errorf("images.txt lacks %s in:\n%s", pause, section)
+			}
+		}
 	})
 	t.Run("is read by clusterctl where it is", func(t *testing.T) {
 		t.Setenv("KOK_RELEASE", folder)
@@ -216,6 +228,22 @@ func managerPod(t *testing.T, components []unstructured.Unstructured) corev1.Pod
 	}
 	t.Fatal("there is no Deployment")
 	return corev1.PodSpec{}
+}
+
+func TestAKeyThatCannotSignIsRefusedBeforeAnythingIsBuilt(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "release")
+	cmd := buildCommand()
+	cmd.SetArgs([]string{"--root=../..", "--version=v0.2.0", "--out=" + out, "--signing-key=../../LICENSE"})
+	cmd.SetErr(io.Discard)
+	cmd.SetOut(io.Discard)
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "SIGNING_KEY=../../LICENSE has no private key") {
+		t.Error(err)
+	}
+	for _, folder := range []string{out, out + ".programs"} {
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is there: %v", folder, err)
+		}
+	}
 }
 
 func TestAVersionThatClusterctlWouldRefuseIsRefused(t *testing.T) {

@@ -6,7 +6,7 @@
 // "Overrides Layer" of the Cluster API book.
 //
 //	release        a local repository, for images that are on the hosts already
-//	release build  everything that is published: images, programs, packages, and a repository that names the images
+//	release build  everything that is published: images, programs, packages, and a repository that names the images; signed, if there is a key
 //	release push   the images, to a registry
 package main
 
@@ -25,6 +25,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/oci"
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/signing"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
 )
 
@@ -58,7 +59,7 @@ func main() {
 }
 
 func buildCommand() *cobra.Command {
-	r := release{}
+	r, key := release{}, ""
 	cmd := &cobra.Command{Use: "build", Short: "Write everything that is published", Args: cobra.NoArgs}
 	cmd.Flags().StringVar(&r.root, "root", ".", "top folder of this repository")
 	cmd.Flags().StringVar(&r.out, "out", "out/release", "folder to write to")
@@ -66,13 +67,26 @@ func buildCommand() *cobra.Command {
 	cmd.Flags().StringVar(&r.registry, "image-registry", "ghcr.io/kube-on-kube", "registry and path of the images, unless the user says otherwise")
 	cmd.Flags().StringVar(&r.linkerFlags, "ldflags", "", "flags of Go's linker")
 	cmd.Flags().StringVar(&r.packager, "packager", "bin/packages", "the program of hack/tools/packages")
+	cmd.Flags().StringVar(&key, "signing-key", "", "private key of cosign that signs the release; the variable COSIGN_PASSWORD has its password")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		if r.key, err = signingKey(key); err != nil {
+			return err
+		}
 		if r.made, err = commitTime(cmd.Context(), r.root); err != nil {
 			return err
 		}
 		return r.build(cmd.Context())
 	}
 	return cmd
+}
+
+// signingKey reads the key before anything is built. Without a file nothing is signed.
+func signingKey(file string) (*signing.Key, error) {
+	if file == "" {
+		fmt.Println("nothing is signed: SIGNING_KEY names no key")
+		return nil, nil
+	}
+	return signing.Read(file)
 }
 
 // commitTime is when the commit was made that is checked out.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -21,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/partial"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	"golang.org/x/crypto/bcrypt"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -117,6 +119,16 @@ var _ = Describe("A release in a registry", Ordered, Label(install), func() {
 		for _, blob := range blobs {
 			r.exec(ctx, "mv", filepath.Join(blob, "whole"), filepath.Join(blob, "data"))
 		}
+	}, SpecTimeout(2*creation))
+
+	It("does not run where the registry lacks its image, and the pods name it", func(ctx SpecContext) {
+		lacked := providers.Own("", r.address+"/kok", "")[0]
+		image, _, _ := strings.Cut(strings.TrimPrefix(lacked.Image, r.address+"/kok/"), ":")
+		repository := filepath.Join(registryFolder, "images/docker/registry/v2/repositories/kok", image)
+		r.exec(ctx, "mv", repository, repository+"-away")
+		r.giveManagers(ctx, r.password)
+		expectPullProblemOf(ctx, lacked.Manager, And(ContainSubstring(r.address+"/kok/"+image+"@sha256:"), ContainSubstring("not found")))
+		r.exec(ctx, "mv", repository+"-away", repository)
 	}, SpecTimeout(2*creation))
 
 	It("runs, with images that nodes pulled by digest", func(ctx SpecContext) {
@@ -300,18 +312,24 @@ func podsOf(ctx context.Context, g Gomega, key client.ObjectKey) []corev1.Pod {
 func expectPullProblem(ctx context.Context, problem string) {
 	GinkgoHelper()
 	for _, p := range providers.Own("", "", "") {
-		Eventually(ctx, func(g Gomega) {
-			var said []string
-			for _, pod := range podsOf(ctx, g, p.Manager) {
-				for _, container := range pod.Status.ContainerStatuses {
-					if waiting := container.State.Waiting; waiting != nil {
-						said = append(said, waiting.Message)
-					}
+		expectPullProblemOf(ctx, p.Manager, ContainSubstring(problem))
+	}
+}
+
+// expectPullProblemOf waits until a pod of a manager says why it has no image.
+func expectPullProblemOf(ctx context.Context, manager client.ObjectKey, problem types.GomegaMatcher) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		var said []string
+		for _, pod := range podsOf(ctx, g, manager) {
+			for _, container := range pod.Status.ContainerStatuses {
+				if waiting := container.State.Waiting; waiting != nil {
+					said = append(said, waiting.Message)
 				}
 			}
-			g.Expect(said).To(ContainElement(ContainSubstring(problem)), "pods of %s", p.Manager)
-		}).WithTimeout(creation).Should(Succeed())
-	}
+		}
+		g.Expect(said).To(ContainElement(problem), "pods of %s", manager)
+	}).WithTimeout(creation).Should(Succeed())
 }
 
 // layers are the folders in which the registry keeps the programs of the images for this machine's architecture.
@@ -323,6 +341,9 @@ func (r *registry) layers(release string) []string {
 	Expect(err).NotTo(HaveOccurred())
 	var folders []string
 	for _, described := range all.Manifests {
+		if !described.MediaType.IsIndex() {
+			continue // a signature
+		}
 		index, err := images.ImageIndex(described.Digest)
 		Expect(err).NotTo(HaveOccurred())
 		found, err := partial.FindImages(index, match.Platforms(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))

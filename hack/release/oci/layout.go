@@ -53,8 +53,8 @@ func Write(folder, tag string, architectures []string, images []Image) (Digests,
 	return digests, nil
 }
 
-// Push pushes all images of an OCI layout to a registry, with their tags, and tells of each when it is there. What the
-// registry has already is not sent again, so a push that was interrupted goes on where it was.
+// Push pushes all images of an OCI layout and their signatures to a registry, with their tags, and tells of each when it is
+// there. What the registry has already is not sent again, so a push that was interrupted goes on where it was.
 func Push(ctx context.Context, folder, registry string, through http.RoundTripper, keychain authn.Keychain, pushed func(reference string)) error {
 	l, err := layout.FromPath(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,28 +63,25 @@ func Push(ctx context.Context, folder, registry string, through http.RoundTrippe
 	if err != nil {
 		return fmt.Errorf("read the images in %s: %w", folder, err)
 	}
-	all, err := indexes(l)
+	all, err := contents(l)
 	if err != nil {
-		return err
+		return fmt.Errorf("read the images in %s: %w", folder, err)
 	}
 	options := []remote.Option{remote.WithContext(ctx), remote.WithTransport(through), remote.WithAuthFromKeychain(keychain)}
+	// The order of names has an image's signature before its tag: nobody finds the image there without the signature.
 	for _, tagged := range slices.Sorted(maps.Keys(all)) {
 		reference, err := name.NewTag(registry + "/" + tagged)
 		if err != nil {
 			return fmt.Errorf("REGISTRY=%s: %w", registry, err)
 		}
-		index, err := l.ImageIndex()
-		if err != nil {
-			return err
-		}
-		child, err := index.ImageIndex(all[tagged])
+		child, err := find(l, all[tagged])
 		if err != nil {
 			return fmt.Errorf("read image %s in %s: %w", tagged, folder, err)
 		}
-		if err := remote.WriteIndex(reference, child, options...); err != nil {
+		if err := remote.Push(reference, child, options...); err != nil {
 			return fmt.Errorf("push %s: %w%s", reference, err, wayOut(err, reference.RegistryStr()))
 		}
-		pushed(fmt.Sprintf("%s@%s", reference, all[tagged]))
+		pushed(fmt.Sprintf("%s@%s", reference, all[tagged].Digest))
 	}
 	return nil
 }
@@ -102,8 +99,8 @@ func wayOut(err error, registry string) string {
 	return ""
 }
 
-// indexes are the digests of what a layout holds, by name and tag.
-func indexes(l layout.Path) (map[string]v1.Hash, error) {
+// contents is what a layout holds, by name and tag.
+func contents(l layout.Path) (map[string]v1.Descriptor, error) {
 	index, err := l.ImageIndex()
 	if err != nil {
 		return nil, err
@@ -112,11 +109,23 @@ func indexes(l layout.Path) (map[string]v1.Hash, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]v1.Hash{}
+	found := map[string]v1.Descriptor{}
 	for _, m := range manifest.Manifests {
-		found[m.Annotations[refName]] = m.Digest
+		found[m.Annotations[refName]] = m
 	}
 	return found, nil
+}
+
+// find reads an image for all architectures, or a signature.
+func find(l layout.Path, described v1.Descriptor) (remote.Taggable, error) {
+	if described.MediaType.IsImage() {
+		return l.Image(described.Digest)
+	}
+	index, err := l.ImageIndex()
+	if err != nil {
+		return nil, err
+	}
+	return index.ImageIndex(described.Digest)
 }
 
 // Transport is how a registry is reached: by TLS, with the certificate authorities of the system and those of a file, if any.

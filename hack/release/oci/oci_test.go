@@ -50,12 +50,17 @@ func write(t *testing.T, content string) (folder string, digests Digests) {
 	return folder, digests
 }
 
-func TestTheSameProgramsGiveTheSameDigests(t *testing.T) {
+func TestTheSameProgramsGiveTheSameDigestsAndLayout(t *testing.T) {
 	folder, digests := write(t, "a program for ")
 	again, same := write(t, "a program for ")
 	_, other := write(t, "another program for ")
 	if !maps.Equal(digests, same) || digests["first"] == other["first"] || digests["first"] == digests["second"] {
 		t.Errorf("%v, again %v, of another program %v", digests, same, other)
+	}
+	for _, layout := range []string{folder, again} {
+		if err := Sign(layout, "registry.example.com/kok", "v1.2.3", digests, signed); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if a, b := files(t, folder), files(t, again); !maps.Equal(a, b) {
 		t.Errorf("the layouts differ:\n%v\n%v", slices.Sorted(maps.Keys(a)), slices.Sorted(maps.Keys(b)))
@@ -270,7 +275,7 @@ func (r *served) pull(t *testing.T, reference, architecture string) v1.Image {
 		t.Fatal(err)
 	}
 	image, err := remote.Image(parsed, remote.WithTransport(transport), remote.WithAuthFromKeychain(authn.DefaultKeychain),
-		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: architecture}))
+		remote.WithPlatform(v1.Platform{OS: "linux", Architecture: architecture})) // a signature has none
 	if err != nil {
 		t.Fatal(err)
 	}

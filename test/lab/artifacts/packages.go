@@ -17,6 +17,7 @@ var machinePackages = map[string]string{
 	"nftables":          "/usr/sbin/nft",
 	"conntrack":         "/usr/sbin/conntrack",
 	"openssh-server":    "/usr/sbin/sshd",
+	"rpm":               "/usr/bin/rpm",
 	"iproute2":          "/usr/sbin/ip",
 	"util-linux":        "/usr/bin/nsenter",
 	"gcc":               "/usr/bin/gcc",
