@@ -300,11 +300,11 @@ func TestAFailedBootstrapSaysWhichSoftwareIsNotThere(t *testing.T) {
 		"secrets, lines and what cannot be printed": {result(software.Result{Reason: software.NoSource, Message: "a\n\tb \x1b[0m\u202ec https://me:word@a.example/x password:\nword"}),
 			&software.Result{Reason: software.NoSource, Message: "a b  [0m c https://" + Redacted + "@a.example/x password: " + Redacted}},
 		"a component that is no text": {`{"reason": "Other\nWord", "component": 7}`, nil},
-		"a new one":             {`{"reason": "Other\nWord", "new": 7}`, &software.Result{Reason: "Other Word"}},
-		"a success":             {result(software.Result{}), nil},
-		"half a file":           {`{"reason": "Softw`, nil},
-		"a file of null":        {"null", nil},
-		"no file":               {"", nil},
+		"a new one":                   {`{"reason": "Other\nWord", "new": 7}`, &software.Result{Reason: "Other Word"}},
+		"a success":                   {result(software.Result{}), nil},
+		"half a file":                 {`{"reason": "Softw`, nil},
+		"a file of null":              {"null", nil},
+		"no file":                     {"", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
