@@ -27,6 +27,14 @@ func newBare(t *testing.T) *simulated {
 	return s
 }
 
+// bareWorker is a machine whose bootstrap data fetch kok-software like other downloads.
+func bareWorker() Machine {
+	machine := worker()
+	machine.UserData = []byte(strings.Replace(userData, "write_files:\n", "write_files:\n- path: "+downloadsFile+
+		"\n  content: '[\""+software.Program+"\", \""+software.Program+".part\"]'\n", 1))
+	return machine
+}
+
 // stateFile is what kok-software knows of what it changed.
 var stateFile = softwareDir + "/state.json"
 
@@ -216,7 +224,7 @@ func TestSoftwareThatCannotBeRemovedIsTold(t *testing.T) {
 				s := newBare(t)
 				before := s.plain()
 				h := New(s, "admin")
-				if _, err := untilEnded(t.Context(), h, worker()); err != nil {
+				if _, err := untilEnded(t.Context(), h, bareWorker()); err != nil {
 					t.Fatal(err)
 				}
 				test.edit(s)
@@ -226,7 +234,7 @@ func TestSoftwareThatCannotBeRemovedIsTold(t *testing.T) {
 						t.Errorf("%q is not in: %v", want, err)
 					}
 				}
-				if !s.there(stateFile) || !s.there(recordFile) {
+				if !s.there(stateFile) || !s.there(recordFile) || s.there(software.Program) == (name == "the program is gone") {
 					t.Error("nobody can finish the clean-up any more")
 				}
 				test.repair(s)
