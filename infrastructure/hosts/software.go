@@ -63,6 +63,11 @@ func (h *Host) removeSoftware(ctx context.Context, dir string) error {
 	if len(running) > 0 {
 		return fmt.Errorf("it stays, for without it these could not be ended: %s", strings.Join(running, "; "))
 	}
+	return h.undo(ctx, program)
+}
+
+// undo runs the program, whatever it writes.
+func (h *Host) undo(ctx context.Context, program string) error {
 	args := []string{program, "remove"}
 	result, err := h.connection.Run(ctx, ssh.Command{Args: slices.Concat(h.sudo, args), MayBeCut: true})
 	if err == nil && result.ExitStatus != 0 {
