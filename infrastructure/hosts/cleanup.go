@@ -47,14 +47,23 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 	if err != nil {
 		return err
 	}
+	var imagesStay error
 	problems := take(ctx, []step{
 		{"stop the units of a node", func(ctx context.Context) error { return h.stopUnits(ctx, record) }},
 		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, record, programs) }},
-		{"remove pods' images", func(ctx context.Context) error { return h.removeImages(ctx, record, programs) }},
+		{"remove pods' images", func(ctx context.Context) error {
+			imagesStay = h.removeImages(ctx, record, programs)
+			return imagesStay
+		}},
 		{"remove the pods' network", h.removeNetwork},
 		{"remove packet filter rules", func(ctx context.Context) error { return h.removeRules(ctx, programs) }},
 		{"unmount volumes", func(ctx context.Context) error { return h.unmount(ctx, record) }},
-		{"remove the software of the machine", func(ctx context.Context) error { return h.removeSoftware(ctx, softwareDir) }},
+		{"remove the software of the machine", func(ctx context.Context) error {
+			if imagesStay != nil { // Nothing else knows them.
+				return errors.New("it stays, for the pods' images could not be removed")
+			}
+			return h.removeSoftware(ctx, softwareDir)
+		}},
 		{"reset cloud-init", func(ctx context.Context) error { return h.resetCloudInit(ctx, record) }},
 		{"remove a node's files", func(ctx context.Context) error { return h.removeNode(ctx, record) }},
 		{"take back what cloud-init wrote", func(ctx context.Context) error { return h.takeBack(ctx, record) }},

@@ -63,104 +63,107 @@ func (h *Host) noteFolders(ctx context.Context) ([]string, error) {
 // newContainerd reports whether the host had nothing of containerd's before: containers and images all came with the machine.
 func (r *Record) newContainerd() bool { return slices.Contains(r.Folders, containerdDir) }
 
-// broughtFolders are the folders that came with the machine's containerd: those that go, disks of the host's own that stay
-// empty, and what is mounted below them.
-func (h *Host) broughtFolders(ctx context.Context, record *Record) (gone, disks, below []string, err error) {
-	if len(record.Folders) == 0 {
-		return nil, nil, nil, nil
+// folderUse is what becomes of folders that a machine leaves: those that go, disks of the host's own that stay empty, and what is mounted
+// below them.
+type folderUse struct{ gone, disks, below []string }
+
+// broughtFolders are those that came with the machine's containerd. A containerd that stays, for packages do, keeps its
+// settings and plugins.
+func (h *Host) broughtFolders(ctx context.Context, record *Record, stays bool) (folderUse, error) {
+	folders := slices.DeleteFunc(slices.Clone(record.Folders), func(folder string) bool { return stays && folder != containerdDir })
+	found := folderUse{}
+	if len(folders) == 0 {
+		return found, nil
 	}
-	points, err := h.mountsBelow(ctx, record.Folders...)
+	points, err := h.mountsBelow(ctx, folders...)
 	for _, point := range points {
-		if slices.Contains(record.Folders, point) {
-			disks = append(disks, point)
+		if slices.Contains(folders, point) {
+			found.disks = append(found.disks, point)
 		} else {
-			below = append(below, point)
+			found.below = append(found.below, point)
 		}
 	}
-	gone = slices.DeleteFunc(slices.Clone(record.Folders), func(folder string) bool { return slices.Contains(disks, folder) })
-	return gone, disks, below, err
+	found.gone = slices.DeleteFunc(folders, func(folder string) bool { return slices.Contains(found.disks, folder) })
+	return found, err
 }
 
-// removeContainerd removes what a containerd left that came with the machine and is gone. One that stays, for packages do,
-// loses the machine's containers and images.
+// removeContainerd removes what came with a containerd that is new to the host: all folders of one that is gone, and
+// containers and images of one that stays.
 func (h *Host) removeContainerd(ctx context.Context, record *Record) error {
 	if len(record.Folders) == 0 {
 		return nil
 	}
-	has, unit, err := h.hasContainerd(ctx)
-	if err != nil {
+	stays, unit, err := h.hasContainerd(ctx)
+	if err != nil || stays && !record.newContainerd() { // removeImages has seen to that.
 		return err
 	}
-	if has {
-		return h.emptyContainerd(ctx, record, unit)
-	}
-	if unit.runs() { // Its program is gone already.
+	if unit.runs() {
 		if _, err := h.run(ctx, "systemctl", "stop", "--", containerdUnit); err != nil {
 			return err
 		}
 	}
-	// tasksDir, which shows containers that run, is in one of the folders.
+	if err := h.removeFolders(ctx, record, stays); err != nil || !stays || !unit.runs() {
+		return err
+	}
+	// It may never have worked.
+	_, err = h.try(ctx, "systemctl", "start", "--", containerdUnit)
+	return err
+}
+
+// removeFolders leaves the folders as they are while something uses them: tasksDir, which shows containers that run, is in one.
+func (h *Host) removeFolders(ctx context.Context, record *Record, stays bool) error {
 	running, err := h.containersLeft(ctx)
 	if err != nil {
 		return err
 	}
-	_, _, below, err := h.broughtFolders(ctx, record)
+	if len(running) > 0 {
+		return fmt.Errorf("its folders stay, for there still run: %s; restart the host", strings.Join(running, "; "))
+	}
+	folders, err := h.broughtFolders(ctx, record, stays)
 	if err != nil {
 		return err
 	}
-	if len(running) > 0 {
-		return fmt.Errorf("it stays, for there still run: %s; restart the host", strings.Join(running, "; "))
-	}
-	problem := h.unmountAll(ctx, below)
-	gone, disks, below, err := h.broughtFolders(ctx, record)
-	if err != nil {
+	problem := h.unmountAll(ctx, folders.below)
+	if folders, err = h.broughtFolders(ctx, record, stays); err != nil {
 		return errors.Join(problem, err)
 	}
-	if len(below) > 0 {
-		return errors.Join(problem, fmt.Errorf("it stays, for %s is still mounted", tidy(strings.Join(below, ", "))))
+	if len(folders.below) > 0 {
+		return errors.Join(problem, fmt.Errorf("its folders stay, for %s is still mounted", tidy(strings.Join(folders.below, ", "))))
 	}
-	for _, disk := range disks {
+	for _, disk := range folders.disks {
 		if _, err := h.run(ctx, "find", disk, "-xdev", "-mindepth", "1", "-delete"); err != nil {
 			return err
 		}
 	}
-	return h.removePaths(ctx, gone...)
+	if len(folders.gone) == 0 {
+		return nil
+	}
+	return h.removePaths(ctx, folders.gone...)
 }
 
-// emptyContainerd removes all containers, and images that came with the machine, from a containerd that stays.
-func (h *Host) emptyContainerd(ctx context.Context, record *Record, unit unitState) error {
-	programs, err := h.programs(ctx)
-	if err != nil || !record.newContainerd() || !slices.Contains(programs, "ctr") {
-		return err
-	}
-	if unit.runs() {
-		err = h.removeContainers(ctx)
-	}
-	return errors.Join(err, h.removeNewImages(ctx, record))
-}
-
-// containerdLeft names what is left of a containerd that came with the machine.
+// containerdLeft names what is left of a containerd that is new to the host. Images of one that stays and runs are named by
+// imagesLeft.
 func (h *Host) containerdLeft(ctx context.Context, record *Record) ([]string, error) {
 	if len(record.Folders) == 0 {
 		return nil, nil
 	}
-	has, unit, err := h.hasContainerd(ctx)
-	if err != nil || has {
+	stays, unit, err := h.hasContainerd(ctx)
+	if err != nil || stays && unit.runs() {
 		return nil, err
 	}
 	var left []string
 	if unit.runs() {
 		left = append(left, fmt.Sprintf("unit %s (%s)", containerdUnit, unit.active))
 	}
-	gone, disks, _, err := h.broughtFolders(ctx, record)
+	folders, err := h.broughtFolders(ctx, record, stays)
 	if err != nil {
 		return nil, err
 	}
-	files, err := h.existing(ctx, gone...)
+	files, err := h.existing(ctx, folders.gone...)
 	if err != nil {
 		return nil, err
 	}
-	for _, disk := range disks {
+	for _, disk := range folders.disks {
 		more, err := h.filesBelow(ctx, disk)
 		if err != nil {
 			return nil, err

@@ -62,11 +62,6 @@ func (h *Host) removePods(ctx context.Context, record *Record, programs []string
 			return err
 		}
 	}
-	return h.removeContainers(ctx)
-}
-
-// removeContainers removes all containers of kubelet's from a containerd that runs.
-func (h *Host) removeContainers(ctx context.Context) error {
 	left, err := h.containers(ctx)
 	if err != nil || len(left) == 0 {
 		return err

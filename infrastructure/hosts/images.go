@@ -61,18 +61,6 @@ func (h *Host) removeImages(ctx context.Context, record *Record, programs []stri
 	if record.Images == nil || record.newContainerd() || !slices.Contains(programs, "ctr") {
 		return nil
 	}
-	if err := h.removeNewImages(ctx, record); err != nil {
-		return err
-	}
-	if brought, _ := record.brought(); slices.Contains(brought, containerdUnit) {
-		_, err := h.run(ctx, "systemctl", "stop", "--", containerdUnit)
-		return err
-	}
-	return nil
-}
-
-// removeNewImages starts containerd if it has any images and does not run.
-func (h *Host) removeNewImages(ctx context.Context, record *Record) error {
 	units, err := h.units(ctx, containerdUnit)
 	if err != nil {
 		return err
@@ -95,5 +83,8 @@ func (h *Host) removeNewImages(ctx context.Context, record *Record) error {
 			return err
 		}
 	}
-	return nil
+	if brought, _ := record.brought(); slices.Contains(brought, containerdUnit) {
+		_, err = h.run(ctx, "systemctl", "stop", "--", containerdUnit)
+	}
+	return err
 }

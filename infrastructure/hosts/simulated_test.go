@@ -188,7 +188,9 @@ func (s *simulated) execute(args []string, stdin string) (string, int) {
 			if file == "/run/containerd" && len(s.tasks) > 0 {
 				s.t.Error("containers run, and nothing shows it any more")
 			}
-			s.remove(file)
+			if s.remove(file); file == containerdDir && !s.there(file) {
+				s.images = nil
+			}
 		}
 		return "", 0
 	case "umount":
@@ -297,14 +299,16 @@ func (s *simulated) find(args []string) (string, int) {
 			found += tasksDir + "/" + task + "\x00"
 		}
 	case slices.Contains(args, "-delete"):
-		s.remove(args[0])
+		if s.remove(args[0]); args[0] == containerdDir {
+			s.images = nil
+		}
 	case slices.Contains(args, "-not"):
-		pruned := ""
-		if i := slices.Index(args, "-path"); i >= 0 {
-			pruned = args[i+1] + "/"
+		pruned, left := "", ""
+		if i := slices.Index(args, "-prune"); i >= 0 {
+			pruned, left = args[i-1]+"/", strings.TrimSuffix(args[len(args)-3], "*")
 		}
 		for name := range s.files {
-			if strings.HasPrefix(name, args[0]+"/") && (pruned == "" || !strings.HasPrefix(name, pruned)) {
+			if strings.HasPrefix(name, args[0]+"/") && (pruned == "" || !strings.HasPrefix(name, pruned) && !strings.HasPrefix(name, left)) {
 				return name + "\x00", 0
 			}
 		}

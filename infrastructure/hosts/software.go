@@ -87,9 +87,11 @@ func (h *Host) nodeRuns(ctx context.Context) ([]string, error) {
 }
 
 // removeUnused removes the folder of a program that was never there: its download failed. The program keeps what it notes
-// and installs outside of its own folder.
+// and installs outside of its own folder; the
+// bootstrap data write a result when they could not get it.
 func (h *Host) removeUnused(ctx context.Context, dir string) error {
-	output, err := h.run(ctx, "find", dir, "-mindepth", "1", "-path", dir+"/bin", "-prune", "-o", "-not", "-type", "d", "-print0", "-quit")
+	output, err := h.run(ctx, "find", dir, "-mindepth", "1", "-path", dir+"/bin", "-prune", "-o",
+		"-not", "-type", "d", "-not", "-path", dir+"/"+path.Base(software.ResultFile)+"*", "-print0", "-quit")
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (s *simulated) kokSoftware(args []string) (string, int) {
 	}
 	s.remove(softwareDir)
 	delete(s.units, containerdUnit)
-	s.images, s.containerd = nil, ""
+	s.containerd = ""
 	return "", 0
 }
 
@@ -93,7 +93,7 @@ write_files:
 
 // bringPackage is what a package of containerd does.
 func (s *simulated) bringPackage() {
-	s.files["/usr/bin/containerd"], s.files["/usr/bin/ctr"] = "packaged", "packaged"
+	s.files["/usr/bin/containerd"], s.files["/usr/bin/ctr"], s.files["/etc/containerd/config.toml"] = "packaged", "packaged", "packaged"
 	s.startNewContainerd()
 }
 
@@ -129,7 +129,6 @@ func TestABareHostBecomesAMachineAndABareHostAgain(t *testing.T) {
 				if err := h.CleanUp(t.Context(), "id-1"); err != nil {
 					t.Fatal(err)
 				}
-				s.images = nil // They were in the folder.
 				if after := s.plain(); after != before {
 					t.Errorf("the host was\n%s\nand is\n%s", before, after)
 				}
@@ -155,11 +154,8 @@ func TestAPackageOfContainerdKeepsNothingOfTheMachine(t *testing.T) {
 				if err := h.CleanUp(t.Context(), "id-1"); err != nil {
 					t.Fatal(err)
 				}
-				if unit := s.units[containerdUnit]; unit == nil || unit.active != "active" || len(s.images)+len(s.tasks) > 0 || !s.there(containerdMetadata) {
+				if unit := s.units[containerdUnit]; unit == nil || unit.active != "active" || len(s.images)+len(s.tasks) > 0 || s.files["/etc/containerd/config.toml"] != "packaged" {
 					t.Errorf("%+v, images %q, containers %q", unit, s.images, s.tasks)
-				}
-				if !slices.Contains(s.ran, "ctr --namespace k8s.io containers list --quiet") {
-					t.Error("nobody asked for containers")
 				}
 			})
 		})
@@ -249,14 +245,38 @@ func TestSoftwareThatCannotBeRemovedIsTold(t *testing.T) {
 	}
 }
 
+// Images that an older machine's folder has can be told from nothing without containerd.
+func TestSoftwareStaysWhileItIsNeededForImages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newBare(t)
+		s.files[containerdMetadata] = "images"
+		h := New(s, "admin")
+		if _, err := untilEnded(t.Context(), h, worker()); err != nil {
+			t.Fatal(err)
+		}
+		const images = "ctr --namespace k8s.io images list --quiet"
+		s.answers[images] = ssh.Result{ExitStatus: 1}
+		if err := h.CleanUp(t.Context(), "id-1"); err == nil || !strings.Contains(err.Error(), "it stays, for the pods' images could not be removed") || !s.there(software.Program) {
+			t.Errorf("%v", err)
+		}
+		delete(s.answers, images)
+		if err := h.CleanUp(t.Context(), "id-1"); err != nil || s.there(software.Program) || !slices.ContainsFunc(s.ran, func(c string) bool { return strings.Contains(c, "images remove") }) {
+			t.Errorf("put right: %v", err)
+		}
+	})
+}
+
 // A download that ended early has changed nothing.
 func TestAProgramThatWasNeverCompleteLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newBare(t)
 		before := s.plain()
-		s.succeed, s.bring = false, func(s *simulated) { s.files[software.Program+".part"] = "prog" }
+		s.succeed, s.bring = false, func(s *simulated) {
+			s.files[software.Program+".part"], s.files[software.ResultFile] = "prog", `{"reason": "SoftwareNotAvailable"}`
+			s.files[software.ResultFile+".part"] = ""
+		}
 		h := New(s, "admin")
-		if progress, err := untilEnded(t.Context(), h, worker()); err != nil || progress.State != Failed || progress.Software != nil || progress.Output == "" {
+		if progress, err := untilEnded(t.Context(), h, worker()); err != nil || progress.State != Failed || progress.Software == nil {
 			t.Fatalf("%+v, %v", progress, err)
 		}
 		if err := h.CleanUp(t.Context(), "id-1"); err != nil {
@@ -274,10 +294,10 @@ func TestFoldersOfContainerdStayWhileSomethingUsesThem(t *testing.T) {
 		edit func(*simulated)
 		want string
 	}{
-		"a container": {func(s *simulated) { s.tasks = []string{"left"} }, "it stays, for there still run: container left; restart the host"},
+		"a container": {func(s *simulated) { s.tasks = []string{"left"} }, "its folders stay, for there still run: container left; restart the host"},
 		"a mount": {func(s *simulated) {
 			s.mounts, s.sticky["/run/containerd/a/rootfs"] = append(s.mounts, "/run/containerd/a/rootfs"), true
-		}, "it stays, for /run/containerd/a/rootfs is still mounted"},
+		}, "its folders stay, for /run/containerd/a/rootfs is still mounted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newBare(t)
