@@ -47,8 +47,27 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 	if err != nil {
 		return err
 	}
+	problems := take(ctx, h.cleanUpSteps(record, programs))
+	if ctx.Err() != nil {
+		return errors.Join(problems...)
+	}
+	left, err := h.leftovers(ctx, record)
+	if err != nil {
+		problems = append(problems, fmt.Errorf("verify that the host is clean: %w", err))
+	}
+	if len(left) > 0 {
+		problems = append(problems, &UncleanError{Left: left})
+	}
+	if len(problems) > 0 {
+		return errors.Join(problems...)
+	}
+	return h.removePaths(ctx, stateDir)
+}
+
+// cleanUpSteps are in the order in which each finds what it needs: containerd and its programs go after what they remove.
+func (h *Host) cleanUpSteps(record *Record, programs []string) []step {
 	var imagesStay error
-	problems := take(ctx, []step{
+	return []step{
 		{"stop the units of a node", func(ctx context.Context) error { return h.stopUnits(ctx, record) }},
 		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, record, programs) }},
 		{"remove pods' images", func(ctx context.Context) error {
@@ -69,21 +88,7 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 		{"take back what cloud-init wrote", func(ctx context.Context) error { return h.takeBack(ctx, record) }},
 		{"reload systemd", func(ctx context.Context) error { return h.reload(ctx, record) }},
 		{"remove the machine's containerd", func(ctx context.Context) error { return h.removeContainerd(ctx, record) }},
-	})
-	if ctx.Err() != nil {
-		return errors.Join(problems...)
 	}
-	left, err := h.leftovers(ctx, record)
-	if err != nil {
-		problems = append(problems, fmt.Errorf("verify that the host is clean: %w", err))
-	}
-	if len(left) > 0 {
-		problems = append(problems, &UncleanError{Left: left})
-	}
-	if len(problems) > 0 {
-		return errors.Join(problems...)
-	}
-	return h.removePaths(ctx, stateDir)
 }
 
 // untouched wants a host without Record to show nothing that every node has. Without it nobody knows what else is left.
