@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
@@ -82,6 +83,11 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	if refused := seen.refused(); refused != nil && !isInUse(s.machine, infrav1.BootstrappedCondition) {
 		r.recorder.Eventf(s.machine, host, corev1.EventTypeWarning, infrav1.InUseReason, "Bootstrap", "%s", shortNote(inUse(host, refused, leaveMachine)))
 	}
+	if problem := seen.progress.Software; seen.failed() && problem != nil {
+		if reason := softwareReason(problem); conditions.GetReason(s.machine, infrav1.BootstrappedCondition) != reason {
+			r.recorder.Eventf(s.machine, host, corev1.EventTypeWarning, reason, "Bootstrap", "%s", shortNote(softwareFailed(host.Name, problem)))
+		}
+	}
 	if seen.done() {
 		r.event(s.machine, "Bootstrapped", "Bootstrap", "cloud-init made a node of IDCHost %s", host.Name)
 	}
@@ -121,6 +127,9 @@ func (s bootstrapSeen) outcome() background.Outcome {
 		outcome.Text, outcome.Again = s.progress.Detail, bootstrapAgain
 	case s.progress.State == hosts.Failed:
 		outcome.Text, outcome.Again = s.progress.Detail+s.progress.Output, bootstrapRecheck
+		if problem := s.progress.Software; problem != nil {
+			outcome.Text += string(problem.Reason) + problem.Component + problem.Message
+		}
 	default:
 		outcome.Text = string(s.progress.State)
 	}

@@ -1,9 +1,11 @@
 package controllers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -11,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
@@ -99,6 +102,8 @@ func bootstrapped(s *machineScope) metav1.Condition {
 		return no(infrav1.InUseReason, inUse(s.claim.host, p.refused(), leaveMachine))
 	case p.err != nil:
 		return no(workReason(p.err), fmt.Sprintf("working on IDCHost %s, which is tried again: %v", s.claim.host.Name, p.err))
+	case p.progress.State == hosts.Failed && p.progress.Software != nil:
+		return no(softwareReason(p.progress.Software), softwareFailed(s.claim.host.Name, p.progress.Software))
 	case p.progress.State == hosts.Failed:
 		message := fmt.Sprintf("on IDCHost %s %s; look at the end of its output, put its cause right, then delete the Machine", s.claim.host.Name, p.progress.Detail)
 		if p.progress.Output != "" {
@@ -122,6 +127,28 @@ func workReason(err error) string {
 	default:
 		return infrav1.BootstrappingReason
 	}
+}
+
+// softwareReasons are the reasons of the program kok-software in conditions.
+var softwareReasons = map[software.Reason]string{
+	software.NoVariant: infrav1.SoftwareNotForHostReason, software.NoSource: infrav1.SoftwareNotAvailableReason,
+	software.NoRoom: infrav1.NoRoomForSoftwareReason, software.NotWorking: infrav1.SoftwareNotWorkingReason,
+	software.NotInstalled: infrav1.SoftwareNotInstalledReason,
+}
+
+// softwareReason is the reason of a host, which may have any.
+func softwareReason(result *software.Result) string {
+	return cmp.Or(softwareReasons[result.Reason], infrav1.BootstrapFailedReason)
+}
+
+// softwareFailed says what is not there, in the host's words, which have the way out.
+func softwareFailed(host string, result *software.Result) string {
+	what := ""
+	if result.Component != "" {
+		what = " " + result.Component
+	}
+	why := cmp.Or(strings.TrimRight(result.Message, ". "), "look at the output of journalctl -u kok-bootstrap on it")
+	return fmt.Sprintf("on IDCHost %s the software%s was not installed: %s; put that right, then delete the Machine", host, what, why)
 }
 
 // machineReady is the first of the others that is not as it should be.

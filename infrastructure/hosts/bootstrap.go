@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
 const (
@@ -200,6 +202,9 @@ func (h *Host) watch(ctx context.Context, record *Record) (Progress, error) {
 		record.Done = true
 		return progress, h.writeRecord(ctx, record)
 	case Failed:
+		if progress.Software, err = h.softwareProblem(ctx, software.ResultFile); err != nil || progress.Software != nil {
+			return progress, err
+		}
 		progress.Output, err = h.lastWords(ctx)
 		return progress, err
 	default:

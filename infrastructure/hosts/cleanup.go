@@ -47,18 +47,7 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 	if err != nil {
 		return err
 	}
-	problems := take(ctx, []step{
-		{"stop the units of a node", func(ctx context.Context) error { return h.stopUnits(ctx, record) }},
-		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, programs) }},
-		{"remove pods' images", func(ctx context.Context) error { return h.removeImages(ctx, record, programs) }},
-		{"remove the pods' network", h.removeNetwork},
-		{"remove packet filter rules", func(ctx context.Context) error { return h.removeRules(ctx, programs) }},
-		{"unmount volumes", func(ctx context.Context) error { return h.unmount(ctx, record) }},
-		{"reset cloud-init", func(ctx context.Context) error { return h.resetCloudInit(ctx, record) }},
-		{"remove a node's files", func(ctx context.Context) error { return h.removeNode(ctx, record) }},
-		{"take back what cloud-init wrote", func(ctx context.Context) error { return h.takeBack(ctx, record) }},
-		{"reload systemd", func(ctx context.Context) error { return h.reload(ctx, record) }},
-	})
+	problems := take(ctx, h.cleanUpSteps(record, programs))
 	if ctx.Err() != nil {
 		return errors.Join(problems...)
 	}
@@ -75,10 +64,37 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 	return h.removePaths(ctx, stateDir)
 }
 
+// cleanUpSteps are in the order in which each finds what it needs: containerd and its programs go after what they remove.
+func (h *Host) cleanUpSteps(record *Record, programs []string) []step {
+	var imagesStay error
+	return []step{
+		{"stop the units of a node", func(ctx context.Context) error { return h.stopUnits(ctx, record) }},
+		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, record, programs) }},
+		{"remove pods' images", func(ctx context.Context) error {
+			imagesStay = h.removeImages(ctx, record, programs)
+			return imagesStay
+		}},
+		{"remove the pods' network", h.removeNetwork},
+		{"remove packet filter rules", func(ctx context.Context) error { return h.removeRules(ctx, programs) }},
+		{"unmount volumes", func(ctx context.Context) error { return h.unmount(ctx, record) }},
+		{"remove the software of the machine", func(ctx context.Context) error {
+			if imagesStay != nil { // Nothing else knows them.
+				return errors.New("it stays, for the pods' images could not be removed")
+			}
+			return h.removeSoftware(ctx, softwareDir)
+		}},
+		{"reset cloud-init", func(ctx context.Context) error { return h.resetCloudInit(ctx, record) }},
+		{"remove a node's files", func(ctx context.Context) error { return h.removeNode(ctx, record) }},
+		{"take back what cloud-init wrote", func(ctx context.Context) error { return h.takeBack(ctx, record) }},
+		{"reload systemd", func(ctx context.Context) error { return h.reload(ctx, record) }},
+		{"remove the machine's containerd", func(ctx context.Context) error { return h.removeContainerd(ctx, record) }},
+	}
+}
+
 // untouched wants a host without Record to show nothing that every node has. Without it nobody knows what else is left.
 // A bootstrap that ended before it wrote the Record has changed nothing: what it noted goes.
 func (h *Host) untouched(ctx context.Context) error {
-	there, err := h.existing(ctx, kubeconfigFile, sentinelFile, stateDir)
+	there, err := h.existing(ctx, kubeconfigFile, sentinelFile, softwareDir, stateDir)
 	if err != nil || len(there) == 0 {
 		return err
 	}

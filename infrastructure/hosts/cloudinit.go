@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
 // cloudInitStatus is what `cloud-init status --format json` prints (cloud-init, "CLI commands", status).
@@ -69,7 +71,9 @@ type Progress struct {
 	State State
 	// Detail is the stage that runs, or what failed.
 	Detail string
-	// Output is the end of what a failed cloud-init wrote, without secrets.
+	// Software is why the machine's software could not be installed, fit for a message; nil when that is not what failed.
+	Software *software.Result
+	// Output is the end of what a failed cloud-init wrote, without secrets; empty when Software says what failed.
 	Output string
 }
 

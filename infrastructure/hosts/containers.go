@@ -35,8 +35,9 @@ func (h *Host) containers(ctx context.Context) ([]string, error) {
 }
 
 // removePods ends and removes every container of kubelet's, and none of another's. What crictl, which
-// also releases addresses, does not remove, ctr does; containerd, started anew, has forgotten them.
-func (h *Host) removePods(ctx context.Context, programs []string) error {
+// also releases addresses, does not remove, ctr does; containerd, started anew, has forgotten them. A containerd that is new to
+// the host may not work, and is asked only when there is something to end.
+func (h *Host) removePods(ctx context.Context, record *Record, programs []string) error {
 	if !slices.Contains(programs, "ctr") {
 		return nil
 	}
@@ -48,10 +49,10 @@ func (h *Host) removePods(ctx context.Context, programs []string) error {
 	if err != nil {
 		return err
 	}
+	if len(tasks) == 0 && (record.newContainerd() || !units[0].runs()) {
+		return nil
+	}
 	if !units[0].runs() {
-		if len(tasks) == 0 {
-			return nil
-		}
 		if _, err := h.run(ctx, "systemctl", "start", containerdUnit); err != nil {
 			return err
 		}

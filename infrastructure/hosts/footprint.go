@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
 // footprint is what bootstrap data says that it puts on a host by name.
@@ -98,9 +100,9 @@ func footprintOf(userData []byte) footprint {
 	return found
 }
 
-// addFile adds a path that is absolute.
+// addFile adds a path that is absolute. Not those of the program kok-software: it removes them itself when it has undone the rest.
 func (f *footprint) addFile(file string) {
-	if clean := path.Clean(file); path.IsAbs(clean) && !strings.ContainsRune(clean, 0) && !slices.Contains(f.files, clean) {
+	if clean := path.Clean(file); path.IsAbs(clean) && !strings.HasPrefix(clean, software.Dir) && !strings.ContainsRune(clean, 0) && !slices.Contains(f.files, clean) {
 		f.files = append(f.files, clean)
 	}
 }

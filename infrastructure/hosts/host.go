@@ -105,7 +105,7 @@ func (h *Host) feed(ctx context.Context, stdin []byte, args ...string) ([]byte, 
 
 func lastLine(text []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return tidy(lines[len(lines)-1])
+	return line(lines[len(lines)-1], maxLine)
 }
 
 // write replaces a file of root's that nobody else may read, in a folder that must be there. A reader

@@ -8,7 +8,7 @@ import (
 
 const (
 	// containerdMetadata knows all images; without it there are none.
-	containerdMetadata = "/var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
+	containerdMetadata = containerdDir + "/io.containerd.metadata.v1.bolt/meta.db"
 	// imagesAtOnce bounds the length of a command.
 	imagesAtOnce = 100
 )
@@ -22,19 +22,23 @@ func (h *Host) images(ctx context.Context) ([]string, error) {
 	return strings.Fields(string(output)), nil
 }
 
-// noteImages returns the images that are there before the host is a machine, and nil when containerd does not run and
-// so nobody can say.
+// noteImages returns the images that are there before the host is a machine, none when there is no containerd, and nil when
+// it does not run, or has no ctr, and so nobody can say.
 func (h *Host) noteImages(ctx context.Context) ([]string, error) {
 	none := []string{}
 	programs, err := h.programs(ctx)
-	if err != nil || !slices.Contains(programs, "ctr") {
-		return none, err
+	if err != nil {
+		return nil, err
+	}
+	hasCtr := slices.Contains(programs, "ctr")
+	if !hasCtr && !slices.Contains(programs, "containerd") { // Whatever an older machine left is nobody's.
+		return none, nil
 	}
 	units, err := h.units(ctx, containerdUnit)
 	if err != nil {
 		return nil, err
 	}
-	if units[0].runs() {
+	if hasCtr && units[0].runs() {
 		images, err := h.images(ctx)
 		return append(none, images...), err
 	}
@@ -52,9 +56,9 @@ func (h *Host) newImages(ctx context.Context, record *Record) ([]string, error) 
 }
 
 // removeImages removes the images that came with the machine: kubelet lets every pod have what is there already,
-// also one that nobody may pull without a password.
+// also one that nobody may pull without a password. Those of a containerd that is new to the host go with its folder.
 func (h *Host) removeImages(ctx context.Context, record *Record, programs []string) error {
-	if record.Images == nil || !slices.Contains(programs, "ctr") {
+	if record.Images == nil || record.newContainerd() || !slices.Contains(programs, "ctr") {
 		return nil
 	}
 	units, err := h.units(ctx, containerdUnit)

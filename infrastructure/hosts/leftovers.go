@@ -34,6 +34,7 @@ func (h *Host) leftovers(ctx context.Context, record *Record) ([]string, error) 
 		func() ([]string, error) { return h.rulesLeft(ctx, programs) },
 		func() ([]string, error) { return h.containersLeft(ctx) },
 		func() ([]string, error) { return h.imagesLeft(ctx, record, programs) },
+		func() ([]string, error) { return h.containerdLeft(ctx, record) },
 		func() ([]string, error) { return h.filesLeft(ctx, record) },
 		func() ([]string, error) { return h.usersLeft(ctx, record) },
 	} {
@@ -92,7 +93,7 @@ func (h *Host) imagesLeft(ctx context.Context, record *Record, programs []string
 
 func (h *Host) filesLeft(ctx context.Context, record *Record) ([]string, error) {
 	gone, emptied := record.split(nodePaths)
-	paths, err := h.existing(ctx, append(gone, record.Added...)...)
+	paths, err := h.existing(ctx, slices.Concat(gone, record.Added, []string{softwareDir})...)
 	if err != nil {
 		return nil, err
 	}
@@ -104,11 +105,11 @@ func (h *Host) filesLeft(ctx context.Context, record *Record) ([]string, error) 
 		paths = append(paths, seedDir)
 	}
 	for _, dir := range emptied {
-		output, err := h.run(ctx, "find", dir, "-mindepth", "1", "-not", "-type", "d", "-print0", "-quit")
+		files, err := h.filesBelow(ctx, dir)
 		if err != nil {
 			return nil, err
 		}
-		paths = append(paths, list(output)...)
+		paths = append(paths, files...)
 	}
 	return named("file", paths), nil
 }

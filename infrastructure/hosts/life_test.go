@@ -100,11 +100,23 @@ func TestAHostBecomesAMachineAndAHostAgain(t *testing.T) {
 	})
 }
 
+// hostsByKind are those that can be cut off.
+var hostsByKind = map[string]func(*testing.T) *simulated{"a host with containerd": newSimulated, "a bare host": newBare}
+
+// onEach runs a test on each kind of host.
+func onEach(t *testing.T, test func(*testing.T, func(*testing.T) *simulated)) {
+	for name, kind := range hostsByKind {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, kind) })
+		})
+	}
+}
+
 // A program that is killed, or a connection that breaks, leaves the next one in the middle.
 func TestABootstrapThatIsCutGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	onEach(t, func(t *testing.T, kind func(*testing.T) *simulated) {
 		for cut := 1; ; cut++ {
-			s := newSimulated(t)
+			s := kind(t)
 			before := s.plain()
 			h := New(s, "admin")
 			s.cutAfter = cut
@@ -132,9 +144,9 @@ func TestABootstrapThatIsCutGoesOn(t *testing.T) {
 }
 
 func TestACleanUpThatIsCutGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	onEach(t, func(t *testing.T, kind func(*testing.T) *simulated) {
 		for cut := 1; ; cut++ {
-			s := newSimulated(t)
+			s := kind(t)
 			before := s.plain()
 			h := New(s, "root")
 			if _, err := untilEnded(t.Context(), h, worker()); err != nil {
@@ -175,9 +187,9 @@ func (e *ending) Run(ctx context.Context, command ssh.Command) (ssh.Result, erro
 
 // Between two steps of a clean-up nothing has failed.
 func TestACleanUpWhoseTimeEndsIsNotTakenForDone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	onEach(t, func(t *testing.T, kind func(*testing.T) *simulated) {
 		for after := 1; ; after++ {
-			s := newSimulated(t)
+			s := kind(t)
 			if _, err := untilEnded(t.Context(), New(s, "admin"), worker()); err != nil {
 				t.Fatal(err)
 			}
@@ -226,8 +238,8 @@ func TestAFailedBootstrapSaysWhyAndKeepsSecrets(t *testing.T) {
 
 // What the first data changed would pass for the host's own otherwise, and stay.
 func TestAHostIsCleanedBeforeItGetsOtherBootstrapData(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSimulated(t)
+	onEach(t, func(t *testing.T, kind func(*testing.T) *simulated) {
+		s := kind(t)
 		before := s.plain()
 		h := New(s, "admin")
 		s.succeed = false
@@ -438,7 +450,8 @@ func TestOnlyImagesThatCameWithTheMachineGo(t *testing.T) {
 			s.remove(containerdMetadata)
 		}, "[] active"},
 		"containerd does not run, but did":    {func(s *simulated) { s.units[containerdUnit].active = "inactive" }, "[registry.k8s.io/pause:3.10 registry.example.com/private/app:1 sha256:0123] active"},
-		"the bootstrap data bring containerd": {func(s *simulated) { s.remove("/usr/bin/ctr"); s.images = nil }, "[] active"},
+		"the bootstrap data bring containerd": {func(s *simulated) { s.remove("/usr/bin/ctr"); s.remove("/usr/bin/containerd"); s.images = nil }, "[] active"},
+		"the bootstrap data bring ctr alone":  {func(s *simulated) { s.remove("/usr/bin/ctr") }, "[registry.k8s.io/pause:3.10 registry.example.com/private/app:1 sha256:0123] active"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

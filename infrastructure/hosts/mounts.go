@@ -56,13 +56,18 @@ func (h *Host) mounted(ctx context.Context, record *Record) ([]string, error) {
 	return slices.DeleteFunc(points, func(point string) bool { return slices.Contains(record.Mounts, point) }), err
 }
 
-// unmount unmounts what a node mounted. What is busy goes out of sight at once, and for good when its last
-// user ends: nothing that is removed afterwards reaches into a volume. One that stays keeps no other.
+// unmount unmounts what a node mounted.
 func (h *Host) unmount(ctx context.Context, record *Record) error {
 	points, err := h.mounted(ctx, record)
 	if err != nil {
 		return err
 	}
+	return h.unmountAll(ctx, points)
+}
+
+// unmountAll unmounts in the order of the mount points. What is busy goes out of sight at once, and for good when its last
+// user ends: nothing that is removed afterwards reaches into a volume. One that stays keeps no other.
+func (h *Host) unmountAll(ctx context.Context, points []string) error {
 	var problems []error
 	for _, point := range points {
 		result, err := h.try(ctx, "umount", "--", point)

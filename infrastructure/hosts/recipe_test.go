@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
 // What people do by hand must leave no less clean a host than CleanUp: the next kubelet would take an old one's place.
@@ -17,12 +19,15 @@ func TestTheGuideEmptiesEveryFolderOfANodeThatOutlastsABoot(t *testing.T) {
 	if !found {
 		t.Fatal("there is no such section")
 	}
-	words := strings.FieldsFunc(section, func(r rune) bool { return strings.ContainsRune(" \n'", r) })
+	if !strings.Contains(section, `for folder in record.get("folders", [])`) || !strings.Contains(section, `["`+software.Program+`", "remove"]`) {
+		t.Error("it leaves a containerd that came with the machine")
+	}
+	words := strings.FieldsFunc(section, func(r rune) bool { return strings.ContainsRune(" \n'`", r) })
 	named := map[string]bool{}
 	for _, word := range words {
 		named[strings.TrimSuffix(word, "/*")] = true
 	}
-	for _, folder := range nodePaths {
+	for _, folder := range append([]string{softwareDir}, nodePaths...) {
 		// What is written before it is complete is complete, or gone with the seed's folder, after the step that writes it.
 		if strings.HasPrefix(folder, "/run/") || strings.HasSuffix(folder, ".new") {
 			continue

@@ -43,6 +43,8 @@ type Record struct {
 	Keys map[string][]string `json:"keys,omitempty"`
 	// Images are kubelet's images that were there before; nil when nobody could say.
 	Images []string `json:"images"`
+	// Folders are those of containerd that were not there before, or were empty disks; none on a host that had containerd.
+	Folders []string `json:"folders,omitempty"`
 	// Mounts are mount points of the host's own in a node's folders, such as a disk for /var/lib/kubelet:
 	// they stay, without their content.
 	Mounts []string `json:"mounts,omitempty"`

@@ -23,6 +23,18 @@ func tidy(text string) string {
 	return strings.TrimSpace(redact.Text(text))
 }
 
+// maxLine is the length of one line of a host's in a message, in bytes.
+const maxLine = 1000
+
+// line makes of what a host said one line of a bounded length, fit for a message.
+func line(text string, length int) string {
+	text = tidy(strings.Join(strings.Fields(text), " "))
+	if len(text) <= length {
+		return text
+	}
+	return strings.ToValidUTF8(text[:length], "") + "..."
+}
+
 // maxTail is the length of the end of an output in a message, in bytes.
 const maxTail = 4096
 

@@ -82,6 +82,9 @@ func (h *Host) note(ctx context.Context, machine Machine, takenOver string) (*Re
 	if record.Images, err = h.noteImages(ctx); err != nil {
 		return nil, err
 	}
+	if record.Folders, err = h.noteFolders(ctx); err != nil {
+		return nil, err
+	}
 	if _, err := h.run(ctx, "install", "-d", "-m", "0700", stateDir, originalsDir); err != nil {
 		return nil, err
 	}

@@ -5,10 +5,12 @@ package hosts
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh/sshtest"
 )
@@ -73,6 +75,73 @@ func TestCommandsOnARealSystem(t *testing.T) {
 			t.Errorf("%v, %v", info.Mode(), err)
 		}
 	})
+	t.Run("why software is not there is read, and no more than its bound", func(t *testing.T) {
+		result := filepath.Join(t.TempDir(), "result.json")
+		const said = `{"reason": "SoftwareNotAvailable", "component": "kubelet", "message": "see to the mirror"}`
+		for content, want := range map[string]*software.Result{
+			"": nil, said: {Reason: software.NoSource, Component: "kubelet", Message: "see to the mirror"},
+			said + strings.Repeat(" ", maxResult-len(said)): {Reason: software.NoSource, Component: "kubelet", Message: "see to the mirror"},
+			strings.Repeat(" ", maxResult) + said:           nil,
+		} {
+			if content != "" {
+				if err := os.WriteFile(result, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := h.softwareProblem(t.Context(), result)
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%d bytes: %+v, %v", len(content), got, err)
+			}
+			if err := os.RemoveAll(result); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	t.Run("software is undone by its own program, whatever that writes", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "kok-software")
+		for script, want := range map[string]string{
+			"yes | head --bytes=3000000; test $1 = remove && rm -r " + dir: "",
+			"yes 'a word' | tr '\\n' ' ' | head --bytes=9000 >&2; exit 3":  "kok-software remove ended with status 3: a word a word",
+		} {
+			program := writeProgram(t, dir, "#!/bin/sh\n"+script+"\n")
+			err := h.undo(t.Context(), program)
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*maxLine) {
+				t.Errorf("%v", err)
+			}
+			if _, err := os.Stat(dir); os.IsNotExist(err) == (want != "") {
+				t.Errorf("its folder: %v", err)
+			}
+		}
+	})
+	t.Run("a folder of software goes without its program when nothing else is in it", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "kok-software")
+		part := writeProgram(t, dir, "part")
+		if err := os.Rename(part, part+".part"); err != nil {
+			t.Fatal(err)
+		}
+		state := filepath.Join(dir, "state", "installed.json")
+		if err := os.MkdirAll(filepath.Dir(state), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(state, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.removeSoftware(t.Context(), dir); err == nil || !strings.HasPrefix(err.Error(), state+" is there, and the program "+part) {
+			t.Errorf("%v", err)
+		}
+		if err := os.Remove(state); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.removeSoftware(t.Context(), dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("%v", err)
+		}
+		if err := h.removeSoftware(t.Context(), dir); err != nil {
+			t.Errorf("once more: %v", err)
+		}
+	})
 	t.Run("a user's home and password are known", func(t *testing.T) {
 		if home, there, err := h.user(t.Context(), "root"); err != nil || !there || home != "/root" {
 			t.Errorf("%q, %t, %v", home, there, err)
@@ -120,4 +189,17 @@ func TestCommandsOnARealSystem(t *testing.T) {
 			t.Errorf("%+v, %v, %v", facts, problem, err)
 		}
 	})
+}
+
+// writeProgram writes a program where kok-software is in its folder.
+func writeProgram(t *testing.T, dir, content string) string {
+	t.Helper()
+	program := filepath.Join(dir, "bin", "kok-software")
+	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, []byte(content), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return program
 }

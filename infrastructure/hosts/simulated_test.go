@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
@@ -36,6 +37,9 @@ type simulated struct {
 	name           string
 	// containerd is the settings that containerd goes on with: those of its start.
 	containerd string
+	// bare is true for a host that has no containerd of its own; bring is what bootstrap data do then.
+	bare  bool
+	bring func(*simulated)
 	// succeed says how cloud-init ends.
 	succeed bool
 	// starts counts runs of cloud-init.
@@ -114,6 +118,10 @@ func (s *simulated) there(file string) bool {
 	return false
 }
 
+func (s *simulated) hasProgram(name string) bool {
+	return s.there("/usr/bin/"+name) || s.there("/usr/local/bin/"+name)
+}
+
 func (s *simulated) remove(file string) {
 	for name := range maps.Clone(s.files) {
 		if (name == file || strings.HasPrefix(name, file+"/")) && !s.sticky[file] {
@@ -129,6 +137,10 @@ func (s *simulated) execute(args []string, stdin string) (string, int) {
 	switch args[0] {
 	case "true", "modprobe", "journalctl":
 		return "", 0
+	case software.Program:
+		return s.kokSoftware(args[1:])
+	case "head":
+		return s.files[args[3]], 0
 	case "nft":
 		return s.nft(args[1:])
 	case "iptables-save":
@@ -173,7 +185,12 @@ func (s *simulated) execute(args []string, stdin string) (string, int) {
 		return s.copy(strings.TrimPrefix(args[1], "--chdir="), args[2:])
 	case "rm":
 		for _, file := range operands(args) {
-			s.remove(file)
+			if file == "/run/containerd" && len(s.tasks) > 0 {
+				s.t.Error("containers run, and nothing shows it any more")
+			}
+			if s.remove(file); file == containerdDir && !s.there(file) {
+				s.images = nil
+			}
 		}
 		return "", 0
 	case "umount":
@@ -273,7 +290,7 @@ func (s *simulated) find(args []string) (string, int) {
 	switch {
 	case slices.Contains(args, "-name"):
 		for i, arg := range args {
-			if arg == "-name" && s.there("/usr/bin/"+args[i+1]) {
+			if arg == "-name" && s.hasProgram(args[i+1]) {
 				found += "/usr/bin/" + args[i+1] + "\x00"
 			}
 		}
@@ -282,10 +299,16 @@ func (s *simulated) find(args []string) (string, int) {
 			found += tasksDir + "/" + task + "\x00"
 		}
 	case slices.Contains(args, "-delete"):
-		s.remove(args[0])
+		if s.remove(args[0]); args[0] == containerdDir {
+			s.images = nil
+		}
 	case slices.Contains(args, "-not"):
+		pruned, left := "", ""
+		if i := slices.Index(args, "-prune"); i >= 0 {
+			pruned, left = args[i-1]+"/", strings.TrimSuffix(args[len(args)-3], "*")
+		}
 		for name := range s.files {
-			if strings.HasPrefix(name, args[0]+"/") {
+			if strings.HasPrefix(name, args[0]+"/") && (pruned == "" || !strings.HasPrefix(name, pruned) && !strings.HasPrefix(name, left)) {
 				return name + "\x00", 0
 			}
 		}
@@ -365,7 +388,7 @@ func (s *simulated) copy(in string, args []string) (string, int) {
 }
 
 func (s *simulated) ctr(args []string) (string, int) {
-	if !s.there("/usr/bin/ctr") {
+	if !s.hasProgram("ctr") {
 		return "", 127
 	}
 	if state := s.units[containerdUnit]; state == nil || !state.runs() {
@@ -421,6 +444,7 @@ func (s *simulated) systemctl(args []string) (string, int) {
 				state.active = "inactive"
 			}
 		}
+		s.forgetContainerd()
 	case "disable":
 		for name, state := range s.units {
 			if name == last || strings.HasPrefix(name, strings.TrimSuffix(last, ".service")) && strings.Contains(last, "@.") {
@@ -437,11 +461,24 @@ func (s *simulated) systemctl(args []string) (string, int) {
 				}
 			}
 		}
+		s.forgetContainerd()
 		if s.there(unitFile) && s.units[unitName] == nil {
 			s.units[unitName] = &unitState{loaded: true, active: "inactive"}
 		}
 	}
 	return "", 0
+}
+
+// forgetContainerd is what systemd does with a unit whose file is gone.
+func (s *simulated) forgetContainerd() {
+	unit := s.units[containerdUnit]
+	if !s.bare || unit == nil || s.hasProgram("containerd") || s.there("/etc/systemd/system/containerd.service") {
+		return
+	}
+	if unit.loaded = false; !unit.runs() {
+		delete(s.units, containerdUnit)
+		s.containerd = ""
+	}
 }
 
 // runCloudInit does what the bootstrap data of these tests say.
@@ -452,7 +489,12 @@ func (s *simulated) runCloudInit() {
 	s.files["/run/cloud-init/status.json"] = "{}"
 	s.files["/etc/systemd/system/kubelet.service"], s.files["/etc/motd"] = "kubelet", "changed"
 	s.files["/etc/systemd/system/watch@.service"] = "watch"
-	s.files["/usr/local/bin/kubelet"], s.files["/usr/local/bin/kubelet.part"], s.files["/usr/bin/ctr"] = "theirs", "the", "theirs"
+	s.files["/usr/local/bin/kubelet"], s.files["/usr/local/bin/kubelet.part"] = "theirs", "the"
+	if s.bring != nil {
+		s.bring(s)
+	} else {
+		s.files["/usr/bin/ctr"] = "theirs"
+	}
 	s.files["/etc/systemd/system/containerd.service.d/90-kok-proxy.conf"] = "EnvironmentFile=/etc/kok/proxy.env"
 	s.files["/etc/hostname"], s.files["/etc/hosts"], s.name = "worker-1\n", "127.0.1.1 worker-1\n", "worker-1"
 	s.users["deploy"], s.locked["deploy"], s.locked["admin"] = true, true, true

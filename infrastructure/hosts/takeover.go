@@ -14,7 +14,7 @@ func (h *Host) endNode(ctx context.Context, record *Record) error {
 	}
 	return errors.Join(take(ctx, []step{
 		{"stop the units of a node", func(ctx context.Context) error { return h.stopUnits(ctx, record) }},
-		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, programs) }},
+		{"remove pods", func(ctx context.Context) error { return h.removePods(ctx, record, programs) }},
 		{"remove the pods' network", h.removeNetwork},
 		{"remove packet filter rules", func(ctx context.Context) error { return h.removeRules(ctx, programs) }},
 		{"unmount volumes", func(ctx context.Context) error { return h.unmount(ctx, record) }},

@@ -134,7 +134,8 @@ const (
 	HostClaimedCondition = "HostClaimed"
 
 	// BootstrappedCondition turns true once cloud-init made a node of the host. While it runs the
-	// message says how far it is, and after a failure it ends with the last lines of its output. While the
+	// message says how far it is, and after a failure it ends with the last lines of its output, unless the program
+	// kok-software says what it could not install. While the
 	// claimed host cannot be worked on it has the reason that ReachableCondition or HealthyCondition of the
 	// IDCHost would have.
 	BootstrappedCondition = "Bootstrapped"
@@ -185,6 +186,35 @@ const (
 	// Put the cause right, which the end of its output tells; then delete the Machine, or let a
 	// MachineHealthCheck do it: its host is cleaned and used again.
 	BootstrapFailedReason = "BootstrapFailed"
+
+	// SoftwareNotForHostReason of BootstrappedCondition: no variant of the KOKSoftware is for what the host is.
+	//
+	// Make a KOKSoftware with a variant for it and name that in the KOKConfigTemplate, or let the hostSelector of the
+	// IDCMachineTemplate choose other hosts; then delete the Machine.
+	SoftwareNotForHostReason = "SoftwareNotForHost"
+
+	// SoftwareNotAvailableReason of BootstrappedCondition: no server gave the host a file with the right SHA-256, or a
+	// package.
+	//
+	// See to the server that the message names, and to the host's way there; or set spec.mirrors of the KOKSoftware. Then
+	// delete the Machine.
+	SoftwareNotAvailableReason = "SoftwareNotAvailable"
+
+	// NoRoomForSoftwareReason of BootstrappedCondition: a disk of the host is full.
+	//
+	// Make room on the host, then delete the Machine.
+	NoRoomForSoftwareReason = "NoRoomForSoftware"
+
+	// SoftwareNotWorkingReason of BootstrappedCondition: what was installed on the host does not pass its check.
+	//
+	// See on the host, by journalctl -u <unit>, why. Make a KOKSoftware with a version that works and name that in the
+	// KOKConfigTemplate, or put the host right; then delete the Machine.
+	SoftwareNotWorkingReason = "SoftwareNotWorking"
+
+	// SoftwareNotInstalledReason of BootstrappedCondition: the software could not be installed for another cause.
+	//
+	// The message says why, and journalctl -u kok-bootstrap on the host says more. Put that right, then delete the Machine.
+	SoftwareNotInstalledReason = "SoftwareNotInstalled"
 
 	// BootstrapDataInvalidReason of BootstrappedCondition: the bootstrap data cannot be used.
 	//
