@@ -62,7 +62,7 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 	go run ./hack/contracts
 
 .PHONY: build
-build: check-go bin/kok-apiserver-lb ## Build the providers' managers, kok-apiserver-lb, and what quickstart runs in a tenant
+build: check-go bin/kok-apiserver-lb bin/kok-software ## Build the providers' managers, the programs of workers, and what quickstart runs in a tenant
 	go build -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
 	go build -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
 	go build -ldflags '$(LDFLAGS)' -o bin/infrastructure-manager ./infrastructure
@@ -72,6 +72,10 @@ build: check-go bin/kok-apiserver-lb ## Build the providers' managers, kok-apise
 .PHONY: bin/kok-apiserver-lb
 bin/kok-apiserver-lb: check-go
 	go build -ldflags '$(LDFLAGS)' -o $@ ./bootstrap/apiserverlb/cmd/kok-apiserver-lb
+
+.PHONY: bin/kok-software
+bin/kok-software: check-go
+	go build -ldflags '$(LDFLAGS)' -o $@ ./bootstrap/software/cmd/kok-software
 
 .PHONY: release-manifests
 release-manifests: check-go ## Write a local clusterctl repository to out/repository and out/clusterctl.yaml

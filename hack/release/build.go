@@ -57,6 +57,12 @@ const (
 	balancerUnit   = "bootstrap/apiserverlb/unit/kok-apiserver-lb.service"
 )
 
+// installer is the program that installs the software of workers, and its folder.
+const (
+	installer       = "kok-software"
+	installerFolder = "bootstrap/software/cmd/kok-software"
+)
+
 // build compiles the programs, and writes the release.
 func (r release) build(ctx context.Context) error {
 	if err := r.check(); err != nil {
@@ -79,6 +85,9 @@ func (r release) write(ctx context.Context, programs []binary) error {
 		return err
 	}
 	if err := r.writeBalancer(ctx, programs); err != nil {
+		return err
+	}
+	if err := r.writeInstaller(programs); err != nil {
 		return err
 	}
 	for _, p := range programs {
@@ -131,7 +140,7 @@ func (p binary) title() string { return p.name + "-" + p.system + "-" + p.archit
 // compile builds every program for every platform, into a folder beside the release.
 func (r release) compile(ctx context.Context) ([]binary, error) {
 	type source struct{ folder, name, system string }
-	sources := []source{{balancerFolder, balancer, "linux"}, {balancerFolder, balancer, "darwin"}}
+	sources := []source{{balancerFolder, balancer, "linux"}, {balancerFolder, balancer, "darwin"}, {installerFolder, installer, "linux"}}
 	for folder, name := range managers {
 		sources = append(sources, source{folder, name, "linux"})
 	}
@@ -158,7 +167,7 @@ func (r release) compile(ctx context.Context) ([]binary, error) {
 func (r release) writeImages(programs []binary) (oci.Digests, error) {
 	byName := map[string]oci.Image{}
 	for _, p := range programs {
-		if p.name == balancer {
+		if p.name == balancer || p.name == installer {
 			continue
 		}
 		image, ok := byName[p.name]
@@ -246,6 +255,23 @@ func (r release) writeBalancer(ctx context.Context, programs []binary) error {
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("make packages of %s: %w", p.title(), err)
+		}
+	}
+	return nil
+}
+
+// writeInstaller writes the program that bootstrap data download, as it is.
+func (r release) writeInstaller(programs []binary) error {
+	for _, p := range programs {
+		if p.name != installer {
+			continue
+		}
+		content, err := os.ReadFile(p.file)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(r.out, p.title()), content, 0o755); err != nil {
+			return err
 		}
 	}
 	return nil

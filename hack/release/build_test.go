@@ -23,7 +23,7 @@ import (
 func released(t *testing.T, packager string) (folder string, files map[string]string) {
 	t.Helper()
 	var programs []binary
-	for _, name := range append(slices.Sorted(maps.Values(managers)), balancer) {
+	for _, name := range append(slices.Sorted(maps.Values(managers)), balancer, installer) {
 		for _, architecture := range architectures {
 			programs = append(programs, binary{name, "linux", architecture, packager})
 		}
@@ -77,6 +77,7 @@ func TestARelease(t *testing.T) {
 			"images/index.json", "kok-apiserver-lb-linux-amd64", "kok-apiserver-lb-linux-arm64", "kok-apiserver-lb_0.2.0-1_amd64.deb",
 			"kok-apiserver-lb_0.2.0-1_arm64.deb", "kok-apiserver-lb-0.2.0-1.x86_64.rpm", "kok-apiserver-lb-0.2.0-1.aarch64.rpm",
 			"kok-apiserver-lb-v0.2.0-darwin-arm64.tar.gz", "kok-controlplane-controller-linux-amd64.cdx.json",
+			"kok-software-linux-amd64", "kok-software-linux-arm64", "kok-software-linux-arm64.cdx.json",
 			"repository/infrastructure-idc/v0.2.0/cluster-template.yaml", "repository/control-plane-kok/v0.2.0/versions.yaml",
 			"clusterctl.yaml",
 		} {
