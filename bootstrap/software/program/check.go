@@ -26,17 +26,19 @@ func (p *Program) Check(ctx context.Context) error {
 
 func (p *Program) check(ctx context.Context, entry *store.Component) error {
 	current, err := p.store.Current(entry.Name)
-	if err != nil || current == "" || entry.Check.Type == "" {
+	if err != nil {
 		return err
+	}
+	if entry.Unsettled || current != entry.Wanted {
+		return p.unfinished(ctx, entry)
+	}
+	if entry.Check.Type == "" {
+		return nil
 	}
 	started := time.Now()
 	err = p.Checker.Wait(ctx, entry.Check)
 	if err == nil {
 		p.step(started, "%s works", entry.Name)
-		if entry.Unsettled {
-			// An install was cut short, and has to be done again.
-			return errors.New("its install did not end; run install again")
-		}
 		return p.settle(entry.Name, current, false)
 	}
 	if ctx.Err() != nil {
@@ -50,6 +52,20 @@ func (p *Program) check(ctx context.Context, entry *store.Component) error {
 	undo, cancel := afterwards(ctx)
 	defer cancel()
 	return errors.Join(problem, p.takeBack(undo, entry.Name))
+}
+
+// unfinished says why the machine does not use what the document wants, and ends what a run began that was cut short.
+func (p *Program) unfinished(ctx context.Context, entry *store.Component) error {
+	said, failed := entry.Failed[entry.Wanted]
+	if !failed {
+		return fmt.Errorf("its install did not end; run %s install again", software.Program)
+	}
+	if entry.Unsettled {
+		if err := p.takeBack(ctx, entry.Name); err != nil {
+			return err
+		}
+	}
+	return software.Problemf(software.NotWorking, entry.Name, "revision %.12s did not work, and was taken back: %s", entry.Wanted, said)
 }
 
 // unitOf is the unit whose journal may say what is wrong.

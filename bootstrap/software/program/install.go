@@ -115,7 +115,7 @@ func (p *Program) removeOthers(ctx context.Context, revisions []revision) error 
 // component makes one component as the document says.
 func (p *Program) component(ctx context.Context, r revision) error {
 	entry := p.store.Entry(r.name)
-	entry.Check = r.Component.Check
+	entry.Wanted, entry.Check = r.digest, r.Component.Check
 	delete(entry.Failed, r.digest)
 	started := time.Now()
 	if err := p.stage(r); err != nil {
@@ -126,7 +126,7 @@ func (p *Program) component(ctx context.Context, r revision) error {
 		return err
 	}
 	if !needed {
-		return p.keepRunning(ctx, r)
+		return errors.Join(p.keepRunning(ctx, r), p.store.Prune(r.name))
 	}
 	if err := p.noteUnit(ctx, entry, r.Component.Unit.Name); err != nil {
 		return err
@@ -236,7 +236,7 @@ func (p *Program) notWorking(ctx context.Context, entry *store.Component, digest
 	if entry.Failed == nil {
 		entry.Failed = map[string]string{}
 	}
-	entry.Failed[digest] = text
+	entry.Failed[digest], entry.Unsettled = text, true
 	return errors.Join(software.Problemf(software.NotWorking, entry.Name, "revision %.12s does not work, and %s: %s", digest, back, text), p.store.Save())
 }
 

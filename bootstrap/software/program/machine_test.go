@@ -51,7 +51,7 @@ type machine struct {
 var errOff = errors.New("the machine is off")
 
 func newMachine(t *testing.T) *machine {
-	m := &machine{t: t, root: t.TempDir(), files: map[string][]byte{}, broken: map[string]bool{}, packages: map[string]string{}, offAfter: -1}
+	m := &machine{t: t, root: memory(t), files: map[string][]byte{}, broken: map[string]bool{}, packages: map[string]string{}, offAfter: -1}
 	m.systemd = &systemd{m: m, enabled: map[string]bool{}, running: map[string]string{}}
 	m.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.asked = append(m.asked, r.URL.Path)
@@ -65,6 +65,17 @@ func newMachine(t *testing.T) *machine {
 	t.Cleanup(m.server.Close)
 	m.write("/proc/sys/net/ipv4/ip_forward", "0\n")
 	return m
+}
+
+// memory is a folder in memory where there is such a file system: a program that writes to a disk waits for it, and here a
+// hundred times.
+func memory(t *testing.T) string {
+	folder, err := os.MkdirTemp("/dev/shm", "kok-software-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	return folder
 }
 
 func (m *machine) write(path, content string) {

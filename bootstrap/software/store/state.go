@@ -41,12 +41,14 @@ type State struct {
 // Component is what is noted of one component. Revisions are named by their digests.
 type Component struct {
 	Name string `json:"name"`
+	// Wanted is the revision of the last document.
+	Wanted string `json:"wanted,omitempty"`
 	// Working is the revision that worked last, and Before the one before that; both stay on the disk.
 	Working string `json:"working,omitempty"`
 	Before  string `json:"before,omitempty"`
 	// Failed are revisions whose check failed, and what it said. A person alone has them tried again.
 	Failed map[string]string `json:"failed,omitempty"`
-	// Unsettled says that files changed, and that the unit was not restarted and checked since.
+	// Unsettled says that files changed, or are about to, and that the unit was not restarted and checked since.
 	Unsettled bool `json:"unsettled,omitempty"`
 	// Check is that of the document.
 	Check bootstrapv1.SoftwareCheck `json:"check,omitzero"`
