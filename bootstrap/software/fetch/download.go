@@ -12,6 +12,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/disk"
 )
@@ -48,9 +50,30 @@ func (d *download) from(ctx context.Context, c *http.Client, address, sha256sum 
 		return err
 	}
 	if got := hex.EncodeToString(d.hash.Sum(nil)); got != sha256sum {
-		return fmt.Errorf("it gave a file of %s with the SHA-256 %s, which is not the one that is wanted", disk.Size(d.done), got)
+		return finalError{fmt.Errorf("it gave a file of %s with the SHA-256 %s, which is not the one that is wanted", disk.Size(d.done), got)}
 	}
 	return nil
+}
+
+// finalError is what a server does not do better later.
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+// passing says whether a server may do better later.
+func passing(err error) bool {
+	if final := (finalError{}); errors.As(err, &final) || noRoom(err) || errors.Is(err, errInsecure) || errors.Is(err, errCA) {
+		return false
+	}
+	if answer := (*transport.Error)(nil); errors.As(err, &answer) {
+		return later(answer.StatusCode)
+	}
+	return true
+}
+
+// later says whether a status is one of a server that may do better later.
+func later(status int) bool {
+	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
 // attempt asks for what is missing.
@@ -95,8 +118,10 @@ func (d *download) begin(r *http.Request, response *http.Response) error {
 	case response.StatusCode == http.StatusOK:
 	case response.StatusCode == http.StatusPartialContent || response.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		return errors.New("it does not go on where it ended early")
-	default:
+	case later(response.StatusCode):
 		return fmt.Errorf("it answers %s", response.Status)
+	default:
+		return finalError{fmt.Errorf("it answers %s", response.Status)}
 	}
 	d.done, d.etag = 0, ""
 	d.hash.Reset()

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -44,6 +45,7 @@ type Fetcher struct {
 	disk    *disk.Disk
 	mirrors []software.Mirror
 	stall   time.Duration
+	pause   time.Duration
 	proxy   func(*http.Request) (*url.URL, error)
 	say     func(format string, args ...any)
 
@@ -57,6 +59,8 @@ type Options struct {
 	Mirrors []software.Mirror
 	// Stall is how long a server may send no byte; 30 seconds if unset.
 	Stall time.Duration
+	// Pause is the time before servers that may be away for a moment are asked again; 5 seconds if unset.
+	Pause time.Duration
 	// Say is told what is going on, without secrets.
 	Say func(format string, args ...any)
 }
@@ -64,14 +68,23 @@ type Options struct {
 // DefaultStall is how long a server may send no byte.
 const DefaultStall = 30 * time.Second
 
+const (
+	defaultPause = 5 * time.Second
+	// rounds is how often servers are asked that may be away for a moment.
+	rounds = 3
+)
+
 // parallel is how many files are downloaded side by side.
 const parallel = 4
 
 // New returns a Fetcher.
 func New(o Options) *Fetcher {
-	f := &Fetcher{disk: o.Disk, mirrors: o.Mirrors, stall: o.Stall, proxy: http.ProxyFromEnvironment, say: o.Say}
+	f := &Fetcher{disk: o.Disk, mirrors: o.Mirrors, stall: o.Stall, pause: o.Pause, proxy: http.ProxyFromEnvironment, say: o.Say}
 	if f.stall == 0 {
 		f.stall = DefaultStall
+	}
+	if f.pause == 0 {
+		f.pause = defaultPause
 	}
 	return f
 }
@@ -123,30 +136,62 @@ func (f *Fetcher) file(ctx context.Context, sum string, files []File) error {
 		}
 		sources = append(sources, found...)
 	}
-	var failures []string
+	failures := map[string]string{}
+	for round := range rounds {
+		if round > 0 && !f.rest(ctx) {
+			break
+		}
+		again, done, err := f.round(ctx, sum, files[0].Component, sources, failures)
+		if err != nil || done {
+			return err
+		}
+		if sources = again; len(sources) == 0 {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("download %s: %w", sum, context.Cause(ctx))
+	}
+	return software.Problemf(software.NoSource, "", "no server gave the file with the SHA-256 %s: %s. Mend a server, or name another mirror",
+		sum, strings.Join(slices.Sorted(maps.Values(failures)), "; "))
+}
+
+// round asks sources until one gives the file. Those that may do better later are asked again.
+func (f *Fetcher) round(ctx context.Context, sum, component string, sources []source, failures map[string]string) (again []source, done bool, err error) {
 	var full error
 	for _, s := range sources {
 		started := time.Now()
 		size, err := f.from(ctx, s, sum)
 		if err == nil {
-			f.say("downloaded %s for %s from %s: %s in %.1f s", sum[:12], files[0].Component, s.shown(), disk.Size(size), time.Since(started).Seconds())
-			f.avoid(failures)
-			return nil
+			f.say("downloaded %.12s for %s from %s: %s in %.1f s", sum, component, s.shown(), disk.Size(size), time.Since(started).Seconds())
+			f.avoid(slices.Collect(maps.Values(failures)))
+			return nil, true, nil
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("download from %s: %w", s.shown(), context.Cause(ctx))
+			return nil, false, fmt.Errorf("download from %s: %w", s.shown(), context.Cause(ctx))
 		}
 		if noRoom(err) {
 			full = err
 		}
-		failure := s.shown() + ": " + software.WithoutSecrets(plain(err).Error())
-		f.say("avoided %s", failure)
-		failures = append(failures, failure)
+		failures[s.shown()] = s.shown() + ": " + software.WithoutSecrets(plain(err).Error())
+		f.say("avoided %s", failures[s.shown()])
+		if passing(err) {
+			again = append(again, s)
+		}
 	}
-	if full != nil {
-		return full
+	return again, false, full
+}
+
+// rest waits before servers are asked again, and says whether there is time left.
+func (f *Fetcher) rest(ctx context.Context) bool {
+	timer := time.NewTimer(f.pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	return software.Problemf(software.NoSource, "", "no server gave the file with the SHA-256 %s: %s. Mend a server, or name another mirror", sum, strings.Join(failures, "; "))
 }
 
 func (f *Fetcher) avoid(failures []string) {

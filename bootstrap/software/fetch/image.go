@@ -22,7 +22,7 @@ func blob(ctx context.Context, s source, base http.RoundTripper, sha256sum strin
 	}
 	reference, err := name.ParseReference(s.url.Host+s.url.Path, options...)
 	if err != nil {
-		return "", nil, err
+		return "", nil, finalError{err}
 	}
 	var who authn.Authenticator = authn.Anonymous
 	if s.username != "" {
@@ -81,7 +81,7 @@ func findLayer(ctx context.Context, reference name.Reference, authorized http.Ro
 			return nil
 		}
 	}
-	return fmt.Errorf("the artifact has no layer with the SHA-256 %s for %s", sha256sum, runtime.GOARCH)
+	return finalError{fmt.Errorf("the artifact has no layer with the SHA-256 %s for %s", sha256sum, runtime.GOARCH)}
 }
 
 func hasLayer(image v1.Image, sha256sum string) error {
@@ -96,5 +96,5 @@ func hasLayer(image v1.Image, sha256sum string) error {
 		}
 		has = append(has, fmt.Sprintf("%.12s", layer.Digest.Hex))
 	}
-	return fmt.Errorf("the artifact has no layer with the SHA-256 %s, but %s", sha256sum, strings.Join(has[:min(len(has), 5)], ", "))
+	return finalError{fmt.Errorf("the artifact has no layer with the SHA-256 %s, but %s", sha256sum, strings.Join(has[:min(len(has), 5)], ", "))}
 }
