@@ -54,6 +54,9 @@ func ResultOf(err error) Result {
 	if problem := (*Problem)(nil); errors.As(err, &problem) {
 		result.Reason, result.Component = problem.Reason, problem.Component
 	}
+	if prefix := "component " + result.Component + ": "; result.Component != "" && !strings.Contains(result.Message, prefix) {
+		result.Message = prefix + result.Message
+	}
 	result.Message = WithoutSecrets(result.Message)
 	if len(result.Message) > maxMessage {
 		result.Message = strings.ToValidUTF8(result.Message[:maxMessage], "") + "..."

@@ -82,7 +82,7 @@ func TestComponents(t *testing.T) {
 	folder := repository(t)
 	for _, provider := range []contract{
 		{"control-plane-kok", "control-plane-components.yaml", "kok-control-plane", "kok-controlplane-controller", 2, 2},
-		{"bootstrap-kok", "bootstrap-components.yaml", "kok-bootstrap", "kok-bootstrap-controller", 1, 2},
+		{"bootstrap-kok", "bootstrap-components.yaml", "kok-bootstrap", "kok-bootstrap-controller", 1, 3},
 		{"infrastructure-idc", "infrastructure-components.yaml", "kok-infrastructure", "kok-infrastructure-controller", 1, 5},
 	} {
 		t.Run(provider.label, func(t *testing.T) {

@@ -258,7 +258,9 @@ func (s *systemd) State(_ context.Context, unit string) (units.State, error) {
 	return state, nil
 }
 
-func (s *systemd) Journal(context.Context, string) string { return "it says https://user:secret@host/?token=secret" }
+func (s *systemd) Journal(context.Context, string) string {
+	return "it says https://user:secret@host/?token=secret"
+}
 
 // checker finds that what is broken does not work.
 type checker struct{ m *machine }

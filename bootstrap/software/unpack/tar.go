@@ -35,6 +35,8 @@ type unpacker struct {
 	links map[string]string
 	// staged are the places of a file of the archive, for hard links to it.
 	staged map[string][]string
+	// linked are the places of links: nothing is written through them.
+	linked map[string]bool
 }
 
 var errTooLarge = errors.New("the archive is larger, unpacked, than any program")
@@ -87,7 +89,7 @@ func (u *unpacker) read(source io.Reader) error {
 	}
 	defer end()
 	archive := tar.NewReader(&bounded{source: plain, left: u.limits.Bytes})
-	u.links = map[string]string{}
+	u.links, u.linked = map[string]string{}, map[string]bool{}
 	for entries := 0; ; entries++ {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -171,6 +173,11 @@ func place(item bootstrapv1.SoftwareUnpack, name string) (string, bool) {
 
 func (u *unpacker) write(item bootstrapv1.SoftwareUnpack, name, to string, header *tar.Header, content io.Reader) error {
 	target := u.folder + to
+	for above := path.Dir(target); len(above) > len(u.folder); above = path.Dir(above) {
+		if u.linked[above] {
+			return errors.New("the archive has a link in the place of one of its folders")
+		}
+	}
 	var err error
 	switch header.Typeflag {
 	case tar.TypeReg:
@@ -229,5 +236,6 @@ func (u *unpacker) symlink(item bootstrapv1.SoftwareUnpack, name, target, linkna
 	if err := os.MkdirAll(filepath.Dir(u.disk.Place(target)), 0o755); err != nil {
 		return err
 	}
+	u.linked[target] = true
 	return u.disk.Link(linkname, target)
 }
