@@ -129,7 +129,7 @@ test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any u
 .PHONY: test-root
 test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init
 	go run ./hack/root-assets
-	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit \
+	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit ./bootstrap/software/... \
 		./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation
 
 .PHONY: test-race

@@ -57,7 +57,7 @@ func ResultOf(err error) Result {
 	if prefix := "component " + result.Component + ": "; result.Component != "" && !strings.Contains(result.Message, prefix) {
 		result.Message = prefix + result.Message
 	}
-	result.Message = WithoutSecrets(result.Message)
+	result.Message = strings.ReplaceAll(WithoutSecrets(result.Message), "\n", "; ")
 	if len(result.Message) > maxMessage {
 		result.Message = strings.ToValidUTF8(result.Message[:maxMessage], "") + "..."
 	}

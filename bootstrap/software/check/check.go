@@ -55,14 +55,19 @@ func (c *Checker) Wait(ctx context.Context, wanted bootstrapv1.SoftwareCheck) er
 	ticker := time.NewTicker(c.Interval)
 	defer ticker.Stop()
 	since := &steady{need: c.Steady}
+	var last error
 	for {
 		err := c.once(ctx, wanted, since)
 		if err == nil {
 			return nil
 		}
+		// That the time is over is no answer.
+		if last == nil || ctx.Err() == nil {
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("check %s did not succeed within %s: %w", wanted.Type, Timeout(wanted), err)
+			return fmt.Errorf("check %s did not succeed within %s: %w", wanted.Type, Timeout(wanted), last)
 		case <-ticker.C:
 		}
 	}

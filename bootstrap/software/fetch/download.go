@@ -24,7 +24,6 @@ const resumes = 3
 // download is one file on its way from one source.
 type download struct {
 	disk *disk.Disk
-	path string
 	file *os.File
 	hash hash.Hash
 	// done are the bytes that are there, etag the version of the file that they are of.
@@ -97,11 +96,11 @@ func (d *download) attempt(ctx context.Context, c *http.Client, address string) 
 		return err
 	}
 	if response.ContentLength > 0 {
-		if err := d.disk.Room(d.path, response.ContentLength); err != nil {
+		if err := d.disk.Room(Dir, response.ContentLength); err != nil {
 			return err
 		}
 	}
-	n, err := io.Copy(io.MultiWriter(d.disk.Roomy(d.path, d.file), d.hash), response.Body)
+	n, err := io.Copy(io.MultiWriter(d.disk.Roomy(Dir, d.file), d.hash), response.Body)
 	d.done += n
 	if errors.Is(err, io.ErrUnexpectedEOF) || isReset(err) {
 		return fmt.Errorf("%w, after %s", errBroken, disk.Size(d.done))

@@ -232,7 +232,7 @@ func (f *Fetcher) from(ctx context.Context, s source, sum string) (int64, error)
 	if err != nil {
 		return 0, f.disk.Full(part, err)
 	}
-	d := &download{disk: f.disk, path: part, file: file, immutable: s.image}
+	d := &download{disk: f.disk, file: file, immutable: s.image}
 	address, transport := s.url.String(), http.RoundTripper(guard)
 	if s.image {
 		address, transport, err = blob(ctx, s, guard, sum)

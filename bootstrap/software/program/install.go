@@ -10,6 +10,7 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/check"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/fetch"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/store"
 )
@@ -204,7 +205,7 @@ func (p *Program) replace(ctx context.Context, r revision) error {
 	if err := p.Units.Enable(ctx, unit); err != nil {
 		return err
 	}
-	err := p.Units.Restart(ctx, unit)
+	err := p.restart(ctx, unit, r.Component.Check)
 	if wanted, ok := unitCheck(r.Component); err == nil && ok {
 		err = p.Checker.Wait(ctx, wanted)
 	}
@@ -215,6 +216,20 @@ func (p *Program) replace(ctx context.Context, r revision) error {
 		return fmt.Errorf("wait for %s: %w", unit, context.Cause(ctx))
 	}
 	return p.notWorking(ctx, p.store.Find(r.name), r.digest, unit, err)
+}
+
+// maxStart is how long a unit without a check may take to start.
+const maxStart = 5 * time.Minute
+
+// restart restarts a unit, which may take no longer than its check.
+func (p *Program) restart(ctx context.Context, unit string, c bootstrapv1.SoftwareCheck) error {
+	timeout := maxStart
+	if c.Type != "" {
+		timeout = check.Timeout(c)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it did not start within %s", timeout))
+	defer cancel()
+	return p.Units.Restart(ctx, unit)
 }
 
 // notWorking notes that a revision failed, before it is taken back.

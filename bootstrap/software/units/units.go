@@ -66,7 +66,7 @@ func (s *Systemd) Close() {
 }
 
 // startedAtBoot are the states of files of units that need not be enabled: static ones are started by others.
-var startedAtBoot = []string{"enabled", "static", "indirect", "alias", "generated"}
+var startedAtBoot = []string{"enabled", "static", "indirect"}
 
 // Reload implements Manager.
 func (s *Systemd) Reload(ctx context.Context) error {

@@ -46,6 +46,7 @@ Everything that is downloaded is checked before anything is replaced. A componen
 back: the revision before comes back, or nothing if there was none. The result of the last run is in
 ` + software.ResultFile + `.`,
 		Version: version.Get().String(), SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	install := &cobra.Command{
 		Use: "install", Short: "Make the machine as the document says", Args: cobra.NoArgs,

@@ -4,15 +4,17 @@ package main
 import (
 	"fmt"
 	"os"
-	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
 func main() {
+	// Others run what is installed: folders are for them, too, whatever started this program.
+	unix.Umask(0o022)
 	if err := newCommand().Execute(); err != nil {
-		line := strings.ReplaceAll(software.ResultOf(err).Message, "\n", "; ")
-		_, _ = fmt.Fprintf(os.Stderr, "kok-software: %s\n", line)
+		_, _ = fmt.Fprintf(os.Stderr, "kok-software: %s\n", software.ResultOf(err).Message)
 		os.Exit(1)
 	}
 }
