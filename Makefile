@@ -62,7 +62,7 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 	go run ./hack/contracts
 
 .PHONY: build
-build: check-go bin/kok-apiserver-lb ## Build the providers' managers, kok-apiserver-lb, kok, and what quickstart runs in a tenant
+build: check-go bin/kok-apiserver-lb bin/kok-software ## Build the providers' managers, the programs of workers, kok, and what quickstart runs in a tenant
 	go build -ldflags '$(LDFLAGS)' -o bin/kok ./cmd/kok
 	go build -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
 	go build -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
@@ -73,6 +73,10 @@ build: check-go bin/kok-apiserver-lb ## Build the providers' managers, kok-apise
 .PHONY: bin/kok-apiserver-lb
 bin/kok-apiserver-lb: check-go
 	go build -ldflags '$(LDFLAGS)' -o $@ ./bootstrap/apiserverlb/cmd/kok-apiserver-lb
+
+.PHONY: bin/kok-software
+bin/kok-software: check-go
+	go build -ldflags '$(LDFLAGS)' -o $@ ./bootstrap/software/cmd/kok-software
 
 .PHONY: release-manifests
 release-manifests: check-go ## Write a local clusterctl repository to out/repository and out/clusterctl.yaml
@@ -128,7 +132,7 @@ test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any u
 .PHONY: test-root
 test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init, packages
 	go run ./hack/root-assets
-	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit \
+	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit ./bootstrap/software/... \
 		./hack/release ./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation
 
 .PHONY: test-race

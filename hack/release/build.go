@@ -57,6 +57,12 @@ const (
 
 var toolNames = []string{"kubectl-kok", "kubectl_complete-kok"}
 
+// installer is the program that installs the software of workers, and its folder.
+const (
+	installer       = "kok-software"
+	installerFolder = "bootstrap/software/cmd/kok-software"
+)
+
 // build compiles the programs, and writes the release.
 func (r release) build(ctx context.Context) error {
 	if err := r.check(); err != nil {
@@ -82,6 +88,9 @@ func (r release) write(ctx context.Context, programs []binary) error {
 		return err
 	}
 	if err := r.writeTool(programs); err != nil {
+		return err
+	}
+	if err := r.writeInstaller(programs); err != nil {
 		return err
 	}
 	for _, p := range programs {
@@ -136,6 +145,7 @@ func (r release) compile(ctx context.Context) ([]binary, error) {
 	type source struct{ folder, name, system string }
 	sources := []source{
 		{balancerFolder, balancer, "linux"}, {balancerFolder, balancer, "darwin"}, {toolFolder, tool, "linux"}, {toolFolder, tool, "darwin"},
+		{installerFolder, installer, "linux"},
 	}
 	for folder, name := range managers {
 		sources = append(sources, source{folder, name, "linux"})
@@ -163,7 +173,7 @@ func (r release) compile(ctx context.Context) ([]binary, error) {
 func (r release) writeImages(programs []binary) (oci.Digests, error) {
 	byName := map[string]oci.Image{}
 	for _, p := range programs {
-		if p.name == balancer || p.name == tool {
+		if p.name == balancer || p.name == tool || p.name == installer {
 			continue
 		}
 		image, ok := byName[p.name]
@@ -205,4 +215,21 @@ func (r release) writeRepository(digests oci.Digests) error {
 	}
 	config := "# For clusterctl --config. KOK_RELEASE is the folder of this file, from the root.\n" + clusterctlProviders("${KOK_RELEASE}/repository", all)
 	return writeFile(filepath.Join(r.out, "clusterctl.yaml"), []byte(config))
+}
+
+// writeInstaller writes the program that bootstrap data download, as it is.
+func (r release) writeInstaller(programs []binary) error {
+	for _, p := range programs {
+		if p.name != installer {
+			continue
+		}
+		content, err := os.ReadFile(p.file)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(r.out, p.title()), content, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
 }

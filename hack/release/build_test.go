@@ -27,7 +27,7 @@ import (
 func released(t *testing.T, packager string, key *signing.Key) (folder string, files map[string]string) {
 	t.Helper()
 	var programs []binary
-	for _, name := range append(slices.Sorted(maps.Values(managers)), balancer, tool) {
+	for _, name := range append(slices.Sorted(maps.Values(managers)), balancer, tool, installer) {
 		for _, architecture := range architectures {
 			programs = append(programs, binary{name, "linux", architecture, packager})
 		}
@@ -81,6 +81,7 @@ func TestARelease(t *testing.T) {
 			"kok-apiserver-lb_0.2.0-1_arm64.deb", "kok-apiserver-lb-0.2.0-1.x86_64.rpm", "kok-apiserver-lb-0.2.0-1.aarch64.rpm",
 			"kok-apiserver-lb-v0.2.0-darwin-arm64.tar.gz", "kok-v0.2.0-linux-amd64.tar.gz", "kok-v0.2.0-linux-arm64.tar.gz",
 			"kok-v0.2.0-darwin-arm64.tar.gz", "kok-linux-amd64.cdx.json", "kok-controlplane-controller-linux-amd64.cdx.json",
+			"kok-software-linux-amd64", "kok-software-linux-arm64", "kok-software-linux-arm64.cdx.json",
 			"repository/infrastructure-idc/v0.2.0/cluster-template.yaml", "repository/control-plane-kok/v0.2.0/versions.yaml",
 			"clusterctl.yaml",
 		} {

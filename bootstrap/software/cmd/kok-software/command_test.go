@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/program"
+)
+
+func execute(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	command := newCommand()
+	var out bytes.Buffer
+	command.SetOut(&out)
+	command.SetErr(&out)
+	command.SetArgs(args)
+	err := command.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestMistakesAreTold(t *testing.T) {
+	for message, args := range map[string][]string{
+		`unknown command "go"`:        {"go"},
+		`unknown command "now" for`:   {"check", "now"},
+		"unknown flag: --retry":       {"remove", "--retry"},
+		"it is json or unset":         {"status", "-o", "yaml"},
+		`invalid argument "x" for "-`: {"install", "--timeout=x"},
+	} {
+		if _, err := execute(t, args...); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+func TestOnlyRootChangesAMachine(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("this test runs as root")
+	}
+	for _, name := range []string{"install", "check", "remove"} {
+		if _, err := execute(t, name); err == nil || !strings.Contains(err.Error(), "must run as root") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTheTableHasEachComponentAndWhyTheLastRunFailed(t *testing.T) {
+	var out bytes.Buffer
+	err := table(&out, program.Status{
+		Components: []program.ComponentStatus{{Name: "containerd", State: "Working", Revision: strings.Repeat("a", 64), Unit: "containerd.service"}},
+		Result:     &software.Result{Reason: software.NoRoom, Message: "the disk is full"},
+	})
+	want := "COMPONENT    STATE     REVISION       BEFORE   UNIT\ncontainerd   Working   aaaaaaaaaaaa            containerd.service\n\nThe last run failed: NoRoomForSoftware: the disk is full\n"
+	if err != nil || out.String() != want {
+		t.Errorf("%v:\n%s", err, out.String())
+	}
+}

@@ -1,0 +1,140 @@
+package fetch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/disk"
+)
+
+// resumes is how often a download that broke off goes on from the same server.
+const resumes = 3
+
+// download is one file on its way from one source.
+type download struct {
+	disk *disk.Disk
+	file *os.File
+	hash hash.Hash
+	// done are the bytes that are there, etag the version of the file that they are of.
+	done int64
+	etag string
+	// immutable says that the URL names the content, which can be resumed without an etag.
+	immutable bool
+}
+
+// errBroken means that the server broke off, and may go on.
+var errBroken = errors.New("it ended early")
+
+// from downloads a file from a URL to a path, and checks its SHA-256.
+func (d *download) from(ctx context.Context, c *http.Client, address, sha256sum string) error {
+	d.hash = sha256.New()
+	var err error
+	for range 1 + resumes {
+		if err = d.attempt(ctx, c, address); err == nil || !errors.Is(err, errBroken) || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(d.hash.Sum(nil)); got != sha256sum {
+		return finalError{fmt.Errorf("it gave a file of %s with the SHA-256 %s, which is not the one that is wanted", disk.Size(d.done), got)}
+	}
+	return nil
+}
+
+// finalError is what a server does not do better later.
+type finalError struct{ error }
+
+func (e finalError) Unwrap() error { return e.error }
+
+// passing says whether a server may do better later.
+func passing(err error) bool {
+	if final := (finalError{}); errors.As(err, &final) || noRoom(err) || errors.Is(err, errInsecure) || errors.Is(err, errCA) {
+		return false
+	}
+	if answer := (*transport.Error)(nil); errors.As(err, &answer) {
+		return later(answer.StatusCode)
+	}
+	return true
+}
+
+// later says whether a status is one of a server that may do better later.
+func later(status int) bool {
+	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
+}
+
+// attempt asks for what is missing.
+func (d *download) attempt(ctx context.Context, c *http.Client, address string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return plain(err)
+	}
+	if d.done > 0 && (d.etag != "" || d.immutable) {
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", d.done))
+		if d.etag != "" {
+			r.Header.Set("If-Range", d.etag)
+		}
+	}
+	response, err := c.Do(r)
+	if err != nil {
+		return plain(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := d.begin(r, response); err != nil {
+		return err
+	}
+	if response.ContentLength > 0 {
+		if err := d.disk.Room(Dir, response.ContentLength); err != nil {
+			return err
+		}
+	}
+	n, err := io.Copy(io.MultiWriter(d.disk.Roomy(Dir, d.file), d.hash), response.Body)
+	d.done += n
+	if errors.Is(err, io.ErrUnexpectedEOF) || isReset(err) {
+		return fmt.Errorf("%w, after %s", errBroken, disk.Size(d.done))
+	}
+	return err
+}
+
+// begin goes on where the last attempt ended if the server does, and starts anew if it gives all.
+func (d *download) begin(r *http.Request, response *http.Response) error {
+	wanted := fmt.Sprintf("bytes %d-", d.done)
+	switch {
+	case response.StatusCode == http.StatusPartialContent && r.Header.Get("Range") != "" && strings.HasPrefix(response.Header.Get("Content-Range"), wanted):
+		return nil
+	case response.StatusCode == http.StatusOK:
+	case response.StatusCode == http.StatusPartialContent || response.StatusCode == http.StatusRequestedRangeNotSatisfiable:
+		return errors.New("it does not go on where it ended early")
+	case later(response.StatusCode):
+		return fmt.Errorf("it answers %s", response.Status)
+	default:
+		return finalError{fmt.Errorf("it answers %s", response.Status)}
+	}
+	d.done, d.etag = 0, ""
+	d.hash.Reset()
+	if tag := response.Header.Get("ETag"); strings.HasPrefix(tag, `"`) {
+		d.etag = tag
+	}
+	if _, err := d.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return d.file.Truncate(0)
+}
+
+// noRoom says whether an error is about the disk of this machine.
+func noRoom(err error) bool {
+	problem := (*software.Problem)(nil)
+	return errors.As(err, &problem) && problem.Reason == software.NoRoom
+}

@@ -1,0 +1,163 @@
+// Package packages installs packages of the distribution. It knows apt.
+package packages
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+)
+
+// Installer installs packages.
+type Installer interface {
+	// Missing are the packages that are not installed, or not in the version that is wanted.
+	Missing(ctx context.Context, wanted []bootstrapv1.Package) ([]bootstrapv1.Package, error)
+	Install(ctx context.Context, wanted []bootstrapv1.Package) error
+}
+
+// APT is the package manager of Debian and what comes from it.
+type APT struct{}
+
+// options keep apt from asking, from replacing configuration that is there, and from giving up while another apt runs.
+var options = []string{
+	"--yes", "--quiet", "--no-install-recommends", "--allow-downgrades",
+	"--option=DPkg::Lock::Timeout=300", "--option=Dpkg::Options::=--force-confdef", "--option=Dpkg::Options::=--force-confold",
+}
+
+var errNoAPT = errors.New("packages are installed with apt-get, and this machine has none; give the component a variant with an archive for it")
+
+// Supported refuses machines with another package manager.
+func (APT) Supported() error {
+	for _, program := range []string{"apt-get", "dpkg", "dpkg-query"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return software.Problemf(software.NoVariant, "", "%w", errNoAPT)
+		}
+	}
+	return nil
+}
+
+// Missing implements Installer.
+func (a APT) Missing(ctx context.Context, wanted []bootstrapv1.Package) ([]bootstrapv1.Package, error) {
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	if err := a.Supported(); err != nil {
+		return nil, err
+	}
+	args := []string{"--show", "--showformat=${Package}\t${db:Status-Abbrev}\t${Version}\n", "--"}
+	for _, p := range wanted {
+		args = append(args, p.Name)
+	}
+	// It fails when it does not know one of them, and tells of the others.
+	output, err := exec.CommandContext(ctx, "dpkg-query", args...).Output()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		return nil, fmt.Errorf("ask dpkg which packages are installed: %w", err)
+	}
+	return missing(wanted, string(output)), nil
+}
+
+// missing reads the lines of dpkg-query: name, state, version.
+func missing(wanted []bootstrapv1.Package, installed string) []bootstrapv1.Package {
+	versions := map[string]string{}
+	for line := range strings.Lines(installed) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(fields) == 3 && strings.HasPrefix(fields[1], "ii") || len(fields) == 3 && strings.HasPrefix(fields[1], "hi") {
+			versions[fields[0]] = fields[2]
+		}
+	}
+	var left []bootstrapv1.Package
+	for _, p := range wanted {
+		if version, ok := versions[p.Name]; !ok || p.Version != "" && p.Version != version {
+			left = append(left, p)
+		}
+	}
+	return left
+}
+
+// Install implements Installer. It first ends what an earlier run of dpkg left undone.
+func (a APT) Install(ctx context.Context, wanted []bootstrapv1.Package) error {
+	if err := a.Supported(); err != nil {
+		return err
+	}
+	if err := run(ctx, "dpkg", "--force-confdef", "--force-confold", "--configure", "--pending"); err != nil {
+		return err
+	}
+	if err := run(ctx, "apt-get", append([]string{"update"}, options[1], options[4])...); err != nil {
+		return err
+	}
+	return run(ctx, "apt-get", installArgs(wanted)...)
+}
+
+func installArgs(wanted []bootstrapv1.Package) []string {
+	args := append([]string{"install"}, options...)
+	args = append(args, "--")
+	for _, p := range wanted {
+		name := p.Name
+		if p.Version != "" {
+			name += "=" + p.Version
+		}
+		args = append(args, name)
+	}
+	return args
+}
+
+// maxOutput is how much of the end of an output an error has.
+const maxOutput = 800
+
+func run(ctx context.Context, program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
+	// A program that is cut short in the middle leaves packages half configured: it may end by itself.
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = 0
+	output, err := cmd.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	output = bytes.TrimSpace(output)
+	if len(output) > maxOutput {
+		output = output[len(output)-maxOutput:]
+	}
+	return fmt.Errorf("%s %s: %w: %s", program, args[0], err, strings.ToValidUTF8(string(bytes.ReplaceAll(output, []byte("\n"), []byte(" | "))), ""))
+}
+
+// Where the files of repositories are.
+const (
+	sourcesDir = "/etc/apt/sources.list.d/"
+	keysDir    = "/etc/apt/keyrings/"
+)
+
+// RepositoryFiles are the files that add repositories to apt: a key counts for its own repository alone.
+func RepositoryFiles(repositories []bootstrapv1.PackageRepository) map[string]string {
+	files := map[string]string{}
+	for _, r := range repositories {
+		line := strings.TrimSpace(r.Source)
+		if r.Key != "" {
+			key := keysDir + "kok-software-" + r.Name + ".asc"
+			files[key] = strings.TrimSpace(r.Key) + "\n"
+			line = signedBy(line, key)
+		}
+		files[sourcesDir+r.Name+".list"] = line + "\n"
+	}
+	return files
+}
+
+// signedBy adds the key to the options of a line of sources.list(5), unless it names one itself.
+func signedBy(line, key string) string {
+	kind, rest, _ := strings.Cut(line, " ")
+	rest = strings.TrimSpace(rest)
+	inner, after, has := strings.Cut(strings.TrimPrefix(rest, "["), "]")
+	if !strings.HasPrefix(rest, "[") || !has {
+		return kind + " [signed-by=" + key + "] " + rest
+	}
+	if strings.Contains(strings.ToLower(inner), "signed-by") {
+		return line
+	}
+	return kind + " [" + strings.TrimSpace(inner) + " signed-by=" + key + "] " + strings.TrimSpace(after)
+}

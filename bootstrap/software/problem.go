@@ -1,0 +1,95 @@
+package software
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Problem is an error that says what the Result of a run is.
+type Problem struct {
+	Reason    Reason
+	Component string
+	Err       error
+}
+
+// Problemf is a Problem of a component, or of none.
+func Problemf(reason Reason, component, format string, args ...any) *Problem {
+	return &Problem{Reason: reason, Component: component, Err: fmt.Errorf(format, args...)}
+}
+
+// OfComponent says whose error it is, unless the error says so itself.
+func OfComponent(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if problem := (*Problem)(nil); errors.As(err, &problem) {
+		if problem.Component == "" {
+			problem.Component = name
+		}
+		return err
+	}
+	return &Problem{Reason: NotInstalled, Component: name, Err: err}
+}
+
+func (p *Problem) Error() string {
+	if p.Component == "" {
+		return p.Err.Error()
+	}
+	return "component " + p.Component + ": " + p.Err.Error()
+}
+
+func (p *Problem) Unwrap() error { return p.Err }
+
+// maxMessage is how long the message of a Result may be: it becomes that of a condition.
+const maxMessage = 4096
+
+// ResultOf is the Result of a run that ended with an error, or with none.
+func ResultOf(err error) Result {
+	if err == nil {
+		return Result{}
+	}
+	result := Result{Reason: NotInstalled, Message: err.Error()}
+	if problem := (*Problem)(nil); errors.As(err, &problem) {
+		result.Reason, result.Component = problem.Reason, problem.Component
+	}
+	if prefix := "component " + result.Component + ": "; result.Component != "" && !strings.Contains(result.Message, prefix) {
+		result.Message = prefix + result.Message
+	}
+	result.Message = strings.ReplaceAll(WithoutSecrets(result.Message), "\n", "; ")
+	if len(result.Message) > maxMessage {
+		result.Message = strings.ToValidUTF8(result.Message[:maxMessage], "") + "..."
+	}
+	return result
+}
+
+var (
+	urls        = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`)
+	credentials = regexp.MustCompile(`[^\s"'/]+:[^\s"'/]*@`)
+)
+
+// WithoutSecrets is a text with no user, password and query in its URLs.
+func WithoutSecrets(text string) string {
+	text = urls.ReplaceAllStringFunc(text, func(found string) string {
+		scheme, rest, _ := strings.Cut(found, "://")
+		authority, path, slash := strings.Cut(rest, "/")
+		if i := strings.IndexAny(authority, "?#"); i >= 0 {
+			authority, path, slash = authority[:i], "", false
+		}
+		authority = authority[strings.LastIndex(authority, "@")+1:]
+		shown := scheme + "://" + authority
+		if slash {
+			shown += "/" + path
+		}
+		colon := ""
+		if strings.HasSuffix(found, ":") {
+			colon = ":"
+		}
+		if i := strings.IndexAny(shown, "?#"); i >= 0 {
+			shown = shown[:i] + colon
+		}
+		return shown
+	})
+	return credentials.ReplaceAllString(text, "")
+}

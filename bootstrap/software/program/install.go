@@ -1,0 +1,282 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/check"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/fetch"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/store"
+)
+
+// Install makes the machine as the document says. If it never was, and cannot be made so, it is left as it was.
+func (p *Program) Install(ctx context.Context, read func() (software.Document, error)) error {
+	return p.locked(func() ([]string, error) {
+		document, err := read()
+		if err != nil {
+			return nil, err
+		}
+		avoided, err := p.install(ctx, document)
+		if err != nil && !p.store.State.Complete {
+			undo, cancel := afterwards(ctx)
+			defer cancel()
+			p.Say("the first install failed, the machine is made as it was")
+			err = errors.Join(err, p.undoAll(undo))
+		}
+		return avoided, err
+	})
+}
+
+func (p *Program) install(ctx context.Context, document software.Document) ([]string, error) {
+	revisions, err := p.plan(document)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.refuseFailed(ctx, revisions); err != nil {
+		return nil, err
+	}
+	files, err := p.downloads(revisions)
+	if err != nil {
+		return nil, err
+	}
+	fetcher := p.Fetcher(document.Mirrors)
+	if err := fetcher.All(ctx, files); err != nil {
+		return fetcher.Avoided(), err
+	}
+	return fetcher.Avoided(), p.apply(ctx, document, revisions)
+}
+
+// refuseFailed refuses revisions whose check failed before, and ends what a run began that was cut short meanwhile.
+func (p *Program) refuseFailed(ctx context.Context, revisions []revision) error {
+	for _, r := range revisions {
+		if !p.failedBefore(r) {
+			continue
+		}
+		said := p.store.Find(r.name).Failed[r.digest]
+		if err := p.takeBackIfUsed(ctx, r); err != nil {
+			return software.OfComponent(r.name, err)
+		}
+		return software.Problemf(software.NotWorking, r.name, "revision %.12s failed before and is not tried again: %s. Run %s install --retry-failed to try it again, or give the machine other software",
+			r.digest, said, software.Program)
+	}
+	return nil
+}
+
+// apply changes the machine.
+func (p *Program) apply(ctx context.Context, document software.Document, revisions []revision) error {
+	if err := p.removeOthers(ctx, revisions); err != nil {
+		return err
+	}
+	if err := p.setKernel(ctx, document.Kernel); err != nil {
+		return software.Problemf(software.NotInstalled, "", "%w", err)
+	}
+	names := make([]string, 0, len(revisions))
+	for _, r := range revisions {
+		names = append(names, r.name)
+		if err := p.component(ctx, r); err != nil {
+			return software.OfComponent(r.name, err)
+		}
+	}
+	p.store.SetOrder(names)
+	p.store.State.Document, p.store.State.Version, p.store.State.Complete = document.Name, document.Version, true
+	if err := p.store.Save(); err != nil {
+		return err
+	}
+	return p.Disk.RemoveAll(strings.TrimSuffix(fetch.Dir, "/"))
+}
+
+// removeOthers removes components that the document does not have any more.
+func (p *Program) removeOthers(ctx context.Context, revisions []revision) error {
+	names, err := p.store.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Backward(names) {
+		if slices.ContainsFunc(revisions, func(r revision) bool { return r.name == name }) {
+			continue
+		}
+		started := time.Now()
+		if err := p.undo(ctx, name); err != nil {
+			return software.OfComponent(name, err)
+		}
+		if err := p.store.Forget(name); err != nil {
+			return software.OfComponent(name, err)
+		}
+		p.step(started, "removed %s, which the document has no more", name)
+	}
+	return nil
+}
+
+// component makes one component as the document says.
+func (p *Program) component(ctx context.Context, r revision) error {
+	entry := p.store.Entry(r.name)
+	entry.Wanted, entry.Check = r.digest, r.Component.Check
+	delete(entry.Failed, r.digest)
+	started := time.Now()
+	if err := p.stage(r); err != nil {
+		return err
+	}
+	needed, err := p.needed(ctx, r)
+	if err != nil {
+		return err
+	}
+	if !needed {
+		return errors.Join(p.keepRunning(ctx, r), p.store.Prune(r.name))
+	}
+	if err := p.noteUnit(ctx, entry, r.Component.Unit.Name); err != nil {
+		return err
+	}
+	entry.Unsettled = true
+	if err := p.store.Save(); err != nil {
+		return err
+	}
+	if err := p.replace(ctx, r); err != nil {
+		if entry.Working == r.digest {
+			// It worked before: what is wrong is something else, which an older revision does not mend.
+			return err
+		}
+		undo, cancel := afterwards(ctx)
+		defer cancel()
+		return errors.Join(err, p.takeBack(undo, r.name))
+	}
+	if err := p.settle(r.name, r.digest, r.Component.Unit.Name == "" && r.Component.Check.Type != ""); err != nil {
+		return err
+	}
+	p.step(started, "installed %s, revision %.12s", r.name, r.digest)
+	return nil
+}
+
+// needed says whether anything must change.
+func (p *Program) needed(ctx context.Context, r revision) (bool, error) {
+	inOrder, err := p.store.InOrder(r.name, r.digest)
+	if err != nil || !inOrder || p.store.Find(r.name).Unsettled {
+		return true, err
+	}
+	missing, err := p.Packages.Missing(ctx, r.Variant.Packages)
+	return len(missing) > 0, err
+}
+
+// keepRunning starts a unit that somebody stopped.
+func (p *Program) keepRunning(ctx context.Context, r revision) error {
+	unit := r.Component.Unit.Name
+	if unit == "" {
+		return nil
+	}
+	state, err := p.Units.State(ctx, unit)
+	if err != nil {
+		return err
+	}
+	if !state.Enabled {
+		if err := p.Units.Enable(ctx, unit); err != nil {
+			return err
+		}
+	}
+	if state.Active == "active" || state.Active == "reloading" {
+		return nil
+	}
+	p.Say("%s is %s, it is started", unit, state.Active)
+	return p.Units.Start(ctx, unit)
+}
+
+// replace switches to a revision, starts it and checks it.
+func (p *Program) replace(ctx context.Context, r revision) error {
+	if err := p.dropOtherUnits(ctx, r.name, r.Component.Unit.Name); err != nil {
+		return err
+	}
+	if err := p.store.Switch(r.name, r.digest); err != nil {
+		return err
+	}
+	if err := p.installPackages(ctx, r.Variant.Packages); err != nil {
+		return err
+	}
+	if err := p.Units.Reload(ctx); err != nil {
+		return err
+	}
+	unit := r.Component.Unit.Name
+	if unit == "" {
+		return nil
+	}
+	if err := p.Units.Enable(ctx, unit); err != nil {
+		return err
+	}
+	err := p.restart(ctx, unit, r.Component.Check)
+	if wanted, ok := unitCheck(r.Component); err == nil && ok {
+		err = p.Checker.Wait(ctx, wanted)
+	}
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("wait for %s: %w", unit, context.Cause(ctx))
+	}
+	return p.notWorking(ctx, p.store.Find(r.name), r.digest, unit, err)
+}
+
+// maxStart is how long a unit without a check may take to start.
+const maxStart = 5 * time.Minute
+
+// restart restarts a unit, which may take no longer than its check.
+func (p *Program) restart(ctx context.Context, unit string, c bootstrapv1.SoftwareCheck) error {
+	timeout := maxStart
+	if c.Type != "" {
+		timeout = check.Timeout(c)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("it did not start within %s", timeout))
+	defer cancel()
+	return p.Units.Restart(ctx, unit)
+}
+
+// notWorking notes that a revision failed, before it is taken back.
+func (p *Program) notWorking(ctx context.Context, entry *store.Component, digest, unit string, err error) error {
+	text := err.Error()
+	if unit != "" {
+		if words := p.Units.Journal(ctx, unit); words != "" {
+			text += "; the last that " + unit + " said: " + words
+		}
+	}
+	text = software.WithoutSecrets(text)
+	if entry.Working == digest {
+		return software.Problemf(software.NotWorking, entry.Name, "revision %.12s does not work, and did before: %s", digest, text)
+	}
+	back := "nothing was there before, and it is removed"
+	if entry.Working != "" {
+		back = fmt.Sprintf("revision %.12s, which was there before, comes back", entry.Working)
+	}
+	if entry.Failed == nil {
+		entry.Failed = map[string]string{}
+	}
+	entry.Failed[digest], entry.Unsettled = text, true
+	return errors.Join(software.Problemf(software.NotWorking, entry.Name, "revision %.12s does not work, and %s: %s", digest, back, text), p.store.Save())
+}
+
+// settle notes that a revision is in use. One without a unit is checked later, when the bootstrap started what uses it.
+func (p *Program) settle(name, digest string, later bool) error {
+	entry := p.store.Find(name)
+	entry.Unsettled = false
+	if !later && entry.Working != digest {
+		entry.Before, entry.Working = entry.Working, digest
+	}
+	if err := p.store.Save(); err != nil {
+		return err
+	}
+	return p.store.Prune(name)
+}
+
+func (p *Program) installPackages(ctx context.Context, wanted []bootstrapv1.Package) error {
+	missing, err := p.Packages.Missing(ctx, wanted)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	started := time.Now()
+	if err := p.Packages.Install(ctx, missing); err != nil {
+		return err
+	}
+	p.step(started, "installed %d packages", len(missing))
+	return nil
+}

@@ -1,0 +1,172 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+)
+
+// Manifest says what a revision has on the machine. It lies beside the files: no document is needed to remove them.
+type Manifest struct {
+	// Paths are those of files on the machine.
+	Paths []string `json:"paths,omitempty"`
+	// Unit runs the component.
+	Unit string `json:"unit,omitempty"`
+}
+
+const (
+	manifestName = ".kok-software.json"
+	partSuffix   = ".part"
+	maxManifest  = 64 << 20
+)
+
+func componentDir(name string) string { return componentsDir + name + "/" }
+
+// Staged says whether a revision is on the disk as a whole.
+func (s *Store) Staged(name, digest string) (bool, error) {
+	return s.Disk.Exists(componentDir(name) + digest)
+}
+
+// Stage puts a revision on the disk, beside the others. fill writes the files below a folder, and returns their paths.
+func (s *Store) Stage(name, digest, unit string, fill func(folder string) ([]string, error)) error {
+	folder := componentDir(name) + digest
+	if there, err := s.Disk.Exists(folder); err != nil || there {
+		return err
+	}
+	part := folder + partSuffix
+	if err := s.Disk.RemoveAll(part); err != nil {
+		return err
+	}
+	if err := s.Disk.MakeFolder(part); err != nil {
+		return s.Disk.Full(software.Dir, err)
+	}
+	err := s.fill(part, unit, fill)
+	if err == nil {
+		err = s.Disk.Rename(part, folder)
+	}
+	if err != nil {
+		return errors.Join(s.Disk.Full(software.Dir, err), s.Disk.RemoveAll(part))
+	}
+	return nil
+}
+
+func (s *Store) fill(part, unit string, fill func(folder string) ([]string, error)) error {
+	paths, err := fill(part)
+	if err != nil {
+		return err
+	}
+	slices.Sort(paths)
+	data, err := json.Marshal(Manifest{Paths: slices.Compact(paths), Unit: unit})
+	if err != nil {
+		return err
+	}
+	return s.Disk.Write(filepath.Join(part, manifestName), data, 0o644)
+}
+
+// Manifest is that of a revision.
+func (s *Store) Manifest(name, digest string) (Manifest, error) {
+	var m Manifest
+	data, err := s.Disk.Read(componentDir(name)+digest+"/"+manifestName, maxManifest)
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	if err != nil {
+		return m, fmt.Errorf("read what revision %.12s of %s has: %w", digest, name, err)
+	}
+	return m, nil
+}
+
+// Current is the revision that the machine uses; empty when there is none.
+func (s *Store) Current(name string) (string, error) {
+	return s.Disk.Target(componentDir(name) + currentLink)
+}
+
+// revisions are the manifests of all revisions on the disk.
+func (s *Store) revisions(name string) (map[string]Manifest, error) {
+	entries, err := os.ReadDir(s.Disk.Place(componentDir(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]Manifest{}
+	for _, entry := range entries {
+		if !entry.IsDir() || filepath.Ext(entry.Name()) == partSuffix {
+			continue
+		}
+		if found[entry.Name()], err = s.Manifest(name, entry.Name()); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// Everything is what all revisions of a component have: what the machine may have of it after a run that was cut short.
+func (s *Store) Everything(name string) (paths, units []string, err error) {
+	revisions, err := s.revisions(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, m := range revisions {
+		paths = append(paths, m.Paths...)
+		if m.Unit != "" {
+			units = append(units, m.Unit)
+		}
+	}
+	slices.Sort(paths)
+	slices.Sort(units)
+	return slices.Compact(paths), slices.Compact(units), nil
+}
+
+// Names are the components of which anything is on the machine or noted, in the order in which they were installed.
+func (s *Store) Names() ([]string, error) {
+	var names []string
+	for _, c := range s.State.Components {
+		names = append(names, c.Name)
+	}
+	entries, err := os.ReadDir(s.Disk.Place(componentsDir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if !slices.Contains(names, entry.Name()) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+// Prune removes revisions other than the current one, the one that works and the one before.
+func (s *Store) Prune(name string) error {
+	entries, err := os.ReadDir(s.Disk.Place(componentDir(name)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	current, err := s.Current(name)
+	if err != nil {
+		return err
+	}
+	keep := []string{currentLink, current}
+	if entry := s.Find(name); entry != nil {
+		keep = append(keep, entry.Working, entry.Before)
+	}
+	for _, entry := range entries {
+		if slices.Contains(keep, entry.Name()) {
+			continue
+		}
+		if err := s.Disk.RemoveAll(componentDir(name) + entry.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

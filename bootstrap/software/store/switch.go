@@ -1,0 +1,318 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+)
+
+// copied says whether a path gets a copy. systemctl resolves links of units when it enables them, and disable removes them.
+func copied(path string) bool { return strings.HasPrefix(path, software.UnitDir) }
+
+// linkTo is where the link at a path of a component leads to.
+func (s *Store) linkTo(name, path string) string {
+	return s.Disk.Place(componentDir(name) + currentLink + path)
+}
+
+// Switch makes the machine use a revision: one rename changes all that the two have in common.
+func (s *Store) Switch(name, digest string) error {
+	m, err := s.Manifest(name, digest)
+	if err != nil {
+		return err
+	}
+	for _, path := range m.Paths {
+		if err := s.refuse(name, path); err != nil {
+			return err
+		}
+	}
+	current, err := s.Current(name)
+	if err != nil {
+		return err
+	}
+	if current != digest {
+		if err := s.Disk.SwitchLink(digest, componentDir(name)+currentLink); err != nil {
+			return fmt.Errorf("switch to revision %.12s: %w", digest, s.Disk.Full(software.Dir, err))
+		}
+	}
+	for _, path := range m.Paths {
+		if err := s.put(name, path); err != nil {
+			return fmt.Errorf("put %s in place: %w", path, s.Disk.Full(path, err))
+		}
+	}
+	return s.takeAwayBut(name, m.Paths)
+}
+
+// takeAwayBut removes what revisions had that are not used.
+func (s *Store) takeAwayBut(name string, keep []string) error {
+	paths, _, err := s.Everything(name)
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
+		if slices.Contains(keep, path) {
+			continue
+		}
+		if err := s.takeAway(name, path); err != nil {
+			return fmt.Errorf("take %s away: %w", path, s.Disk.Full(path, err))
+		}
+	}
+	return nil
+}
+
+// Undo takes everything of a component away, and puts back what was there before.
+func (s *Store) Undo(name string) error {
+	if err := s.takeAwayBut(name, nil); err != nil {
+		return err
+	}
+	if err := s.Disk.Remove(componentDir(name) + currentLink); err != nil {
+		return err
+	}
+	return s.RemoveFolders()
+}
+
+// ownerBeside is another component that a path belongs to; empty if it is none's.
+func (s *Store) ownerBeside(name, path string) (string, error) {
+	for _, entry := range s.State.Components {
+		if entry.Name != name && slices.Contains(entry.Copies, path) {
+			return entry.Name, nil
+		}
+	}
+	target, err := s.Disk.Target(path)
+	if err != nil {
+		return "", err
+	}
+	owner, ok := strings.CutPrefix(target, s.Disk.Place(componentsDir)+"/")
+	if owner, _, _ = strings.Cut(owner, "/"); !ok || owner == name {
+		return "", nil
+	}
+	return owner, nil
+}
+
+// refuse finds what must not be replaced, before anything is.
+func (s *Store) refuse(name, path string) error {
+	other, err := s.ownerBeside(name, path)
+	if err != nil {
+		return err
+	}
+	if other != "" {
+		return fmt.Errorf("%s belongs to the component %s; give one of them another path", path, other)
+	}
+	info, err := os.Lstat(s.Disk.Place(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0 {
+		err = fmt.Errorf("%s is a folder or a device on this machine, and not a file; choose another path", path)
+	}
+	return err
+}
+
+func (s *Store) put(name, path string) error {
+	if err := s.makeFolders(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if copied(path) {
+		return s.putCopy(name, path)
+	}
+	target, err := s.Disk.Target(path)
+	if err != nil || target == s.linkTo(name, path) {
+		return err
+	}
+	if err := s.keepOriginal(path); err != nil {
+		return err
+	}
+	return s.Disk.Link(s.linkTo(name, path), path)
+}
+
+func (s *Store) putCopy(name, path string) error {
+	if entry := s.Entry(name); !slices.Contains(entry.Copies, path) {
+		if err := s.keepOriginal(path); err != nil {
+			return err
+		}
+		entry.Copies = append(entry.Copies, path)
+		if err := s.Save(); err != nil {
+			return err
+		}
+	}
+	same, content, mode, err := s.sameAsStaged(name, path)
+	if err != nil || same {
+		return err
+	}
+	return s.Disk.Write(path, content, mode)
+}
+
+// maxCopy is more than a file of a document has.
+const maxCopy = 1 << 20
+
+func (s *Store) sameAsStaged(name, path string) (same bool, content []byte, mode fs.FileMode, err error) {
+	staged := componentDir(name) + currentLink + path
+	if content, err = s.Disk.Read(staged, maxCopy); err != nil {
+		return false, nil, 0, err
+	}
+	info, err := os.Stat(s.Disk.Place(staged))
+	if err != nil {
+		return false, nil, 0, err
+	}
+	is, err := os.Lstat(s.Disk.Place(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, content, info.Mode().Perm(), nil
+	}
+	if err != nil || is.Mode() != info.Mode() {
+		return false, content, info.Mode().Perm(), err
+	}
+	has, err := s.Disk.Read(path, maxCopy)
+	return err == nil && bytes.Equal(has, content), content, info.Mode().Perm(), nil
+}
+
+// takeAway removes a path of a component, and puts back what was there before.
+func (s *Store) takeAway(name, path string) error {
+	if other, err := s.ownerBeside(name, path); err != nil || other != "" {
+		return err
+	}
+	original := originalsDir + path
+	kept, err := s.Disk.Exists(original)
+	if err != nil {
+		return err
+	}
+	if copied(path) {
+		if err := s.takeCopyAway(name, path); err != nil {
+			return err
+		}
+	}
+	target, err := s.Disk.Target(path)
+	if err != nil {
+		return err
+	}
+	there, err := s.Disk.Exists(path)
+	if err != nil {
+		return err
+	}
+	ours := target == s.linkTo(name, path)
+	switch {
+	case kept && (ours || !there):
+		err = s.Disk.Move(original, path)
+	case kept:
+		// Somebody else has put something there since: that stays.
+		err = s.Disk.Remove(original)
+	case ours:
+		err = s.Disk.Remove(path)
+	}
+	if err != nil {
+		return err
+	}
+	return s.removeEmpty(filepath.Dir(original))
+}
+
+// takeCopyAway removes a copy before the note about it, and before the original comes back: what is at a path that is noted
+// is never an original.
+func (s *Store) takeCopyAway(name, path string) error {
+	entry := s.Find(name)
+	if entry == nil || !slices.Contains(entry.Copies, path) {
+		return nil
+	}
+	if err := s.Disk.Remove(path); err != nil {
+		return err
+	}
+	entry.Copies = slices.DeleteFunc(entry.Copies, func(p string) bool { return p == path })
+	return s.Save()
+}
+
+// keepOriginal keeps what is at a path, and is not ours.
+func (s *Store) keepOriginal(path string) error {
+	there, err := s.Disk.Exists(path)
+	if err != nil || !there {
+		return err
+	}
+	if err := s.Disk.MakeFolder(filepath.Dir(originalsDir + path)); err != nil {
+		return err
+	}
+	return s.Disk.Move(path, originalsDir+path)
+}
+
+// removeEmpty removes empty folders of originals.
+func (s *Store) removeEmpty(folder string) error {
+	for ; strings.HasPrefix(folder, originalsDir); folder = filepath.Dir(folder) {
+		if gone, err := s.Disk.RemoveFolder(folder); err != nil || !gone {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeFolders makes folders, and notes them before.
+func (s *Store) makeFolders(folder string) error {
+	missing, err := s.Disk.MissingFolders(folder)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	for _, f := range missing {
+		if !slices.Contains(s.State.Folders, f) {
+			s.State.Folders = append(s.State.Folders, f)
+		}
+	}
+	if err := s.Save(); err != nil {
+		return err
+	}
+	return s.Disk.MakeFolder(folder)
+}
+
+// RemoveFolders removes folders that were made and are empty.
+func (s *Store) RemoveFolders() error {
+	var left []string
+	for _, folder := range slices.Backward(s.State.Folders) {
+		gone, err := s.Disk.RemoveFolder(folder)
+		if err != nil {
+			return err
+		}
+		if !gone {
+			left = append(left, folder)
+		}
+	}
+	slices.Reverse(left)
+	s.State.Folders = left
+	return s.Save()
+}
+
+// WriteFile writes a file that is no component's.
+func (s *Store) WriteFile(path string, content []byte, mode fs.FileMode) error {
+	if err := s.makeFolders(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if err := s.Disk.Write(path, content, mode); err != nil {
+		return fmt.Errorf("write %s: %w", path, s.Disk.Full(path, err))
+	}
+	return nil
+}
+
+// InOrder says whether the machine uses a revision, and all its paths are as they should be.
+func (s *Store) InOrder(name, digest string) (bool, error) {
+	current, err := s.Current(name)
+	if err != nil || current != digest {
+		return false, err
+	}
+	m, err := s.Manifest(name, digest)
+	if err != nil {
+		return false, err
+	}
+	for _, path := range m.Paths {
+		right := false
+		if copied(path) {
+			right, _, _, err = s.sameAsStaged(name, path)
+		} else {
+			var target string
+			target, err = s.Disk.Target(path)
+			right = target == s.linkTo(name, path)
+		}
+		if err != nil || !right {
+			return false, err
+		}
+	}
+	return true, nil
+}

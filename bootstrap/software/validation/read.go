@@ -1,0 +1,56 @@
+// Package validation reads the document of a machine, and refuses what no machine should act on. The API refuses most of
+// it before; the program runs as root, and takes nobody's word for it.
+package validation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+)
+
+// maxSize is how long a document may be. That of a KOKSoftware, which etcd bounds at 1.5 MiB, is shorter.
+const maxSize = 8 << 20
+
+// Read reads and checks the document in a file.
+func Read(path string) (software.Document, error) {
+	document, err := read(path)
+	if err != nil {
+		return document, software.Problemf(software.NotInstalled, "", "read %s, which the bootstrap data bring: %w", path, err)
+	}
+	return document, nil
+}
+
+func read(path string) (software.Document, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return software.Document{}, err
+	}
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(io.LimitReader(file, maxSize+1))
+	if err != nil {
+		return software.Document{}, err
+	}
+	if len(data) > maxSize {
+		return software.Document{}, fmt.Errorf("it is longer than %d bytes", maxSize)
+	}
+	return Parse(data)
+}
+
+// Parse reads and checks a document.
+func Parse(data []byte) (software.Document, error) {
+	var document software.Document
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&document); err != nil {
+		return document, err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return document, errors.New("there is something after the document")
+	}
+	return document, Validate(document)
+}
