@@ -18,6 +18,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/hosts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 )
 
@@ -95,7 +96,7 @@ func Run(ctx context.Context, arguments []string, streams genericiooptions.IOStr
 		status = exit.Interrupted
 	}
 	if err != nil && err.Error() != "" {
-		_, _ = fmt.Fprintf(streams.ErrOut, "%s: %v\n", program, err)
+		_, _ = fmt.Fprintf(streams.ErrOut, "%s: %s\n", program, terminal.Plain(err.Error()))
 	}
 	return status
 }

@@ -27,8 +27,8 @@ one page, the status of each cluster as "kok status" shows it, Events, Nodes, th
 the end of their logs, ConfigMaps, and versions. With names it has those clusters alone, without names every cluster that you
 may read. A control plane in another host cluster is collected there: run the command with that cluster's kubeconfig, too.
 
-No value of a Secret is in it: of Secrets there are names, types, keys and lengths. What Secrets hold is taken out of all other
-texts, and so are bootstrap data, tokens, private keys and kubeconfigs. Names, addresses and messages stay: look through it
+No value of a Secret is in it: of Secrets there are names, types, keys and lengths. What Secrets of these namespaces hold
+is taken out of all other texts, and so are bootstrap data, tokens, private keys and kubeconfigs. Names, addresses and messages stay: look through it
 before you give it away. errors.txt lists what could not be read.
 
 It ends with 0 once the archive is written, and with 2 otherwise.`

@@ -80,11 +80,11 @@ func (c *collector) collect(ctx context.Context, s *scope) {
 		step.do(ctx, s)
 	}
 	c.text("conditions.txt", c.conditions.String())
-	errors := "Everything was read.\n"
+	unread := "Everything was read."
 	if len(c.unread) > 0 {
-		errors = strings.Join(c.unread, "\n") + "\n"
+		unread = strings.Join(c.unread, "\n")
 	}
-	c.text("errors.txt", errors)
+	c.text("errors.txt", unread+"\n")
 }
 
 // text writes a text without its secrets.

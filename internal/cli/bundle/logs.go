@@ -3,6 +3,7 @@ package bundle
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -81,7 +82,7 @@ func end(stream io.Reader, limit int64) ([]byte, error) {
 			kept, cut = append(kept[:0], kept[over:]...), true
 		}
 		if err != nil {
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			if cut {

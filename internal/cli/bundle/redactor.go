@@ -55,9 +55,13 @@ func (r *redactor) learn(secret *corev1.Secret) {
 	}
 }
 
-// mixed reports whether a part of a text looks like a secret, and not like a name or a path.
+// mixed reports whether a part of a text looks like a secret, and not like a name or a path: those have no capital letters,
+// and something between their words.
 func mixed(text string) bool {
-	return strings.ContainsAny(text, "0123456789") && strings.ToLower(text) != text && strings.ToUpper(text) != text
+	if !strings.ContainsAny(text, "0123456789") || strings.ToUpper(text) == text {
+		return false
+	}
+	return strings.ToLower(text) != text || !strings.ContainsAny(text, "-_/")
 }
 
 // learned is called once all Secrets are read.

@@ -18,6 +18,7 @@ const (
 	jwt        = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"
 	shortKey   = "c2hvcnQta2V5LWRhdGE="
 	registry   = "Zm9vOmJhckJhejEyMzQ1Njc4OTA="
+	hexToken   = "9f86d081884c7d659a2feaa0c55ad015"
 	command    = "curl -u admin:hunter2hunter2 https://mirror.example.com"
 	privateKey = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQAAAAAAAAABAAAAMwAAAAtzc2gtZW\nQyNTUxOQAAACB\n-----END OPENSSH PRIVATE KEY-----\n"
 )
@@ -32,7 +33,7 @@ func learned(secrets ...*corev1.Secret) *redactor {
 }
 
 func TestTextsLoseTheirSecretsAndNothingElse(t *testing.T) {
-	kubeconfig := "users:\n- name: admin\n  user:\n    client-key-data: " + shortKey + "\n    token: " + registry + "\n"
+	kubeconfig := "users:\n- name: admin\n  user:\n    client-key-data: " + shortKey + "\n    token: " + registry + "\n    other: " + hexToken + "\n  path: /var/lib/kok-apiserver-lb/servers-1\n"
 	r := learned(
 		&corev1.Secret{Data: map[string][]byte{"password": []byte(password), "username": []byte("kubernetes"), "ca.crt": []byte("kok-control-plane"), "enabled": []byte("true")}},
 		&corev1.Secret{Data: map[string][]byte{"value": []byte(kubeconfig)}},
@@ -45,6 +46,8 @@ func TestTextsLoseTheirSecretsAndNothingElse(t *testing.T) {
 		"a password that a Secret holds":           {"login with " + password + " failed", []string{password}, []string{"login with ", " failed"}},
 		"its base64":                               {base64.StdEncoding.EncodeToString([]byte(password)), []string{base64.StdEncoding.EncodeToString([]byte(password))}, nil},
 		"a part of a kubeconfig that a Secret has": {"got " + registry + " of the user", []string{registry}, []string{"of the user"}},
+		"a token of lower case letters":            {"got " + hexToken, []string{hexToken}, []string{"got "}},
+		"a path that a Secret has":                 {"read /var/lib/kok-apiserver-lb/servers-1", nil, []string{"/var/lib/kok-apiserver-lb/servers-1"}},
 		"a kubeconfig":                             {"{\"client-key-data\":\"" + shortKey + "\"}", []string{shortKey}, []string{"client-key-data"}},
 		"a kubeconfig of which nobody knows":       {"client-key-data: YWJj\nserver: https://10.0.0.1:6443", []string{"YWJj"}, []string{"https://10.0.0.1:6443"}},
 		"a bootstrap token":                        {"token " + token + " is used", []string{"0123456789abcdef"}, []string{"is used"}},

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -61,13 +62,16 @@ func (c *collector) find(ctx context.Context, clusterNames []string) (*scope, er
 		clusters: map[client.ObjectKey]bool{}, tenants: map[client.ObjectKey]bool{}, chosen: len(clusterNames) > 0,
 		tenantNamespaces: map[string]bool{namespace: true}, providerNamespaces: map[string]bool{},
 	}
-	if s.chosen {
+	switch {
+	case s.chosen:
 		err = c.findNamed(ctx, s, namespace, clusterNames)
-	} else if given {
+	case given:
 		err = c.findAll(ctx, s, namespace)
-	} else if err = c.findAll(ctx, s, ""); apierrors.IsForbidden(err) {
-		c.note("clusters of all namespaces", err)
-		err = c.findAll(ctx, s, namespace)
+	default:
+		if err = c.findAll(ctx, s, metav1.NamespaceAll); apierrors.IsForbidden(err) {
+			c.note("clusters of all namespaces", err)
+			err = c.findAll(ctx, s, namespace)
+		}
 	}
 	if err != nil {
 		return nil, err

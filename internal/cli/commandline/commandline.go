@@ -44,27 +44,28 @@ func words(text string) []string {
 	return all
 }
 
-// Check reports what the program would refuse of these arguments before it did anything.
-func Check(arguments []string) error {
+// Check is the command that these arguments call, and what the program would refuse of them before it did anything.
+func Check(arguments []string) (name string, err error) {
 	root := cli.New("kok", genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard})
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(arguments...)
 	command, rest, err := root.Find(arguments)
 	if err != nil {
-		return err
+		return "", err
 	}
+	name = command.CommandPath()
 	command.InitDefaultHelpFlag()
 	command.InitDefaultVersionFlag()
 	if err := command.ParseFlags(rest); err != nil {
-		return fmt.Errorf("%s: %w", command.CommandPath(), err)
+		return name, fmt.Errorf("%s: %w", name, err)
 	}
 	if help := command.Flags().Lookup("help"); help != nil && help.Changed {
-		return nil
+		return name, nil
 	}
 	if command.HasSubCommands() && len(command.Flags().Args()) > 0 {
-		return fmt.Errorf("%s has no command %s", command.CommandPath(), command.Flags().Arg(0))
+		return name, fmt.Errorf("%s has no command %s", name, command.Flags().Arg(0))
 	}
-	return errors.Join(command.ValidateArgs(command.Flags().Args()), command.ValidateRequiredFlags(), command.ValidateFlagGroups())
+	return name, errors.Join(command.ValidateArgs(command.Flags().Args()), command.ValidateRequiredFlags(), command.ValidateFlagGroups())
 }
 
 // Each calls a function for a command and all below it.

@@ -46,7 +46,7 @@ func TestWhatTheProgramWouldRefuseIsFound(t *testing.T) {
 		"kok status":                          "accepts 1 arg(s), received 0",
 		"kok hosts add a --address 192.0.2.7": `required flag(s) "key", "user" not set`,
 	} {
-		err := Check(Calls(line)[0])
+		_, err := Check(Calls(line)[0])
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", line, err, want)
 		}
@@ -74,7 +74,7 @@ func TestEveryCommandTeaches(t *testing.T) {
 			for line := range strings.Lines(strings.ReplaceAll(command.Example, "\\\n", " ")) {
 				for _, arguments := range Calls(strings.TrimSpace(line)) {
 					examples++
-					if err := Check(arguments); err != nil {
+					if _, err := Check(arguments); err != nil {
 						t.Errorf("%s: %v in %s", command.CommandPath(), err, line)
 					}
 				}

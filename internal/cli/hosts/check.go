@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/exit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/verdict"
 )
 
@@ -130,7 +131,7 @@ func printVerdicts(out io.Writer, verdicts []verdict.Verdict, now time.Time) err
 		if v.WayOut != "" {
 			text += fmt.Sprintf("  %s\n", v.WayOut)
 		}
-		if _, err := io.WriteString(out, text); err != nil {
+		if _, err := io.WriteString(out, terminal.Plain(text)); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/verdict"
 )
 
@@ -23,7 +24,7 @@ func printFound(out io.Writer, host *infrav1.IDCHost) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name string, values ...string) {
 		if value := strings.Join(values, ", "); value != "" {
-			_, _ = fmt.Fprintf(table, "  %s\t%s\n", name, value)
+			_, _ = fmt.Fprintf(table, "  %s\t%s\n", name, terminal.Plain(value))
 		}
 	}
 	row("server", server(&host.Spec.SSHServer))

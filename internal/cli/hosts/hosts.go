@@ -9,6 +9,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
 )
 
 // New is the command hosts with all of its commands.
@@ -34,5 +35,5 @@ func isTerminal(cluster *access.Cluster) bool {
 
 // say tells a person how far a command is. What a program reads goes to standard output alone.
 func say(cluster *access.Cluster, format string, args ...any) {
-	_, _ = fmt.Fprintf(cluster.ErrOut, format+"\n", args...)
+	_, _ = fmt.Fprintln(cluster.ErrOut, terminal.Plain(fmt.Sprintf(format, args...)))
 }

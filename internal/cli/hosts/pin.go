@@ -95,7 +95,7 @@ func (a *adder) ask(ctx context.Context, what string) error {
 	}()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
+		return fmt.Errorf("nobody confirmed the host keys, and nothing was created: %w", ctx.Err())
 	case said := <-answer:
 		if said != "yes" && said != "y" {
 			return errors.New("the host keys were not confirmed; nothing was created")

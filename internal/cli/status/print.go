@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
 )
 
 const (
@@ -26,7 +28,7 @@ type screen struct {
 
 func (s *screen) line(format string, args ...any) {
 	if s.err == nil {
-		_, s.err = fmt.Fprintf(s.out, format+"\n", args...)
+		_, s.err = fmt.Fprintln(s.out, terminal.Plain(fmt.Sprintf(format, args...)))
 	}
 }
 

@@ -1,0 +1,18 @@
+// Package terminal makes texts of others fit for a terminal.
+package terminal
+
+import (
+	"strings"
+	"unicode"
+)
+
+// Plain is a text without characters that a terminal would obey: whoever may write a message must not write to the screen of
+// whoever reads it.
+func Plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(text, "?"))
+}
