@@ -67,7 +67,7 @@ func (d *Disk) Roomy(path string, target io.Writer) io.Writer {
 
 func (w *roomyWriter) Write(p []byte) (int, error) {
 	if w.unasked += int64(len(p)); w.unasked >= roomStep {
-		if err := w.disk.Room(w.path, max(int64(len(p)), roomStep)); err != nil {
+		if err := w.disk.Room(w.path, int64(len(p))); err != nil {
 			return 0, err
 		}
 		w.unasked = 0

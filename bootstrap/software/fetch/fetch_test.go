@@ -106,6 +106,12 @@ func TestAServerThatMisbehavesMakesTheNextOneTheSource(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}, "it stalled"},
+		"it gives a byte now and then": {func(w http.ResponseWriter, r *http.Request) {
+			for ticker := time.NewTicker(20 * time.Millisecond); r.Context().Err() == nil; <-ticker.C {
+				_, _ = w.Write([]byte(content[:1]))
+				w.(http.Flusher).Flush()
+			}
+		}, "it stalled"},
 		"it redirects in a circle": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path, http.StatusFound) }, "redirects too often"},
 		"it wants a password":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, "it answers 401"},
 		"it is larger than any disk": {func(w http.ResponseWriter, _ *http.Request) {

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	errStalled  = errors.New("it stalled: no byte came for too long")
+	errStalled  = errors.New("it stalled: no byte, or hardly any, came for too long")
 	errInsecure = errors.New("it leads from https to http, which is refused")
 	errCA       = errors.New("caBundle of the mirror's endpoint has no certificate in PEM")
 )
@@ -80,6 +80,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel(nil)
 		return nil, err
 	}
+	timer.Stop()
 	body := &watched{body: response.Body, ctx: ctx, cancel: cancel, timer: timer, stall: g.stall}
 	response.Body = body
 	if g.source.image && r.Context().Value(layerKey{}) == nil {
@@ -88,21 +89,31 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// watched is the body of an answer that gives up when no byte comes.
+// enough is how many bytes must come, in the time after which a server stalls, from one that does not.
+const enough = 16 << 10
+
+// watched is the body of an answer that gives up when too few bytes come. The time that this machine takes to write them
+// does not count.
 type watched struct {
 	body    io.ReadCloser
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
 	stall   time.Duration
+	waited  time.Duration
+	came    int
 	bounded bool
 	left    int64
 }
 
 func (w *watched) Read(p []byte) (int, error) {
+	started := time.Now()
+	w.timer.Reset(w.stall - w.waited)
 	n, err := w.body.Read(p)
-	if n > 0 {
-		w.timer.Reset(w.stall)
+	w.timer.Stop()
+	w.waited += time.Since(started)
+	if w.came += n; w.came >= enough {
+		w.waited, w.came = 0, 0
 	}
 	if w.left -= int64(n); w.bounded && w.left < 0 {
 		return 0, fmt.Errorf("the registry answers with more than %d bytes", maxManifest)
