@@ -30,7 +30,9 @@ LAB := bin/lab
 STARTED := $(shell date +%s)
 # KUBECONFIG counts when it is given to make, not when the shell happens to have one.
 EXISTING_CLUSTER := $(if $(filter command line,$(origin KUBECONFIG)),$(KUBECONFIG))
-QUICKSTART := bin/quickstart --started=$(STARTED) $(IMAGES) --provider-version=$(VERSION)
+# The newest that the lab is built with, unless one is given.
+HOST_VERSION ?=
+QUICKSTART := bin/quickstart --started=$(STARTED) $(IMAGES) --provider-version=$(VERSION) $(if $(HOST_VERSION),--host-version=$(HOST_VERSION))
 
 .PHONY: quickstart
 quickstart: $(if $(EXISTING_CLUSTER),check-go,check-machine) build release-manifests $(LAB) ## Lab up, a tenant with two workers, and a look at it; KUBECONFIG=... uses an existing cluster, without workers
@@ -38,7 +40,7 @@ quickstart: $(if $(EXISTING_CLUSTER),check-go,check-machine) build release-manif
 	@$(QUICKSTART) $(if $(EXISTING_CLUSTER),--kubeconfig=$(EXISTING_CLUSTER))
 
 .PHONY: lab-up
-lab-up: check-machine build release-manifests $(LAB) ## Start the lab, a real host cluster on this machine, with the providers installed
+lab-up: check-machine build release-manifests $(LAB) ## Start the lab, a real host cluster on this machine, with the providers installed; HOST_VERSION=v1.34.4 for another Kubernetes
 	@go build -o bin/quickstart ./test/quickstart
 	@$(QUICKSTART) providers
 
@@ -210,7 +212,7 @@ test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real
 		go test -count=1 -p=1 -v -timeout=1h -tags=root,lb ./test/isolation ./test/fault/apiserverlb
 
 .PHONY: test-all
-test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/13 runs the third of thirteen parts
+test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/14 runs the third of fourteen parts
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run test-all --part=$(PART)
 
 .PHONY: bench-gate

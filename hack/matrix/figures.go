@@ -13,8 +13,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 )
 
-// summed are the ends of names of figures whose sum means something: what went wrong, in whichever scenario.
-var summed = []string{"_failed_requests", "_lost_writes", "_restarts", "_raw_429", "_raw_5xx", "_raw_broken"}
+// summed are the ends of names of figures whose sum means something: what went wrong, in whichever scenario, and what was
+// tested one by one.
+var summed = []string{"_failed_requests", "_lost_writes", "_restarts", "_raw_429", "_raw_5xx", "_raw_broken", "_tested"}
 
 // missing gives a row for each figure that has to be there and is not.
 func missing(wanted []string, all []figures.Figure) []row {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/processgroup"
 )
 
@@ -39,7 +41,7 @@ func lists() []list {
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts,
-		}, everySpec, []step{capi, conformance}), figures: slices.Concat(upgradeFigures, moveFigures)},
+		}, everySpec, []step{capi, conformance}), figures: slices.Concat(upgradeFigures, moveFigures, hostFigures)},
 		{name: "bench-upgrade", steps: []step{
 			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),
 			releases, capi, contracts, conformance,
@@ -55,7 +57,7 @@ func gate() []step {
 	var steps []step
 	if os.Getenv("CI") != "" {
 		// On a CI machine the lab is new; at home it goes on where it was.
-		steps = append(steps, step{name: "clean-lab", target: "clean-lab"})
+		steps = append(steps, step{name: cleanLab, target: cleanLab})
 	}
 	return append(steps,
 		step{name: "lint", target: "lint"},
@@ -66,8 +68,9 @@ func gate() []step {
 	)
 }
 
-// everySpec are steps that run each spec of the suite test/e2e once, in pieces that parts can be made of.
-var everySpec = []step{
+// everySpec are steps that run each spec of the suite test/e2e once, and some on each version of the host cluster, in pieces
+// that parts can be made of.
+var everySpec = slices.Concat([]step{
 	endToEnd("e2e-gating", "gating", 12*time.Minute),
 	endToEnd("e2e-workers", "workers && full && !gating", 40*time.Minute),
 	endToEnd("e2e-faults", "faults", 40*time.Minute),
@@ -79,6 +82,19 @@ var everySpec = []step{
 	releases,
 	endToEnd("e2e-install", "install", 25*time.Minute),
 	endToEnd("e2e-move", "move", 12*time.Minute),
+}, onHostClusters())
+
+// cleanLab is the target that takes the lab away.
+const cleanLab = "clean-lab"
+
+// onHostClusters are steps with a host cluster of their own: one of each version, and one that is upgraded to the newest.
+func onHostClusters() []step {
+	versions := artifacts.HostVersions()
+	var steps []step
+	for _, version := range versions {
+		steps = append(steps, endToEnd("e2e-host-"+version, "host_versions", 14*time.Minute).on(version))
+	}
+	return append(steps, endToEnd("e2e-host-upgrade", "host_upgrade", 14*time.Minute).on(versions[len(versions)-2]))
 }
 
 var (
@@ -88,6 +104,7 @@ var (
 		"capi_specs_passed", "contract_rules_tested", "conformance_passed", "conformance_failed",
 	}
 	moveFigures = []string{"move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes"}
+	hostFigures = []string{"host_clusters_tested", "host_upgrade_seconds", "host_upgrade_failed_requests", "host_upgrade_lost_writes"}
 )
 
 var (
@@ -104,6 +121,13 @@ func endToEnd(name, labels string, usual time.Duration) step {
 	return s
 }
 
+// on has the step run on a host cluster of a Kubernetes version, in a lab of its own.
+func (s step) on(version string) step {
+	s.hostVersion = version
+	s.args = append(slices.Clone(s.args), "HOST_VERSION="+version)
+	return s
+}
+
 // step is one make target of a list.
 type step struct {
 	// name is that of its log, of its figures (see package figures), and of its report.
@@ -115,6 +139,9 @@ type step struct {
 	labels string
 	// usual is how long it usually takes on 2 cores, in a lab that is up; parts are made by it.
 	usual time.Duration
+	// hostVersion is the Kubernetes version of the host cluster that the step wants, in a lab that it makes and takes away;
+	// empty for a step that needs no lab, or goes on with the one that is up.
+	hostVersion string
 	// beside is true for a step that runs beside the one before it. A list that runs in parts has none.
 	beside bool
 }
@@ -137,7 +164,11 @@ func (s step) reported() ([]row, error) {
 
 func (s step) title() string {
 	if s.labels != "" {
-		return fmt.Sprintf("make %s E2E_LABELS=%q", s.target, s.labels)
+		title := fmt.Sprintf("make %s E2E_LABELS=%q", s.target, s.labels)
+		if s.hostVersion != "" {
+			title += " HOST_VERSION=" + s.hostVersion
+		}
+		return title
 	}
 	return strings.Join(append([]string{"make", s.target}, s.args...), " ")
 }
@@ -145,6 +176,17 @@ func (s step) title() string {
 // cleanUpLimit is the time that an interrupted step has to remove what it made, more than the longest clean-up takes: one
 // that is cut short leaves the lab unfit for what comes next.
 const cleanUpLimit = 40 * time.Minute
+
+// make has what the step runs be made. A lab of another version is of no use to other steps: the step's own goes again, also
+// when it failed or was interrupted.
+func (s step) make(ctx context.Context, run func(ctx context.Context, targets ...string) error) error {
+	targets := append([]string{s.target}, s.args...)
+	if s.hostVersion == "" {
+		return run(ctx, targets...)
+	}
+	err := run(ctx, append([]string{cleanLab}, targets...)...)
+	return errors.Join(err, run(context.WithoutCancel(ctx), cleanLab))
+}
 
 // run makes the target. Its output is shown and kept. What it reported before is forgotten.
 func (s step) run(ctx context.Context, logs, title string) row {
@@ -164,11 +206,13 @@ func (s step) run(ctx context.Context, logs, title string) row {
 	}
 	stdout, stderr := &screen{to: os.Stdout, title: title}, &screen{to: os.Stderr, title: title}
 	fmt.Printf("\n==== %s\n", s.title())
-	cmd := exec.CommandContext(ctx, "make", append([]string{s.target}, s.args...)...)
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(file, stdout), io.MultiWriter(file, stderr)
 	began := time.Now()
-	// A terminal that sent a second interrupt would have ginkgo give up its clean-ups.
-	err = processgroup.Run(cmd, cleanUpLimit)
+	err = s.make(ctx, func(ctx context.Context, targets ...string) error {
+		cmd := exec.CommandContext(ctx, "make", targets...)
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(file, stdout), io.MultiWriter(file, stderr)
+		// A terminal that sent a second interrupt would have ginkgo give up its clean-ups.
+		return processgroup.Run(cmd, cleanUpLimit)
+	})
 	result.Took = time.Since(began)
 	stdout.flush()
 	stderr.flush()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/onsi/ginkgo/v2/types"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/reexec"
 )
 
@@ -81,7 +83,9 @@ func TestEverySpecRunsInOneStepOfTestAll(t *testing.T) {
 				outer = own
 			}
 			all := append(slices.Clone(outer), own...)
-			if !slices.ContainsFunc(all, func(l string) bool { return l == "gating" || l == "full" || l == "releases" || l == "move" }) {
+			if !slices.ContainsFunc(all, func(l string) bool {
+				return slices.Contains([]string{"gating", "full", "releases", "move", "host_versions", "host_upgrade"}, l)
+			}) {
 				continue // its specs have these labels
 			}
 			if slices.Contains(all, "modes") && !slices.Contains(all, "pod_network") {
@@ -98,19 +102,70 @@ func TestEverySpecRunsInOneStepOfTestAll(t *testing.T) {
 	}
 }
 
-// stepsOf are the steps of make test-all that run a spec with these labels.
+// stepsOf are the steps of make test-all that run a spec with these labels; of several that differ by their host cluster alone
+// the first.
 func stepsOf(t *testing.T, labels []string) (found []string) {
 	t.Helper()
+	seen := map[string]bool{}
 	for _, s := range everySpec {
 		chosen, err := types.ParseLabelFilter(s.labels)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if chosen(labels) {
+		if chosen(labels) && !seen[s.labels] {
 			found = append(found, s.name)
+			seen[s.labels] = true
 		}
 	}
 	return found
+}
+
+func TestEveryHostClusterThatIsSupportedHasAStep(t *testing.T) {
+	on := map[string][]string{}
+	for _, s := range everySpec {
+		if s.hostVersion != "" {
+			on[s.labels] = append(on[s.labels], s.hostVersion)
+		}
+	}
+	versions := artifacts.HostVersions()
+	want := map[string][]string{"host_versions": versions, "host_upgrade": {versions[len(versions)-2]}}
+	if !maps.EqualFunc(on, want, slices.Equal) {
+		t.Errorf("there are steps on %v, want %v", on, want)
+	}
+}
+
+func TestAStepWithAHostClusterOfItsOwnLeavesNoLab(t *testing.T) {
+	failed := errors.New("failed")
+	plain := step{target: "test-e2e", args: []string{"E2E_LABELS=a"}}
+	for name, test := range map[string]struct {
+		step step
+		err  error
+		want []string
+	}{
+		"another step leaves the lab as it is": {plain, nil, []string{"test-e2e E2E_LABELS=a"}},
+		"it has a lab of its own":              {plain.on("v1.35.4"), nil, []string{"clean-lab test-e2e E2E_LABELS=a HOST_VERSION=v1.35.4", "clean-lab"}},
+		"also when it failed":                  {plain.on("v1.35.4"), failed, []string{"clean-lab test-e2e E2E_LABELS=a HOST_VERSION=v1.35.4", "clean-lab"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			var made []string
+			err := test.step.make(ctx, func(ctx context.Context, targets ...string) error {
+				if ctx.Err() != nil {
+					t.Error("it has no time left for what it makes last")
+				}
+				made = append(made, strings.Join(targets, " "))
+				interrupt()
+				if len(made) > 1 {
+					return nil
+				}
+				return test.err
+			})
+			if !slices.Equal(made, test.want) || !errors.Is(err, test.err) {
+				t.Errorf("it made %q, %v, want %q, %v", made, err, test.want, test.err)
+			}
+		})
+	}
 }
 
 func read(t *testing.T, path string) string {

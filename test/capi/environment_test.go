@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/test/framework"
 	"sigs.k8s.io/cluster-api/test/framework/clusterctl"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
@@ -67,7 +68,7 @@ func newEnvironment(ctx context.Context) (*environment, error) {
 	if err := installer.Install(ctx); err != nil {
 		return nil, fmt.Errorf("install the providers: %w", err)
 	}
-	return e, e.configure(ctx, e.Set.Versions.Host)
+	return e, e.configure(ctx, artifacts.DefaultVersions().Host)
 }
 
 // collect writes what explains a failure and says where it is.

@@ -179,9 +179,7 @@ func documentedSidecar() controlplanev1.Patch {
 // loadMirror gives the hosts images of the tenant's version under names that no other tenant uses.
 func loadMirror(ctx context.Context, version string) {
 	GinkgoHelper()
-	cache, err := artifacts.CacheDir()
-	Expect(err).NotTo(HaveOccurred())
-	set, err := artifacts.Ensure(ctx, cache, func(string) {})
+	set, err := env.lab.Artifacts(ctx, func(string) {})
 	Expect(err).NotTo(HaveOccurred())
 	programs, err := set.BinDir(version)
 	Expect(err).NotTo(HaveOccurred())

@@ -40,6 +40,10 @@ const (
 	install = "install"
 	// move are those that move a tenant to another management cluster.
 	move = "move"
+	// hostVersions are those that the lab runs with a host cluster of each version (HOST_VERSION), hostUpgrade those that upgrade
+	// it. They want a lab of their own.
+	hostVersions = "host_versions"
+	hostUpgrade  = "host_upgrade"
 )
 
 // settings are the suite's flags; paths are relative to where it is started.

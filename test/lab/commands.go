@@ -5,21 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 )
 
 func upCommand(open opener) *cobra.Command {
-	return &cobra.Command{
+	var version string
+	cmd := &cobra.Command{
 		Use: "up", Short: "Bring the lab up, or go on where an earlier up ended", Args: cobra.NoArgs,
 		RunE: open.run(func(ctx context.Context, l *lab.Lab, _ []string) error {
 			began := time.Now()
-			report, err := l.Up(ctx, progress(began))
+			report, err := l.Up(ctx, version, progress(began))
 			if err != nil {
 				return err
 			}
@@ -35,6 +38,8 @@ func upCommand(open opener) *cobra.Command {
 			return report.Write(os.Stdout)
 		}),
 	}
+	cmd.Flags().StringVar(&version, "host-version", "", "Kubernetes version of the host cluster, one of "+strings.Join(artifacts.HostVersions(), ", ")+" (default: the newest)")
+	return cmd
 }
 
 // progress prints what is being done, with the seconds since the command began.

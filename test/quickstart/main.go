@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
 )
 
@@ -34,6 +36,7 @@ func command() *cobra.Command {
 	}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of an existing host cluster (default: the lab)")
+	flags.StringVar(&o.hostVersion, "host-version", "", "Kubernetes version of the lab's host cluster, one of "+strings.Join(artifacts.HostVersions(), ", ")+" (default: the newest)")
 	flags.StringVar(&o.repository, "repository", "out", "folder that make release-manifests wrote")
 	flags.StringVar(&o.programs, "programs", "bin", "folder with the programs of the providers")
 	flags.StringVar(&o.registry, "image-registry", "ghcr.io/kube-on-kube", "registry and path of the providers' images")
@@ -60,6 +63,9 @@ func (o *options) check() error {
 		if o.workers() > 0 {
 			o.template = "templates/cluster-template.yaml"
 		}
+	}
+	if o.kubeconfig != "" && o.hostVersion != "" {
+		return errors.New("--host-version is of the lab, and --kubeconfig names another host cluster: give one of them")
 	}
 	if o.kubeconfig != "" {
 		if _, err := os.Stat(o.kubeconfig); err != nil {

@@ -25,7 +25,9 @@ import (
 type options struct {
 	kubeconfig, repository, programs, registry, tag, providerVersion string
 	template, name, namespace, version                               string
-	started                                                          time.Time
+	// hostVersion is the Kubernetes version of the lab's host cluster; empty for the newest.
+	hostVersion string
+	started     time.Time
 
 	log    *progress.Log
 	stages *progress.Stages
@@ -165,17 +167,13 @@ func (o *options) labUp(ctx context.Context) error {
 	for _, host := range status.Hosts {
 		down = down && !host.Booted
 	}
-	report, err := l.Up(ctx, func(step string) { o.log.Print("%s", step) })
+	report, err := l.Up(ctx, o.hostVersion, func(step string) { o.log.Print("%s", step) })
 	if err != nil {
 		return fmt.Errorf("%w\n  look next at:\n    bin/lab status\n    bin/lab collect out/lab-logs", err)
 	}
 	o.lab, o.kubeconfig = l, l.Kubeconfig()
 	o.warm = down && report.Artifacts < 10*time.Second
-	cache, err := artifacts.CacheDir()
-	if err != nil {
-		return err
-	}
-	set, err := artifacts.Ensure(ctx, cache, func(step string) { o.log.Print("%s", step) })
+	set, err := l.Artifacts(ctx, func(step string) { o.log.Print("%s", step) })
 	if err != nil {
 		return err
 	}

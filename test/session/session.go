@@ -50,11 +50,7 @@ func Open(ctx context.Context, log *progress.Log) (*Session, error) {
 	if s.former, err = s.Hosts(); err != nil {
 		return nil, err
 	}
-	cache, err := artifacts.CacheDir()
-	if err != nil {
-		return nil, err
-	}
-	if s.Set, err = artifacts.Ensure(ctx, cache, func(step string) { log.Print("%s", step) }); err != nil {
+	if s.Set, err = s.Artifacts(ctx, func(step string) { log.Print("%s", step) }); err != nil {
 		return nil, err
 	}
 	if s.Config, err = s.RESTConfig(); err != nil {
@@ -69,7 +65,7 @@ func Open(ctx context.Context, log *progress.Log) (*Session, error) {
 // Tenant is a tenant of the newest version, in a namespace of its own name. repository is what make release-manifests wrote.
 func (s *Session) Tenant(name, template, repository string) *tenant.Tenant {
 	return &tenant.Tenant{
-		Key: client.ObjectKey{Namespace: name, Name: name}, Version: s.Set.Versions.Host, Template: template,
+		Key: client.ObjectKey{Namespace: name, Name: name}, Version: artifacts.DefaultVersions().Host, Template: template,
 		ClusterctlConfig: filepath.Join(repository, "clusterctl.yaml"), Clusterctl: s.Set.Clusterctl, Kubectl: s.Set.Kubectl,
 		Client: s.Client, Config: s.Config, Kubeconfig: s.Kubeconfig(), Log: s.Log,
 	}

@@ -67,6 +67,36 @@ func Rolled(before, after map[string]Pod, mayRoll ...string) []string {
 	return rolled
 }
 
+// Undrained says which pods are others than before, or restarted, that a drain of one node does not explain: it replaces pods
+// of that node alone, and none of the components that stay there. With no node none may be.
+func Undrained(before, after map[string]Pod, node string, stay ...string) []string {
+	now, former := byUID(after), byUID(before)
+	var undrained []string
+	for name, was := range before {
+		switch is, there := now[was.UID]; {
+		case !there && (was.Node != node || slices.Contains(stay, was.Component)):
+			undrained = append(undrained, fmt.Sprintf("%s on %s is gone", name, was.Node))
+		case there && is.Restarts != was.Restarts:
+			undrained = append(undrained, fmt.Sprintf("%s on %s was restarted %d times", name, was.Node, is.Restarts-was.Restarts))
+		}
+	}
+	for name, is := range after {
+		if _, there := former[is.UID]; !there && is.Restarts > 0 {
+			undrained = append(undrained, fmt.Sprintf("%s on %s is new and was restarted %d times", name, is.Node, is.Restarts))
+		}
+	}
+	slices.Sort(undrained)
+	return undrained
+}
+
+func byUID(pods map[string]Pod) map[types.UID]Pod {
+	all := map[types.UID]Pod{}
+	for _, pod := range pods {
+		all[pod.UID] = pod
+	}
+	return all
+}
+
 type named struct {
 	Pod
 	name string

@@ -107,3 +107,50 @@ func pods(component string, run ...string) map[string]Pod {
 	}
 	return all
 }
+
+func TestWhatADrainDoesNotExplain(t *testing.T) {
+	before := map[string]Pod{
+		"data-0":      {UID: "a", Node: "idc-1", Component: etcd},
+		"scheduler-1": {UID: "b", Node: "idc-1", Component: scheduler},
+		"scheduler-2": {UID: "c", Node: "idc-2", Component: scheduler},
+		"apiserver-1": {UID: "d", Node: "idc-1", Component: apiServer, Restarts: 1},
+	}
+	with := func(change map[string]Pod, gone ...string) map[string]Pod {
+		after := maps.Clone(before)
+		for _, name := range gone {
+			delete(after, name)
+		}
+		maps.Copy(after, change)
+		return after
+	}
+	for name, test := range map[string]struct {
+		node  string
+		after map[string]Pod
+		want  []string
+	}{
+		"nothing happened": {node: "idc-1", after: before},
+		"a member came back, and a scheduler went to another node": {
+			node:  "idc-1",
+			after: with(map[string]Pod{"data-0": {UID: "x", Node: "idc-1", Component: etcd}, "scheduler-3": {UID: "y", Node: "idc-3", Component: scheduler}}, "scheduler-1"),
+		},
+		"a pod of another node went": {node: "idc-1", after: with(nil, "scheduler-2"), want: []string{"scheduler-2 on idc-2 is gone"}},
+		"a pod that stays went":      {node: "idc-1", after: with(nil, "apiserver-1"), want: []string{"apiserver-1 on idc-1 is gone"}},
+		"a pod that stays was restarted": {
+			node:  "idc-1",
+			after: with(map[string]Pod{"apiserver-1": {UID: "d", Node: "idc-1", Component: apiServer, Restarts: 3}}),
+			want:  []string{"apiserver-1 on idc-1 was restarted 2 times"},
+		},
+		"a new pod was restarted": {
+			node:  "idc-1",
+			after: with(map[string]Pod{"data-0": {UID: "x", Node: "idc-1", Component: etcd, Restarts: 1}}),
+			want:  []string{"data-0 on idc-1 is new and was restarted 1 times"},
+		},
+		"a pod went and no node was drained": {after: with(nil, "data-0"), want: []string{"data-0 on idc-1 is gone"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Undrained(before, test.after, test.node, apiServer); !slices.Equal(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

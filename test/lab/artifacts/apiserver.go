@@ -9,7 +9,7 @@ const apiServerProgram = "kube-apiserver"
 
 // APIServer is what tests start an API server with that needs no lab.
 type APIServer struct {
-	// Etcd and KubeAPIServer are programs for this machine, of the host cluster's versions.
+	// Etcd and KubeAPIServer are programs for this machine, of the newest versions.
 	Etcd, KubeAPIServer string
 }
 

@@ -37,14 +37,25 @@ type Set struct {
 	kubernetes map[string]string
 }
 
-// BinDir returns the folder with the Kubernetes programs of a version: all of them for the host's, and
-// kube-apiserver, kube-controller-manager and kube-scheduler for a tenant's.
+// BinDir returns the folder with the Kubernetes programs of a version, the host cluster's or a tenant's.
 func (s *Set) BinDir(version string) (string, error) {
 	dir, ok := s.kubernetes[version]
 	if !ok {
-		return "", fmt.Errorf("kubernetes %s is not among the lab's versions %v", version, s.Versions.Tenants)
+		return "", fmt.Errorf("kubernetes %s is not among the lab's versions %v", version, slices.Sorted(maps.Keys(s.kubernetes)))
 	}
 	return dir, nil
+}
+
+// HostProgram returns the file of a program that hosts have in /usr/local/bin.
+func (s *Set) HostProgram(name string) (string, error) {
+	if name == "etcd" {
+		return s.Etcd, nil
+	}
+	if !slices.Contains(hostPrograms, name) {
+		return "", fmt.Errorf("hosts have no program %s", name)
+	}
+	dir, err := s.BinDir(s.Versions.Host)
+	return filepath.Join(dir, name), err
 }
 
 // Ensure builds what is missing in the cache folder and returns the complete set. It can be interrupted and repeated
@@ -119,11 +130,8 @@ func buildPrograms(ctx context.Context, cache string, v Versions, progress func(
 	}
 	b.kubernetes = map[string]string{}
 	for _, version := range slices.Compact(slices.Sorted(slices.Values(append([]string{v.Host}, v.Tenants...)))) {
-		programs := slices.Concat(tenantPrograms, workerPrograms)
-		if version == v.Host {
-			programs = hostPrograms
-		}
-		r, err := kubernetesRecipe(version, programs...)
+		// The same of each version: any may be the host cluster's, and images stay what they are.
+		r, err := kubernetesRecipe(version, hostPrograms...)
 		if err != nil {
 			return b, err
 		}

@@ -116,8 +116,5 @@ func (b bins) images(v Versions) []Image {
 // tenantPrograms are the components of a tenant's control plane that come from Kubernetes.
 var tenantPrograms = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 
-// workerPrograms are those of a tenant's workers; they are never newer than its API servers.
-var workerPrograms = []string{"kubelet", "kube-proxy"}
-
-// hostPrograms are those of the host cluster.
+// hostPrograms are those of the host cluster; tenants and their workers run some of them.
 var hostPrograms = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl", "kube-proxy"}

@@ -7,7 +7,7 @@ import (
 
 // Kubeadm is what it takes to join workers by kubeadm. It is no part of a Set: few who use the lab need it.
 type Kubeadm struct {
-	// Program is kubeadm of the host cluster's Kubernetes version.
+	// Program is kubeadm of the newest Kubernetes version.
 	Program string
 	// Bootstrap is the manager of Cluster API's kubeadm bootstrap provider, BootstrapImage the image that its
 	// components ask for.

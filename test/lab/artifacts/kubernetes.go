@@ -3,10 +3,9 @@ package artifacts
 import (
 	"context"
 	"path/filepath"
-	"slices"
 )
 
-// OlderVersions are Kubernetes versions that are supported beside the lab's host version: one of each older minor.
+// OlderVersions are Kubernetes versions that are supported beside the newest: one of each older minor.
 func OlderVersions() []string { return []string{"v1.34.4", "v1.35.4"} }
 
 // Kubernetes is what a tenant of one version runs.
@@ -21,7 +20,7 @@ type Kubernetes struct {
 // EnsureKubernetes builds what a tenant of one version runs, unless it is in the cache folder. The lab brings it along
 // for the versions of its Set only.
 func EnsureKubernetes(ctx context.Context, cacheDir, version string, progress func(string)) (*Kubernetes, error) {
-	programs, err := kubernetesRecipe(version, slices.Concat(tenantPrograms, workerPrograms)...)
+	programs, err := kubernetesRecipe(version, hostPrograms...)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/semver"
@@ -13,7 +14,7 @@ import (
 type Versions struct {
 	// Host is the Kubernetes version of the host cluster.
 	Host string
-	// Tenants are the Kubernetes versions that tenant control planes may run; the host's is always among them.
+	// Tenants are the Kubernetes versions that hosts have images of tenants' control planes of.
 	Tenants []string
 	// Etcd is the version of etcd of the host cluster and of tenants.
 	Etcd string
@@ -55,6 +56,23 @@ func DefaultVersions() Versions {
 		Registry:      "v3.1.2",
 		Debian:        "bookworm",
 	}
+}
+
+// HostVersions are the Kubernetes versions that the lab's host cluster may have, the newest last: one of each minor that
+// a host cluster is supported with.
+func HostVersions() []string { return append(OlderVersions(), DefaultVersions().Host) }
+
+// VersionsOn returns the default versions with a host cluster of another Kubernetes version; empty is the newest.
+func VersionsOn(host string) (Versions, error) {
+	v := DefaultVersions()
+	if host == "" {
+		return v, nil
+	}
+	if all := HostVersions(); !slices.Contains(all, host) {
+		return v, fmt.Errorf("the lab has no host cluster of Kubernetes %q: choose one of %s", host, strings.Join(all, ", "))
+	}
+	v.Host = host
+	return v, nil
 }
 
 // EtcdImageTag is the tag of the etcd image: Kubernetes' own etcd images carry a build number after the version.

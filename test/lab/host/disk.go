@@ -162,6 +162,12 @@ func (h *Host) Rebase(ctx context.Context, baseRoot string) error {
 	return h.save()
 }
 
+// RebaseAtBoot has the disk be laid over another base from the next boot on, also that of a running host.
+func (h *Host) RebaseAtBoot(baseRoot string) error {
+	h.BaseRoot = baseRoot
+	return h.save()
+}
+
 // mount lays the host's disk over its base at <host>/root, if it is not there.
 func (h *Host) mount() error {
 	target := h.path("root")

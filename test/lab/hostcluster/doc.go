@@ -4,4 +4,7 @@
 //
 // All of it is the real software with real TLS. [Bring] compares what should be with what is there, so it can be
 // interrupted and repeated at any time, and a repeated run restarts only services whose configuration changed.
+//
+// No manifest, flag or configuration depends on the Kubernetes version: the programs alone do. [UpgradeControlPlane] and
+// [UpgradeNode] replace them as an administrator does, nodes by kubectl drain and uncordon.
 package hostcluster

@@ -28,6 +28,9 @@ type file struct {
 	mode fs.FileMode
 }
 
+// programs is the folder of a host with the programs of Kubernetes and etcd.
+const programs = "/usr/local/bin/"
+
 // command is what a unit runs.
 type command struct {
 	description, program string
@@ -44,7 +47,7 @@ func (c command) unit() string {
 		kind = "notify"
 	}
 	after := strings.Join(append([]string{"network.target"}, c.after...), " ")
-	exec := append([]string{"/usr/local/bin/" + c.program}, c.args...)
+	exec := append([]string{programs + c.program}, c.args...)
 	return fmt.Sprintf(`[Unit]
 Description=%s
 After=%s

@@ -38,7 +38,7 @@ func (l *Lab) add(ctx context.Context, group, owner string, progress func(string
 		if len(hosts) == 0 {
 			return errors.New("the lab is not up: bring it up first")
 		}
-		set, err := l.artifacts(ctx, progress)
+		set, err := l.Artifacts(ctx, progress)
 		if err != nil {
 			return err
 		}

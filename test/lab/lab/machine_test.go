@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
 
@@ -50,14 +51,14 @@ func TestLab(t *testing.T) {
 		g.Expect(readLimit("fs/inotify/max_user_instances")).To(Equal(watchers))
 	})
 
-	_, err = l.artifacts(ctx, func(m string) { t.Log(m) })
+	_, err = l.Artifacts(ctx, func(m string) { t.Log(m) })
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, after := range []time.Duration{200 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond, 4 * time.Second} {
 		short, cancel := context.WithTimeout(ctx, after)
-		_, _ = l.Up(short, func(string) {}) // interrupted wherever it was
+		_, _ = l.Up(short, "", func(string) {}) // interrupted wherever it was
 		cancel()
 	}
-	_, err = l.Up(ctx, func(m string) { t.Log(m) })
+	_, err = l.Up(ctx, "", func(m string) { t.Log(m) })
 	g.Expect(err).NotTo(HaveOccurred())
 	config, err := l.RESTConfig()
 	g.Expect(err).NotTo(HaveOccurred())
@@ -69,9 +70,13 @@ func TestLab(t *testing.T) {
 		g := NewWithT(t)
 		other, err := OpenIn(filepath.Join(t.TempDir(), "other"), l.network)
 		g.Expect(err).NotTo(HaveOccurred())
-		_, err = other.Up(ctx, func(string) {})
+		_, err = other.Up(ctx, "", func(string) {})
 		g.Expect(err).To(MatchError(ContainSubstring("the lab in " + l.state + " is up")))
 		g.Expect(other.Down(ctx, true)).To(MatchError(ContainSubstring("lies in " + l.state)))
+	})
+	t.Run("a host cluster of another version is not made of this one", func(t *testing.T) {
+		_, err := l.Up(ctx, artifacts.HostVersions()[0], func(string) {})
+		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("make clean-lab")))
 	})
 	t.Run("a cut link stops heartbeats, and the machine reaches both sites", func(t *testing.T) {
 		g := NewWithT(t)
@@ -94,7 +99,7 @@ func TestLab(t *testing.T) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(l.PowerOff(ctx, "idc-2")).To(Succeed())
 		g.Expect(l.Down(ctx, false)).To(Succeed())
-		_, err = l.Up(ctx, func(m string) { t.Log(m) })
+		_, err = l.Up(ctx, "", func(m string) { t.Log(m) })
 		g.Expect(err).NotTo(HaveOccurred())
 		_, err = client.CoreV1().ConfigMaps("default").Get(ctx, "kept", metav1.GetOptions{})
 		g.Expect(err).NotTo(HaveOccurred())

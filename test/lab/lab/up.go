@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -44,15 +43,16 @@ func (r *Report) Write(w io.Writer) error {
 	return err
 }
 
-// Up brings the lab up: it makes what is missing and boots what is off, so an Up that was interrupted goes on where it
-// ended. A link that was cut is healed.
-func (l *Lab) Up(ctx context.Context, progress func(string)) (*Report, error) {
+// Up brings the lab up with a host cluster of a Kubernetes version; empty is the newest. It makes what is missing and boots
+// what is off, so an Up that was interrupted goes on where it ended. A link that was cut is healed. A lab that was made with
+// another version is refused.
+func (l *Lab) Up(ctx context.Context, version string, progress func(string)) (*Report, error) {
 	report := &Report{}
-	return report, l.locked(ctx, func() error { return l.up(ctx, progress, report) })
+	return report, l.locked(ctx, func() error { return l.up(ctx, version, progress, report) })
 }
 
-func (l *Lab) up(ctx context.Context, progress func(string), report *Report) error {
-	if err := os.MkdirAll(l.state, 0o755); err != nil {
+func (l *Lab) up(ctx context.Context, version string, progress func(string), report *Report) error {
+	if err := l.chooseVersion(version); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -69,7 +69,7 @@ func (l *Lab) up(ctx context.Context, progress func(string), report *Report) err
 	if err := l.raiseLimits(); err != nil {
 		return err
 	}
-	set, err := l.artifacts(ctx, progress)
+	set, err := l.Artifacts(ctx, progress)
 	if err != nil {
 		return err
 	}
@@ -85,14 +85,6 @@ func (l *Lab) up(ctx context.Context, progress func(string), report *Report) err
 	}
 	report.Cluster = time.Since(began)
 	return nil
-}
-
-func (l *Lab) artifacts(ctx context.Context, progress func(string)) (*artifacts.Set, error) {
-	cache, err := artifacts.CacheDir()
-	if err != nil {
-		return nil, err
-	}
-	return artifacts.Ensure(ctx, cache, progress)
 }
 
 // running tells whether all of the first hosts exist and have power.

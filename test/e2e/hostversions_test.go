@@ -1,0 +1,179 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	supported "github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/audit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/journal"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+)
+
+const (
+	// draining bounds the drain of a node of the host cluster and what it takes until its tenants are whole again.
+	draining = 10*time.Minute + creation
+	// hostUpgrading bounds the upgrade of the host cluster: its control plane, and four nodes.
+	hostUpgrading = creation + 4*draining
+)
+
+// The same life of a tenant on each version of the host cluster: its own version may be newer or older.
+var _ = Describe("A host cluster of a supported version", Ordered, Label(hostVersions), func() {
+	const before, after = "v1.35.4", "v1.36.3"
+	t := newTenant("host-versions", before, map[string]string{"KUBE_PROXY_CONNTRACK": "None"})
+	t.workers = 2
+
+	BeforeAll(func() {
+		requireLab()
+		removeWithHosts(t)
+	})
+
+	It("is of that version, control plane and nodes", func(ctx SpecContext) {
+		version, err := env.lab.HostVersion()
+		Expect(err).NotTo(HaveOccurred())
+		expectHostCluster(ctx, version)
+	}, SpecTimeout(creation))
+
+	It("hosts a tenant with workers, which reach Services by their names", func(ctx SpecContext) {
+		t.createOfVersion(ctx)
+		t.expectWorkers(ctx, t.workers)
+	}, SpecTimeout(building+2*creation+2*join))
+
+	It("upgrades the tenant by a minor, which fails no request and loses no write", func(ctx SpecContext) {
+		release, err := supported.BuiltIn().Release(after)
+		Expect(err).NotTo(HaveOccurred())
+		t.upgradeTo(ctx, after, release.Etcd, t.worker(ctx))
+		t.expectWorkers(ctx, t.workers)
+		t.expectKubelets(ctx, before)
+		Expect(t.quickstart().Hello(ctx)).To(Succeed())
+	}, SpecTimeout(upgrade+3*creation+2*join))
+
+	// An older API server may know less of what is applied, and what it drops would be applied for ever.
+	It("is not written to by the manager once the tenant has settled", func(ctx SpecContext) {
+		user := env.managerUser(ctx)
+		written := countWrites(ctx, openAudit(), func(event *auditv1.Event) bool {
+			return audit.IsWrite(event) && event.User.Username == user && event.ObjectRef.Resource != "leases"
+		})
+		Expect(written).To(BeEmpty())
+	}, SpecTimeout(creation+(windows+1)*settledTime))
+
+	It("deletes the tenant, and its workers' hosts are clean", func(ctx SpecContext) {
+		t.delete(ctx)
+		hosts := t.hosts(ctx)
+		Expect(hosts).To(HaveLen(t.workers))
+		for i := range hosts {
+			expectClean(ctx, &hosts[i])
+		}
+		version, err := env.lab.HostVersion()
+		Expect(err).NotTo(HaveOccurred())
+		figure("host_clusters_tested", 1, "of Kubernetes "+version)
+	}, SpecTimeout(2*join))
+})
+
+// People upgrade their host cluster under tenants that know nothing of it.
+var _ = Describe("An upgrade of the host cluster itself", Ordered, Label(hostUpgrade), func() {
+	versions := artifacts.HostVersions()
+	before, after := versions[len(versions)-2], versions[len(versions)-1]
+	tenants := []*tenant{
+		newTenant("above-newer", after, map[string]string{"KUBE_PROXY_CONNTRACK": "None"}),
+		newTenant("above-older", before, map[string]string{"KUBE_PROXY_CONNTRACK": "None"}),
+	}
+	for _, t := range tenants {
+		t.workers = 1
+	}
+
+	BeforeAll(func(ctx SpecContext) {
+		requireLab()
+		Expect(env.lab.HostVersion()).To(Equal(before), "make clean-lab, and give HOST_VERSION=%s", before)
+		expectHostCluster(ctx, before)
+		removeWithHosts(tenants...)
+		DeferCleanup(uncordonAll)
+		for _, t := range tenants {
+			t.createWithWorkers(ctx, 0)
+		}
+	}, NodeTimeout(4*creation+2*join))
+
+	It("by a minor, node by node, fails no request of tenants, loses no write, and restarts what was drained alone", func(ctx SpecContext) {
+		journals, ran := map[*tenant][]*journal.Journal{}, map[*tenant]map[string]running.Pod{}
+		for _, t := range tenants {
+			t.expectHealthy(ctx)
+			journals[t], ran[t] = t.startJournals(ctx, "host-upgrade", t.worker(ctx)), t.snapshot(ctx)
+		}
+		began := time.Now()
+		progress := func(step string) { env.log.Print("%s", step) }
+		Expect(env.lab.UpgradeHostCluster(ctx, after, progress, func(ctx context.Context, node string) error {
+			for _, t := range tenants {
+				t.expectHealthy(ctx)
+				t.expectAllWell(ctx, env.client)
+				now := t.snapshot(ctx)
+				// API servers are a DaemonSet's, whose pods a drain leaves.
+				Expect(running.Undrained(ran[t], now, node, names.KubeAPIServer)).To(BeEmpty(), "what the drain of %q does not explain, in %s", node, t.ObjectKey)
+				ran[t] = now
+			}
+			env.log.Print("tenants are whole again after %q", node)
+			return nil
+		})).To(Succeed())
+		figure("host_upgrade_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s from "+before+" to "+after)
+		expectHostCluster(ctx, after)
+		for _, t := range tenants {
+			t.expectNothingLost(ctx, "host_upgrade", journals[t])
+		}
+	}, SpecTimeout(hostUpgrading))
+
+	It("leaves tenants that run on, and can be upgraded, scaled and deleted", func(ctx SpecContext) {
+		for _, t := range tenants {
+			t.expectWorkers(ctx, t.workers)
+			Expect(t.quickstart().Hello(ctx)).To(Succeed())
+		}
+		older := tenants[1]
+		release, err := supported.BuiltIn().Release(after)
+		Expect(err).NotTo(HaveOccurred())
+		patch(ctx, older.controlPlane(ctx), fmt.Sprintf(`{"spec":{"version":%q}}`, after))
+		older.expectVersion(ctx, after, release.Etcd)
+		older.expectAllWell(ctx, env.client)
+		older.scale(ctx, 0)
+		older.expectWorkers(ctx, 0)
+		older.delete(ctx)
+	}, SpecTimeout(upgrade+2*creation+4*join))
+})
+
+// uncordonAll has pods come to every node again, also after an upgrade that ended halfway.
+func uncordonAll(ctx SpecContext) {
+	nodes := &corev1.NodeList{}
+	listAll(ctx, nodes)
+	for _, node := range nodes.Items {
+		uncordon(ctx, node.Name)
+	}
+}
+
+// expectHostCluster sees to it that the host cluster's API and every node of it are of a version, and that pods may come to all
+// nodes.
+func expectHostCluster(ctx context.Context, version string) {
+	GinkgoHelper()
+	var served string
+	Eventually(ctx, func() error {
+		info, err := env.clientset.Discovery().ServerVersion()
+		if err == nil {
+			served = info.GitVersion
+		}
+		return err
+	}).Should(Succeed())
+	Expect(served).To(Equal(version), "the host cluster's API")
+	nodes := &corev1.NodeList{}
+	listAll(ctx, nodes)
+	Expect(nodes.Items).NotTo(BeEmpty())
+	for _, node := range nodes.Items {
+		Expect(node.Status.NodeInfo.KubeletVersion).To(Equal(version), "kubelet of node %s", node.Name)
+		Expect(node.Spec.Unschedulable).To(BeFalse(), "node %s is cordoned", node.Name)
+	}
+}
