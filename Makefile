@@ -190,7 +190,7 @@ test-conformance: lab-up ## Kubernetes' own conformance tests of the API, agains
 
 .PHONY: test-lab
 test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave nothing behind
-	go test -p=1 -timeout=1h -tags=lab ./test/lab/artifacts ./test/lab/host ./test/lab/lab
+	go test -p=1 -timeout=1h -tags=lab ./test/lab/artifacts ./test/lab/host ./test/lab/lab ./test/lab/mirror
 
 .PHONY: test-lb
 test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real kube-apiservers that fail

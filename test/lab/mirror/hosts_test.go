@@ -33,7 +33,7 @@ func TestBareHosts(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	progress := func(step string) { t.Log(step) }
 	network := host.Network{
-		Prefix:   "kokbare",
+		Prefix:   "kokbr",
 		Cloud:    netip.MustParsePrefix("10.213.0.0/24"),
 		IDC:      netip.MustParsePrefix("10.223.0.0/24"),
 		Uplink:   netip.MustParsePrefix("10.233.0.0/30"),
