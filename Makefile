@@ -73,6 +73,11 @@ build: check-go bin/kok-apiserver-lb ## Build the providers' managers, kok-apise
 bin/kok-apiserver-lb: check-go
 	go build -ldflags '$(LDFLAGS)' -o $@ ./bootstrap/apiserverlb/cmd/kok-apiserver-lb
 
+# What installs the software of machines.
+.PHONY: bin/kok-software
+bin/kok-software: check-go
+	go build -ldflags '$(LDFLAGS)' -o $@ ./bootstrap/software/cmd/kok-software
+
 .PHONY: release-manifests
 release-manifests: check-go ## Write a local clusterctl repository to out/repository and out/clusterctl.yaml
 	go run ./hack/release --version=$(VERSION) $(IMAGES)

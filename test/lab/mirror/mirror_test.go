@@ -27,10 +27,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 )
 
-const (
-	kubernetes = "v1.36.3"
-	kubeletURL = kubernetesServer + "release/" + kubernetes + "/bin/linux/amd64/kubelet"
-)
+const kubernetes = "v1.36.3"
+
+var kubeletURL = KubeletURL(kubernetes)
 
 // small is content of the right names; it is no program.
 func small(t *testing.T) Content {

@@ -87,6 +87,11 @@ func (m *Mirror) at(url string) string { return m.URL + "/" + strings.TrimPrefix
 // PathOf is where the mirror has a file of upstream, as Misbehave wants it.
 func PathOf(url string) string { return "/" + strings.TrimPrefix(url, "https://") }
 
+// KubeletURL is where upstream has the kubelet of a Kubernetes version.
+func KubeletURL(version string) string {
+	return kubernetesServer + "release/" + version + "/bin/linux/amd64/kubelet"
+}
+
 // digest is the SHA-256 of what the mirror has for a URL of upstream.
 func (m *Mirror) digest(ctx context.Context, url string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.at(url), nil)
@@ -131,7 +136,7 @@ func (m *Mirror) components(version, release string) []bootstrapv1.SoftwareCompo
 			Check: bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckUnit, Unit: balancer + ".service", TimeoutSeconds: 60},
 		}, {
 			Name: Kubelet, After: []string{Containerd},
-			Variants: variant(kubernetesServer+"release/"+version+"/bin/linux/amd64/kubelet", bootstrapv1.SoftwareUnpack{To: programs + "kubelet"}),
+			Variants: variant(KubeletURL(version), bootstrapv1.SoftwareUnpack{To: programs + "kubelet"}),
 			Check:    bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckHTTP, URL: "http://127.0.0.1:10248/healthz", TimeoutSeconds: 60},
 		},
 	}
