@@ -22,7 +22,6 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/mirror"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
@@ -35,20 +34,10 @@ const softwarePrefix = "site"
 func siteContent(ctx context.Context, versions ...string) mirror.Content {
 	GinkgoHelper()
 	Expect(env.run(ctx, "make", "bin/kok-software", "bin/kok-apiserver-lb")).To(Succeed())
-	cache, err := artifacts.CacheDir()
+	content, err := mirror.Prepare(ctx, GinkgoT().TempDir(), mirror.Sources{
+		Kubernetes: versions, Programs: settings.programs, ReleaseVersion: settings.providerVersion, Images: env.workerImages,
+	}, func(step string) { env.log.Print("%s", step) })
 	Expect(err).NotTo(HaveOccurred())
-	progress := func(step string) { env.log.Print("%s", step) }
-	content := mirror.Content{ReleaseVersion: settings.providerVersion, Release: GinkgoT().TempDir()}
-	content.Upstream, err = artifacts.EnsureUpstream(ctx, cache, versions, progress)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(mirror.WriteRelease(content.Release, settings.programs)).To(Succeed())
-	program, err := filepath.Abs(filepath.Join(settings.programs, mirror.Balancer))
-	Expect(err).NotTo(HaveOccurred())
-	deb, err := artifacts.EnsurePackage(ctx, cache, GinkgoT().TempDir(), program, settings.providerVersion, progress)
-	Expect(err).NotTo(HaveOccurred())
-	content.Repository, err = mirror.WriteRepository(ctx, GinkgoT().TempDir(), deb)
-	Expect(err).NotTo(HaveOccurred())
-	content.Images = env.workerImages
 	return content
 }
 
