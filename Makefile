@@ -227,7 +227,7 @@ bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct
 	bin/bench-lb
 
 .PHONY: bench-join
-bench-join: lab-up ## Time from the creation of a Machine until its Node is ready, alone and five together
+bench-join: lab-up bin/kok-software ## Time from the creation of a Machine until its Node is ready: alone, five together, and five that install their software
 	go build -o bin/bench-join ./test/bench/join
 	bin/bench-join
 
