@@ -15,6 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
@@ -194,18 +195,14 @@ func expectState(ctx context.Context, h *host.Host, before map[string]string) {
 	}).WithTimeout(join).Should(Succeed())
 }
 
-// difference are the lines that only one of two texts has, each with who has it.
+// difference are the lines that only one of two texts has, each with which one.
 func difference(before, after string) (lines []string) {
-	was, is := strings.Split(before, "\n"), strings.Split(after, "\n")
-	for _, line := range was {
-		if !slices.Contains(is, line) {
-			lines = append(lines, "before: "+line)
-		}
+	was, is := sets.New(strings.Split(before, "\n")...), sets.New(strings.Split(after, "\n")...)
+	for _, line := range sets.List(was.Difference(is)) {
+		lines = append(lines, "before: "+line)
 	}
-	for _, line := range is {
-		if !slices.Contains(was, line) {
-			lines = append(lines, "now: "+line)
-		}
+	for _, line := range sets.List(is.Difference(was)) {
+		lines = append(lines, "now: "+line)
 	}
 	return lines
 }

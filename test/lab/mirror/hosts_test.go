@@ -4,6 +4,7 @@ package mirror
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -24,57 +25,83 @@ var session context.Context
 
 func TestMain(m *testing.M) { interrupt.Main(m, &session) }
 
-// TestBareHosts boots a host of each system, on a network beside that of a lab that may be up.
-func TestBareHosts(t *testing.T) {
+// site is a network with a mirror, beside that of a lab that may be up, and hosts on it.
+type site struct {
+	network host.Network
+	state   string
+	lab     *lab.Lab
+	cache   string
+	hosts   []*host.Host
+}
+
+func newSite(ctx context.Context, t *testing.T, prefix string) *site {
+	t.Helper()
 	g := NewWithT(t)
-	ctx, cancel := context.WithTimeout(session, 30*time.Minute)
-	defer cancel()
 	cache, err := artifacts.CacheDir()
 	g.Expect(err).NotTo(HaveOccurred())
-	progress := func(step string) { t.Log(step) }
-	network := host.Network{
-		Prefix:   "kokbr",
+	s := &site{state: t.TempDir(), cache: cache, network: host.Network{
+		Prefix:   prefix,
 		Cloud:    netip.MustParsePrefix("10.213.0.0/24"),
 		IDC:      netip.MustParsePrefix("10.223.0.0/24"),
 		Uplink:   netip.MustParsePrefix("10.233.0.0/30"),
 		Pods:     netip.MustParsePrefix("10.243.0.0/16"),
 		Services: netip.MustParsePrefix("10.253.0.0/16"),
-	}
-	state := t.TempDir()
-	l, err := lab.OpenIn(state, network)
+	}}
+	s.lab, err = lab.OpenIn(s.state, s.network)
 	g.Expect(err).NotTo(HaveOccurred())
-	var hosts []*host.Host
 	t.Cleanup(func() {
-		for _, h := range hosts {
+		for _, h := range s.hosts {
 			g.Expect(h.Remove(context.WithoutCancel(ctx))).To(Succeed())
 		}
-		g.Expect(host.RemoveNetwork(network)).To(Succeed())
-		g.Expect(host.Leftovers(network, state)).To(BeEmpty())
+		g.Expect(host.RemoveNetwork(s.network)).To(Succeed())
+		g.Expect(host.Leftovers(s.network, s.state)).To(BeEmpty())
 	})
-	g.Expect(host.EnsureNetwork(ctx, network)).To(Succeed())
+	g.Expect(host.EnsureNetwork(ctx, s.network)).To(Succeed())
+	return s
+}
 
-	content := small(t)
-	debs, pool := t.TempDir(), t.TempDir()
-	program := filepath.Join(t.TempDir(), balancer)
-	write(t, program, "#!/bin/sh\necho it works\n")
-	deb, err := artifacts.EnsurePackage(ctx, cache, debs, program, content.ReleaseVersion, progress)
-	g.Expect(err).NotTo(HaveOccurred())
-	content.Repository, err = WriteRepository(ctx, pool, deb)
-	g.Expect(err).NotTo(HaveOccurred())
-	m, err := Start(ctx, l, content)
+// mirror starts a mirror.
+func (s *site) mirror(ctx context.Context, t *testing.T, content Content) *Mirror {
+	t.Helper()
+	g := NewWithT(t)
+	m, err := Start(ctx, s.lab, content)
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(m.Close()).To(Succeed()) })
+	return m
+}
 
-	for i, system := range artifacts.BareSystems() {
-		root, err := artifacts.EnsureBare(ctx, cache, system, progress)
-		g.Expect(err).NotTo(HaveOccurred())
-		h, err := host.New(network, state, []string{"worker-1", "worker-2"}[i])
-		g.Expect(err).NotTo(HaveOccurred())
-		h.System = system
-		hosts = append(hosts, h)
-		g.Expect(h.Create(root)).To(Succeed())
-		g.Expect(h.Boot(ctx)).To(Succeed())
-		g.Expect(h.WaitLogin(ctx)).To(Succeed())
+// boot boots a bare host with a system.
+func (s *site) boot(ctx context.Context, t *testing.T, system string) *host.Host {
+	t.Helper()
+	g := NewWithT(t)
+	root, err := artifacts.EnsureBare(ctx, s.cache, system, func(step string) { t.Log(step) })
+	g.Expect(err).NotTo(HaveOccurred())
+	h, err := host.New(s.network, s.state, fmt.Sprintf("worker-%d", len(s.hosts)+1))
+	g.Expect(err).NotTo(HaveOccurred())
+	h.System = system
+	s.hosts = append(s.hosts, h)
+	g.Expect(h.Create(root)).To(Succeed())
+	g.Expect(h.Boot(ctx)).To(Succeed())
+	g.Expect(h.WaitLogin(ctx)).To(Succeed())
+	return h
+}
+
+// TestBareHosts boots a host of each system.
+func TestBareHosts(t *testing.T) {
+	g := NewWithT(t)
+	ctx, cancel := context.WithTimeout(session, 30*time.Minute)
+	defer cancel()
+	s := newSite(ctx, t, "kokbr")
+	content := small(t)
+	program := filepath.Join(t.TempDir(), balancer)
+	write(t, program, "#!/bin/sh\necho it works\n")
+	deb, err := artifacts.EnsurePackage(ctx, s.cache, t.TempDir(), program, content.ReleaseVersion, func(step string) { t.Log(step) })
+	g.Expect(err).NotTo(HaveOccurred())
+	content.Repository, err = WriteRepository(ctx, t.TempDir(), deb)
+	g.Expect(err).NotTo(HaveOccurred())
+	m := s.mirror(ctx, t, content)
+	for _, system := range artifacts.BareSystems() {
+		h := s.boot(ctx, t, system)
 		t.Run(system, func(t *testing.T) { testBare(ctx, t, h, m) })
 	}
 }

@@ -44,18 +44,22 @@ const maxFile = 1 << 30
 // and then others are asked. Its digests are those of the files that this mirror serves. The object is called
 // <prefix>-<version>, for byVersion.
 func (m *Mirror) Software(ctx context.Context, namespace, prefix, version string, others ...*Mirror) (*bootstrapv1.KOKSoftware, error) {
+	return m.software(ctx, namespace, prefix, version, m.components(version), others...)
+}
+
+// software is Software with some components, whose archives get their digests.
+func (m *Mirror) software(ctx context.Context, namespace, prefix, version string, components []bootstrapv1.SoftwareComponent, others ...*Mirror) (*bootstrapv1.KOKSoftware, error) {
 	s := &bootstrapv1.KOKSoftware{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: prefix + "-" + version}}
 	s.Spec.Mirrors = endpoints(append([]*Mirror{m}, others...))
 	// /sys/fs/cgroup, /proc/sys/vm and the like are the machine's, and no host's: what is set is of the host's own network.
 	s.Spec.Kernel = bootstrapv1.SoftwareKernel{Modules: []string{"overlay"}, Sysctls: map[string]string{"net.ipv4.ip_forward": "1"}}
-	from := releasesServer + releasePath(m.content.ReleaseVersion)[len("github.com/"):]
-	program := from + releaseName(installer)
+	program := m.releaseURL(installer)
 	digest, err := m.digest(ctx, program)
 	if err != nil {
 		return nil, err
 	}
 	s.Spec.Installers = []bootstrapv1.SoftwareInstaller{{Architecture: "amd64", URLs: []string{program}, SHA256: digest}}
-	for _, c := range m.components(version, from) {
+	for _, c := range components {
 		for i := range c.Variants {
 			if archive := &c.Variants[i].Archive; len(archive.URLs) > 0 {
 				if archive.SHA256, err = m.digest(ctx, archive.URLs[0]); err != nil {
@@ -113,8 +117,13 @@ func (m *Mirror) digest(ctx context.Context, url string) (string, error) {
 	return fmt.Sprintf("%x", hash.Sum(nil)), nil
 }
 
-// components are those of a worker, without the digests of their archives. Release is the folder of this project's own.
-func (m *Mirror) components(version, release string) []bootstrapv1.SoftwareComponent {
+// releaseURL is where this project's release has a program.
+func (m *Mirror) releaseURL(program string) string {
+	return "https://" + releasePath(m.content.ReleaseVersion) + releaseName(program)
+}
+
+// components are those of a worker, without the digests of their archives.
+func (m *Mirror) components(version string) []bootstrapv1.SoftwareComponent {
 	u := m.content.Upstream
 	return []bootstrapv1.SoftwareComponent{
 		{
@@ -132,7 +141,7 @@ func (m *Mirror) components(version, release string) []bootstrapv1.SoftwareCompo
 			Files: []bootstrapv1.SoftwareFile{{Path: "/etc/containerd/config.toml", Content: ptr.To(containerdConfig), Mode: "0644"}},
 			Check: bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckCRI, TimeoutSeconds: 60},
 		}, {
-			Name: Balancer, Variants: m.balancers(release),
+			Name: Balancer, Variants: m.balancers(),
 			Check: bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckUnit, Unit: balancer + ".service", TimeoutSeconds: 60},
 		}, {
 			Name: Kubelet, After: []string{Containerd},
@@ -156,8 +165,8 @@ func variant(url string, unpack bootstrapv1.SoftwareUnpack) []bootstrapv1.Softwa
 }
 
 // balancers are a package of apt for Debian 12, where there is a repository, and the program for all others.
-func (m *Mirror) balancers(release string) []bootstrapv1.SoftwareVariant {
-	variants := variant(release+releaseName(balancer), bootstrapv1.SoftwareUnpack{To: programs + balancer})
+func (m *Mirror) balancers() []bootstrapv1.SoftwareVariant {
+	variants := variant(m.releaseURL(balancer), bootstrapv1.SoftwareUnpack{To: programs + balancer})
 	if m.content.Repository == nil {
 		return variants
 	}
