@@ -194,7 +194,7 @@ test-conformance: lab-up ## Kubernetes' own conformance tests of the API, agains
 	bin/conformance
 
 .PHONY: test-lab
-test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave nothing behind
+test-lab: check-machine bin/kok-software bin/kok-apiserver-lb ## The lab's own tests: hosts boot, lose power and leave nothing behind
 	go test -p=1 -timeout=1h -tags=lab ./test/lab/artifacts ./test/lab/host ./test/lab/lab ./test/lab/mirror
 
 .PHONY: test-lb

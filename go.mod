@@ -3,8 +3,8 @@ module github.com/kube-on-kube/cluster-api-provider-kok
 go 1.26.0
 
 require (
-	github.com/ProtonMail/go-crypto v1.4.0
 	github.com/CycloneDX/cyclonedx-go v0.12.0
+	github.com/ProtonMail/go-crypto v1.4.0
 	github.com/coreos/go-semver v0.3.1
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/distribution/reference v0.6.0
