@@ -25,6 +25,7 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
 const kubernetes = "v1.36.3"
@@ -68,15 +69,8 @@ func write(t *testing.T, path, content string) {
 // local starts a mirror on this machine's loopback.
 func local(t *testing.T, content Content) *Mirror {
 	t.Helper()
-	listen := func() net.Listener {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return listener
-	}
 	serving, authority := certificate(t)
-	m, err := start(t.Context(), listen(), listen(), serving, authority, content)
+	m, err := start(t.Context(), loopback.Listen(t), loopback.Listen(t), serving, authority, content)
 	if err != nil {
 		t.Fatal(err)
 	}
