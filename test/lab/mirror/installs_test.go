@@ -104,8 +104,8 @@ func (i *installing) test(ctx context.Context, t *testing.T) {
 					i.expectWorks(ctx, t)
 				}
 				i.exec(ctx, t, software.Program, "remove")
-				i.exec(ctx, t, "rm", "-rf", strings.TrimSuffix(software.Dir, "/"), filepath.Dir(software.DocumentFile), "/etc/lab-ca.crt")
-				i.exec(ctx, t, "dpkg", "--purge", Balancer) // Packages stay, as documented.
+				i.exec(ctx, t, "rm", "-r", filepath.Dir(software.DocumentFile), "/etc/lab-ca.crt") // as bootstrap data wrote them
+				i.exec(ctx, t, "dpkg", "--purge", Balancer)                                        // Packages stay, as documented.
 			})
 			after := i.state(ctx, t)
 			for what := range before {

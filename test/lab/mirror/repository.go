@@ -77,13 +77,13 @@ func addPackage(ctx context.Context, folder, file string, index *bytes.Buffer) e
 }
 
 // sign signs a text with a new key, whose public half it returns in armor.
-func sign(text []byte) (key string, signed []byte, err error) {
+func sign(content []byte) (key string, signed []byte, err error) {
 	settings := &packet.Config{Algorithm: packet.PubKeyAlgoEdDSA, DefaultHash: crypto.SHA512}
 	entity, err := openpgp.NewEntity("Repository of the lab", "", "", settings)
 	if err != nil {
 		return "", nil, err
 	}
-	var public, clear bytes.Buffer
+	var public, text bytes.Buffer
 	armored, err := armor.Encode(&public, openpgp.PublicKeyType, nil)
 	if err != nil {
 		return "", nil, err
@@ -91,15 +91,15 @@ func sign(text []byte) (key string, signed []byte, err error) {
 	if err := errors.Join(entity.Serialize(armored), armored.Close()); err != nil {
 		return "", nil, err
 	}
-	w, err := clearsign.Encode(&clear, entity.PrivateKey, settings)
+	w, err := clearsign.Encode(&text, entity.PrivateKey, settings)
 	if err != nil {
 		return "", nil, err
 	}
-	if _, err := w.Write(text); err != nil {
+	if _, err := w.Write(content); err != nil {
 		return "", nil, err
 	}
 	if err := w.Close(); err != nil {
 		return "", nil, err
 	}
-	return public.String() + "\n", clear.Bytes(), nil
+	return public.String() + "\n", text.Bytes(), nil
 }
