@@ -76,6 +76,7 @@ build: check-go bin/kok-apiserver-lb bin/kok-software ## Build the providers' ma
 bin/kok-apiserver-lb: check-go
 	go build -ldflags '$(LDFLAGS)' -o $@ ./bootstrap/apiserverlb/cmd/kok-apiserver-lb
 
+# What installs the software of machines.
 .PHONY: bin/kok-software
 bin/kok-software: check-go
 	go build -ldflags '$(LDFLAGS)' -o $@ ./bootstrap/software/cmd/kok-software
@@ -129,7 +130,7 @@ export KOK_TEST_SAMPLE ?= $(GIT_COMMIT)
 .PHONY: test-envtest
 test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any user
 	go run ./hack/envtest-assets bin/envtest
-	$(ENVTEST_ASSETS) go test -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./hack/release ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/...
+	$(ENVTEST_ASSETS) go test -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./hack/release ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/... ./test/lab/mirror
 
 .PHONY: test-root
 test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init, packages
@@ -202,8 +203,8 @@ test-conformance: lab-up ## Kubernetes' own conformance tests of the API, agains
 	bin/conformance
 
 .PHONY: test-lab
-test-lab: check-machine ## The lab's own tests: hosts boot, lose power and leave nothing behind
-	go test -p=1 -timeout=1h -tags=lab ./test/lab/artifacts ./test/lab/host ./test/lab/lab
+test-lab: check-machine bin/kok-software bin/kok-apiserver-lb ## The lab's own tests: hosts boot, lose power and leave nothing behind
+	go test -p=1 -timeout=1h -tags=lab ./test/lab/artifacts ./test/lab/host ./test/lab/lab ./test/lab/mirror
 
 .PHONY: test-lb
 test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real kube-apiservers that fail
@@ -212,7 +213,7 @@ test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real
 		go test -count=1 -p=1 -v -timeout=1h -tags=root,lb ./test/isolation ./test/fault/apiserverlb
 
 .PHONY: test-all
-test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/14 runs the third of fourteen parts
+test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/15 runs the third of fifteen parts
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run test-all --part=$(PART)
 
 .PHONY: bench-gate
@@ -235,7 +236,7 @@ bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct
 	bin/bench-lb
 
 .PHONY: bench-join
-bench-join: lab-up ## Time from the creation of a Machine until its Node is ready, alone and five together
+bench-join: lab-up bin/kok-software ## Time from the creation of a Machine until its Node is ready: alone, five together, and five that install their software
 	go build -o bin/bench-join ./test/bench/join
 	bin/bench-join
 

@@ -41,7 +41,7 @@ func lists() []list {
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts,
-		}, everySpec, []step{capi, conformance}), figures: slices.Concat(upgradeFigures, moveFigures, hostFigures)},
+		}, everySpec, []step{capi, conformance}), figures: slices.Concat(upgradeFigures, moveFigures, hostFigures, softwareFigures)},
 		{name: "bench-upgrade", steps: []step{
 			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),
 			releases, capi, contracts, conformance,
@@ -73,6 +73,7 @@ func gate() []step {
 var everySpec = slices.Concat([]step{
 	endToEnd("e2e-gating", "gating", 12*time.Minute),
 	endToEnd("e2e-workers", "workers && full && !gating", 40*time.Minute),
+	endToEnd("e2e-software", "software", 30*time.Minute),
 	endToEnd("e2e-faults", "faults", 40*time.Minute),
 	endToEnd("e2e-features", "features", 40*time.Minute),
 	endToEnd("e2e-upgrade", "upgrade", 15*time.Minute),
@@ -103,8 +104,9 @@ var (
 		"scale_failed_requests", "scale_lost_writes", "scale_raw_429", "scale_raw_5xx", "scale_raw_broken", "provider_upgrade_pod_restarts",
 		"capi_specs_passed", "contract_rules_tested", "conformance_passed", "conformance_failed",
 	}
-	moveFigures = []string{"move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes"}
-	hostFigures = []string{"host_clusters_tested", "host_upgrade_seconds", "host_upgrade_failed_requests", "host_upgrade_lost_writes"}
+	moveFigures     = []string{"move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes"}
+	hostFigures     = []string{"host_clusters_tested", "host_upgrade_seconds", "host_upgrade_failed_requests", "host_upgrade_lost_writes"}
+	softwareFigures = []string{"software_upgrade_failed_requests", "software_upgrade_lost_writes"}
 )
 
 var (

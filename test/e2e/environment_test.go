@@ -46,9 +46,9 @@ type environment struct {
 	clusterctl, kubectl string
 	// network is the file with the manifests of a pod network, certManager that of cert-manager.
 	network, certManager string
-	// images are those that every node of the lab has.
-	images []artifacts.Image
-	log    *progress.Log
+	// images are those that every node of the lab has, workerImages those that tenants' workers ask for.
+	images, workerImages []artifacts.Image
+	log                  *progress.Log
 }
 
 func newEnvironment(ctx context.Context) (*environment, error) {
@@ -96,7 +96,7 @@ func (e *environment) openLab(ctx context.Context) (kubeconfig string, err error
 	e.lab = opened.Lab
 	set := opened.Set
 	e.clusterctl, e.kubectl, e.network, e.certManager = set.Clusterctl, set.Kubectl, set.Flannel, set.CertManager
-	e.images = set.Images
+	e.images, e.workerImages = set.Images, set.WorkerImages
 	return e.lab.Kubeconfig(), nil
 }
 

@@ -12,8 +12,6 @@ import (
 	. "github.com/onsi/gomega"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
@@ -87,12 +85,7 @@ func usersOfAMachine(own string) []bootstrapv1.User {
 // expectClean waits until a host is free, and looks at it: nothing of a node is left.
 func expectClean(ctx context.Context, free *infrav1.IDCHost) {
 	GinkgoHelper()
-	Eventually(ctx, func(g Gomega) {
-		get(ctx, client.ObjectKeyFromObject(free), free)
-		condition := conditions.Get(free, infrav1.AvailableCondition)
-		g.Expect(condition).NotTo(BeNil())
-		g.Expect(condition.Reason).To(Equal(infrav1.FreeReason), "%s: %s", free.Name, condition.Message)
-	}).WithTimeout(join).Should(Succeed())
+	expectFree(ctx, free)
 	h := labHost(free.Name)
 	look := func(argv ...string) string {
 		output, err := h.Exec(ctx, nil, argv...)

@@ -28,8 +28,8 @@ import (
 )
 
 const (
-	// mirror is a registry that only the lab's hosts have images of.
-	mirror = "mirror.example/kubernetes"
+	// ownRegistry is a registry that only the lab's hosts have images of.
+	ownRegistry = "mirror.example/kubernetes"
 	// ownImage is an image of one component alone.
 	ownImage = "mirror.example/scheduler:own"
 	// auditLog is where a tenant's API server writes, in its container.
@@ -66,7 +66,7 @@ var _ = Describe("A control plane with settings of its own", Ordered, Label(full
 
 		t.apply(ctx, func(c *controlplanev1.KOKControlPlane) {
 			t.makeSingle(c)
-			c.Spec.ImageRepository = mirror
+			c.Spec.ImageRepository = ownRegistry
 			c.Spec.KubeScheduler.Image = ownImage
 			c.Spec.KubeControllerManager.ExtraArgs = []controlplanev1.Arg{{Name: "node-monitor-grace-period", Value: ptr.To("77s")}}
 			c.Spec.KubeAPIServer.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("300Mi")}}
@@ -97,7 +97,7 @@ var _ = Describe("A control plane with settings of its own", Ordered, Label(full
 			if pod.Labels[names.ComponentLabel] == names.KubeScheduler {
 				Expect(pod.Spec.Containers[0].Image).To(Equal(ownImage))
 			} else {
-				Expect(pod.Spec.Containers[0].Image).To(HavePrefix(mirror + "/"))
+				Expect(pod.Spec.Containers[0].Image).To(HavePrefix(ownRegistry + "/"))
 			}
 		}
 	})
@@ -185,10 +185,10 @@ func loadMirror(ctx context.Context, version string) {
 	Expect(err).NotTo(HaveOccurred())
 	load := func(reference, program string) { Expect(env.lab.LoadProgram(ctx, reference, program)).To(Succeed()) }
 	for _, component := range []string{names.KubeAPIServer, names.KubeControllerManager} {
-		load(mirror+"/"+component+":"+version, filepath.Join(programs, component))
+		load(ownRegistry+"/"+component+":"+version, filepath.Join(programs, component))
 	}
 	load(ownImage, filepath.Join(programs, names.KubeScheduler))
-	load(mirror+"/etcd:"+set.Versions.EtcdImageTag(), set.Etcd)
+	load(ownRegistry+"/etcd:"+set.Versions.EtcdImageTag(), set.Etcd)
 }
 
 // processes are those of one component, without what a patch put beside them.

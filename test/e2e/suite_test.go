@@ -24,6 +24,8 @@ const (
 	full   = "full"
 	// onWorkers are about machines: how they join, run, fail and are replaced.
 	onWorkers = "workers"
+	// selfInstalled are about machines that install their software as a KOKSoftware says, on bare hosts.
+	selfInstalled = "software"
 	// faults are about what fails under a control plane: hosts, links, managers.
 	faults = "faults"
 	// features are about what a tenant may be given beside the usual.

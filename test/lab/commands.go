@@ -123,15 +123,21 @@ func powerOnCommand(open opener) *cobra.Command {
 
 func addHostCommand(open opener) *cobra.Command {
 	var worker bool
+	var bare string
 	var programs []string
 	cmd := &cobra.Command{
 		Use: "add-host", Short: "Add the next host to the data centre and the host cluster, or a worker for tenants", Args: cobra.NoArgs,
 		RunE: open.run(func(ctx context.Context, l *lab.Lab, _ []string) error {
 			var h *host.Host
 			var err error
-			if worker {
+			switch {
+			case bare != "" && len(programs) > 0:
+				return errors.New("--bare and --install exclude each other: a bare host has no programs")
+			case bare != "":
+				h, err = l.AddBare(ctx, "", bare, progress(time.Now()))
+			case worker:
 				h, err = l.AddWorker(ctx, "", programs, progress(time.Now()))
-			} else {
+			default:
 				h, err = l.AddHost(ctx, progress(time.Now()))
 			}
 			if err == nil {
@@ -141,6 +147,7 @@ func addHostCommand(open opener) *cobra.Command {
 		}),
 	}
 	cmd.Flags().BoolVar(&worker, "worker", false, "a machine with an SSH server, cloud-init, containerd and kubelet that is no node of the host cluster")
+	cmd.Flags().StringVar(&bare, "bare", "", "a worker without containerd, kubelet and all else that comes with its software; the system is "+strings.Join(artifacts.BareSystems(), " or "))
 	cmd.Flags().StringSliceVar(&programs, "install", nil, "programs that a worker gets besides, such as kok-apiserver-lb or a kubelet of another version")
 	return cmd
 }

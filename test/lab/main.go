@@ -50,7 +50,7 @@ func root() *cobra.Command {
 	cmd.AddCommand(
 		upCommand(open), downCommand(open), statusCommand(open), execCommand(open),
 		cutCommand(open), healCommand(open), powerOffCommand(open), powerOnCommand(open), addHostCommand(open), removeHostCommand(open),
-		kubeconfigCommand(open), loadImageCommand(open), collectCommand(open),
+		kubeconfigCommand(open), loadImageCommand(open), collectCommand(open), mirrorCommand(open),
 	)
 	return cmd
 }

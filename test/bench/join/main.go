@@ -1,6 +1,6 @@
-// Command join measures how long a machine with its software preinstalled takes from the creation of its Machine until
-// its Node is ready: alone, and five together. It needs the lab with the providers installed, adds six workers to it that no
-// other tenant can have, and takes them away again.
+// Command join measures how long a machine takes from the creation of its Machine until its Node is ready: with its software
+// preinstalled alone, and five together, and five that install their software from a mirror of the lab. It needs the lab with
+// the providers installed, adds workers to it that no other tenant can have, and takes them away again.
 package main
 
 import (

@@ -25,6 +25,8 @@ type Set struct {
 	ContainerdRoot string
 	// Images are what ContainerdRoot has.
 	Images []Image
+	// WorkerImages are those of them that pods on tenants' workers ask for.
+	WorkerImages []Image
 	// ProvisionerImage is the name of the image that makes local volumes on the host cluster's nodes.
 	ProvisionerImage string
 	// CertManager is the file with cert-manager's manifests.
@@ -190,7 +192,7 @@ func assemble(ctx context.Context, cache string, v Versions, b bins, debian stri
 		Versions: v, RootFS: root, kubernetes: b.kubernetes,
 		Kubectl: filepath.Join(host, "kubectl"), Clusterctl: filepath.Join(b.clusterAPI, "clusterctl"),
 		Kustomize: filepath.Join(b.kustomize, "kustomize"),
-		Images:    images, ProvisionerImage: b.provisionerImage(),
+		Images:    images, ProvisionerImage: b.provisionerImage(), WorkerImages: append(tenantImages, b.pauseImage()),
 		Etcd: filepath.Join(b.etcd, "etcd"), Etcdctl: filepath.Join(b.etcd, "etcdctl"),
 	}
 	if s.CertManager, err = renderCertManager(ctx, cache, b.certManager, v.CertManager); err != nil {

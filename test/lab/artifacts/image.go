@@ -16,6 +16,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
@@ -77,6 +78,19 @@ func (i Image) Write(w io.Writer) error {
 		return fmt.Errorf("write image %s: %w", i.Name, err)
 	}
 	return nil
+}
+
+// Push pushes the image to a registry that stands for the one of its name.
+func (i Image) Push(to name.Registry, options ...remote.Option) error {
+	ref, err := name.NewTag(i.Name, name.StrictValidation)
+	if err != nil {
+		return fmt.Errorf("image name %q: %w", i.Name, err)
+	}
+	img, err := i.build()
+	if err != nil {
+		return fmt.Errorf("make image %s: %w", i.Name, err)
+	}
+	return remote.Write(to.Repo(ref.RepositoryStr()).Tag(ref.TagStr()), img, options...)
 }
 
 // build composes the image. Layers stay uncompressed: they never travel further than to a host of the same machine.

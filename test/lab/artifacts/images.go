@@ -86,10 +86,12 @@ func controlPlaneImages(version, programs string) (list []Image) {
 	return list
 }
 
+func (b bins) pauseImage() Image { return ProgramImage(PauseImage, filepath.Join(b.pause, "pause")) }
+
 // images lists what every host has, under the names that the public registries give them and with upstream's users, so
 // that defaults and upstream's manifests need no change.
 func (b bins) images(v Versions) []Image {
-	list := []Image{ProgramImage(PauseImage, filepath.Join(b.pause, "pause"))}
+	list := []Image{b.pauseImage()}
 	for _, version := range v.Tenants {
 		list = append(list, controlPlaneImages(version, b.kubernetes[version])...)
 	}

@@ -24,6 +24,12 @@ var machinePackages = map[string]string{
 	"libc6-dev":         "/usr/lib/x86_64-linux-gnu/libc.a",
 }
 
+// mirrorPackages are what else a mirror of upstream's programs is built with, likewise.
+var mirrorPackages = map[string]string{
+	"libseccomp-dev": "/usr/lib/x86_64-linux-gnu/libseccomp.a",
+	"pkgconf":        "/usr/bin/pkgconf",
+}
+
 // compilerPackages are those of machinePackages that compile C.
 var compilerPackages = []string{"gcc", "libc6-dev"}
 
@@ -32,11 +38,11 @@ func EnsureCompiler(ctx context.Context, progress func(string)) error {
 	return installPackages(ctx, slices.Values(compilerPackages), progress)
 }
 
-// missingOf are those of some machinePackages that this machine lacks, in the order of their names.
+// missingOf are those of some machinePackages or mirrorPackages that this machine lacks, in the order of their names.
 func missingOf(names iter.Seq[string]) []string {
 	var missing []string
 	for name := range names {
-		if !exists(machinePackages[name]) {
+		if !exists(machinePackages[name]) && !exists(mirrorPackages[name]) {
 			missing = append(missing, name)
 		}
 	}
@@ -44,7 +50,7 @@ func missingOf(names iter.Seq[string]) []string {
 	return missing
 }
 
-// installPackages installs by apt what is missing of some machinePackages.
+// installPackages installs by apt what is missing of some machinePackages or mirrorPackages.
 func installPackages(ctx context.Context, names iter.Seq[string], progress func(string)) error {
 	missing := missingOf(names)
 	if len(missing) == 0 {

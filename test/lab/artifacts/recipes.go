@@ -1,6 +1,7 @@
 package artifacts
 
 import (
+	"path"
 	"strings"
 
 	"golang.org/x/mod/semver"
@@ -122,4 +123,50 @@ func konnectivityRecipe(version string) recipe {
 			{name: "proxy-agent", pkg: "sigs.k8s.io/apiserver-network-proxy/cmd/agent"},
 		},
 	}
+}
+
+var containerdPrograms = []string{"containerd", "containerd-shim-runc-v2", "ctr"}
+
+func containerdRecipe(version string) recipe {
+	const module = "github.com/containerd/containerd/v2"
+	r := recipe{
+		name: "containerd", module: module, version: version,
+		local:  func(string) (string, error) { return "", nil },
+		stamps: []string{module + "/version.Version=" + version, module + "/version.Package=" + module},
+		tags:   "urfave_cli_no_docs",
+	}
+	for _, name := range containerdPrograms {
+		r.programs = append(r.programs, program{name: name, pkg: module + "/cmd/" + name})
+	}
+	return r
+}
+
+// runcRecipe builds runc as upstream links what it publishes: statically, with libseccomp.
+func runcRecipe(version string) recipe {
+	const module = "github.com/opencontainers/runc"
+	return recipe{
+		name: "runc", module: module, version: version,
+		local: func(string) (string, error) { return "", nil },
+		cgo:   true, tags: "seccomp,netgo,osusergo,urfave_cli_no_docs",
+		programs: []program{{name: "runc", pkg: module}},
+	}
+}
+
+// cniPlugins are those that clusters of the lab use, and those that others often do.
+var cniPlugins = []string{
+	"ipam/host-local", "ipam/static", "main/bridge", "main/host-device", "main/ipvlan", "main/loopback", "main/macvlan", "main/ptp",
+	"meta/bandwidth", "meta/firewall", "meta/portmap", "meta/tuning",
+}
+
+func cniPluginsRecipe(version string) recipe {
+	const module = "github.com/containernetworking/plugins"
+	r := recipe{
+		name: "cni-common-plugins", module: module, version: version,
+		local:  func(string) (string, error) { return "", nil },
+		stamps: []string{module + "/pkg/utils/buildversion.BuildVersion=" + version},
+	}
+	for _, plugin := range cniPlugins {
+		r.programs = append(r.programs, program{name: path.Base(plugin), pkg: module + "/plugins/" + plugin})
+	}
+	return r
 }

@@ -43,11 +43,7 @@ func buildDebian(ctx context.Context, cache, suite string, progress func(string)
 	}
 	progress("install the hosts' Debian root file system (first time only)")
 	err = publish(dir, func(tmp string) error {
-		args := []string{
-			"--quiet", "--mode=root", "--variant=minbase", "--include=" + strings.Join(debianPackages, ","),
-			"--aptopt=APT::Install-Recommends \"false\"", suite, tmp,
-		}
-		if _, err := run(ctx, command{name: "mmdebstrap", args: args, contained: true}); err != nil {
+		if err := installDebian(ctx, suite, tmp, debianPackages); err != nil {
 			return err
 		}
 		return configureDebian(tmp)
@@ -58,13 +54,42 @@ func buildDebian(ctx context.Context, cache, suite string, progress func(string)
 	return dir, nil
 }
 
+// installDebian installs a suite of Debian with packages into a folder.
+func installDebian(ctx context.Context, suite, folder string, packages []string) error {
+	_, err := run(ctx, command{name: "mmdebstrap", contained: true, args: []string{
+		"--quiet", "--mode=root", "--variant=minbase", "--include=" + strings.Join(packages, ","),
+		"--aptopt=APT::Install-Recommends \"false\"", suite, folder,
+	}})
+	return err
+}
+
 // configureDebian writes the configuration that all hosts share, and removes what each must have of its own.
 func configureDebian(root string) error {
 	files, err := fs.Sub(hostFiles, "rootfs")
 	if err != nil {
 		return err
 	}
-	err = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+	if err := writeFiles(files, root); err != nil {
+		return err
+	}
+	if err := forgetIdentity(root); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(filepath.Join(root, "etc/cni/net.d")); err != nil {
+		return err
+	}
+	// Who makes a host a node starts these, after their configuration is written.
+	for _, unit := range []string{"containerd.service", "networking.service"} {
+		if err := removeIfThere(filepath.Join(root, "etc/systemd/system/multi-user.target.wants", unit)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFiles copies files below a root.
+func writeFiles(files fs.FS, root string) error {
+	return fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -78,22 +103,16 @@ func configureDebian(root string) error {
 		}
 		return os.WriteFile(to, data, 0o644)
 	})
+}
+
+// forgetIdentity removes what no two hosts may share.
+func forgetIdentity(root string) error {
+	keys, err := filepath.Glob(filepath.Join(root, "etc/ssh/ssh_host_*"))
 	if err != nil {
 		return err
 	}
-	own, err := filepath.Glob(filepath.Join(root, "etc/ssh/ssh_host_*"))
-	if err != nil {
-		return err
-	}
-	own = append(own, filepath.Join(root, "etc/cni/net.d"))
-	for _, path := range own {
-		if err := os.RemoveAll(path); err != nil {
-			return err
-		}
-	}
-	// Who makes a host a node starts these, after their configuration is written.
-	for _, unit := range []string{"containerd.service", "networking.service"} {
-		if err := removeIfThere(filepath.Join(root, "etc/systemd/system/multi-user.target.wants", unit)); err != nil {
+	for _, path := range keys {
+		if err := os.Remove(path); err != nil {
 			return err
 		}
 	}

@@ -34,6 +34,8 @@ type Versions struct {
 	MetalLB, MetricsServer string
 	// Registry is the version of the container registry that a spec pushes a release to.
 	Registry string
+	// Containerd, Runc and CNIPlugins are the versions that a mirror has for machines that install themselves.
+	Containerd, Runc, CNIPlugins string
 	// Debian is the suite that hosts run.
 	Debian string
 }
@@ -54,6 +56,9 @@ func DefaultVersions() Versions {
 		MetalLB:       "v0.15.2",
 		MetricsServer: "v0.9.0",
 		Registry:      "v3.1.2",
+		Containerd:    "v2.4.2",
+		Runc:          "v1.5.2",
+		CNIPlugins:    "v1.9.1",
 		Debian:        "bookworm",
 	}
 }

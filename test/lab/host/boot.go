@@ -95,6 +95,8 @@ func (h *Host) spawn(ctx context.Context) error {
 		"--register=no", "--keep-unit", "--network-namespace-path=" + filepath.Join(namespaces, h.namespace()),
 		"--console=pipe", "--capability=all", "--system-call-filter=@keyring bpf", "--bind=/dev/kmsg",
 		"--resolv-conf=off", "--link-journal=no", "--timezone=off",
+		// From version 256 on systemd starts on cgroup v1 only if it is told to.
+		"--setenv=SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1",
 	}
 	for _, d := range ownDirectories {
 		arguments = append(arguments, "--bind="+h.path("own", d)+":"+d)

@@ -46,6 +46,8 @@ type Host struct {
 	PodCIDR netip.Prefix `json:"podCIDR"`
 	// BaseRoot is the root file system that the host's own disk is laid over.
 	BaseRoot string `json:"baseRoot"`
+	// System is what a bare host runs, such as debian-13: one without a container runtime and a kubelet. It is empty for others.
+	System string `json:"system,omitempty"`
 	// Owner is the program that added the host for itself alone, and removes it again; empty for a host that anybody may use.
 	Owner string `json:"owner,omitempty"`
 

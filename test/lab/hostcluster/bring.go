@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -71,7 +70,7 @@ func open(cfg Config) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	credentials, err := newCredentials(filepath.Join(cfg.StateDir, "pki"), cfg.network(), controlPlane)
+	credentials, err := newCredentials(pkiDir(cfg.StateDir), cfg.network(), controlPlane)
 	if err != nil {
 		return nil, fmt.Errorf("make the host cluster's certificates: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 // AddHost adds the data centre's next host and joins it to the host cluster. When it fails or is interrupted, the lab has
 // the hosts that it had before.
 func (l *Lab) AddHost(ctx context.Context, progress func(string)) (*host.Host, error) {
-	return l.add(ctx, host.SiteIDC, "", progress, func(ctx context.Context, h *host.Host, set *artifacts.Set) error {
+	return l.add(ctx, newHost{group: host.SiteIDC}, progress, func(ctx context.Context, h *host.Host, set *artifacts.Set) error {
 		if err := h.Boot(ctx); err != nil {
 			return err
 		}
@@ -27,8 +27,11 @@ func (l *Lab) AddHost(ctx context.Context, progress func(string)) (*host.Host, e
 	})
 }
 
-// add makes the next host of a group for its owner, and has it prepared. It returns a host that is prepared, or removes it.
-func (l *Lab) add(ctx context.Context, group, owner string, progress func(string), prepare func(context.Context, *host.Host, *artifacts.Set) error) (*host.Host, error) {
+// newHost says what is added: the next host of a group, for an owner, with a system of its own if it is a bare one.
+type newHost struct{ group, owner, system string }
+
+// add makes a host, and has it prepared. It returns a host that is prepared, or removes it.
+func (l *Lab) add(ctx context.Context, n newHost, progress func(string), prepare func(context.Context, *host.Host, *artifacts.Set) error) (*host.Host, error) {
 	var added *host.Host
 	err := l.locked(ctx, func() error {
 		hosts, err := l.Hosts()
@@ -42,13 +45,13 @@ func (l *Lab) add(ctx context.Context, group, owner string, progress func(string
 		if err != nil {
 			return err
 		}
-		h, err := host.New(l.network, l.state, nextName(group, hosts))
+		h, err := host.New(l.network, l.state, nextName(n.group, hosts))
 		if err != nil {
 			return err
 		}
-		h.Owner = owner
+		h.Owner, h.System = n.owner, n.system
 		return orUndo(ctx, func(ctx context.Context) error {
-			if err := l.createHost(h, set); err != nil {
+			if err := l.createHost(ctx, h, set, progress); err != nil {
 				return err
 			}
 			var err error

@@ -116,7 +116,7 @@ func (l *Lab) ensureHosts(ctx context.Context, set *artifacts.Set, progress func
 		if err != nil {
 			return nil, err
 		}
-		if err := l.createHost(h, set); err != nil {
+		if err := l.createHost(ctx, h, set, progress); err != nil {
 			return nil, err
 		}
 	}
@@ -126,7 +126,7 @@ func (l *Lab) ensureHosts(ctx context.Context, set *artifacts.Set, progress func
 	}
 	for _, h := range hosts {
 		switch {
-		case h.BaseRoot == set.RootFS:
+		case h.BaseRoot == set.RootFS, h.System != "":
 		case h.Booted():
 			progress(h.Name + " runs older programs than there are now: it gets them when it boots the next time")
 		default:
@@ -146,7 +146,18 @@ func (l *Lab) ensureHosts(ctx context.Context, set *artifacts.Set, progress func
 	return hosts, nil
 }
 
-func (l *Lab) createHost(h *host.Host, set *artifacts.Set) error {
+func (l *Lab) createHost(ctx context.Context, h *host.Host, set *artifacts.Set, progress func(string)) error {
+	if h.System != "" {
+		cache, err := artifacts.CacheDir()
+		if err != nil {
+			return err
+		}
+		root, err := artifacts.EnsureBare(ctx, cache, h.System, progress)
+		if err != nil {
+			return err
+		}
+		return h.Create(root)
+	}
 	if err := h.CloneContainerd(set.ContainerdRoot); err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ type Access struct {
 // owner it is for that program alone, which removes it with RemoveOwned. When it fails or is interrupted, the lab has the hosts
 // that it had before.
 func (l *Lab) AddWorker(ctx context.Context, owner string, programs []string, progress func(string)) (*host.Host, error) {
-	return l.add(ctx, "worker", owner, progress, func(ctx context.Context, h *host.Host, _ *artifacts.Set) error {
+	return l.add(ctx, newHost{group: "worker", owner: owner}, progress, func(ctx context.Context, h *host.Host, _ *artifacts.Set) error {
 		if err := l.admit(h); err != nil {
 			return err
 		}
@@ -63,6 +63,24 @@ func (l *Lab) AddWorker(ctx context.Context, owner string, programs []string, pr
 			return err
 		}
 		progress(h.Name + " booted")
+		return nil
+	})
+}
+
+// AddBare adds a worker that has nothing but what its distribution brings, and what docs/data-centre-hosts.md asks for: what
+// makes it a node comes with a Machine. System is one of artifacts.BareSystems. All else is as AddWorker does it.
+func (l *Lab) AddBare(ctx context.Context, owner, system string, progress func(string)) (*host.Host, error) {
+	return l.add(ctx, newHost{group: "worker", owner: owner, system: system}, progress, func(ctx context.Context, h *host.Host, _ *artifacts.Set) error {
+		if err := l.admit(h); err != nil {
+			return err
+		}
+		if err := h.Boot(ctx); err != nil {
+			return err
+		}
+		if err := h.WaitLogin(ctx); err != nil {
+			return err
+		}
+		progress(h.Name + " booted, with " + system + " alone")
 		return nil
 	})
 }
@@ -99,6 +117,9 @@ func (l *Lab) admit(h *host.Host) error {
 		if err := h.WriteFile(file.path, []byte(file.content), file.mode); err != nil {
 			return err
 		}
+	}
+	if h.System != "" {
+		return nil
 	}
 	return h.Symlink("/lib/systemd/system/containerd.service", "/etc/systemd/system/multi-user.target.wants/containerd.service")
 }

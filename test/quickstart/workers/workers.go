@@ -39,15 +39,9 @@ type Pool struct {
 // Ensure makes the pool have at least a number of workers, and returns the names of all. Those that are
 // there already are kept, those that machines of another namespace have are left to them.
 func (p *Pool) Ensure(ctx context.Context, count int) (names []string, err error) {
-	all, err := p.Lab.Hosts()
-	if err != nil {
+	if names, err = p.there(ctx, ""); err != nil {
 		return nil, err
 	}
-	known := &infrav1.IDCHostList{}
-	if err := p.Client.List(ctx, known); err != nil {
-		return nil, fmt.Errorf("list IDCHosts: %w", err)
-	}
-	names = p.usable(all, known.Items)
 	for len(names) < count {
 		added, err := p.Lab.AddWorker(ctx, p.Owner, p.Programs, func(step string) { p.Log.Print("%s", step) })
 		if err != nil {
@@ -60,23 +54,59 @@ func (p *Pool) Ensure(ctx context.Context, count int) (names []string, err error
 			return nil, fmt.Errorf("load images into workers of the lab: %w", err)
 		}
 	}
+	return names, p.registerAll(ctx, names)
+}
+
+// EnsureBare makes the pool have at least a number of bare workers with a system, and returns the names of all that have it.
+// They get no programs and no images: all comes with their machines.
+func (p *Pool) EnsureBare(ctx context.Context, system string, count int) (names []string, err error) {
+	if names, err = p.there(ctx, system); err != nil {
+		return nil, err
+	}
+	for len(names) < count {
+		added, err := p.Lab.AddBare(ctx, p.Owner, system, func(step string) { p.Log.Print("%s", step) })
+		if err != nil {
+			return nil, fmt.Errorf("add a bare worker to the lab: %w", err)
+		}
+		names = append(names, added.Name)
+	}
+	return names, p.registerAll(ctx, names)
+}
+
+// there are the workers with a system, or with software, that the pool has already.
+func (p *Pool) there(ctx context.Context, system string) ([]string, error) {
+	all, err := p.Lab.Hosts()
+	if err != nil {
+		return nil, err
+	}
+	known := &infrav1.IDCHostList{}
+	if err := p.Client.List(ctx, known); err != nil {
+		return nil, fmt.Errorf("list IDCHosts: %w", err)
+	}
+	return p.usable(system, all, known.Items), nil
+}
+
+func (p *Pool) registerAll(ctx context.Context, names []string) error {
 	for _, name := range names {
 		if err := p.register(ctx, name); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	p.Log.Print("%d IDCHosts in namespace %s", len(names), p.Namespace)
-	return names, nil
+	return nil
 }
 
-// usable are the workers of the lab that the pool may have.
-func (p *Pool) usable(all []*host.Host, known []infrav1.IDCHost) (names []string) {
+// SystemLabel is on IDCHosts of bare workers. Its value is the system.
+const SystemLabel = "example.com/system"
+
+// usable are the workers of the lab that the pool may have: bare ones with a system, or those with software.
+func (p *Pool) usable(system string, all []*host.Host, known []infrav1.IDCHost) (names []string) {
 	taken := map[string]bool{}
 	for i := range known {
 		taken[known[i].Name] = taken[known[i].Name] || known[i].Namespace != p.Namespace && known[i].Spec.Claim != nil
 	}
 	for _, h := range all {
-		if h.Worker() && h.Owner == p.Owner && !taken[h.Name] {
+		if h.Worker() && h.System == system && h.Owner == p.Owner && !taken[h.Name] {
 			names = append(names, h.Name)
 		}
 	}
@@ -89,6 +119,10 @@ func (p *Pool) register(ctx context.Context, name string) error {
 	access, err := p.Lab.WorkerAccess(name)
 	if err != nil {
 		return fmt.Errorf("read how worker %s is reached: %w", name, err)
+	}
+	h, err := p.Lab.Host(name)
+	if err != nil {
+		return err
 	}
 	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: KeySecret}}
 	if _, err := controllerutil.CreateOrPatch(ctx, p.Client, key, func() error {
@@ -105,6 +139,9 @@ func (p *Pool) register(ctx context.Context, name string) error {
 			KeySecretRef: infrav1.SecretReference{Name: KeySecret}, HostKeys: []string{access.HostKey},
 		}
 		known.Spec.FailureDomain = host.SiteIDC
+		if h.System != "" {
+			metav1.SetMetaDataLabel(&known.ObjectMeta, SystemLabel, h.System)
+		}
 		return nil
 	}); err != nil {
 		return fmt.Errorf("write IDCHost %s: %w", client.ObjectKeyFromObject(known), err)

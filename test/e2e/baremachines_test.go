@@ -1,0 +1,208 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/mirror"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
+)
+
+// softwarePrefix begins the names of KOKSoftware of one tenant, for software.byVersion.
+const softwarePrefix = "site"
+
+// siteContent is what mirrors of a site have for workers of Kubernetes versions, with this tree's own programs as its release.
+func siteContent(ctx context.Context, versions ...string) mirror.Content {
+	GinkgoHelper()
+	Expect(env.run(ctx, "make", "bin/kok-software", "bin/kok-apiserver-lb")).To(Succeed())
+	content, err := mirror.Prepare(ctx, GinkgoT().TempDir(), mirror.Sources{
+		Kubernetes: versions, Programs: settings.programs, ReleaseVersion: settings.providerVersion, Images: env.workerImages,
+	}, func(step string) { env.log.Print("%s", step) })
+	Expect(err).NotTo(HaveOccurred())
+	return content
+}
+
+// startMirror starts a mirror, which runs until the specs of the container are over.
+func startMirror(ctx context.Context, content mirror.Content) *mirror.Mirror {
+	GinkgoHelper()
+	m, err := mirror.Start(ctx, env.lab, content)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { Expect(m.Close()).To(Succeed()) })
+	return m
+}
+
+// bareHosts gives the tenant so many hosts of each system, and nothing on them.
+func (t *tenant) bareHosts(ctx context.Context, count int, systems ...string) (names []string) {
+	GinkgoHelper()
+	pool := &workers.Pool{Lab: env.lab, Client: env.client, Namespace: t.Namespace, Log: env.log}
+	for _, system := range systems {
+		hosts, err := pool.EnsureBare(ctx, system, count)
+		Expect(err).NotTo(HaveOccurred())
+		names = append(names, hosts...)
+	}
+	return names
+}
+
+// selfInstalling are the settings of machines that install what KOKSoftware describes, and pull images from the mirror.
+func selfInstalling(m *mirror.Mirror, software bootstrapv1.SoftwareSpec) bootstrapv1.KOKConfigSpec {
+	software.Mode = bootstrapv1.SoftwareDescribed
+	return bootstrapv1.KOKConfigSpec{
+		Software: software,
+		RegistryMirrors: []bootstrapv1.RegistryMirror{{
+			Registry: "_default", Exclusive: ptr.To(true), Endpoints: []bootstrapv1.RegistryEndpoint{{URL: m.URL, CABundle: m.CABundle}},
+		}},
+	}
+}
+
+// selfInstallingClass is a file with the ClusterClass, whose workers get what KOKSoftware by their version describes.
+func selfInstallingClass(m *mirror.Mirror) string {
+	GinkgoHelper()
+	class, err := os.ReadFile(settings.class)
+	Expect(err).NotTo(HaveOccurred())
+	objects, err := utilyaml.ToUnstructured(class)
+	Expect(err).NotTo(HaveOccurred())
+	edits := 0
+	for i := range objects {
+		if objects[i].GetKind() != "KOKConfigTemplate" {
+			continue
+		}
+		template := &bootstrapv1.KOKConfigTemplate{}
+		Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(objects[i].Object, template)).To(Succeed())
+		wanted := selfInstalling(m, bootstrapv1.SoftwareSpec{ByVersion: softwarePrefix})
+		template.Spec.Template.Spec.Software, template.Spec.Template.Spec.RegistryMirrors = wanted.Software, wanted.RegistryMirrors
+		objects[i].Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(template)
+		Expect(err).NotTo(HaveOccurred())
+		edits++
+	}
+	Expect(edits).To(Equal(1), "KOKConfigTemplates in %s", settings.class)
+	edited, err := utilyaml.FromUnstructured(objects)
+	Expect(err).NotTo(HaveOccurred())
+	file := filepath.Join(GinkgoT().TempDir(), "clusterclass-software.yaml")
+	Expect(os.WriteFile(file, edited, 0o600)).To(Succeed())
+	return file
+}
+
+// describe makes the KOKSoftware of versions, as the mirrors of the site have them.
+func (t *tenant) describe(ctx context.Context, m *mirror.Mirror, versions ...string) {
+	GinkgoHelper()
+	for _, version := range versions {
+		software, err := m.Software(ctx, t.Namespace, softwarePrefix, version)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(env.client.Create(ctx, software)).To(Succeed())
+	}
+}
+
+// useSoftware has the Machines to come install what one KOKSoftware describes: with a template of its own, which says the same
+// as that of the tenant otherwise.
+func (t *tenant) useSoftware(ctx context.Context, m *mirror.Mirror, software *bootstrapv1.KOKSoftware) {
+	GinkgoHelper()
+	template := &bootstrapv1.KOKConfigTemplate{}
+	get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: t.Name + "-workers"}, template)
+	next := &bootstrapv1.KOKConfigTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: software.Name}, Spec: *template.Spec.DeepCopy()}
+	wanted := selfInstalling(m, bootstrapv1.SoftwareSpec{Ref: bootstrapv1.SoftwareReference{Name: software.Name}})
+	next.Spec.Template.Spec.Software, next.Spec.Template.Spec.RegistryMirrors = wanted.Software, wanted.RegistryMirrors
+	Expect(env.client.Create(ctx, software)).To(Succeed())
+	Expect(env.client.Create(ctx, next)).To(Succeed())
+	patch(ctx, t.machineDeployment(), `{"spec":{"template":{"spec":{"bootstrap":{"configRef":{"name":"`+next.Name+`"}}}}}}`)
+}
+
+// bareState is what a bare host has, by what it is: files with their content, units, packages and users. Folders are left out,
+// for an empty one changes nothing, and so is what changes by itself: logs, and what runs.
+func bareState(ctx context.Context, h *host.Host) map[string]string {
+	GinkgoHelper()
+	look := func(argv ...string) string {
+		output, err := h.Exec(ctx, nil, argv...)
+		// find ends with an error for each path that is not there.
+		if argv[0] != "find" {
+			Expect(err).NotTo(HaveOccurred(), "%q on %s", argv, h.Name)
+		}
+		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	folders := []string{
+		"find", "/etc", "/usr", "/opt", "/root", "/var/lib/cloud", "/var/lib/cni", "/var/lib/containerd", "/var/lib/kubelet",
+		"/var/lib/kok-infrastructure", "/var/lib/kok-apiserver-lb", "/run/containerd", "/run/cluster-api", "/run/systemd/system", "-not", "-type", "d",
+	}
+	state := map[string]string{
+		"files":      look(append(folders, "-printf", `%p %y %m %U:%G %l\n`)...),
+		"contents":   look(append(slices.Clone(folders), "-type", "f", "-not", "-path", "/usr/*", "-exec", "sha256sum", "{}", "+")...),
+		"unit files": look("systemctl", "list-unit-files", "--no-legend", "--no-pager"),
+		"failed":     look("systemctl", "list-units", "--plain", "--no-legend", "--state=failed"),
+		"packages":   look("dpkg-query", "--show", "--showformat=${Package} ${Version} ${db:Status-Abbrev}\n"),
+		"users":      look("getent", "passwd"),
+		"name":       look("uname", "-n"),
+		"links":      look("ip", "-brief", "link"),
+		"tables":     look("nft", "list", "tables"),
+		"forwarding": look("cat", "/proc/sys/net/ipv4/ip_forward"),
+	}
+	Expect(state["files"]).To(ContainSubstring("/etc/hostname "), h.Name)
+	return state
+}
+
+// settledBareState is the state of a bare host once it stays as it is.
+func settledBareState(ctx context.Context, h *host.Host) map[string]string {
+	GinkgoHelper()
+	last := map[string]string{}
+	Eventually(ctx, func() bool {
+		before := last
+		last = bareState(ctx, h)
+		return fmt.Sprint(before) == fmt.Sprint(last)
+	}).WithTimeout(join).WithPolling(5*time.Second).Should(BeTrue(), "%s changes by itself", h.Name)
+	return last
+}
+
+// expectFree waits until a host is free.
+func expectFree(ctx context.Context, free *infrav1.IDCHost) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		get(ctx, client.ObjectKeyFromObject(free), free)
+		condition := conditions.Get(free, infrav1.AvailableCondition)
+		g.Expect(condition).NotTo(BeNil())
+		g.Expect(condition.Reason).To(Equal(infrav1.FreeReason), "%s: %s", free.Name, condition.Message)
+	}).WithTimeout(join).Should(Succeed())
+}
+
+// expectState waits until a host is what it was before.
+func expectState(ctx context.Context, h *host.Host, before map[string]string) {
+	GinkgoHelper()
+	after := map[string]string{}
+	Eventually(ctx, func(g Gomega) {
+		after = bareState(ctx, h)
+		for what := range before {
+			g.Expect(difference(before[what], after[what])).To(BeEmpty(), "%s of %s", what, h.Name)
+		}
+	}).WithTimeout(join).Should(Succeed())
+}
+
+// difference are the lines that only one of two texts has, each with which one.
+func difference(before, after string) (lines []string) {
+	was, is := sets.New(strings.Split(before, "\n")...), sets.New(strings.Split(after, "\n")...)
+	for _, line := range sets.List(was.Difference(is)) {
+		lines = append(lines, "before: "+line)
+	}
+	for _, line := range sets.List(is.Difference(was)) {
+		lines = append(lines, "now: "+line)
+	}
+	return lines
+}
