@@ -98,6 +98,8 @@ func createdAsByTheTemplate(t *testing.T, blue *managed) {
 		"IDCMachineTemplate spec.template.spec.hostSelector":             "{}",
 		"IDCMachineTemplate spec.template.spec.hostSelector.matchLabels": "",
 		"KOKConfigTemplate spec.template.spec.registryMirrors":           "",
+		"KOKControlPlane spec.etcd.data.storage.storageClassName":        "",
+		"KOKControlPlane spec.etcd.events.storage.storageClassName":      "",
 	}
 	for _, kind := range []string{"KOKControlPlane", "IDCCluster", "KOKConfigTemplate", "IDCMachineTemplate"} {
 		if part := want.of(kind); len(part) == 0 {

@@ -76,9 +76,8 @@ func TestWorkersOfTemplatesGetTheSoftwareOfTheirVersionUnlessToldOtherwise(t *te
 			values map[string]string
 			want   bootstrapv1.SoftwareSpec
 		}{
-			"by default":      {nil, bootstrapv1.SoftwareSpec{Mode: bootstrapv1.SoftwareDescribed}},
-			"by another name": {map[string]string{"SOFTWARE_BY_VERSION": "gpu"}, bootstrapv1.SoftwareSpec{Mode: bootstrapv1.SoftwareDescribed, ByVersion: "gpu"}},
-			"on the hosts":    {map[string]string{"SOFTWARE_MODE": "Preinstalled"}, bootstrapv1.SoftwareSpec{Mode: bootstrapv1.SoftwarePreinstalled}},
+			"by default":   {nil, bootstrapv1.SoftwareSpec{Mode: bootstrapv1.SoftwareDescribed}},
+			"on the hosts": {map[string]string{"SOFTWARE_MODE": "Preinstalled"}, bootstrapv1.SoftwareSpec{Mode: bootstrapv1.SoftwarePreinstalled}},
 		} {
 			t.Run(file+" "+name, func(t *testing.T) {
 				got := one[*bootstrapv1.KOKConfigTemplate](t, filledWith(t, file, table.values)).Spec.Template.Spec.Software
