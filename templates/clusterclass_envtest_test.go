@@ -37,6 +37,8 @@ func TestAClusterOfTheClass(t *testing.T) {
 	}{
 		{"one Cluster makes what the template without a topology has", createdAsByTheTemplate},
 		{"what is set at creation is set where it belongs", variablesAtCreation},
+		{"workers get their software as variables say", softwareOfWorkers},
+		{"a Cluster of the class before keeps its workers", ofTheClassBefore},
 		{"a class of one's own keeps what is in its templates beside a variable's value", ownClass},
 		{"API servers are handed over to an autoscaler and taken back", handedOver},
 		{"nothing is written while nothing changes", nothingIsWritten},
@@ -50,6 +52,7 @@ func TestAClusterOfTheClass(t *testing.T) {
 		{"another class changes what is another in it", rebased},
 		{"minors are upgraded one after the other", upgradedInAChain},
 		{"workers are upgraded when they may be, with what brings their kubelet", upgradedWhenAllowed},
+		{"a class that lists versions leads over all of them by one edit", upgradedByTheList},
 		{"nothing is written in the end either", nothingIsWritten},
 	} {
 		if !t.Run(part.name, func(t *testing.T) { part.test(t, blue) }) {
@@ -82,16 +85,21 @@ func createdAsByTheTemplate(t *testing.T, blue *managed) {
 	want := fields{}
 	for _, object := range objectsOf(t, "cluster-template.yaml", "plain") {
 		object.SetNamespace(needed["NAMESPACE"])
-		if err := blue.client.Create(t.Context(), object, client.DryRunAll); err != nil {
+		// As kubectl apply --server-side does: null is no value.
+		if err := blue.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.DryRunAll, client.FieldOwner("test")); err != nil {
 			t.Fatal(err)
 		}
 		want.add(t, object)
 	}
-	// What a patch adds to has to be there: the class says what is so without it, too.
+	// What a patch adds to has to be there: the class says what is so without it, too. What a variable without a value is for is
+	// empty in the template, and not there by the class.
 	said := fields{
-		"KOKControlPlane spec.kubeAPIServer.workload":        `"DaemonSet"`,
-		"IDCMachineTemplate spec.template.spec":              "",
-		"IDCMachineTemplate spec.template.spec.hostSelector": "{}",
+		"KOKControlPlane spec.kubeAPIServer.workload":                    `"DaemonSet"`,
+		"IDCMachineTemplate spec.template.spec.hostSelector":             "{}",
+		"IDCMachineTemplate spec.template.spec.hostSelector.matchLabels": "",
+		"KOKConfigTemplate spec.template.spec.registryMirrors":           "",
+		"KOKControlPlane spec.etcd.data.storage.storageClassName":        "",
+		"KOKControlPlane spec.etcd.events.storage.storageClassName":      "",
 	}
 	for _, kind := range []string{"KOKControlPlane", "IDCCluster", "KOKConfigTemplate", "IDCMachineTemplate"} {
 		if part := want.of(kind); len(part) == 0 {
@@ -108,6 +116,11 @@ func createdAsByTheTemplate(t *testing.T, blue *managed) {
 	}
 	if part := got.of("MachineHealthCheck"); part["MachineHealthCheck spec.remediation.triggerIf.unhealthyLessThanOrEqualTo"] != `"50%"` {
 		t.Errorf("the MachineHealthCheck has %q", part)
+	}
+	for path, value := range want.of("MachineHealthCheck") {
+		if !strings.Contains(path, ".selector.") && !strings.HasSuffix(path, ".clusterName") && got[path] != value {
+			t.Errorf("%s is %s, of the template %s", path, got[path], value)
+		}
 	}
 }
 
@@ -196,6 +209,31 @@ func variablesOfARunningCluster(t *testing.T, blue *managed) {
 		{"schedulerReplicas", "1", fields{"KOKControlPlane spec.kubeScheduler.replicas": "1"}},
 		{"kubeProxyConntrack", `"None"`, fields{"KOKControlPlane spec.addons.kubeProxy.conntrack": `"None"`}},
 		{"konnectivityMode", `"Managed"`, fields{"KOKControlPlane spec.addons.konnectivity.mode": `"Managed"`}},
+		{"coreDNSMode", `"None"`, fields{"KOKControlPlane spec.addons.coreDNS.mode": `"None"`}},
+		{"coreDNSMode", `"Managed"`, fields{"KOKControlPlane spec.addons.coreDNS.mode": `"Managed"`}},
+		{"kubeProxyMode", `"None"`, fields{"KOKControlPlane spec.addons.kubeProxy.mode": `"None"`}},
+		{"kubeProxyMode", `"Managed"`, fields{"KOKControlPlane spec.addons.kubeProxy.mode": `"Managed"`}},
+		{"apiServerExtraArgs", `[{"name":"max-requests-inflight","value":"800"}]`, fields{
+			"KOKControlPlane spec.kubeAPIServer.extraArgs": `[{"name":"max-requests-inflight","value":"800"}]`}},
+		{"apiServerResources", `{"requests":{"cpu":1,"memory":"2Gi"}}`, fields{
+			"KOKControlPlane spec.kubeAPIServer.resources.requests.cpu": "1", "KOKControlPlane spec.kubeAPIServer.resources.requests.memory": `"2Gi"`}},
+		{"apiServerAudit", `{}`, fields{
+			"KOKControlPlane spec.kubeAPIServer.audit.maxSizeMB": "100", "KOKControlPlane spec.kubeAPIServer.audit.maxBackups": "5"}},
+		{"controllerManagerExtraArgs", `[{"name":"v","value":"4"}]`, fields{
+			"KOKControlPlane spec.kubeControllerManager.extraArgs": `[{"name":"v","value":"4"}]`}},
+		{"controllerManagerResources", `{"limits":{"memory":"1Gi"}}`, fields{
+			"KOKControlPlane spec.kubeControllerManager.resources.limits.memory": `"1Gi"`}},
+		{"schedulerExtraArgs", `[{"name":"v","value":"4"}]`, fields{"KOKControlPlane spec.kubeScheduler.extraArgs": `[{"name":"v","value":"4"}]`}},
+		{"schedulerResources", `{"requests":{"cpu":"50m"}}`, fields{"KOKControlPlane spec.kubeScheduler.resources.requests.cpu": `"50m"`}},
+		{"etcdResources", `{"requests":{"memory":"3Gi"}}`, fields{"KOKControlPlane spec.etcd.data.resources.requests.memory": `"3Gi"`}},
+		{"etcdEventsResources", `{"requests":{"memory":"1Gi"}}`, fields{"KOKControlPlane spec.etcd.events.resources.requests.memory": `"1Gi"`}},
+		{"etcdQuotaBackendSize", `"4Gi"`, fields{"KOKControlPlane spec.etcd.data.quotaBackendSize": `"4Gi"`}},
+		{"etcdEventsQuotaBackendSize", `"3Gi"`, fields{"KOKControlPlane spec.etcd.events.quotaBackendSize": `"3Gi"`}},
+		{"kubelet", `{"configuration":{"maxPods":200}}`, fields{"KOKConfigTemplate spec.template.spec.kubelet.configuration.maxPods": "200"}},
+		{"kubelet", `{"configuration":{"maxPods":110}}`, fields{"KOKConfigTemplate spec.template.spec.kubelet.configuration.maxPods": "110"}},
+		{"softwareByVersion", `"gpu"`, fields{"KOKConfigTemplate spec.template.spec.software.byVersion": `"gpu"`}},
+		{"softwareByVersion", `""`, fields{"KOKConfigTemplate spec.template.spec.software.byVersion": ""}},
+		{"softwareRef", `{"name":"site"}`, fields{"KOKConfigTemplate spec.template.spec.software.ref.name": `"site"`}},
 		{"workerHostSelector", `{"pool": "large"}`, fields{
 			"IDCMachineTemplate spec.template.spec.hostSelector":                  "",
 			"IDCMachineTemplate spec.template.spec.hostSelector.matchLabels.pool": `"large"`}},
@@ -230,7 +268,16 @@ func refusedVariables(t *testing.T, blue *managed) {
 		{"etcdEventsReplicas", "4", "Unsupported value"},
 		{"imageRepository", `""`, "at least 1 chars"},
 		{"hostNodeSelector", "{}", "at least 1"},
-		{"workerHostSelector", "{}", "at least 1"},
+		{"etcdStorageClassName", `"local"`, immutable},
+		{"etcdQuotaBackendSize", `"much"`, "must be an amount of bytes"},
+		{"apiServerExtraArgs", `[]`, "at least 1"},
+		{"apiServerExtraArgs", `[{"name":"v"}]`, "value"},
+		{"apiServerAudit", `{"maxBackups":21}`, "less than or equal to 20"},
+		{"coreDNSMode", `"Some"`, "Unsupported value"},
+		{"softwareMode", `"Baked"`, "Unsupported value"},
+		{"softwareByVersion", `"GPU"`, "should match"},
+		{"kubelet", `{"configuration":{"maxPods":0}}`, "greater than or equal to 1"},
+		{"kubelet", `{"configuration":{"shutdownGracePeriodCriticalPods":"10s"}}`, "set that too"},
 		{"exposure", `"HostPort"`, "Unsupported value"},
 		{"apiServerWorkload", `"StatefulSet"`, "Unsupported value"},
 		{"hostKubeconfig", `""`, "at least 1 chars"},
@@ -251,10 +298,9 @@ func refusedVariables(t *testing.T, blue *managed) {
 // addedLater shows what the schema of a variable cannot refuse: it is asked about a change of a value, not about a first one.
 func addedLater(t *testing.T, blue *managed) {
 	for variable, late := range map[string]struct{ value, want string }{
-		"exposure":             {`"LoadBalancer"`, "hosting.networkMode is immutable"},
-		"apiServerWorkload":    {`"Deployment"`, "workload is immutable"},
-		"etcdStorageClassName": {`"local"`, "storage"},
-		"hostKubeconfig":       {`"eu-west-kubeconfig"`, "hosting.kubeconfigRef is immutable"},
+		"exposure":          {`"LoadBalancer"`, "hosting.networkMode is immutable"},
+		"apiServerWorkload": {`"Deployment"`, "workload is immutable"},
+		"hostKubeconfig":    {`"eu-west-kubeconfig"`, "hosting.kubeconfigRef is immutable"},
 	} {
 		t.Run(variable, func(t *testing.T) {
 			before := blue.fields(t)

@@ -22,15 +22,24 @@ type modifier func(value any, path ...string)
 // copied is the class under another name, as a person makes one, with changes.
 func copied(t *testing.T, name string, change func(kind string, modify modifier)) []*unstructured.Unstructured {
 	t.Helper()
-	var objects []*unstructured.Unstructured
-	for _, document := range manifests.Documents(fill(t, class)) {
-		object := parse(t, strings.ReplaceAll(document, "name: kok", "name: "+name))
+	objects := classOf(t, class, name)
+	for _, object := range objects {
 		change(object.GetKind(), func(value any, path ...string) {
 			if err := unstructured.SetNestedField(object.Object, value, path...); err != nil {
 				t.Fatal(err)
 			}
 		})
-		objects = append(objects, object)
+	}
+	return objects
+}
+
+// classOf are the objects of a file with a class, by another name.
+func classOf(t *testing.T, file, name string) []*unstructured.Unstructured {
+	t.Helper()
+	published := one[*clusterv1.ClusterClass](t, render(t, file)).Name
+	var objects []*unstructured.Unstructured
+	for _, document := range manifests.Documents(read(t, file)) {
+		objects = append(objects, parse(t, strings.ReplaceAll(document, "name: "+published, "name: "+name)))
 	}
 	return objects
 }
@@ -41,7 +50,8 @@ func (m *managed) classReady(t *testing.T, name string) {
 	eventually(t, "the class", func() error {
 		class := &clusterv1.ClusterClass{}
 		m.get(t, name, class)
-		if !conditions.IsTrue(class, clusterv1.ClusterClassVariablesReadyCondition) {
+		ready := conditions.Get(class, clusterv1.ClusterClassVariablesReadyCondition)
+		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration < class.Generation {
 			return errors.New("its variables are not ready")
 		}
 		return nil

@@ -19,14 +19,26 @@ var needed = map[string]string{
 	"CLUSTER_NAME": "blue", "NAMESPACE": "team", "KUBERNETES_VERSION": "v1.36.3", "WORKER_MACHINE_COUNT": "2",
 }
 
-// fill fills a template in.
-func fill(t *testing.T, file string) string {
+// read is the content of a file.
+func read(t *testing.T, file string) string {
 	t.Helper()
-	template, err := os.ReadFile(file)
+	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	filled, err := manifests.Fill(template, needed)
+	return string(content)
+}
+
+// fill fills a template in.
+func fill(t *testing.T, file string) string {
+	t.Helper()
+	return fillWith(t, file, needed)
+}
+
+// fillWith fills a template in with values of variables.
+func fillWith(t *testing.T, file string, variables map[string]string) string {
+	t.Helper()
+	filled, err := manifests.Fill([]byte(read(t, file)), variables)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +48,12 @@ func fill(t *testing.T, file string) string {
 // render fills a template in and decodes it.
 func render(t *testing.T, file string) []client.Object {
 	t.Helper()
-	objects, err := manifests.Decode(fill(t, file))
+	return decodeAll(t, fill(t, file))
+}
+
+func decodeAll(t *testing.T, filled string) []client.Object {
+	t.Helper()
+	objects, err := manifests.Decode(filled)
 	if err != nil {
 		t.Fatal(err)
 	}

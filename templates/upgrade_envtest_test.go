@@ -190,3 +190,25 @@ func upgradedWhenAllowed(t *testing.T, blue *managed) {
 		t.Errorf("the MachineDeployment was written %d times", workers.Generation-held.Generation)
 	}
 }
+
+// upgradedByTheList has one of the class that is published with a list.
+func upgradedByTheList(t *testing.T, blue *managed) {
+	const name = "kok-chained"
+	blue.create(t, classOf(t, chainedClass, name)...)
+	blue.classReady(t, name)
+	oldest, newest := chainedVersions[0], chainedVersions[len(chainedVersions)-1]
+	other := blue.another(t, "chained", func(cluster *clusterv1.Cluster) {
+		cluster.Spec.Topology.ClassRef.Name, cluster.Spec.Topology.Version = name, oldest
+	})
+	other.running(t, oldest)
+	before := other.fields(t)
+	if err := other.edit(t, setVersion(newest)); err != nil {
+		t.Fatal(err)
+	}
+	for _, next := range chainedVersions[1:] {
+		other.until(t, before, fields{controlPlaneVersion: `"` + next + `"`})
+		other.running(t, next)
+	}
+	other.reconciled(t)
+	expect(t, changes(before, other.fields(t)), fields{controlPlaneVersion: `"` + newest + `"`, workersVersion: `"` + newest + `"`})
+}

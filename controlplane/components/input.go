@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -84,6 +85,12 @@ func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPl
 	reduced.Rollout = controlplanev1.RolloutSpec{}
 	reduced.Addons = controlplanev1.AddonsSpec{Konnectivity: reduceKonnectivity(spec.Addons.Konnectivity)}
 	reduced.EncryptionAtRest.Resources = nil
+	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&reduced.Etcd.Data, &reduced.Etcd.Events} {
+		// To a claim an empty name says that it must have no class.
+		if ptr.Deref(cluster.Storage.StorageClassName, "") == "" {
+			cluster.Storage.StorageClassName = nil
+		}
+	}
 	return reduced
 }
 

@@ -203,6 +203,15 @@ func TestReduceTakesOutTheModesThatThereWereAlways(t *testing.T) {
 	}
 }
 
+// The template of clusterctl has an empty name where nobody chose a class.
+func TestReduceTakesOutStorageClassesWithoutAName(t *testing.T) {
+	with, without := defaulted(), defaulted()
+	with.Etcd.Data.Storage.StorageClassName, with.Etcd.Events.Storage.StorageClassName = ptr.To(""), ptr.To("")
+	if !reflect.DeepEqual(components.Reduce(with), components.Reduce(without)) {
+		t.Error("the reduced specs differ")
+	}
+}
+
 // An autoscaler that changes the number of API servers must not bring a newer rendering along, and an
 // older rendering must take the number.
 func TestReplicasOfAPIServersAreNoInput(t *testing.T) {

@@ -26,7 +26,7 @@ func validateEtcdCluster(spec controlplanev1.EtcdClusterSpec, path *field.Path) 
 		errs = append(errs, field.Invalid(path.Child("quotaBackendSize"), quota.String(),
 			fmt.Sprintf("must be less than storage.size, %s: the volume also holds the write-ahead log and snapshots", size)))
 	}
-	if class := spec.Storage.StorageClassName; class != nil {
+	if class := spec.Storage.StorageClassName; class != nil && *class != "" {
 		at := path.Child("storage", "storageClassName")
 		if spec.Storage.Type == controlplanev1.EtcdStorageEmptyDir {
 			errs = append(errs, field.Invalid(at, *class, "must be unset when storage.type is EmptyDir"))

@@ -194,28 +194,37 @@ func TestNoReleaseHasTheConfigMapOfVersions(t *testing.T) {
 // It asks no management cluster: there is none, as before clusterctl init.
 func TestClusterctlAddsTheClassToATopology(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
-	clusterctl, err := clusterctlclient.New(t.Context(), filepath.Join(filepath.Dir(repository(t)), "clusterctl.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	template, err := clusterctl.GetClusterTemplate(t.Context(), clusterctlclient.GetClusterTemplateOptions{
-		ProviderRepositorySource: &clusterctlclient.ProviderRepositorySourceOptions{InfrastructureProvider: "idc:v0.1.0", Flavor: "topology"},
-		ClusterName:              "blue", TargetNamespace: "team", KubernetesVersion: "v1.36.3", WorkerMachineCount: ptr.To[int64](2),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var kinds []string
-	for _, object := range template.Objs() {
-		kinds = append(kinds, object.GetKind())
-		if object.GetNamespace() != "team" {
-			t.Errorf("%s %s is of namespace %q", object.GetKind(), object.GetName(), object.GetNamespace())
-		}
-	}
-	slices.Sort(kinds)
-	want := []string{"Cluster", "ClusterClass", "IDCClusterTemplate", "IDCMachineTemplate", "KOKConfigTemplate", "KOKControlPlaneTemplate"}
-	if !slices.Equal(kinds, want) {
-		t.Errorf("it has %v", kinds)
+	folder := filepath.Dir(repository(t))
+	for _, class := range []string{"kok", "kok-chained"} {
+		t.Run(class, func(t *testing.T) {
+			t.Setenv("CLUSTER_CLASS", class)
+			clusterctl, err := clusterctlclient.New(t.Context(), filepath.Join(folder, "clusterctl.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			template, err := clusterctl.GetClusterTemplate(t.Context(), clusterctlclient.GetClusterTemplateOptions{
+				ProviderRepositorySource: &clusterctlclient.ProviderRepositorySourceOptions{InfrastructureProvider: "idc:v0.1.0", Flavor: "topology"},
+				ClusterName:              "blue", TargetNamespace: "team", KubernetesVersion: "v1.36.3", WorkerMachineCount: ptr.To[int64](2),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var objects []string
+			for _, object := range template.Objs() {
+				objects = append(objects, object.GetKind()+" "+object.GetName())
+				if object.GetNamespace() != "team" {
+					t.Errorf("%s %s is of namespace %q", object.GetKind(), object.GetName(), object.GetNamespace())
+				}
+			}
+			slices.Sort(objects)
+			want := []string{
+				"Cluster blue", "ClusterClass " + class, "IDCClusterTemplate " + class, "IDCMachineTemplate " + class + "-worker",
+				"KOKConfigTemplate " + class + "-worker", "KOKControlPlaneTemplate " + class,
+			}
+			if !slices.Equal(objects, want) {
+				t.Errorf("it has %v", objects)
+			}
+		})
 	}
 }
 

@@ -29,10 +29,11 @@ func intervals() map[string][]string {
 	}
 }
 
-// variables are those of the templates: a control plane with one of each, on hosts that share the machine's kernel.
+// variables are those of the templates: a control plane with one of each, on hosts that have their software and share the machine's
+// kernel.
 func variables(version string) map[string]string {
 	return map[string]string{
-		e2e.KubernetesVersion: version, "KUBE_PROXY_CONNTRACK": "None",
+		e2e.KubernetesVersion: version, "KUBE_PROXY_CONNTRACK": "None", "SOFTWARE_MODE": "Preinstalled",
 		"ETCD_REPLICAS": "1", "ETCD_EVENTS_REPLICAS": "1", "CONTROLLER_MANAGER_REPLICAS": "1", "SCHEDULER_REPLICAS": "1",
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Flavours of templates that specs ask for and no person does.
@@ -15,7 +16,8 @@ const (
 	ReplicasFlavour = "topology-replicas"
 )
 
-// healthCheck is the file with what RemediationFlavour adds to the template of tenants with workers.
+// healthCheck is the file with what RemediationFlavour has in place of the check of the template of tenants with workers: the
+// spec goes by each check that it finds.
 const healthCheck = "machinehealthcheck.yaml"
 
 // Flavours are the files of the infrastructure provider in clusterctl's repository, by their names: the templates and
@@ -47,7 +49,11 @@ func Flavours(templates, forSpecs string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files[FileOf(RemediationFlavour)] = bytes.Join([][]byte{files[FileOf("")], check}, []byte("---\n"))
+	separator := []byte("\n---\n")
+	documents := slices.DeleteFunc(bytes.Split(files[FileOf("")], separator), func(document []byte) bool {
+		return bytes.Contains(document, []byte("\nkind: MachineHealthCheck\n"))
+	})
+	files[FileOf(RemediationFlavour)] = bytes.Join(append(documents, check), separator)
 	return files, nil
 }
 

@@ -55,7 +55,7 @@ var _ = Describe("Workers that are not healthy", withHosts(func() {
 	})
 }))
 
-// None of the fields that are modified has a variable of the class, which would win.
+// None of the fields that are modified has a variable with a value in this flavour, which would win.
 var _ = Describe("The class, changed and exchanged", withHosts(func() {
 	e2e.ClusterClassChangesSpec(background, func() e2e.ClusterClassChangesSpecInput {
 		return e2e.ClusterClassChangesSpecInput{

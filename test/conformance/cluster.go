@@ -74,6 +74,7 @@ func (c *cluster) prepare(ctx context.Context) (string, error) {
 		return "", err
 	}
 	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share this machine's kernel
+	variables["SOFTWARE_MODE"] = "Preinstalled"
 	if err := c.tenant.Apply(ctx, variables); err != nil {
 		return "", err
 	}

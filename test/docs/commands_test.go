@@ -95,6 +95,9 @@ func hasField(of reflect.Type, path []string) bool {
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()
 	}
+	if len(path) > 0 && of.Kind() == reflect.Slice && regexp.MustCompile(`^(-|\d+)$`).MatchString(path[0]) {
+		return hasField(of.Elem(), path[1:])
+	}
 	if len(path) == 0 || of.Kind() != reflect.Struct {
 		return len(path) == 0
 	}

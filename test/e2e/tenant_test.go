@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"net"
 	"strconv"
 	"time"
@@ -61,8 +62,11 @@ type tenant struct {
 	api    *kubernetes.Clientset
 }
 
+// newTenant is one whose workers have their software already, unless variables say otherwise.
 func newTenant(name, version string, variables map[string]string) *tenant {
-	return &tenant{ObjectKey: client.ObjectKey{Namespace: "e2e-" + name, Name: name}, version: version, variables: variables}
+	all := map[string]string{"SOFTWARE_MODE": "Preinstalled"}
+	maps.Copy(all, variables)
+	return &tenant{ObjectKey: client.ObjectKey{Namespace: "e2e-" + name, Name: name}, version: version, variables: all}
 }
 
 // single are the variables of a control plane with one of each.

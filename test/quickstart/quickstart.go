@@ -60,6 +60,7 @@ func (o *options) quickstart(ctx context.Context) error {
 			}
 			if o.lab != nil {
 				variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share this machine's kernel
+				variables["SOFTWARE_MODE"] = "Preinstalled"
 			}
 			return t.Apply(ctx, variables)
 		}},

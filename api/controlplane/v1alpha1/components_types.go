@@ -300,9 +300,9 @@ type EtcdStorageSpec struct {
 	// +kubebuilder:default="8Gi"
 	Size *resource.Quantity `json:"size,omitempty"`
 
-	// storageClassName of the claims; unset, the host cluster's default class.
+	// storageClassName of the claims; unset or empty, the host cluster's default class.
 	// +optional
-	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MinLength=0
 	// +kubebuilder:validation:MaxLength=253
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }

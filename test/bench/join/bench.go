@@ -122,7 +122,7 @@ func (b *bench) prepare(ctx context.Context) error {
 	}
 	err := b.tenant.Apply(ctx, map[string]string{
 		"ETCD_REPLICAS": "1", "ETCD_EVENTS_REPLICAS": "1", "CONTROLLER_MANAGER_REPLICAS": "1", "SCHEDULER_REPLICAS": "1",
-		"WORKER_MACHINE_COUNT": "0", "KUBE_PROXY_CONNTRACK": "None",
+		"WORKER_MACHINE_COUNT": "0", "KUBE_PROXY_CONNTRACK": "None", "SOFTWARE_MODE": "Preinstalled",
 	})
 	if err != nil {
 		return err
