@@ -254,6 +254,13 @@ func variablesOfARunningCluster(t *testing.T, blue *managed) {
 			return
 		}
 	}
+	// Then what the class itself has counts again.
+	before := blue.fields(t)
+	if err := blue.edit(t, unset("kubelet")); err != nil {
+		t.Fatal(err)
+	}
+	blue.reconciled(t)
+	expect(t, changes(before, blue.fields(t)), fields{"KOKConfigTemplate spec.template.spec.kubelet.configuration.maxPods": ""})
 }
 
 func refusedVariables(t *testing.T, blue *managed) {
