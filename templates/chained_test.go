@@ -27,8 +27,8 @@ const chainedHead = `# The class kok with a list of the versions that its Cluste
 `
 
 func TestTheChainedClassIsTheOtherWithAListOfVersions(t *testing.T) {
-	objects := read(t, class)
-	objects = chainedHead + objects[strings.Index(objects, "apiVersion:"):]
+	_, objects, _ := strings.Cut(read(t, class), "apiVersion:")
+	objects = chainedHead + "apiVersion:" + objects
 	objects = strings.ReplaceAll(objects, "name: kok", "name: kok-chained")
 	list := "\nspec:\n  kubernetesVersions: [" + strings.Join(chainedVersions, ", ") + "]\n"
 	golden.Compare(t, "../"+chainedClass, []byte(strings.Replace(objects, "\nspec:\n", list, 1)))

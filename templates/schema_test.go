@@ -41,7 +41,7 @@ func TestObjectsAndListsHaveTheSchemaOfTheirField(t *testing.T) {
 				schema.MinItems, schema.MinProperties, schema.Example = nil, nil, nil
 				want := fieldSchema(t, file, operation.Path)
 				want.MinItems, want.MinProperties = nil, nil
-				compareSchemas(t, operation.ValueFrom.Variable, comparable(t, schema), comparable(t, want))
+				compareSchemas(t, operation.ValueFrom.Variable, comparableSchema(t, schema), comparableSchema(t, want))
 				compared++
 			}
 		}
@@ -69,9 +69,9 @@ func fieldSchema(t *testing.T, file, path string) apiextensionsv1.JSONSchemaProp
 	return schema
 }
 
-// comparable is a schema as a map. How lists are merged is no matter of variables; and Cluster API has no x-kubernetes-int-or-string
+// comparableSchema is a schema as a map. How lists are merged is no matter of variables; and Cluster API has no x-kubernetes-int-or-string
 // with a pattern.
-func comparable(t *testing.T, schema any) map[string]any {
+func comparableSchema(t *testing.T, schema any) map[string]any {
 	t.Helper()
 	text, err := json.Marshal(schema)
 	if err != nil {

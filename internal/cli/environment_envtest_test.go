@@ -11,11 +11,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -195,12 +193,4 @@ func (s *site) manager() {
 			s.t.Errorf("the manager ended with %v", err)
 		}
 	})
-}
-
-func (s *site) eventually(what string, is func() bool) {
-	s.t.Helper()
-	err := wait.PollUntilContextTimeout(s.t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return is(), nil })
-	if err != nil {
-		s.t.Fatalf("wait until %s: %v", what, err)
-	}
 }

@@ -24,7 +24,7 @@ func blob(ctx context.Context, s source, base http.RoundTripper, sha256sum strin
 	if err != nil {
 		return "", nil, finalError{err}
 	}
-	var who authn.Authenticator = authn.Anonymous
+	who := authn.Anonymous
 	if s.username != "" {
 		who = &authn.Basic{Username: s.username, Password: s.password}
 	}

@@ -166,7 +166,7 @@ func unpack(u bootstrapv1.SoftwareUnpack) error {
 	}
 	for part := range strings.SplitSeq(u.From, "/") {
 		if part == ".." {
-			return errors.New("from: it must not have ..")
+			return errors.New("from: it must not leave its folder by two dots")
 		}
 	}
 	return nil

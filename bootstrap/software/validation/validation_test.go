@@ -59,7 +59,7 @@ func TestValidate(t *testing.T) {
 		"with nothing to unpack":                {func(d *software.Document) { d.Components[0].Variants[0].Archive.Unpack = nil }, "archive.unpack: there is none"},
 		"with a folder that goes to a file":     {func(d *software.Document) { d.Components[0].Variants[0].Archive.Unpack[0].To = "/usr/bin/x" }, "it must end with a slash"},
 		"with a download that goes to a folder": {func(d *software.Document) { d.Components[0].Variants[0].Archive.Unpack[0].From = "" }, "it must be a file"},
-		"with a from that leaves the archive":   {func(d *software.Document) { d.Components[0].Variants[0].Archive.Unpack[0].From = "a/../../b/" }, "must not have .."},
+		"with a from that leaves the archive":   {func(d *software.Document) { d.Components[0].Variants[0].Archive.Unpack[0].From = "a/../../b/" }, "must not leave its folder"},
 		"with a relative path":                  {func(d *software.Document) { d.Components[0].Files[0].Path = "etc/x" }, "must be absolute"},
 		"with a path that has ..":               {func(d *software.Document) { d.Components[0].Files[0].Path = "/etc/../x" }, "must be absolute"},
 		"with a path of the program":            {func(d *software.Document) { d.Components[0].Files[0].Path = "/opt/kok-software/state.json" }, "belongs to others"},

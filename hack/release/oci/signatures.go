@@ -20,7 +20,7 @@ import (
 // https://github.com/sigstore/cosign/blob/main/specs/SIGNATURE_SPEC.md.
 const (
 	simpleSigning       types.MediaType = "application/vnd.dev.cosign.simplesigning.v1+json"
-	signatureAnnotation                 = "dev.cosignproject.cosign/signature"
+	signatureAnnotation string          = "dev.cosignproject.cosign/signature"
 )
 
 // SignatureTag is the tag that the signatures of an image have beside it.

@@ -61,7 +61,8 @@ func TestAnImageIsPushedAfterItsSignature(t *testing.T) {
 	}
 	var pushed []string
 	tell := func(reference string) {
-		pushed = append(pushed, strings.TrimPrefix(reference[:strings.Index(reference, "@")], r.host+"/kok/"))
+		name, _, _ := strings.Cut(reference, "@")
+		pushed = append(pushed, strings.TrimPrefix(name, r.host+"/kok/"))
 	}
 	if err := Push(t.Context(), folder, r.host+"/kok", transport, authn.DefaultKeychain, tell); err != nil {
 		t.Fatal(err)

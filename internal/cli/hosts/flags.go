@@ -104,7 +104,7 @@ func (s *serverFlags) check(prefix string) error {
 	}
 	for _, fingerprint := range s.fingerprints {
 		if !strings.HasPrefix(fingerprint, "SHA256:") {
-			return fmt.Errorf("%sfingerprint %s: write it as ssh-keygen -l shows it, SHA256:...", prefix, fingerprint)
+			return fmt.Errorf("%sfingerprint %s: write it with SHA256: in front, as ssh-keygen -l shows it", prefix, fingerprint)
 		}
 	}
 	return nil

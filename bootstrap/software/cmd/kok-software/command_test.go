@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -10,15 +11,13 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/program"
 )
 
-func execute(t *testing.T, args ...string) (string, error) {
+func execute(t *testing.T, args ...string) error {
 	t.Helper()
 	command := newCommand()
-	var out bytes.Buffer
-	command.SetOut(&out)
-	command.SetErr(&out)
+	command.SetOut(io.Discard)
+	command.SetErr(io.Discard)
 	command.SetArgs(args)
-	err := command.ExecuteContext(t.Context())
-	return out.String(), err
+	return command.ExecuteContext(t.Context())
 }
 
 func TestMistakesAreTold(t *testing.T) {
@@ -29,7 +28,7 @@ func TestMistakesAreTold(t *testing.T) {
 		"it is json or unset":         {"status", "-o", "yaml"},
 		`invalid argument "x" for "-`: {"install", "--timeout=x"},
 	} {
-		if _, err := execute(t, args...); err == nil || !strings.Contains(err.Error(), message) {
+		if err := execute(t, args...); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
@@ -40,7 +39,7 @@ func TestOnlyRootChangesAMachine(t *testing.T) {
 		t.Skip("this test runs as root")
 	}
 	for _, name := range []string{"install", "check", "remove"} {
-		if _, err := execute(t, name); err == nil || !strings.Contains(err.Error(), "must run as root") {
+		if err := execute(t, name); err == nil || !strings.Contains(err.Error(), "must run as root") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
