@@ -17,14 +17,14 @@ type Source struct {
 func Sources(mirrors []Mirror, address string) []Source {
 	for i := range mirrors {
 		mirror := &mirrors[i]
-		rest, fits := strings.CutPrefix(address, mirror.Prefix)
+		rest, fits := after(address, mirror.Prefix)
 		if !fits {
 			continue
 		}
 		var sources []Source
 		for j := range mirror.Endpoints {
 			endpoint := &mirror.Endpoints[j]
-			sources = append(sources, Source{URL: join(endpoint.URL, rest), Endpoint: endpoint})
+			sources = append(sources, Source{URL: strings.TrimSuffix(endpoint.URL, "/") + "/" + rest, Endpoint: endpoint})
 		}
 		if !mirror.Exclusive {
 			sources = append(sources, Source{URL: address})
@@ -34,7 +34,11 @@ func Sources(mirrors []Mirror, address string) []Source {
 	return []Source{{URL: address}}
 }
 
-// join has one slash between an endpoint and the rest of an address, whether the prefix ended in one or not.
-func join(endpoint, rest string) string {
-	return strings.TrimSuffix(endpoint, "/") + "/" + strings.TrimPrefix(rest, "/")
+// after is what of an address comes after a prefix, which ends at a slash: a server's name does not fit a longer one.
+func after(address, prefix string) (rest string, fits bool) {
+	rest, fits = strings.CutPrefix(address, strings.TrimSuffix(prefix, "/"))
+	if !fits || rest == "" || rest[0] != '/' {
+		return "", false
+	}
+	return rest[1:], true
 }

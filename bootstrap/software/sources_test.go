@@ -23,6 +23,7 @@ func TestSourcesOfAFile(t *testing.T) {
 		{"an image is asked for at the mirror's registry", "registry.example.com/software/kubelet:v1", []string{
 			"mirror.example.com:5000/software/kubelet:v1", "registry.example.com/software/kubelet:v1",
 		}},
+		{"a server is none whose name begins with that of another", "https://dl.k8s.io.example/a", []string{"https://dl.k8s.io.example/a"}},
 		{"without a mirror there is the server alone", "https://github.com/a", []string{"https://github.com/a"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -271,7 +271,7 @@ type SoftwareArchive struct {
 
 // SoftwareUnpack is a file, or a folder, of an archive.
 type SoftwareUnpack struct {
-	// from is a path in a tar archive, which may be compressed by gzip. It is a file, or with a slash at the end a folder
+	// from is a path in a tar archive, which may be compressed by gzip or zstd. It is a file, or with a slash at the end a folder
 	// whose files are meant. Unset, the download itself is the file.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

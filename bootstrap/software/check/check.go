@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
@@ -61,8 +63,8 @@ func (c *Checker) Wait(ctx context.Context, wanted bootstrapv1.SoftwareCheck) er
 		if err == nil {
 			return nil
 		}
-		// That the time is over is no answer.
-		if last == nil || ctx.Err() == nil {
+		// That the time is over is no answer. gRPC has a clock of its own, and may say so before the context does.
+		if last == nil || ctx.Err() == nil && status.Code(errors.Unwrap(err)) != codes.DeadlineExceeded {
 			last = err
 		}
 		select {

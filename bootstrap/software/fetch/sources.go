@@ -60,48 +60,19 @@ func sourcesOf(archive bootstrapv1.SoftwareArchive, mirrors []software.Mirror) (
 	}
 	var sources []source
 	for _, address := range addresses {
-		found, err := mirrored(address, image, mirrors)
-		if err != nil {
-			return nil, err
-		}
-		sources = append(sources, found...)
-	}
-	return sources, nil
-}
-
-// mirrored are the endpoints of the first mirror whose prefix fits, and the server itself unless the mirror is exclusive.
-func mirrored(address string, image bool, mirrors []software.Mirror) ([]source, error) {
-	var sources []source
-	for _, mirror := range mirrors {
-		rest, ok := after(address, mirror.Prefix)
-		if !ok {
-			continue
-		}
-		for _, endpoint := range mirror.Endpoints {
-			s, err := newSource(strings.TrimSuffix(endpoint.URL, "/")+"/"+rest, image)
+		for _, place := range software.Sources(mirrors, address) {
+			s, err := newSource(place.URL, image)
 			if err != nil {
 				return nil, err
 			}
-			s.caBundle = endpoint.CABundle
-			if endpoint.Username != "" || endpoint.Password != "" {
-				s.username, s.password = endpoint.Username, endpoint.Password
+			if endpoint := place.Endpoint; endpoint != nil {
+				s.caBundle = endpoint.CABundle
+				if endpoint.Username != "" || endpoint.Password != "" {
+					s.username, s.password = endpoint.Username, endpoint.Password
+				}
 			}
 			sources = append(sources, s)
 		}
-		if mirror.Exclusive {
-			return sources, nil
-		}
-		break
 	}
-	original, err := newSource(address, image)
-	return append(sources, original), err
-}
-
-// after is what of an address comes after a prefix, which ends at a slash: a server's name does not fit a longer one.
-func after(address, prefix string) (string, bool) {
-	rest, ok := strings.CutPrefix(address, strings.TrimSuffix(prefix, "/"))
-	if !ok || rest == "" || rest[0] != '/' {
-		return "", false
-	}
-	return rest[1:], true
+	return sources, nil
 }

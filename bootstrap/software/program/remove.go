@@ -2,6 +2,8 @@ package program
 
 import (
 	"context"
+	"os"
+	"path"
 	"strings"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
@@ -17,6 +19,22 @@ func (p *Program) Remove(ctx context.Context) error {
 			return nil, err
 		}
 		p.Say("everything is removed, but packages")
-		return nil, p.Disk.RemoveAll(strings.TrimSuffix(software.Dir, "/"))
+		return nil, p.removeDir()
 	})
+}
+
+// removeDir removes software.Dir. The program itself goes last: while anything is left, the program is there to remove it.
+func (p *Program) removeDir() error {
+	entries, err := os.ReadDir(p.Disk.Place(software.Dir))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if own := path.Join(software.Dir, entry.Name()); own != path.Dir(software.Program) {
+			if err := p.Disk.RemoveAll(own); err != nil {
+				return err
+			}
+		}
+	}
+	return p.Disk.RemoveAll(strings.TrimSuffix(software.Dir, "/"))
 }
