@@ -5,8 +5,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -14,11 +12,9 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
@@ -28,8 +24,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
 
-// softwarePrefix begins the names of KOKSoftware of one tenant, for software.byVersion.
-const softwarePrefix = "site"
+// softwarePrefix begins the names of KOKSoftware that templates ask for.
+const softwarePrefix = bootstrapv1.DefaultSoftwareByVersion
 
 // siteContent is what mirrors of a site have for workers of Kubernetes versions, with this tree's own programs as its release.
 func siteContent(ctx context.Context, versions ...string) mirror.Content {
@@ -66,40 +62,14 @@ func (t *tenant) bareHosts(ctx context.Context, count int, systems ...string) (n
 // selfInstalling are the settings of machines that install what KOKSoftware describes, and pull images from the mirror.
 func selfInstalling(m *mirror.Mirror, software bootstrapv1.SoftwareSpec) bootstrapv1.KOKConfigSpec {
 	software.Mode = bootstrapv1.SoftwareDescribed
-	return bootstrapv1.KOKConfigSpec{
-		Software: software,
-		RegistryMirrors: []bootstrapv1.RegistryMirror{{
-			Registry: "_default", Exclusive: ptr.To(true), Endpoints: []bootstrapv1.RegistryEndpoint{{URL: m.URL, CABundle: m.CABundle}},
-		}},
-	}
+	return bootstrapv1.KOKConfigSpec{Software: software, RegistryMirrors: registryMirrors(m)}
 }
 
-// selfInstallingClass is a file with the ClusterClass, whose workers get what KOKSoftware by their version describes.
-func selfInstallingClass(m *mirror.Mirror) string {
-	GinkgoHelper()
-	class, err := os.ReadFile(settings.class)
-	Expect(err).NotTo(HaveOccurred())
-	objects, err := utilyaml.ToUnstructured(class)
-	Expect(err).NotTo(HaveOccurred())
-	edits := 0
-	for i := range objects {
-		if objects[i].GetKind() != "KOKConfigTemplate" {
-			continue
-		}
-		template := &bootstrapv1.KOKConfigTemplate{}
-		Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(objects[i].Object, template)).To(Succeed())
-		wanted := selfInstalling(m, bootstrapv1.SoftwareSpec{ByVersion: softwarePrefix})
-		template.Spec.Template.Spec.Software, template.Spec.Template.Spec.RegistryMirrors = wanted.Software, wanted.RegistryMirrors
-		objects[i].Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(template)
-		Expect(err).NotTo(HaveOccurred())
-		edits++
-	}
-	Expect(edits).To(Equal(1), "KOKConfigTemplates in %s", settings.class)
-	edited, err := utilyaml.FromUnstructured(objects)
-	Expect(err).NotTo(HaveOccurred())
-	file := filepath.Join(GinkgoT().TempDir(), "clusterclass-software.yaml")
-	Expect(os.WriteFile(file, edited, 0o600)).To(Succeed())
-	return file
+// registryMirrors have machines pull all images from the mirror.
+func registryMirrors(m *mirror.Mirror) []bootstrapv1.RegistryMirror {
+	return []bootstrapv1.RegistryMirror{{
+		Registry: "_default", Exclusive: ptr.To(true), Endpoints: []bootstrapv1.RegistryEndpoint{{URL: m.URL, CABundle: m.CABundle}},
+	}}
 }
 
 // describe makes the KOKSoftware of versions, as the mirrors of the site have them.

@@ -31,8 +31,9 @@ var _ = Describe("Machines that install their software", Ordered, Label(full, se
 	systems := []string{"debian-12", "debian-13"}
 	variables := single()
 	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
+	variables["SOFTWARE_MODE"] = string(bootstrapv1.SoftwareDescribed)
 	t := newTenant("software", before, variables)
-	t.workers, t.template = len(systems), &settings.topologyTemplate
+	t.workers, t.template, t.class = len(systems), &settings.topologyTemplate, &settings.class
 	var site *mirror.Mirror
 	var hosts []string
 
@@ -40,8 +41,9 @@ var _ = Describe("Machines that install their software", Ordered, Label(full, se
 		requireLab()
 		removeWithHosts(t)
 		site = startMirror(ctx, siteContent(ctx, before, after))
-		class := selfInstallingClass(site)
-		t.class = &class
+		mirrors, err := json.Marshal(registryMirrors(site))
+		Expect(err).NotTo(HaveOccurred())
+		t.variables["REGISTRY_MIRRORS"] = string(mirrors)
 		t.prepare = func(ctx context.Context) { t.describe(ctx, site, before, after) }
 	}, NodeTimeout(2*building))
 
