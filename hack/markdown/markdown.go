@@ -36,6 +36,8 @@ type Table struct {
 
 // Block is one block of code.
 type Block struct {
+	// Under is the last heading before it.
+	Under string
 	// Language is the word after the fence, such as "sh"; empty if there is none.
 	Language, Code string
 }
@@ -83,7 +85,7 @@ func (r reader) visit(node ast.Node, entering bool) (ast.WalkStatus, error) {
 	case *ast.Link:
 		r.page.Links = append(r.page.Links, string(n.Destination))
 	case *ast.FencedCodeBlock:
-		r.page.Blocks = append(r.page.Blocks, Block{Language: string(n.Language(r.source)), Code: r.written(n)})
+		r.page.Blocks = append(r.page.Blocks, Block{Under: r.heading(), Language: string(n.Language(r.source)), Code: r.written(n)})
 	case *extast.Table:
 		r.page.Tables = append(r.page.Tables, r.table(n))
 	}
@@ -93,11 +95,16 @@ func (r reader) visit(node ast.Node, entering bool) (ast.WalkStatus, error) {
 // written is what a node has as it stands in the document.
 func (r reader) written(node ast.Node) string { return string(node.Lines().Value(r.source)) }
 
-func (r reader) table(node *extast.Table) Table {
-	table := Table{}
-	if len(r.page.Headings) > 0 {
-		table.Under = r.page.Headings[len(r.page.Headings)-1]
+// heading is the last one so far; empty if there is none.
+func (r reader) heading() string {
+	if len(r.page.Headings) == 0 {
+		return ""
 	}
+	return r.page.Headings[len(r.page.Headings)-1]
+}
+
+func (r reader) table(node *extast.Table) Table {
+	table := Table{Under: r.heading()}
 	columns := r.cells(node.FirstChild())
 	for line := node.FirstChild().NextSibling(); line != nil; line = line.NextSibling() {
 		row := map[string]string{}

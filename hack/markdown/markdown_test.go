@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 			{Under: "Twice", Rows: []map[string]string{{"other": "x"}}},
 		},
 		Links:  []string{"other.md#there", "https://example.com"},
-		Blocks: []Block{{Language: "sh", Code: "# no heading\nls | wc\n"}},
+		Blocks: []Block{{Under: "All, and `more`", Language: "sh", Code: "# no heading\nls | wc\n"}},
 	}
 	if diff := cmp.Diff(want, page); diff != "" {
 		t.Error(diff)
