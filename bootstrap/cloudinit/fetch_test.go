@@ -220,20 +220,24 @@ func TestTheInstallerIsFetchedForTheMachinesArchitecture(t *testing.T) {
 			t.Errorf("%v: %q, %q: %s", err, program, result, output)
 		}
 	})
-	for name, fail := range map[string]func(){
-		"no mirror gives it": func() { programs[goruntime.GOARCH] = "another" },
-		"there is none for the architecture": func() {
+	for _, test := range []struct {
+		name   string
+		reason software.Reason
+		fail   func()
+	}{
+		{"no mirror gives it", software.NoSource, func() { programs[goruntime.GOARCH] = "another" }},
+		{"there is none for the architecture", software.NoVariant, func() {
 			in.Software.Installers = []bootstrapv1.SoftwareInstaller{{Architecture: "riscv64", SHA256: strings.Repeat("0", 64)}}
-		},
+		}},
 	} {
-		t.Run("and the machine says so when "+name, func(t *testing.T) {
-			fail()
+		t.Run("and the machine says so when "+test.name, func(t *testing.T) {
+			test.fail()
 			program, result, output, err := installer(t, in)
 			if err == nil || len(program) > 0 {
 				t.Fatalf("%v: %q: %s", err, program, output)
 			}
 			var said software.Result
-			if err := json.Unmarshal(result, &said); err != nil || said.Reason != software.NoSource || !strings.Contains(said.Message, "KOKSoftware software-v1.36.3") {
+			if err := json.Unmarshal(result, &said); err != nil || said.Reason != test.reason || !strings.Contains(said.Message, "KOKSoftware software-v1.36.3") {
 				t.Errorf("%v: %q", err, result)
 			}
 			if strings.Contains(output+string(result), "p@ss") || strings.Contains(output, "p%40ss") {

@@ -27,16 +27,25 @@ func (s *steps) install(described *Software) error {
 	if err != nil {
 		return fmt.Errorf("write the software of KOKSoftware %s: %w", described.Document.Name, err)
 	}
-	failed, err := json.Marshal(software.Result{Reason: software.NoSource, Message: fmt.Sprintf(
-		"the program kok-software cannot be had by spec.installers of KOKSoftware %s; make one of its URLs reachable from the host, or name a mirror in spec.mirrors",
-		described.Document.Name)})
-	if err != nil {
-		return fmt.Errorf("write what a machine says without kok-software: %w", err)
+	name := described.Document.Name
+	for _, said := range []struct {
+		file   string
+		result software.Result
+	}{
+		{"failed.json", software.Result{Reason: software.NoSource, Message: "the program kok-software cannot be had by spec.installers of KOKSoftware " + name +
+			"; make one of its URLs reachable from the host, or name a mirror in spec.mirrors"}},
+		{"none.json", software.Result{Reason: software.NoVariant, Message: "spec.installers of KOKSoftware " + name +
+			" has no kok-software for the architecture of the host; make a KOKSoftware with another name that has one, or use other hosts"}},
+	} {
+		content, err := json.Marshal(said.result)
+		if err != nil {
+			return fmt.Errorf("write what a machine says without kok-software: %w", err)
+		}
+		s.files = append(s.files, ownFile(installerDir+said.file, "0644", content))
 	}
 	s.files = append(s.files,
 		ownFile(fetchProgram, "0755", asset("fetch.sh")),
 		ownFile(installerProgram, "0755", asset("fetch-installer.sh")),
-		ownFile(installerDir+"failed.json", "0644", failed),
 		ownFile(software.DocumentFile, "0600", document))
 	for _, installer := range described.Installers {
 		if err := s.installer(installer, described.Document.Mirrors); err != nil {

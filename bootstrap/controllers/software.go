@@ -103,6 +103,10 @@ func (r *Reconciler) password(ctx context.Context, namespace, name string) (*cor
 	if err != nil {
 		return nil, fmt.Errorf("get Secret %s: %w", name, err)
 	}
+	if secret.Type != corev1.SecretTypeBasicAuth {
+		return nil, &notThereError{bootstrapv1.ReferencedSecretNotFoundReason, fmt.Sprintf(
+			"Secret %s has the type %s; a password of a mirror is in one of the type %s", name, secret.Type, corev1.SecretTypeBasicAuth)}
+	}
 	for _, key := range []string{corev1.BasicAuthUsernameKey, corev1.BasicAuthPasswordKey} {
 		if len(secret.Data[key]) == 0 {
 			return nil, &notThereError{bootstrapv1.ReferencedSecretNotFoundReason, fmt.Sprintf("Secret %s has no key %s; add it", name, key)}

@@ -111,10 +111,14 @@ func TestAMachineWaitsForItsSoftware(t *testing.T) {
 		objects      []client.Object
 		reason, says string
 	}{
-		"for the KOKSoftware":         {nil, "SoftwareNotFound", "there is no KOKSoftware software-v1.36.3; make it, for example with: kok software add v1.36.3 --name software-v1.36.3 --namespace team"},
-		"for the Secret of a mirror":  {[]client.Object{kokSoftware("software-v1.36.3")}, "ReferencedSecretNotFound", "spec.mirrors[0].endpoints[0].secretRef of KOKSoftware software-v1.36.3: there is no Secret mirror"},
-		"for a password in a Secret":  {[]client.Object{kokSoftware("software-v1.36.3"), mirrorSecret(map[string][]byte{"username": []byte("a")})}, "ReferencedSecretNotFound", "Secret mirror has no key password"},
-		"for one of another revision": {[]client.Object{kokSoftware("software-v1.36.2")}, "SoftwareNotFound", "software-v1.36.3"},
+		"for the KOKSoftware":        {nil, "SoftwareNotFound", "there is no KOKSoftware software-v1.36.3; make it, for example with: kok software add v1.36.3 --name software-v1.36.3 --namespace team"},
+		"for the Secret of a mirror": {[]client.Object{kokSoftware("software-v1.36.3")}, "ReferencedSecretNotFound", "spec.mirrors[0].endpoints[0].secretRef of KOKSoftware software-v1.36.3: there is no Secret mirror"},
+		"for a password in a Secret": {[]client.Object{kokSoftware("software-v1.36.3"), mirrorSecret(map[string][]byte{"username": []byte("a")})}, "ReferencedSecretNotFound", "Secret mirror has no key password"},
+		"for a Secret that is for a mirror": {[]client.Object{kokSoftware("software-v1.36.3"), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "mirror"}, Type: corev1.SecretTypeOpaque,
+			Data: map[string][]byte{"username": []byte("a"), "password": []byte("b")},
+		}}, "ReferencedSecretNotFound", "Secret mirror has the type Opaque; a password of a mirror is in one of the type kubernetes.io/basic-auth"},
+		"for one of another version": {[]client.Object{kokSoftware("software-v1.36.2")}, "SoftwareNotFound", "software-v1.36.3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, append(asking(byVersion), test.objects...)...)

@@ -11,6 +11,8 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/validation"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-bootstrap-cluster-x-k8s-io-v1alpha1-koksoftware,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=bootstrap.cluster.x-k8s.io,resources=koksoftware,versions=v1alpha1,name=validation.koksoftware.bootstrap.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
@@ -53,7 +55,20 @@ func validateDescribed(spec bootstrapv1.KOKSoftwareSpec, path *field.Path) field
 			}
 		}
 	}
-	return append(errs, validateComponents(spec.Components, path.Child("components"))...)
+	errs = append(errs, validateComponents(spec.Components, path.Child("components"))...)
+	if len(errs) > 0 {
+		return errs
+	}
+	return validateDocument(spec, path)
+}
+
+// validateDocument refuses what the program on the machine would refuse: what is stored cannot be changed.
+func validateDocument(spec bootstrapv1.KOKSoftwareSpec, path *field.Path) field.ErrorList {
+	err := validation.Validate(software.Document{Components: spec.Components, Kernel: spec.Kernel})
+	if err == nil {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, field.OmitValueType{}, err.Error())}
 }
 
 func validateURLs(urls []string, path *field.Path) field.ErrorList {
@@ -85,8 +100,11 @@ func validateComponents(components []bootstrapv1.SoftwareComponent, path *field.
 			errs = append(errs, validateURLs(variant.Archive.URLs, at.Child("variants").Index(j).Child("archive", "urls"))...)
 			for k, unpack := range variant.Archive.Unpack {
 				to := at.Child("variants").Index(j).Child("archive", "unpack").Index(k)
-				if !paths[unpack.To] { // Variants may put the same file in place.
-					errs = append(errs, validateOwned(strings.TrimSuffix(unpack.To, "/"), component.Name, owners, to.Child("to"))...)
+				switch folder, isFolder := strings.CutSuffix(unpack.To, "/"); {
+				case isFolder: // Components may have files in the same folder.
+					errs = append(errs, validatePath(folder, to.Child("to"))...)
+				case !paths[unpack.To]: // Variants may put the same file in place.
+					errs = append(errs, validateOwned(unpack.To, component.Name, owners, to.Child("to"))...)
 				}
 				paths[unpack.To] = true
 				if strings.HasSuffix(unpack.From, "/") != strings.HasSuffix(unpack.To, "/") {

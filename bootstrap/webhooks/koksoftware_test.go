@@ -41,6 +41,15 @@ func TestSoftwareThatNoMachineCouldInstallIsRefused(t *testing.T) {
 		want []string
 	}{
 		{"software", func(*bootstrapv1.KOKSoftwareSpec) {}, nil},
+		{"two components in one folder", func(s *bootstrapv1.KOKSoftwareSpec) {
+			s.Components[1].Variants[0].Archive.Unpack = []bootstrapv1.SoftwareUnpack{{From: "./", To: "/usr/local/bin/"}}
+		}, nil},
+		{"a path that the program keeps", func(s *bootstrapv1.KOKSoftwareSpec) { s.Components[0].Files[0].Path = "/proc/sys/kernel/panic" }, []string{
+			`spec: Invalid value: component containerd: files[0]: path: /proc/sys/kernel/panic belongs to others; choose another`}},
+		{"a sysctl of two lines", func(s *bootstrapv1.KOKSoftwareSpec) {
+			s.Kernel.Sysctls = map[string]string{"net.ipv4.ip_forward": "1\na"}
+		}, []string{
+			`spec: Invalid value: kernel.sysctls: the value of net.ipv4.ip_forward must be one line of printable text`}},
 		{"an installer by FTP", func(s *bootstrapv1.KOKSoftwareSpec) { s.Installers[0].URLs[0] = "ftp://a.example" }, []string{
 			`spec.installers[0].urls[0]: Invalid value: "ftp://a.example": must be a URL that starts with https:// or http://`}},
 		{"a mirror without a scheme", func(s *bootstrapv1.KOKSoftwareSpec) { s.Mirrors[0].Endpoints[0].URL = "b.example" }, []string{

@@ -92,6 +92,9 @@ func factOf(usage *Usage, claimant *Claimant) string {
 	case usage.Kubeconfig:
 		facts = append(facts, kubeconfigFile+" is there")
 	}
+	if usage.Software {
+		facts = append(facts, softwareState+" is there")
+	}
 	if node, address, found := nodeAt(claimant.Nodes, append(slices.Clone(usage.Addresses), claimant.Reached)); found {
 		facts = append(facts, fmt.Sprintf("the host cluster's Node %s has the address %s", node, address))
 	}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
 // Usage is what shows whether a host is somebody's. None of it changes while the host does not.
@@ -22,11 +24,16 @@ type Usage struct {
 	// that can be read.
 	Kubeconfig bool
 	Server     string
+	// Software is true when kok-software has installed something for nobody whom we know: a clean-up would remove it.
+	Software bool
 	// Addresses are those that other hosts reach it at, without those of pods, containers and Services.
 	Addresses []netip.Addr
 }
 
 const kubeletUnit = "kubelet.service"
+
+// softwareState is there while kok-software has anything on a host.
+const softwareState = software.Dir + "state.json"
 
 // kubeletUnits are what runs a kubelet: that of packages and of kubeadm, and the programs of k3s, RKE2, k0s and MicroK8s,
 // which have one in them.
@@ -53,10 +60,11 @@ func (h *Host) usage(ctx context.Context, programs []string) (*Usage, error) {
 		return nil, err
 	}
 	found := &Usage{Record: record}
-	there, err := h.existing(ctx, kubeconfigFile, podsDir, bootedDir)
+	there, err := h.existing(ctx, kubeconfigFile, podsDir, bootedDir, softwareState)
 	if err != nil {
 		return nil, err
 	}
+	found.Software = slices.Contains(there, softwareState)
 	if found.Kubeconfig = slices.Contains(there, kubeconfigFile); found.Kubeconfig {
 		// One line and no more: the file holds credentials.
 		line, err := h.excerpt(ctx, "grep", "--only-matching", "--max-count=1", "--extended-regexp", `server"?: *["']?https?://[^"' ]+`, kubeconfigFile)

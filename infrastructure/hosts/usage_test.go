@@ -257,6 +257,7 @@ func TestJudgeSaysWhoseAHostIs(t *testing.T) {
 		"a machine of others":                         {Usage{Record: theirs}, Claimant{InstanceID: "id-1", Bootstrapped: true}, Judgement{Use: Somebodys, Record: theirs}},
 		"a machine of others that a person wants":     {Usage{Record: theirs, Kubelets: []string{kubeletUnit}}, Claimant{TakeOver: "kubelet runs"}, Judgement{Use: Somebodys, Record: theirs}},
 		"a record that names no machine":              {Usage{Record: &Record{}}, Claimant{InstanceID: "id-1"}, Judgement{Use: Somebodys, Record: &Record{}}},
+		"software of nobody whom we know":             {Usage{Software: true}, Claimant{}, Judgement{Use: Somebodys, Fact: "/opt/kok-software/state.json is there"}},
 		"a kubeconfig that leads nowhere":             {Usage{Kubeconfig: true}, Claimant{}, Judgement{Use: Somebodys, Fact: "/etc/kubernetes/kubelet.conf is there"}},
 		"two Nodes at its addresses":                  {at, Claimant{Nodes: nodes}, Judgement{Use: Somebodys, Fact: fact}},
 		"a Node at the address that it is reached at": {Usage{}, Claimant{Nodes: nodes, Reached: address("192.0.2.7")}, Judgement{Use: Somebodys, Fact: fact}},

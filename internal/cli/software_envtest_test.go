@@ -74,7 +74,7 @@ func TestSoftwareIsDescribedByWhatUpstreamsPublish(t *testing.T) {
 	if s.has("software-v1.36.3", &bootstrapv1.KOKSoftware{}) {
 		t.Fatal("a dry run made it")
 	}
-	out := s.expect(0, []string{"kubelet for arm64: 0 MiB", "SHA-256 as published", "KOKSoftware " + s.namespace + "/software-v1.36.3 is created"}, add()...)
+	out := s.expect(0, []string{"kubelet for arm64: 0 MiB", "SHA-256 as the mirror says", "KOKSoftware " + s.namespace + "/software-v1.36.3 is created"}, add()...)
 	if strings.Contains(out, "pa55") {
 		t.Error("the password is told")
 	}

@@ -5,7 +5,7 @@ import (
 )
 
 // KOKSoftwareSpec describes what a machine needs to become a worker, for each distribution and architecture. It does not
-// change once machines may have been made from it, but for mirrors: the name is the revision.
+// change once machines may have been made from it, but for mirrors: other software has another name.
 //
 // +kubebuilder:validation:XValidation:rule="self.components == oldSelf.components",message="components cannot change: make a KOKSoftware with another name, and name that in the KOKConfigTemplate"
 // +kubebuilder:validation:XValidation:rule="self.installers == oldSelf.installers",message="installers cannot change: make a KOKSoftware with another name, and name that in the KOKConfigTemplate"
@@ -288,7 +288,7 @@ type SoftwareUnpack struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=4
 	// +kubebuilder:validation:MaxLength=4
-	// +kubebuilder:validation:Pattern=`^[0-7]{4}$`
+	// +kubebuilder:validation:Pattern=`^0[0-7]{3}$`
 	Mode string `json:"mode,omitempty"`
 }
 
@@ -327,7 +327,7 @@ type SoftwareFile struct {
 	// +kubebuilder:default="0644"
 	// +kubebuilder:validation:MinLength=4
 	// +kubebuilder:validation:MaxLength=4
-	// +kubebuilder:validation:Pattern=`^[0-7]{4}$`
+	// +kubebuilder:validation:Pattern=`^0[0-7]{3}$`
 	Mode string `json:"mode,omitempty"`
 }
 
@@ -348,6 +348,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="(self.type == 'HTTP') == has(self.url)",message="url must be set when type is HTTP, and only then"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'Unit') == has(self.unit)",message="unit must be set when type is Unit, and only then"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Unit' || self.timeoutSeconds >= 5",message="timeoutSeconds must be at least 5 when type is Unit: a unit must be active for some seconds"
 type SoftwareCheck struct {
 	// type is CRI, HTTP or Unit.
 	// +required
@@ -364,6 +365,7 @@ type SoftwareCheck struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9:_.@-]+\.(service|socket|timer|mount)$`
 	Unit string `json:"unit,omitempty"`
 
 	// timeoutSeconds is how long the component may take until the check succeeds.

@@ -16,13 +16,16 @@ matches() {
 
 # A server that stalls this long, in seconds, is given up.
 stall=${KOK_FETCH_STALL_TIME:-30}
+# How long one URL may take, in seconds, and how large a file may be, in blocks of 512 bytes: 4 GiB.
+longest=${KOK_FETCH_LONGEST_TIME:-1800}
+ulimit -f 8388608
 # How often a URL is tried again after a failure that may pass.
 retries=${KOK_FETCH_RETRIES:-3}
 
 # download takes the URL from its input: everybody can read the arguments of a program.
 download() {
 	curl --fail --silent --show-error --location --globoff --proto '=http,https' \
-		--connect-timeout 10 --speed-limit 1024 --speed-time "$stall" \
+		--connect-timeout 10 --max-time "$longest" --speed-limit 1024 --speed-time "$stall" \
 		--retry "$retries" --retry-connrefused --output "$path.part" --config -
 }
 

@@ -111,7 +111,19 @@ func (d *Disk) Write(path string, content []byte, mode fs.FileMode) error {
 	if err := d.writing("name", path); err != nil {
 		return err
 	}
-	return os.Rename(part, d.Place(path))
+	if err := os.Rename(part, d.Place(path)); err != nil {
+		return err
+	}
+	return syncFolder(d.Place(path))
+}
+
+// syncFolder has the name of a file survive a power cut.
+func syncFolder(file string) error {
+	folder, err := os.Open(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 func writeSynced(path string, content []byte, mode fs.FileMode) error {

@@ -28,6 +28,9 @@ func (d *Disk) Move(from, to string) error {
 	if err := os.Rename(d.Place(part), d.Place(to)); err != nil {
 		return err
 	}
+	if err := syncFolder(d.Place(to)); err != nil {
+		return err
+	}
 	return d.Remove(from)
 }
 

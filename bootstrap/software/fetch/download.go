@@ -118,9 +118,9 @@ func (d *download) begin(r *http.Request, response *http.Response) error {
 	case response.StatusCode == http.StatusPartialContent || response.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		return errors.New("it does not go on where it ended early")
 	case later(response.StatusCode):
-		return fmt.Errorf("it answers %s", response.Status)
+		return fmt.Errorf("it answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))
 	default:
-		return finalError{fmt.Errorf("it answers %s", response.Status)}
+		return finalError{fmt.Errorf("it answers %d %s", response.StatusCode, http.StatusText(response.StatusCode))}
 	}
 	d.done, d.etag = 0, ""
 	d.hash.Reset()

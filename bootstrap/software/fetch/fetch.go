@@ -161,7 +161,7 @@ func (f *Fetcher) round(ctx context.Context, sum, component string, sources []so
 	var full error
 	for _, s := range sources {
 		started := time.Now()
-		size, err := f.from(ctx, s, sum)
+		size, err := f.within(ctx, s, sum)
 		if err == nil {
 			f.say("downloaded %.12s for %s from %s: %s in %.1f s", sum, component, s.shown(), disk.Size(size), time.Since(started).Seconds())
 			f.avoid(slices.Collect(maps.Values(failures)))
@@ -173,13 +173,38 @@ func (f *Fetcher) round(ctx context.Context, sum, component string, sources []so
 		if noRoom(err) {
 			full = err
 		}
-		failures[s.shown()] = s.shown() + ": " + software.WithoutSecrets(plain(err).Error())
+		failures[s.shown()] = bounded(s.shown() + ": " + software.WithoutSecrets(plain(err).Error()))
 		f.say("avoided %s", failures[s.shown()])
 		if passing(err) {
 			again = append(again, s)
 		}
 	}
 	return again, false, full
+}
+
+// sourceTime is how long one source may take, so that a slow one leaves time for the next.
+const sourceTime = 10 * time.Minute
+
+var errSlow = fmt.Errorf("it did not give the file within %s", sourceTime)
+
+func (f *Fetcher) within(ctx context.Context, s source, sum string) (int64, error) {
+	bounded, cancel := context.WithTimeoutCause(ctx, sourceTime, errSlow)
+	defer cancel()
+	size, err := f.from(bounded, s, sum)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		return 0, finalError{errSlow}
+	}
+	return size, err
+}
+
+// maxFailure bounds what is told of one source: a part of it is the server's.
+const maxFailure = 512
+
+func bounded(text string) string {
+	if len(text) <= maxFailure {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxFailure], "") + "..."
 }
 
 // rest waits before servers are asked again, and says whether there is time left.

@@ -156,6 +156,20 @@ func (k *Kernel) Set(wanted map[string]string) error {
 	return nil
 }
 
+// GiveBack sets sysctls to values that they had before, as far as the kernel lets it: some go one way, and others went with
+// their module. It returns what could not be given back.
+func (k *Kernel) GiveBack(values map[string]string) (problems []error) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if there, err := k.Disk.Exists(file(name)); err != nil || !there {
+			continue
+		}
+		if err := k.Set(map[string]string{name: values[name]}); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return problems
+}
+
 // Files are what is read at each boot.
 func Files(wanted bootstrapv1.SoftwareKernel) map[string]string {
 	const head = "# Written by kok-software.\n"

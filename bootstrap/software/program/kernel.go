@@ -58,8 +58,8 @@ func (p *Program) noteSysctls(wanted, differing map[string]string) error {
 			gone[name] = value
 		}
 	}
-	if err := p.Kernel.Set(gone); err != nil {
-		return err
+	for _, err := range p.Kernel.GiveBack(gone) {
+		p.Say("a value from before does not come back, and nobody waits for it: %v", err)
 	}
 	noted := map[string]string{}
 	for name := range wanted {
@@ -81,13 +81,13 @@ func (p *Program) noteSysctls(wanted, differing map[string]string) error {
 
 // undoKernel gives sysctls the values that they had, and removes the files. Modules stay loaded: others may use them by now.
 func (p *Program) undoKernel() error {
-	if err := p.noteSysctls(nil, nil); err != nil {
-		return err
-	}
 	for _, path := range kernelFiles {
 		if err := p.Disk.Remove(path); err != nil {
 			return err
 		}
+	}
+	if err := p.noteSysctls(nil, nil); err != nil {
+		return err
 	}
 	return p.store.RemoveFolders()
 }

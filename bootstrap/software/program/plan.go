@@ -17,6 +17,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/fetch"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/packages"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/unpack"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/validation"
 )
 
 // revision is a component as this machine gets it. Any difference in what it has makes another digest.
@@ -74,6 +75,11 @@ func (p *Program) stage(r revision) error {
 			paths, err = unpack.Unpack(p.Disk, fetch.Path(r.Variant.Archive.SHA256), folder, r.Variant.Archive.Unpack, unpack.DefaultLimits)
 			if err != nil {
 				return nil, err
+			}
+			for _, path := range paths {
+				if err := validation.Path(path); err != nil {
+					return nil, fmt.Errorf("archive: %w", err)
+				}
 			}
 		}
 		files := r.files()

@@ -180,7 +180,14 @@ func checkMode(mode string) error {
 }
 
 // kept are folders and files that belong to the program, the bootstrap data or the kernel.
-var kept = []string{software.Dir, path.Dir(software.DocumentFile) + "/", "/proc/", "/sys/", "/dev/", "/run/", kernel.ModulesFile, kernel.SysctlsFile}
+var kept = []string{
+	software.UnitDir + "kubelet.service", software.UnitDir + "kubelet.service.d/", software.UnitDir + "kok-apiserver-lb.service",
+	software.UnitDir + "kok-apiserver-lb.service.d/", software.UnitDir + "kok-bootstrap.service", software.Dir, path.Dir(software.DocumentFile) + "/",
+	"/proc/", "/sys/", "/dev/", "/run/", kernel.ModulesFile, kernel.SysctlsFile,
+}
+
+// Path refuses the path of a file that is not a component's to have.
+func Path(p string) error { return checkPath(p) }
 
 func checkPath(p string) error {
 	if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {

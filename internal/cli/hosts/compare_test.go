@@ -91,7 +91,7 @@ func TestFlagsThatCannotBeMeantAreRefused(t *testing.T) {
 		"a name with capital letters":          {host: "Seven", want: "Seven is no name for an IDCHost"},
 		"a user in the address":                {ask: func(f *addFlags) { f.target.address = "admin@192.0.2.7" }, want: "the user goes to --user"},
 		"a port that is none":                  {ask: func(f *addFlags) { f.target.port = 70000 }, want: "--port 70000: want a number from 1 to 65535"},
-		"a fingerprint in another form":        {ask: func(f *addFlags) { f.target.fingerprints = []string{"MD5:aa"} }, want: "write it as ssh-keygen -l shows it"},
+		"a fingerprint in another form":        {ask: func(f *addFlags) { f.target.fingerprints = []string{"MD5:aa"} }, want: "as ssh-keygen -l shows it"},
 		"a label that is none":                 {ask: func(f *addFlags) { f.labels = map[string]string{"a b": "c"} }, want: "--label"},
 		"a bastion's user without its address": {ask: func(f *addFlags) { f.bastion.user = "jump" }, want: "without --bastion-address"},
 		"a bastion without a user":             {ask: func(f *addFlags) { f.bastion.address = "b" }, want: "--bastion-user"},

@@ -33,10 +33,12 @@ var digest = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 type reader struct {
 	client  *http.Client
 	mirrors []software.Mirror
+	// exclusive says that nothing but the mirrors is asked.
+	exclusive bool
 }
 
-// newReader trusts the authorities of the system, or those of caBundle.
-func newReader(mirrors []software.Mirror, caBundle string) (*reader, error) {
+// newReader trusts the authorities of the system, and those of caBundle.
+func newReader(mirrors []software.Mirror, caBundle string, exclusive bool) (*reader, error) {
 	base, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return nil, errors.New("the transport of package net/http is another one")
@@ -44,19 +46,27 @@ func newReader(mirrors []software.Mirror, caBundle string) (*reader, error) {
 	transport := base.Clone()
 	transport.ResponseHeaderTimeout = stallTime
 	if caBundle != "" {
-		pool := x509.NewCertPool()
+		pool, err := x509.SystemCertPool()
+		if err != nil {
+			return nil, fmt.Errorf("read the certificate authorities of the system: %w", err)
+		}
 		if !pool.AppendCertsFromPEM([]byte(caBundle)) {
 			return nil, errors.New("--ca-file has no certificate; name a file in PEM format")
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	return &reader{client: &http.Client{Transport: transport}, mirrors: mirrors}, nil
+	return &reader{client: &http.Client{Transport: transport}, mirrors: mirrors, exclusive: exclusive}, nil
 }
 
-// check downloads a file and compares it with the SHA-256 that is published beside it.
+// check downloads a file and compares it with the SHA-256 that its project publishes beside it. A mirror is believed about that
+// only when it is the only source.
 func (r *reader) check(ctx context.Context, file published, architecture bootstrapv1.Architecture) (checked, int64, error) {
 	sums := &strings.Builder{}
-	if _, err := r.read(ctx, file.sums, maxSums, sums); err != nil {
+	of := r
+	if !r.exclusive {
+		of = &reader{client: r.client}
+	}
+	if _, err := of.read(ctx, file.sums, maxSums, sums); err != nil {
 		return checked{}, 0, err
 	}
 	want, err := find(sums.String(), path.Base(file.url))

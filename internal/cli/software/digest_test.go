@@ -52,7 +52,7 @@ func TestAFileIsComparedWithWhatIsPublished(t *testing.T) {
 		_, _ = io.WriteString(w, text)
 	}))
 	t.Cleanup(server.Close)
-	r, err := newReader(nil, "")
+	r, err := newReader(nil, "", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestAMirrorIsAskedWithItsPassword(t *testing.T) {
 	mirrors := []software.Mirror{{Prefix: "https://a.example/", Exclusive: true, Endpoints: []software.Endpoint{
 		{URL: server.URL + "/missing"}, {URL: server.URL + "/up/a.example/", Username: "reader", Password: "secret"},
 	}}}
-	r, err := newReader(mirrors, "")
+	r, err := newReader(mirrors, "", true)
 	if err != nil {
 		t.Fatal(err)
 	}
