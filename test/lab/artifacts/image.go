@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/go-containerregistry/pkg/compression"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -93,7 +93,7 @@ func (i Image) Push(to name.Registry, options ...remote.Option) error {
 	return remote.Write(to.Repo(ref.RepositoryStr()).Tag(ref.TagStr()), img, options...)
 }
 
-// build composes the image. Layers stay uncompressed: they never travel further than to a host of the same machine.
+// build composes the image. Layers are compressed fast: they never travel further than to a host of the same machine.
 func (i Image) build() (v1.Image, error) {
 	if len(i.Files) == 0 {
 		return nil, fmt.Errorf("no files given")
@@ -106,7 +106,7 @@ func (i Image) build() (v1.Image, error) {
 	img = mutate.ConfigMediaType(img, types.OCIConfigJSON)
 	for _, f := range append([]File{{}}, i.Files...) {
 		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return openLayer(f) },
-			tarball.WithCompression(compression.None), tarball.WithMediaType(types.OCIUncompressedLayer))
+			tarball.WithCompressionLevel(gzip.BestSpeed), tarball.WithMediaType(types.OCILayer))
 		if err != nil {
 			return nil, err
 		}
