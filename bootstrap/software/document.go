@@ -67,7 +67,7 @@ const (
 type Result struct {
 	// Reason is empty after a run that succeeded.
 	Reason Reason `json:"reason,omitempty"`
-	// Component is the one that could not be installed; empty when it is none.
+	// Component is the one that could not be installed. It is empty when the problem is of no single component.
 	Component string `json:"component,omitempty"`
 	// Message says what is wrong and what to do, in at most two sentences without secrets.
 	Message string `json:"message,omitempty"`

@@ -150,7 +150,7 @@ type SoftwareComponent struct {
 	Variants []SoftwareVariant `json:"variants,omitempty"`
 
 	// unit is the systemd unit that runs the component. It is enabled, and started before the check. The units of kubelet
-	// and kok-apiserver-lb come with the bootstrap data, and are none of these.
+	// and kok-apiserver-lb come with the bootstrap data: do not name them here.
 	// +optional
 	Unit SoftwareUnit `json:"unit,omitempty,omitzero"`
 

@@ -212,7 +212,7 @@ func (d *Disk) SwitchLink(target, path string) error {
 	return os.Rename(d.Place(path+suffix), d.Place(path))
 }
 
-// Target is what a link at the path leads to; empty when there is none.
+// Target is what a link at the path leads to. It is empty when no link is there.
 func (d *Disk) Target(path string) (string, error) {
 	target, err := os.Readlink(d.Place(path))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTDIR) {

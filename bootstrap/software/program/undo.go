@@ -38,7 +38,7 @@ func (p *Program) dropOtherUnits(ctx context.Context, name, keep string) error {
 		if unit == keep || entry == nil {
 			continue
 		}
-		// One that no revision was switched to yet is none of ours.
+		// A unit without a note was never started by us.
 		if _, noted := entry.Units[unit]; !noted {
 			continue
 		}

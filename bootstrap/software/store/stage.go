@@ -82,7 +82,7 @@ func (s *Store) Manifest(name, digest string) (Manifest, error) {
 	return m, nil
 }
 
-// Current is the revision that the machine uses; empty when there is none.
+// Current is the revision that the machine uses. It is empty when the machine uses no revision.
 func (s *Store) Current(name string) (string, error) {
 	return s.Disk.Target(componentDir(name) + currentLink)
 }

@@ -77,7 +77,7 @@ func (s *Store) Undo(name string) error {
 	return s.RemoveFolders()
 }
 
-// ownerBeside is another component that a path belongs to; empty if it is none's.
+// ownerBeside is another component that owns a path. It is empty when no other component does.
 func (s *Store) ownerBeside(name, path string) (string, error) {
 	for _, entry := range s.State.Components {
 		if entry.Name != name && slices.Contains(entry.Copies, path) {

@@ -86,10 +86,18 @@ back: the revision before comes back, or nothing if there was none. The result o
 // machine is this machine.
 func machine() *disk.Disk { return &disk.Disk{Root: "/"} }
 
+// checkUser refuses users other than root.
+func checkUser(command string, user int) error {
+	if user != 0 {
+		return fmt.Errorf("%s must run as root", command)
+	}
+	return nil
+}
+
 // run does something as root, until it is done, interrupted or out of time.
 func (o *options) run(command *cobra.Command, do func(ctx context.Context, p *program.Program) error) error {
-	if os.Geteuid() != 0 {
-		return fmt.Errorf("%s must run as root", command.CommandPath())
+	if err := checkUser(command.CommandPath(), os.Geteuid()); err != nil {
+		return err
 	}
 	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
