@@ -15,7 +15,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/validation"
 )
 
-// +kubebuilder:webhook:verbs=create;update,path=/validate-bootstrap-cluster-x-k8s-io-v1alpha1-koksoftware,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=bootstrap.cluster.x-k8s.io,resources=koksoftware,versions=v1alpha1,name=validation.koksoftware.bootstrap.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
+// +kubebuilder:webhook:verbs=create;update,path=/validate-bootstrap-cluster-x-k8s-io-v1alpha1-koksoftware,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=bootstrap.cluster.x-k8s.io,resources=koksoftwares,versions=v1alpha1,name=validation.koksoftware.bootstrap.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 // KOKSoftware validates KOKSoftware. What must not change is in the schema.
 type KOKSoftware struct{}

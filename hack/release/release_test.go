@@ -17,6 +17,7 @@ import (
 	clusterctlclient "sigs.k8s.io/cluster-api/cmd/clusterctl/client"
 	clusterctlconfig "sigs.k8s.io/cluster-api/cmd/clusterctl/client/config"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
+	capicontract "sigs.k8s.io/cluster-api/util/contract"
 	"sigs.k8s.io/yaml"
 )
 
@@ -275,6 +276,12 @@ func checkComponents(t *testing.T, objects []unstructured.Unstructured, provider
 			found++
 			if object.GetLabels()["cluster.x-k8s.io/v1beta2"] != "v1alpha1" {
 				t.Errorf("%s does not", object.GetName())
+			}
+			// clusterctl init refuses definitions with other names (preflight check of CRD names).
+			group, _, _ := unstructured.NestedString(object.Object, "spec", "group")
+			kind, _, _ := unstructured.NestedString(object.Object, "spec", "names", "kind")
+			if want := capicontract.CalculateCRDName(group, kind); object.GetName() != want {
+				t.Errorf("%s has to be called %s", object.GetName(), want)
 			}
 		}
 		if found != provider.definitions {

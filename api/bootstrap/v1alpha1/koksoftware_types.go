@@ -397,7 +397,7 @@ type SoftwareKernel struct {
 }
 
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:path=koksoftware,scope=Namespaced,categories=cluster-api,singular=koksoftware
+// +kubebuilder:resource:path=koksoftwares,scope=Namespaced,categories=cluster-api,singular=koksoftware
 // +kubebuilder:storageversion
 // +kubebuilder:metadata:labels={"clusterctl.cluster.x-k8s.io/move="}
 // +kubebuilder:printcolumn:name="Components",type=string,JSONPath=`.spec.components[*].name`
