@@ -3,6 +3,7 @@ package program
 import (
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/kernel"
 )
 
 const optDir = "/opt/kok-software"
@@ -158,6 +160,14 @@ func TestAFirstInstallThatFailsLeavesTheMachineAsItWas(t *testing.T) {
 		"a path is a folder of the machine": func(_ *machine, d *software.Document) {
 			d.Components[0].Variants[0].Archive.Unpack[0].To = "/usr/local/bin"
 		},
+		"an archive has a file of the bootstrap data": func(m *machine, d *software.Document) {
+			d.Components[0].Variants[0].Archive = m.publish(archive(m.t, map[string]string{"etc/kok/software.json": "{}"}))
+			d.Components[0].Variants[0].Archive.Unpack = []bootstrapv1.SoftwareUnpack{{From: "etc/", To: "/etc/"}}
+		},
+		"an archive has the unit of kubelet": func(m *machine, d *software.Document) {
+			d.Components[0].Variants[0].Archive = m.publish(archive(m.t, map[string]string{"units/kubelet.service": "[Service]"}))
+			d.Components[0].Variants[0].Archive.Unpack = []bootstrapv1.SoftwareUnpack{{From: "units/", To: "/etc/systemd/system/"}}
+		},
 		"two components have the same path": func(_ *machine, d *software.Document) {
 			d.Components[0].Variants[0].Archive.Unpack[0].To = "/usr/local/bin/containerd"
 		},
@@ -203,6 +213,37 @@ func TestRemoveMakesTheMachineAsItWas(t *testing.T) {
 	}
 	if got := m.snapshot(); got[optDir] != "" {
 		t.Error("the program's folder is left")
+	}
+}
+
+func TestASysctlThatCannotBeGivenBackHoldsNoRemovalUp(t *testing.T) {
+	for name, breaks := range map[string]func(m *machine){
+		"it is gone": func(m *machine) {
+			if err := os.Remove(m.root + "/proc/sys/net/ipv4/ip_forward"); err != nil {
+				m.t.Fatal(err)
+			}
+		},
+		"it goes one way": func(m *machine) {
+			path := m.root + "/proc/sys/net/ipv4/ip_forward"
+			if err := os.Remove(path); err != nil {
+				m.t.Fatal(err)
+			}
+			if err := os.Symlink("/proc/self/stat", path); err != nil { // It is read, and nobody may write it.
+				m.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.mustInstall(m.document("v1"))
+			breaks(m)
+			if err := m.program().Remove(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if left := m.snapshot(); left[optDir] != "" || left[kernel.SysctlsFile] != "" {
+				t.Error("something of the program is left")
+			}
+		})
 	}
 }
 
