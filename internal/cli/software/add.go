@@ -29,8 +29,8 @@ project's own programs.
 
 Every file is downloaded once and compared with the SHA-256 that its project publishes beside it; the KOKSoftware has the
 digests. Machines download the files themselves, from the projects' servers, or from the mirror that --from names. A mirror
-keeps the servers' names and paths: <mirror>/dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubelet. With --exclusive nothing but the
-mirror is asked, and the digests are the mirror's word.
+keeps the servers' names and paths: <mirror>/dl.k8s.io/release/v1.36.3/bin/linux/amd64/kubelet. The
+digest of a file that its project does not have, and of every file with --exclusive, is the mirror's word.
 
 The name is software-<version> unless --name says otherwise. KOKConfigTemplates with the mode KOKSoftware find it by the
 version of a Machine. The same command again changes nothing; what is described under a name does not change, but for its
@@ -169,19 +169,11 @@ func (a *adder) describe(ctx context.Context, namespace string) (bootstrapv1.KOK
 			if err != nil {
 				return none, fmt.Errorf("%s for %s: %w", file.component, architecture, err)
 			}
-			a.say("%s for %s: %d MiB in %.1f s, SHA-256 as %s", file.component, architecture, size>>20, time.Since(started).Seconds(), a.witness())
+			a.say("%s for %s: %d MiB in %.1f s, SHA-256 as %s", file.component, architecture, size>>20, time.Since(started).Seconds(), read.witness)
 			files = append(files, read)
 		}
 	}
 	return describe(files, a.settings), nil
-}
-
-// witness is who says what the digests are.
-func (a *adder) witness() string {
-	if a.exclusive {
-		return "the mirror says"
-	}
-	return "published"
 }
 
 // mirrors are those that the KOKSoftware has.

@@ -21,6 +21,8 @@ type checked struct {
 	published
 	architecture bootstrapv1.Architecture
 	sha256       string
+	// witness is whose word the SHA-256 is.
+	witness string
 }
 
 // settings are what a person says about the software beside its versions.

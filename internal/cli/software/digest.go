@@ -58,18 +58,13 @@ func newReader(mirrors []software.Mirror, caBundle string, exclusive bool) (*rea
 	return &reader{client: &http.Client{Transport: transport}, mirrors: mirrors, exclusive: exclusive}, nil
 }
 
-// check downloads a file and compares it with the SHA-256 that its project publishes beside it. A mirror is believed about that
-// only when it is the only source.
+// check downloads a file and compares it with the SHA-256 that is published beside it.
 func (r *reader) check(ctx context.Context, file published, architecture bootstrapv1.Architecture) (checked, int64, error) {
-	sums := &strings.Builder{}
-	of := r
-	if !r.exclusive {
-		of = &reader{client: r.client}
-	}
-	if _, err := of.read(ctx, file.sums, maxSums, sums); err != nil {
+	sums, witness, err := r.sums(ctx, file.sums)
+	if err != nil {
 		return checked{}, 0, err
 	}
-	want, err := find(sums.String(), path.Base(file.url))
+	want, err := find(sums, path.Base(file.url))
 	if err != nil {
 		return checked{}, 0, fmt.Errorf("%s: %w", file.sums, err)
 	}
@@ -81,7 +76,24 @@ func (r *reader) check(ctx context.Context, file published, architecture bootstr
 	if got := hex.EncodeToString(hash.Sum(nil)); got != want {
 		return checked{}, 0, fmt.Errorf("%s has the SHA-256 %s, and %s says %s; do not use it, and tell whoever runs that server", file.url, got, file.sums, want)
 	}
-	return checked{published: file, architecture: architecture, sha256: want}, size, nil
+	return checked{published: file, architecture: architecture, sha256: want, witness: witness}, size, nil
+}
+
+// sums reads a file with digests, and says whose word it is: the project's own, or a mirror's if that is the only one.
+func (r *reader) sums(ctx context.Context, address string) (text, witness string, err error) {
+	var sums strings.Builder
+	if !r.exclusive {
+		project := &reader{client: r.client}
+		if _, err = project.read(ctx, address, maxSums, &sums); err == nil {
+			return sums.String(), "published", nil
+		}
+	}
+	if len(r.mirrors) == 0 {
+		return "", "", err
+	}
+	sums.Reset()
+	_, err = r.read(ctx, address, maxSums, &sums)
+	return sums.String(), "the mirror says", err
 }
 
 // read copies a file from the first of its sources that gives it.

@@ -98,3 +98,42 @@ func TestAMirrorIsAskedWithItsPassword(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+func TestAMirrorIsBelievedAboutADigestWhenItsProjectIsSilentAlone(t *testing.T) {
+	serve := func(content map[string]string) string {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			text, found := content[r.URL.Path]
+			if !found {
+				http.NotFound(w, r)
+				return
+			}
+			_, _ = io.WriteString(w, text)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	project := serve(map[string]string{"/both": "a program", "/both.sha256": sum("a program")})
+	mirror := serve(map[string]string{"/both": "another", "/both.sha256": sum("another"), "/own": "ours", "/own.sha256": sum("ours")})
+	mirrors := []software.Mirror{{Prefix: project + "/", Endpoints: []software.Endpoint{{URL: mirror}}}}
+	for _, test := range []struct {
+		name, file string
+		exclusive  bool
+		witness    string
+		refused    bool
+	}{
+		{name: "a mirror with another file than its project's is found out", file: "/both", refused: true},
+		{name: "a file that the project lacks is by the mirror's word", file: "/own", witness: "the mirror says"},
+		{name: "with the mirror alone every file is", file: "/both", exclusive: true, witness: "the mirror says"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := newReader(mirrors, "", test.exclusive)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _, err := r.check(t.Context(), published{component: "kubelet", url: project + test.file, sums: project + test.file + ".sha256"}, "amd64")
+			if (err != nil) != test.refused || got.witness != test.witness {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
