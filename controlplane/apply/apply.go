@@ -97,8 +97,22 @@ func (a *Applier) Apply(ctx context.Context, desired client.Object) (live client
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, live); err != nil {
 		return nil, false, fmt.Errorf("read the applied %s %s: %w", wanted.GetKind(), key, err)
 	}
+	return live, true, a.settle(memory, wanted, live, rendering)
+}
+
+// settle remembers an object as it was answered. What somebody added since it was read is in the answer, too: then the next
+// event has to find it.
+func (a *Applier) settle(memory settledKey, wanted *unstructured.Unstructured, live client.Object, rendering string) error {
+	drift, err := a.drift(wanted, live)
+	if err != nil {
+		return err
+	}
+	if drift == foreignFields {
+		a.settled.Delete(memory)
+		return nil
+	}
 	a.settled.Store(memory, settledValue{live.GetResourceVersion(), rendering})
-	return live, true, nil
+	return nil
 }
 
 // prepare turns a typed object into what is sent: without what only the server sets, with the hash

@@ -39,6 +39,41 @@ func late(t *testing.T, was *appsv1.Deployment) client.Client {
 	})
 }
 
+func TestAFieldThatSomebodyAddsWhileALateCacheIsRepairedFromIsPutBackLater(t *testing.T) {
+	wanted := pick[*appsv1.Deployment](t, rendered(t, "default", namespace(t)), scheduler)
+	first, _ := applier(t)
+	mustApply(t, first, wanted)
+	edited := func(change func(*appsv1.Deployment)) *appsv1.Deployment {
+		t.Helper()
+		d := current(t, wanted)
+		change(d)
+		if err := person.Update(t.Context(), d, client.FieldOwner("by-hand")); err != nil {
+			t.Fatal(err)
+		}
+		return current(t, wanted)
+	}
+	was := edited(func(d *appsv1.Deployment) { delete(d.Labels, "app.kubernetes.io/component") })
+	edited(func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"added": "by hand"} })
+
+	isLate := true
+	stale, inner := late(t, was), first.client
+	reads := interceptor.NewClient(stale.(client.WithWatch), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if isLate {
+				return c.Get(ctx, key, object, options...)
+			}
+			return inner.Get(ctx, key, object, options...)
+		},
+	})
+	a := New(reads)
+	mustApply(t, a, wanted) // It sees the label that is missing alone.
+	isLate = false
+	mustApply(t, a, wanted) // The event of the other edit brings it here.
+	if annotations := current(t, wanted).Spec.Template.Annotations; annotations["added"] != "" {
+		t.Errorf("what somebody added stays: %v", annotations)
+	}
+}
+
 func TestALateCacheDoesNoHarm(t *testing.T) {
 	type story struct {
 		wanted, older *appsv1.Deployment
