@@ -95,7 +95,7 @@ func (r reader) visit(node ast.Node, entering bool) (ast.WalkStatus, error) {
 // written is what a node has as it stands in the document.
 func (r reader) written(node ast.Node) string { return string(node.Lines().Value(r.source)) }
 
-// heading is the last one so far; empty if there is none.
+// heading is the last one so far. It is empty before the first.
 func (r reader) heading() string {
 	if len(r.page.Headings) == 0 {
 		return ""

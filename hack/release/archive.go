@@ -47,8 +47,8 @@ func (r release) writeBalancer(ctx context.Context, programs []binary) error {
 	return nil
 }
 
-// writeTool writes the command line program in archives. Its other names are hard links: an archive has it once, and whoever
-// unpacks it has files that can be moved one by one.
+// writeTool writes the command line program in archives. Its other names are hard links: the archive holds its
+// content once, and the unpacked files can be moved one by one.
 func (r release) writeTool(programs []binary) error {
 	for _, p := range programs {
 		if p.name != tool {

@@ -4,10 +4,8 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -130,18 +128,6 @@ func bareState(ctx context.Context, h *host.Host) map[string]string {
 	}
 	Expect(state["files"]).To(ContainSubstring("/etc/hostname "), h.Name)
 	return state
-}
-
-// settledBareState is the state of a bare host once it stays as it is.
-func settledBareState(ctx context.Context, h *host.Host) map[string]string {
-	GinkgoHelper()
-	last := map[string]string{}
-	Eventually(ctx, func() bool {
-		before := last
-		last = bareState(ctx, h)
-		return fmt.Sprint(before) == fmt.Sprint(last)
-	}).WithTimeout(join).WithPolling(5*time.Second).Should(BeTrue(), "%s changes by itself", h.Name)
-	return last
 }
 
 // expectFree waits until a host is free.

@@ -110,7 +110,7 @@ var _ = Describe("A host that is somebody's", Ordered, Label(full, onWorkers), f
 		node.Spec.FailureDomain = host.SiteIDC
 		w.becomeTheirs(ctx)
 		for _, h := range []*host.Host{w.worker, labHost(added.Name)} {
-			before[h.Name] = settledState(ctx, h)
+			before[h.Name] = settledState(ctx, h, stateOf)
 		}
 	}, NodeTimeout(3*creation+join))
 
@@ -267,7 +267,7 @@ func stateOf(ctx context.Context, h *host.Host) map[string]string {
 }
 
 // settledState is the state of a host once it stays as it is.
-func settledState(ctx context.Context, h *host.Host) map[string]string {
+func settledState(ctx context.Context, h *host.Host, stateOf func(context.Context, *host.Host) map[string]string) map[string]string {
 	GinkgoHelper()
 	last := map[string]string{}
 	Eventually(ctx, func() bool {

@@ -64,7 +64,7 @@ var _ = Describe("A bare host", Ordered, ContinueOnFailure, Label(full, selfInst
 		w.host, w.worker = client.ObjectKey{Namespace: w.Namespace, Name: name}, labHost(name)
 		Expect(w.quickstart().InstallNetwork(ctx, env.network)).To(Succeed())
 		w.expectWorkers(ctx, 0)
-		before = settledBareState(ctx, w.worker)
+		before = settledState(ctx, w.worker, bareState)
 	}, NodeTimeout(2*building+2*creation+2*join))
 
 	BeforeEach(func(ctx SpecContext) {

@@ -15,7 +15,7 @@ import (
 
 // State is what systemd knows of a unit.
 type State struct {
-	// Known says that there is a file of the unit.
+	// Known says that the unit has a file.
 	Known bool
 	// Enabled says that it is started at boot.
 	Enabled bool
