@@ -179,7 +179,7 @@ func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, 
 	if guarded {
 		return objects, nil
 	}
-	budget := components.DisruptionBudget(in, component.Name, pods)
+	budget := cluster.DisruptionBudget(in, pods)
 	if patched, err := component.Patched(in, budget); err == nil {
 		budget = patched
 	}

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -175,8 +176,18 @@ func (c Cluster) objects(in *components.Input) ([]client.Object, error) {
 	if spec.Storage.Type != controlplanev1.EtcdStorageEmptyDir {
 		workload.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{c.claim(in)}
 	}
-	objects := append([]client.Object{workload}, components.DisruptionBudget(in, c.Component, *spec.Replicas)...)
+	objects := append([]client.Object{workload}, c.DisruptionBudget(in, *spec.Replicas)...)
 	return append(objects, c.policy(in)...), nil
+}
+
+// DisruptionBudget lets one of so many members be evicted at a time. A member that is not ready counts as gone: while
+// another one is drained, it may be what the quorum needs next.
+func (c Cluster) DisruptionBudget(in *components.Input, replicas int32) []client.Object {
+	objects := components.DisruptionBudget(in, c.Component, replicas)
+	for _, object := range objects {
+		object.(*policyv1.PodDisruptionBudget).Spec.UnhealthyPodEvictionPolicy = ptr.To(policyv1.IfHealthyBudget)
+	}
+	return objects
 }
 
 func (c Cluster) adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
