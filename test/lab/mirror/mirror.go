@@ -42,6 +42,8 @@ type Content struct {
 	Release, ReleaseVersion string
 	// Repository is a repository of apt; there is none if it is nil.
 	Repository *Repository
+	// Files are those that Upstream lacks: where they are, by their URLs.
+	Files map[string]string
 	// Images are pushed to the registry.
 	Images []artifacts.Image
 }
@@ -67,6 +69,24 @@ func Start(ctx context.Context, l *lab.Lab, content Content) (*Mirror, error) {
 		return nil, err
 	}
 	encrypted, err := listen(l, httpsPort)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := listen(l, httpPort)
+	if err != nil {
+		return nil, errors.Join(err, encrypted.Close())
+	}
+	return start(ctx, encrypted, plain, serving, authority, content)
+}
+
+// StartAsUpstream starts a mirror that takes the place of upstream's servers: whoever is told that Names are at its address finds
+// their files and images there, by their own URLs, at the port of HTTPS.
+func StartAsUpstream(ctx context.Context, l *lab.Lab, content Content) (*Mirror, error) {
+	serving, authority, err := l.RouterCertificate(Names...)
+	if err != nil {
+		return nil, err
+	}
+	encrypted, err := l.ListenOnRouter(443)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +160,10 @@ func (m *Mirror) handler() (http.Handler, error) {
 	}
 	images := registry.New(registry.WithBlobHandler(registry.NewDiskBlobHandler(filepath.Join(folder, "blobs"))), registry.Logger(log.New(io.Discard, "", 0)))
 	mux.Handle("/v2/", images)
-	return m.faults.wrap(mux), nil
+	for url, file := range m.content.Files {
+		mux.HandleFunc(PathOf(url), func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) })
+	}
+	return byName(m.faults.wrap(mux)), nil
 }
 
 // push fills the registry.
