@@ -160,6 +160,12 @@ var _ = Describe("A release in a registry", Ordered, Label(install), func() {
 func reinstall(ctx context.Context) {
 	GinkgoHelper()
 	uninstallAll(ctx)
+	installGiven(ctx)
+}
+
+// installGiven installs the providers that the suite was given.
+func installGiven(ctx context.Context) {
+	GinkgoHelper()
 	given := newRelease(todaysTree(), settings.programs)
 	Expect(env.installer(settings.repository, given.version, given.providers).Install(ctx)).To(Succeed())
 }
