@@ -36,6 +36,7 @@ var _ = Describe("The page of the installation", Ordered, Label(full, installPag
 		s.values = steps.Values(documented[0].Commands[0])
 		s.prepare(ctx)
 		r.start()
+		r.commit = r.head(ctx)
 	}, NodeTimeout(2*building+4*creation))
 
 	for i, step := range documented {
@@ -76,6 +77,7 @@ var _ = Describe("The page of the installation", Ordered, Label(full, installPag
 		result, err := r.shell.Run(ctx, documented[1].Commands[0])
 		Expect(err).NotTo(HaveOccurred())
 		Expect(result.Status).To(BeZero(), shell.End(result.Output, lastLines))
+		Expect(r.head(ctx)).To(Equal(r.commit), "the commit of the checkout: a release of another one is another one")
 		again := released(s.release)
 		delete(first, "kok") // Step 2 takes it out of its archive.
 		same := maps.Equal(first, again)
@@ -93,6 +95,8 @@ type reader struct {
 	shell *shell.Shell
 	// ran and failed are how many commands of the page did.
 	ran, failed int
+	// commit is what the release is made of.
+	commit string
 }
 
 // start gives the reader a shell in the top folder of the checkout.
@@ -106,6 +110,15 @@ func (r *reader) start() {
 		figure("install_commands", r.ran, "commands of "+steps.Path)
 		figure("install_failed_commands", r.failed, "commands")
 	})
+}
+
+// head is the commit of the checkout.
+func (r *reader) head(ctx context.Context) string {
+	GinkgoHelper()
+	result, err := r.shell.Run(ctx, "git rev-parse HEAD")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(result.Status).To(BeZero(), result.Output)
+	return result.Output
 }
 
 // follow runs the commands of a step, and looks for what it says that they print.

@@ -64,31 +64,28 @@ type Mirror struct {
 
 // Start starts a mirror on the router of a lab that is up. It runs in this process until it is closed.
 func Start(ctx context.Context, l *lab.Lab, content Content) (*Mirror, error) {
-	serving, authority, err := l.RouterCertificate()
-	if err != nil {
-		return nil, err
-	}
 	encrypted, err := listen(l, httpsPort)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := listen(l, httpPort)
-	if err != nil {
-		return nil, errors.Join(err, encrypted.Close())
-	}
-	return start(ctx, encrypted, plain, serving, authority, content)
+	return startOn(ctx, l, encrypted, content)
 }
 
 // StartAsUpstream starts a mirror that takes the place of upstream's servers: whoever is told that Names are at its address finds
 // their files and images there, by their own URLs, at the port of HTTPS.
 func StartAsUpstream(ctx context.Context, l *lab.Lab, content Content) (*Mirror, error) {
-	serving, authority, err := l.RouterCertificate(Names...)
-	if err != nil {
-		return nil, err
-	}
 	encrypted, err := l.ListenOnRouter(443)
 	if err != nil {
 		return nil, err
+	}
+	return startOn(ctx, l, encrypted, content, Names...)
+}
+
+// startOn serves on a listener, with a certificate for names, and on one more without TLS.
+func startOn(ctx context.Context, l *lab.Lab, encrypted net.Listener, content Content, names ...string) (*Mirror, error) {
+	serving, authority, err := l.RouterCertificate(names...)
+	if err != nil {
+		return nil, errors.Join(err, encrypted.Close())
 	}
 	plain, err := listen(l, httpPort)
 	if err != nil {
