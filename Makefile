@@ -136,7 +136,7 @@ test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any u
 test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init, packages
 	go run ./hack/root-assets
 	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit ./bootstrap/software/... \
-		./hack/release ./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation
+		./hack/release ./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation ./test/shell
 
 .PHONY: test-race
 test-race: check-go $(GOTESTSUM) ## Unit tests of every package that is parallel by its own hand, with Go's race detector
@@ -213,7 +213,7 @@ test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real
 		go test -count=1 -p=1 -v -timeout=1h -tags=root,lb ./test/isolation ./test/fault/apiserverlb
 
 .PHONY: test-all
-test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/15 runs the third of fifteen parts
+test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/16 runs the third of sixteen parts
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run test-all --part=$(PART)
 
 .PHONY: bench-gate
@@ -228,6 +228,10 @@ bench-create: lab-up ## Time from apply to a usable control plane, beside the sa
 .PHONY: bench-upgrade
 bench-upgrade: check-machine ## Upgrades, scaling and an upgrade of the providers in the lab, Cluster API's specs, its contracts and conformance, and their figures
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench-upgrade
+
+.PHONY: bench-install
+bench-install: check-machine ## Every command of docs/install.md, releases made twice, workers that install their software, host clusters of each version, joins, and their figures
+	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench-install
 
 .PHONY: bench-lb
 bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct connection, HAProxy and nginx

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
@@ -24,6 +25,16 @@ type Page struct {
 	Links []string
 	// Blocks are the blocks of code.
 	Blocks []Block
+	// Items are those of lists.
+	Items []Item
+}
+
+// Item is one item of a list.
+type Item struct {
+	// Under is the last heading before it.
+	Under string
+	// Text is in one line, with its marks, and without lists below it.
+	Text string
 }
 
 // Table is one table.
@@ -86,6 +97,8 @@ func (r reader) visit(node ast.Node, entering bool) (ast.WalkStatus, error) {
 		r.page.Links = append(r.page.Links, string(n.Destination))
 	case *ast.FencedCodeBlock:
 		r.page.Blocks = append(r.page.Blocks, Block{Under: r.heading(), Language: string(n.Language(r.source)), Code: r.written(n)})
+	case *ast.ListItem:
+		r.page.Items = append(r.page.Items, Item{Under: r.heading(), Text: r.text(n)})
 	case *extast.Table:
 		r.page.Tables = append(r.page.Tables, r.table(n))
 	}
@@ -94,6 +107,17 @@ func (r reader) visit(node ast.Node, entering bool) (ast.WalkStatus, error) {
 
 // written is what a node has as it stands in the document.
 func (r reader) written(node ast.Node) string { return string(node.Lines().Value(r.source)) }
+
+// text is that of an item's paragraphs, in one line.
+func (r reader) text(item *ast.ListItem) string {
+	var words []string
+	for part := item.FirstChild(); part != nil; part = part.NextSibling() {
+		if part.Kind() == ast.KindTextBlock || part.Kind() == ast.KindParagraph {
+			words = append(words, strings.Fields(r.written(part))...)
+		}
+	}
+	return strings.Join(words, " ")
+}
 
 // heading is the last one so far. It is empty before the first.
 func (r reader) heading() string {

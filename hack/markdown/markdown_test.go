@@ -20,7 +20,7 @@ func TestADocumentIsFoundFromAnyFolder(t *testing.T) {
 func TestParse(t *testing.T) {
 	page := Parse("# All, and `more`\n\nSee [this](other.md#there) and [`that`](https://example.com), not `[a](b)`.\n\n" +
 		"| name | what |\n|---|---|\n| `a`, `b` | first |\n| `c` | |\n\n" +
-		"```sh\n# no heading\nls | wc\n```\n\n## Twice\n\n| other |\n|---|\n| x |\n## Twice\n")
+		"```sh\n# no heading\nls | wc\n```\n\n- **One:** `a`,\n  and b\n  - below\n- two\n\n## Twice\n\n| other |\n|---|\n| x |\n## Twice\n")
 	want := &Page{
 		Headings: []string{"All, and `more`", "Twice", "Twice"},
 		Tables: []Table{
@@ -29,6 +29,9 @@ func TestParse(t *testing.T) {
 		},
 		Links:  []string{"other.md#there", "https://example.com"},
 		Blocks: []Block{{Under: "All, and `more`", Language: "sh", Code: "# no heading\nls | wc\n"}},
+		Items: []Item{
+			{Under: "All, and `more`", Text: "**One:** `a`, and b"}, {Under: "All, and `more`", Text: "below"}, {Under: "All, and `more`", Text: "two"},
+		},
 	}
 	if diff := cmp.Diff(want, page); diff != "" {
 		t.Error(diff)

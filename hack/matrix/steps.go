@@ -46,6 +46,12 @@ func lists() []list {
 			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),
 			releases, capi, contracts, conformance,
 		}, figures: upgradeFigures},
+		{name: "bench-install", steps: slices.Concat([]step{
+			installPage, software,
+			endToEnd("e2e-topology", "topology", 25*time.Minute),
+			endToEnd("e2e-foreign-hosts", "foreign_hosts", 15*time.Minute),
+			{name: "bench-join", target: "bench-join", usual: 10 * time.Minute},
+		}, onHostClusters()), figures: installFigures},
 	}
 }
 
@@ -73,7 +79,7 @@ func gate() []step {
 var everySpec = slices.Concat([]step{
 	endToEnd("e2e-gating", "gating", 12*time.Minute),
 	endToEnd("e2e-workers", "workers && full && !gating", 40*time.Minute),
-	endToEnd("e2e-software", "software", 30*time.Minute),
+	software,
 	endToEnd("e2e-faults", "faults", 40*time.Minute),
 	endToEnd("e2e-features", "features", 40*time.Minute),
 	endToEnd("e2e-upgrade", "upgrade", 15*time.Minute),
@@ -82,6 +88,7 @@ var everySpec = slices.Concat([]step{
 	endToEnd("e2e-modes-pod-network", "modes && pod_network", 45*time.Minute),
 	releases,
 	endToEnd("e2e-install", "install", 25*time.Minute),
+	installPage,
 	endToEnd("e2e-move", "move", 12*time.Minute),
 }, onHostClusters())
 
@@ -107,9 +114,15 @@ var (
 	moveFigures     = []string{"move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes"}
 	hostFigures     = []string{"host_clusters_tested", "host_upgrade_seconds", "host_upgrade_failed_requests", "host_upgrade_lost_writes"}
 	softwareFigures = []string{"software_upgrade_failed_requests", "software_upgrade_lost_writes"}
+	installFigures  = []string{
+		"release_reproducible", "install_commands", "install_failed_commands", "software_distributions", "topology_upgrade_failed_requests",
+		"host_clusters_tested", "host_upgrade_lost_writes", "foreign_hosts_changed", "join_5_seconds", "join_5_software_seconds",
+	}
 )
 
 var (
+	software    = endToEnd("e2e-software", "software", 30*time.Minute)
+	installPage = endToEnd("e2e-install-page", "install_page", 30*time.Minute)
 	releases    = endToEnd("e2e-releases", "releases", 25*time.Minute)
 	capi        = step{name: "capi", target: "test-capi", ginkgo: true, usual: 20 * time.Minute}
 	contracts   = step{name: "contracts", target: "test-contracts", usual: 10 * time.Minute}

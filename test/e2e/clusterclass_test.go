@@ -28,7 +28,7 @@ import (
 )
 
 // What a person edits here is the Cluster and nothing else.
-var _ = Describe("A Cluster of the class kok", Ordered, Label(full, features), func() {
+var _ = Describe("A Cluster of the class kok", Ordered, Label(full, features, topologies), func() {
 	versions := []string{"v1.34.4", "v1.35.4", "v1.36.3"}
 	last := versions[len(versions)-1]
 	variables := single()

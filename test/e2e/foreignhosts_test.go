@@ -82,7 +82,7 @@ WantedBy=multi-user.target
 
 // Two IDCHosts lead to machines that work for somebody: a node of the host cluster, and one of a cluster that nobody here
 // knows. Only what a person gives away is changed.
-var _ = Describe("A host that is somebody's", Ordered, Label(full, onWorkers), func() {
+var _ = Describe("A host that is somebody's", Ordered, Label(full, onWorkers, foreignHosts), func() {
 	variables := single()
 	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
 	w := &onlyWorker{tenant: newTenant("foreign-hosts", "v1.36.3", variables)}

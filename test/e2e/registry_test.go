@@ -47,18 +47,22 @@ const (
 	registryProgram  = "/usr/local/bin/e2e-registry"
 )
 
-// registryConfig is that of distribution: https://distribution.github.io/distribution/about/configuration.
-const registryConfig = `version: 0.1
+// registryConfig is that of distribution: https://distribution.github.io/distribution/about/configuration. registryPassword is
+// what it has more when it asks for one.
+const (
+	registryPassword = `auth:
+  htpasswd: {realm: e2e, path: ` + registryFolder + `/htpasswd}
+`
+	registryConfig = `version: 0.1
 log: {level: warn, accesslog: {disabled: true}}
 storage:
   filesystem: {rootdirectory: ` + registryFolder + `/images}
-auth:
-  htpasswd: {realm: e2e, path: ` + registryFolder + `/htpasswd}
 http:
   addr: :` + registryPort + `
   secret: ` + registryUnit + `
   tls: {certificate: ` + registryFolder + `/tls.crt, key: ` + registryFolder + `/tls.key}
 `
+)
 
 // What is published is installed as a stranger does: from out/release and a registry, by nodes that never had the images.
 var _ = Describe("A release in a registry", Ordered, Label(install), func() {
@@ -156,16 +160,24 @@ var _ = Describe("A release in a registry", Ordered, Label(install), func() {
 func reinstall(ctx context.Context) {
 	GinkgoHelper()
 	uninstallAll(ctx)
+	installGiven(ctx)
+}
+
+// installGiven installs the providers that the suite was given.
+func installGiven(ctx context.Context) {
+	GinkgoHelper()
 	given := newRelease(todaysTree(), settings.programs)
 	Expect(env.installer(settings.repository, given.version, given.providers).Install(ctx)).To(Succeed())
 }
 
-// registry is distribution's, with TLS and a password, on a host of the lab.
+// registry is distribution's, with TLS, and with a password unless it is open, on a host of the lab.
 type registry struct {
 	host *host.Host
 	// address is the host's, with the port; authorities the file with the certificate that signs the registry's.
 	address, authorities string
 	password             string
+	// open lets everybody in without a password.
+	open bool
 }
 
 // start starts the registry, and tells all nodes to trust its certificate.
@@ -187,6 +199,10 @@ func (r *registry) start(ctx context.Context) {
 	Expect(os.WriteFile(r.authorities, certificate, 0o600)).To(Succeed())
 	binary, err := os.ReadFile(program)
 	Expect(err).NotTo(HaveOccurred())
+	config := registryConfig
+	if !r.open {
+		config += registryPassword
+	}
 
 	DeferCleanup(func(ctx SpecContext) {
 		if !settings.keep {
@@ -195,7 +211,7 @@ func (r *registry) start(ctx context.Context) {
 	})
 	r.remove(ctx)
 	for file, content := range map[string][]byte{
-		registryProgram: binary, "config.yml": []byte(registryConfig), "htpasswd": fmt.Appendf(nil, "%s:%s\n", registryUser, hash),
+		registryProgram: binary, "config.yml": []byte(config), "htpasswd": fmt.Appendf(nil, "%s:%s\n", registryUser, hash),
 		"tls.crt": certificate, "tls.key": key,
 	} {
 		if !filepath.IsAbs(file) {

@@ -214,12 +214,17 @@ func uninstallAll(ctx context.Context) {
 		for _, p := range providers.Own("", "", "") {
 			g.Expect(env.client.Get(ctx, client.ObjectKey{Name: p.Manager.Namespace}, &corev1.Namespace{})).
 				To(MatchError(apierrors.IsNotFound, "IsNotFound"), "namespace %s", p.Manager.Namespace)
-			definitions := &metav1.PartialObjectMetadataList{}
-			definitions.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
-			g.Expect(env.client.List(ctx, definitions, client.MatchingLabels{clusterv1.ProviderNameLabel: p.Label})).To(Succeed())
-			g.Expect(definitions.Items).To(BeEmpty(), "CRDs of %s", p.Label)
+			g.Expect(definitionsOf(ctx, g, p.Label)).To(BeEmpty(), "CRDs of %s", p.Label)
 		}
 	}).WithTimeout(creation).Should(Succeed(), "what clusterctl delete leaves")
+}
+
+// definitionsOf are the CRDs of a provider by its name in clusterctl's inventory.
+func definitionsOf(ctx context.Context, g Gomega, label string) []metav1.PartialObjectMetadata {
+	definitions := &metav1.PartialObjectMetadataList{}
+	definitions.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"})
+	g.Expect(env.client.List(ctx, definitions, client.MatchingLabels{clusterv1.ProviderNameLabel: label})).To(Succeed())
+	return definitions.Items
 }
 
 // expectNobodyElse fails when somebody's Cluster or host is in the lab: the providers are about to be removed.

@@ -58,6 +58,7 @@ var _ = Describe("Machines that install their software", Ordered, Label(full, se
 		t.expectWorkers(ctx, t.workers)
 		t.expectKubelets(ctx, before)
 		t.expectSystems(ctx, hosts)
+		figure("software_distributions", len(systems), "distributions of workers that installed their software")
 		Expect(site.Asked(mirror.PathOf("https://dl.k8s.io/release/"+before))).To(BeNumerically(">=", len(hosts)), "requests for kubelet")
 	}, SpecTimeout(building+2*creation+2*join))
 

@@ -26,12 +26,16 @@ const (
 	onWorkers = "workers"
 	// selfInstalled are about machines that install their software as a KOKSoftware says, on bare hosts.
 	selfInstalled = "software"
+	// foreignHosts are about hosts that are somebody's.
+	foreignHosts = "foreign_hosts"
 	// faults are about what fails under a control plane: hosts, links, managers.
 	faults = "faults"
 	// features are about what a tenant may be given beside the usual.
 	features = "features"
-	upgrades = "upgrade"
-	scales   = "scale"
+	// topologies are about Clusters of a ClusterClass.
+	topologies = "topology"
+	upgrades   = "upgrade"
+	scales     = "scale"
 	// everyMode are those that are the same in every mode of hosting beside the usual one.
 	everyMode        = "modes"
 	hostNetworkModes = "host_network"
@@ -40,6 +44,8 @@ const (
 	releases = "releases"
 	// install are specs that install what make release writes, as a stranger does. They want the lab for themselves, too.
 	install = "install"
+	// installPage are those that follow the page of the installation. They want the lab for themselves, too.
+	installPage = "install_page"
 	// move are those that move a tenant to another management cluster.
 	move = "move"
 	// hostVersions are those that the lab runs with a host cluster of each version (HOST_VERSION), hostUpgrade those that upgrade

@@ -21,6 +21,7 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/beside"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/machine"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
@@ -83,10 +84,19 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(b.Log, "\nbeside it: %s\n", b.others)
-	fmt.Fprintf(b.Log, "figure join_seconds %.1f s\n", alone[0].Seconds())
-	fmt.Fprintf(b.Log, "figure join_%d_seconds %.1f s\n", b.together, slices.Max(together).Seconds())
-	fmt.Fprintf(b.Log, "figure join_%d_software_seconds %.1f s\n", b.together, slices.Max(bare).Seconds())
-	return nil
+	measured := []figures.Figure{
+		seconds("join_seconds", alone[0]),
+		seconds(fmt.Sprintf("join_%d_seconds", b.together), slices.Max(together)),
+		seconds(fmt.Sprintf("join_%d_software_seconds", b.together), slices.Max(bare)),
+	}
+	for _, figure := range measured {
+		fmt.Fprintln(b.Log, figure)
+	}
+	return figures.Write("bench-join", measured)
+}
+
+func seconds(name string, took time.Duration) figures.Figure {
+	return figures.New(name, fmt.Sprintf("%.1f", took.Seconds()), "s")
 }
 
 // look says what is in the lab beside the benchmark, and whether the machine has memory for it. Fewer machines join together

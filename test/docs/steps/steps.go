@@ -17,7 +17,12 @@ type Step struct {
 	Title string
 	// Commands are as they are written, in their order. They share one shell: some set variables for those after them.
 	Commands []string
+	// Worked are the texts that the commands print when they worked: what is code in the item "Worked".
+	Worked []string
 }
+
+// TakeBack is the command that the document ends the steps with: it takes the tenant back.
+const TakeBack = "kubectl delete cluster blue --namespace team"
 
 // Documented are the steps of the document.
 func Documented() ([]Step, error) {
@@ -51,6 +56,11 @@ func of(page *markdown.Page) ([]Step, error) {
 		if len(step.Commands) == 0 {
 			return nil, fmt.Errorf("%s: %q has no command", Path, heading)
 		}
+		for _, item := range page.Items {
+			if said, found := strings.CutPrefix(item.Text, "**Worked:**"); found && item.Under == heading {
+				step.Worked = append(step.Worked, markdown.Code(said)...)
+			}
+		}
 		steps = append(steps, step)
 	}
 	if len(steps) == 0 {
@@ -58,6 +68,9 @@ func of(page *markdown.Page) ([]Step, error) {
 	}
 	return steps, nil
 }
+
+// Count is how many commands a command is: one within another counts as well.
+func Count(command string) int { return 1 + strings.Count(command, "$(") }
 
 func numbered(heading string) bool {
 	number, _, found := strings.Cut(heading, ". ")

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -21,8 +22,8 @@ func TestAFirstWorkerTakesFewCommands(t *testing.T) {
 	count := 0
 	for _, step := range steps {
 		for _, command := range step.Commands {
-			// A command within a command counts as well, and several in one line are none that a person sees.
-			count += 1 + strings.Count(command, "$(")
+			count += Count(command)
+			// Several in one line are none that a person sees.
 			if strings.Contains(command, "&&") || strings.Contains(command, ";") || strings.Contains(command, "<<") {
 				t.Errorf("%s: write one command in a line: %s", step.Title, command)
 			}
@@ -58,6 +59,29 @@ func TestTheStepsHaveAllThatAWorkerNeeds(t *testing.T) {
 	}
 }
 
+// Where it is code, what a step says of its success is what a person looks for on the screen.
+func TestEveryStepAfterTheFirstSaysWhatItPrints(t *testing.T) {
+	steps, err := Documented()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range steps[1:] {
+		if len(step.Worked) == 0 {
+			t.Errorf("%s: %q does not say in \"Worked\" what is printed, as code", Path, step.Title)
+		}
+	}
+	if printed := steps[0].Worked; len(printed) > 0 {
+		t.Errorf("the first step sets variables, which prints nothing, and not %q", printed)
+	}
+}
+
+func TestTheTenantIsTakenBackAsDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../../" + Path)
+	if err != nil || !strings.Contains(strings.Join(strings.Fields(string(page)), " "), "To take the tenant back, `"+TakeBack+"`") {
+		t.Errorf("%s does not take the tenant back by %q, %v", Path, TakeBack, err)
+	}
+}
+
 func TestAShellUnderstandsTheSteps(t *testing.T) {
 	steps, err := Documented()
 	if err != nil {
@@ -79,8 +103,11 @@ func TestStepsOfAPage(t *testing.T) {
 		want          []Step
 	}{
 		"are its headings with numbers": {
-			page: one + "\n```sh\nrm a\n```\n\n## 2. Second\n\n```sh\npwd\n```\n\n## Other\n\n```sh\nid\n```\n",
-			want: []Step{{Title: "1. First", Commands: []string{"ls \\\n  -l", "cat a", "rm a"}}, {Title: "2. Second", Commands: []string{"pwd"}}},
+			page: one + "\n```sh\nrm a\n```\n\n## 2. Second\n\n```sh\npwd\n```\n\n- **Worked:** `a\n  b` and `c`.\n- **If not:** `d`\n\n## Other\n\n```sh\nid\n```\n",
+			want: []Step{
+				{Title: "1. First", Commands: []string{"ls \\\n  -l", "cat a", "rm a"}},
+				{Title: "2. Second", Commands: []string{"pwd"}, Worked: []string{"a b", "c"}},
+			},
 		},
 		"have numbers without a gap":         {page: one + "\n## 3. Third\n\n```sh\npwd\n```\n", problem: `"3. Third" is where step 2. `},
 		"have blocks of sh alone":            {page: one + "\n```yaml\na: b\n```\n", problem: `"1. First" has a block of "yaml"`},

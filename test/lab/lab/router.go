@@ -13,7 +13,7 @@ import (
 // ListenOnRouter listens on a port of the router, for hosts of both sites and for this machine. A cut of the link keeps
 // nobody from it. The lab's network must be there.
 func (l *Lab) ListenOnRouter(port uint16) (listener net.Listener, err error) {
-	address := netip.AddrPortFrom(l.network.Router(host.SiteIDC), port)
+	address := netip.AddrPortFrom(l.RouterAddress(), port)
 	err = host.OnRouter(l.network, func() error {
 		listener, err = net.Listen("tcp", address.String())
 		return err
@@ -24,7 +24,15 @@ func (l *Lab) ListenOnRouter(port uint16) (listener net.Listener, err error) {
 	return listener, nil
 }
 
-// RouterCertificate is a certificate of the lab's authority for what ListenOnRouter listens at, and the authority's own, as PEM.
-func (l *Lab) RouterCertificate() (serving tls.Certificate, authority []byte, err error) {
-	return hostcluster.ServingCertificate(l.state, "router", l.network.Router(host.SiteIDC))
+// RouterAddress is the address that ListenOnRouter listens at.
+func (l *Lab) RouterAddress() netip.Addr { return l.network.Router(host.SiteIDC) }
+
+// RouterCertificate is a certificate of the lab's authority for what ListenOnRouter listens at, also under some names, and the
+// authority's own, as PEM.
+func (l *Lab) RouterCertificate(names ...string) (serving tls.Certificate, authority []byte, err error) {
+	file := "router"
+	if len(names) > 0 {
+		file += "-as-others"
+	}
+	return hostcluster.ServingCertificate(l.state, file, l.RouterAddress(), names...)
 }

@@ -42,6 +42,8 @@ type Content struct {
 	Release, ReleaseVersion string
 	// Repository is a repository of apt; there is none if it is nil.
 	Repository *Repository
+	// Files are those that Upstream lacks: where they are, by their URLs.
+	Files map[string]string
 	// Images are pushed to the registry.
 	Images []artifacts.Image
 }
@@ -62,13 +64,28 @@ type Mirror struct {
 
 // Start starts a mirror on the router of a lab that is up. It runs in this process until it is closed.
 func Start(ctx context.Context, l *lab.Lab, content Content) (*Mirror, error) {
-	serving, authority, err := l.RouterCertificate()
-	if err != nil {
-		return nil, err
-	}
 	encrypted, err := listen(l, httpsPort)
 	if err != nil {
 		return nil, err
+	}
+	return startOn(ctx, l, encrypted, content)
+}
+
+// StartAsUpstream starts a mirror that takes the place of upstream's servers: whoever is told that Names are at its address finds
+// their files and images there, by their own URLs, at the port of HTTPS.
+func StartAsUpstream(ctx context.Context, l *lab.Lab, content Content) (*Mirror, error) {
+	encrypted, err := l.ListenOnRouter(443)
+	if err != nil {
+		return nil, err
+	}
+	return startOn(ctx, l, encrypted, content, Names...)
+}
+
+// startOn serves on a listener, with a certificate for names, and on one more without TLS.
+func startOn(ctx context.Context, l *lab.Lab, encrypted net.Listener, content Content, names ...string) (*Mirror, error) {
+	serving, authority, err := l.RouterCertificate(names...)
+	if err != nil {
+		return nil, errors.Join(err, encrypted.Close())
 	}
 	plain, err := listen(l, httpPort)
 	if err != nil {
@@ -140,7 +157,10 @@ func (m *Mirror) handler() (http.Handler, error) {
 	}
 	images := registry.New(registry.WithBlobHandler(registry.NewDiskBlobHandler(filepath.Join(folder, "blobs"))), registry.Logger(log.New(io.Discard, "", 0)))
 	mux.Handle("/v2/", images)
-	return m.faults.wrap(mux), nil
+	for url, file := range m.content.Files {
+		mux.HandleFunc(PathOf(url), func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) })
+	}
+	return byName(m.faults.wrap(mux)), nil
 }
 
 // push fills the registry.

@@ -174,6 +174,32 @@ func TestMirror(t *testing.T) {
 	}
 }
 
+func TestAMirrorTakesThePlaceOfUpstreamsServers(t *testing.T) {
+	content := small(t)
+	manifest := filepath.Join(t.TempDir(), "network.yml")
+	write(t, manifest, "a pod network")
+	const network = "https://github.com/example/network/releases/download/v1.0.0/network.yml"
+	content.Files = map[string]string{network: manifest}
+	m := local(t, content)
+	for url, want := range map[string]string{
+		kubeletURL:                           strings.Repeat(kubeletURL+"\n", 10000),
+		m.releaseURL(installer):              "the installer",
+		network:                              "a pod network",
+		"https://github.com/example/other":   "404 page not found\n",
+		"https://registry.k8s.io/v2/":        "",
+		"https://other.example.com/anything": "404 page not found\n",
+	} {
+		server, path, _ := strings.Cut(strings.TrimPrefix(url, "https://"), "/")
+		_, got, err := ask(t, m, m.URL+"/"+path, func(r *http.Request) { r.Host = server })
+		if err != nil || !strings.HasPrefix(string(got), want) || want == "" && len(got) > 2 {
+			t.Errorf("%s: %.100q, %v, want %.100q", url, got, err, want)
+		}
+	}
+	if m.Asked(PathOf(network)) != 1 {
+		t.Errorf("it did not count the request for %s", network)
+	}
+}
+
 func TestSoftwareHasTheDigestsOfWhatIsServed(t *testing.T) {
 	content := small(t)
 	content.Repository = &Repository{Key: "a key", folder: t.TempDir()}
