@@ -44,6 +44,8 @@ type Content struct {
 	Repository *Repository
 	// Images are pushed to the registry.
 	Images []artifacts.Image
+	// Scratch is a folder for what the registry stores; that of temporary files if it is empty.
+	Scratch string
 }
 
 // Mirror is one server. Two of them are two endpoints of one site.
@@ -62,25 +64,30 @@ type Mirror struct {
 
 // Start starts a mirror on the router of a lab that is up. It runs in this process until it is closed.
 func Start(ctx context.Context, l *lab.Lab, content Content) (*Mirror, error) {
+	return startOn(ctx, l, httpsPort, httpPort, ports, content)
+}
+
+// startOn is Start with the first ports that nobody has of some.
+func startOn(ctx context.Context, l *lab.Lab, https, http, count uint16, content Content) (*Mirror, error) {
 	serving, authority, err := l.RouterCertificate()
 	if err != nil {
 		return nil, err
 	}
-	encrypted, err := listen(l, httpsPort)
+	encrypted, err := listen(l, https, count)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := listen(l, httpPort)
+	plain, err := listen(l, http, count)
 	if err != nil {
 		return nil, errors.Join(err, encrypted.Close())
 	}
 	return start(ctx, encrypted, plain, serving, authority, content)
 }
 
-// listen takes the first port from a number on that nobody has.
-func listen(l *lab.Lab, from uint16) (net.Listener, error) {
+// listen takes the first of some ports that nobody has.
+func listen(l *lab.Lab, from, count uint16) (net.Listener, error) {
 	var errs []error
-	for port := from; port < from+ports; port++ {
+	for port := from; port < from+count; port++ {
 		listener, err := l.ListenOnRouter(port)
 		if err == nil {
 			return listener, nil
@@ -96,9 +103,7 @@ func start(ctx context.Context, encrypted, plain net.Listener, serving tls.Certi
 		URL: "https://" + encrypted.Addr().String(), PlainURL: "http://" + plain.Addr().String(),
 		CABundle: string(authority), content: content,
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(authority)
-	m.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	m.client = clientOf(authority)
 	handler, err := m.handler()
 	if err != nil {
 		return nil, errors.Join(err, encrypted.Close(), plain.Close())
@@ -114,6 +119,13 @@ func start(ctx context.Context, encrypted, plain net.Listener, serving tls.Certi
 	return m, nil
 }
 
+// clientOf trusts an authority alone.
+func clientOf(authority []byte) *http.Client {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority)
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+}
+
 // Close ends the mirror: who asks it has nobody to talk to.
 func (m *Mirror) Close() error {
 	var errs []error
@@ -126,7 +138,7 @@ func (m *Mirror) Close() error {
 
 // handler serves files by their paths, and images.
 func (m *Mirror) handler() (http.Handler, error) {
-	folder, err := os.MkdirTemp("", "kok-mirror-")
+	folder, err := os.MkdirTemp(m.content.Scratch, "kok-mirror-")
 	if err != nil {
 		return nil, err
 	}
