@@ -6,6 +6,9 @@ import (
 	"maps"
 	"path/filepath"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/mirror"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
@@ -41,6 +44,9 @@ func (o *options) checkWorkers() error {
 // addWorkers makes the lab have workers. Those that have their software already get the image that no registry has; bare ones
 // get a mirror, which has it, and a KOKSoftware that describes what else they install from there.
 func (o *options) addWorkers(ctx context.Context) error {
+	if err := o.checkTenant(ctx); err != nil {
+		return err
+	}
 	if o.bare > 0 {
 		if err := o.addBare(ctx); err != nil {
 			return err
@@ -56,6 +62,29 @@ func (o *options) addWorkers(ctx context.Context) error {
 	}
 	_, err := pool.Ensure(ctx, o.workers()-o.bare)
 	return err
+}
+
+// mode is where the workers of the template have their software from.
+func (o *options) mode() bootstrapv1.SoftwareMode {
+	if o.bare > 0 {
+		return bootstrapv1.SoftwareDescribed
+	}
+	return bootstrapv1.SoftwarePreinstalled
+}
+
+// checkTenant refuses a tenant that was made with workers of the other kind: templates of workers cannot change.
+func (o *options) checkTenant(ctx context.Context) error {
+	template := &bootstrapv1.KOKConfigTemplate{}
+	key := client.ObjectKey{Namespace: o.namespace, Name: o.name + "-workers"}
+	err := o.client.Get(ctx, key, template)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("get KOKConfigTemplate %s: %w", key, err)
+	}
+	if has := template.Spec.Template.Spec.Software.Mode; err == nil && has != o.mode() {
+		return fmt.Errorf("the workers of tenant %s/%s have software.mode %s, and now it would be %s: delete the tenant first, by\n  kubectl --kubeconfig %s delete --namespace %[1]s cluster %[2]s",
+			o.namespace, o.name, has, o.mode(), o.kubeconfig)
+	}
+	return nil
 }
 
 // addBare has the mirror gather images while hosts boot.

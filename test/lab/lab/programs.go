@@ -14,25 +14,36 @@ import (
 // ProgramFolder is where a program of the lab, such as its mirror, keeps what it has. It goes with the lab's disks.
 func (l *Lab) ProgramFolder(name string) string { return filepath.Join(l.state, "programs", name) }
 
+// ProgramLog is the file that a program of the lab writes its log to.
+func (l *Lab) ProgramLog(name string) string { return filepath.Join(l.ProgramFolder(name), "log") }
+
 func (l *Lab) programRecord(name string) string {
 	return filepath.Join(l.ProgramFolder(name), "process.json")
 }
 
 // BecomeProgram makes this process a program of the lab, which is up: Down ends it. There is one of a name at a time.
 func (l *Lab) BecomeProgram(ctx context.Context, name string) error {
+	// Before the lock as well: a lab that is gone leaves no lock behind.
+	if err := l.checkUp(); err != nil {
+		return err
+	}
 	return l.locked(ctx, func() error {
-		owner, err := host.Owner(l.network)
-		if err != nil {
+		if err := l.checkUp(); err != nil {
 			return err
-		}
-		if owner != l.state {
-			return errors.New("the lab is not up: bring it up first")
 		}
 		if err := host.RecordProgram(l.programRecord(name)); err != nil {
 			return fmt.Errorf("become the lab's program %s: %w", name, err)
 		}
 		return nil
 	})
+}
+
+func (l *Lab) checkUp() error {
+	owner, err := host.Owner(l.network)
+	if err == nil && owner != l.state {
+		err = errors.New("the lab is not up: bring it up first")
+	}
+	return err
 }
 
 // Program is the number of the process that is a program of the lab; 0 when none is.
@@ -59,6 +70,16 @@ func (l *Lab) endPrograms(ctx context.Context) error {
 	var failed []error
 	for _, entry := range entries {
 		failed = append(failed, l.endProgram(ctx, entry.Name()))
+	}
+	return errors.Join(failed...)
+}
+
+// collectPrograms copies what programs of the lab said.
+func (l *Lab) collectPrograms(directory string) error {
+	logs, err := filepath.Glob(l.ProgramLog("*"))
+	failed := []error{err}
+	for _, log := range logs {
+		failed = append(failed, copyRegular(log, filepath.Join(directory, filepath.Base(filepath.Dir(log))+".log")))
 	}
 	return errors.Join(failed...)
 }

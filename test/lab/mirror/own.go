@@ -126,7 +126,7 @@ func (o Own) spawn(ctx context.Context, l *lab.Lab, program string) (*daemon.Dae
 	if err := os.MkdirAll(l.ProgramFolder(ownName), 0o700); err != nil {
 		return nil, err
 	}
-	d, err := daemon.Start(filepath.Join(l.ProgramFolder(ownName), "log"), append([]string{program}, o.arguments()...)...)
+	d, err := daemon.Start(l.ProgramLog(ownName), append([]string{program}, o.arguments()...)...)
 	if err != nil {
 		return nil, err
 	}
