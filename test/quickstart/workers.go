@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -100,7 +101,12 @@ func (o *options) addBare(ctx context.Context) error {
 		return err
 	}
 	o.log.Print("the mirror %s has what they install, and the images of their pods", o.mirror.URL)
-	return workers.Describe(ctx, o.client, o.mirror, o.namespace, o.version)
+	// A webhook whose manager became ready a moment ago may not be reachable yet.
+	return o.log.Wait(ctx, "the host cluster to accept a KOKSoftware of "+o.version, 30*time.Second, []string{
+		"kubectl --namespace kok-bootstrap-system get pods,endpointslices",
+	}, func(ctx context.Context) (bool, string, error) {
+		return true, "", workers.Describe(ctx, o.client, o.mirror, o.namespace, o.version)
+	})
 }
 
 func (o *options) pool() *workers.Pool {

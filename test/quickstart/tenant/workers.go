@@ -47,7 +47,7 @@ func (t *Tenant) WaitWorkers(ctx context.Context) error {
 	next := append([]string{
 		fmt.Sprintf("kubectl --namespace %s get machines,idcmachines,kokconfigs,idchosts", t.Key.Namespace),
 		fmt.Sprintf("kubectl --namespace %s describe idcmachines", t.Key.Namespace),
-		"bin/lab exec worker-1 -- journalctl -u kok-cloud-init -u kok-apiserver-lb -u kubelet --no-pager -n 50",
+		"bin/lab exec worker-1 -- journalctl -u kok-cloud-init -u kok-bootstrap -u kok-apiserver-lb -u kubelet --no-pager -n 50",
 	}, t.next()...)
 	err := t.Log.Wait(ctx, fmt.Sprintf("%d workers of %s", t.Workers, t.Key), timeout, next, func(ctx context.Context) (bool, string, error) {
 		machines, err := t.machines(ctx)
