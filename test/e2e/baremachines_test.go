@@ -11,7 +11,6 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,9 +20,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/mirror"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
-
-// softwarePrefix begins the names of KOKSoftware that templates ask for.
-const softwarePrefix = bootstrapv1.DefaultSoftwareByVersion
 
 // siteContent is what mirrors of a site have for workers of Kubernetes versions, with this tree's own programs as its release.
 func siteContent(ctx context.Context, versions ...string) mirror.Content {
@@ -60,23 +56,14 @@ func (t *tenant) bareHosts(ctx context.Context, count int, systems ...string) (n
 // selfInstalling are the settings of machines that install what KOKSoftware describes, and pull images from the mirror.
 func selfInstalling(m *mirror.Mirror, software bootstrapv1.SoftwareSpec) bootstrapv1.KOKConfigSpec {
 	software.Mode = bootstrapv1.SoftwareDescribed
-	return bootstrapv1.KOKConfigSpec{Software: software, RegistryMirrors: registryMirrors(m)}
-}
-
-// registryMirrors have machines pull all images from the mirror.
-func registryMirrors(m *mirror.Mirror) []bootstrapv1.RegistryMirror {
-	return []bootstrapv1.RegistryMirror{{
-		Registry: "_default", Exclusive: ptr.To(true), Endpoints: []bootstrapv1.RegistryEndpoint{{URL: m.URL, CABundle: m.CABundle}},
-	}}
+	return bootstrapv1.KOKConfigSpec{Software: software, RegistryMirrors: workers.RegistryMirrors(m)}
 }
 
 // describe makes the KOKSoftware of versions, as the mirrors of the site have them.
 func (t *tenant) describe(ctx context.Context, m *mirror.Mirror, versions ...string) {
 	GinkgoHelper()
 	for _, version := range versions {
-		software, err := m.Software(ctx, t.Namespace, softwarePrefix, version)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(env.client.Create(ctx, software)).To(Succeed())
+		Expect(workers.Describe(ctx, env.client, m, t.Namespace, version)).To(Succeed())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/mirror"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
 
 // oneByOne has a MachineDeployment of a topology replace its Machines without a host more: a host is given back before it is
@@ -29,10 +31,7 @@ const oneByOne = `{"spec":{"topology":{"workers":{"machineDeployments":[{"class"
 var _ = Describe("Machines that install their software", Ordered, Label(full, selfInstalled), func() {
 	const before, after = "v1.35.4", "v1.36.3"
 	systems := []string{"debian-12", "debian-13"}
-	variables := single()
-	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
-	variables["SOFTWARE_MODE"] = string(bootstrapv1.SoftwareDescribed)
-	t := newTenant("software", before, variables)
+	t := newTenant("software", before, single())
 	t.workers, t.template, t.class = len(systems), &settings.topologyTemplate, &settings.class
 	var site *mirror.Mirror
 	var hosts []string
@@ -41,9 +40,9 @@ var _ = Describe("Machines that install their software", Ordered, Label(full, se
 		requireLab()
 		removeWithHosts(t)
 		site = startMirror(ctx, siteContent(ctx, before, after))
-		mirrors, err := json.Marshal(registryMirrors(site))
+		variables, err := workers.BareVariables(site)
 		Expect(err).NotTo(HaveOccurred())
-		t.variables["REGISTRY_MIRRORS"] = string(mirrors)
+		maps.Copy(t.variables, variables)
 		t.prepare = func(ctx context.Context) { t.describe(ctx, site, before, after) }
 	}, NodeTimeout(2*building))
 

@@ -13,11 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/mirror"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
 )
 
@@ -28,6 +29,8 @@ type options struct {
 	// hostVersion is the Kubernetes version of the lab's host cluster; empty for the newest.
 	hostVersion string
 	started     time.Time
+	// bare is how many workers of the tenant install their software themselves.
+	bare int
 
 	log    *progress.Log
 	stages *progress.Stages
@@ -38,13 +41,18 @@ type options struct {
 	clusterctl, kubectl, coreVersion string
 	// network is the file with the manifests of a pod network.
 	network string
-	config  *rest.Config
-	client  client.Client
+	// mirror is what bare workers install their software from.
+	mirror *mirror.Mirror
+	config *rest.Config
+	client client.Client
 }
 
 // quickstart runs every stage.
 func (o *options) quickstart(ctx context.Context) error {
 	t := &tenant.Tenant{Key: client.ObjectKey{Namespace: o.namespace, Name: o.name}, Version: o.version, Template: o.template, Workers: o.workers()}
+	if t.Workers > 0 {
+		t.Preinstalled = o.preinstalled()
+	}
 	stages := o.hostCluster()
 	if o.workers() > 0 {
 		stages = append(stages, progress.Stage{Name: "add workers to the data centre", Run: o.addWorkers})
@@ -59,16 +67,15 @@ func (o *options) quickstart(ctx context.Context) error {
 				return err
 			}
 			if o.lab != nil {
-				variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share this machine's kernel
-				variables["SOFTWARE_MODE"] = "Preinstalled"
+				if err := o.addVariables(variables); err != nil {
+					return err
+				}
 			}
 			return t.Apply(ctx, variables)
 		}},
 		progress.Stage{Name: "wait for its control plane", Run: t.Wait})
 	if o.workers() > 0 {
-		stages = append(stages,
-			progress.Stage{Name: "install a pod network", Run: func(ctx context.Context) error { return t.InstallNetwork(ctx, o.network) }},
-			progress.Stage{Name: "wait for its workers", Run: t.WaitWorkers})
+		stages = append(stages, o.workerStages(t)...)
 	}
 	stages = append(stages, progress.Stage{Name: "use it", Run: func(ctx context.Context) error {
 		if err := t.Use(ctx); err != nil || o.workers() == 0 {
@@ -93,45 +100,32 @@ func (o *options) quickstart(ctx context.Context) error {
 	return nil
 }
 
-// workers is how many workers the tenant has: none on an existing host cluster, of whose data centre
-// nothing is known.
-func (o *options) workers() int {
-	if o.kubeconfig != "" && o.lab == nil {
-		return 0
+// kill ends an API server while a worker and a pod ask.
+func (o *options) kill(ctx context.Context, t *tenant.Tenant) error {
+	addresses, err := t.WorkerAddresses(ctx)
+	if err != nil {
+		return err
 	}
-	return 2
-}
-
-// addWorkers makes the lab have workers, and gives them the image that no registry has.
-func (o *options) addWorkers(ctx context.Context) error {
-	pool := &workers.Pool{
-		Lab: o.lab, Client: o.client, Namespace: o.namespace, Log: o.log,
-		Programs: []string{filepath.Join(o.programs, "kok-apiserver-lb")},
-		Load: func(ctx context.Context, names ...string) error {
-			return o.lab.LoadProgram(ctx, tenant.HelloImage, filepath.Join(o.programs, "hello"), names...)
-		},
+	h, err := o.hostAt(addresses[0])
+	if err != nil {
+		return err
 	}
-	_, err := pool.Ensure(ctx, o.workers())
+	_, err = t.KillAPIServer(ctx, tenant.Worker{Name: h.Name, Dial: h.Dial})
 	return err
 }
 
-// kill ends an API server while a worker and a pod ask.
-func (o *options) kill(ctx context.Context, t *tenant.Tenant) error {
-	address, err := t.WorkerAddress(ctx)
-	if err != nil {
-		return err
-	}
+// hostAt is the host of the lab with an address.
+func (o *options) hostAt(address string) (*host.Host, error) {
 	hosts, err := o.lab.Hosts()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, h := range hosts {
 		if h.Address.String() == address {
-			_, err := t.KillAPIServer(ctx, tenant.Worker{Name: h.Name, Dial: h.Dial})
-			return err
+			return h, nil
 		}
 	}
-	return fmt.Errorf("no host of the lab has a worker's address %s", address)
+	return nil, fmt.Errorf("no host of the lab has a worker's address %s", address)
 }
 
 // providersOnly stops before the tenant.

@@ -9,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -94,9 +93,7 @@ func (b *bench) useSoftware(ctx context.Context, m *mirror.Mirror) error {
 	}
 	next := &bootstrapv1.KOKConfigTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: name + "-bare"}, Spec: *template.Spec.DeepCopy()}
 	next.Spec.Template.Spec.Software = bootstrapv1.SoftwareSpec{Mode: bootstrapv1.SoftwareDescribed, ByVersion: name}
-	next.Spec.Template.Spec.RegistryMirrors = []bootstrapv1.RegistryMirror{{
-		Registry: "_default", Exclusive: ptr.To(true), Endpoints: []bootstrapv1.RegistryEndpoint{{URL: m.URL, CABundle: m.CABundle}},
-	}}
+	next.Spec.Template.Spec.RegistryMirrors = workers.RegistryMirrors(m)
 	if err := b.Client.Create(ctx, next); err != nil {
 		return fmt.Errorf("make KOKConfigTemplate %s: %w", client.ObjectKeyFromObject(next), err)
 	}

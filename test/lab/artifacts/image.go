@@ -86,7 +86,8 @@ func (i Image) Push(to name.Registry, options ...remote.Option) error {
 	if err != nil {
 		return fmt.Errorf("image name %q: %w", i.Name, err)
 	}
-	img, err := i.build()
+	// A layer is asked for its digest first, and is not compressed twice.
+	img, err := i.build(tarball.WithCompressedCaching)
 	if err != nil {
 		return fmt.Errorf("make image %s: %w", i.Name, err)
 	}
@@ -94,7 +95,7 @@ func (i Image) Push(to name.Registry, options ...remote.Option) error {
 }
 
 // build composes the image. Layers are compressed fast: they never travel further than to a host of the same machine.
-func (i Image) build() (v1.Image, error) {
+func (i Image) build(options ...tarball.LayerOption) (v1.Image, error) {
 	if len(i.Files) == 0 {
 		return nil, fmt.Errorf("no files given")
 	}
@@ -106,7 +107,7 @@ func (i Image) build() (v1.Image, error) {
 	img = mutate.ConfigMediaType(img, types.OCIConfigJSON)
 	for _, f := range append([]File{{}}, i.Files...) {
 		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return openLayer(f) },
-			tarball.WithCompressionLevel(gzip.BestSpeed), tarball.WithMediaType(types.OCILayer))
+			append([]tarball.LayerOption{tarball.WithCompressionLevel(gzip.BestSpeed), tarball.WithMediaType(types.OCILayer)}, options...)...)
 		if err != nil {
 			return nil, err
 		}

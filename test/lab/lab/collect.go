@@ -15,7 +15,7 @@ import (
 )
 
 // Collect writes what explains a failure into a directory: of each host its console, journal, network and containers' logs, the
-// host cluster's audit log, and every object of the host cluster, Secrets without their values. It goes on after an
+// logs of programs beside them, the host cluster's audit log, and every object of the host cluster, Secrets without their values. It goes on after an
 // error and returns all of them.
 func (l *Lab) Collect(ctx context.Context, directory string) error {
 	hosts, err := l.Hosts()
@@ -28,6 +28,7 @@ func (l *Lab) Collect(ctx context.Context, directory string) error {
 			errs = append(errs, fmt.Errorf("collect from %s: %w", h.Name, err))
 		}
 	}
+	errs = append(errs, l.collectPrograms(filepath.Join(directory, "programs")))
 	if path, err := l.AuditLogPath(); err == nil && exists(path) {
 		errs = append(errs, copyRegular(path, filepath.Join(directory, "audit.log")))
 	}

@@ -33,7 +33,7 @@ func (l *Lab) Down(ctx context.Context, purge bool) error {
 		for _, h := range hosts {
 			group.Go(func() error { return h.PowerOff(ctx) })
 		}
-		err = errors.Join(group.Wait(), host.RemoveNetwork(l.network), l.restoreLimits())
+		err = errors.Join(group.Wait(), l.endPrograms(ctx), host.RemoveNetwork(l.network), l.restoreLimits())
 		if err != nil {
 			return err
 		}

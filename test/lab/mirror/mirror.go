@@ -46,6 +46,8 @@ type Content struct {
 	Files map[string]string
 	// Images are pushed to the registry.
 	Images []artifacts.Image
+	// Scratch is a folder for what the registry stores; that of temporary files if it is empty.
+	Scratch string
 }
 
 // Mirror is one server. Two of them are two endpoints of one site.
@@ -64,40 +66,39 @@ type Mirror struct {
 
 // Start starts a mirror on the router of a lab that is up. It runs in this process until it is closed.
 func Start(ctx context.Context, l *lab.Lab, content Content) (*Mirror, error) {
-	encrypted, err := listen(l, httpsPort)
-	if err != nil {
-		return nil, err
-	}
-	return startOn(ctx, l, encrypted, content)
+	return startOn(ctx, l, portRange{httpsPort, ports}, portRange{httpPort, ports}, content)
 }
 
 // StartAsUpstream starts a mirror that takes the place of upstream's servers: whoever is told that Names are at its address finds
 // their files and images there, by their own URLs, at the port of HTTPS.
 func StartAsUpstream(ctx context.Context, l *lab.Lab, content Content) (*Mirror, error) {
-	encrypted, err := l.ListenOnRouter(443)
+	return startOn(ctx, l, portRange{443, 1}, portRange{httpPort, ports}, content, Names...)
+}
+
+// portRange is so many ports from one on.
+type portRange struct{ from, count uint16 }
+
+// startOn is Start with the first ports that nobody has of two ranges, and a certificate that is for names as well.
+func startOn(ctx context.Context, l *lab.Lab, https, http portRange, content Content, names ...string) (*Mirror, error) {
+	serving, authority, err := l.RouterCertificate(names...)
 	if err != nil {
 		return nil, err
 	}
-	return startOn(ctx, l, encrypted, content, Names...)
-}
-
-// startOn serves on a listener, with a certificate for names, and on one more without TLS.
-func startOn(ctx context.Context, l *lab.Lab, encrypted net.Listener, content Content, names ...string) (*Mirror, error) {
-	serving, authority, err := l.RouterCertificate(names...)
+	encrypted, err := listen(l, https)
 	if err != nil {
-		return nil, errors.Join(err, encrypted.Close())
+		return nil, err
 	}
-	plain, err := listen(l, httpPort)
+	plain, err := listen(l, http)
 	if err != nil {
 		return nil, errors.Join(err, encrypted.Close())
 	}
 	return start(ctx, encrypted, plain, serving, authority, content)
 }
 
-// listen takes the first port from a number on that nobody has.
-func listen(l *lab.Lab, from uint16) (net.Listener, error) {
+// listen takes the first port that nobody has.
+func listen(l *lab.Lab, ports portRange) (net.Listener, error) {
 	var errs []error
-	for port := from; port < from+ports; port++ {
+	for port := ports.from; port < ports.from+ports.count; port++ {
 		listener, err := l.ListenOnRouter(port)
 		if err == nil {
 			return listener, nil
@@ -113,9 +114,7 @@ func start(ctx context.Context, encrypted, plain net.Listener, serving tls.Certi
 		URL: "https://" + encrypted.Addr().String(), PlainURL: "http://" + plain.Addr().String(),
 		CABundle: string(authority), content: content,
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(authority)
-	m.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	m.client = clientOf(authority)
 	handler, err := m.handler()
 	if err != nil {
 		return nil, errors.Join(err, encrypted.Close(), plain.Close())
@@ -131,6 +130,13 @@ func start(ctx context.Context, encrypted, plain net.Listener, serving tls.Certi
 	return m, nil
 }
 
+// clientOf trusts an authority alone.
+func clientOf(authority []byte) *http.Client {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority)
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+}
+
 // Close ends the mirror: who asks it has nobody to talk to.
 func (m *Mirror) Close() error {
 	var errs []error
@@ -143,7 +149,7 @@ func (m *Mirror) Close() error {
 
 // handler serves files by their paths, and images.
 func (m *Mirror) handler() (http.Handler, error) {
-	folder, err := os.MkdirTemp("", "kok-mirror-")
+	folder, err := os.MkdirTemp(m.content.Scratch, "kok-mirror-")
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -46,7 +47,7 @@ func (t *Tenant) WaitWorkers(ctx context.Context) error {
 	next := append([]string{
 		fmt.Sprintf("kubectl --namespace %s get machines,idcmachines,kokconfigs,idchosts", t.Key.Namespace),
 		fmt.Sprintf("kubectl --namespace %s describe idcmachines", t.Key.Namespace),
-		"bin/lab exec worker-1 -- journalctl -u kok-cloud-init -u kok-apiserver-lb -u kubelet --no-pager -n 50",
+		"bin/lab exec worker-1 -- journalctl -u kok-cloud-init -u kok-bootstrap -u kok-apiserver-lb -u kubelet --no-pager -n 50",
 	}, t.next()...)
 	err := t.Log.Wait(ctx, fmt.Sprintf("%d workers of %s", t.Workers, t.Key), timeout, next, func(ctx context.Context) (bool, string, error) {
 		machines, err := t.machines(ctx)
@@ -89,20 +90,24 @@ func (t *Tenant) machines(ctx context.Context) ([]clusterv1.Machine, error) {
 	return list.Items, nil
 }
 
-// WorkerAddress is that of one of the workers.
-func (t *Tenant) WorkerAddress(ctx context.Context) (string, error) {
+// WorkerAddresses are those of the workers, one each.
+func (t *Tenant) WorkerAddresses(ctx context.Context) ([]string, error) {
 	machines, err := t.machines(ctx)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
+	var addresses []string
 	for i := range machines {
-		for _, address := range machines[i].Status.Addresses {
-			if address.Type == clusterv1.MachineInternalIP {
-				return address.Address, nil
-			}
+		at := slices.IndexFunc(machines[i].Status.Addresses, func(a clusterv1.MachineAddress) bool { return a.Type == clusterv1.MachineInternalIP })
+		if at < 0 {
+			return nil, fmt.Errorf("the Machine %s of %s has no address", machines[i].Name, t.Key)
 		}
+		addresses = append(addresses, machines[i].Status.Addresses[at].Address)
 	}
-	return "", fmt.Errorf("no Machine of %s has an address", t.Key)
+	if len(addresses) == 0 {
+		return nil, fmt.Errorf("%s has no Machine", t.Key)
+	}
+	return addresses, nil
 }
 
 // showWorkers prints the Nodes, and how long each took from the creation of its Machine.

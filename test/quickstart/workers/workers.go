@@ -1,5 +1,5 @@
 // Package workers makes machines of the lab known to Cluster API: each is an IDCHost that a tenant's
-// Machines may claim.
+// Machines may claim. For bare ones it describes what they install themselves, from a mirror of the lab.
 package workers
 
 import (
