@@ -58,7 +58,7 @@ func (s *site) startServers() *apiservers.Cluster {
 	s.Cleanup(cluster.Close)
 	s.route()
 	for _, server := range cluster.Servers {
-		s.Eventually(s.ctx, func() []string { return s.listed(cluster, server) }).WithTimeout(patience).Should(HaveLen(count), "listed by %s", server.Address())
+		s.Eventually(s.ctx, func() ([]string, error) { return s.listed(cluster, server) }).WithTimeout(patience).Should(HaveLen(count), "listed by %s", server.Address())
 	}
 	return cluster
 }
@@ -98,18 +98,20 @@ func (s *site) client(cluster *apiservers.Cluster, server *apiservers.Server) cl
 	return made
 }
 
-// listed are the API servers that one of them lists; none while it does not answer.
-func (s *site) listed(cluster *apiservers.Cluster, server *apiservers.Server) []string {
+// listed are the API servers that one of them lists.
+func (s *site) listed(cluster *apiservers.Cluster, server *apiservers.Server) (addresses []string, err error) {
 	reader, err := client.New(s.config(cluster, server), client.Options{})
-	slice := &discoveryv1.EndpointSlice{}
-	if err != nil || reader.Get(s.ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, slice) != nil {
-		return nil
+	if err != nil {
+		return nil, err
 	}
-	var addresses []string
+	slice := &discoveryv1.EndpointSlice{}
+	if err := reader.Get(s.ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, slice); err != nil {
+		return nil, err
+	}
 	for _, endpoint := range slice.Endpoints {
 		addresses = append(addresses, endpoint.Addresses...)
 	}
-	return addresses
+	return addresses, nil
 }
 
 // manage makes a management cluster of one of the API servers, which has what the providers keep of a tenant: the Secret
