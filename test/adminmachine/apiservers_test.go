@@ -84,9 +84,8 @@ func (s *site) back(server *apiservers.Server) {
 // config reaches an API server from the machine's own network.
 func (s *site) config(cluster *apiservers.Cluster, server *apiservers.Server) *rest.Config {
 	s.Helper()
-	config, err := cluster.Config(server.Address())
+	config, err := clientcmd.RESTConfigFromKubeConfig(s.admin(cluster, "management", "https://"+server.Address(), pki.TenantServerName))
 	s.Expect(err).NotTo(HaveOccurred())
-	config = rest.CopyConfig(config)
 	config.Dial = s.machine.Dial
 	return config
 }

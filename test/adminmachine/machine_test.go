@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { interrupt.Main(m, &session) }
 const (
 	limit = 15 * time.Minute
 	// patience bounds each wait.
-	patience = 40 * time.Second
+	patience = 2 * time.Minute
 	version  = "v0.2.0"
 )
 
