@@ -33,6 +33,7 @@ func TestAnAdministratorGoesOnWithoutAHostNode(t *testing.T) {
 	s.Eventually(func() string { text, _ := s.shell(status); return text }).WithTimeout(patience).Should(ContainSubstring("192.0.2.3:6443   ready"))
 
 	t.Run("when one fails", func(t *testing.T) {
+		s := s.in(t)
 		s.lose(cluster.Servers[0])
 		for range 5 {
 			s.types(kubectl)
@@ -40,6 +41,7 @@ func TestAnAdministratorGoesOnWithoutAHostNode(t *testing.T) {
 		s.types(as(kubectl, "green"))
 	})
 	t.Run("after a login", func(t *testing.T) {
+		s := s.in(t)
 		s.logOut()
 		_, err := s.shell(kubectl)
 		s.Expect(err).To(HaveOccurred(), "the load balancer runs although the person is gone")
@@ -47,7 +49,8 @@ func TestAnAdministratorGoesOnWithoutAHostNode(t *testing.T) {
 		s.Eventually(func() error { _, err := s.shell(kubectl); return err }).WithTimeout(patience).Should(Succeed())
 	})
 	t.Run("after a reboot without a login, when another one fails", func(t *testing.T) {
-		s.types("loginctl enable-linger")
+		s := s.in(t)
+		s.root("loginctl", "enable-linger", person)
 		s.Expect(s.machine.PowerOff(ctx)).To(Succeed())
 		s.lose(cluster.Servers[1])
 		s.Expect(s.machine.Boot(ctx)).To(Succeed())
@@ -57,6 +60,7 @@ func TestAnAdministratorGoesOnWithoutAHostNode(t *testing.T) {
 		}
 	})
 	t.Run("and not without any", func(t *testing.T) {
+		s := s.in(t)
 		s.lose(cluster.Servers[2])
 		_, err := s.shell(kubectl + " --request-timeout=5s")
 		s.Expect(err).To(HaveOccurred(), "something else answers")

@@ -75,12 +75,6 @@ func (s *site) lose(server *apiservers.Server) {
 	s.Expect(s.servers.InNetwork(server.Vanish)).To(Succeed())
 }
 
-// back starts an API server again that was lost.
-func (s *site) back(server *apiservers.Server) {
-	s.Helper()
-	s.Expect(s.servers.InNetwork(server.Start)).To(Succeed())
-}
-
 // config reaches an API server from the machine's own network.
 func (s *site) config(cluster *apiservers.Cluster, server *apiservers.Server) *rest.Config {
 	s.Helper()

@@ -73,6 +73,11 @@ func newSite(ctx context.Context, t *testing.T) *site {
 	return s
 }
 
+// in is the site for a part of the test.
+func (s *site) in(t *testing.T) *site {
+	return &site{T: t, WithT: *NewWithT(t), ctx: s.ctx, servers: s.servers, machine: s.machine}
+}
+
 // install brings the package of the load balancer, and kok, to the machine, and makes a person there.
 func (s *site) install(cache string) {
 	s.Helper()
@@ -87,6 +92,9 @@ func (s *site) install(cache string) {
 	s.Expect(err).NotTo(HaveOccurred())
 	_, err = s.machine.Exec(s.ctx, nil, "sh", "-c", "cd /root && "+written[0])
 	s.Expect(err).NotTo(HaveOccurred())
+	// What libpam-systemd, which the hosts' system leaves out, does at a login.
+	s.Expect(s.machine.WriteFile("/etc/systemd/system/user@.service.d/login.conf", []byte("[Service]\nEnvironment=XDG_RUNTIME_DIR=/run/user/%i\n"), 0o644)).To(Succeed())
+	s.root("systemctl", "daemon-reload")
 	s.root("useradd", "--create-home", "--shell=/bin/sh", person)
 }
 
