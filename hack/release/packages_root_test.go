@@ -174,7 +174,7 @@ func checkUnit(t *testing.T, m machine) {
 	if said := m.run(t, "systemd-analyze", "verify", balancer+".service"); strings.Contains(said, balancer) {
 		t.Errorf("systemd says of the unit: %s", said)
 	}
-	if said := m.run(t, "systemd-analyze", "--user", "verify", balancer+"@blue.service"); strings.Contains(said, balancer) {
+	if said := m.run(t, "env", "HOME=/root", "XDG_RUNTIME_DIR=/run", "systemd-analyze", "--user", "verify", balancer+"@blue.service"); strings.Contains(said, balancer) {
 		t.Errorf("systemd says of the unit of a person: %s", said)
 	}
 	wrong := strings.Replace(m.read(t, installedUnit), "\nWatchdogSec=", "\nWatchdogSec=never", 1)

@@ -48,6 +48,20 @@ func TestAnAdministratorGoesOnWithoutAHostNode(t *testing.T) {
 		s.logIn()
 		s.Eventually(func() error { _, err := s.shell(kubectl); return err }).WithTimeout(patience).Should(Succeed())
 	})
+	t.Run("by the archive, without root", func(t *testing.T) {
+		s := s.in(t)
+		s.root("dpkg", "--purge", "kok-apiserver-lb")
+		install, err := commands("Install the load balancer")
+		s.Expect(err).NotTo(HaveOccurred())
+		s.archive()
+		for _, command := range install[1:] {
+			s.types(command)
+		}
+		s.types(enable)
+		s.types("systemctl --user restart kok-apiserver-lb@blue kok-apiserver-lb@green")
+		s.Expect(s.types("readlink /proc/$(systemctl --user show --property=MainPID --value kok-apiserver-lb@blue)/exe")).To(Equal("/home/" + person + "/.local/bin/kok-apiserver-lb"))
+		s.types(kubectl)
+	})
 	t.Run("after a reboot without a login, when another one fails", func(t *testing.T) {
 		s := s.in(t)
 		s.root("loginctl", "enable-linger", person)

@@ -115,6 +115,17 @@ func (s *site) pack(program string) string {
 	return packages[0]
 }
 
+// archive puts the load balancer into the person's home as the release's archive has it.
+func (s *site) archive() {
+	s.Helper()
+	folder, file := s.TempDir(), "kok-apiserver-lb-"+version+"-linux-amd64.tar.gz"
+	output, err := exec.CommandContext(s.ctx, "tar", "--create", "--gzip", "--file", filepath.Join(folder, file),
+		"--directory", filepath.Join("..", "..", "bin"), "kok-apiserver-lb",
+		"--directory", filepath.Join("..", "bootstrap", "apiserverlb", "unit"), "kok-apiserver-lb@.service").CombinedOutput()
+	s.Expect(err).NotTo(HaveOccurred(), "%s", output)
+	s.put(filepath.Join(folder, file), "/home/"+person+"/"+file, 0o644)
+}
+
 func progress(t *testing.T) func(string) { return func(step string) { t.Log(step) } }
 
 func (s *site) put(file, path string, mode os.FileMode) {
