@@ -82,7 +82,7 @@ func (f folder) taken(name string) (map[uint16]string, error) {
 }
 
 func free(port uint16) bool {
-	listener, err := net.Listen("tcp", front127(port))
+	listener, err := net.Listen("tcp", loopback(port))
 	if err != nil {
 		return false
 	}

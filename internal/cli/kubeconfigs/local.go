@@ -38,7 +38,7 @@ func local(stored *clientcmdapi.Config, port uint16, servers []string) (*clientc
 	made.Contexts[stored.CurrentContext] = chosen
 	made.AuthInfos[chosen.AuthInfo] = stored.AuthInfos[chosen.AuthInfo]
 	front := cluster.DeepCopy()
-	front.Server = "https://" + front127(port)
+	front.Server = "https://" + loopback(port)
 	made.Clusters[chosen.Cluster] = front
 	for i, server := range servers {
 		if _, _, err := net.SplitHostPort(server); err != nil {
@@ -52,8 +52,8 @@ func local(stored *clientcmdapi.Config, port uint16, servers []string) (*clientc
 	return made, nil
 }
 
-// front127 is the address of loopback with a port.
-func front127(port uint16) string {
+// loopback is the address of loopback with a port.
+func loopback(port uint16) string {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port).String()
 }
 
