@@ -64,8 +64,7 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 	go run ./hack/contracts
 
 .PHONY: build
-build: check-go bin/kok-apiserver-lb bin/kok-software ## Build the providers' managers, the programs of workers, kok, and what quickstart runs in a tenant
-	go build -ldflags '$(LDFLAGS)' -o bin/kok ./cmd/kok
+build: check-go bin/kok bin/kok-apiserver-lb bin/kok-software ## Build the providers' managers, the programs of workers, kok, and what quickstart runs in a tenant
 	go build -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
 	go build -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
 	go build -ldflags '$(LDFLAGS)' -o bin/infrastructure-manager ./infrastructure
@@ -75,6 +74,10 @@ build: check-go bin/kok-apiserver-lb bin/kok-software ## Build the providers' ma
 .PHONY: bin/kok-apiserver-lb
 bin/kok-apiserver-lb: check-go
 	go build -ldflags '$(LDFLAGS)' -o $@ ./bootstrap/apiserverlb/cmd/kok-apiserver-lb
+
+.PHONY: bin/kok
+bin/kok: check-go
+	go build -ldflags '$(LDFLAGS)' -o $@ ./cmd/kok
 
 # What installs the software of machines.
 .PHONY: bin/kok-software
@@ -203,8 +206,8 @@ test-conformance: lab-up ## Kubernetes' own conformance tests of the API, agains
 	bin/conformance
 
 .PHONY: test-lab
-test-lab: check-machine bin/kok-software bin/kok-apiserver-lb ## The lab's own tests: hosts boot, lose power and leave nothing behind
-	go test -p=1 -timeout=1h -tags=lab ./test/lab/artifacts ./test/lab/host ./test/lab/lab ./test/lab/mirror
+test-lab: check-machine bin/kok bin/kok-software bin/kok-apiserver-lb ## The lab's own tests: hosts boot, lose power and leave nothing behind
+	go test -p=1 -timeout=1h -tags=lab ./test/adminmachine ./test/lab/artifacts ./test/lab/host ./test/lab/lab ./test/lab/mirror
 
 .PHONY: test-lb
 test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real kube-apiservers that fail

@@ -18,9 +18,16 @@ const (
 	ResultFile = Dir + "result.json"
 )
 
+// Format is the newest format of Documents that this version knows. A field that a machine must not overlook is a new
+// format: test data list the fields of each.
+const Format = 1
+
 // Document tells a machine which software it needs. It is complete by itself: a program on the machine can work from it
 // while the management cluster is away.
 type Document struct {
+	// FormatVersion is the oldest format that has all fields of this document: machines may have an older kok-software,
+	// which their KOKSoftware names, and that reads what it knows. It is 0 for 1, from before there were others.
+	FormatVersion int `json:"formatVersion,omitempty"`
 	// Name is that of the KOKSoftware, for people.
 	Name string `json:"name"`
 	// Version is the Kubernetes version of the Machine.

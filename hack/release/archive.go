@@ -24,11 +24,15 @@ func (r release) writeBalancer(ctx context.Context, programs []binary) error {
 		if err != nil {
 			return err
 		}
-		unit, err := os.ReadFile(filepath.Join(r.root, balancerUnit))
-		if err != nil {
-			return err
+		files := []archived{{name: balancer, mode: 0o755, content: content}}
+		for _, unit := range []string{balancerUnit, adminUnit} {
+			content, err := os.ReadFile(filepath.Join(r.root, unit))
+			if err != nil {
+				return err
+			}
+			files = append(files, archived{name: filepath.Base(unit), mode: 0o644, content: content})
 		}
-		if err := r.writeArchive(p, archived{name: balancer, mode: 0o755, content: content}, archived{name: balancer + ".service", mode: 0o644, content: unit}); err != nil {
+		if err := r.writeArchive(p, files...); err != nil {
 			return err
 		}
 		if p.system != "linux" {
@@ -38,7 +42,7 @@ func (r release) writeBalancer(ctx context.Context, programs []binary) error {
 			return err
 		}
 		cmd := exec.CommandContext(ctx, r.packager, "--version="+r.version, "--architecture="+p.architecture, "--program="+p.file,
-			"--unit="+filepath.Join(r.root, balancerUnit), "--time="+strconv.FormatInt(r.made.Unix(), 10), "--out="+r.out)
+			"--unit="+filepath.Join(r.root, balancerUnit), "--user-unit="+filepath.Join(r.root, adminUnit), "--time="+strconv.FormatInt(r.made.Unix(), 10), "--out="+r.out)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("make packages of %s: %w", p.title(), err)

@@ -46,6 +46,7 @@ const (
 	balancer       = "kok-apiserver-lb"
 	balancerFolder = "bootstrap/apiserverlb/cmd/kok-apiserver-lb"
 	balancerUnit   = "bootstrap/apiserverlb/unit/kok-apiserver-lb.service"
+	adminUnit      = "bootstrap/apiserverlb/unit/kok-apiserver-lb@.service"
 )
 
 // tool is the command line program of administrators, and its folder. Under the other names it is a plugin of kubectl, and

@@ -93,7 +93,7 @@ func TestARelease(t *testing.T) {
 	t.Run("has archives for machines of administrators that tar unpacks", func(t *testing.T) {
 		for archive, want := range map[string][]string{
 			"kok-v0.2.0-linux-amd64.tar.gz":              {"LICENSE", "kok", "kubectl-kok", "kubectl_complete-kok"},
-			"kok-apiserver-lb-v0.2.0-linux-arm64.tar.gz": {"LICENSE", "kok-apiserver-lb", "kok-apiserver-lb.service"},
+			"kok-apiserver-lb-v0.2.0-linux-arm64.tar.gz": {"LICENSE", "kok-apiserver-lb", "kok-apiserver-lb.service", "kok-apiserver-lb@.service"},
 		} {
 			unpacked := t.TempDir()
 			if output, err := exec.CommandContext(t.Context(), "tar", "--extract", "--file", filepath.Join(folder, archive), "--directory", unpacked).CombinedOutput(); err != nil {
@@ -206,7 +206,7 @@ func TestARelease(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, output)
 		}
-		for _, want := range []string{"-rwxr-xr-x root/root", "./usr/bin/kok-apiserver-lb", "./usr/lib/systemd/system/kok-apiserver-lb.service", "./var/lib/kubelet/pki/"} {
+		for _, want := range []string{"-rwxr-xr-x root/root", "./usr/bin/kok-apiserver-lb", "./usr/lib/systemd/system/kok-apiserver-lb.service", "./usr/lib/systemd/user/kok-apiserver-lb@.service", "./var/lib/kubelet/pki/"} {
 			if !strings.Contains(string(output), want) {
 				t.Errorf("the package lacks %s:\n%s", want, output)
 			}

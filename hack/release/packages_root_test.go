@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	installedProgram = "/usr/bin/" + balancer
-	installedUnit    = "/usr/lib/systemd/system/" + balancer + ".service"
+	installedProgram  = "/usr/bin/" + balancer
+	installedUnit     = "/usr/lib/systemd/system/" + balancer + ".service"
+	installedUserUnit = "/usr/lib/systemd/user/" + balancer + "@.service"
 	// enabledUnit is the link that systemctl enable makes.
 	enabledUnit = "/etc/systemd/system/multi-user.target.wants/" + balancer + ".service"
 	// configuration and certificates are those of the machine: no package may take them away.
@@ -163,7 +164,7 @@ func checkLife(t *testing.T, m machine, install, upgrade, remove func()) {
 	kept()
 
 	remove()
-	m.has(t, false, installedProgram, installedUnit)
+	m.has(t, false, installedProgram, installedUnit, installedUserUnit)
 	kept()
 }
 
@@ -172,6 +173,9 @@ func checkUnit(t *testing.T, m machine) {
 	t.Helper()
 	if said := m.run(t, "systemd-analyze", "verify", balancer+".service"); strings.Contains(said, balancer) {
 		t.Errorf("systemd says of the unit: %s", said)
+	}
+	if said := m.run(t, "env", "HOME=/root", "XDG_RUNTIME_DIR=/run", "systemd-analyze", "--user", "verify", balancer+"@blue.service"); strings.Contains(said, balancer) {
+		t.Errorf("systemd says of the unit of a person: %s", said)
 	}
 	wrong := strings.Replace(m.read(t, installedUnit), "\nWatchdogSec=", "\nWatchdogSec=never", 1)
 	m.put(t, "/etc/systemd/system/"+balancer+"-wrong.service", wrong)
@@ -184,7 +188,7 @@ func checkUnit(t *testing.T, m machine) {
 func checkRPM(t *testing.T, file string) {
 	files := strings.Fields(output(t, "rpm", "--query", "--package", "--list", file))
 	slices.Sort(files)
-	if want := []string{installedProgram, installedUnit, filepath.Dir(certificates)}; !slices.Equal(files, want) {
+	if want := []string{installedProgram, installedUnit, installedUserUnit, filepath.Dir(certificates)}; !slices.Equal(files, want) {
 		t.Errorf("it has %q, not %q", files, want)
 	}
 	if said := output(t, "rpm", "--checksig", "--nosignature", file); !strings.Contains(said, "digests OK") {

@@ -90,6 +90,9 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	}
 	if seen.done() {
 		r.event(s.machine, "Bootstrapped", "Bootstrap", "cloud-init made a node of IDCHost %s", host.Name)
+		if avoided := sourcesAvoided(seen.progress.Avoided); avoided != "" {
+			r.recorder.Eventf(s.machine, host, corev1.EventTypeWarning, "SourcesAvoided", "Bootstrap", "%s", shortNote("on IDCHost "+host.Name+" "+avoided))
+		}
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func bootstrapped(s *machineScope) metav1.Condition {
 	p := s.progress
 	switch {
 	case ptr.Deref(s.machine.Status.Initialization.Provisioned, false):
-		return condition(name, metav1.ConditionTrue, infrav1.BootstrappedReason, "")
+		return condition(name, metav1.ConditionTrue, infrav1.BootstrappedReason, s.avoided())
 	case s.claim.host == nil:
 		return no(infrav1.BootstrappingReason, "see condition "+infrav1.HostClaimedCondition)
 	case p.data != "":
@@ -113,6 +113,25 @@ func bootstrapped(s *machineScope) metav1.Condition {
 	default:
 		return no(infrav1.BootstrappingReason, fmt.Sprintf("on IDCHost %s %s", s.claim.host.Name, p.progress.Detail))
 	}
+}
+
+// avoided says which sources of software the host avoided. It is learnt once, and kept in the condition.
+func (s *machineScope) avoided() string {
+	if s.progress.done() {
+		return sourcesAvoided(s.progress.progress.Avoided)
+	}
+	if was := conditions.Get(s.machine, infrav1.BootstrappedCondition); was != nil && was.Status == metav1.ConditionTrue {
+		return was.Message
+	}
+	return ""
+}
+
+// sourcesAvoided is empty when there are none.
+func sourcesAvoided(sources []string) string {
+	if len(sources) == 0 {
+		return ""
+	}
+	return "the software is installed, and other sources gave what these did not: " + strings.Join(sources, "; ") + "; see to them before more machines need them"
 }
 
 // workReason is the reason of an error of work on a host: what a condition of a free host would have.
@@ -158,5 +177,6 @@ func machineReady(machine *infrav1.IDCMachine) metav1.Condition {
 			return condition(infrav1.ReadyCondition, metav1.ConditionFalse, found.Reason, found.Message)
 		}
 	}
-	return condition(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+	// What Cluster API shows of the Machine is this condition.
+	return condition(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, conditions.GetMessage(machine, infrav1.BootstrappedCondition))
 }

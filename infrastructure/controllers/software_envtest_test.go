@@ -88,3 +88,36 @@ func TestAMachineSaysWhichSoftwareItsHostCouldNotGet(t *testing.T) {
 		})
 	}
 }
+
+func TestAMachineSaysWhichSourcesOfSoftwareItsHostAvoided(t *testing.T) {
+	s := newSite(t)
+	p := s.program(&mortal{writesLeft: 1000})
+	s.host("host-1", nil)
+	s.fleet.edit("host-1", func(h *machineHost) {
+		h.fails = &hosts.Progress{State: hosts.Done, Avoided: []string{"https://a.example/kubelet: it answers 404", "3 more"}}
+	})
+	s.machine("worker-1", nil)
+	const want = "the software is installed, and other sources gave what these did not: https://a.example/kubelet: it answers 404; 3 more; see to them before more machines need them"
+	// It stays when nobody visits the host any more.
+	for range 2 {
+		for range manySteps {
+			p.step(s)
+		}
+		for condition, reason := range map[string]string{infrav1.BootstrappedCondition: infrav1.BootstrappedReason, infrav1.ReadyCondition: infrav1.ReadyReason} {
+			if message := says(s, &infrav1.IDCMachine{}, "worker-1", condition, reason); message != want {
+				t.Errorf("%s says %q", condition, message)
+			}
+		}
+	}
+	owner := &clusterv1.Machine{}
+	if err := conditions.SetMirrorConditionFromUnstructured(&unstructured.Unstructured{Object: raw(s, "IDCMachine", "worker-1")}, owner,
+		clusterv1.ReadyCondition, conditions.TargetConditionType(clusterv1.MachineInfrastructureReadyCondition)); err != nil {
+		t.Fatal(err)
+	}
+	if got := conditions.Get(owner, clusterv1.MachineInfrastructureReadyCondition); got.Status != metav1.ConditionTrue || got.Message != want {
+		t.Errorf("Cluster API says %+v of the Machine", got)
+	}
+	if told := p.warnings(t); len(told) != 1 || told[0] != "Warning SourcesAvoided on IDCHost host-1 "+want {
+		t.Errorf("Events are %q", told)
+	}
+}

@@ -101,7 +101,7 @@ func (h *Host) bootstrap(ctx context.Context, machine Machine) (Progress, error)
 		return Progress{}, &InUseError{Record: record}
 	}
 	if record != nil && record.Done {
-		return Progress{State: Done}, nil
+		return Progress{State: Done, Avoided: tellable(record.Avoided)}, nil
 	}
 	if len(machine.UserData) == 0 {
 		return Progress{}, ErrNoBootstrapData
@@ -199,7 +199,10 @@ func (h *Host) watch(ctx context.Context, record *Record) (Progress, error) {
 	}
 	switch progress.State {
 	case Done:
-		record.Done = true
+		if record.Avoided, err = h.avoidedSources(ctx, software.ResultFile); err != nil {
+			return Progress{}, fmt.Errorf("ask which sources of software were avoided: %w", err)
+		}
+		record.Done, progress.Avoided = true, record.Avoided
 		return progress, h.writeRecord(ctx, record)
 	case Failed:
 		if progress.Software, err = h.softwareProblem(ctx, software.ResultFile); err != nil || progress.Software != nil {

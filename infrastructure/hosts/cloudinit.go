@@ -73,6 +73,8 @@ type Progress struct {
 	Detail string
 	// Software is why the machine's software could not be installed, fit for a message; nil when that is not what failed.
 	Software *software.Result
+	// Avoided are sources of software that failed before another one gave the file, fit for a message, of a host that is Done.
+	Avoided []string
 	// Output is the end of what a failed cloud-init wrote, without secrets; empty when Software says what failed.
 	Output string
 }

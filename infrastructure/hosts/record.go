@@ -28,6 +28,8 @@ type Record struct {
 	Seeded  bool `json:"seeded,omitempty"`
 	Started bool `json:"started,omitempty"`
 	Done    bool `json:"done,omitempty"`
+	// Avoided are the sources of software that failed before another one gave the file.
+	Avoided []string `json:"avoided,omitempty"`
 	// Hostname is the host's name before.
 	Hostname string `json:"hostname,omitempty"`
 	// Added are files of the bootstrap data that were not there before; Replaced were, and have a copy.

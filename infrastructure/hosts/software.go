@@ -21,6 +21,8 @@ const (
 	maxResult = 64 << 10
 	// maxComponent is the length of a component's name, as the schema of KOKSoftware has it.
 	maxComponent = 63
+	// maxAvoided is how many sources that were avoided are told.
+	maxAvoided = 5
 )
 
 // softwareProblem is why the program kok-software could not install the software of a machine, fit for a message. It is nil
@@ -44,6 +46,37 @@ func problemIn(content []byte) *software.Result {
 		Component: line(result.Component, maxComponent),
 		Message:   line(result.Message, maxLine),
 	}
+}
+
+// avoidedSources are those that the program kok-software avoided, fit for a message.
+func (h *Host) avoidedSources(ctx context.Context, file string) ([]string, error) {
+	content, err := h.excerpt(ctx, "head", "--bytes="+strconv.Itoa(maxResult), "--", file)
+	if err != nil {
+		return nil, err
+	}
+	return avoidedIn(content), nil
+}
+
+// avoidedIn reads a result file, of which problemIn warns.
+func avoidedIn(content []byte) []string {
+	result := software.Result{}
+	if json.Unmarshal(content, &result) != nil {
+		return nil
+	}
+	return tellable(result.Avoided)
+}
+
+// tellable are sources that a file on the host names, fit for a message.
+func tellable(sources []string) []string {
+	var told []string
+	for i, source := range sources {
+		// One more is told as soon as the count of the rest would be. What was told once is told the same again.
+		if more := len(sources) - i; i == maxAvoided && more > 1 {
+			return append(told, fmt.Sprintf("and %d more", more))
+		}
+		told = append(told, line(source, maxLine))
+	}
+	return told
 }
 
 // removeSoftware has the program kok-software undo all that it did on the host.

@@ -305,6 +305,34 @@ func TestAFailedBootstrapSaysWhichSoftwareIsNotThere(t *testing.T) {
 	}
 }
 
+func TestAMachineThatIsDoneSaysWhichSourcesItAvoided(t *testing.T) {
+	for name, test := range map[string]struct {
+		file string
+		want []string
+	}{
+		"some":    {`{"avoided": ["https://me:word@a.example/x: it answers\n 404", "https://b.example: late"]}`, []string{"https://" + Redacted + "@a.example/x: it answers 404", "https://b.example: late"}},
+		"many":    {`{"avoided": ["1", "2", "3", "4", "5", "6", "7"]}`, []string{"1", "2", "3", "4", "5", "and 2 more"}},
+		"none":    {`{}`, nil},
+		"no list": {`{"avoided": 7}`, nil},
+		"no file": {"", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newBare(t)
+				s.bring = func(s *simulated) { s.bringSoftware(); s.files[software.ResultFile] = test.file }
+				h := New(s, "admin")
+				// Also of a host that is the machine since long, as after a move to another management cluster.
+				for range 2 {
+					progress, err := untilEnded(t.Context(), h, worker())
+					if err != nil || progress.State != Done || !slices.Equal(progress.Avoided, test.want) {
+						t.Errorf("%+v, %v, want %q", progress, err, test.want)
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestWhatAHostSaysOfItsSoftwareIsBounded(t *testing.T) {
 	long := strings.Repeat("é", 10_000)
 	text, err := json.Marshal(software.Result{Reason: software.Reason(long), Component: long, Message: long})

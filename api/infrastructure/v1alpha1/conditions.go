@@ -172,7 +172,8 @@ const (
 	// Delete the Machine: its replacement gets another host.
 	HostLostReason = "HostLost"
 
-	// BootstrappedReason of BootstrappedCondition: cloud-init succeeded.
+	// BootstrappedReason of BootstrappedCondition: cloud-init succeeded. The message names the sources of software that
+	// failed while another one gave the file; so does that of ReadyCondition.
 	BootstrappedReason = "Bootstrapped"
 
 	// BootstrappingReason of BootstrappedCondition: cloud-init is being prepared, or runs.

@@ -1,21 +1,27 @@
 package configuration
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"k8s.io/client-go/tools/clientcmd"
 )
 
 // OfKubeconfig makes a configuration for an admin's machine of a kubeconfig: its server is the seed,
-// its user watches the EndpointSlice. Both addresses may
-// be empty for the defaults. directory, made when it is missing, gets a copy of the CA's
-// certificates and the list of API servers, each cluster's in a folder of its own.
+// its user watches the EndpointSlice. One that kok kubeconfig wrote says where to listen as well: its
+// server is that address, and its other clusters are the seeds. Both addresses may be empty for these,
+// or the defaults. directory, made when it is missing, gets a copy of the CA's certificates and the
+// list of API servers, each cluster's in a folder of its own.
 func OfKubeconfig(path, listenAddress, statusAddress, directory string) (*Configuration, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -25,9 +31,19 @@ func OfKubeconfig(path, listenAddress, statusAddress, directory string) (*Config
 	if err != nil {
 		return nil, fmt.Errorf("read kubeconfig %s: %w", path, err)
 	}
-	server, err := url.Parse(config.Host)
-	if err != nil || server.Scheme != "https" || server.Hostname() == "" {
-		return nil, fmt.Errorf("kubeconfig %s: server %q is not an https URL", path, config.Host)
+	server, err := hostPort(config.Host)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", path, err)
+	}
+	seeds, err := otherServers(path)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", path, err)
+	}
+	if local, ok := loopback(server); ok && len(seeds) > 0 {
+		listenAddress = cmp.Or(listenAddress, local.String())
+		statusAddress = cmp.Or(statusAddress, netip.AddrPortFrom(local.Addr(), local.Port()+1).String())
+	} else {
+		seeds = []string{server}
 	}
 	ca := config.CAData
 	if len(ca) == 0 {
@@ -43,7 +59,7 @@ func OfKubeconfig(path, listenAddress, statusAddress, directory string) (*Config
 	c := &Configuration{
 		ListenAddress:            listenAddress,
 		StatusAddress:            statusAddress,
-		SeedBackends:             []string{net.JoinHostPort(server.Hostname(), portOf(server))},
+		SeedBackends:             seeds,
 		CertificateAuthorityFile: filepath.Join(directory, "ca.crt"),
 		ServerName:               config.ServerName,
 		KubeconfigFile:           path,
@@ -56,9 +72,47 @@ func OfKubeconfig(path, listenAddress, statusAddress, directory string) (*Config
 	return c, c.validate()
 }
 
-func portOf(server *url.URL) string {
-	if port := server.Port(); port != "" {
-		return port
+// otherServers are those of the clusters beside that of the current context which have its CA, in the
+// order of their names.
+func otherServers(path string) ([]string, error) {
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return nil, err
 	}
-	return "443"
+	current := ""
+	if chosen := config.Contexts[config.CurrentContext]; chosen != nil {
+		current = chosen.Cluster
+	}
+	own := config.Clusters[current]
+	if own == nil || len(own.CertificateAuthorityData) == 0 {
+		return nil, nil
+	}
+	var servers []string
+	for _, name := range slices.Sorted(maps.Keys(config.Clusters)) {
+		cluster := config.Clusters[name]
+		if name == current || !bytes.Equal(cluster.CertificateAuthorityData, own.CertificateAuthorityData) {
+			continue
+		}
+		server, err := hostPort(cluster.Server)
+		if err != nil {
+			return nil, fmt.Errorf("cluster %s: %w", name, err)
+		}
+		servers = append(servers, server)
+	}
+	return servers, nil
+}
+
+// hostPort is the host:port of a server.
+func hostPort(server string) (string, error) {
+	parsed, err := url.Parse(server)
+	if err != nil || parsed.Scheme != "https" || parsed.Hostname() == "" {
+		return "", fmt.Errorf("server %q is not an https URL", server)
+	}
+	return net.JoinHostPort(parsed.Hostname(), cmp.Or(parsed.Port(), "443")), nil
+}
+
+// loopback reports whether a host:port is an address of loopback.
+func loopback(server string) (netip.AddrPort, bool) {
+	address, err := netip.ParseAddrPort(server)
+	return address, err == nil && address.Addr().IsLoopback()
 }

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 func kubeconfig(t *testing.T, server, ca string) string {
@@ -44,6 +47,62 @@ func TestAKubeconfigIsEnough(t *testing.T) {
 		if !strings.HasPrefix(c.StateFile, directory) {
 			t.Errorf("the state file is %s", c.StateFile)
 		}
+	}
+}
+
+// written is a kubeconfig as kok kubeconfig writes it: for clients, and with the API servers behind it.
+func written(t *testing.T, server string, others ...string) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(kubeconfig(t, server, "ca"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, other := range others {
+		config.Clusters[fmt.Sprintf("c-%d", i)] = &clientcmdapi.Cluster{Server: other, CertificateAuthorityData: []byte("ca")}
+	}
+	config.Clusters["another"] = &clientcmdapi.Cluster{Server: "https://192.0.2.9:6443", CertificateAuthorityData: []byte("another ca")}
+	path := filepath.Join(t.TempDir(), "blue.kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestAKubeconfigOfKOKSaysWhereToListen(t *testing.T) {
+	for name, test := range map[string]struct {
+		path, listen           string
+		wantListen, wantStatus string
+		wantSeeds              []string
+	}{
+		"at its own server": {
+			path:       written(t, "https://127.0.0.1:6445", "https://192.0.2.1:20000", "https://192.0.2.2:20000"),
+			wantListen: "127.0.0.1:6445", wantStatus: "127.0.0.1:6446", wantSeeds: []string{"192.0.2.1:20000", "192.0.2.2:20000"},
+		},
+		"unless the command line does": {
+			path: written(t, "https://127.0.0.1:6445", "https://192.0.2.1:20000"), listen: "127.0.0.1:7000",
+			wantListen: "127.0.0.1:7000", wantStatus: "127.0.0.1:6446", wantSeeds: []string{"192.0.2.1:20000"},
+		},
+		"and not when its server is elsewhere": {
+			path:       written(t, "https://192.0.2.1:20000", "https://192.0.2.2:20000"),
+			wantListen: DefaultListenAddress, wantStatus: DefaultStatusAddress, wantSeeds: []string{"192.0.2.1:20000"},
+		},
+		"and not when its clusters have other CAs": {
+			path:       written(t, "https://127.0.0.1:7443"),
+			wantListen: DefaultListenAddress, wantStatus: DefaultStatusAddress, wantSeeds: []string{"127.0.0.1:7443"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := OfKubeconfig(test.path, test.listen, "", t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.ListenAddress != test.wantListen || c.StatusAddress != test.wantStatus || !slices.Equal(c.SeedBackends, test.wantSeeds) {
+				t.Errorf("got %+v", c)
+			}
+		})
+	}
+	if _, err := OfKubeconfig(written(t, "https://127.0.0.1:6445", "http://192.0.2.1"), "", "", t.TempDir()); err == nil || !strings.Contains(err.Error(), "cluster c-0: server") {
+		t.Errorf("of an API server without TLS: %v", err)
 	}
 }
 

@@ -19,6 +19,12 @@ const (
 	// StateFile is where the unit lets the program keep its list of API servers: systemd keeps the state
 	// of a dynamic user there, and the usual link to it is not in the unit's view of the file system.
 	StateFile = "/var/lib/private/kok-apiserver-lb/backends.json"
+	// AdminName is the unit of a person's own systemd; its instances are the kubeconfigs in AdminDir, by
+	// their names without AdminSuffix.
+	AdminName = "kok-apiserver-lb@.service"
+	// AdminDir is in the person's home.
+	AdminDir    = ".kube/kok"
+	AdminSuffix = ".kubeconfig"
 	// ServiceAddressPath is where the drop-in for a configuration with a serviceAddress is installed.
 	ServiceAddressPath = Path + ".d/service-address.conf"
 )
@@ -34,3 +40,8 @@ var Service string
 //
 //go:embed service-address.conf
 var ServiceAddress string
+
+// Admin is the unit of a person's own systemd. It needs no privilege.
+//
+//go:embed kok-apiserver-lb@.service
+var Admin string

@@ -26,10 +26,29 @@ func TestTheUnitAgreesWithTheNamesOfThisPackage(t *testing.T) {
 	}
 }
 
+func TestTheUnitOfAPersonAgreesWithTheNamesOfThisPackage(t *testing.T) {
+	kubeconfig := filepath.Join("%h", AdminDir, "%i"+AdminSuffix)
+	for _, line := range []string{
+		"ConditionPathExists=" + kubeconfig + "\n", "ExecStart=" + Program + " run --kubeconfig=" + kubeconfig + "\n", "Type=notify\n",
+		"NoNewPrivileges=yes\n", "UMask=0077\n",
+		// A user's systemd has no multi-user.target.
+		"WantedBy=default.target\n",
+	} {
+		if !strings.Contains(Admin, line) {
+			t.Errorf("the unit has no %q", line)
+		}
+	}
+	for _, word := range []string{"Capabilit", "User=", "Protect", "Private"} {
+		if strings.Contains(Admin, word) {
+			t.Errorf("the unit has %s, which systems with a user's systemd alone refuse or leave out", word)
+		}
+	}
+}
+
 // systemd looks for a program that is named without a directory in all of the system's path.
 func TestTheProgramMayBeAnywhereInTheSystemsPath(t *testing.T) {
-	for line := range strings.Lines(Service + ServiceAddress) {
-		if key, command, ok := strings.Cut(line, "="); ok && strings.HasPrefix(key, "Exec") && !strings.HasPrefix(command, Program+" ") {
+	for line := range strings.Lines(Service + ServiceAddress + Admin) {
+		if key, command, ok := strings.Cut(line, "="); ok && strings.HasPrefix(key, "Exec") && key != "ExecSearchPath" && !strings.HasPrefix(command, Program+" ") {
 			t.Errorf("the program must be in one directory: %s", line)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 )
 
 // maxSize is how long a document may be. That of a KOKSoftware, which etcd bounds at 1.5 MiB, is shorter.
@@ -43,6 +44,9 @@ func read(path string) (software.Document, error) {
 
 // Parse reads and checks a document.
 func Parse(data []byte) (software.Document, error) {
+	if err := checkFormat(data); err != nil {
+		return software.Document{}, err
+	}
 	var document software.Document
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.DisallowUnknownFields()
@@ -53,4 +57,19 @@ func Parse(data []byte) (software.Document, error) {
 		return document, errors.New("there is something after the document")
 	}
 	return document, Validate(document)
+}
+
+// checkFormat refuses a document of a newer format before the fields of it, which nobody here knows.
+func checkFormat(data []byte) error {
+	var document struct {
+		FormatVersion int `json:"formatVersion"`
+	}
+	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&document); err != nil {
+		return err
+	}
+	if document.FormatVersion >= 0 && document.FormatVersion <= software.Format {
+		return nil
+	}
+	return fmt.Errorf("this kok-software %s reads documents up to format %d, and this one has format %d; have spec.installers of the KOKSoftware name a newer "+
+		"kok-software, as kok software add --release makes it, under a new name", version.Get().GitVersion, software.Format, document.FormatVersion)
 }

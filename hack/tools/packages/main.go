@@ -21,8 +21,8 @@ const name = "kok-apiserver-lb"
 type options struct {
 	// version has a leading v; architecture is as Go names it.
 	version, architecture string
-	// program and unit are files, out is a folder.
-	program, unit, out string
+	// program and the units are files, out is a folder.
+	program, unit, userUnit, out string
 	// made is the time that packages and their files have, in seconds since 1970.
 	made int64
 }
@@ -33,6 +33,7 @@ func main() {
 	flag.StringVar(&o.architecture, "architecture", "", "amd64 or arm64")
 	flag.StringVar(&o.program, "program", "", "the program")
 	flag.StringVar(&o.unit, "unit", "", "its unit of systemd")
+	flag.StringVar(&o.userUnit, "user-unit", "", "its unit of a user's systemd, a template")
 	flag.StringVar(&o.out, "out", "", "folder to write to")
 	flag.Int64Var(&o.made, "time", 0, "time of the packages, in seconds since 1970")
 	flag.Parse()
@@ -72,11 +73,12 @@ func (o options) describe(format string) (*nfpm.Info, error) {
 		// A maintainer is who answers for a package: the project.
 		Maintainer: "kube-on-kube", Vendor: "kube-on-kube", Homepage: "https://github.com/kube-on-kube/cluster-api-provider-kok",
 		License: "Apache-2.0", MTime: made, DisableGlobbing: true,
-		Description: "Load balancer of the Kubernetes API servers\nRuns on each worker of a cluster, and finds the API servers by itself.",
+		Description: "Load balancer of the Kubernetes API servers\nRuns on each worker of a cluster, and on machines of its administrators, and finds the API servers by itself.",
 		Overridables: nfpm.Overridables{
 			Contents: files.Contents{
 				{Source: o.program, Destination: "/usr/bin/" + name, FileInfo: own(0o755)},
 				{Source: o.unit, Destination: "/usr/lib/systemd/system/" + name + ".service", FileInfo: own(0o644)},
+				{Source: o.userUnit, Destination: "/usr/lib/systemd/user/" + name + "@.service", FileInfo: own(0o644)},
 				// The unit shows this folder to the program, and kubelet makes it later.
 				{Destination: "/var/lib/kubelet/pki", Type: files.TypeDir, FileInfo: own(0o755)},
 			},

@@ -36,6 +36,22 @@ func EnsureAPIServer(ctx context.Context, cacheDir string, progress func(string)
 	return &APIServer{Etcd: filepath.Join(etcd, "etcd"), KubeAPIServer: filepath.Join(kubernetes, apiServerProgram)}, nil
 }
 
+// EnsureKubectl builds kubectl of the newest version, unless the cache folder has it, as EnsureAPIServer does.
+func EnsureKubectl(ctx context.Context, cacheDir string, progress func(string)) (string, error) {
+	const kubectl = "kubectl"
+	version := DefaultVersions().Host
+	lab, err := kubernetesRecipe(version, hostPrograms...)
+	if err != nil {
+		return "", err
+	}
+	alone, err := kubernetesRecipe(version, kubectl)
+	if err != nil {
+		return "", err
+	}
+	folder, err := ensureOneOf(ctx, cacheDir, progress, alone, lab)
+	return filepath.Join(folder, kubectl), err
+}
+
 // ensureOneOf returns the folder of one of some recipes that build the same programs. It builds the first if the cache
 // has none of them.
 func ensureOneOf(ctx context.Context, cacheDir string, progress func(string), recipes ...recipe) (string, error) {

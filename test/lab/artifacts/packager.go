@@ -28,6 +28,7 @@ func EnsurePackage(ctx context.Context, cacheDir, folder, balancer, version stri
 	_, err = run(ctx, command{name: filepath.Join(tool, name), args: []string{
 		"--version=" + version, "--architecture=amd64", "--program=" + balancer, "--out=" + folder, "--time=1",
 		"--unit=" + filepath.Join(checkout, "bootstrap/apiserverlb/unit/kok-apiserver-lb.service"),
+		"--user-unit=" + filepath.Join(checkout, "bootstrap/apiserverlb/unit/kok-apiserver-lb@.service"),
 	}})
 	if err != nil {
 		return "", fmt.Errorf("make a package of %s: %w", balancer, err)

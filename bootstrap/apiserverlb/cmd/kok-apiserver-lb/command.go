@@ -49,7 +49,8 @@ On a worker it is a systemd service with a configuration file. On an admin's mac
 
   kok-apiserver-lb --kubeconfig=admin.conf
 
-prints the server to use instead of the one in the kubeconfig, and serves until it is interrupted.`,
+prints the server to use instead of the one in the kubeconfig, and serves until it is interrupted. "kok kubeconfig" writes
+kubeconfigs for a systemd service of a person's own, kok-apiserver-lb@CLUSTER.`,
 		Version: version.Get().String(), SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return o.run(command.Context(), command.OutOrStdout()) },
 	}
@@ -70,6 +71,7 @@ prints the server to use instead of the one in the kubeconfig, and serves until 
 			return o.status(command.Context(), command.OutOrStdout())
 		},
 	}
+	show.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "Kubeconfig that the running program serves by, instead of a configuration file.")
 	show.Flags().StringVar(&o.address, "address", "", "Status address of the running program; by default that of the configuration file, or "+configuration.DefaultStatusAddress+" without one.")
 
 	release := &cobra.Command{
@@ -102,7 +104,11 @@ func (o *options) run(ctx context.Context, out io.Writer) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return p.Run(ctx)
+	err = p.Run(ctx)
+	if o.kubeconfig != "" && errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w; another program has the port: choose one by kok kubeconfig CLUSTER --port, or by --listen-address and --status-address", err)
+	}
+	return err
 }
 
 func (o *options) configuration() (*configuration.Configuration, error) {
@@ -120,16 +126,9 @@ func (o *options) configuration() (*configuration.Configuration, error) {
 }
 
 func (o *options) status(ctx context.Context, out io.Writer) error {
-	address := o.address
-	if address == "" {
-		address = configuration.DefaultStatusAddress
-		c, err := configuration.Read(o.config)
-		switch {
-		case err == nil:
-			address = c.StatusAddress
-		case !errors.Is(err, os.ErrNotExist):
-			return err
-		}
+	address, err := o.statusAddress()
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -144,6 +143,21 @@ func (o *options) status(ctx context.Context, out io.Writer) error {
 		return errNoneReady
 	}
 	return nil
+}
+
+// statusAddress is where the running program tells its status.
+func (o *options) statusAddress() (string, error) {
+	if o.address != "" {
+		return o.address, nil
+	}
+	c, err := o.configuration()
+	switch {
+	case err == nil:
+		return c.StatusAddress, nil
+	case o.kubeconfig == "" && errors.Is(err, os.ErrNotExist):
+		return configuration.DefaultStatusAddress, nil
+	}
+	return "", err
 }
 
 func (o *options) release() error {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +70,26 @@ func TestStatusFindsTheProgramByItsConfiguration(t *testing.T) {
 	}
 	if _, err := execute(t, "status", "--config="+path); err == nil || !strings.Contains(err.Error(), "seedBackends") {
 		t.Errorf("of a broken configuration: %v", err)
+	}
+}
+
+func TestStatusFindsTheProgramByItsKubeconfig(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	status := running(t, "ready")
+	address := netip.MustParseAddrPort(status)
+	kubeconfig := filepath.Join(t.TempDir(), "blue.kubeconfig")
+	// As kok kubeconfig writes it: status is at the port after the server's.
+	content := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: x, contexts: [{name: x, context: {cluster: c, user: u}}],
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:%d", certificate-authority-data: Y2E=}}, {name: d, cluster: {server: "https://10.0.0.1:6443", certificate-authority-data: Y2E=}}],
+users: [{name: u, user: {token: t}}]}`, address.Port()-1)
+	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := execute(t, "status", "--kubeconfig="+kubeconfig); err != nil || !strings.Contains(out, "10.0.0.1:6443   ready") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := execute(t, "status", "--kubeconfig="+kubeconfig+".missing"); err == nil || !strings.Contains(err.Error(), "read kubeconfig") {
+		t.Errorf("of a missing kubeconfig: %v", err)
 	}
 }
 

@@ -1,0 +1,114 @@
+package kubeconfigs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
+)
+
+// firstPort is where the search for free ports begins: that of the load balancer on workers.
+const firstPort = 6443
+
+// folder has a person's kubeconfigs, each with two ports of this machine: the one in it, and the next.
+type folder string
+
+func (f folder) file(name string) string { return filepath.Join(string(f), name+unit.AdminSuffix) }
+
+// port is the one that a kubeconfig has already, unless wanted says another; else the first that no other has, and that
+// is free. A kubeconfig of another cluster is no port's, but an error.
+func (f folder) port(name string, stored *clientcmdapi.Config, wanted uint16) (uint16, error) {
+	if wanted == math.MaxUint16 {
+		return 0, fmt.Errorf("--port %d has no port after it; choose a smaller one", wanted)
+	}
+	there, err := clientcmd.LoadFromFile(f.file(name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("read %s: %w; remove it if it is not needed", f.file(name), err)
+	}
+	if err == nil {
+		was, is := current(there), current(stored)
+		if was == nil || is != nil && !bytes.Equal(was.CertificateAuthorityData, is.CertificateAuthorityData) {
+			return 0, fmt.Errorf("%s is of another cluster; choose another --name, or remove it", f.file(name))
+		}
+		if port := portIn(there); port != 0 && wanted == 0 {
+			return port, nil
+		}
+	}
+	taken, err := f.taken(name)
+	if err != nil {
+		return 0, err
+	}
+	if other := taken[wanted] + taken[wanted+1]; wanted != 0 && other != "" {
+		return 0, fmt.Errorf("--port %d: %s has this port or the next; choose another", wanted, other)
+	}
+	if wanted != 0 {
+		return wanted, nil
+	}
+	for port := uint16(firstPort); port < math.MaxUint16-1; port += 2 {
+		if taken[port]+taken[port+1] == "" && free(port) && free(port+1) {
+			return port, nil
+		}
+	}
+	return 0, errors.New("no two ports of 127.0.0.1 are free; name one by --port")
+}
+
+// taken are the ports of all other kubeconfigs, with their files. One that cannot be read has none.
+func (f folder) taken(name string) (map[uint16]string, error) {
+	files, err := filepath.Glob(filepath.Join(string(f), "*"+unit.AdminSuffix))
+	if err != nil {
+		return nil, err
+	}
+	taken := map[uint16]string{}
+	for _, file := range files {
+		if file == f.file(name) {
+			continue
+		}
+		if config, err := clientcmd.LoadFromFile(file); err == nil {
+			if port := portIn(config); port != 0 {
+				taken[port], taken[port+1] = file, file
+			}
+		}
+	}
+	return taken, nil
+}
+
+func free(port uint16) bool {
+	listener, err := net.Listen("tcp", loopback(port))
+	if err != nil {
+		return false
+	}
+	return listener.Close() == nil
+}
+
+// write replaces a kubeconfig, whole or not at all. Only its owner can read it, at any moment.
+func (f folder) write(name string, config *clientcmdapi.Config) error {
+	content, err := clientcmd.Write(*config)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(string(f), 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(string(f), "."+name+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	err = errors.Join(err, file.Sync(), file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), f.file(name))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", f.file(name), errors.Join(err, os.Remove(file.Name())))
+	}
+	return nil
+}
