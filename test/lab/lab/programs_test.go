@@ -20,7 +20,7 @@ func TestAProgramGoesWithItsLab(t *testing.T) {
 		if err := host.RecordProgram(file); err != nil {
 			t.Fatal(err)
 		}
-		<-t.Context().Done() // It is ended.
+		<-time.After(time.Minute) // It is ended before.
 		return
 	}
 	l := &Lab{state: t.TempDir()}
