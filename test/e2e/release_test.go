@@ -184,18 +184,24 @@ func uninstall(ctx context.Context, flags ...string) {
 	own := map[string][]string{
 		"bootstrap-kok": {"--bootstrap", "kok"}, "control-plane-kok": {"--control-plane", "kok"}, "infrastructure-idc": {"--infrastructure", "idc"},
 	}
-	installed, err := installedVersions(ctx)
-	Expect(err).NotTo(HaveOccurred())
-	args := append([]string{"delete", "--config", clusterctlConfig()}, flags...)
-	none := len(args)
-	for label, flag := range own {
-		if _, ok := installed[label]; ok {
-			args = append(args, flag...)
+	// clusterctl fails when the CRDs of the provider before are not quite gone while it looks for objects of all kinds.
+	Eventually(ctx, func() error {
+		installed, err := installedVersions(ctx)
+		if err != nil {
+			return err
 		}
-	}
-	if len(args) > none {
-		Expect(env.run(ctx, env.clusterctl, args...)).To(Succeed())
-	}
+		args := append([]string{"delete", "--config", clusterctlConfig()}, flags...)
+		none := len(args)
+		for label, flag := range own {
+			if _, ok := installed[label]; ok {
+				args = append(args, flag...)
+			}
+		}
+		if len(args) == none {
+			return nil
+		}
+		return env.run(ctx, env.clusterctl, args...)
+	}).WithTimeout(creation).Should(Succeed(), "clusterctl delete")
 	Eventually(ctx, func(g Gomega) {
 		for label := range own {
 			pods := &corev1.PodList{}
