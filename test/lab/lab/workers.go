@@ -99,12 +99,17 @@ func (l *Lab) admit(h *host.Host) error {
 	if err != nil {
 		return err
 	}
+	hostPublic, err := publicKey(server)
+	if err != nil {
+		return err
+	}
 	const home = "/home/" + workerUser
 	for _, file := range []struct {
 		path, content string
 		mode          fs.FileMode
 	}{
 		{hostKeyFile, string(server), 0o600},
+		{hostKeyFile + ".pub", hostPublic + "\n", 0o644},
 		{"/etc/sudoers.d/" + workerUser, workerUser + " ALL=(ALL) NOPASSWD:ALL\n", 0o440},
 		// sshd accepts keys that root keeps, and so the user needs no home that is written before there is a user.
 		{"/etc/ssh/authorized_keys/" + workerUser, public + "\n", 0o644},
