@@ -47,7 +47,6 @@ func command() *cobra.Command {
 	cmd.Flags().StringVar(&o.name, "name", "quickstart", "name of the tenant")
 	cmd.Flags().StringVar(&o.namespace, "namespace", "default", "namespace of the tenant")
 	cmd.Flags().StringVar(&o.version, "kubernetes-version", "v1.36.3", "Kubernetes version of the tenant")
-	cmd.Flags().IntVar(&o.bare, "bare-workers", bareWorkers, fmt.Sprintf("how many of the %d workers in the lab are hosts with nothing but their distribution; the others have their software already", allWorkers))
 	cmd.AddCommand(&cobra.Command{
 		Use:   "providers",
 		Short: "Bring the lab up and install the providers, without a tenant",
@@ -64,9 +63,6 @@ func (o *options) check() error {
 		if o.workers() > 0 {
 			o.template = "templates/cluster-template.yaml"
 		}
-	}
-	if err := o.checkWorkers(); err != nil {
-		return err
 	}
 	if o.kubeconfig != "" && o.hostVersion != "" {
 		return errors.New("--host-version is of the lab, and --kubeconfig names another host cluster: give one of them")

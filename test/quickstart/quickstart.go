@@ -29,8 +29,6 @@ type options struct {
 	// hostVersion is the Kubernetes version of the lab's host cluster; empty for the newest.
 	hostVersion string
 	started     time.Time
-	// bare is how many workers of the tenant install their software themselves.
-	bare int
 
 	log    *progress.Log
 	stages *progress.Stages
@@ -41,7 +39,7 @@ type options struct {
 	clusterctl, kubectl, coreVersion string
 	// network is the file with the manifests of a pod network.
 	network string
-	// mirror is what bare workers install their software from.
+	// mirror is what workers install their software from.
 	mirror *mirror.Mirror
 	config *rest.Config
 	client client.Client
@@ -50,9 +48,6 @@ type options struct {
 // quickstart runs every stage.
 func (o *options) quickstart(ctx context.Context) error {
 	t := &tenant.Tenant{Key: client.ObjectKey{Namespace: o.namespace, Name: o.name}, Version: o.version, Template: o.template, Workers: o.workers()}
-	if t.Workers > 0 {
-		t.Preinstalled = o.preinstalled()
-	}
 	stages := o.hostCluster()
 	if o.workers() > 0 {
 		stages = append(stages, progress.Stage{Name: "add workers to the data centre", Run: o.addWorkers})

@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/mirror"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
@@ -17,12 +13,9 @@ import (
 )
 
 const (
-	// allWorkers is how many workers the tenant has in the lab.
-	allWorkers = 2
-	// bareWorkers is how many of them are hosts with nothing but their distribution, which install their software themselves,
-	// unless the command line says otherwise. The others have theirs already.
-	bareWorkers = 2
-	// system is the distribution of bare hosts.
+	// labWorkers is how many workers the tenant has in the lab.
+	labWorkers = 2
+	// system is the distribution of their hosts, which have nothing else: they install their software themselves.
 	system = "debian-12"
 )
 
@@ -32,69 +25,17 @@ func (o *options) workers() int {
 	if o.kubeconfig != "" && o.lab == nil {
 		return 0
 	}
-	return allWorkers
+	return labWorkers
 }
 
-func (o *options) checkWorkers() error {
-	if o.bare < 0 || o.bare > allWorkers {
-		return fmt.Errorf("--bare-workers=%d: give a number from 0 to %d", o.bare, allWorkers)
-	}
-	return nil
-}
-
-// addWorkers makes the lab have workers. Those that have their software already get the image that no registry has; bare ones
-// get a mirror, which has it, and a KOKSoftware that describes what else they install from there.
+// addWorkers makes the lab have bare hosts, a mirror that has what they install and the images of their pods, and a KOKSoftware that
+// describes it. The mirror gathers images while hosts boot.
 func (o *options) addWorkers(ctx context.Context) error {
-	if err := o.checkTenant(ctx); err != nil {
-		return err
-	}
-	if o.bare > 0 {
-		if err := o.addBare(ctx); err != nil {
-			return err
-		}
-	}
-	if o.bare == o.workers() {
-		return nil
-	}
-	pool := o.pool()
-	pool.Programs = []string{filepath.Join(o.programs, "kok-apiserver-lb")}
-	pool.Load = func(ctx context.Context, names ...string) error {
-		return o.lab.LoadProgram(ctx, tenant.HelloImage, o.hello(), names...)
-	}
-	_, err := pool.Ensure(ctx, o.workers()-o.bare)
-	return err
-}
-
-// mode is where the workers of the template have their software from.
-func (o *options) mode() bootstrapv1.SoftwareMode {
-	if o.bare > 0 {
-		return bootstrapv1.SoftwareDescribed
-	}
-	return bootstrapv1.SoftwarePreinstalled
-}
-
-// checkTenant refuses a tenant that was made with workers of the other kind: templates of workers cannot change.
-func (o *options) checkTenant(ctx context.Context) error {
-	template := &bootstrapv1.KOKConfigTemplate{}
-	key := client.ObjectKey{Namespace: o.namespace, Name: o.name + "-workers"}
-	err := o.client.Get(ctx, key, template)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("get KOKConfigTemplate %s: %w", key, err)
-	}
-	if has := template.Spec.Template.Spec.Software.Mode; err == nil && has != o.mode() {
-		return fmt.Errorf("the workers of tenant %s/%s have software.mode %s, and now it would be %s: delete the tenant first, by\n  kubectl --kubeconfig %s delete --namespace %[1]s cluster %[2]s",
-			o.namespace, o.name, has, o.mode(), o.kubeconfig)
-	}
-	return nil
-}
-
-// addBare has the mirror gather images while hosts boot.
-func (o *options) addBare(ctx context.Context) error {
 	wait, err := o.ownMirror().Start(ctx, o.lab, filepath.Join(o.programs, "lab"), func(step string) { o.log.Print("%s", step) })
 	if err != nil {
 		return err
 	}
-	if _, err := o.pool().EnsureBare(ctx, system, o.bare); err != nil {
+	if _, err := o.pool().EnsureBare(ctx, system, o.workers()); err != nil {
 		return err
 	}
 	if o.mirror, err = wait(ctx); err != nil {
@@ -125,10 +66,6 @@ func (o *options) ownMirror() mirror.Own {
 
 // addVariables adds those of the template that workers in the lab need.
 func (o *options) addVariables(variables map[string]string) error {
-	if o.bare == 0 {
-		maps.Copy(variables, workers.PreinstalledVariables())
-		return nil
-	}
 	bare, err := workers.BareVariables(o.mirror)
 	maps.Copy(variables, bare)
 	// Hosts of the namespace that have their software already are none for them.
@@ -136,22 +73,12 @@ func (o *options) addVariables(variables map[string]string) error {
 	return err
 }
 
-// preinstalled are the workers beside bare ones.
-func (o *options) preinstalled() tenant.Preinstalled {
-	if o.bare == 0 {
-		return tenant.Preinstalled{} // All are the template's own.
-	}
-	return tenant.Preinstalled{Count: o.workers() - o.bare, WithoutLabel: workers.SystemLabel}
-}
-
 // workerStages are those after the tenant's control plane is there.
 func (o *options) workerStages(t *tenant.Tenant) []progress.Stage {
 	return []progress.Stage{
 		{Name: "install a pod network", Run: func(ctx context.Context) error { return t.InstallNetwork(ctx, o.network) }},
 		{Name: "wait for its workers", Run: func(ctx context.Context) error {
-			if o.bare > 0 {
-				o.log.Print("%d of %d workers are bare: cloud-init installs containerd, kubelet and kok-apiserver-lb, as the KOKSoftware says", o.bare, t.Workers)
-			}
+			o.log.Print("the hosts are bare: cloud-init installs containerd, kubelet and kok-apiserver-lb, as the KOKSoftware says")
 			if err := t.WaitWorkers(ctx); err != nil {
 				return err
 			}
@@ -160,7 +87,7 @@ func (o *options) workerStages(t *tenant.Tenant) []progress.Stage {
 	}
 }
 
-// showSoftware prints what each bare worker installed.
+// showSoftware prints what each worker installed.
 func (o *options) showSoftware(ctx context.Context, t *tenant.Tenant) error {
 	addresses, err := t.WorkerAddresses(ctx)
 	if err != nil {
@@ -170,9 +97,6 @@ func (o *options) showSoftware(ctx context.Context, t *tenant.Tenant) error {
 		h, err := o.hostAt(address)
 		if err != nil {
 			return err
-		}
-		if h.System == "" {
-			continue
 		}
 		installed, err := workers.Installed(ctx, h)
 		if err != nil {

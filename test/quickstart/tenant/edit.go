@@ -3,36 +3,21 @@ package tenant
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
 
-// edited are manifests with the control plane as Edit wants it, and with the workers that have their software already.
+// edited are manifests with the control plane as Edit wants it.
 func (t *Tenant) edited(manifests []byte) ([]byte, error) {
-	if t.Edit == nil && t.Preinstalled.Count == 0 {
+	if t.Edit == nil {
 		return manifests, nil
 	}
 	objects, err := utilyaml.ToUnstructured(manifests)
 	if err != nil {
 		return nil, fmt.Errorf("read what clusterctl generated: %w", err)
 	}
-	if t.Edit != nil {
-		if err := t.editControlPlane(objects); err != nil {
-			return nil, err
-		}
-	}
-	if t.Preinstalled.Count > 0 {
-		if objects, err = t.withPreinstalled(objects); err != nil {
-			return nil, err
-		}
-	}
-	return utilyaml.FromUnstructured(objects)
-}
-
-func (t *Tenant) editControlPlane(objects []unstructured.Unstructured) (err error) {
 	edits := 0
 	for i := range objects {
 		if objects[i].GetKind() != "KOKControlPlane" {
@@ -40,16 +25,16 @@ func (t *Tenant) editControlPlane(objects []unstructured.Unstructured) (err erro
 		}
 		controlPlane := &controlplanev1.KOKControlPlane{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[i].Object, controlPlane, true); err != nil {
-			return fmt.Errorf("read the KOKControlPlane that clusterctl generated: %w", err)
+			return nil, fmt.Errorf("read the KOKControlPlane that clusterctl generated: %w", err)
 		}
 		t.Edit(controlPlane)
 		if objects[i].Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(controlPlane); err != nil {
-			return fmt.Errorf("write the edited KOKControlPlane: %w", err)
+			return nil, fmt.Errorf("write the edited KOKControlPlane: %w", err)
 		}
 		edits++
 	}
 	if edits != 1 {
-		return fmt.Errorf("clusterctl generated %d KOKControlPlanes from %s, not one", edits, t.Template)
+		return nil, fmt.Errorf("clusterctl generated %d KOKControlPlanes from %s, not one", edits, t.Template)
 	}
-	return nil
+	return utilyaml.FromUnstructured(objects)
 }

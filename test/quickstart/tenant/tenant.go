@@ -31,9 +31,6 @@ type Tenant struct {
 	Version string
 	// Workers is how many workers it has; none when the template knows no workers.
 	Workers int
-	// Preinstalled are those of them that have their software already, where the others install it: they have a
-	// MachineDeployment of their own.
-	Preinstalled Preinstalled
 	// Template is the file that it is made from, ClusterctlConfig clusterctl's configuration.
 	Template, ClusterctlConfig string
 	// Edit, if it is set, changes the control plane before it is applied, as a person does where the template has no variable.
@@ -102,7 +99,7 @@ func (t *Tenant) Apply(ctx context.Context, variables map[string]string) error {
 		"--kubernetes-version", t.Version, "--target-namespace", t.Key.Namespace, "--config", t.ClusterctlConfig,
 	}
 	if t.Workers > 0 {
-		args = append(args, "--worker-machine-count", strconv.Itoa(t.Workers-t.Preinstalled.Count))
+		args = append(args, "--worker-machine-count", strconv.Itoa(t.Workers))
 	}
 	t.Log.Print("$ clusterctl %s | kubectl apply --server-side -f -", strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, t.Clusterctl, args...)

@@ -18,21 +18,15 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/mirror"
 )
 
-// PreinstalledVariables are those of a template whose workers have their software already.
-func PreinstalledVariables() map[string]string {
-	return map[string]string{
-		"KUBE_PROXY_CONNTRACK": "None", // the lab's hosts share the machine's kernel
-		"SOFTWARE_MODE":        string(bootstrapv1.SoftwarePreinstalled),
-	}
-}
-
 // BareVariables are those of a template whose workers are bare: they install what a KOKSoftware describes, which Describe makes,
 // and pull images from a mirror.
 func BareVariables(m *mirror.Mirror) (map[string]string, error) {
 	mirrors, err := json.Marshal(RegistryMirrors(m))
-	variables := PreinstalledVariables()
-	variables["SOFTWARE_MODE"], variables["REGISTRY_MIRRORS"] = string(bootstrapv1.SoftwareDescribed), string(mirrors)
-	return variables, err
+	return map[string]string{
+		"KUBE_PROXY_CONNTRACK": "None", // the lab's hosts share the machine's kernel
+		"SOFTWARE_MODE":        string(bootstrapv1.SoftwareDescribed),
+		"REGISTRY_MIRRORS":     string(mirrors),
+	}, err
 }
 
 // RegistryMirrors have machines pull all images from a mirror.
