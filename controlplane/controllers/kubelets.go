@@ -38,7 +38,7 @@ func (r *Reconciler) chooseVersion(ctx context.Context, s *scope) (string, error
 		return "", nil
 	}
 	to := s.input.Version
-	visit := &kubeletsVisit{api: tenantVisit{r: r, keys: s.keys, address: endpointAddress(s.controlPlane)}, to: to}
+	visit := &kubeletsVisit{api: r.visit(s), to: to}
 	answer, ok := r.questions.Ask(key, visit.question())
 	if ok && answer.Problem == "" {
 		return "", nil
