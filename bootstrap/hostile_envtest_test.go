@@ -120,3 +120,21 @@ func TestFinding1NoFileOfTheManagerGoesToAServerThatAKubeconfigNames(t *testing.
 	}()
 	w.notReached("tokenFile is refused")
 }
+
+func TestFinding3AnAnswerWithoutAnEndIsNotRead(t *testing.T) {
+	written := atomic.Int64{}
+	w := hostileTenant(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		for part := make([]byte, 1<<16); ; {
+			n, err := w.Write(part)
+			written.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	}, clientcmdapi.AuthInfo{Token: "of-the-tenant"})
+	w.notReached("more than 16384 KiB")
+	if written.Load() > 64<<20 {
+		t.Errorf("%d bytes were taken", written.Load())
+	}
+}

@@ -105,13 +105,13 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
 		return err
 	}
 	if err := (&orphans.Reconciler{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Tenants: tenants,
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Tenants: tenants, Guard: gate.Guard,
 		Clock: clock.RealClock{}, WatchFilterValue: opts.WatchFilter,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.tenantConcurrency}); err != nil {
 		return err
 	}
 	return (&servingcertificates.Reconciler{
-		Client: mgr.GetClient(), Tenants: tenants, WatchFilterValue: opts.WatchFilter,
+		Client: mgr.GetClient(), Tenants: tenants, Guard: gate.Guard, WatchFilterValue: opts.WatchFilter,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.tenantConcurrency})
 }
 

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -52,5 +53,42 @@ func TestFinding6ATenantThatRedirectsIsNotFollowed(t *testing.T) {
 				t.Errorf("the other server was asked %d times", asked.Load())
 			}
 		})
+	}
+}
+
+func TestFinding3ATenantThatAnswersWithoutAnEndIsLeftAlone(t *testing.T) {
+	asked, written := atomic.Int32{}, atomic.Int64{}
+	visit := hostileVisit(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		for part := make([]byte, 1<<16); ; {
+			n, err := w.Write(part)
+			written.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	})
+	for range 3 {
+		if problem := visit.ask(t.Context()).Problem; !strings.Contains(problem, "more than 16384 KiB") {
+			t.Errorf("the condition says %q", problem)
+		}
+	}
+	if problem := visit.ask(t.Context()).Problem; !strings.Contains(problem, "left alone for 1m0s") {
+		t.Errorf("the condition says %q", problem)
+	}
+	if asked.Load() != 3 || written.Load() > 3*32<<20 {
+		t.Errorf("it was asked %d times, and %d bytes were taken", asked.Load(), written.Load())
+	}
+}
+
+func TestFinding3AConditionHasTheBeginningOfALongAnswer(t *testing.T) {
+	long := strings.Repeat("a", 32<<10)
+	visit := hostileVisit(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = fmt.Fprintf(w, `{"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 403, "message": "%s"}`, long)
+	})
+	if problem := visit.ask(t.Context()).Problem; !strings.Contains(problem, long[:1000]) || len(problem) > 4<<10 {
+		t.Errorf("the condition has %d bytes", len(problem))
 	}
 }

@@ -64,20 +64,26 @@ type bounded struct {
 	io.ReadCloser
 	guard       *Guard
 	limit, read int64
-	closed      sync.Once
+	// err is that of the first Read that failed: who drains a body reads on.
+	err    error
+	closed sync.Once
 }
 
 // Read implements io.Reader.
 func (b *bounded) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
 	held := b.guard.held.Add(int64(n))
-	if b.read > b.limit {
-		return n, b.guard.refuse(TooLarge, tooLarge(b.limit))
+	switch {
+	case b.read > b.limit:
+		err = b.guard.refuse(TooLarge, tooLarge(b.limit))
+	case held > maxHeld:
+		err = fmt.Errorf("the answers of the tenant's API server that are read at the same time have more than %d MiB", maxHeld>>20)
 	}
-	if held > maxHeld {
-		return n, fmt.Errorf("the answers of the tenant's API server that are read at the same time have more than %d MiB", maxHeld>>20)
-	}
+	b.err = err
 	return n, err
 }
 

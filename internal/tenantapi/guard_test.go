@@ -40,9 +40,10 @@ func before(t *testing.T, answer http.HandlerFunc) (*Guard, *clocktesting.FakeCl
 	}
 }
 
-// endless writes until its client goes away.
+// endless writes until its client goes away, or has taken far too much.
 func endless(w http.ResponseWriter) {
-	for part := make([]byte, 1<<16); ; {
+	part := make([]byte, 1<<16)
+	for range 4 * maxWatch / len(part) {
 		if _, err := w.Write(part); err != nil {
 			return
 		}
