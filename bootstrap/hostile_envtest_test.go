@@ -48,7 +48,15 @@ func hostileTenant(t *testing.T, answer http.HandlerFunc, user clientcmdapi.Auth
 		t.Fatal(err)
 	}
 	secret.Data = map[string][]byte{"value": content}
+	// It was there before the webhook that refuses some.
+	asked, err := environment.WithoutWebhooks(t.Context(), w.key.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := environment.Client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	if err := asked(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.clusterIsUp()
