@@ -103,6 +103,11 @@ func (g *Gate) connect(tenant client.ObjectKey, content [32]byte, config *rest.C
 	}
 	made.content = content
 	g.end(tenant)
+	for other, known := range g.connections {
+		if known.guard.idle() { // Nobody tells of a Cluster that is gone.
+			g.end(other)
+		}
+	}
 	g.connections[tenant], g.byName[made.name] = made, made
 	return made, nil
 }

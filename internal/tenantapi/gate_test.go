@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -31,8 +34,13 @@ type gated struct {
 
 func serveGate(t *testing.T) *gated {
 	t.Helper()
+	return serveGateBy(t, clock.RealClock{})
+}
+
+func serveGateBy(t *testing.T, by clock.PassiveClock) *gated {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	gate, err := NewGate(ctx, &Guards{})
+	gate, err := NewGate(ctx, &Guards{Clock: by})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,6 +244,21 @@ func TestOtherSecretsAreReadAsTheyAre(t *testing.T) {
 	read := &corev1.Secret{}
 	if err := g.Reader(g.management).Get(t.Context(), client.ObjectKeyFromObject(secret), read); err != nil || string(read.Data["value"]) != "a" {
 		t.Errorf("got %v, %v", read.Data, err)
+	}
+}
+
+func TestAConnectionThatNobodyUsesIsForgotten(t *testing.T) {
+	by := clocktesting.NewFakePassiveClock(time.Now())
+	g := serveGateBy(t, by)
+	server := tenant(t, func(http.ResponseWriter, *http.Request) {})
+	g.connect(server)
+	by.SetTime(by.Now().Add(kept))
+	red := client.ObjectKey{Namespace: "team", Name: "red"}
+	if _, err := g.Gate.connect(red, [32]byte{}, &rest.Config{Host: server.URL}); err != nil {
+		t.Fatal(err)
+	}
+	if g.connections[red] == nil || len(g.connections) != 1 || len(g.byName) != 1 {
+		t.Errorf("there are %v", g.connections)
 	}
 }
 

@@ -139,6 +139,13 @@ func (g *Guard) alone() bool {
 	return g.clock.Now().Before(g.until)
 }
 
+// idle reports whether nobody has used the way to the tenant for long.
+func (g *Guard) idle() bool {
+	g.lock.Lock()
+	defer g.lock.Unlock()
+	return g.clock.Since(g.used) >= kept
+}
+
 // guarded is a transport that passes a Guard.
 type guarded struct {
 	guard *Guard

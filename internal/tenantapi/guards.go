@@ -63,10 +63,8 @@ func (g *Guards) sweep(now time.Time) {
 	}
 	g.swept = now
 	for tenant, known := range g.guards {
-		known.lock.Lock()
-		if now.Sub(known.used) >= kept {
+		if known.idle() {
 			delete(g.guards, tenant)
 		}
-		known.lock.Unlock()
 	}
 }
