@@ -28,6 +28,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/tokens"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/webhooks"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/manager"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 const managerName = "kok-bootstrap-manager"
@@ -77,8 +78,15 @@ func run(ctx context.Context, opts *options) error {
 
 // setUp registers the controllers.
 func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
+	gate, err := tenantapi.NewGate(ctx, &tenantapi.Guards{})
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(gate); err != nil {
+		return fmt.Errorf("set up the gate to tenants: %w", err)
+	}
 	tenants, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient:     mgr.GetClient(),
+		SecretClient:     gate.Reader(mgr.GetClient()),
 		WatchFilterValue: opts.WatchFilter,
 		ClusterFilter:    hasAPI,
 		Cache:            clustercache.CacheOptions{DefaultTransform: cache.TransformStripManagedFields(), ByObject: servingcertificates.TenantCache()},
@@ -91,19 +99,19 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
 		return fmt.Errorf("set up the connections to tenants: %w", err)
 	}
 	if err := (&controllers.Reconciler{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Tenants: tenants,
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Tenants: tenants, TenantProblem: gate.Problem,
 		Clock: clock.RealClock{}, TokenTTL: opts.tokenTTL, WatchFilterValue: opts.WatchFilter,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.concurrency}); err != nil {
 		return err
 	}
 	if err := (&orphans.Reconciler{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Tenants: tenants,
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Tenants: tenants, Guard: gate.Guard,
 		Clock: clock.RealClock{}, WatchFilterValue: opts.WatchFilter,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.tenantConcurrency}); err != nil {
 		return err
 	}
 	return (&servingcertificates.Reconciler{
-		Client: mgr.GetClient(), Tenants: tenants, WatchFilterValue: opts.WatchFilter,
+		Client: mgr.GetClient(), Tenants: tenants, Guard: gate.Guard, WatchFilterValue: opts.WatchFilter,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.tenantConcurrency})
 }
 

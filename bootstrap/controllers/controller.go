@@ -38,6 +38,8 @@ type Reconciler struct {
 	APIReader client.Reader
 	// Tenants has connections to tenants.
 	Tenants clustercache.ClusterCache
+	// TenantProblem says why there may be no connection to the tenant of a Cluster; empty when that is not known.
+	TenantProblem func(cluster client.ObjectKey) string
 	// Clock judges how long tokens live.
 	Clock clock.Clock
 	// TokenTTL is how long a token lives; it is renewed at half of it.

@@ -170,12 +170,23 @@ func (r *Reconciler) contents(ctx context.Context, config *bootstrapv1.KOKConfig
 	return contents, "", nil
 }
 
+// tenantProblem says why there may be no connection to the tenant; empty when that is not known.
+func (r *Reconciler) tenantProblem(s *scope) string {
+	if r.TenantProblem == nil {
+		return ""
+	}
+	return r.TenantProblem(client.ObjectKeyFromObject(s.cluster))
+}
+
 // unreachable waits for a connection to the tenant, whose coming wakes the controller.
 func (r *Reconciler) unreachable(s *scope, err error) (ctrl.Result, error) {
 	if !errors.Is(err, clustercache.ErrClusterNotConnected) {
 		return ctrl.Result{}, fmt.Errorf("connect to the tenant: %w", err)
 	}
 	message := fmt.Sprintf("there is no connection to the API of Cluster %s; see its condition RemoteConnectionProbe", s.cluster.Name)
+	if problem := r.tenantProblem(s); problem != "" {
+		message = fmt.Sprintf("there is no connection to the API of Cluster %s: %s", s.cluster.Name, errortext.SteadyText(problem))
+	}
 	if s.created() {
 		s.set(bootstrapv1.BootstrapTokenValidCondition, metav1.ConditionUnknown, bootstrapv1.BootstrapTokenUnknownReason, message)
 	} else {

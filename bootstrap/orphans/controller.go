@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -22,14 +23,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 const (
 	// interval is how often the Nodes of a tenant are looked through. A watch of all Nodes would cost more than an
 	// orphan does, which is only in the way of people.
 	interval = 10 * time.Minute
-	// pageSize is how many Nodes are asked for at once.
-	pageSize = 250
+	// mostAtOnce is how many are deleted at once; others come the next time.
+	mostAtOnce = 500
 )
 
 // Reconciler deletes the orphans among the Nodes of Clusters whose infrastructure is an IDCCluster.
@@ -39,6 +41,8 @@ type Reconciler struct {
 	APIReader client.Reader
 	// Tenants has connections to tenants.
 	Tenants clustercache.ClusterCache
+	// Guard is the one before the tenant of a Cluster.
+	Guard func(cluster client.ObjectKey) *tenantapi.Guard
 	// Clock tells how long a kubelet is silent.
 	Clock clock.PassiveClock
 	// WatchFilterValue restricts the controller to Clusters with this value of Cluster API's watch label.
@@ -136,20 +140,25 @@ func (r *Reconciler) suspects(ctx context.Context, tenant client.Reader, cluster
 		return nil, err
 	}
 	var found []*corev1.Node
-	for next := ""; ; {
-		page := &corev1.NodeList{}
-		if err := tenant.List(ctx, page, client.Limit(pageSize), client.Continue(next)); err != nil {
-			return nil, fmt.Errorf("list the Nodes of the tenant: %w", err)
+	err = tenantapi.EachNode(ctx, r.Guard(client.ObjectKeyFromObject(cluster)), tenant, func(node *corev1.Node) {
+		if len(found) < mostAtOnce && Orphaned(node, cluster.Namespace, machines, r.Clock.Now()) {
+			found = append(found, whatIsJudged(node))
 		}
-		for i := range page.Items {
-			if Orphaned(&page.Items[i], cluster.Namespace, machines, r.Clock.Now()) {
-				found = append(found, page.Items[i].DeepCopy())
-			}
-		}
-		if next = page.Continue; next == "" {
-			return found, nil
+	})
+	return found, err
+}
+
+// whatIsJudged is what Orphaned and a deletion go by: the rest of a Node may be large.
+func whatIsJudged(node *corev1.Node) *corev1.Node {
+	kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion}}
+	kept.Spec.ProviderID = node.Spec.ProviderID
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			kept.Status.Conditions = []corev1.NodeCondition{{Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime}}
+			break
 		}
 	}
+	return kept.DeepCopy()
 }
 
 func machinesOf(ctx context.Context, reader client.Reader, cluster *clusterv1.Cluster) ([]clusterv1.Machine, error) {

@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 var now = time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)
@@ -131,7 +133,7 @@ func TestOrphansAreDeletedAndNothingElseIs(t *testing.T) {
 			r := &Reconciler{
 				Client:    fake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster, next()).Build(),
 				APIReader: stored.Build(), Clock: clocktesting.NewFakePassiveClock(now),
-				Tenants: clustercache.NewFakeClusterCache(tenant, client.ObjectKeyFromObject(cluster)),
+				Tenants: clustercache.NewFakeClusterCache(tenant, client.ObjectKeyFromObject(cluster)), Guard: (&tenantapi.Guards{}).Of,
 			}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(cluster)})
 			if err != nil || (result.RequeueAfter > 0) != test.again {

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/references"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 // waitInterval is how often a request is looked at that waits for what has no watch: a Node's own
@@ -34,6 +34,8 @@ type Reconciler struct {
 	Client client.Reader
 	// Tenants has connections to tenants.
 	Tenants clustercache.ClusterCache
+	// Guard is the one before the tenant of a Cluster.
+	Guard func(cluster client.ObjectKey) *tenantapi.Guard
 	// WatchFilterValue restricts the controller to Clusters with this value of Cluster API's watch label.
 	WatchFilterValue string
 
@@ -96,12 +98,7 @@ func identityOf(cluster *clusterv1.Cluster) (Cluster, error) {
 func (r *Reconciler) decideAll(ctx context.Context, cluster client.ObjectKey, identity Cluster, machines []clusterv1.Machine) (ctrl.Result, error) {
 	err := r.Tenants.Watch(ctx, cluster, clustercache.NewWatcher(clustercache.WatcherOptions{
 		Name: "serving-certificates", Watcher: r.watcher, Kind: &certificatesv1.CertificateSigningRequest{},
-		EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
-			if request, ok := object.(*certificatesv1.CertificateSigningRequest); !ok || !Pending(request) {
-				return nil
-			}
-			return []ctrl.Request{{NamespacedName: cluster}}
-		}),
+		EventHandler: (&arrivals{cluster: cluster, guard: r.Guard(cluster)}).handler(),
 	}))
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("watch the certificate signing requests of the tenant: %w", err)

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 func cluster(edit func(*clusterv1.Cluster)) *clusterv1.Cluster {
@@ -61,7 +63,7 @@ func run(t *testing.T, c *clusterv1.Cluster, m *clusterv1.Machine, ask *x509.Cer
 	})
 	r := &Reconciler{
 		Client:  fake.NewClientBuilder().WithScheme(scheme).WithObjects(c, m).Build(),
-		Tenants: clustercache.NewFakeClusterCache(tenant, client.ObjectKey{Namespace: "team", Name: "blue"}, "serving-certificates"),
+		Tenants: clustercache.NewFakeClusterCache(tenant, client.ObjectKey{Namespace: "team", Name: "blue"}, "serving-certificates"), Guard: (&tenantapi.Guards{}).Of,
 	}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "blue"}})
 	if err != nil {
@@ -187,7 +189,7 @@ func TestATenantThatIsAwayIsTriedAgain(t *testing.T) {
 	}
 	r := &Reconciler{
 		Client:  fake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster(func(*clusterv1.Cluster) {}), machine(func(*clusterv1.Machine) {})).Build(),
-		Tenants: clustercache.NewFakeEmptyClusterCache(),
+		Tenants: clustercache.NewFakeEmptyClusterCache(), Guard: (&tenantapi.Guards{}).Of,
 	}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "blue"}})
 	if err != nil || result.RequeueAfter == 0 {

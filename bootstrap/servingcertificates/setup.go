@@ -17,11 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TenantCache makes the caches of tenants hold requests for serving certificates only.
+// TenantCache makes the caches of tenants hold requests for serving certificates only, and of those what a decision needs.
 func TenantCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&certificatesv1.CertificateSigningRequest{}: {
-			Field: fields.OneTermEqualSelector("spec.signerName", certificatesv1.KubeletServingSignerName),
+			Field:     fields.OneTermEqualSelector("spec.signerName", certificatesv1.KubeletServingSignerName),
+			Transform: whatIsDecidedBy,
 		},
 	}
 }

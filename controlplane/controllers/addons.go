@@ -59,7 +59,8 @@ func (r *Reconciler) applyAddons(ctx context.Context, s *scope) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	visit := &tenantVisit{r: r, keys: s.keys, address: endpointAddress(s.controlPlane), what: "the addons", wanted: wanted, unwanted: unwanted}
+	visit := r.visit(s)
+	visit.what, visit.wanted, visit.unwanted = "the addons", wanted, unwanted
 	question, err := visit.question()
 	if err != nil {
 		return "", err

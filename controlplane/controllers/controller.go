@@ -41,6 +41,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 // Reconciler reconciles KOKControlPlanes.
@@ -68,6 +69,8 @@ type Reconciler struct {
 	steps      *flow.Graph[*scope]
 	// questions asks etcds and tenants: a probe.Prober, so that nobody waits for them.
 	questions questioner
+	// guards stand before tenants.
+	guards tenantapi.Guards
 	// hosts are HostClusters unless a test has none.
 	hosts hostClusters
 }

@@ -98,5 +98,6 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 		Server:  "https://" + endpointAddress(s.controlPlane),
 	})
 	s.renewAt(result.RenewAt)
-	return "", err
+	// Whoever finds the control plane initialized connects by it.
+	return result.Unsafe, err
 }

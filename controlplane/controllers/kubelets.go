@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
@@ -20,8 +22,6 @@ const (
 	kubeletsQuestion = "kubelets"
 	// kubeletsTimeout is for all pages of Nodes of a tenant.
 	kubeletsTimeout = 30 * time.Second
-	// nodesPage is how many Nodes are read at once.
-	nodesPage = 500
 )
 
 // chooseVersion has everything rendered for the version that runs while kubelets are too old for the wanted minor, or
@@ -38,7 +38,7 @@ func (r *Reconciler) chooseVersion(ctx context.Context, s *scope) (string, error
 		return "", nil
 	}
 	to := s.input.Version
-	visit := &kubeletsVisit{api: tenantVisit{r: r, keys: s.keys, address: endpointAddress(s.controlPlane)}, to: to}
+	visit := &kubeletsVisit{api: r.visit(s), to: to}
 	answer, ok := r.questions.Ask(key, visit.question())
 	if ok && answer.Problem == "" {
 		return "", nil
@@ -122,16 +122,8 @@ func (v *kubeletsVisit) kubelets(ctx context.Context) ([]versions.Kubelet, error
 		return nil, err
 	}
 	var kubelets []versions.Kubelet
-	for page := ""; ; {
-		nodes := &corev1.NodeList{}
-		if err := v.api.client.List(ctx, nodes, client.Limit(nodesPage), client.Continue(page)); err != nil {
-			return nil, fmt.Errorf("list Nodes: %w", err)
-		}
-		for i := range nodes.Items {
-			kubelets = append(kubelets, versions.Kubelet{Node: nodes.Items[i].Name, Version: nodes.Items[i].Status.NodeInfo.KubeletVersion})
-		}
-		if page = nodes.Continue; page == "" {
-			return kubelets, nil
-		}
-	}
+	err := tenantapi.EachNode(ctx, v.api.guard, v.api.client, func(node *corev1.Node) {
+		kubelets = append(kubelets, versions.Kubelet{Node: strings.Clone(node.Name), Version: strings.Clone(node.Status.NodeInfo.KubeletVersion)})
+	})
+	return kubelets, err
 }

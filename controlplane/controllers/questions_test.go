@@ -24,6 +24,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 // notebook notes the questions, and has the answers that a test wrote.
@@ -200,38 +201,47 @@ type tenantAPI struct {
 func serveTenantAPI(t *testing.T, of *issued) *tenantAPI {
 	t.Helper()
 	api := &tenantAPI{}
+	api.address = serveAsTenant(t, of, api.answer)
+	return api
+}
+
+// answer answers as an API server with no object.
+func (api *tenantAPI) answer(w http.ResponseWriter, request *http.Request) {
+	switch {
+	case request.URL.Path == "/readyz" && api.ready.Load():
+	case request.URL.Path == "/readyz", request.Method == http.MethodPatch && api.refuse.Load():
+		w.WriteHeader(http.StatusInternalServerError)
+	case request.Method == http.MethodPatch:
+		api.applied.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"kube-public","name":"cluster-info"}}`)
+	default:
+		api.looked.Add(1)
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+// serveAsTenant is the address of a server with the certificate of a tenant's API server.
+func serveAsTenant(t *testing.T, of *issued, answer http.HandlerFunc) (address string) {
+	t.Helper()
 	serving, err := tls.X509KeyPair(of.data[names.KubeAPIServer]["server.crt"], of.data[names.KubeAPIServer]["server.key"])
 	if err != nil {
 		t.Fatal(err)
 	}
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(of.keys.ClusterCA.Bundle)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		switch {
-		case request.URL.Path == "/readyz" && api.ready.Load():
-		case request.URL.Path == "/readyz", request.Method == http.MethodPatch && api.refuse.Load():
-			w.WriteHeader(http.StatusInternalServerError)
-		case request.Method == http.MethodPatch:
-			api.applied.Add(1)
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"kube-public","name":"cluster-info"}}`)
-		default:
-			api.looked.Add(1)
-			w.WriteHeader(http.StatusNotFound)
-		}
-	}))
+	server := httptest.NewUnstartedServer(answer)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{serving}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	api.address = server.Listener.Addr().String()
-	return api
+	return server.Listener.Addr().String()
 }
 
 func TestATenantIsAskedWhetherItIsReadyAndThenGivenItsObjects(t *testing.T) {
 	of := issue(t, "blue", "blue.example.com")
 	api := serveTenantAPI(t, of)
 	clock := clocktesting.NewFakeClock(time.Now())
-	visit := &tenantVisit{r: &Reconciler{Clock: clock}, keys: of.keys, address: api.address, what: "the addons", wanted: []client.Object{&corev1.ConfigMap{
+	visit := &tenantVisit{r: &Reconciler{Clock: clock}, keys: of.keys, address: api.address, guard: (&tenantapi.Guards{}).Of(client.ObjectKey{Name: "blue"}), what: "the addons", wanted: []client.Object{&corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "cluster-info"},
 	}}}
 	for _, step := range []struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 const (
@@ -32,6 +33,8 @@ type tenantVisit struct {
 	r       *Reconciler
 	keys    *pki.KeyMaterial
 	address string
+	// guard stands before the tenant.
+	guard *tenantapi.Guard
 	// what names the objects in messages.
 	what string
 	// wanted are objects that the tenant shall hold, unwanted those that it shall not.
@@ -41,6 +44,13 @@ type tenantVisit struct {
 	probe  rest.Interface
 	// applied is when the objects were last found or made right.
 	applied time.Time
+}
+
+// visit is a visit to the tenant of a control plane.
+func (r *Reconciler) visit(s *scope) tenantVisit {
+	return tenantVisit{
+		r: r, keys: s.keys, address: endpointAddress(s.controlPlane), guard: r.guards.Of(client.ObjectKeyFromObject(s.controlPlane)),
+	}
 }
 
 // ask proves that the tenant's API answers, and writes what is missing there; in a settled tenant it
@@ -84,6 +94,7 @@ func (v *tenantVisit) connect() error {
 	if err != nil {
 		return fmt.Errorf("connect to the tenant: %w", err)
 	}
+	config.Wrap(v.guard.Wrap)
 	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
 	if v.probe, err = rest.UnversionedRESTClientFor(config); err != nil {
 		return fmt.Errorf("connect to the tenant: %w", err)

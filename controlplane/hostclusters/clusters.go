@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
 // grace is how long a connection outlasts its Secret. When a namespace is deleted, kinds go in any order: a control
@@ -89,7 +90,7 @@ func (c *Clusters) Of(ctx context.Context, user, name client.ObjectKey, leaving 
 		return nil, invalid(fmt.Sprintf("Secret %s, which spec.hosting.kubeconfigRef names, has no data key %q: put the kubeconfig of the host cluster there",
 			name, controlplanev1.KubeconfigKey))
 	}
-	config, err := Config(kubeconfig)
+	config, err := untrusted.Config(kubeconfig)
 	if err != nil {
 		c.Release(user)
 		return nil, invalid(fmt.Sprintf("the kubeconfig in Secret %s, which spec.hosting.kubeconfigRef names, is refused: %v", name, err))

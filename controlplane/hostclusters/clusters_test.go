@@ -19,6 +19,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background/backgroundtest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
 var (
@@ -238,7 +239,7 @@ func TestAKubeconfigThatChangesAndComesBackWhileItConnectsIsConnectedTo(t *testi
 
 func TestAnOldReadingOfTheSecretDoesNotBringTheOldConnectionBack(t *testing.T) {
 	tell(t, func(s *story) {
-		config, err := Config([]byte(kubeconfig("https://a")))
+		config, err := untrusted.Config([]byte(kubeconfig("https://a")))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
 // forwardTimeout bounds the way to a pod.
@@ -156,7 +157,7 @@ func (f forwarder) failure(failures io.Reader) (err error) {
 	if len(said) == 0 {
 		return nil
 	}
-	return without(hiding(secretsOf(f.config)...), fmt.Errorf("the kubelet says: %s", said))
+	return untrusted.WithoutSecrets(f.config, fmt.Errorf("the kubelet says: %s", said))
 }
 
 // forwarded is a connection to a pod.

@@ -22,6 +22,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
 const (
@@ -105,15 +106,14 @@ func (o Options) open(ctx context.Context, op opening) (*Host, func(context.Cont
 	}, check, nil
 }
 
-// httpClientFor is a client that follows no redirect: each hop would get the credentials, wherever it is, and a host
-// cluster could have the manager ask whatever the manager alone reaches.
+// httpClientFor is a client that follows no redirect.
 func httpClientFor(config *rest.Config) (*http.Client, error) {
 	made, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
 	}
 	own := *made
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	own.Transport = untrusted.WithoutRedirects(made.Transport)
 	return &own, nil
 }
 

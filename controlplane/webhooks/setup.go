@@ -31,5 +31,9 @@ func SetupWithManager(mgr ctrl.Manager, limits Limits, table *supported.Versions
 		WithValidator(&VersionsConfigMap{Versions: table}).Complete(); err != nil {
 		return fmt.Errorf("set up the webhook of the table of Kubernetes versions: %w", err)
 	}
+	if err := ctrl.NewWebhookManagedBy(mgr, &corev1.Secret{}).
+		WithValidator(&KubeconfigSecret{}).Complete(); err != nil {
+		return fmt.Errorf("set up the webhook of kubeconfigs: %w", err)
+	}
 	return nil
 }

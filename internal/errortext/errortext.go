@@ -1,7 +1,10 @@
 // Package errortext puts errors into words for conditions.
 package errortext
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 var (
 	// ownAddress is what package net says of our own end of a connection, such as 10.0.0.1:40000->.
@@ -16,5 +19,15 @@ func Steady(err error) string { return SteadyText(err.Error()) }
 
 // SteadyText is Steady of an error that is a text already.
 func SteadyText(text string) string {
-	return presentTime.ReplaceAllString(ownAddress.ReplaceAllString(text, ""), "the present time")
+	return short(presentTime.ReplaceAllString(ownAddress.ReplaceAllString(short(text), ""), "the present time"))
+}
+
+// longest is how much of an error a condition has, in bytes: whoever answers chooses its length.
+const longest = 2048
+
+func short(text string) string {
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest], "") + "…"
 }

@@ -82,6 +82,10 @@ func Main(o *Options, run func(context.Context) error) {
 		os.Exit(1)
 	}
 	ctrl.SetLogger(klog.Background())
+	if err := limitMemory(); err != nil {
+		fmt.Fprintf(os.Stderr, "cannot start the manager: %v\n", err)
+		os.Exit(1)
+	}
 	if err := run(ctrl.SetupSignalHandler()); err != nil {
 		ctrl.Log.Error(err, "The manager ended")
 		os.Exit(1)

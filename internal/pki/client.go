@@ -13,6 +13,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
 // TenantServerName is in every tenant's serving certificate: who dials an address that is not, such
@@ -103,7 +105,7 @@ func (m *KeyMaterial) RESTConfig(clock clock.PassiveClock, server, commonName st
 		Host: server,
 		// The tenant's API server has priority and fairness; a limit here would only slow creation.
 		QPS: -1,
-		Transport: &renewingTransport{
+		Transport: untrusted.WithoutRedirects(&renewingTransport{
 			certificates: certificates,
 			make: func() *http.Transport {
 				dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
@@ -115,9 +117,12 @@ func (m *KeyMaterial) RESTConfig(clock clock.PassiveClock, server, commonName st
 					TLSHandshakeTimeout: 5 * time.Second,
 					MaxIdleConnsPerHost: 4,
 					IdleConnTimeout:     90 * time.Second,
+					// What is small on the way may be very large here.
+					DisableCompression:     true,
+					MaxResponseHeaderBytes: 64 << 10,
 				})
 			},
-		},
+		}),
 	}, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
 // KubeconfigRequest says whose kubeconfig Secret is wanted.
@@ -35,18 +36,23 @@ type KubeconfigResult struct {
 	Changed bool
 	// RenewAt is when the client certificate in it is due.
 	RenewAt time.Time
+	// Unsafe says why one that this controller did not make must not be used by Cluster API; empty otherwise.
+	Unsafe string
 }
 
 // EnsureKubeconfig keeps the Secret "<cluster>-kubeconfig" of Cluster API's control plane contract.
 // It is written anew when it is missing or unreadable, when the endpoint or the CA changed, or when
 // less than half a year of its client certificate is left. A Secret that this controller did not
-// make is a person's and stays as it is.
+// make is a person's and stays as it is; the result says whether it is safe.
 func (s *Store) EnsureKubeconfig(ctx context.Context, material *KeyMaterial, request KubeconfigRequest) (KubeconfigResult, error) {
 	key := client.ObjectKey{Namespace: request.Cluster.Namespace, Name: secret.Name(request.Cluster.Name, secret.Kubeconfig)}
 	result := KubeconfigResult{}
 	changed, err := s.Management.settle(ctx, key, func(present *corev1.Secret) error {
-		result.RenewAt = time.Time{}
+		result.RenewAt, result.Unsafe = time.Time{}, ""
 		if present.ResourceVersion != "" && !ours(present) && !controlledBy(present, request.Owner) {
+			if err := untrusted.CheckReach(present.Data[secret.KubeconfigDataName]); err != nil {
+				result.Unsafe = fmt.Sprintf("Secret %s, which this control plane did not make, has an unsafe kubeconfig: %v; delete the Secret", key, err)
+			}
 			return nil
 		}
 		if present.ResourceVersion == "" {
@@ -90,6 +96,9 @@ func newKubeconfig(material *KeyMaterial, request KubeconfigRequest) ([]byte, er
 
 // checkKubeconfig returns why a kubeconfig must be made anew, else when it is due.
 func checkKubeconfig(content []byte, material *KeyMaterial, request KubeconfigRequest, now time.Time) (time.Time, error) {
+	if err := untrusted.CheckReach(content); err != nil {
+		return time.Time{}, err
+	}
 	config, err := clientcmd.Load(content)
 	if err != nil {
 		return time.Time{}, err

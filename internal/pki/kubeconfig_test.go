@@ -75,9 +75,12 @@ func TestEnsureKubeconfigIsMadeAnewOnlyForAReason(t *testing.T) {
 		"a CA was added": {edit: func(_ *world, m *KeyMaterial) {
 			m.ClusterCA.Bundle = append(slices.Clone(m.ClusterCA.Bundle), m.EtcdCA.Bundle...)
 		}, anew: true},
-		"half a year passed":      {edit: func(w *world, _ *KeyMaterial) { w.clock.SetTime(w.clock.Now().Add(leafLife/2 + time.Hour)) }, anew: true},
-		"less than half a year":   {edit: func(w *world, _ *KeyMaterial) { w.clock.SetTime(w.clock.Now().Add(leafLife/2 - time.Hour)) }},
-		"it cannot be read":       {edit: editKubeconfig(func(s *corev1.Secret) { s.Data["value"] = []byte("{") }), anew: true},
+		"half a year passed":    {edit: func(w *world, _ *KeyMaterial) { w.clock.SetTime(w.clock.Now().Add(leafLife/2 + time.Hour)) }, anew: true},
+		"less than half a year": {edit: func(w *world, _ *KeyMaterial) { w.clock.SetTime(w.clock.Now().Add(leafLife/2 - time.Hour)) }},
+		"it cannot be read":     {edit: editKubeconfig(func(s *corev1.Secret) { s.Data["value"] = []byte("{") }), anew: true},
+		"it reads a file": {edit: editKubeconfig(func(s *corev1.Secret) {
+			s.Data["value"] = []byte(strings.Replace(string(s.Data["value"]), "client-certificate-data:", "tokenFile: /token\n    client-certificate-data:", 1))
+		}), anew: true},
 		"it is empty":             {edit: editKubeconfig(func(s *corev1.Secret) { s.Data = nil }), anew: true},
 		"its labels are gone":     {edit: editKubeconfig(func(s *corev1.Secret) { s.Labels = nil })},
 		"a person annotated it":   {edit: editKubeconfig(func(s *corev1.Secret) { s.Annotations = map[string]string{"a": "b"} })},
@@ -122,6 +125,23 @@ func TestEnsureKubeconfigIsMadeAnewOnlyForAReason(t *testing.T) {
 			t.Error("it was written")
 		}
 	})
+}
+
+func TestFinding1AKubeconfigOfAStrangerIsToldOf(t *testing.T) {
+	for content, unsafe := range map[string]bool{
+		"users: [{name: u, user: {tokenFile: /token}}]": true,
+		"users: [{name: u, user: {token: a}}]":          false,
+	} {
+		w := newWorld(t)
+		material := w.ensure()
+		if err := w.management.Create(t.Context(), premade(kubeconfigName, map[string][]byte{"value": []byte(content)})); err != nil {
+			t.Fatal(err)
+		}
+		result := w.kubeconfig(material, "https://10.0.0.1:6443")
+		if strings.Contains(result.Unsafe, "tokenFile is refused") != unsafe || result.Changed {
+			t.Errorf("%s: %+v", content, result)
+		}
+	}
 }
 
 func editKubeconfig(edit func(*corev1.Secret)) func(*world, *KeyMaterial) {

@@ -1,4 +1,4 @@
-package hostclusters
+package untrusted
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package hostclusters
+package untrusted
 
 import (
 	"errors"
@@ -16,6 +16,20 @@ import (
 // manager, nor lead it to somebody who cannot prove who he is: what would is refused. Errors say what to change and
 // hold nothing of the content. Nor do answers, or errors, of those who are asked with the configuration.
 func Config(kubeconfig []byte) (*rest.Config, error) {
+	return read(kubeconfig, func(*clientcmdapi.Cluster) error { return nil })
+}
+
+// TenantConfig reads the kubeconfig of a tenant likewise. It has no proxy: that of the manager's environment alone is used.
+func TenantConfig(kubeconfig []byte) (*rest.Config, error) {
+	return read(kubeconfig, func(cluster *clientcmdapi.Cluster) error {
+		if cluster.ProxyURL != "" {
+			return errors.New("proxy-url is refused in the kubeconfig of a tenant: set the proxy in the environment of the manager")
+		}
+		return nil
+	})
+}
+
+func read(kubeconfig []byte, further func(*clientcmdapi.Cluster) error) (*rest.Config, error) {
 	parsed, err := clientcmd.Load(kubeconfig)
 	if err != nil {
 		return nil, errors.New("it cannot be read as a kubeconfig") // The cause would quote it.
@@ -28,7 +42,7 @@ func Config(kubeconfig []byte) (*rest.Config, error) {
 	if cluster == nil || user == nil {
 		return nil, errors.New("its current context names a cluster or a user that is not in it: add both")
 	}
-	if err := errors.Join(validateCluster(cluster), validateUser(user)); err != nil {
+	if err := errors.Join(validateCluster(cluster), further(cluster), validateUser(user)); err != nil {
 		return nil, err
 	}
 	config, err := clientcmd.NewDefaultClientConfig(*parsed, &clientcmd.ConfigOverrides{}).ClientConfig()

@@ -1,4 +1,4 @@
-package hostclusters
+package untrusted
 
 import (
 	"cmp"
@@ -87,6 +87,11 @@ func rewrite(answer *http.Response, hide *strings.Replacer) error {
 	answer.ContentLength = int64(said.Len())
 	answer.Body = io.NopCloser(strings.NewReader(hide.Replace(said.String())))
 	return nil
+}
+
+// WithoutSecrets is an error of one who is asked with a configuration, in words that quote no secret of it.
+func WithoutSecrets(config *rest.Config, err error) error {
+	return without(hiding(secretsOf(config)...), err)
 }
 
 // without is the error itself unless it quotes a secret. Then it wraps nothing, as its cause would quote it too.

@@ -1,0 +1,78 @@
+package servingcertificates
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
+)
+
+const (
+	// maxRequests is how many requests of a tenant are kept: the largest cluster has 5,000 nodes, and Kubernetes deletes
+	// requests that were decided on after an hour.
+	maxRequests = 10_000
+	// maxRequest is how large one is, in bytes: kubelet's have about 1,000.
+	maxRequest = 8 << 10
+)
+
+// whatIsDecidedBy is what the caches of tenants keep of a request. One that no kubelet makes is kept by its name alone,
+// and as if it had been decided on.
+func whatIsDecidedBy(in any) (any, error) {
+	request, ok := in.(*certificatesv1.CertificateSigningRequest)
+	if !ok {
+		return in, nil
+	}
+	request.ManagedFields = nil
+	if Pending(request) && request.Size() <= maxRequest {
+		return request, nil
+	}
+	return &certificatesv1.CertificateSigningRequest{
+		TypeMeta:   request.TypeMeta,
+		ObjectMeta: metav1.ObjectMeta{Name: beginning(request.Name), ResourceVersion: beginning(request.ResourceVersion)},
+		Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName},
+		Status:     certificatesv1.CertificateSigningRequestStatus{Certificate: []byte("-")},
+	}, nil
+}
+
+// beginning is all of a name that Kubernetes takes.
+func beginning(name string) string { return string([]byte(name[:min(len(name), 253)])) }
+
+// arrivals wakes the controller for each request that is to be decided on, and leaves a tenant alone that has more than
+// are kept.
+type arrivals struct {
+	cluster client.ObjectKey
+	guard   *tenantapi.Guard
+	count   atomic.Int64
+}
+
+func (a *arrivals) handler() handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			if a.count.Add(1) == maxRequests+1 {
+				a.guard.LeaveAlone(tenantapi.TooMany, fmt.Sprintf("it has more than %d requests for serving certificates", maxRequests))
+			}
+			a.wake(e.Object, queue)
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			a.wake(e.ObjectNew, queue)
+		},
+		DeleteFunc: func(context.Context, event.DeleteEvent, workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			a.count.Add(-1)
+		},
+	}
+}
+
+func (a *arrivals) wake(object client.Object, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	if request, ok := object.(*certificatesv1.CertificateSigningRequest); ok && Pending(request) {
+		queue.Add(ctrl.Request{NamespacedName: a.cluster})
+	}
+}

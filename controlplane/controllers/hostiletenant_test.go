@@ -1,0 +1,94 @@
+package controllers
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
+)
+
+// hostileVisit is a visit to a tenant whose administrator has put a server of their own at its address.
+func hostileVisit(t *testing.T, answer http.HandlerFunc) *tenantVisit {
+	t.Helper()
+	of := issue(t, "blue", "blue.example.com")
+	return &tenantVisit{
+		r: &Reconciler{Clock: clock.RealClock{}}, keys: of.keys, address: serveAsTenant(t, of, answer),
+		guard: (&tenantapi.Guards{}).Of(client.ObjectKey{Namespace: "team", Name: "blue"}), what: "the addons",
+		wanted: []client.Object{&corev1.ConfigMap{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "cluster-info"},
+		}},
+	}
+}
+
+func TestFinding6ATenantThatRedirectsIsNotFollowed(t *testing.T) {
+	const inside = "what the manager alone reaches"
+	asked := atomic.Int32{}
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		http.Error(w, inside, http.StatusForbidden)
+	}))
+	t.Cleanup(elsewhere.Close)
+	for name, ready := range map[string]bool{"when it is asked whether it is ready": false, "when it is asked for an object": true} {
+		t.Run(name, func(t *testing.T) {
+			visit := hostileVisit(t, func(w http.ResponseWriter, r *http.Request) {
+				if ready && r.URL.Path == "/readyz" {
+					return
+				}
+				http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
+			})
+			problem := visit.ask(t.Context()).Problem
+			if !strings.Contains(problem, "redirect") || strings.Contains(problem, inside) || strings.Contains(problem, elsewhere.URL) {
+				t.Errorf("the condition says %q", problem)
+			}
+			if asked.Load() != 0 {
+				t.Errorf("the other server was asked %d times", asked.Load())
+			}
+		})
+	}
+}
+
+func TestFinding3ATenantThatAnswersWithoutAnEndIsLeftAlone(t *testing.T) {
+	asked, written := atomic.Int32{}, atomic.Int64{}
+	visit := hostileVisit(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		for part := make([]byte, 1<<16); ; {
+			n, err := w.Write(part)
+			written.Add(int64(n))
+			if err != nil {
+				return
+			}
+		}
+	})
+	for range 3 {
+		if problem := visit.ask(t.Context()).Problem; !strings.Contains(problem, "more than 16384 KiB") {
+			t.Errorf("the condition says %q", problem)
+		}
+	}
+	if problem := visit.ask(t.Context()).Problem; !strings.Contains(problem, "left alone for 1m0s") {
+		t.Errorf("the condition says %q", problem)
+	}
+	if asked.Load() != 3 || written.Load() > 3*32<<20 {
+		t.Errorf("it was asked %d times, and %d bytes were taken", asked.Load(), written.Load())
+	}
+}
+
+func TestFinding3AConditionHasTheBeginningOfALongAnswer(t *testing.T) {
+	long := strings.Repeat("a", 32<<10)
+	visit := hostileVisit(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = fmt.Fprintf(w, `{"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 403, "message": "%s"}`, long)
+	})
+	if problem := visit.ask(t.Context()).Problem; !strings.Contains(problem, long[:1000]) || len(problem) > 4<<10 {
+		t.Errorf("the condition has %d bytes", len(problem))
+	}
+}

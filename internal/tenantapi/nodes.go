@@ -1,0 +1,53 @@
+package tenantapi
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// nodesPage is how many Nodes are asked for at once, and nodesPages how often: Kubernetes has 5,000 at most.
+	nodesPage  = 100
+	nodesPages = 100
+	// nodesTime bounds all pages together.
+	nodesTime = time.Minute
+	// maxField is more than is in any field of a Node that is kept.
+	maxField = 1 << 10
+)
+
+// EachNode hands over the Nodes of a tenant, which are not to be kept. Who goes on for longer than any cluster is hostile.
+func EachNode(ctx context.Context, guard *Guard, tenant client.Reader, do func(*corev1.Node)) error {
+	ctx, cancel := context.WithTimeout(ctx, nodesTime)
+	defer cancel()
+	next := ""
+	for range nodesPages {
+		page := &corev1.NodeList{}
+		if err := tenant.List(ctx, page, client.Limit(nodesPage), client.Continue(next)); err != nil {
+			return fmt.Errorf("list the Nodes of the tenant: %w", err)
+		}
+		for i := range page.Items {
+			if !plausible(&page.Items[i]) {
+				return guard.refuse(TooLarge, "it lists a Node with a field that is longer than any API server takes")
+			}
+			do(&page.Items[i])
+		}
+		if next = page.Continue; next == "" {
+			return nil
+		}
+	}
+	return guard.refuse(TooMany, fmt.Sprintf("it lists more than %d Nodes", nodesPage*nodesPages))
+}
+
+// plausible reports whether what may be kept of a Node is as long as it can be.
+func plausible(node *corev1.Node) bool {
+	for _, field := range []string{node.Name, string(node.UID), node.ResourceVersion, node.Spec.ProviderID, node.Status.NodeInfo.KubeletVersion} {
+		if len(field) > maxField {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,28 @@
+package untrusted
+
+import (
+	"errors"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// CheckReach refuses a kubeconfig by which whoever uses it would read a file of its own or run a program, in any of its
+// contexts. All else is its author's concern, and what is no kubeconfig nobody can use. Errors hold nothing of the content.
+func CheckReach(kubeconfig []byte) error {
+	parsed, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return nil //nolint:nilerr // Cluster API reads it by the same function.
+	}
+	var problems []error
+	for _, cluster := range parsed.Clusters {
+		if cluster != nil && cluster.CertificateAuthority != "" {
+			problems = append(problems, file("certificate-authority"))
+		}
+	}
+	for _, user := range parsed.AuthInfos {
+		if user != nil {
+			problems = append(problems, validateUser(user))
+		}
+	}
+	return errors.Join(problems...)
+}
