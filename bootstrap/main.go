@@ -103,7 +103,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
 		return err
 	}
 	return (&servingcertificates.Reconciler{
-		Client: mgr.GetClient(), Tenants: tenants, WatchFilterValue: opts.WatchFilter,
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Tenants: tenants, WatchFilterValue: opts.WatchFilter,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.tenantConcurrency})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -32,6 +33,8 @@ const waitInterval = 10 * time.Second
 type Reconciler struct {
 	// Client reads from the management cluster's cache.
 	Client client.Reader
+	// APIReader reads from the management cluster's API server.
+	APIReader client.Reader
 	// Tenants has connections to tenants.
 	Tenants clustercache.ClusterCache
 	// WatchFilterValue restricts the controller to Clusters with this value of Cluster API's watch label.
@@ -41,6 +44,7 @@ type Reconciler struct {
 }
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kokcontrolplanes,verbs=get
 
 // Reconcile decides on all pending requests of one Cluster's tenant.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -66,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if len(ours) == 0 {
 		return ctrl.Result{}, nil
 	}
-	result, err := r.decideAll(ctx, client.ObjectKeyFromObject(cluster), identity, ours)
+	result, err := r.decideAll(ctx, cluster, identity, ours, machines.Items)
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
 		// As other controllers of Cluster API do; the connection wakes this one before.
 		return ctrl.Result{RequeueAfter: time.Minute}, nil
@@ -93,7 +97,8 @@ func identityOf(cluster *clusterv1.Cluster) (Cluster, error) {
 	return Cluster{ServiceCIDRs: networks, DNSDomain: services.DNSDomain(cluster), Endpoint: cluster.Spec.ControlPlaneEndpoint.Host}, nil
 }
 
-func (r *Reconciler) decideAll(ctx context.Context, cluster client.ObjectKey, identity Cluster, machines []clusterv1.Machine) (ctrl.Result, error) {
+func (r *Reconciler) decideAll(ctx context.Context, owner *clusterv1.Cluster, identity Cluster, machines, all []clusterv1.Machine) (ctrl.Result, error) {
+	cluster := client.ObjectKeyFromObject(owner)
 	err := r.Tenants.Watch(ctx, cluster, clustercache.NewWatcher(clustercache.WatcherOptions{
 		Name: "serving-certificates", Watcher: r.watcher, Kind: &certificatesv1.CertificateSigningRequest{},
 		EventHandler: handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []ctrl.Request {
@@ -114,13 +119,15 @@ func (r *Reconciler) decideAll(ctx context.Context, cluster client.ObjectKey, id
 	if err := tenant.List(ctx, requests); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list the certificate signing requests of the tenant: %w", err)
 	}
+	// Most Machines have addresses: then nobody needs to know those of all others.
+	holders := sync.OnceValues(func() (*holders, error) { return r.holders(ctx, owner, all) })
 	var result ctrl.Result
 	var problems []error
 	for i := range requests.Items {
 		if !Pending(&requests.Items[i]) {
 			continue
 		}
-		waits, err := r.decide(ctx, tenant, cluster, identity, requests.Items[i].DeepCopy(), machines)
+		waits, err := r.decide(ctx, tenant, cluster, identity, requests.Items[i].DeepCopy(), machines, holders)
 		if waits {
 			result.RequeueAfter = waitInterval
 		}
@@ -131,9 +138,9 @@ func (r *Reconciler) decideAll(ctx context.Context, cluster client.ObjectKey, id
 
 // decide writes the decision on one request. It tells whether the request waits for something that does not
 // wake the controller.
-func (r *Reconciler) decide(ctx context.Context, tenant client.Client, cluster client.ObjectKey, identity Cluster, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (waits bool, _ error) {
+func (r *Reconciler) decide(ctx context.Context, tenant client.Client, cluster client.ObjectKey, identity Cluster, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine, holders func() (*holders, error)) (waits bool, _ error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("CertificateSigningRequest", klog.KObj(request), "user", request.Spec.Username)
-	node, unwatched, err := r.gather(ctx, cluster, request, machines)
+	node, unwatched, err := r.gather(ctx, cluster, request, machines, holders)
 	if err != nil {
 		return false, err
 	}
@@ -164,7 +171,7 @@ func (r *Reconciler) decide(ctx context.Context, tenant client.Client, cluster c
 
 // gather finds out what is known of the node that a request comes from; unwatched is true when nothing
 // tells the controller that more is known.
-func (r *Reconciler) gather(ctx context.Context, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (_ Node, unwatched bool, _ error) {
+func (r *Reconciler) gather(ctx context.Context, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine, holders func() (*holders, error)) (_ Node, unwatched bool, _ error) {
 	name, isNode := NodeName(request)
 	if !isNode {
 		return Node{}, false, nil
@@ -186,5 +193,10 @@ func (r *Reconciler) gather(ctx context.Context, cluster client.ObjectKey, reque
 		return node, false, fmt.Errorf("get Node %s of the tenant: %w", name, err)
 	}
 	node.Addresses = nodeAddresses(object)
+	known, err := holders()
+	if err != nil {
+		return node, false, err
+	}
+	node.Others = known.besides(machine.Name, name)
 	return node, true, nil
 }

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
 
 func cluster(edit func(*clusterv1.Cluster)) *clusterv1.Cluster {
@@ -45,13 +47,19 @@ func machine(edit func(*clusterv1.Machine)) *clusterv1.Machine {
 // run reconciles with one request in the tenant and returns what became of it.
 func run(t *testing.T, c *clusterv1.Cluster, m *clusterv1.Machine, ask *x509.CertificateRequest, tenantObjects ...client.Object) (*certificatesv1.CertificateSigningRequest, ctrl.Result) {
 	t.Helper()
+	return runAmong(t, []client.Object{c, m}, request(t, ask), tenantObjects...)
+}
+
+// runAmong is run with further objects in the management cluster.
+func runAmong(t *testing.T, management []client.Object, asked *certificatesv1.CertificateSigningRequest, tenantObjects ...client.Object) (*certificatesv1.CertificateSigningRequest, ctrl.Result) {
+	t.Helper()
 	scheme := runtime.NewScheme()
-	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme)
+	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme)
 	if err := builder.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	// The fake client knows no subresource "approval".
-	tenant := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(tenantObjects, request(t, ask))...).Build(), interceptor.Funcs{
+	tenant := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(tenantObjects, asked)...).Build(), interceptor.Funcs{
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object, _ ...client.SubResourceUpdateOption) error {
 			if sub != "approval" {
 				t.Errorf("subresource %s was written", sub)
@@ -59,8 +67,9 @@ func run(t *testing.T, c *clusterv1.Cluster, m *clusterv1.Machine, ask *x509.Cer
 			return c.Status().Update(ctx, object)
 		},
 	})
+	host := fake.NewClientBuilder().WithScheme(scheme).WithObjects(management...).Build()
 	r := &Reconciler{
-		Client:  fake.NewClientBuilder().WithScheme(scheme).WithObjects(c, m).Build(),
+		Client: host, APIReader: host,
 		Tenants: clustercache.NewFakeClusterCache(tenant, client.ObjectKey{Namespace: "team", Name: "blue"}, "serving-certificates"),
 	}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "blue"}})
@@ -68,7 +77,7 @@ func run(t *testing.T, c *clusterv1.Cluster, m *clusterv1.Machine, ask *x509.Cer
 		t.Fatal(err)
 	}
 	decided := &certificatesv1.CertificateSigningRequest{}
-	if err := tenant.Get(t.Context(), client.ObjectKey{Name: "csr-1"}, decided); err != nil {
+	if err := tenant.Get(t.Context(), client.ObjectKeyFromObject(asked), decided); err != nil {
 		t.Fatal(err)
 	}
 	return decided, result

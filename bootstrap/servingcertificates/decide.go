@@ -56,7 +56,12 @@ type Node struct {
 	// Addresses are the names and IP addresses that the node may serve at, besides its own name. Empty while
 	// they are not known yet.
 	Addresses []string
+	// Others are names and addresses of others, with whose they are, where the node's own word must do for Addresses.
+	Others []Holder
 }
+
+// Holder is somebody who has a name or an address.
+type Holder struct{ Address, Whose string }
 
 // NodeName is the name of the node that a request comes from, by the user that the tenant
 // authenticated; false when it is no node.
@@ -99,6 +104,10 @@ func Decide(request *certificatesv1.CertificateSigningRequest, cluster Cluster, 
 	if foreign := foreignNames(certificate, name, node.Addresses); len(foreign) > 0 {
 		return Decision{Deny, fmt.Sprintf("%s: not among the addresses of Machine %s, node %s, which are %s",
 			strings.Join(foreign, ", "), node.Machine, name, strings.Join(node.Addresses, ", "))}
+	}
+	if taken := node.taken(certificate); len(taken) > 0 {
+		return Decision{Deny, fmt.Sprintf("the infrastructure of Machine %s names no addresses, and node %s must not serve at %s; whatever is gone, delete its Machine or Node",
+			node.Machine, name, strings.Join(taken, ", at "))}
 	}
 	return Decision{Approve, fmt.Sprintf("requested by node %s for itself, with addresses of Machine %s", name, node.Machine)}
 }
@@ -164,4 +173,17 @@ func foreignNames(certificate *x509.CertificateRequest, name string, addresses [
 		}
 	}
 	return foreign
+}
+
+// taken are the names and addresses in a request that others have.
+func (n Node) taken(certificate *x509.CertificateRequest) []string {
+	var taken []string
+	for _, other := range n.Others {
+		isIP := func(address net.IP) bool { return sameIP(other.Address, address) }
+		isName := func(name string) bool { return strings.EqualFold(strings.TrimSuffix(name, "."), other.Address) }
+		if slices.ContainsFunc(certificate.IPAddresses, isIP) || slices.ContainsFunc(certificate.DNSNames, isName) {
+			taken = append(taken, other.Address+", which "+other.Whose+" has")
+		}
+	}
+	return taken
 }
