@@ -27,7 +27,8 @@ import (
 // addresses.
 const waitInterval = 10 * time.Second
 
-// Reconciler decides on the requests for serving certificates in the tenants of Clusters. It cares for
+// Reconciler decides on the requests for certificates of kubelets in the tenants of Clusters: on serving certificates, and,
+// in those of a KOKControlPlane, on the first client certificate, for which a bootstrap token asks. It cares for
 // nodes whose Machine is bootstrapped by a KOKConfig, and for all nodes of a KOKControlPlane: there
 // kubelets ask for serving certificates whoever bootstrapped them.
 type Reconciler struct {
@@ -67,7 +68,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !references.HasKOKControlPlane(cluster) {
 		ours = bootstrappedByKOK(machines.Items)
 	}
-	if len(ours) == 0 {
+	// A node of a KOKControlPlane may join without a Machine.
+	if len(ours) == 0 && !references.HasKOKControlPlane(cluster) {
 		return ctrl.Result{}, nil
 	}
 	result, err := r.decideAll(ctx, cluster, identity, ours, machines.Items)
@@ -127,6 +129,17 @@ func (r *Reconciler) decideAll(ctx context.Context, owner *clusterv1.Cluster, id
 		if !Pending(&requests.Items[i]) {
 			continue
 		}
+		if _, isFirst := TokenID(&requests.Items[i]); isFirst {
+			// Other control planes have kube-controller-manager approve these.
+			if references.HasKOKControlPlane(owner) {
+				waits, err := r.decideFirst(ctx, tenant, cluster, requests.Items[i].DeepCopy(), all)
+				if waits {
+					result.RequeueAfter = waitInterval
+				}
+				problems = append(problems, err)
+			}
+			continue
+		}
 		waits, err := r.decide(ctx, tenant, cluster, identity, requests.Items[i].DeepCopy(), machines, holders)
 		if waits {
 			result.RequeueAfter = waitInterval
@@ -149,24 +162,44 @@ func (r *Reconciler) decide(ctx context.Context, tenant client.Client, cluster c
 		log.V(2).Info("A request for a serving certificate waits", "reason", decision.Message)
 		return unwatched, nil
 	}
+	return false, write(ctx, tenant, request, decision, "KOKServingCertificate")
+}
+
+// decideFirst writes the decision on one request for a node's first client certificate.
+func (r *Reconciler) decideFirst(ctx context.Context, tenant client.Client, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (waits bool, _ error) {
+	joining, err := r.joining(ctx, cluster, request, machines)
+	if err != nil {
+		return false, err
+	}
+	decision := DecideFirst(request, joining, machines)
+	if decision.Action == Wait {
+		ctrl.LoggerFrom(ctx).Info("A request for a node's first certificate waits", "CertificateSigningRequest", klog.KObj(request), "reason", decision.Message)
+		return true, nil
+	}
+	return false, write(ctx, tenant, request, decision, "KOKFirstCertificate")
+}
+
+// write writes a decision, with a reason that begins with prefix.
+func write(ctx context.Context, tenant client.Client, request *certificatesv1.CertificateSigningRequest, decision Decision, prefix string) error {
 	condition := certificatesv1.CertificateSigningRequestCondition{
-		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "KOKServingCertificateApproved",
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: prefix + "Approved",
 		Message: decision.Message, LastUpdateTime: metav1.Now(),
 	}
 	if decision.Action == Deny {
-		condition.Type, condition.Reason = certificatesv1.CertificateDenied, "KOKServingCertificateDenied"
+		condition.Type, condition.Reason = certificatesv1.CertificateDenied, prefix+"Denied"
 	}
 	request.Status.Conditions = append(request.Status.Conditions, condition)
-	err = tenant.SubResource("approval").Update(ctx, request)
+	err := tenant.SubResource("approval").Update(ctx, request)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		// Somebody else was faster; a pending request that is left comes again.
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("write the decision %s on certificate signing request %s of the tenant: %w", decision.Action, request.Name, err)
+		return fmt.Errorf("write the decision %s on certificate signing request %s of the tenant: %w", decision.Action, request.Name, err)
 	}
-	log.Info("Decided on a request for a serving certificate", "decision", decision.Action, "reason", decision.Message)
-	return false, nil
+	ctrl.LoggerFrom(ctx).Info("Decided on a request for a certificate", "CertificateSigningRequest", klog.KObj(request), "user", request.Spec.Username,
+		"decision", decision.Action, "reason", decision.Message)
+	return nil
 }
 
 // gather finds out what is known of the node that a request comes from; unwatched is true when nothing

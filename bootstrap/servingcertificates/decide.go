@@ -70,9 +70,11 @@ func NodeName(request *certificatesv1.CertificateSigningRequest) (string, bool) 
 	return name, found && name != "" && slices.Contains(request.Spec.Groups, nodesGroup)
 }
 
-// Pending reports whether a request is for a kubelet's serving certificate and nobody has decided on it.
+// Pending reports whether a request is for a kubelet's serving certificate, or for a node's first client certificate, and
+// nobody has decided on it.
 func Pending(request *certificatesv1.CertificateSigningRequest) bool {
-	if request.Spec.SignerName != certificatesv1.KubeletServingSignerName || len(request.Status.Certificate) > 0 {
+	_, isFirst := TokenID(request)
+	if request.Spec.SignerName != certificatesv1.KubeletServingSignerName && !isFirst || len(request.Status.Certificate) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(request.Status.Conditions, func(condition certificatesv1.CertificateSigningRequestCondition) bool {
@@ -112,8 +114,8 @@ func Decide(request *certificatesv1.CertificateSigningRequest, cluster Cluster, 
 	return Decision{Approve, fmt.Sprintf("requested by node %s for itself, with addresses of Machine %s", name, node.Machine)}
 }
 
-// parse checks everything of a request that needs no knowledge of the node.
-func parse(request *certificatesv1.CertificateSigningRequest, name string) (*x509.CertificateRequest, error) {
+// parseRequest reads a request of any form.
+func parseRequest(request *certificatesv1.CertificateSigningRequest) (*x509.CertificateRequest, error) {
 	block, rest := pem.Decode(request.Spec.Request)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(bytes.TrimSpace(rest)) > 0 {
 		return nil, errors.New("spec.request is not one PEM block CERTIFICATE REQUEST")
@@ -125,14 +127,23 @@ func parse(request *certificatesv1.CertificateSigningRequest, name string) (*x50
 	if err := certificate.CheckSignature(); err != nil {
 		return nil, fmt.Errorf("spec.request is not signed by its own key: %w", err)
 	}
-	if err := checkUsages(request.Spec.Usages); err != nil {
+	return certificate, nil
+}
+
+// parse checks everything of a request for a serving certificate that needs no knowledge of the node.
+func parse(request *certificatesv1.CertificateSigningRequest, name string) (*x509.CertificateRequest, error) {
+	certificate, err := parseRequest(request)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkUsages(request.Spec.Usages, certificatesv1.UsageServerAuth); err != nil {
 		return nil, err
 	}
 	if want := nodeUserPrefix + name; certificate.Subject.CommonName != want {
 		return nil, fmt.Errorf("the common name is %q; it must be the requester's, %q", certificate.Subject.CommonName, want)
 	}
-	if !slices.Equal(certificate.Subject.Organization, []string{nodesGroup}) {
-		return nil, fmt.Errorf("the organizations are %q; they must be %q alone", certificate.Subject.Organization, nodesGroup)
+	if err := checkOrganization(certificate); err != nil {
+		return nil, err
 	}
 	if len(certificate.EmailAddresses) > 0 || len(certificate.URIs) > 0 {
 		return nil, errors.New("it asks for e-mail addresses or URIs, which no kubelet serves at")
@@ -143,17 +154,18 @@ func parse(request *certificatesv1.CertificateSigningRequest, name string) (*x50
 	return certificate, nil
 }
 
-func checkUsages(usages []certificatesv1.KeyUsage) error {
-	for _, required := range []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth} {
+// checkUsages wants the usages of a certificate for one purpose.
+func checkUsages(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) error {
+	for _, required := range []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, purpose} {
 		if !slices.Contains(usages, required) {
 			return fmt.Errorf("usage %q is missing", required)
 		}
 	}
 	for _, usage := range usages {
 		switch usage {
-		case certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth, certificatesv1.UsageKeyEncipherment:
+		case certificatesv1.UsageDigitalSignature, purpose, certificatesv1.UsageKeyEncipherment:
 		default:
-			return fmt.Errorf("usage %q is more than a server needs", usage)
+			return fmt.Errorf("usage %q is more than %q needs", usage, purpose)
 		}
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -17,13 +16,24 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TenantCache makes the caches of tenants hold requests for serving certificates only.
+// TenantCache makes the caches of tenants hold of requests that wait for nobody here no more than their names: a selector
+// cannot choose two signers.
 func TenantCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
-		&certificatesv1.CertificateSigningRequest{}: {
-			Field: fields.OneTermEqualSelector("spec.signerName", certificatesv1.KubeletServingSignerName),
-		},
+		&certificatesv1.CertificateSigningRequest{}: {Transform: withoutContent},
 	}
+}
+
+func withoutContent(in any) (any, error) {
+	request, ok := in.(*certificatesv1.CertificateSigningRequest)
+	if !ok {
+		return in, nil
+	}
+	request.ManagedFields = nil
+	if !Pending(request) {
+		request.Spec, request.Status, request.Annotations, request.Labels = certificatesv1.CertificateSigningRequestSpec{}, certificatesv1.CertificateSigningRequestStatus{}, nil, nil
+	}
+	return request, nil
 }
 
 // SetupWithManager registers the controller.

@@ -36,7 +36,7 @@ func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) (string, er
 	if err != nil {
 		return "", err
 	}
-	visit := &tenantVisit{r: r, keys: s.keys, address: endpointAddress(s.controlPlane), what: "the objects that machines need to join", wanted: objects}
+	visit := &tenantVisit{r: r, keys: s.keys, address: endpointAddress(s.controlPlane), what: "the objects that machines need to join", wanted: objects, unwanted: tenant.Unwanted()}
 	question, err := visit.question()
 	if err != nil {
 		return "", err
