@@ -160,6 +160,24 @@ func TestWaitingEndsByWatching(t *testing.T) {
 // asNode makes a request for a serving certificate as kubelet does, as the user that a node is.
 func (w *worker) asNode(name string, addresses ...string) *certificatesv1.CertificateSigningRequest {
 	w.t.Helper()
+	template := &x509.CertificateRequest{DNSNames: []string{name}}
+	for _, address := range addresses {
+		template.IPAddresses = append(template.IPAddresses, net.ParseIP(address))
+	}
+	return w.asks("system:node:"+name, []string{"system:nodes", "system:authenticated"}, name, template, certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth)
+}
+
+// asJoining makes a request for a node's first client certificate as kubelet does, as the user that a bootstrap token is.
+func (w *worker) asJoining(token, name string) *certificatesv1.CertificateSigningRequest {
+	w.t.Helper()
+	// Whether such a user may ask is the control plane provider's affair, which is not here.
+	groups := []string{"system:masters", "system:bootstrappers", tokens.Group, "system:authenticated"}
+	return w.asks("system:bootstrap:"+token, groups, name, &x509.CertificateRequest{}, certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth)
+}
+
+// asks makes a request for a certificate of a node.
+func (w *worker) asks(user string, groups []string, node string, template *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage) *certificatesv1.CertificateSigningRequest {
+	w.t.Helper()
 	private, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
 		w.t.Fatal(err)
@@ -168,29 +186,24 @@ func (w *worker) asNode(name string, addresses ...string) *certificatesv1.Certif
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	user := "system:node:" + name
-	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: []string{"system:nodes"}}, DNSNames: []string{name}}
-	for _, address := range addresses {
-		template.IPAddresses = append(template.IPAddresses, net.ParseIP(address))
-	}
+	template.Subject = pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}
 	pem, err := cert.MakeCSRFromTemplate(key, template)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	config := rest.CopyConfig(environment.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:nodes", "system:authenticated"}}
-	node, err := client.New(config, client.Options{Scheme: environment.Scheme})
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: groups}
+	asking, err := client.New(config, client.Options{Scheme: environment.Scheme})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	request := &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: pem, SignerName: certificatesv1.KubeletServingSignerName,
-			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+			Request: pem, SignerName: signer, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, usage},
 		},
 	}
-	if err := node.Create(w.t.Context(), request); err != nil {
+	if err := asking.Create(w.t.Context(), request); err != nil {
 		w.t.Fatal(err)
 	}
 	return request
@@ -219,5 +232,21 @@ func TestServingCertificates(t *testing.T) {
 	}
 	if decision := w.decided(w.asNode(name, "192.0.2.2")); decision.Type != certificatesv1.CertificateDenied || !strings.Contains(decision.Message, "192.0.2.2") {
 		t.Errorf("a foreign address: %+v", decision)
+	}
+}
+
+// Finding 5: with the rights of the manager's role alone, and without kubeadm's provider.
+func TestFinding5AMachineJoinsUnderItsOwnName(t *testing.T) {
+	w := up(t)
+	token := w.config().Status.BootstrapToken.ID
+	if decision := w.decided(w.asJoining(token, w.machine.Name)); decision.Type != certificatesv1.CertificateApproved || !strings.Contains(decision.Message, "Machine worker-1") {
+		t.Errorf("its own name: %+v", decision)
+	}
+	w.joins()
+	if decision := w.decided(w.asJoining(token, "another")); decision.Type != certificatesv1.CertificateDenied || !strings.Contains(decision.Message, "and not another") {
+		t.Errorf("another name: %+v", decision)
+	}
+	if decision := w.decided(w.asJoining("zzzzzz", w.machine.Name)); decision.Type != certificatesv1.CertificateDenied {
+		t.Errorf("its name with a token of nobody: %+v", decision)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	kubeadmv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -111,7 +112,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
 		return err
 	}
 	return (&servingcertificates.Reconciler{
-		Client: mgr.GetClient(), Tenants: tenants, Guard: gate.Guard, WatchFilterValue: opts.WatchFilter,
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Tenants: tenants, Guard: gate.Guard, WatchFilterValue: opts.WatchFilter,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.tenantConcurrency})
 }
 
@@ -123,7 +124,7 @@ func hasAPI(cluster *clusterv1.Cluster) bool {
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme,
+		clientgoscheme.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme, controlplanev1.AddToScheme, kubeadmv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err)

@@ -119,6 +119,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks
 			Scheme: mgr.GetScheme(), Kinds: controllers.HostCache(), PortNamespace: opts.portNamespace, HostPorts: limits.HostPorts,
 			UserAgent: mgr.GetConfig().UserAgent, QPS: mgr.GetConfig().QPS, Burst: mgr.GetConfig().Burst,
 		}),
+		Allow:            limits.Allow,
 		Clock:            clock.RealClock{},
 		WatchFilterValue: opts.WatchFilter,
 	}

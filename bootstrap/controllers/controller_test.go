@@ -92,9 +92,11 @@ func TestWaiting(t *testing.T) {
 		"for a Secret of a file": {config(func(c *bootstrapv1.KOKConfig) {
 			c.Spec.Files = []bootstrapv1.File{{Path: "/etc/a", ContentFrom: &bootstrapv1.FileSource{Secret: bootstrapv1.SecretKey{Name: "none", Key: "a"}}}}
 		}), "ReferencedSecretNotFound", "spec.files[0].contentFrom: there is no Secret none"},
-		"for a key of a Secret of a file": {config(func(c *bootstrapv1.KOKConfig) {
-			c.Spec.Files = []bootstrapv1.File{{Path: "/etc/a", ContentFrom: &bootstrapv1.FileSource{Secret: bootstrapv1.SecretKey{Name: "blue-ca", Key: "none"}}}}
-		}), "ReferencedSecretNotFound", "Secret blue-ca has no key none"},
+		"for a key of a Secret of a file": {func(o []client.Object) []client.Object {
+			return append(config(func(c *bootstrapv1.KOKConfig) {
+				c.Spec.Files = []bootstrapv1.File{{Path: "/etc/a", ContentFrom: &bootstrapv1.FileSource{Secret: bootstrapv1.SecretKey{Name: "a", Key: "none"}}}}
+			})(o), &corev1.Secret{ObjectMeta: forTenants("a")})
+		}, "ReferencedSecretNotFound", "Secret a has no key none"},
 		"for a spec that can be rendered": {config(func(c *bootstrapv1.KOKConfig) {
 			c.Spec.Files = []bootstrapv1.File{{Path: "/etc/kok/a", Content: ptr.To("")}}
 		}), "InvalidSpec", "spec.files[0].path"},

@@ -19,6 +19,7 @@ import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 )
 
@@ -101,15 +102,11 @@ func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client)
 		s.unavailable(bootstrapv1.APIServersOutOfReachReason, outside)
 		return nil, ctrl.Result{}, nil
 	}
-	contents, missing, err := r.contents(ctx, s.config)
-	if err != nil {
-		return nil, ctrl.Result{}, err
+	contents, err := r.contents(ctx, s.config)
+	var described *cloudinit.Software
+	if err == nil {
+		described, err = r.software(ctx, s)
 	}
-	if missing != "" {
-		s.unavailable(bootstrapv1.ReferencedSecretNotFoundReason, missing)
-		return nil, ctrl.Result{RequeueAfter: unwatchedInterval}, nil
-	}
-	described, err := r.software(ctx, s)
 	var absent *notThereError
 	if errors.As(err, &absent) {
 		s.unavailable(absent.reason, err.Error())
@@ -146,28 +143,47 @@ func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client)
 	}, ctrl.Result{}, nil
 }
 
-// contents reads the Secrets that files come from. They have no label by which they could be cached.
-func (r *Reconciler) contents(ctx context.Context, config *bootstrapv1.KOKConfig) (_ map[bootstrapv1.SecretKey][]byte, missing string, _ error) {
+// contents reads the Secrets that files come from, which clusterctl move takes along from then on. The error is a
+// *notThereError when a person has to do something.
+func (r *Reconciler) contents(ctx context.Context, config *bootstrapv1.KOKConfig) (map[bootstrapv1.SecretKey][]byte, error) {
 	contents := map[bootstrapv1.SecretKey][]byte{}
 	for i, file := range config.Spec.Files {
 		if file.ContentFrom == nil {
 			continue
 		}
 		source := file.ContentFrom.Secret
-		live := &corev1.Secret{}
-		err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: config.Namespace, Name: source.Name}, live)
+		live, err := r.givenAway(ctx, config.Namespace, source.Name)
+		if err != nil {
+			return nil, fmt.Errorf("spec.files[%d].contentFrom: %w", i, err)
+		}
 		content, found := live.Data[source.Key]
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil, fmt.Sprintf("spec.files[%d].contentFrom: there is no Secret %s; create it", i, source.Name), nil
-		case err != nil:
-			return nil, "", fmt.Errorf("get Secret %s for the file %s: %w", source.Name, file.Path, err)
-		case !found:
-			return nil, fmt.Sprintf("spec.files[%d].contentFrom: Secret %s has no key %s; add it", i, source.Name, source.Key), nil
+		if !found {
+			return nil, &notThereError{bootstrapv1.ReferencedSecretNotFoundReason,
+				fmt.Sprintf("spec.files[%d].contentFrom: Secret %s has no key %s; add it", i, source.Name, source.Key)}
+		}
+		if err := giveaway.TakeAlong(ctx, r.Client, live); err != nil {
+			return nil, err
 		}
 		contents[source] = content
 	}
-	return contents, "", nil
+	return contents, nil
+}
+
+// givenAway reads a Secret that a spec names, and whose content goes to machines. No cache has it: it has no label of
+// its Cluster. Nothing is told of one that must not be given away, not even which keys it has.
+func (r *Reconciler) givenAway(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	live := &corev1.Secret{}
+	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, live)
+	if apierrors.IsNotFound(err) {
+		return nil, &notThereError{bootstrapv1.ReferencedSecretNotFoundReason, "there is no Secret " + name + "; create it"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get Secret %s: %w", name, err)
+	}
+	if refused := giveaway.Refused(live); refused != "" {
+		return nil, &notThereError{bootstrapv1.ReferencedSecretNotForTenantsReason, refused}
+	}
+	return live, nil
 }
 
 // tenantProblem says why there may be no connection to the tenant; empty when that is not known.

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -17,6 +16,7 @@ import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 )
 
 // softwareName is the name of the KOKSoftware that a config asks for; empty for none.
@@ -35,7 +35,7 @@ func byVersion(spec bootstrapv1.SoftwareSpec) string {
 	return cmp.Or(spec.ByVersion, bootstrapv1.DefaultSoftwareByVersion)
 }
 
-// notThereError is about an object that the bootstrap data needs and a person has to make.
+// notThereError is about an object that the bootstrap data needs and a person has to make or to mark.
 type notThereError struct{ reason, message string }
 
 func (e *notThereError) Error() string { return e.message }
@@ -95,13 +95,9 @@ func (r *Reconciler) mirrors(ctx context.Context, described *bootstrapv1.KOKSoft
 
 // password reads a Secret with a user and a password.
 func (r *Reconciler) password(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
-	secret := &corev1.Secret{}
-	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
-	if apierrors.IsNotFound(err) {
-		return nil, &notThereError{bootstrapv1.ReferencedSecretNotFoundReason, "there is no Secret " + name + "; create it"}
-	}
+	secret, err := r.givenAway(ctx, namespace, name)
 	if err != nil {
-		return nil, fmt.Errorf("get Secret %s: %w", name, err)
+		return nil, err
 	}
 	if secret.Type != corev1.SecretTypeBasicAuth {
 		return nil, &notThereError{bootstrapv1.ReferencedSecretNotFoundReason, fmt.Sprintf(
@@ -112,18 +108,7 @@ func (r *Reconciler) password(ctx context.Context, namespace, name string) (*cor
 			return nil, &notThereError{bootstrapv1.ReferencedSecretNotFoundReason, fmt.Sprintf("Secret %s has no key %s; add it", name, key)}
 		}
 	}
-	if _, labelled := secret.Labels[clusterctlv1.ClusterctlMoveLabel]; labelled {
-		return secret, nil
-	}
-	moved := secret.DeepCopy()
-	if moved.Labels == nil {
-		moved.Labels = map[string]string{}
-	}
-	moved.Labels[clusterctlv1.ClusterctlMoveLabel] = ""
-	if err := r.Client.Update(ctx, moved); err != nil {
-		return nil, fmt.Errorf("label Secret %s, so that clusterctl move takes it along: %w", name, err)
-	}
-	return secret, nil
+	return secret, giveaway.TakeAlong(ctx, r.Client, secret)
 }
 
 // softwareToConfigs wakes the configs that wait for a KOKSoftware.

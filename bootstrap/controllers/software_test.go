@@ -14,6 +14,7 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 )
 
 // asking is what ready has, with a config that asks for software.
@@ -40,8 +41,13 @@ func kokSoftware(name string) *bootstrapv1.KOKSoftware {
 	return described
 }
 
+// forTenants is what a Secret has that may be given to machines.
+func forTenants(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: key.Namespace, Name: name, Labels: map[string]string{giveaway.Label: giveaway.Allowed}}
+}
+
 func mirrorSecret(data map[string][]byte) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "mirror"}, Type: corev1.SecretTypeBasicAuth, Data: data}
+	return &corev1.Secret{ObjectMeta: forTenants("mirror"), Type: corev1.SecretTypeBasicAuth, Data: data}
 }
 
 // documentOf is the document in the bootstrap data.
@@ -115,7 +121,7 @@ func TestAMachineWaitsForItsSoftware(t *testing.T) {
 		"for the Secret of a mirror": {[]client.Object{kokSoftware("software-v1.36.3")}, "ReferencedSecretNotFound", "spec.mirrors[0].endpoints[0].secretRef of KOKSoftware software-v1.36.3: there is no Secret mirror"},
 		"for a password in a Secret": {[]client.Object{kokSoftware("software-v1.36.3"), mirrorSecret(map[string][]byte{"username": []byte("a")})}, "ReferencedSecretNotFound", "Secret mirror has no key password"},
 		"for a Secret that is for a mirror": {[]client.Object{kokSoftware("software-v1.36.3"), &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "mirror"}, Type: corev1.SecretTypeOpaque,
+			ObjectMeta: forTenants("mirror"), Type: corev1.SecretTypeOpaque,
 			Data: map[string][]byte{"username": []byte("a"), "password": []byte("b")},
 		}}, "ReferencedSecretNotFound", "Secret mirror has the type Opaque; a password of a mirror is in one of the type kubernetes.io/basic-auth"},
 		"for one of another version": {[]client.Object{kokSoftware("software-v1.36.2")}, "SoftwareNotFound", "software-v1.36.3"},

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// maxRequests is how many requests of a tenant are kept: the largest cluster has 5,000 nodes, and Kubernetes deletes
-	// requests that were decided on after an hour.
-	maxRequests = 10_000
+	// maxRequests is how many requests of a tenant are kept: the largest cluster has 5,000 nodes, each asks twice when it
+	// joins, and Kubernetes deletes requests that were decided on after an hour.
+	maxRequests = 30_000
 	// maxRequest is how large one is, in bytes: kubelet's have about 1,000.
 	maxRequest = 8 << 10
 )
@@ -58,7 +58,7 @@ func (a *arrivals) handler() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 			if a.count.Add(1) == maxRequests+1 {
-				a.guard.LeaveAlone(tenantapi.TooMany, fmt.Sprintf("it has more than %d requests for serving certificates", maxRequests))
+				a.guard.LeaveAlone(tenantapi.TooMany, fmt.Sprintf("it has more than %d requests for certificates", maxRequests))
 			}
 			a.wake(e.Object, queue)
 		},

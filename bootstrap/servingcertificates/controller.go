@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -26,12 +27,15 @@ import (
 // addresses.
 const waitInterval = 10 * time.Second
 
-// Reconciler decides on the requests for serving certificates in the tenants of Clusters. It cares for
+// Reconciler decides on the requests for certificates of kubelets in the tenants of Clusters: on serving certificates, and,
+// in those of a KOKControlPlane, on the first client certificate, for which a bootstrap token asks. It cares for
 // nodes whose Machine is bootstrapped by a KOKConfig, and for all nodes of a KOKControlPlane: there
 // kubelets ask for serving certificates whoever bootstrapped them.
 type Reconciler struct {
 	// Client reads from the management cluster's cache.
 	Client client.Reader
+	// APIReader reads from the management cluster's API server.
+	APIReader client.Reader
 	// Tenants has connections to tenants.
 	Tenants clustercache.ClusterCache
 	// Guard is the one before the tenant of a Cluster.
@@ -43,6 +47,7 @@ type Reconciler struct {
 }
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kokcontrolplanes,verbs=get
 
 // Reconcile decides on all pending requests of one Cluster's tenant.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -65,10 +70,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if !references.HasKOKControlPlane(cluster) {
 		ours = bootstrappedByKOK(machines.Items)
 	}
-	if len(ours) == 0 {
+	// A node of a KOKControlPlane may join without a Machine.
+	if len(ours) == 0 && !references.HasKOKControlPlane(cluster) {
 		return ctrl.Result{}, nil
 	}
-	result, err := r.decideAll(ctx, client.ObjectKeyFromObject(cluster), identity, ours)
+	result, err := r.decideAll(ctx, cluster, identity, ours, machines.Items)
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
 		// As other controllers of Cluster API do; the connection wakes this one before.
 		return ctrl.Result{RequeueAfter: time.Minute}, nil
@@ -95,7 +101,8 @@ func identityOf(cluster *clusterv1.Cluster) (Cluster, error) {
 	return Cluster{ServiceCIDRs: networks, DNSDomain: services.DNSDomain(cluster), Endpoint: cluster.Spec.ControlPlaneEndpoint.Host}, nil
 }
 
-func (r *Reconciler) decideAll(ctx context.Context, cluster client.ObjectKey, identity Cluster, machines []clusterv1.Machine) (ctrl.Result, error) {
+func (r *Reconciler) decideAll(ctx context.Context, owner *clusterv1.Cluster, identity Cluster, machines, all []clusterv1.Machine) (ctrl.Result, error) {
+	cluster := client.ObjectKeyFromObject(owner)
 	err := r.Tenants.Watch(ctx, cluster, clustercache.NewWatcher(clustercache.WatcherOptions{
 		Name: "serving-certificates", Watcher: r.watcher, Kind: &certificatesv1.CertificateSigningRequest{},
 		EventHandler: (&arrivals{cluster: cluster, guard: r.Guard(cluster)}).handler(),
@@ -111,13 +118,26 @@ func (r *Reconciler) decideAll(ctx context.Context, cluster client.ObjectKey, id
 	if err := tenant.List(ctx, requests); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list the certificate signing requests of the tenant: %w", err)
 	}
+	// Most Machines have addresses: then nobody needs to know those of all others.
+	holders := sync.OnceValues(func() (*holders, error) { return r.holders(ctx, owner, all) })
 	var result ctrl.Result
 	var problems []error
 	for i := range requests.Items {
 		if !Pending(&requests.Items[i]) {
 			continue
 		}
-		waits, err := r.decide(ctx, tenant, cluster, identity, requests.Items[i].DeepCopy(), machines)
+		if _, isFirst := TokenID(&requests.Items[i]); isFirst {
+			// Other control planes have kube-controller-manager approve these.
+			if references.HasKOKControlPlane(owner) {
+				waits, err := r.decideFirst(ctx, tenant, cluster, requests.Items[i].DeepCopy(), all)
+				if waits {
+					result.RequeueAfter = waitInterval
+				}
+				problems = append(problems, err)
+			}
+			continue
+		}
+		waits, err := r.decide(ctx, tenant, cluster, identity, requests.Items[i].DeepCopy(), machines, holders)
 		if waits {
 			result.RequeueAfter = waitInterval
 		}
@@ -128,9 +148,9 @@ func (r *Reconciler) decideAll(ctx context.Context, cluster client.ObjectKey, id
 
 // decide writes the decision on one request. It tells whether the request waits for something that does not
 // wake the controller.
-func (r *Reconciler) decide(ctx context.Context, tenant client.Client, cluster client.ObjectKey, identity Cluster, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (waits bool, _ error) {
+func (r *Reconciler) decide(ctx context.Context, tenant client.Client, cluster client.ObjectKey, identity Cluster, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine, holders func() (*holders, error)) (waits bool, _ error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("CertificateSigningRequest", klog.KObj(request), "user", request.Spec.Username)
-	node, unwatched, err := r.gather(ctx, cluster, request, machines)
+	node, unwatched, err := r.gather(ctx, cluster, request, machines, holders)
 	if err != nil {
 		return false, err
 	}
@@ -139,29 +159,49 @@ func (r *Reconciler) decide(ctx context.Context, tenant client.Client, cluster c
 		log.V(2).Info("A request for a serving certificate waits", "reason", decision.Message)
 		return unwatched, nil
 	}
+	return false, write(ctx, tenant, request, decision, "KOKServingCertificate")
+}
+
+// decideFirst writes the decision on one request for a node's first client certificate.
+func (r *Reconciler) decideFirst(ctx context.Context, tenant client.Client, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (waits bool, _ error) {
+	joining, err := r.joining(ctx, cluster, request, machines)
+	if err != nil {
+		return false, err
+	}
+	decision := DecideFirst(request, joining, machines)
+	if decision.Action == Wait {
+		ctrl.LoggerFrom(ctx).Info("A request for a node's first certificate waits", "CertificateSigningRequest", klog.KObj(request), "reason", decision.Message)
+		return true, nil
+	}
+	return false, write(ctx, tenant, request, decision, "KOKFirstCertificate")
+}
+
+// write writes a decision, with a reason that begins with prefix.
+func write(ctx context.Context, tenant client.Client, request *certificatesv1.CertificateSigningRequest, decision Decision, prefix string) error {
 	condition := certificatesv1.CertificateSigningRequestCondition{
-		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "KOKServingCertificateApproved",
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: prefix + "Approved",
 		Message: decision.Message, LastUpdateTime: metav1.Now(),
 	}
 	if decision.Action == Deny {
-		condition.Type, condition.Reason = certificatesv1.CertificateDenied, "KOKServingCertificateDenied"
+		condition.Type, condition.Reason = certificatesv1.CertificateDenied, prefix+"Denied"
 	}
 	request.Status.Conditions = append(request.Status.Conditions, condition)
-	err = tenant.SubResource("approval").Update(ctx, request)
+	err := tenant.SubResource("approval").Update(ctx, request)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		// Somebody else was faster; a pending request that is left comes again.
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("write the decision %s on certificate signing request %s of the tenant: %w", decision.Action, request.Name, err)
+		return fmt.Errorf("write the decision %s on certificate signing request %s of the tenant: %w", decision.Action, request.Name, err)
 	}
-	log.Info("Decided on a request for a serving certificate", "decision", decision.Action, "reason", decision.Message)
-	return false, nil
+	ctrl.LoggerFrom(ctx).Info("Decided on a request for a certificate", "CertificateSigningRequest", klog.KObj(request), "user", request.Spec.Username,
+		"decision", decision.Action, "reason", decision.Message)
+	return nil
 }
 
 // gather finds out what is known of the node that a request comes from; unwatched is true when nothing
 // tells the controller that more is known.
-func (r *Reconciler) gather(ctx context.Context, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (_ Node, unwatched bool, _ error) {
+func (r *Reconciler) gather(ctx context.Context, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine, holders func() (*holders, error)) (_ Node, unwatched bool, _ error) {
 	name, isNode := NodeName(request)
 	if !isNode {
 		return Node{}, false, nil
@@ -183,5 +223,10 @@ func (r *Reconciler) gather(ctx context.Context, cluster client.ObjectKey, reque
 		return node, false, fmt.Errorf("get Node %s of the tenant: %w", name, err)
 	}
 	node.Addresses = nodeAddresses(object)
+	known, err := holders()
+	if err != nil {
+		return node, false, err
+	}
+	node.Others = known.besides(machine.Name, name)
 	return node, true, nil
 }

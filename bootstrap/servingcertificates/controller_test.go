@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
+	kubeadmv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
@@ -47,13 +50,19 @@ func machine(edit func(*clusterv1.Machine)) *clusterv1.Machine {
 // run reconciles with one request in the tenant and returns what became of it.
 func run(t *testing.T, c *clusterv1.Cluster, m *clusterv1.Machine, ask *x509.CertificateRequest, tenantObjects ...client.Object) (*certificatesv1.CertificateSigningRequest, ctrl.Result) {
 	t.Helper()
+	return runAmong(t, []client.Object{c, m}, request(t, ask), tenantObjects...)
+}
+
+// runAmong is run with further objects in the management cluster.
+func runAmong(t *testing.T, management []client.Object, asked *certificatesv1.CertificateSigningRequest, tenantObjects ...client.Object) (*certificatesv1.CertificateSigningRequest, ctrl.Result) {
+	t.Helper()
 	scheme := runtime.NewScheme()
-	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme)
+	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme, controlplanev1.AddToScheme, bootstrapv1.AddToScheme, kubeadmv1.AddToScheme)
 	if err := builder.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	// The fake client knows no subresource "approval".
-	tenant := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(tenantObjects, request(t, ask))...).Build(), interceptor.Funcs{
+	tenant := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(tenantObjects, asked)...).Build(), interceptor.Funcs{
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, object client.Object, _ ...client.SubResourceUpdateOption) error {
 			if sub != "approval" {
 				t.Errorf("subresource %s was written", sub)
@@ -61,8 +70,9 @@ func run(t *testing.T, c *clusterv1.Cluster, m *clusterv1.Machine, ask *x509.Cer
 			return c.Status().Update(ctx, object)
 		},
 	})
+	host := fake.NewClientBuilder().WithScheme(scheme).WithObjects(management...).Build()
 	r := &Reconciler{
-		Client:  fake.NewClientBuilder().WithScheme(scheme).WithObjects(c, m).Build(),
+		Client: host, APIReader: host,
 		Tenants: clustercache.NewFakeClusterCache(tenant, client.ObjectKey{Namespace: "team", Name: "blue"}, "serving-certificates"), Guard: (&tenantapi.Guards{}).Of,
 	}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "team", Name: "blue"}})
@@ -70,7 +80,7 @@ func run(t *testing.T, c *clusterv1.Cluster, m *clusterv1.Machine, ask *x509.Cer
 		t.Fatal(err)
 	}
 	decided := &certificatesv1.CertificateSigningRequest{}
-	if err := tenant.Get(t.Context(), client.ObjectKey{Name: "csr-1"}, decided); err != nil {
+	if err := tenant.Get(t.Context(), client.ObjectKeyFromObject(asked), decided); err != nil {
 		t.Fatal(err)
 	}
 	return decided, result

@@ -56,7 +56,12 @@ type Node struct {
 	// Addresses are the names and IP addresses that the node may serve at, besides its own name. Empty while
 	// they are not known yet.
 	Addresses []string
+	// Others are names and addresses of others, with whose they are, where the node's own word must do for Addresses.
+	Others []Holder
 }
+
+// Holder is somebody who has a name or an address.
+type Holder struct{ Address, Whose string }
 
 // NodeName is the name of the node that a request comes from, by the user that the tenant
 // authenticated; false when it is no node.
@@ -65,9 +70,11 @@ func NodeName(request *certificatesv1.CertificateSigningRequest) (string, bool) 
 	return name, found && name != "" && slices.Contains(request.Spec.Groups, nodesGroup)
 }
 
-// Pending reports whether a request is for a kubelet's serving certificate and nobody has decided on it.
+// Pending reports whether a request is for a kubelet's serving certificate, or for a node's first client certificate, and
+// nobody has decided on it.
 func Pending(request *certificatesv1.CertificateSigningRequest) bool {
-	if request.Spec.SignerName != certificatesv1.KubeletServingSignerName || len(request.Status.Certificate) > 0 {
+	_, isFirst := TokenID(request)
+	if request.Spec.SignerName != certificatesv1.KubeletServingSignerName && !isFirst || len(request.Status.Certificate) > 0 {
 		return false
 	}
 	return !slices.ContainsFunc(request.Status.Conditions, func(condition certificatesv1.CertificateSigningRequestCondition) bool {
@@ -100,11 +107,15 @@ func Decide(request *certificatesv1.CertificateSigningRequest, cluster Cluster, 
 		return Decision{Deny, fmt.Sprintf("%s: not among the addresses of Machine %s, node %s, which are %s",
 			strings.Join(foreign, ", "), node.Machine, name, strings.Join(node.Addresses, ", "))}
 	}
+	if taken := node.taken(certificate); len(taken) > 0 {
+		return Decision{Deny, fmt.Sprintf("the infrastructure of Machine %s names no addresses, and node %s must not serve at %s; whatever is gone, delete its Machine or Node",
+			node.Machine, name, strings.Join(taken, ", at "))}
+	}
 	return Decision{Approve, fmt.Sprintf("requested by node %s for itself, with addresses of Machine %s", name, node.Machine)}
 }
 
-// parse checks everything of a request that needs no knowledge of the node.
-func parse(request *certificatesv1.CertificateSigningRequest, name string) (*x509.CertificateRequest, error) {
+// parseRequest reads a request of any form.
+func parseRequest(request *certificatesv1.CertificateSigningRequest) (*x509.CertificateRequest, error) {
 	block, rest := pem.Decode(request.Spec.Request)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(bytes.TrimSpace(rest)) > 0 {
 		return nil, errors.New("spec.request is not one PEM block CERTIFICATE REQUEST")
@@ -116,14 +127,23 @@ func parse(request *certificatesv1.CertificateSigningRequest, name string) (*x50
 	if err := certificate.CheckSignature(); err != nil {
 		return nil, fmt.Errorf("spec.request is not signed by its own key: %w", err)
 	}
-	if err := checkUsages(request.Spec.Usages); err != nil {
+	return certificate, nil
+}
+
+// parse checks everything of a request for a serving certificate that needs no knowledge of the node.
+func parse(request *certificatesv1.CertificateSigningRequest, name string) (*x509.CertificateRequest, error) {
+	certificate, err := parseRequest(request)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkUsages(request.Spec.Usages, certificatesv1.UsageServerAuth); err != nil {
 		return nil, err
 	}
 	if want := nodeUserPrefix + name; certificate.Subject.CommonName != want {
 		return nil, fmt.Errorf("the common name is %q; it must be the requester's, %q", certificate.Subject.CommonName, want)
 	}
-	if !slices.Equal(certificate.Subject.Organization, []string{nodesGroup}) {
-		return nil, fmt.Errorf("the organizations are %q; they must be %q alone", certificate.Subject.Organization, nodesGroup)
+	if err := checkOrganization(certificate); err != nil {
+		return nil, err
 	}
 	if len(certificate.EmailAddresses) > 0 || len(certificate.URIs) > 0 {
 		return nil, errors.New("it asks for e-mail addresses or URIs, which no kubelet serves at")
@@ -134,17 +154,18 @@ func parse(request *certificatesv1.CertificateSigningRequest, name string) (*x50
 	return certificate, nil
 }
 
-func checkUsages(usages []certificatesv1.KeyUsage) error {
-	for _, required := range []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth} {
+// checkUsages wants the usages of a certificate for one purpose.
+func checkUsages(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) error {
+	for _, required := range []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, purpose} {
 		if !slices.Contains(usages, required) {
 			return fmt.Errorf("usage %q is missing", required)
 		}
 	}
 	for _, usage := range usages {
 		switch usage {
-		case certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth, certificatesv1.UsageKeyEncipherment:
+		case certificatesv1.UsageDigitalSignature, purpose, certificatesv1.UsageKeyEncipherment:
 		default:
-			return fmt.Errorf("usage %q is more than a server needs", usage)
+			return fmt.Errorf("usage %q is more than %q needs", usage, purpose)
 		}
 	}
 	return nil
@@ -164,4 +185,17 @@ func foreignNames(certificate *x509.CertificateRequest, name string, addresses [
 		}
 	}
 	return foreign
+}
+
+// taken are the names and addresses in a request that others have.
+func (n Node) taken(certificate *x509.CertificateRequest) []string {
+	var taken []string
+	for _, other := range n.Others {
+		isIP := func(address net.IP) bool { return sameIP(other.Address, address) }
+		isName := func(name string) bool { return strings.EqualFold(strings.TrimSuffix(name, "."), other.Address) }
+		if slices.ContainsFunc(certificate.IPAddresses, isIP) || slices.ContainsFunc(certificate.DNSNames, isName) {
+			taken = append(taken, other.Address+", which "+other.Whose+" has")
+		}
+	}
+	return taken
 }

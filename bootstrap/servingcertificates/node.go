@@ -38,9 +38,11 @@ func machineOf(node string, machines []clusterv1.Machine) *clusterv1.Machine {
 
 func hasName(machine *clusterv1.Machine, name string) bool {
 	return slices.ContainsFunc(machine.Status.Addresses, func(address clusterv1.MachineAddress) bool {
-		return net.ParseIP(address.Address) == nil && strings.EqualFold(address.Address, name)
+		return isName(address.Address) && strings.EqualFold(address.Address, name)
 	})
 }
+
+func isName(address string) bool { return net.ParseIP(address) == nil }
 
 // machineAddresses are the addresses of a Machine, from its infrastructure.
 func machineAddresses(machine *clusterv1.Machine) []string {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -17,13 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TenantCache makes the caches of tenants hold requests for serving certificates only, and of those what a decision needs.
+// TenantCache makes the caches of tenants hold of requests what a decision needs. A selector cannot choose two signers.
 func TenantCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
-		&certificatesv1.CertificateSigningRequest{}: {
-			Field:     fields.OneTermEqualSelector("spec.signerName", certificatesv1.KubeletServingSignerName),
-			Transform: whatIsDecidedBy,
-		},
+		&certificatesv1.CertificateSigningRequest{}: {Transform: whatIsDecidedBy},
 	}
 }
 

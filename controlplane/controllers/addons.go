@@ -14,10 +14,10 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 )
 
@@ -74,7 +74,8 @@ func (r *Reconciler) applyAddons(ctx context.Context, s *scope) (string, error) 
 }
 
 // imagePullSecret is what the Secret of spec.imagePullSecret has, or says what a person has to do to it. The Secret has no
-// label of its Cluster and is in no cache. No other type of Secret reaches the tenant, whose administrators read it there.
+// label of its Cluster and is in no cache. Only one of this type, with the label for it, reaches the tenant, whose
+// administrators read it there.
 func (r *Reconciler) imagePullSecret(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane) (content []byte, missing string, err error) {
 	name := controlPlane.Spec.ImagePullSecret
 	if name == "" {
@@ -92,7 +93,10 @@ func (r *Reconciler) imagePullSecret(ctx context.Context, controlPlane *controlp
 		return nil, fmt.Sprintf("spec.imagePullSecret names the Secret %s, which is of type %s: make it anew with type %s", name, secret.Type,
 			corev1.SecretTypeDockerConfigJson), nil
 	}
-	return secret.Data[corev1.DockerConfigJsonKey], "", hostclusters.TakeAlong(ctx, r.Client, secret)
+	if refused := giveaway.Refused(secret); refused != "" {
+		return nil, "spec.imagePullSecret: " + refused, nil
+	}
+	return secret.Data[corev1.DockerConfigJsonKey], "", giveaway.TakeAlong(ctx, r.Client, secret)
 }
 
 // installedBefore reports whether what status says of the addons is about this spec: it holds until

@@ -56,6 +56,8 @@ type Reconciler struct {
 	HostClusters *hostclusters.Clusters
 	// Versions has the table of Kubernetes versions that is in force, and reconciles all when it is another.
 	Versions *supported.Versions
+	// Allow holds stored renderings to the limits of the manager's flags; nil for none.
+	Allow patches.Allow
 	// Clock judges the validity of certificates.
 	Clock clock.Clock
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
@@ -181,6 +183,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 		return ctrl.Result{}, err
 	}
 	s := newScope(cluster, controlPlane, r.Versions.Table(), host, r.store(host), r.Clock.Now())
+	s.judgeStored(r.Allow, r.Versions.Table())
 	if err := errors.Join(recoverEtcd(ctx, s), recoverVersions(ctx, s)); err != nil {
 		return ctrl.Result{}, err
 	}

@@ -4,6 +4,7 @@ package controllers
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 )
 
 func TestImagesArePulledWithASecret(t *testing.T) {
@@ -43,10 +45,11 @@ func TestImagesArePulledWithASecret(t *testing.T) {
 			t.Errorf("it does not say %q: %v", want, installed)
 		}
 	}
+	labels := map[string]string{giveaway.Label: giveaway.Allowed}
 	give := func(kind corev1.SecretType, key, password string) *corev1.Secret {
 		t.Helper()
 		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "registry"}, Type: kind,
+			ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "registry", Labels: maps.Clone(labels)}, Type: kind,
 			Data: map[string][]byte{key: []byte(`{"auths":{"registry.example.com":{"auth":"` + password + `"}}}`)},
 		}
 		if err := client.IgnoreNotFound(environment.Client.Delete(t.Context(), secret.DeepCopy())); err != nil {
@@ -63,6 +66,13 @@ func TestImagesArePulledWithASecret(t *testing.T) {
 	says("names the Secret registry, which is not in namespace " + tt.key.Namespace + ": create it there")
 	give(corev1.SecretTypeOpaque, corev1.DockerConfigJsonKey, "b25l")
 	says("names the Secret registry, which is of type Opaque: make it anew with type kubernetes.io/dockerconfigjson")
+	labels = nil
+	give(corev1.SecretTypeDockerConfigJson, corev1.DockerConfigJsonKey, "b25l")
+	says("spec.imagePullSecret: Secret registry lacks the label kok.cluster.x-k8s.io/for-tenants")
+	if err := inTenant("coredns-image-pull", &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("a Secret that nobody marked for it is in the tenant: %v", err)
+	}
+	labels = map[string]string{giveaway.Label: giveaway.Allowed}
 	for _, password := range []string{"b25l", "dHdv"} {
 		secret, copied := give(corev1.SecretTypeDockerConfigJson, corev1.DockerConfigJsonKey, password), &corev1.Secret{}
 		if err := inTenant("coredns-image-pull", copied); err != nil {

@@ -37,7 +37,7 @@ func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) (string, er
 		return "", err
 	}
 	visit := r.visit(s)
-	visit.what, visit.wanted = "the objects that machines need to join", objects
+	visit.what, visit.wanted, visit.unwanted = "the objects that machines need to join", objects, tenant.Unwanted()
 	question, err := visit.question()
 	if err != nil {
 		return "", err

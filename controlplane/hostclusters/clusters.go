@@ -10,17 +10,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
@@ -95,7 +94,7 @@ func (c *Clusters) Of(ctx context.Context, user, name client.ObjectKey, leaving 
 		c.Release(user)
 		return nil, invalid(fmt.Sprintf("the kubeconfig in Secret %s, which spec.hosting.kubeconfigRef names, is refused: %v", name, err))
 	}
-	if err := TakeAlong(ctx, c.writer, secret); err != nil {
+	if err := giveaway.TakeAlong(ctx, c.writer, secret); err != nil {
 		return nil, err
 	}
 	return c.use(user, name, secret.ResourceVersion, kubeconfig, config)
@@ -103,19 +102,6 @@ func (c *Clusters) Of(ctx context.Context, user, name client.ObjectKey, leaving 
 
 func invalid(message string) *Problem {
 	return &Problem{Reason: controlplanev1.InvalidHostKubeconfigReason, Message: message}
-}
-
-// TakeAlong labels a Secret that a spec names, so that clusterctl move takes it along. It gets no owner: it is a
-// person's, and must not go with a control plane.
-func TakeAlong(ctx context.Context, writer client.Writer, secret *corev1.Secret) error {
-	if _, ok := secret.Labels[clusterctlv1.ClusterctlMoveLabel]; ok {
-		return nil
-	}
-	metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterctlv1.ClusterctlMoveLabel, "")
-	if err := writer.Update(ctx, secret); err != nil {
-		return fmt.Errorf("label Secret %s for clusterctl move: %w", client.ObjectKeyFromObject(secret), err)
-	}
-	return nil
 }
 
 // use joins the user to the connection by a kubeconfig. What was read before the present connection's is out of

@@ -39,10 +39,12 @@ func IsRefused(err error) bool {
 	return errors.As(err, &refused)
 }
 
-// Additions are what a patch adds to the pods of a component.
+// Additions are what a patch adds to the pods of a component, or all that a stored rendering has.
 type Additions struct {
 	Containers  []corev1.Container
 	Tolerations []corev1.Toleration
+	// NodeSelector is nil where only additions are judged: a patch leaves the selector that is there.
+	NodeSelector map[string]string
 }
 
 // Allow says what is wrong with additions, where not everybody may add everything; nil allows all.

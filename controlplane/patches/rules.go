@@ -112,12 +112,16 @@ func marks(path string, rendered, patched any, report report) {
 	before, after := asMap(rendered), asMap(patched)
 	added("the controller needs it, remove it from the patch")(path, before, after, report)
 	for _, key := range slices.Sorted(maps.Keys(after)) {
-		domain, _, _ := strings.Cut(key, "/")
-		reserved := domain == clusterAPIDomain || strings.HasSuffix(domain, "."+clusterAPIDomain)
-		if _, isRendered := before[key]; reserved && !isRendered {
+		if _, isRendered := before[key]; isReserved(key) && !isRendered {
 			report(fmt.Sprintf("%s[%s]", path, key), "cannot be added: names of "+clusterAPIDomain+" are Cluster API's, choose another domain")
 		}
 	}
+}
+
+// isReserved reports whether a label or annotation is Cluster API's or the controller's.
+func isReserved(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return domain == clusterAPIDomain || strings.HasSuffix(domain, "."+clusterAPIDomain)
 }
 
 func asMap(value any) map[string]any {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -28,7 +27,7 @@ func (s *Store) Former(ctx context.Context, cluster client.ObjectKey, component 
 	if err != nil || len(revisions) == 0 {
 		return nil, err
 	}
-	_, former, err := references(&revisions[len(revisions)-1])
+	_, former, err := s.references(component, &revisions[len(revisions)-1])
 	return former, err
 }
 
@@ -48,10 +47,10 @@ func identityOf(object client.Object) identity {
 func (r Reference) identity() identity { return identity{r.GroupVersionKind().GroupKind(), r.Name} }
 
 // former are the objects that revisions hold, or held before them, and that a new rendering does not.
-func former(revisions []appsv1.ControllerRevision, rendered []client.Object) ([]Reference, error) {
+func (s *Store) former(component string, revisions []appsv1.ControllerRevision, rendered []client.Object) ([]Reference, error) {
 	gone := map[identity]Reference{}
 	for i := range revisions {
-		held, former, err := references(&revisions[i])
+		held, former, err := s.references(component, &revisions[i])
 		if err != nil {
 			return nil, err
 		}
@@ -67,18 +66,25 @@ func former(revisions []appsv1.ControllerRevision, rendered []client.Object) ([]
 	}), nil
 }
 
-// references names the objects that a revision holds, and the former ones, also those of kinds that this
-// program does not know any more.
-func references(revision *appsv1.ControllerRevision) (held, former []Reference, err error) {
+// references names the objects that a revision holds, and the former ones. Those that the component cannot have are
+// passed over: what is named here is deleted once.
+func (s *Store) references(component string, revision *appsv1.ControllerRevision) (held, former []Reference, err error) {
 	stored := &struct {
 		Items  []metav1.PartialObjectMetadata `json:"items"`
 		Former []Reference                    `json:"former"`
 	}{}
 	if err := json.Unmarshal(revision.Data.Raw, stored); err != nil {
-		return nil, nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
+		return nil, nil, refused(revision, err.Error())
 	}
 	for i := range stored.Items {
 		held = append(held, Reference{TypeMeta: stored.Items[i].TypeMeta, Name: stored.Items[i].Name})
 	}
-	return held, stored.Former, nil
+	return s.held(component, held), s.held(component, stored.Former), nil
+}
+
+func (s *Store) held(component string, references []Reference) []Reference {
+	if s.Holds == nil {
+		return references
+	}
+	return slices.DeleteFunc(references, func(r Reference) bool { return !s.Holds(component, r.TypeMeta, r.Name) })
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -42,6 +43,11 @@ type Store struct {
 	Owner *metav1.OwnerReference
 	// Version is the Kubernetes version that new revisions are rendered for.
 	Version string
+	// Judge says what is wrong with the objects of a component's revision: who may write ControllerRevisions need not be
+	// the manager. Nil lets everything pass.
+	Judge func(component string, objects []client.Object) []string
+	// Holds reports whether a component may have an object of a kind and name; nil lets everything pass.
+	Holds func(component string, kind metav1.TypeMeta, name string) bool
 }
 
 // content is what a revision holds; the API server keeps anybody from changing it.
@@ -68,12 +74,12 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 	var number int64 = 1
 	if n := len(revisions); n > 0 {
 		newest := &revisions[n-1]
-		stored, objects, err := s.decode(newest)
+		stored, err := contentOf(newest)
 		if err != nil {
 			return nil, err
 		}
 		if stored.Inputs == inputs && isFor(newest, stored, rolloutAfter) {
-			return objects, nil
+			return s.objects(newest, stored, component)
 		}
 		number = newest.Revision + 1
 	}
@@ -82,7 +88,7 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", component, err)
 	}
-	former, err := former(revisions, objects)
+	former, err := s.former(component, revisions, objects)
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +99,7 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 	if err := s.prune(ctx, revisions); err != nil {
 		return nil, err
 	}
-	_, objects, err = s.decode(created)
-	return objects, err
+	return s.decode(created, component)
 }
 
 // Current reports whether the newest revision that the cache knows was made from inputs with one of these
@@ -105,7 +110,7 @@ func (s *Store) Current(ctx context.Context, cluster client.ObjectKey, component
 		return false, err
 	}
 	newest := &revisions[len(revisions)-1]
-	stored, _, err := s.decode(newest)
+	stored, err := contentOf(newest)
 	if err != nil {
 		return false, err
 	}
@@ -195,8 +200,7 @@ func (s *Store) Newest(ctx context.Context, cluster client.ObjectKey, component 
 	if err != nil || len(revisions) == 0 {
 		return nil, err
 	}
-	_, objects, err := s.decode(&revisions[len(revisions)-1])
-	return objects, err
+	return s.decode(&revisions[len(revisions)-1], component)
 }
 
 // Kept is Newest as the API server has it, for who applies it: a cache may lag behind a revision that was
@@ -206,8 +210,7 @@ func (s *Store) Kept(ctx context.Context, cluster client.ObjectKey, component st
 	if newest == nil || err != nil {
 		return nil, err
 	}
-	_, objects, err := s.decode(newest)
-	return objects, err
+	return s.decode(newest, component)
 }
 
 // RenderedVersion is the Kubernetes version that the newest revision was rendered for, as the API server has it; empty
@@ -217,7 +220,7 @@ func (s *Store) RenderedVersion(ctx context.Context, cluster client.ObjectKey, c
 	if newest == nil || err != nil {
 		return "", err
 	}
-	stored, _, err := s.decode(newest)
+	stored, err := contentOf(newest)
 	if err != nil {
 		return "", err
 	}
@@ -284,21 +287,50 @@ type storedContent struct {
 	Version      string                      `json:"version"`
 }
 
-// decode reads a revision's content and makes objects of its items.
-func (s *Store) decode(revision *appsv1.ControllerRevision) (stored *storedContent, objects []client.Object, err error) {
-	stored = &storedContent{}
+// contentOf gives a revision's content, whatever it is.
+func contentOf(revision *appsv1.ControllerRevision) (*storedContent, error) {
+	stored := &storedContent{}
 	if err := json.Unmarshal(revision.Data.Raw, stored); err != nil {
-		return nil, nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
+		return nil, refused(revision, err.Error())
 	}
+	return stored, nil
+}
+
+// decode gives a revision's objects, if they are such as the component may have.
+func (s *Store) decode(revision *appsv1.ControllerRevision, component string) ([]client.Object, error) {
+	stored, err := contentOf(revision)
+	if err != nil {
+		return nil, err
+	}
+	return s.objects(revision, stored, component)
+}
+
+func (s *Store) objects(revision *appsv1.ControllerRevision, stored *storedContent, component string) ([]client.Object, error) {
+	var objects []client.Object
 	for i := range stored.Items {
 		typed, err := s.Client.Scheme().New(stored.Items[i].GroupVersionKind())
 		if err != nil {
-			return nil, nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
+			return nil, refused(revision, err.Error())
 		}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Items[i].Object, typed); err != nil {
-			return nil, nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
+			return nil, refused(revision, err.Error())
 		}
-		objects = append(objects, typed.(client.Object))
+		object, ok := typed.(client.Object)
+		if !ok {
+			return nil, refused(revision, fmt.Sprintf("%s is no kind of objects", stored.Items[i].GetKind()))
+		}
+		objects = append(objects, object)
 	}
-	return stored, objects, nil
+	if s.Judge != nil {
+		if problems := s.Judge(component, objects); len(problems) > 0 {
+			return nil, refused(revision, strings.Join(problems, "; "))
+		}
+	}
+	return objects, nil
+}
+
+// refused is about a revision that the manager did not write, or not like this.
+func refused(revision *appsv1.ControllerRevision, problem string) error {
+	return fmt.Errorf("ControllerRevision %s is not applied: %s: find out who wrote it, and delete it; the manager goes on with the one before, or renders anew",
+		client.ObjectKeyFromObject(revision), problem)
 }

@@ -537,7 +537,7 @@ func TestWhatNoNewRenderingHoldsIsFormer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if gone, err := former(revisions(t, blue), objects); err != nil || len(gone) > 0 {
+	if gone, err := (&Store{}).former("etcd-data", revisions(t, blue), objects); err != nil || len(gone) > 0 {
 		t.Errorf("with a newer version of their kind there are former objects %v, %v", gone, err)
 	}
 }

@@ -310,7 +310,8 @@ func TestRightsAreThoseOfKubeadm(t *testing.T) {
 		{token, "get", "", "", "nodes", "", "a", true},
 		{token, "list", "", "", "secrets", "", "", false},
 		{token, "create", "", "certificates.k8s.io", "certificatesigningrequests", "", "", true},
-		{token, "create", "", "certificates.k8s.io", "certificatesigningrequests", "nodeclient", "", true},
+		// Finding 5: kubeadm's would have kube-controller-manager approve any node's name.
+		{token, "create", "", "certificates.k8s.io", "certificatesigningrequests", "nodeclient", "", false},
 		{anonymous, "get", "kube-public", "", "configmaps", "", "cluster-info", true},
 		{anonymous, "list", "kube-public", "", "configmaps", "", "", false},
 		{anonymous, "get", "kube-system", "", "configmaps", "", "kubeadm-config", false},

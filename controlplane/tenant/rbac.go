@@ -37,9 +37,8 @@ func rbac() []client.Object {
 		role(metav1.NamespaceSystem, kubeletConfigRole, read("", "configmaps", kubeletConfigName)),
 		binding(metav1.NamespaceSystem, kubeletConfigRole, nodes, bootstrappers),
 
-		// A bootstrap token asks for a node's first certificate, a node for the next ones.
+		// A bootstrap token asks for a node's first certificate, which the bootstrap provider approves, a node for the next ones.
 		clusterBinding("kubeadm:kubelet-bootstrap", "system:node-bootstrapper", bootstrappers),
-		clusterBinding("kubeadm:node-autoapprove-bootstrap", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", bootstrappers),
 		clusterBinding("kubeadm:node-autoapprove-certificate-rotation", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", nodes),
 		clusterRole(getNodesRole, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"nodes"}}),
 		clusterBinding(getNodesRole, getNodesRole, bootstrappers),
@@ -54,6 +53,11 @@ func rbac() []client.Object {
 		}),
 		binding(metav1.NamespaceDefault, apiServerEndpointsRole, nodes),
 	}
+}
+
+// Unwanted are objects that tenants had before: kube-controller-manager approved a first certificate for any node's name.
+func Unwanted() []client.Object {
+	return []client.Object{clusterBinding("kubeadm:node-autoapprove-bootstrap", "system:certificates.k8s.io:certificatesigningrequests:nodeclient", group(NodeBootstrapTokenGroup))}
 }
 
 func read(apiGroup, resource, name string) rbacv1.PolicyRule {

@@ -14,13 +14,14 @@ import (
 
 // validatePatches applies the patches to what the spec is rendered as, without a cluster.
 func (l Limits) validatePatches(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table, path *field.Path) field.ErrorList {
-	return rendering.ValidatePatches(spec, table, l.allow, path)
+	return rendering.ValidatePatches(spec, table, l.Allow, path)
 }
 
-// allow holds what a patch adds to pods in the host cluster to the limits of the fields for it.
-func (l Limits) allow(added patches.Additions) []string {
+// Allow holds what a patch adds to pods in the host cluster, or what a stored rendering has, to the limits of the fields for it.
+func (l Limits) Allow(added patches.Additions) []string {
 	pod := field.NewPath("spec", "template", "spec")
 	errs := l.validateTolerations(added.Tolerations, pod.Child("tolerations"))
+	errs = append(errs, l.validateNodeSelector(added.NodeSelector, pod.Child("nodeSelector"))...)
 	for _, container := range added.Containers {
 		path := pod.Child("containers").Key(container.Name).Child("image")
 		errs = append(errs, validateImage(container.Image, path)...)

@@ -85,6 +85,17 @@ func TestABootstrapThatFailsIsTold(t *testing.T) {
 	says(s, &infrav1.IDCMachine{}, "unready", infrav1.ReadyCondition, infrav1.WaitingForBootstrapDataReason)
 }
 
+// Finding 4, by another way: a Machine names any Secret of its namespace, and kubeconfigs have the key of bootstrap data.
+func TestFinding4AKubeconfigIsNoBootstrapData(t *testing.T) {
+	s := newSite(t)
+	s.manager(nil)
+	s.machine("worker-1", nil)
+	edit(s, "worker-1", func(secret *corev1.Secret) { secret.Data["value"] = []byte("apiVersion: v1\nkind: Config\n") })
+	s.host("host-1", nil)
+	says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.BootstrapDataInvalidReason,
+		"Secret worker-1, which Machine worker-1 names, has no user data of cloud-init in its key value")
+}
+
 func TestACleanUpThatFailsQuarantinesTheHost(t *testing.T) {
 	s := newSite(t)
 	s.manager(nil)

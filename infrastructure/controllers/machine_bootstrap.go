@@ -1,11 +1,13 @@
 package controllers
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -160,7 +162,16 @@ func (r *MachineReconciler) bootstrapData(ctx context.Context, s *machineScope) 
 	if len(secret.Data["value"]) == 0 {
 		return nil, fmt.Sprintf("Secret %s has no bootstrap data in its key value", name), nil
 	}
+	if !isUserData(secret.Data["value"]) {
+		return nil, fmt.Sprintf("Secret %s, which Machine %s names, has no user data of cloud-init in its key value; name the Secret that a bootstrap provider wrote", name, s.owner.Name), nil
+	}
 	return secret.Data["value"], "", nil
+}
+
+// isUserData reports whether cloud-init would do anything with the data. Who may write Machines names any Secret of the
+// namespace, and kubeconfigs are under the same key (https://cloudinit.readthedocs.io, "User data formats").
+func isUserData(value []byte) bool {
+	return slices.ContainsFunc([]string{"#", "Content-Type:", "MIME-Version:", "\x1f\x8b"}, func(start string) bool { return bytes.HasPrefix(value, []byte(start)) })
 }
 
 func (r *MachineReconciler) event(machine *infrav1.IDCMachine, reason, action, format string, args ...any) {

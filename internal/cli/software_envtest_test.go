@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 )
 
 // upstreams is a mirror with TLS and a password. Each file holds its own path, and its digest is where its project publishes it.
@@ -66,6 +67,11 @@ func TestSoftwareIsDescribedByWhatUpstreamsPublish(t *testing.T) {
 	s.expect(2, []string{`read Secret mirror with the password of the mirror`}, add()...)
 	secret := &corev1.Secret{ObjectMeta: s.named("mirror"), Type: corev1.SecretTypeBasicAuth, StringData: map[string]string{"username": "reader", "password": "pa55"}}
 	s.create(secret)
+	s.expect(2, []string{`Secret mirror lacks the label kok.cluster.x-k8s.io/for-tenants`}, add()...)
+	secret.Labels = map[string]string{giveaway.Label: giveaway.Allowed}
+	if err := environment.Client.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
 
 	printed := &bootstrapv1.KOKSoftware{}
 	if err := yaml.UnmarshalStrict([]byte(s.expect(0, nil, add("--dry-run")...)), printed); err != nil || printed.Name != "software-v1.36.3" {

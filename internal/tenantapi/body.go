@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// maxAnswer is the most that is read of one answer: a page of a hundred Nodes is 5 MiB at most.
-	maxAnswer = 16 << 20
+	// maxAnswer is the most that is read of one answer: all requests for certificates of 5,000 nodes that joined within an
+	// hour are 25 MiB, a page of a hundred Nodes is 5 MiB at most.
+	maxAnswer = 32 << 20
 	// maxFailure is the most of an answer that tells of a failure: its text gets into logs.
 	maxFailure = 64 << 10
 	// maxHeld is the most that is read of all answers of a tenant at the same time.
 	maxHeld = 2 * maxAnswer
 	// maxWatch is when a watch is ended, as API servers end them after some minutes: client-go goes on where it was. It
 	// bounds one event, too.
-	maxWatch = 32 << 20
+	maxWatch = 64 << 20
 	// soon is when a watch that brought so much is hostile.
 	soon = time.Minute
 	// maxHeader bounds the header of an answer.

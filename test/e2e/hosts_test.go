@@ -124,6 +124,7 @@ var (
 		{verb: "create", resource: "namespaces"},
 		{verb: "impersonate", resource: "users", name: "admin"},
 		{verb: "update", group: "certificates.k8s.io", resource: "certificatesigningrequests", subresource: "approval"},
+		{verb: "create", group: "certificates.k8s.io", resource: "certificatesigningrequests", subresource: "nodeclient"},
 		{verb: "create", group: "rbac.authorization.k8s.io", resource: "clusterrolebindings"},
 		{verb: "create", group: "admissionregistration.k8s.io", resource: "mutatingwebhookconfigurations"},
 	}

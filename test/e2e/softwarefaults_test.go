@@ -17,6 +17,7 @@ import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/mirror"
 )
 
@@ -100,7 +101,7 @@ var _ = Describe("A bare host", Ordered, ContinueOnFailure, Label(full, selfInst
 	It("whose first mirror ends early uses the second, which asks for a password, and tells it", func(ctx SpecContext) {
 		const secret = "second-mirror"
 		Expect(env.client.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: secret}, Type: corev1.SecretTypeBasicAuth,
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: secret, Labels: map[string]string{giveaway.Label: giveaway.Allowed}}, Type: corev1.SecretTypeBasicAuth,
 			StringData: map[string]string{corev1.BasicAuthUsernameKey: mirror.User, corev1.BasicAuthPasswordKey: mirror.Password},
 		})).To(Succeed())
 		use(ctx, func(s *bootstrapv1.KOKSoftware) {

@@ -83,6 +83,12 @@ const (
 	// Create the Secret, or add the key, in the namespace of the KOKConfig.
 	ReferencedSecretNotFoundReason = "ReferencedSecretNotFound"
 
+	// ReferencedSecretNotForTenantsReason of DataSecretAvailableCondition: a Secret that spec.files takes content from, or that
+	// a mirror of the KOKSoftware names, lacks the label by which a person lets it be given to machines.
+	//
+	// If machines may have what is in it, run the command that the message has.
+	ReferencedSecretNotForTenantsReason = "ReferencedSecretNotForTenants"
+
 	// SoftwareNotFoundReason of DataSecretAvailableCondition: the KOKSoftware that spec.software names for the Machine's
 	// version is not there.
 	//

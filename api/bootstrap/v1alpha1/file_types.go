@@ -54,7 +54,7 @@ type File struct {
 
 // FileSource is where the content of a file comes from.
 type FileSource struct {
-	// secret is a Secret in the namespace of the KOKConfig.
+	// secret is a Secret in the namespace of the KOKConfig, with the label kok.cluster.x-k8s.io/for-tenants=true.
 	// +required
 	Secret SecretKey `json:"secret,omitempty,omitzero"`
 }

@@ -107,7 +107,7 @@ type SoftwareEndpoint struct {
 	CABundle string `json:"caBundle,omitempty"`
 
 	// secretRef names a Secret of the type kubernetes.io/basic-auth, in the namespace of the KOKSoftware, with the username
-	// and the password for the endpoint.
+	// and the password for the endpoint, and with the label kok.cluster.x-k8s.io/for-tenants=true.
 	// +optional
 	SecretRef SecretReference `json:"secretRef,omitempty,omitzero"`
 }

@@ -40,9 +40,9 @@ type KOKControlPlaneTemplateResourceSpec struct {
 
 	// imagePullSecret is the name of a Secret of type kubernetes.io/dockerconfigjson in the namespace of the control plane,
 	// with the password of the registry of images. The pods of the control plane use it, and those of
-	// addons a copy in the tenant, which its administrators can read: let the password only pull. A
-	// change of the name restarts every component. Where the host cluster is another one, the namespace
-	// there needs the Secret, too.
+	// addons a copy in the tenant, which its administrators can read: let the password only pull, and allow
+	// the copy by the label kok.cluster.x-k8s.io/for-tenants=true. A change of the name restarts every
+	// component. Where the host cluster is another one, the namespace there needs the Secret, too.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ImagePullSecret string `json:"imagePullSecret,omitempty"`

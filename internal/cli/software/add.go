@@ -20,6 +20,7 @@ import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -72,7 +73,7 @@ func newAdd(cluster *access.Cluster) *cobra.Command {
 	flags.StringVar(&a.from, "from", "", "URL of a mirror, below which files are as on the projects' servers, for example https://mirror.example.com/upstream.")
 	flags.BoolVar(&a.exclusive, "exclusive", false, "Machines ask the mirror alone, and never the projects' servers.")
 	flags.StringVar(&a.caFile, "ca-file", "", "File with the certificate authority of the mirror, as PEM; the system's if empty.")
-	flags.StringVar(&a.secret, "secret", "", "Secret of type kubernetes.io/basic-auth with the user and the password of the mirror.")
+	flags.StringVar(&a.secret, "secret", "", "Secret of type kubernetes.io/basic-auth, with the label "+giveaway.Label+"=true, with the user and the password of the mirror.")
 	flags.StringSliceVar(&a.architectures, "architectures", []string{"amd64"}, "Architectures of machines: amd64, arm64.")
 	flags.StringVar(&a.versions.Containerd, "containerd", Tested.Containerd, "Version of containerd.")
 	flags.StringVar(&a.versions.Runc, "runc", Tested.Runc, "Version of runc.")
@@ -206,6 +207,9 @@ func (a *adder) readable(ctx context.Context, namespace string) ([]software.Mirr
 		}
 		if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: a.secret}, secret); err != nil {
 			return nil, fmt.Errorf("read Secret %s with the password of the mirror: %w", a.secret, err)
+		}
+		if refused := giveaway.Refused(secret); refused != "" {
+			return nil, errors.New(refused)
 		}
 	}
 	var mirrors []software.Mirror

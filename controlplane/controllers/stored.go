@@ -1,0 +1,103 @@
+package controllers
+
+import (
+	"slices"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+// judgeStored makes the store of renderings refuse what no program could have rendered for this control plane: who may
+// write ControllerRevisions gets no more by them than who may write control planes.
+func (s *scope) judgeStored(allow patches.Allow, table *versions.Table) {
+	of := func(component string) patches.Stored {
+		return patches.Stored{
+			Cluster: s.key, Component: component, HostNetwork: !s.input.OnPodNetwork(),
+			Allow: func(all patches.Additions) []string { return s.allowStored(component, all, allow, table) },
+		}
+	}
+	s.revisions.Judge = func(component string, objects []client.Object) []string {
+		// What is stored of Services is their addresses; nobody applies it.
+		if component == names.Services {
+			return nil
+		}
+		return of(component).Judge(objects)
+	}
+	s.revisions.Holds = func(component string, kind metav1.TypeMeta, name string) bool {
+		if component == names.Services {
+			return kind == metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
+		}
+		return of(component).Holds(kind, name)
+	}
+}
+
+// allowStored holds a stored rendering to the manager's limits, but not in what the present spec asks for: that was
+// within the limits when it was written, and goes on when they become stricter.
+func (s *scope) allowStored(component string, all patches.Additions, allow patches.Allow, table *versions.Table) []string {
+	if allow == nil {
+		return nil
+	}
+	problems := allow(all)
+	if len(problems) == 0 {
+		return nil
+	}
+	pod := s.presentPods(component, table)
+	if pod == nil {
+		return problems
+	}
+	var repositories []string
+	for _, container := range slices.Concat(pod.InitContainers, pod.Containers) {
+		repositories = append(repositories, repositoryOf(container.Image))
+	}
+	all.Containers = slices.DeleteFunc(slices.Clone(all.Containers), func(c corev1.Container) bool {
+		return slices.Contains(repositories, repositoryOf(c.Image))
+	})
+	all.Tolerations = slices.DeleteFunc(slices.Clone(all.Tolerations), func(t corev1.Toleration) bool {
+		return slices.ContainsFunc(pod.Tolerations, func(own corev1.Toleration) bool { return equality.Semantic.DeepEqual(own, t) })
+	})
+	if labels.SelectorFromSet(pod.NodeSelector).Matches(labels.Set(all.NodeSelector)) {
+		all.NodeSelector = nil
+	}
+	return allow(all)
+}
+
+// presentPods are the pods of a component as the present spec asks for them; nil where it cannot be rendered.
+func (s *scope) presentPods(name string, table *versions.Table) *corev1.PodSpec {
+	in, _, err := rendering.Sample(s.controlPlane.Spec, table)
+	if err != nil {
+		return nil
+	}
+	for _, component := range rendering.Components {
+		if component.Name != name {
+			continue
+		}
+		objects, err := component.Rendered(in)
+		if err != nil {
+			return nil
+		}
+		for _, object := range objects {
+			if template := patches.PodTemplate(object); template != nil {
+				return &template.Spec
+			}
+		}
+	}
+	return nil
+}
+
+// repositoryOf is an image without its tag and digest; what is malformed stays.
+func repositoryOf(image string) string {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return image
+	}
+	return named.Name()
+}
