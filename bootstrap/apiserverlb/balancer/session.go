@@ -21,6 +21,8 @@ type session struct {
 	client *net.TCPConn
 	// service is true when the client came by the Service's address.
 	service bool
+	// gate let the client in, and counts it out in the end.
+	gate *Gate
 
 	lock sync.Mutex
 	// opening is nil once a backend has the connection, or none can.
