@@ -298,7 +298,11 @@ func (s *Store) decode(revision *appsv1.ControllerRevision) (stored *storedConte
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Items[i].Object, typed); err != nil {
 			return nil, nil, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(revision), err)
 		}
-		objects = append(objects, typed.(client.Object))
+		object, ok := typed.(client.Object)
+		if !ok {
+			return nil, nil, fmt.Errorf("read revision %s: %s is no object", client.ObjectKeyFromObject(revision), stored.Items[i].GroupVersionKind())
+		}
+		objects = append(objects, object)
 	}
 	return stored, objects, nil
 }
