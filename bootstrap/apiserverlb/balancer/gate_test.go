@@ -40,16 +40,18 @@ func knock(t *testing.T, n byte, to net.Addr) (*net.TCPConn, error) {
 	return connection, err
 }
 
+func serveEcho(connection *net.TCPConn) {
+	go func() {
+		_, _ = io.Copy(connection, connection)
+		_ = connection.Close()
+	}()
+}
+
 // newEchoStage is a balancer in front of a server that answers what it is told and keeps its connections.
 func newEchoStage(t *testing.T) *stage {
 	t.Helper()
 	s := newStage(t, 1, DefaultTiming)
-	echo := loopback.Serve(t, func(connection *net.TCPConn) {
-		go func() {
-			_, _ = io.Copy(connection, connection)
-			_ = connection.Close()
-		}()
-	})
+	echo := loopback.Serve(t, serveEcho)
 	if err := s.set.Confirm([]string{echo.String()}); err != nil {
 		t.Fatal(err)
 	}
