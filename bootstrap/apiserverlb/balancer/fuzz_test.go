@@ -62,12 +62,40 @@ func FuzzClientHellos(f *testing.F) {
 		}()
 		answer := make([]byte, len(said))
 		if n, err := io.ReadFull(client, answer); err != nil || !bytes.Equal(answer, said) {
-			if n == 0 && len(said) > maxHello && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF)) {
+			if n == 0 && len(said) > maxHello && errors.Is(err, syscall.ECONNRESET) {
 				return // More than a ClientHello before a server was connected ends the connection.
 			}
 			t.Errorf("of %d bytes %d came back, equal: %t, %v", len(said), n, bytes.Equal(answer, said), err)
 		}
 	})
+}
+
+// What is given up goes to nobody, also if a backend is connected right then.
+func TestAClientThatSaysTooMuchBeforeABackendIsConnectedIsResetAtOnce(t *testing.T) {
+	s := newEchoStage(t)
+	listener := loopback.Listen(t)
+	client, err := net.DialTCP("tcp", nil, listener.Addr().(*net.TCPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	accepted, err := listener.AcceptTCP()
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := &session{balancer: s.balancer, client: accepted, opening: &opening{hedge: time.NewTimer(time.Hour)}}
+	if err := given.forward(make([]byte, maxHello+1)); !errors.Is(err, errTooMuch) {
+		t.Errorf("it says %v", err)
+	}
+	if given.opening != nil || !given.ended || s.balancer.Counters().Failed.Load() != 1 {
+		t.Errorf("a backend may still have it: ended %t, %d failed", given.ended, s.balancer.Counters().Failed.Load())
+	}
+	if err := client.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the client sees %v", err)
+	}
 }
 
 // served is a balancer with the address that it serves at.

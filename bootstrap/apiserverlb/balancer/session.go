@@ -166,7 +166,8 @@ func (s *session) forward(bytes []byte) error {
 }
 
 // commit gives the connection to a connected backend although it has not sent a byte: the client has
-// sent more than a ClientHello. The lock is held.
+// sent more than a ClientHello. Without one the client is reset at once: who connects later must not get
+// what is given up. The lock is held.
 func (s *session) commit() error {
 	for _, a := range s.opening.underway {
 		if a.server != nil {
@@ -174,6 +175,7 @@ func (s *session) commit() error {
 			return nil
 		}
 	}
+	s.fail(errTooMuch)
 	return errTooMuch
 }
 
