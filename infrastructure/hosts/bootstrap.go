@@ -117,14 +117,17 @@ func (h *Host) bootstrap(ctx context.Context, machine Machine) (Progress, error)
 	if record != nil && record.Done {
 		return Progress{State: Done, Avoided: tellable(record.Avoided)}, nil
 	}
+	if record == nil {
+		err = machine.check()
+	}
+	if err != nil {
+		return Progress{}, err
+	}
 	if len(machine.UserData) == 0 {
 		return Progress{}, ErrNoBootstrapData
 	}
 	takenOver := ""
 	if record == nil {
-		if err := machine.check(); err != nil {
-			return Progress{}, err
-		}
 		if takenOver, err = h.mayHave(ctx, &machine); err != nil {
 			return Progress{}, err
 		}
