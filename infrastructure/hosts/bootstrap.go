@@ -118,10 +118,9 @@ func (h *Host) bootstrap(ctx context.Context, machine Machine) (Progress, error)
 		return Progress{State: Done, Avoided: tellable(record.Avoided)}, nil
 	}
 	if record == nil {
-		err = machine.check()
-	}
-	if err != nil {
-		return Progress{}, err
+		if err := machine.check(); err != nil {
+			return Progress{}, err
+		}
 	}
 	if len(machine.UserData) == 0 {
 		return Progress{}, ErrNoBootstrapData
