@@ -14,5 +14,5 @@ func descriptors() (uint64, error) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		return 0, fmt.Errorf("ask how many file descriptors this program may have: %w", err)
 	}
-	return uint64(limit.Cur), nil
+	return limit.Cur, nil
 }
