@@ -117,6 +117,19 @@ lint: check-go $(GOLANGCI_LINT) ## Run the linters
 verify: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Check that generated files and go.mod are up to date
 	go mod tidy -diff
 	go run ./hack/verify
+	@$(MAKE) licences
+
+.PHONY: licences
+licences: check-go bin/licences ## Check that every dependency has a licence that the project may use; a part of verify
+	bin/licences
+
+# govulncheck takes the address of a database of vulnerabilities, or the path of a copy. Without one nothing was checked.
+DB ?=
+.PHONY: vulncheck
+vulncheck: check-go ## Look for known vulnerabilities in what the programs call; DB=https://vuln.go.dev or the path of a copy
+	@test -n '$(DB)' || { echo 'vulncheck: nothing was checked, for no database of vulnerabilities is given: make vulncheck DB=https://vuln.go.dev, or DB=<path of a copy>' >&2; exit 2; }
+	@$(MAKE) bin/govulncheck
+	bin/govulncheck -db '$(if $(findstring ://,$(DB)),$(DB),file://$(abspath $(DB)))' ./...
 
 # Tests against a real kube-apiserver carry the build tag envtest, tests that need root or a program of Debian the tag root,
 # those of the load balancer among failing API servers the tag lb, tests in the lab the tag e2e, the lab's own the tag lab,
@@ -187,6 +200,11 @@ test-breaks: check-go ## Break the product in many ways, and see that a test not
 	go run ./hack/envtest-assets bin/envtest
 	go build -o bin/breaks ./test/breaks
 	$(ENVTEST_ASSETS) bin/breaks --only='$(BREAKS)'
+
+FUZZTIME ?= 30s
+.PHONY: fuzz
+fuzz: check-go ## Fuzz what reads bytes from outside, each target for FUZZTIME=30s; FUZZ=... fuzzes those whose package or name has it
+	@go build -o bin/fuzz ./hack/fuzz && exec bin/fuzz --time=$(FUZZTIME) --only='$(FUZZ)'
 
 .PHONY: test-signing
 test-signing: check-go bin/cosign ## cosign verifies a signed release, and refuses what somebody changed
@@ -273,6 +291,10 @@ bin/packages: hack/tools/packages/main.go hack/tools/packages/go.sum
 	cd hack/tools/packages && go build -o ../../../$@ .
 bin/cosign: hack/tools/cosign/go.sum
 	cd hack/tools/cosign && go build -o ../../../$@ github.com/sigstore/cosign/v3/cmd/cosign
+bin/govulncheck: hack/tools/govulncheck/go.sum
+	cd hack/tools/govulncheck && go build -o ../../../$@ golang.org/x/vuln/cmd/govulncheck
+bin/licences: hack/tools/licences/main.go hack/tools/licences/main_test.go hack/tools/licences/go.sum
+	cd hack/tools/licences && go test . && go build -o ../../../$@ .
 bin/golangci-lint: hack/tools/golangci-lint/go.sum
 	cd hack/tools/golangci-lint && go build -o ../../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 

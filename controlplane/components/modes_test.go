@@ -9,6 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	podsecurity "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,6 +77,27 @@ func TestWhoMayReachWhat(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s lets in %q, want %q", component, got, want)
+		}
+	}
+}
+
+// A pod gets any label that who makes it wants. A namespace's are those of who administers the host cluster.
+func TestFinding11EtcdAdmitsTheManagerFromItsOwnNamespaceAlone(t *testing.T) {
+	peer := components.Manager()
+	for name, test := range map[string]struct {
+		namespace labels.Set
+		admitted  bool
+	}{
+		"the provider's":  {labels.Set{"kubernetes.io/metadata.name": "any", "cluster.x-k8s.io/provider": "control-plane-kok"}, true},
+		"another":         {labels.Set{"kubernetes.io/metadata.name": "kok-control-plane-system"}, false},
+		"another of ours": {labels.Set{"cluster.x-k8s.io/provider": "bootstrap-kok"}, false},
+	} {
+		selector, err := metav1.LabelSelectorAsSelector(peer.NamespaceSelector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if selector.Matches(test.namespace) != test.admitted {
+			t.Errorf("a pod of the namespace %s is let in: %t", name, !test.admitted)
 		}
 	}
 }

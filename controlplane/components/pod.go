@@ -1,6 +1,7 @@
 package components
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,8 +21,8 @@ const (
 	// RolloutAnnotation makes pods restart when spec.rollout.after passes.
 	RolloutAnnotation = "kok.cluster.x-k8s.io/rollout-after"
 
-	// nonRoot is the user and group that components run as.
-	nonRoot int64 = 65532
+	// SharedUser is the user and group that components run as where a tenant has none of its own.
+	SharedUser int64 = 65532
 
 	// secretFileMode lets the component's group, and nobody else, read mounted Secrets.
 	secretFileMode int32 = 0o440
@@ -46,11 +47,12 @@ func FinishPod(template *corev1.PodTemplateSpec, in *Input, component string, sp
 	pod.PriorityClassName = PriorityClassName
 	pod.NodeSelector = in.Spec.Hosting.NodeSelector
 	pod.Tolerations = append(unreachableTolerations(), in.Spec.Hosting.Tolerations...)
+	user := cmp.Or(in.User, SharedUser)
 	pod.SecurityContext = &corev1.PodSecurityContext{
 		RunAsNonRoot:        ptr.To(true),
-		RunAsUser:           ptr.To(nonRoot),
-		RunAsGroup:          ptr.To(nonRoot),
-		FSGroup:             ptr.To(nonRoot),
+		RunAsUser:           ptr.To(user),
+		RunAsGroup:          ptr.To(user),
+		FSGroup:             ptr.To(user),
 		FSGroupChangePolicy: ptr.To(corev1.FSGroupChangeOnRootMismatch),
 		SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}

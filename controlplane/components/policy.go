@@ -45,10 +45,11 @@ func PodsOf(in *Input, component string) networkingv1.NetworkPolicyPeer {
 	return networkingv1.NetworkPolicyPeer{PodSelector: Selector(in, component)}
 }
 
-// Manager are the pods of the provider's manager, in whatever namespace it is installed.
+// Manager are the pods of the provider's manager, in whatever namespace it is installed. The namespace has the label, too:
+// who makes pods elsewhere can give them any label, and no namespace.
 func Manager() networkingv1.NetworkPolicyPeer {
+	provider := map[string]string{names.ProviderLabel: names.Provider}
 	return networkingv1.NetworkPolicyPeer{
-		NamespaceSelector: &metav1.LabelSelector{},
-		PodSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{names.ProviderLabel: names.Provider}},
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: provider}, PodSelector: &metav1.LabelSelector{MatchLabels: provider},
 	}
 }

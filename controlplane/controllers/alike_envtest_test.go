@@ -14,13 +14,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
 // hashes are of what no two tenants share.
 var hashes = regexp.MustCompile(`("kok\.cluster\.x-k8s\.io/rendering"|"inputs"): "[^"]*"`)
 
+// user is whom the pods of the tenant run as. On the pod network it goes by the name of the Cluster.
+func (tt *tenantTest) user() string {
+	spec := tt.controlPlane().Spec
+	in := components.Input{Cluster: tt.cluster, Spec: spec, Ports: ports.Of(spec.Hosting.Ports.First)}
+	return strconv.FormatInt(in.OwnUser(), 10)
+}
+
 // inWordsOfAll is what all objects say that the controller made, stored renderings included, in words that two
-// tenants of the same spec share: without keys and hashes, and with the names of namespace, addresses and ports.
+// tenants of the same spec share: without keys and hashes, and with the names of namespace, addresses, ports and user.
 func (tt *tenantTest) inWordsOfAll() map[string]string {
 	tt.t.Helper()
 	generated := tt.generated()
@@ -28,6 +37,7 @@ func (tt *tenantTest) inWordsOfAll() map[string]string {
 	for i := range int32(controlplanev1.PortBlockSize) {
 		named[strconv.Itoa(int(tt.controlPlane().Spec.Hosting.Ports.First+i))] = fmt.Sprintf("port %d", i)
 	}
+	named[tt.user()] = "the user"
 	for name, object := range generated {
 		if service, ok := object.(*corev1.Service); ok {
 			named[service.Spec.ClusterIP] = "the address of " + name

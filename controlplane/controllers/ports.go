@@ -12,11 +12,12 @@ import (
 )
 
 // claimPorts claims the block of host ports and writes it into spec before anything uses it: a
-// person who pins another block later must be refused. Pods on the pod network need none.
+// person who pins another block later must be refused. Pods on the pod network need none. With the ports it is known, too,
+// whom the pods run as.
 func (r *Reconciler) claimPorts(ctx context.Context, s *scope) (string, error) {
 	if s.input.OnPodNetwork() {
 		s.input.Ports = ports.OnPodNetwork(s.input.Network.APIServerPort)
-		return "", nil
+		return "", chooseUser(ctx, s)
 	}
 	pinned := s.controlPlane.Spec.Hosting.Ports.First
 	first, err := s.host.Claims.Claim(ctx, s.key, pinned)
@@ -35,5 +36,5 @@ func (r *Reconciler) claimPorts(ctx context.Context, s *scope) (string, error) {
 			"Claimed the host ports %d to %d", first, first+controlplanev1.PortBlockSize-1)
 	}
 	s.input.Ports = ports.Of(first)
-	return "", nil
+	return "", chooseUser(ctx, s)
 }

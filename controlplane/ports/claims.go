@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -234,7 +235,8 @@ func compareAge(a, b *corev1.ConfigMap) int {
 // first is the first port of the block that a claim is named after.
 func first(claim *corev1.ConfigMap) (int32, error) {
 	port, err := strconv.ParseUint(strings.TrimPrefix(claim.Name, namePrefix), 10, 16)
-	if err != nil || port%controlplanev1.PortBlockSize != 0 {
+	// Another name for the same block would be a second claim of it.
+	if err != nil || port == 0 || port%controlplanev1.PortBlockSize != 0 || Block(int32(port)).Last > math.MaxUint16 || claim.Name != namePrefix+strconv.FormatUint(port, 10) {
 		return 0, fmt.Errorf("ConfigMap %s has the labels of a claim of host ports and the name of none; delete it",
 			client.ObjectKeyFromObject(claim))
 	}

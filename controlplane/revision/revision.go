@@ -48,6 +48,8 @@ type Store struct {
 	Judge func(component string, objects []client.Object) []string
 	// Holds reports whether a component may have an object of a kind and name; nil lets everything pass.
 	Holds func(component string, kind metav1.TypeMeta, name string) bool
+	// User is whom the pods of new revisions run as; 0 for whom all tenants' did.
+	User int64
 }
 
 // content is what a revision holds; the API server keeps anybody from changing it.
@@ -61,6 +63,8 @@ type content struct {
 	RolloutAfter *metav1.Time `json:"rolloutAfter,omitempty"`
 	// Version is the Kubernetes version that Items were rendered for; older programs wrote none.
 	Version string `json:"version,omitempty"`
+	// User is whom the pods run as; older programs wrote none, and all tenants' pods ran as one.
+	User int64 `json:"user,omitempty"`
 }
 
 // Rendering gives the objects of a component: the stored ones while the newest revision was made from
@@ -149,7 +153,7 @@ func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component 
 }
 
 func (s *Store) newContent(inputs string, objects []client.Object, former []Reference, rolloutAfter time.Time) content {
-	made := content{Inputs: inputs, Version: s.Version, Items: make([]any, 0, len(objects)), Former: former}
+	made := content{Inputs: inputs, Version: s.Version, User: s.User, Items: make([]any, 0, len(objects)), Former: former}
 	for _, object := range objects {
 		made.Items = append(made.Items, object)
 	}
@@ -227,6 +231,24 @@ func (s *Store) RenderedVersion(ctx context.Context, cluster client.ObjectKey, c
 	return stored.Version, nil
 }
 
+// RenderedUser is whom the pods of the newest revision run as, 0 when an older program wrote it. There may be a newer one than
+// the cache knows: the user is that of all. known is false when there is no revision.
+func (s *Store) RenderedUser(ctx context.Context, cluster client.ObjectKey, component string) (user int64, known bool, err error) {
+	revisions, err := list(ctx, s.Client, cluster, component)
+	if err == nil && len(revisions) == 0 {
+		revisions, err = list(ctx, s.Live, cluster, component)
+	}
+	if err != nil || len(revisions) == 0 {
+		return 0, false, err
+	}
+	newest := &revisions[len(revisions)-1]
+	stored := &storedContent{}
+	if err := json.Unmarshal(newest.Data.Raw, stored); err != nil {
+		return 0, false, fmt.Errorf("read revision %s: %w", client.ObjectKeyFromObject(newest), err)
+	}
+	return stored.User, true, nil
+}
+
 // kept is the newest revision as the API server has it; nil for none.
 func (s *Store) kept(ctx context.Context, cluster client.ObjectKey, component string) (*appsv1.ControllerRevision, error) {
 	revisions, err := list(ctx, s.Client, cluster, component)
@@ -285,6 +307,7 @@ type storedContent struct {
 	Items        []unstructured.Unstructured `json:"items"`
 	RolloutAfter *metav1.Time                `json:"rolloutAfter"`
 	Version      string                      `json:"version"`
+	User         int64                       `json:"user"`
 }
 
 // contentOf gives a revision's content, whatever it is.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -73,6 +74,19 @@ func (m *Machine) dataHash() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// words are what an instance ID and a provider ID are: they go into files as they are.
+var words = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]*$`)
+
+// check refuses a machine whose names would be more in a file than a name.
+func (m *Machine) check() error {
+	for field, value := range map[string]string{"instanceID": m.InstanceID, "providerID": m.ProviderID} {
+		if !words.MatchString(value) {
+			return fmt.Errorf("spec.%s of the IDCMachine, %q, must have letters, digits, '.', '_' and '-' alone; make the machine anew, without one", field, value)
+		}
+	}
+	return nil
+}
+
 // metaData is what bootstrap data finds as ds.meta_data in templates. JSON is YAML.
 func (m *Machine) metaData() ([]byte, error) {
 	return json.Marshal(map[string]string{
@@ -102,6 +116,11 @@ func (h *Host) bootstrap(ctx context.Context, machine Machine) (Progress, error)
 	}
 	if record != nil && record.Done {
 		return Progress{State: Done, Avoided: tellable(record.Avoided)}, nil
+	}
+	if record == nil {
+		if err := machine.check(); err != nil {
+			return Progress{}, err
+		}
 	}
 	if len(machine.UserData) == 0 {
 		return Progress{}, ErrNoBootstrapData

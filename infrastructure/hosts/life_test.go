@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -578,4 +579,25 @@ func TestAVolumeThatStaysMountedKeepsItsData(t *testing.T) {
 			t.Errorf("unmounted: %v", err)
 		}
 	})
+}
+
+// An instance ID is part of the provider ID, which goes into a file of kubelet's arguments.
+func TestFinding11AMachineWhoseNamesAreMoreThanNamesIsRefused(t *testing.T) {
+	for name, id := range map[string]string{
+		"a line of its own": "1\nKUBELET_EXTRA_ARGS=--anonymous-auth=true", "another argument": "1 --anonymous-auth=true", "a quote": `1" --a="`, "nothing": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSimulated(t)
+			before := maps.Clone(s.files)
+			m := worker()
+			m.InstanceID, m.ProviderID = id, "idc://team/host-1/"+id
+			_, err := New(s, "root").Bootstrap(t.Context(), m)
+			if err == nil || !strings.Contains(err.Error(), "spec.") {
+				t.Errorf("it became a machine: %v", err)
+			}
+			if !maps.Equal(before, s.files) {
+				t.Errorf("the host was changed")
+			}
+		})
+	}
 }

@@ -3,6 +3,7 @@ package hosts
 import (
 	"context"
 	"errors"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,8 +27,9 @@ func parseMounts(mountinfo string, folders []string) []string {
 		if len(fields) < 5 {
 			continue
 		}
+		// The kernel writes no point with two dots: what a host says so would be unmounted elsewhere.
 		point := unescape(fields[4])
-		if slices.ContainsFunc(folders, func(folder string) bool { return point == folder || strings.HasPrefix(point, folder+"/") }) {
+		if path.Clean(point) == point && slices.ContainsFunc(folders, func(folder string) bool { return point == folder || strings.HasPrefix(point, folder+"/") }) {
 			points = append(points, point)
 		}
 	}

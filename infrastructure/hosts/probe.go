@@ -3,6 +3,7 @@ package hosts
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,12 @@ const (
 
 // diskFolders are on the file systems that a node writes to; those of its programs may not be there yet.
 var diskFolders = []string{"/", "/var/lib", "/var/lib/cloud", "/var/lib/containerd", "/var/lib/kubelet", "/var/log", "/run"}
+
+// Fields of an IDCHost's status have so many bytes room, with three dots behind what is longer.
+const (
+	maxArchitecture = 61
+	maxSystem       = 253
+)
 
 // Problem is what is wrong with a host, as a reason for programs and a message for people.
 type Problem struct {
@@ -159,21 +166,29 @@ func (h *Host) facts(ctx context.Context, programs []string) (*Facts, error) {
 		}
 		answers[name] = strings.TrimSpace(string(output))
 	}
-	facts.Architecture = answers["machine"]
+	facts.Architecture = line(answers["machine"], maxArchitecture)
 	if name, ok := architectures[facts.Architecture]; ok {
 		facts.Architecture = name
 	}
-	facts.KernelVersion = answers["release"]
-	facts.OSImage = value(answers["system"], "PRETTY_NAME", "=")
-	facts.CPUs, _ = strconv.ParseInt(answers["cpus"], 10, 64)
-	kibibytes, _ := strconv.ParseInt(strings.TrimSuffix(value(answers["memory"], "MemTotal", ":"), " kB"), 10, 64)
-	facts.Memory = kibibytes << 10
+	facts.KernelVersion = line(answers["release"], maxSystem)
+	facts.OSImage = line(value(answers["system"], "PRETTY_NAME", "="), maxSystem)
+	facts.CPUs = count(answers["cpus"])
+	facts.Memory = min(count(strings.TrimSuffix(value(answers["memory"], "MemTotal", ":"), " kB")), math.MaxInt64>>10) << 10
 	usage, err := h.usage(ctx, programs)
 	if err != nil {
 		return nil, err
 	}
 	facts.Usage = *usage
 	return facts, nil
+}
+
+// count reads a number of things; what is none is 0.
+func count(text string) int64 {
+	number, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(0, number)
 }
 
 // value is that of a name in lines like os-release(5) and proc_meminfo(5) have.

@@ -9,13 +9,14 @@ import (
 	. "github.com/onsi/gomega"
 	. "github.com/onsi/gomega/gstruct"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/processes"
 )
 
-// user is whom components run as.
-const user = 65532
+// firstUser is where users of tenants begin: nobody else's program is one of them.
+const firstUser = 1_000_000_000
 
 // tokens is where a service account token would be mounted.
 const tokens = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -53,14 +54,16 @@ func (j *journey) placement() {
 		requireLab()
 		pods, err := j.a.pods(ctx, "")
 		Expect(err).NotTo(HaveOccurred())
-		for _, process := range processesOf(pods) {
+		all := processesOf(pods)
+		for _, process := range all {
 			by := func(text string) string { return process.pod + ": " + text }
+			Expect(process.user).To(And(BeNumerically(">", firstUser), Equal(all[0].user)), by("its tenant has another user"))
 			found, err := processes.PrivilegesOf(process.pid)
 			Expect(err).NotTo(HaveOccurred())
 			shim, err := processes.PrivilegesOf(found.Parent)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(found).To(MatchAllFields(Fields{
-				"User": Equal(user), "Group": Equal(user), "Capabilities": BeZero(), "Bounding": BeZero(), "NoNewPrivileges": BeTrue(),
+				"User": Equal(process.user), "Group": Equal(process.user), "Capabilities": BeZero(), "Bounding": BeZero(), "NoNewPrivileges": BeTrue(),
 				"Filters": BeNumerically(">", shim.Filters), "Parent": Not(BeZero()),
 			}), process.pod)
 			Expect(processes.Has(process.pid, tokens)).To(BeFalse(), by("a service account token is there"))
@@ -78,6 +81,8 @@ type process struct {
 	// address is that of its pod, which on the host network is that of the node.
 	address string
 	pid     int
+	// user is whom its pod is to run as.
+	user int
 }
 
 // processesOf finds the processes of components' pods on this machine, exactly one each.
@@ -98,7 +103,7 @@ func processesOf(pods []corev1.Pod) []process {
 	for _, id := range ids {
 		pod := byContainer[id]
 		Expect(found[id]).To(HaveLen(1), "processes of pod %s", pod.Name)
-		list = append(list, process{pod: pod.Name, component: pod.Labels[names.ComponentLabel], address: pod.Status.PodIP, pid: found[id][0]})
+		list = append(list, process{pod: pod.Name, component: pod.Labels[names.ComponentLabel], address: pod.Status.PodIP, pid: found[id][0], user: int(ptr.Deref(pod.Spec.SecurityContext.RunAsUser, 0))})
 	}
 	return list
 }

@@ -115,6 +115,7 @@ type IDCHostSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`
 	UncleanInstanceID string `json:"uncleanInstanceID,omitempty"`
 }
 
@@ -132,6 +133,7 @@ type HostClaim struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`
 	InstanceID string `json:"instanceID,omitempty"`
 }
 
@@ -153,6 +155,7 @@ type HostQuarantine struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`
 	InstanceID string `json:"instanceID,omitempty"`
 }
 

@@ -66,6 +66,8 @@ type Listener struct {
 	BackendPort string
 	// Service marks the address of the Service kubernetes, which is given back before others drain.
 	Service bool
+	// Gate bounds the clients' connections; nil for no bounds.
+	Gate *Gate
 }
 
 // Balancer carries connections of listeners to backends.
@@ -119,13 +121,27 @@ func (b *Balancer) Serve(listener Listener) {
 			continue
 		}
 		pause = shortest
+		if !listener.Gate.enter(client.RemoteAddr()) {
+			b.refuse(listener, client)
+			continue
+		}
 		b.counters.Accepted.Add(1)
-		s := &session{balancer: b, port: listener.BackendPort, client: client, service: listener.Service}
+		s := &session{balancer: b, port: listener.BackendPort, client: client, service: listener.Service, gate: listener.Gate}
 		b.add(s)
 		// Here, so that the goroutine that stays needs no deep stack.
 		s.open()
 		go s.serve()
 	}
+}
+
+// refuse resets a client that is one too many: it sees at once that it has no connection.
+func (b *Balancer) refuse(listener Listener, client *net.TCPConn) {
+	if listener.Gate.tell(time.Now()) {
+		b.log.Info("Refused a connection: too many are open at this listener, in all or from this client's address",
+			"Address", listener.Addr().String(), "Client", client.RemoteAddr().String())
+	}
+	_ = client.SetLinger(0)
+	_ = client.Close()
 }
 
 // ResetService resets the connections that came by the address of the Service.
@@ -176,6 +192,7 @@ func (b *Balancer) remove(s *session) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
 	delete(b.sessions, s)
+	s.gate.leave(s.client.RemoteAddr())
 	if len(b.sessions) == 0 && b.empty != nil {
 		close(b.empty)
 		b.empty = nil

@@ -21,6 +21,8 @@ type session struct {
 	client *net.TCPConn
 	// service is true when the client came by the Service's address.
 	service bool
+	// gate let the client in, and counts it out in the end.
+	gate *Gate
 
 	lock sync.Mutex
 	// opening is nil once a backend has the connection, or none can.
@@ -164,7 +166,8 @@ func (s *session) forward(bytes []byte) error {
 }
 
 // commit gives the connection to a connected backend although it has not sent a byte: the client has
-// sent more than a ClientHello. The lock is held.
+// sent more than a ClientHello. Without one the client is reset at once: who connects later must not get
+// what is given up. The lock is held.
 func (s *session) commit() error {
 	for _, a := range s.opening.underway {
 		if a.server != nil {
@@ -172,6 +175,7 @@ func (s *session) commit() error {
 			return nil
 		}
 	}
+	s.fail(errTooMuch)
 	return errTooMuch
 }
 

@@ -58,6 +58,13 @@ type Configuration struct {
 	// AdditionalListeners carry connections to other ports of the same hosts, such as konnectivity's. An
 	// address that is taken keeps nothing else from working.
 	AdditionalListeners []Listener `json:"additionalListeners,omitempty"`
+	// MaxConnections is how many connections clients of ListenAddress may have open. By default, as for the two below, it goes
+	// by the file descriptors that the process may have: DescriptorBounds.
+	MaxConnections int `json:"maxConnections,omitempty"`
+	// MaxServiceConnections is how many connections clients of ServiceAddress, which are pods, may have open.
+	MaxServiceConnections int `json:"maxServiceConnections,omitempty"`
+	// MaxServiceConnectionsPerSource is how many of them may come from one address, which is one pod or the worker itself.
+	MaxServiceConnectionsPerSource int `json:"maxServiceConnectionsPerSource,omitempty"`
 	// StopTimeout is how long a stop waits for connections to be quiet before it resets them.
 	StopTimeout metav1.Duration `json:"stopTimeout,omitempty"`
 }
@@ -141,6 +148,13 @@ func (c *Configuration) validate() error {
 	check("stateFile", isPath(c.StateFile, false))
 	if c.ServiceAddress != "" {
 		check("serviceAddress", isServiceAddress(c.ServiceAddress))
+	}
+	for field, count := range map[string]int{
+		"maxConnections": c.MaxConnections, "maxServiceConnections": c.MaxServiceConnections, "maxServiceConnectionsPerSource": c.MaxServiceConnectionsPerSource,
+	} {
+		if count < 0 {
+			check(field, fmt.Errorf("%d is less than 0", count))
+		}
 	}
 	if c.StopTimeout.Duration < 0 || c.StopTimeout.Duration > longestStopTimeout {
 		check("stopTimeout", fmt.Errorf("%s is not between 0 and %s", c.StopTimeout.Duration, longestStopTimeout))

@@ -41,12 +41,16 @@ kubeconfigFile: /etc/kubernetes/kubelet.conf
 stateFile: /var/lib/kok-apiserver-lb/backends.json
 serviceAddress: 10.96.0.1:443
 additionalListeners: [{listenAddress: "127.0.0.1:8132", backendPort: 20007}]
+maxConnections: 4000
+maxServiceConnections: 8000
+maxServiceConnectionsPerSource: 500
 stopTimeout: 5s
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.SeedBackends) != 3 || c.AdditionalListeners[0].BackendPort != 20007 || c.StopTimeout.Duration != 5*time.Second {
+	if len(c.SeedBackends) != 3 || c.AdditionalListeners[0].BackendPort != 20007 || c.StopTimeout.Duration != 5*time.Second ||
+		c.MaxConnections != 4000 || c.MaxServiceConnections != 8000 || c.MaxServiceConnectionsPerSource != 500 {
 		t.Errorf("read %+v", c)
 	}
 }
@@ -76,6 +80,7 @@ func TestMistakesAreToldWithTheirField(t *testing.T) {
 		"a Service without a port":      {minimal + "serviceAddress: 10.96.0.1", `serviceAddress: "10.96.0.1" is not IP:port`},
 		"a port that does not exist":    {minimal + "additionalListeners: [{listenAddress: '127.0.0.1:1', backendPort: 70000}]", "additionalListeners[0].backendPort: 70000 is not a port"},
 		"a stop that takes for ever":    {minimal + "stopTimeout: 1h", "stopTimeout: 1h0m0s is not between"},
+		"fewer connections than none":   {minimal + "maxServiceConnections: -1", "maxServiceConnections: -1 is less than 0"},
 		"a stop that is not a duration": {minimal + "stopTimeout: soon", "soon"},
 		"what is no configuration":      {"[]", "cannot unmarshal"},
 	} {

@@ -1,7 +1,9 @@
 package discovery
 
 import (
+	"math"
 	"net"
+	"net/netip"
 	"strconv"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -10,8 +12,12 @@ import (
 // portName is what kube-apiserver calls its port in the EndpointSlice.
 const portName = "https"
 
-// Addresses are the API servers that an EndpointSlice lists, as host:port. An endpoint is left out
-// when it is said not to be ready.
+// mostServers is how many API servers a tenant may have: each is asked for its health. A tenant's administrator writes
+// the list, and must not fill a worker's memory with it.
+const mostServers = 64
+
+// Addresses are the API servers that an EndpointSlice lists, as host:port, up to mostServers. An endpoint is left out
+// when it is said not to be ready, or has no IP address.
 func Addresses(slice *discoveryv1.EndpointSlice) []string {
 	port := port(slice.Ports)
 	if port == "" || slice.AddressType == discoveryv1.AddressTypeFQDN {
@@ -23,6 +29,9 @@ func Addresses(slice *discoveryv1.EndpointSlice) []string {
 			continue
 		}
 		for _, address := range endpoint.Addresses {
+			if ip, err := netip.ParseAddr(address); err != nil || ip.Zone() != "" || len(addresses) == mostServers {
+				continue
+			}
 			addresses = append(addresses, net.JoinHostPort(address, port))
 		}
 	}
@@ -31,7 +40,7 @@ func Addresses(slice *discoveryv1.EndpointSlice) []string {
 
 func port(ports []discoveryv1.EndpointPort) string {
 	for _, port := range ports {
-		if port.Port != nil && (len(ports) == 1 || port.Name != nil && *port.Name == portName) {
+		if port.Port != nil && *port.Port > 0 && *port.Port <= math.MaxUint16 && (len(ports) == 1 || port.Name != nil && *port.Name == portName) {
 			return strconv.Itoa(int(*port.Port))
 		}
 	}

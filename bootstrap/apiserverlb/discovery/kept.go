@@ -4,11 +4,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 )
+
+// longestList is how many bytes of the file are read: far more than mostServers have.
+const longestList = 64 << 10
 
 // kept is what the file holds.
 type kept struct {
@@ -19,7 +23,7 @@ type kept struct {
 // Load reads the API servers that Save kept. There are none when the file does not exist. A file that
 // cannot be read is an error, of which a caller may take note and go on: the seeds are still there.
 func Load(path string) ([]string, error) {
-	content, err := os.ReadFile(path)
+	content, err := readBounded(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -30,6 +34,9 @@ func Load(path string) ([]string, error) {
 	if err := json.Unmarshal(content, &k); err != nil {
 		return nil, fmt.Errorf("read the kept list of API servers in %s: %w", path, err)
 	}
+	if len(k.Backends) > mostServers {
+		return nil, fmt.Errorf("read the kept list of API servers in %s: it has %d, more than %d", path, len(k.Backends), mostServers)
+	}
 	for _, address := range k.Backends {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return nil, fmt.Errorf("read the kept list of API servers in %s: %w", path, err)
@@ -38,17 +45,31 @@ func Load(path string) ([]string, error) {
 	return k.Backends, nil
 }
 
+// readBounded reads a file that is no longer than a list can be.
+func readBounded(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	content, err := io.ReadAll(io.LimitReader(file, longestList+1))
+	if err == nil && len(content) > longestList {
+		err = fmt.Errorf("it is longer than %d bytes", longestList)
+	}
+	return content, errors.Join(err, file.Close())
+}
+
 // Save keeps the API servers for the next start. The file is whole at any moment, also when the power
 // goes.
 func Save(path string, backends []string) error {
-	content, err := json.Marshal(kept{Backends: backends})
-	if err != nil {
-		return err
-	}
-	if err := replace(path, append(content, '\n')); err != nil {
+	if err := replace(path, encode(backends)); err != nil {
 		return fmt.Errorf("keep the list of API servers: %w", err)
 	}
 	return nil
+}
+
+func encode(backends []string) []byte {
+	content, _ := json.Marshal(kept{Backends: backends}) // Text always has a form.
+	return append(content, '\n')
 }
 
 func replace(path string, content []byte) error {

@@ -20,7 +20,9 @@ func (p *Program) serveAdditional(ctx context.Context, wanted configuration.List
 		if err == nil {
 			log.Info("Serving another port of the API servers' hosts", "BackendPort", wanted.BackendPort)
 			stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
-			p.balancer.Serve(balancer.Listener{TCPListener: listener.(*net.TCPListener), BackendPort: strconv.Itoa(wanted.BackendPort)})
+			p.balancer.Serve(balancer.Listener{
+				TCPListener: listener.(*net.TCPListener), BackendPort: strconv.Itoa(wanted.BackendPort), Gate: p.gate(wanted.ListenAddress),
+			})
 			stop()
 			return
 		}

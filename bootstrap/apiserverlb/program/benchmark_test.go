@@ -39,8 +39,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// descriptorsVariable is how many descriptors such a load balancer may have; empty for as many as the test program.
+const descriptorsVariable = "KOK_APISERVER_LB_TEST_DESCRIPTORS"
+
 func serve(path string) error {
 	Economize()
+	if few := os.Getenv(descriptorsVariable); few != "" {
+		count, err := strconv.ParseUint(few, 10, 32)
+		if err != nil {
+			return err
+		}
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: count, Max: count}); err != nil {
+			return err
+		}
+	}
 	c, err := configuration.Read(path)
 	if err != nil {
 		return err
@@ -58,8 +70,16 @@ func serve(path string) error {
 // in memory.
 const programVariable = "KOK_APISERVER_LB"
 
-// startProcess starts the load balancer in a process of its own.
+// startProcess starts the load balancer in a process of its own, and returns when it serves.
 func (s *stage) startProcess() *exec.Cmd {
+	s.t.Helper()
+	command := s.launch()
+	s.eventuallyServes()
+	return command
+}
+
+// launch starts the load balancer in a process of its own.
+func (s *stage) launch() *exec.Cmd {
 	s.t.Helper()
 	content, err := yaml.Marshal(s.config)
 	if err != nil {
@@ -82,8 +102,6 @@ func (s *stage) startProcess() *exec.Cmd {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		_ = command.Wait()
 	})
-	s.program = &Program{}
-	s.eventuallyServes()
 	return command
 }
 

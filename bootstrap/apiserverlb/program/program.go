@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/net/netutil"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/balancer"
@@ -41,6 +42,8 @@ type Program struct {
 	probing wire.Counter
 	// watcher is nil without a kubeconfig.
 	watcher *discovery.Watcher
+	// gates are those of the listeners, by their addresses.
+	gates []*gate
 	// service is nil without a Service's address.
 	service *service
 	status  *http.Server
@@ -63,7 +66,15 @@ func New(c *configuration.Configuration, log logr.Logger) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{configuration: c, log: log, started: time.Now(), backends: set}
+	allowed, err := descriptors()
+	if err != nil {
+		return nil, err
+	}
+	bounds, err := c.DescriptorBounds(allowed)
+	if err != nil {
+		return nil, err
+	}
+	p := &Program{configuration: c, log: log, started: time.Now(), backends: set, gates: gatesOf(c, bounds)}
 	p.probing.Control = set.NotItself
 	p.balancer = balancer.New(set, balancer.DefaultTiming, log)
 	p.checker = health.New(set, func(address string) health.Probe {
@@ -81,7 +92,7 @@ func New(c *configuration.Configuration, log logr.Logger) (*Program, error) {
 			return nil, fmt.Errorf("serviceAddress: %w", err)
 		}
 		p.service = &service{address: address, local: c.ServiceListener(), log: log, serve: func(listener *net.TCPListener) {
-			p.balancer.Serve(balancer.Listener{TCPListener: listener, Service: true})
+			p.balancer.Serve(balancer.Listener{TCPListener: listener, Service: true, Gate: p.gate(c.ServiceAddress)})
 		}}
 	}
 	p.status = status.NewServer(p.Report, p.checker.Alive)
@@ -116,12 +127,14 @@ func (p *Program) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	failed := make(chan error, 1)
 	running.Go(func() {
-		if err := p.status.Serve(statusListener); !errors.Is(err, http.ErrServerClosed) {
+		if err := p.status.Serve(netutil.LimitListener(statusListener, statusConnections)); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve status: %w", err)
 		}
 	})
 	running.Go(func() { p.checker.Run(working) })
-	running.Go(func() { p.balancer.Serve(balancer.Listener{TCPListener: listener.(*net.TCPListener)}) })
+	running.Go(func() {
+		p.balancer.Serve(balancer.Listener{TCPListener: listener.(*net.TCPListener), Gate: p.gate(p.configuration.ListenAddress)})
+	})
 	for _, wanted := range p.configuration.AdditionalListeners {
 		running.Go(func() { p.serveAdditional(ctx, wanted) })
 	}

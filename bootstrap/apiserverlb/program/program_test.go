@@ -139,7 +139,9 @@ func (s *stage) eventually(what string, condition func() bool) {
 	for !condition() {
 		select {
 		case <-deadline:
-			_ = s.program.Report().Print(os.Stderr, time.Now())
+			if s.program != nil {
+				_ = s.program.Report().Print(os.Stderr, time.Now())
+			}
 			s.t.Fatalf("never happened: %s", what)
 		case <-time.After(10 * time.Millisecond):
 		}
@@ -554,15 +556,16 @@ func TestANameThatLeadsToTheProgramItselfIsNotDialled(t *testing.T) {
 	_, port, _ := net.SplitHostPort(s.config.ListenAddress)
 	s.config.SeedBackends, s.config.KubeconfigFile = []string{net.JoinHostPort("localhost", port)}, ""
 	s.start()
+	// The reset comes so soon that connecting may see it.
 	client, err := net.Dial("tcp", s.config.ListenAddress)
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		defer func() { _ = client.Close() }()
+		if err := client.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.Read(make([]byte, 1))
 	}
-	defer func() { _ = client.Close() }()
-	if err := client.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := client.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+	if !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the client was not refused: %v", err)
 	}
 	if r := s.report(); r.Counters.Accepted > 100 || !strings.Contains(r.Backends[0].LastError, "own address") {

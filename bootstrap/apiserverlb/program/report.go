@@ -18,6 +18,7 @@ func (p *Program) Report() *status.Report {
 			Hedged: counters.Hedged.Load(), Probes: p.checker.Probes(), ProbeBytesSent: p.probing.Sent(), ProbeBytesReceived: p.probing.Received(),
 			Reset: p.checker.Resets(),
 		},
+		Listeners: p.listeners(),
 		Discovery: status.Discovery{Confirmed: p.backends.Confirmed()},
 	}
 	if p.watcher != nil {

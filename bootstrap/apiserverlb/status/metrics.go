@@ -12,6 +12,8 @@ var (
 	accepted       = counter("connections_accepted_total", "Connections of clients that were accepted.")
 	failed         = counter("connections_failed_total", "Connections of clients that no backend had.")
 	open           = gauge("connections", "Connections of clients that are open.")
+	refused        = counter("connections_refused_total", "Connections of clients beyond the bounds of their listener.", "listener")
+	most           = gauge("connections_max", "Connections that clients of a listener may have open.", "listener")
 	failedAttempts = counter("failed_attempts_total", "Attempts at a backend that ended without a byte from it.")
 	hedged         = counter("hedged_attempts_total", "Attempts made because another backend was silent.")
 	probes         = counter("probes_total", "Requests for /readyz of backends.")
@@ -57,6 +59,10 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	send(accepted, float64(r.Counters.Accepted))
 	send(failed, float64(r.Counters.Failed))
 	send(open, float64(r.Connections))
+	for _, l := range r.Listeners {
+		send(refused, float64(l.Refused), l.Address)
+		send(most, float64(l.Max), l.Address)
+	}
 	send(failedAttempts, float64(r.Counters.FailedAttempts))
 	send(hedged, float64(r.Counters.Hedged))
 	send(probes, float64(r.Counters.Probes))

@@ -15,9 +15,11 @@ type Report struct {
 	// Started is when the program began.
 	Started time.Time `json:"started"`
 	// Connections are the clients' that are open.
-	Connections int       `json:"connections"`
-	Counters    Counters  `json:"counters"`
-	Discovery   Discovery `json:"discovery"`
+	Connections int `json:"connections"`
+	// Listeners are where clients connect, with their bounds.
+	Listeners []Listener `json:"listeners"`
+	Counters  Counters   `json:"counters"`
+	Discovery Discovery  `json:"discovery"`
 	// Service is absent when the program serves for no Service.
 	Service  *Service  `json:"service,omitempty"`
 	Backends []Backend `json:"backends"`
@@ -39,6 +41,17 @@ type Counters struct {
 	ProbeBytesReceived uint64 `json:"probeBytesReceived"`
 	// Reset are connections that were closed because their backend was dead.
 	Reset uint64 `json:"reset"`
+}
+
+// Listener is one address where clients connect.
+type Listener struct {
+	Address string `json:"address"`
+	// Open are its clients' connections; no more than Max may be, and MaxPerSource from one address, where that is not 0.
+	Open         int `json:"open"`
+	Max          int `json:"max"`
+	MaxPerSource int `json:"maxPerSource,omitempty"`
+	// Refused are the connections that were beyond these bounds, since the start.
+	Refused uint64 `json:"refused"`
 }
 
 // Discovery is how the list of API servers is learnt.

@@ -23,6 +23,7 @@ var now = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 func report() *Report {
 	return &Report{
 		Version: "v0.1.0", Server: "https://127.0.0.1:6443", Started: now.Add(-2 * time.Hour), Connections: 3,
+		Listeners: []Listener{{Address: "127.0.0.1:6443", Open: 2, Max: 10922}, {Address: "10.96.0.1:443", Open: 1, Max: 10922, MaxPerSource: 1365, Refused: 12}},
 		Counters:  Counters{Accepted: 100, Failed: 1, FailedAttempts: 7, Hedged: 2, Probes: 50, ProbeBytesReceived: 9000, ProbeBytesSent: 3000, Reset: 4},
 		Discovery: Discovery{Confirmed: true, Changed: now.Add(-time.Minute), BytesReceived: 4096, BytesSent: 512},
 		Service:   &Service{Address: "10.96.0.1:443", Taken: true},
@@ -111,6 +112,8 @@ func TestMetrics(t *testing.T) {
 		`kok_apiserver_lb_probes_sent_bytes_total 3000`,
 		`kok_apiserver_lb_connections_accepted_total 100`,
 		`kok_apiserver_lb_service_address_taken 1`,
+		`kok_apiserver_lb_connections_refused_total{listener="10.96.0.1:443"} 12`,
+		`kok_apiserver_lb_connections_max{listener="10.96.0.1:443"} 10922`,
 		`process_resident_memory_bytes`,
 	} {
 		if !strings.Contains(string(body), line) {
@@ -145,6 +148,8 @@ func TestTable(t *testing.T) {
 	want := `Server:       https://127.0.0.1:6443
 Up:           120m, version v0.1.0
 Connections:  3 open, 100 accepted, 1 failed, 2 hedged
+Listener:     127.0.0.1:6443, 2 of 10922 connections open
+Listener:     10.96.0.1:443, 1 of 10922 connections open, at most 1365 from one address, 12 refused beyond that
 Discovery:    by EndpointSlice, list of 60s ago, 4096 bytes received
 Service:      10.96.0.1:443 is served here
 

@@ -16,6 +16,9 @@ func (r *Report) Print(w io.Writer, now time.Time) error {
 	_, _ = fmt.Fprintf(w, "Server:       %s\n", r.Server)
 	_, _ = fmt.Fprintf(w, "Up:           %s, version %s\n", age(r.Started), r.Version)
 	_, _ = fmt.Fprintf(w, "Connections:  %d open, %d accepted, %d failed, %d hedged\n", r.Connections, r.Counters.Accepted, r.Counters.Failed, r.Counters.Hedged)
+	for _, l := range r.Listeners {
+		_, _ = fmt.Fprintf(w, "Listener:     %s\n", l.summary())
+	}
 	_, _ = fmt.Fprintf(w, "Discovery:    %s\n", r.Discovery.summary(age))
 	if r.Service != nil {
 		_, _ = fmt.Fprintf(w, "Service:      %s\n", r.Service.summary())
@@ -39,6 +42,17 @@ func (d Discovery) summary(age func(time.Time) string) string {
 		return "seeds and the kept list are used"
 	}
 	return fmt.Sprintf("by EndpointSlice, list of %s ago, %d bytes received", age(d.Changed), d.BytesReceived)
+}
+
+func (l Listener) summary() string {
+	text := fmt.Sprintf("%s, %d of %d connections open", l.Address, l.Open, l.Max)
+	if l.MaxPerSource > 0 {
+		text += fmt.Sprintf(", at most %d from one address", l.MaxPerSource)
+	}
+	if l.Refused > 0 {
+		text += fmt.Sprintf(", %d refused beyond that", l.Refused)
+	}
+	return text
 }
 
 func (s *Service) summary() string {

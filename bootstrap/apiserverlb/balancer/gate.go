@@ -1,0 +1,88 @@
+package balancer
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// refusalsInterval is how often the log names a client that was refused.
+const refusalsInterval = time.Minute
+
+// Gate bounds the open connections of a listener's clients, so that they leave descriptors to those of other listeners.
+// A nil Gate lets everybody in.
+type Gate struct {
+	all, perSource int
+
+	lock    sync.Mutex
+	open    int
+	sources map[netip.Addr]int
+	refused uint64
+	// told is when the log named a refused client last.
+	told time.Time
+}
+
+// NewGate returns a Gate that lets in so many connections, and so many of one source address; zero for no such bound.
+func NewGate(all, perSource int) *Gate {
+	return &Gate{all: all, perSource: perSource, sources: map[netip.Addr]int{}}
+}
+
+// State is how many connections are open and how many were refused since the start.
+func (g *Gate) State() (open int, refused uint64) {
+	g.lock.Lock()
+	defer g.lock.Unlock()
+	return g.open, g.refused
+}
+
+// enter counts a client in, unless that is one too many.
+func (g *Gate) enter(client net.Addr) bool {
+	if g == nil {
+		return true
+	}
+	source := sourceOf(client)
+	g.lock.Lock()
+	defer g.lock.Unlock()
+	if g.all > 0 && g.open >= g.all || g.perSource > 0 && g.sources[source] >= g.perSource {
+		g.refused++
+		return false
+	}
+	g.open++
+	if g.perSource > 0 {
+		g.sources[source]++
+	}
+	return true
+}
+
+// leave counts a client out that entered.
+func (g *Gate) leave(client net.Addr) {
+	if g == nil {
+		return
+	}
+	source := sourceOf(client)
+	g.lock.Lock()
+	defer g.lock.Unlock()
+	g.open--
+	if g.perSource == 0 {
+		return
+	}
+	g.sources[source]--
+	if g.sources[source] == 0 {
+		delete(g.sources, source)
+	}
+}
+
+// tell reports whether a refusal should be told now: some are, so that they do not fill the log.
+func (g *Gate) tell(now time.Time) bool {
+	g.lock.Lock()
+	defer g.lock.Unlock()
+	if !g.told.IsZero() && now.Sub(g.told) < refusalsInterval {
+		return false
+	}
+	g.told = now
+	return true
+}
+
+func sourceOf(client net.Addr) netip.Addr {
+	return client.(*net.TCPAddr).AddrPort().Addr().Unmap()
+}

@@ -1,0 +1,37 @@
+package configuration
+
+import (
+	"cmp"
+	"fmt"
+)
+
+const (
+	// perConnection are the descriptors of a connection: the client's and the server's.
+	perConnection = 2
+	// mostConnections is what one listener gets where descriptors allow more: connections take memory, too.
+	mostConnections = 1 << 14
+)
+
+// Bounds are how many connections may be open at the same time.
+type Bounds struct {
+	// Listen are those of clients at ListenAddress, kubelet first of all; Service of pods; PerSource of one pod.
+	Listen, Service, PerSource int
+	// Additional are those at each of AdditionalListeners.
+	Additional int
+}
+
+// DescriptorBounds are the bounds of a process with so many file descriptors: a third of them are for ListenAddress, a third
+// for the Service, and an eighth of that for one pod. The rest is for additional listeners, attempts at servers, probes and status.
+func (c *Configuration) DescriptorBounds(descriptors uint64) (Bounds, error) {
+	third := max(1, int(min(descriptors/3/perConnection, mostConnections)))
+	b := Bounds{Listen: cmp.Or(c.MaxConnections, third), Service: cmp.Or(c.MaxServiceConnections, third), Additional: max(1, third/16)}
+	b.PerSource = cmp.Or(c.MaxServiceConnectionsPerSource, max(1, b.Service/8))
+	// What the defaults leave to the rest is left in any case.
+	needed := uint64(perConnection) * (uint64(b.Listen) + uint64(b.Service))
+	if most := descriptors - descriptors/3; needed > most && (c.MaxConnections > 0 || c.MaxServiceConnections > 0) {
+		return Bounds{}, fmt.Errorf(
+			"maxConnections %d and maxServiceConnections %d need %d file descriptors, and of the %d that this program may have they get %d: "+
+				"lower them, or raise LimitNOFILE of its unit", b.Listen, b.Service, needed, descriptors, most)
+	}
+	return b, nil
+}

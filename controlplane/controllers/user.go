@@ -1,0 +1,49 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// chooseUser finds whom the tenant's pods run as: a new tenant's as a user of their own, and all others' as whom they do already,
+// for the files of running members are that user's. The stored rendering of etcd says who that is.
+func chooseUser(ctx context.Context, s *scope) error {
+	user, known, err := s.revisions.RenderedUser(ctx, s.key, names.EtcdData)
+	if err == nil && !known {
+		user, err = runningUser(ctx, s)
+	}
+	if err != nil {
+		return err
+	}
+	s.input.User, s.revisions.User = user, user
+	return nil
+}
+
+// runningUser is for a tenant without a stored rendering: one that is new, or whose renderings were lost.
+func runningUser(ctx context.Context, s *scope) (int64, error) {
+	key := client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, names.EtcdData)}
+	running := &appsv1.StatefulSet{}
+	err := s.host.Live.Get(ctx, key, running)
+	if apierrors.IsNotFound(err) {
+		return s.input.OwnUser(), nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find whom the pods of StatefulSet %s run as: %w", key, err)
+	}
+	user := components.SharedUser
+	if security := running.Spec.Template.Spec.SecurityContext; security != nil {
+		user = ptr.Deref(security.RunAsUser, user)
+	}
+	if user == components.SharedUser {
+		return 0, nil
+	}
+	return user, nil
+}
