@@ -23,7 +23,8 @@ const (
 	// their names without AdminSuffix.
 	AdminName = "kok-apiserver-lb@.service"
 	// AdminDir is in the person's home.
-	AdminDir    = ".kube/kok"
+	AdminDir = ".kube/kok"
+	// AdminSuffix is how the name of a kubeconfig ends.
 	AdminSuffix = ".kubeconfig"
 	// ServiceAddressPath is where the drop-in for a configuration with a serviceAddress is installed.
 	ServiceAddressPath = Path + ".d/service-address.conf"
