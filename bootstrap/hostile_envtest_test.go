@@ -141,7 +141,7 @@ func TestFinding3AnAnswerWithoutAnEndIsNotRead(t *testing.T) {
 			}
 		}
 	}, clientcmdapi.AuthInfo{Token: "of-the-tenant"})
-	w.notReached("more than 16384 KiB")
+	w.notReached("more than 32768 KiB")
 	if written.Load() > 64<<20 {
 		t.Errorf("%d bytes were taken", written.Load())
 	}

@@ -69,14 +69,14 @@ func TestFinding3ATenantThatAnswersWithoutAnEndIsLeftAlone(t *testing.T) {
 		}
 	})
 	for range 3 {
-		if problem := visit.ask(t.Context()).Problem; !strings.Contains(problem, "more than 16384 KiB") {
+		if problem := visit.ask(t.Context()).Problem; !strings.Contains(problem, "more than 32768 KiB") {
 			t.Errorf("the condition says %q", problem)
 		}
 	}
 	if problem := visit.ask(t.Context()).Problem; !strings.Contains(problem, "left alone for 1m0s") {
 		t.Errorf("the condition says %q", problem)
 	}
-	if asked.Load() != 3 || written.Load() > 3*32<<20 {
+	if asked.Load() != 3 || written.Load() > 3*64<<20 {
 		t.Errorf("it was asked %d times, and %d bytes were taken", asked.Load(), written.Load())
 	}
 }

@@ -37,7 +37,7 @@ func TestKubeletsAreReadPageByPage(t *testing.T) {
 	if !strings.HasPrefix(answer.Problem, "the kubelet of Node n0 is v1.34.2, and 2 more are too old: ") {
 		t.Errorf("the answer is %q", answer.Problem)
 	}
-	if got := strings.Join(asked, ", "); got != `500 from "", 500 from "second", 500 from "third"` {
+	if got := strings.Join(asked, ", "); got != `100 from "", 100 from "second", 100 from "third"` {
 		t.Errorf("it asked for %s", got)
 	}
 }

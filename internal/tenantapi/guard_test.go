@@ -77,11 +77,11 @@ func TestFinding3AnAnswerOfATenantIsBounded(t *testing.T) {
 		most   int
 		says   string
 	}{
-		"a body without an end": {func(w http.ResponseWriter, _ *http.Request) { endless(w) }, "/api", maxAnswer + 1<<16, "more than 16384 KiB"},
+		"a body without an end": {func(w http.ResponseWriter, _ *http.Request) { endless(w) }, "/api", maxAnswer + 1<<16, "more than 32768 KiB"},
 		"a body that is told to be large": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", strconv.Itoa(1<<40))
 			endless(w)
-		}, "/api", 0, "more than 16384 KiB"},
+		}, "/api", 0, "more than 32768 KiB"},
 		"a refusal without an end": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusForbidden)
 			endless(w)
