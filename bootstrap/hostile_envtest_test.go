@@ -63,8 +63,8 @@ func hostileTenant(t *testing.T, answer http.HandlerFunc, user clientcmdapi.Auth
 	return w
 }
 
-// notReached waits for the config to say that there is no connection, and why. Each look reconciles it: it looks by itself
-// once a minute.
+// notReached waits for the config to say that the tenant is not connected, and why. The controller would look again after a
+// minute; each look of the test makes it look at once.
 func (w *worker) notReached(why string) {
 	w.t.Helper()
 	looks := 0

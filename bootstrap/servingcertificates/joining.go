@@ -31,7 +31,7 @@ func (r *Reconciler) joining(ctx context.Context, cluster client.ObjectKey, requ
 	}
 	name, err := parseFirst(request)
 	if err != nil {
-		// It is denied, whoever asks.
+		// The request is denied for its form.
 		return joining, nil //nolint:nilerr // See above.
 	}
 	live, err := r.Tenants.GetUncachedClient(ctx, cluster)

@@ -44,7 +44,7 @@ func FuzzRenderings(f *testing.F) {
 		}
 		written, err := json.Marshal(made)
 		if err != nil {
-			t.Skip() // Such a value does not come from JSON of the API server.
+			return // The API server's JSON has no such value.
 		}
 		again, err := store.decode(&appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: written}}, "etcd-data")
 		if diff := cmp.Diff(asJSON(t, objects), asJSON(t, again)); err != nil || diff != "" {

@@ -39,7 +39,7 @@ func FuzzClientHellos(f *testing.F) {
 	alone, both := balanced(f, timing, echo), balanced(f, timing, echo, silent)
 	f.Fuzz(func(t *testing.T, said []byte, cut uint16, hedged bool) {
 		balancer := alone
-		// What is longer than a ClientHello goes to whoever is connected, which may be the silent one.
+		// The balancer sends longer data to one backend only, and the silent one may be chosen.
 		if hedged && len(said) <= maxHello {
 			balancer = both
 		}

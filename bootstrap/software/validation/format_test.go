@@ -47,8 +47,8 @@ func TestADocumentOfANewerFormatIsRefusedWithTheWayOut(t *testing.T) {
 	}
 }
 
-// A field that is added to documents is one that programs of before refuse: then raise software.Format, and have documents
-// that use the field say so.
+// Older programs refuse a document with a new field. Who adds a field raises software.Format, and documents that use the field
+// name the new format.
 func TestTheFieldsOfAFormatStayThose(t *testing.T) {
 	fields := map[string]bool{}
 	collect(reflect.TypeFor[software.Document](), "", fields)
