@@ -51,8 +51,8 @@ type Input struct {
 	// Spec asks for: one that is to go has its address, certificate and file until it is gone. It is no
 	// input: nothing of a pod depends on it.
 	EtcdMembers map[string]int32 `json:"-"`
-	// User is whom the pods run as; 0 for a tenant of before each had its own. It is no input: a running tenant's never
-	// changes, as the files of its members are that user's.
+	// User is the UID of the pods. 0 means the UID that all older tenants share. It is no input: the UID of a running tenant
+	// never changes, because it owns the files of the members of etcd.
 	User int64 `json:"-"`
 	// RolloutAfter is spec.rollout.after once it has passed, else empty. It is no input: revisions say
 	// which they were made for.

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Who finds a control plane initialized connects to it by the kubeconfig that there is.
+// Cluster API's controllers connect as soon as a control plane is initialized, by the kubeconfig in the Secret.
 func TestFinding1AControlPlaneIsNotInitializedBesideAnUnsafeKubeconfig(t *testing.T) {
 	t.Parallel()
 	tt := newTenantTest(t, single)

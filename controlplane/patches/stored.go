@@ -17,8 +17,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// Stored judges what is read from a stored rendering, which others than the manager may have written. Programs of any age
-// made renderings, so that there is nothing to compare them with: what is judged is how far their objects reach.
+// Stored judges what is read from a stored rendering. Others than the manager may have written it, and older programs
+// rendered in other ways. So it does not compare: it bounds how far the objects reach.
 type Stored struct {
 	// Cluster is the tenant that the rendering is of.
 	Cluster client.ObjectKey
@@ -233,7 +233,7 @@ func (s Stored) sourcesAreOwn(source corev1.VolumeSource) bool {
 	})
 }
 
-// judgeContainers holds containers that are none of the component's own to what a patch may add.
+// judgeContainers judges containers beside the component's own as it would those of a patch.
 func (s Stored) judgeContainers(pod corev1.PodSpec) []string {
 	own := corev1.PodSpec{Volumes: slices.DeleteFunc(slices.Clone(pod.Volumes), func(v corev1.Volume) bool { return !isOwnVolume(v) })}
 	added := slices.DeleteFunc(containers(pod), func(c corev1.Container) bool { return slices.Contains(ownContainers[s.Component], c.Name) })

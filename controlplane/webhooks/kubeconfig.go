@@ -25,7 +25,7 @@ type KubeconfigSecret struct{}
 
 var _ admission.Validator[*corev1.Secret] = &KubeconfigSecret{}
 
-// ValidateCreate refuses a kubeconfig that reads files or runs programs of whoever uses it.
+// ValidateCreate refuses a kubeconfig that has its users read files or run programs.
 func (*KubeconfigSecret) ValidateCreate(_ context.Context, s *corev1.Secret) (admission.Warnings, error) {
 	if err := untrusted.CheckReach(s.Data[secret.KubeconfigDataName]); err != nil {
 		return nil, apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Secret").GroupKind(), s.Name,
