@@ -13,7 +13,7 @@ const partLimit = 45 * time.Minute
 // part chooses the steps of one run. Several runs share the steps of a list; the zero part chooses all of them.
 type part struct{ number, of int }
 
-// parsePart reads the value of PART. "3/16" is the third of sixteen parts. An empty value is the whole list.
+// parsePart reads the value of PART. "3/16" is the third of sixteen parts. An empty value chooses the whole list.
 func parsePart(text string) (part, error) {
 	if text == "" {
 		return part{}, nil

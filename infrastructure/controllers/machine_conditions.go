@@ -126,7 +126,7 @@ func (s *machineScope) avoided() string {
 	return ""
 }
 
-// sourcesAvoided is empty when there are none.
+// sourcesAvoided names the sources that failed while another delivered. Without such sources it is empty.
 func sourcesAvoided(sources []string) string {
 	if len(sources) == 0 {
 		return ""

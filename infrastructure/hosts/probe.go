@@ -182,7 +182,7 @@ func (h *Host) facts(ctx context.Context, programs []string) (*Facts, error) {
 	return facts, nil
 }
 
-// count reads a number of things; what is none is 0.
+// count reads a number of things. It gives 0 for a text that is not a number.
 func count(text string) int64 {
 	number, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

@@ -130,6 +130,17 @@ func (c *Cluster) Complete(list client.ObjectList, namespaced bool) cobra.Comple
 	}
 }
 
+// CompleteOne is Complete for a command that takes one name.
+func (c *Cluster) CompleteOne(list client.ObjectList, namespaced bool) cobra.CompletionFunc {
+	complete := c.Complete(list, namespaced)
+	return func(command *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete(command, args, toComplete)
+	}
+}
+
 func (c *Cluster) completeContext(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	config, err := c.flags.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {

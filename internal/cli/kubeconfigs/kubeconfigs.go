@@ -54,13 +54,8 @@ func New(cluster *access.Cluster) *cobra.Command {
 	w := &writer{cluster: cluster}
 	command := &cobra.Command{
 		Use: "kubeconfig CLUSTER", Short: "Write a kubeconfig of a cluster that works while host nodes fail", Long: long, Example: example,
-		Args: cobra.ExactArgs(1),
-		ValidArgsFunction: func(command *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return cluster.Complete(&clusterv1.ClusterList{}, true)(command, args, toComplete)
-		},
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cluster.CompleteOne(&clusterv1.ClusterList{}, true),
 		RunE: func(command *cobra.Command, args []string) error {
 			return cluster.Explain(w.run(command.Context(), args[0]))
 		},

@@ -16,8 +16,8 @@ import (
 // portName is the port of API servers in their pods and their Service.
 const portName = "https"
 
-// serversOf are the addresses of API servers on their nodes, host:port. There are none when they have one address
-// together, which the kubeconfig names, or run in another cluster.
+// serversOf lists the addresses of API servers on their nodes, host:port. The list is empty when the kubeconfig names one
+// address for all of them, or when they run in another cluster.
 func serversOf(ctx context.Context, reader client.Reader, cluster client.ObjectKey) ([]string, error) {
 	of := []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingLabels(names.ComponentLabels(cluster, names.KubeAPIServer))}
 	pods, services := &corev1.PodList{}, &corev1.ServiceList{}

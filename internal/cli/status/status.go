@@ -39,13 +39,8 @@ func New(cluster *access.Cluster) *cobra.Command {
 	output := ""
 	command := &cobra.Command{
 		Use: "status CLUSTER", Short: "Show what of a cluster is up, what waits, and for whom", Long: long, Example: example,
-		Args: cobra.ExactArgs(1),
-		ValidArgsFunction: func(command *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return cluster.Complete(&clusterv1.ClusterList{}, true)(command, args, toComplete)
-		},
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cluster.CompleteOne(&clusterv1.ClusterList{}, true),
 		RunE: func(command *cobra.Command, args []string) error {
 			return cluster.Explain(run(command.Context(), cluster, args[0], output))
 		},
