@@ -87,6 +87,8 @@ func (s *Settings) make(ctx context.Context, started func(*noise)) error {
 	started(n)
 	var running sync.WaitGroup
 	defer running.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	for i := range s.Watches {
 		api := shared[i%len(shared)]
 		if i%2 == 1 {
