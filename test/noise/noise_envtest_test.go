@@ -45,7 +45,7 @@ func TestNoise(t *testing.T) {
 		t.Fatal(err)
 	}
 	var report Report
-	if err := wait.PollUntilContextTimeout(t.Context(), often, time.Minute, true, func(context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(t.Context(), often, 3*time.Minute, true, func(context.Context) (bool, error) {
 		report, err = p.Report()
 		return report.Held == 60 && report.Written > 100 && report.Events > 600, err
 	}); err != nil {
