@@ -146,7 +146,7 @@ export KOK_TEST_SAMPLE ?= $(GIT_COMMIT)
 .PHONY: test-envtest
 test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any user
 	go run ./hack/envtest-assets bin/envtest
-	$(ENVTEST_ASSETS) go test -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./hack/release ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/... ./test/lab/mirror
+	$(ENVTEST_ASSETS) go test -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./hack/release ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/... ./test/lab/mirror ./test/noise
 
 .PHONY: test-root
 test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init, packages

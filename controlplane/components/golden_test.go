@@ -29,7 +29,7 @@ func documents[T any](t *testing.T, objects ...T) []byte {
 	return all.Bytes()
 }
 
-// render is everything of one component as YAML: Services, then what is rendered from its own inputs.
+// render is everything of one component as YAML: Services, then what the controller stores of its rendering.
 func render(t *testing.T, component components.Component, in *components.Input) []byte {
 	t.Helper()
 	var all []byte
@@ -40,7 +40,7 @@ func render(t *testing.T, component components.Component, in *components.Input) 
 		}
 		all = documents(t, services...)
 	}
-	objects, err := component.Objects(component.Inputs(in))
+	objects, err := component.Rendered(in)
 	if err != nil {
 		t.Fatal(err)
 	}

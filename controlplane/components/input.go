@@ -161,7 +161,12 @@ func (c Component) Rendered(in *Input) ([]client.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.Patched(in, objects)
+	patched, err := c.Patched(in, objects)
+	if err != nil {
+		return nil, err
+	}
+	boundMemory(objects, patched)
+	return patched, nil
 }
 
 // Patched are objects of the component as the patches of the spec want them. Its error is a

@@ -79,6 +79,7 @@ func gate() []step {
 // that parts can be made of.
 var everySpec = slices.Concat([]step{
 	endToEnd("e2e-gating", "gating", 12*time.Minute),
+	endToEnd("e2e-neighbours", "neighbours", 12*time.Minute),
 	endToEnd("e2e-workers", "workers && full && !gating", 40*time.Minute),
 	software,
 	endToEnd("e2e-faults", "faults", 40*time.Minute),

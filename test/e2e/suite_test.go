@@ -5,6 +5,7 @@ package e2e
 import (
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +17,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/noise"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/reexec"
 )
 
 // Labels of specs. Those after full cut the suite into pieces, which make test-all or a person runs one by one.
@@ -48,6 +51,8 @@ const (
 	installPage = "install_page"
 	// move are those that move a tenant to another management cluster.
 	move = "move"
+	// neighbours are those that measure what one tenant does to another. Nothing else may run beside them.
+	neighbours = "neighbours"
 	// hostVersions are those that the lab runs with a host cluster of each version (HOST_VERSION), hostUpgrade those that upgrade
 	// it. They want a lab of their own.
 	hostVersions = "host_versions"
@@ -83,6 +88,14 @@ func init() {
 
 // env is the host cluster that specs run on.
 var env *environment
+
+// TestMain also runs what a spec starts as a program of its own.
+func TestMain(m *testing.M) {
+	if reexec.Role() == noise.Role {
+		os.Exit(noise.Main())
+	}
+	os.Exit(m.Run())
+}
 
 func TestEndToEnd(t *testing.T) {
 	RegisterFailHandler(Fail)

@@ -186,6 +186,9 @@ func (r *renderer) process(ctx context.Context, component string, i int, templat
 	}
 	replace := make([]string, 0, 2*len(container.VolumeMounts)+4)
 	for _, variable := range container.Env {
+		if variable.ValueFrom.FieldRef == nil {
+			continue // A plain process has no limits.
+		}
 		value := p.Name
 		if variable.ValueFrom.FieldRef.FieldPath == "status.hostIP" {
 			value = p.Address.String()

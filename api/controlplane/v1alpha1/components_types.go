@@ -102,7 +102,7 @@ type ComponentSpec struct {
 	ExtraArgs []Arg `json:"extraArgs,omitempty"`
 
 	// resources are the container's requests and limits. Unset, requests fit a small tenant and
-	// there are no limits.
+	// memory has a high limit. Set, what it leaves out is not limited. docs/neighbours.md has the values.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
@@ -264,7 +264,8 @@ type EtcdClusterSpec struct {
 	// +kubebuilder:default={}
 	Storage EtcdStorageSpec `json:"storage,omitempty,omitzero"`
 
-	// resources are the container's requests and limits.
+	// resources are the container's requests and limits. Unset, requests fit a small tenant and
+	// memory has a limit that grows with quotaBackendSize. Set, what it leaves out is not limited.
 	// +optional
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 

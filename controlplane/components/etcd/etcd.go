@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -218,9 +219,18 @@ func (c Cluster) adaptPod(template *corev1.PodTemplateSpec, in *components.Input
 			Name: dataVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: c.Spec(in).Storage.Size}},
 		})
 	}
+	container.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: memoryLimit(*c.Spec(in).QuotaBackendSize)}
 	components.FinishPod(template, in, c.Component, controlplanev1.ComponentSpec{Resources: c.Spec(in).Resources})
 	components.OnePerHost(&template.Spec, in, c.Component)
 	metav1.SetMetaDataAnnotation(&template.ObjectMeta, QuotaAnnotation, strconv.FormatInt(c.Spec(in).QuotaBackendSize.Value(), 10))
+}
+
+// memoryLimit has room for the index and for answers that hold all of a database of that size, and 2 GiB for all else.
+func memoryLimit(quota resource.Quantity) resource.Quantity {
+	limit := resource.MustParse("2Gi")
+	limit.Add(quota)
+	limit.Add(quota)
+	return limit
 }
 
 // policy lets in who has business with etcd: its members, API servers, and the manager, who asks how it is.
