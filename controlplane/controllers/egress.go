@@ -63,11 +63,13 @@ func egressOf(seen *observation) egress {
 		switch {
 		case kubeapiserver.ConfinesEgress(pod):
 			found.confined++
+		case pod.DeletionTimestamp != nil:
+			found.rolling = true
 		case kubeapiserver.HasKonnectivity(pod):
 			found.older++
 		}
 	}
 	state := seen.workloads[names.KubeAPIServer]
-	found.rolling = state != nil && state.updated < state.current
+	found.rolling = found.rolling || state != nil && state.updated < state.current
 	return found
 }
