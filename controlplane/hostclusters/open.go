@@ -15,11 +15,14 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/connrotation"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/cordon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
@@ -87,6 +90,9 @@ func (o Options) open(ctx context.Context, op opening) (*Host, func(context.Cont
 		DefaultNamespaces: map[string]cache.Config{op.namespace: {}},
 	})
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := held.IndexField(bounded, &corev1.Pod{}, cordon.PodsByNode, cordon.NodeOf); err != nil {
 		return nil, nil, err
 	}
 	if err := o.fill(ctx, bounded.Done(), held, op.changed); err != nil {
@@ -177,13 +183,16 @@ func (o Options) mayList(ctx context.Context, live client.Reader, namespace stri
 	return nil
 }
 
-// inNamespaces restricts the cache to the namespace of the control planes, and the claims of port blocks.
+// inNamespaces restricts the cache to the namespace of the control planes, and the claims of port blocks. Nodes are in none.
 func (o Options) inNamespaces(namespace string) map[client.Object]cache.ByObject {
 	kinds := map[client.Object]cache.ByObject{}
 	for kind, byObject := range o.Kinds {
-		byObject.Namespaces = map[string]cache.Config{namespace: {}}
-		if _, ok := kind.(*corev1.ConfigMap); ok {
-			byObject.Namespaces[o.PortNamespace] = cache.Config{}
+		switch kind.(type) {
+		case *corev1.Node:
+		case *corev1.ConfigMap:
+			byObject.Namespaces = map[string]cache.Config{namespace: {}, o.PortNamespace: {}}
+		default:
+			byObject.Namespaces = map[string]cache.Config{namespace: {}}
 		}
 		kinds[kind] = byObject
 	}
@@ -203,7 +212,11 @@ func (o Options) fill(ctx context.Context, stopped <-chan struct{}, held cache.C
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
-		registered, err := informer.AddEventHandler(told)
+		var handler toolscache.ResourceEventHandler = told
+		if _, ok := kind.(*corev1.Node); ok {
+			handler = toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) { notifyMembers(ctx, held, before, after, changed) }}
+		}
+		registered, err := informer.AddEventHandler(handler)
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
@@ -214,6 +227,21 @@ func (o Options) fill(ctx context.Context, stopped <-chan struct{}, held cache.C
 		return fmt.Errorf("it did not list all objects of control planes within %v", openTimeout)
 	}
 	return nil
+}
+
+// notifyMembers tells of a node that was cordoned, or is no more, as of a change of the members of etcd there.
+func notifyMembers(ctx context.Context, held client.Reader, before, after any, changed func(context.Context, client.Object)) {
+	node, ok := after.(*corev1.Node)
+	if !ok || !cordon.Changed(before, after) {
+		return
+	}
+	pods, err := cordon.Members(ctx, held, node.Name)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Look for members of etcd on a node", "Node", klog.KRef("", node.Name))
+	}
+	for i := range pods {
+		changed(ctx, &pods[i])
+	}
 }
 
 func notify(ctx context.Context, object any, changed func(context.Context, client.Object)) {
