@@ -159,7 +159,7 @@ func (tt *tenantTest) readyToDrain() int {
 	}
 	count := 0
 	for i := range pods.Items {
-		if is := podCondition(&pods.Items[i], controlplanev1.ReadyToDrainCondition); is != nil && is.Status == corev1.ConditionTrue {
+		if is := podCondition(&pods.Items[i], controlplanev1.PodReadyToDrain); is != nil && is.Status == corev1.ConditionTrue {
 			count++
 		}
 	}

@@ -34,7 +34,7 @@ func leavingMembers(ctx context.Context, reader client.Reader, pods map[string][
 			}
 			if cordoned {
 				leaving[component] = append(leaving[component], pod.Name)
-			} else if podCondition(pod, controlplanev1.ReadyToDrainCondition) != nil {
+			} else if podCondition(pod, controlplanev1.PodReadyToDrain) != nil {
 				leaving[component] = append(leaving[component], pod.Name+" no more")
 			}
 		}
@@ -124,7 +124,7 @@ func drainable(health *etcd.Health, member string, cordoned, alone bool) *corev1
 	if !cordoned {
 		return nil
 	}
-	is := &corev1.PodCondition{Type: controlplanev1.ReadyToDrainCondition, Status: corev1.ConditionFalse}
+	is := &corev1.PodCondition{Type: controlplanev1.PodReadyToDrain, Status: corev1.ConditionFalse}
 	leads, led := false, false
 	for _, m := range health.Members {
 		leads, led = leads || m.Leader && m.Name == member, led || m.Leader
@@ -144,12 +144,12 @@ func drainable(health *etcd.Health, member string, cordoned, alone bool) *corev1
 
 // tellDrain has a pod say what a drain may wait for, or nothing of it.
 func (v *etcdVisit) tellDrain(ctx context.Context, pod *corev1.Pod, want *corev1.PodCondition) error {
-	is := podCondition(pod, controlplanev1.ReadyToDrainCondition)
+	is := podCondition(pod, controlplanev1.PodReadyToDrain)
 	if pod.DeletionTimestamp != nil || is == nil && want == nil ||
 		is != nil && want != nil && is.Status == want.Status && is.Reason == want.Reason && is.Message == want.Message {
 		return nil
 	}
-	var condition any = map[string]string{"type": controlplanev1.ReadyToDrainCondition, "$patch": "delete"}
+	var condition any = map[string]string{"type": controlplanev1.PodReadyToDrain, "$patch": "delete"}
 	if want != nil {
 		if want.LastTransitionTime = metav1.NewTime(v.r.Clock.Now()); is != nil && is.Status == want.Status {
 			want.LastTransitionTime = is.LastTransitionTime
@@ -164,7 +164,7 @@ func (v *etcdVisit) tellDrain(ctx context.Context, pod *corev1.Pod, want *corev1
 		return err
 	}
 	if err := v.host.Client.Status().Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("write the condition %s of pod %s: %w", controlplanev1.ReadyToDrainCondition, client.ObjectKeyFromObject(pod), err)
+		return fmt.Errorf("write the condition %s of pod %s: %w", controlplanev1.PodReadyToDrain, client.ObjectKeyFromObject(pod), err)
 	}
 	return nil
 }

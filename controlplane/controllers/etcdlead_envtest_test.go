@@ -101,7 +101,7 @@ func (e *realEtcd) mayBeDrained(member string) bool {
 	if err := e.host.Get(e.t.Context(), client.ObjectKey{Namespace: "team", Name: member}, pod); err != nil {
 		e.t.Fatal(err)
 	}
-	is := podCondition(pod, controlplanev1.ReadyToDrainCondition)
+	is := podCondition(pod, controlplanev1.PodReadyToDrain)
 	return is != nil && is.Status == corev1.ConditionTrue
 }
 

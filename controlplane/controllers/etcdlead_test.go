@@ -89,7 +89,7 @@ func (e *leavingEtcd) says(t *testing.T) []string {
 			t.Fatal(err)
 		}
 		reason := ""
-		if is := podCondition(pod, controlplanev1.ReadyToDrainCondition); is != nil {
+		if is := podCondition(pod, controlplanev1.PodReadyToDrain); is != nil {
 			reason = string(is.Status) + " " + is.Reason
 		}
 		reasons = append(reasons, reason)

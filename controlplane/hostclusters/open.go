@@ -15,14 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/connrotation"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/cordon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
@@ -92,7 +89,7 @@ func (o Options) open(ctx context.Context, op opening) (*Host, func(context.Cont
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := held.IndexField(bounded, &corev1.Pod{}, cordon.PodsByNode, cordon.NodeOf); err != nil {
+	if err := indexPods(bounded, held); err != nil {
 		return nil, nil, err
 	}
 	if err := o.fill(ctx, bounded.Done(), held, op.changed); err != nil {
@@ -212,9 +209,9 @@ func (o Options) fill(ctx context.Context, stopped <-chan struct{}, held cache.C
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
-		var handler toolscache.ResourceEventHandler = told
+		handler := told
 		if _, ok := kind.(*corev1.Node); ok {
-			handler = toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) { notifyMembers(ctx, held, before, after, changed) }}
+			handler = onCordons(ctx, held, changed)
 		}
 		registered, err := informer.AddEventHandler(handler)
 		if err != nil {
@@ -227,21 +224,6 @@ func (o Options) fill(ctx context.Context, stopped <-chan struct{}, held cache.C
 		return fmt.Errorf("it did not list all objects of control planes within %v", openTimeout)
 	}
 	return nil
-}
-
-// notifyMembers tells of a node that was cordoned, or is no more, as of a change of the members of etcd there.
-func notifyMembers(ctx context.Context, held client.Reader, before, after any, changed func(context.Context, client.Object)) {
-	node, ok := after.(*corev1.Node)
-	if !ok || !cordon.Changed(before, after) {
-		return
-	}
-	pods, err := cordon.Members(ctx, held, node.Name)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Look for members of etcd on a node", "Node", klog.KRef("", node.Name))
-	}
-	for i := range pods {
-		changed(ctx, &pods[i])
-	}
 }
 
 func notify(ctx context.Context, object any, changed func(context.Context, client.Object)) {

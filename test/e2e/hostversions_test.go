@@ -174,7 +174,7 @@ func waitReadyToDrain(ctx context.Context, node string) error {
 		return err
 	}
 	return env.run(ctx, env.kubectl, "wait", "pods", "-A", "-l", etcds, "--field-selector", "spec.nodeName="+node,
-		"--for=condition="+controlplanev1.ReadyToDrainCondition, "--timeout=2m")
+		"--for=condition="+controlplanev1.PodReadyToDrain, "--timeout=2m")
 }
 
 // expectHostCluster sees to it that the host cluster's API and every node of it are of a version, and that pods may come to all
