@@ -183,6 +183,11 @@ const hostKubeconfig = "host"
 
 func newElsewhereTest(t *testing.T) *elsewhereTest {
 	t.Helper()
+	return newElsewhereTestOf(t, small)
+}
+
+func newElsewhereTestOf(t *testing.T, edit func(*controlplanev1.KOKControlPlane)) *elsewhereTest {
+	t.Helper()
 	otherHostStarted = true
 	other, err := theOtherHost()
 	if err != nil {
@@ -194,7 +199,7 @@ func newElsewhereTest(t *testing.T) *elsewhereTest {
 	}
 	endpoint := newLoopback()
 	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
-		small(c)
+		edit(c)
 		c.Spec.Hosting.KubeconfigRef.Name = hostKubeconfig
 		c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: endpoint, Port: 6443}
 	})

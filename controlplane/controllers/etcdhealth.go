@@ -21,8 +21,8 @@ var errBeingAsked = errors.New("it is being asked")
 
 // etcdHealth is what both etcd clusters said of themselves when they were last asked. They are asked
 // in the background, from when a quorum is ready or a pod is to be replaced, and at once when the number
-// of ready members changes. There is no health of a cluster that cannot be asked yet.
-func (r *Reconciler) etcdHealth(ctx context.Context, s *scope, workloads map[string]*workloadState) map[string]*etcd.Health {
+// of ready members changes, or of those that are to leave their nodes. There is no health of a cluster that cannot be asked yet.
+func (r *Reconciler) etcdHealth(ctx context.Context, s *scope, workloads map[string]*workloadState, leaving map[string][]string) map[string]*etcd.Health {
 	result := map[string]*etcd.Health{}
 	if s.keys == nil || len(s.input.Addresses) == 0 {
 		return result
@@ -34,7 +34,7 @@ func (r *Reconciler) etcdHealth(ctx context.Context, s *scope, workloads map[str
 		}
 		health := &etcd.Health{Err: errBeingAsked}
 		key := probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: cluster.Component}
-		if answer, ok := r.questions.Ask(key, r.etcdQuestion(ctx, s, cluster, *state)); ok {
+		if answer, ok := r.questions.Ask(key, r.etcdQuestion(ctx, s, cluster, *state, leaving[cluster.Component])); ok {
 			health = healthOf(answer)
 		} else {
 			s.asking = true
@@ -54,13 +54,15 @@ func healthOf(answer probe.Answer) *etcd.Health {
 
 // etcdQuestion asks an etcd cluster how it is, and takes the next step of a change of its members or
 // pods. It keeps nothing of the reconcile but key material and what was decided.
-func (r *Reconciler) etcdQuestion(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, state workloadState) probe.Question {
+func (r *Reconciler) etcdQuestion(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, state workloadState, leaving []string) probe.Question {
 	visit := r.newEtcdVisit(ctx, s, cluster, state)
+	visit.leaving = leaving
 	return probe.Question{
 		Identity: identityOf(s.host, s.keys.CA(visit.signer), visit.members),
-		Prompt:   fmt.Sprintf("%+v of %d: formed %t, %v", state, visit.desired, visit.formed, etcdStatus(s.controlPlane, cluster.Component).Members),
-		Timeout:  etcdTimeout,
-		Ask:      visit.ask,
+		Prompt: fmt.Sprintf("%+v of %d: formed %t, %v, leaving %v",
+			state, visit.desired, visit.formed, etcdStatus(s.controlPlane, cluster.Component).Members, leaving),
+		Timeout: etcdTimeout,
+		Ask:     visit.ask,
 	}
 }
 

@@ -21,31 +21,32 @@ import (
 // rollOut deletes the next pod that is not as its StatefulSet wants it, so that it comes back as wanted, and
 // says which, or what must happen before. No change of the members comes between: one visit does one or
 // the other, and visits of a cluster follow each other.
-func (v *etcdVisit) rollOut(ctx context.Context, health *etcd.Health) (string, error) {
+func (v *etcdVisit) rollOut(ctx context.Context, health *etcd.Health) (done bool, what string, err error) {
 	set := &appsv1.StatefulSet{}
 	key := client.ObjectKey{Namespace: v.input.Cluster.Namespace, Name: names.Object(v.input.Cluster.Name, v.cluster.Component)}
 	if err := v.host.Live.Get(ctx, key, set); err != nil {
-		return "", client.IgnoreNotFound(fmt.Errorf("read StatefulSet %s: %w", key, err))
+		return false, "", client.IgnoreNotFound(fmt.Errorf("read StatefulSet %s: %w", key, err))
 	}
 	if set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType || set.DeletionTimestamp != nil {
-		return "", nil
+		return false, "", nil
 	}
 	if set.Status.ObservedGeneration != set.Generation || set.Status.UpdateRevision == "" {
-		return fmt.Sprintf("the host cluster has not seen the change of StatefulSet %s yet", key.Name), nil
+		return false, fmt.Sprintf("the host cluster has not seen the change of StatefulSet %s yet", key.Name), nil
 	}
 	pods, err := listPods(ctx, v.host.Live, v.input.Cluster)
 	if err != nil {
-		return "", err
+		return false, "", err
 	}
 	state, err := v.rolloutState(ctx, health, set, pods[v.cluster.Component])
 	if err != nil {
-		return "", err
+		return false, "", err
 	}
 	action := rollout.Decide(state)
 	if action.Replace == "" {
-		return action.Reason, nil
+		return false, action.Reason, nil
 	}
-	return v.replace(ctx, &pods[v.cluster.Component][podNamed(pods[v.cluster.Component], action.Replace)])
+	what, err = v.replace(ctx, &pods[v.cluster.Component][podNamed(pods[v.cluster.Component], action.Replace)])
+	return err == nil, what, err
 }
 
 // rolloutState is all that the next step depends on. Pods beyond those that there shall be go by themselves.

@@ -87,7 +87,7 @@ func (e *rollingEtcd) visit(t *testing.T, now time.Time) (deleted []string, says
 	if !visit.rolling {
 		t.Error("nothing is to be replaced")
 	}
-	says, err = visit.rollOut(t.Context(), e.health)
+	_, says, err = visit.rollOut(t.Context(), e.health)
 	return deleted, says, err
 }
 
@@ -177,7 +177,7 @@ func TestAnEtcdWhosePodsAreOutdatedIsAskedBeforeItsFirstQuorum(t *testing.T) {
 	s, seen := askable(t), settled()
 	s.controlPlane.Status.Etcd = nil
 	seen.workloads[names.EtcdData].ready, seen.workloads[names.EtcdData].updated = 0, 0
-	(&Reconciler{questions: notes}).etcdHealth(t.Context(), s, seen.workloads)
+	(&Reconciler{questions: notes}).etcdHealth(t.Context(), s, seen.workloads, nil)
 	if _, asked := notes.asked[names.EtcdData]; !asked {
 		t.Error("it is not asked, and a bad rendering cannot be taken back")
 	}

@@ -180,6 +180,7 @@ func (e *realEtcd) round(ctx context.Context) *etcd.Health {
 		e.roll(s)
 	}
 	visit := e.reconciler.newEtcdVisit(ctx, s, etcdcomponent.Data, workloadState{desired: etcdPods(s, etcdcomponent.Data)})
+	visit.leaving = e.leaving(ctx)
 	health := healthOf(visit.ask(ctx))
 	if !strings.Contains(health.Change, errKilled.Error()) {
 		setEtcd(s, &observation{etcd: map[string]*etcd.Health{names.EtcdData: health}})
@@ -252,6 +253,7 @@ func (e *realEtcd) followMembers(ctx context.Context, s *scope) {
 		if deleted {
 			pod := &corev1.Pod{ObjectMeta: e.meta(member, names.EtcdData)}
 			pod.Labels[appsv1.ControllerRevisionHashLabelKey] = e.revision
+			pod.Spec.NodeName = fmt.Sprintf("host-%d", i)
 			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 			e.create(pod)
 		} else if !e.members[member].ended() {

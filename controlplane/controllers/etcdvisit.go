@@ -48,6 +48,8 @@ type etcdVisit struct {
 	formed bool
 	// rolling is true while not all pods may be as the StatefulSet wants them.
 	rolling bool
+	// leaving are members whose nodes are cordoned, or were a moment ago, as caches have it.
+	leaving []string
 	// regarding is what events are about.
 	regarding *controlplanev1.KOKControlPlane
 }
@@ -104,17 +106,20 @@ func (v *etcdVisit) ask(ctx context.Context) probe.Answer {
 		}
 	}
 	if v.rolling && !changed {
-		if health.Rollout, err = v.rollOut(ctx, health); err != nil {
+		if changed, health.Rollout, err = v.rollOut(ctx, health); err != nil {
 			health.Rollout = errortext.Steady(err)
 		}
 	}
-	v.log.V(4).Info("Asked etcd", "problems", health.Problems(), "change", health.Change, "rollout", health.Rollout)
+	if len(v.leaving) > 0 {
+		health = v.leave(ctx, health, config, changed)
+	}
+	v.log.V(4).Info("Asked etcd", "problems", health.Problems(), "change", health.Change, "rollout", health.Rollout, "lead", health.Lead)
 	return answerOf(health)
 }
 
 func answerOf(health *etcd.Health) probe.Answer {
 	problems := health.Problems()
-	for _, step := range []string{health.Change, health.Rollout} {
+	for _, step := range []string{health.Change, health.Rollout, health.Lead} {
 		if step != "" {
 			problems = append(problems, step)
 		}

@@ -34,6 +34,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
@@ -50,6 +51,15 @@ func startManager(t *testing.T, g *gate) (stop func()) {
 
 // startManagerThatAsks is startManager with etcds that answer.
 func startManagerThatAsks(t *testing.T, g *gate, check func(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health, error)) (stop func()) {
+	t.Helper()
+	return startManagerThatChanges(t, g, check, nil)
+}
+
+// startManagerThatChanges is startManager with etcds that answer, and of which the members change.
+func startManagerThatChanges(
+	t *testing.T, g *gate, check func(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health, error),
+	change func(context.Context, membership.Kind, string, *etcd.Health, map[string]etcd.Address, *tls.Config) error,
+) (stop func()) {
 	t.Helper()
 	access := g.through()
 	access.Impersonate.UserName = managerAccount
@@ -83,6 +93,7 @@ func startManagerThatAsks(t *testing.T, g *gate, check func(context.Context, map
 			g.ask()
 			return check(ctx, members, config)
 		},
+		changeEtcd: change,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := r.SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: 10}); err != nil {

@@ -71,7 +71,7 @@ func TestEtcdIsAskedInTheBackground(t *testing.T) {
 			return nil, nil
 		}}
 	s, seen := askable(t), settled()
-	health := r.etcdHealth(t.Context(), s, seen.workloads)
+	health := r.etcdHealth(t.Context(), s, seen.workloads, nil)
 	if !s.asking || !errors.Is(health[names.EtcdData].Err, errBeingAsked) || !errors.Is(health[names.EtcdEvents].Err, errBeingAsked) {
 		t.Errorf("before the first answer: asking %t, %v", s.asking, health)
 	}
@@ -81,12 +81,12 @@ func TestEtcdIsAskedInTheBackground(t *testing.T) {
 		notes.answers[component] = probe.Answer{Value: answer}
 	}
 	s = askable(t)
-	if health = r.etcdHealth(t.Context(), s, seen.workloads); s.asking || health[names.EtcdData] != answer {
+	if health = r.etcdHealth(t.Context(), s, seen.workloads, nil); s.asking || health[names.EtcdData] != answer {
 		t.Errorf("after it: asking %t, %v", s.asking, health)
 	}
 
 	notes.answers[names.EtcdData] = probe.Answer{Problem: "task etcd-data panicked; the manager's log has the stack"}
-	if err := r.etcdHealth(t.Context(), askable(t), seen.workloads)[names.EtcdData].Err; err == nil || err.Error() != "task etcd-data panicked; the manager's log has the stack" {
+	if err := r.etcdHealth(t.Context(), askable(t), seen.workloads, nil)[names.EtcdData].Err; err == nil || err.Error() != "task etcd-data panicked; the manager's log has the stack" {
 		t.Errorf("after a panic: %v", err)
 	}
 }
@@ -117,10 +117,10 @@ func TestWhenEtcdIsAskedAnew(t *testing.T) {
 				Name: "data", Replicas: new(int32(3)), ReadyReplicas: new(int32(3)), Bootstrapped: new(false),
 				Members: []controlplanev1.EtcdMemberStatus{{Name: "blue-etcd-data-0", State: voter}},
 			}}
-			r.etcdHealth(t.Context(), s, seen.workloads)
+			r.etcdHealth(t.Context(), s, seen.workloads, nil)
 			before := notes.asked[names.EtcdData]
 			test.change(s, seen)
-			r.etcdHealth(t.Context(), s, seen.workloads)
+			r.etcdHealth(t.Context(), s, seen.workloads, nil)
 			after := notes.asked[names.EtcdData]
 			if (before.Identity != after.Identity) != test.identity || (before.Prompt != after.Prompt) != test.prompt {
 				t.Errorf("before %q, %q; after %q, %q", before.Identity, before.Prompt, after.Identity, after.Prompt)
@@ -134,7 +134,7 @@ func TestEtcdWithoutAQuorumIsNotAskedBeforeItsFirst(t *testing.T) {
 	s, seen := askable(t), settled()
 	s.controlPlane.Status.Etcd = nil
 	seen.workloads[names.EtcdData].ready = 1
-	health := (&Reconciler{questions: notes}).etcdHealth(t.Context(), s, seen.workloads)
+	health := (&Reconciler{questions: notes}).etcdHealth(t.Context(), s, seen.workloads, nil)
 	if _, asked := notes.asked[names.EtcdData]; asked || health[names.EtcdData] != nil || health[names.EtcdEvents] == nil {
 		t.Errorf("asked %v, health %v", notes.asked, health)
 	}

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/cordon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
@@ -37,7 +38,7 @@ func HostKinds() []client.Object {
 }
 
 // HostCache makes a cache hold the controller's own objects only, of those kinds that others have
-// too.
+// too, and of all Nodes whether they are cordoned.
 func HostCache() map[client.Object]cache.ByObject {
 	own := labels.SelectorFromSet(labels.Set{names.ManagedByLabel: names.ManagedBy})
 	kinds := map[client.Object]cache.ByObject{}
@@ -48,6 +49,7 @@ func HostCache() map[client.Object]cache.ByObject {
 		}
 		kinds[kind] = byObject
 	}
+	kinds[&corev1.Node{}] = cache.ByObject{Transform: cordon.Trim}
 	return kinds
 }
 
@@ -68,11 +70,15 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &clusterv1.Cluster{}, controlPlaneRefIndex, controlPlaneRefOf); err != nil {
 		return fmt.Errorf("index Clusters by their control plane: %w", err)
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, cordon.PodsByNode, cordon.NodeOf); err != nil {
+		return fmt.Errorf("index pods by their nodes: %w", err)
+	}
 
 	build := ctrl.NewControllerManagedBy(mgr).
 		For(&controlplanev1.KOKControlPlane{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToControlPlane),
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostNodeToControlPlanes), builder.WithPredicates(cordon.Predicate())).
 		WatchesRawSource(questions).
 		WatchesRawSource(r.Versions).
 		WatchesRawSource(r.HostClusters.Source(r.hostObjectToControlPlane)).
@@ -101,6 +107,19 @@ func clusterToControlPlane(_ context.Context, object client.Object) []reconcile.
 	var requests []reconcile.Request
 	for _, name := range controlPlaneRefOf(object) {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}})
+	}
+	return requests
+}
+
+// hostNodeToControlPlanes finds those of which a member of etcd is on a node.
+func (r *Reconciler) hostNodeToControlPlanes(ctx context.Context, node client.Object) []reconcile.Request {
+	pods, err := cordon.Members(ctx, r.Host.Client, node.GetName())
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Look for members of etcd on a node", "Node", klog.KRef("", node.GetName()))
+	}
+	var requests []reconcile.Request
+	for i := range pods {
+		requests = append(requests, r.hostObjectToControlPlane(ctx, &pods[i])...)
 	}
 	return requests
 }

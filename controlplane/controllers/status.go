@@ -74,7 +74,11 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (*observation, error
 	if seen.creationFailures, err = creationFailures(ctx, s, workloads, r.Clock.Now()); err != nil {
 		return nil, err
 	}
-	seen.etcd = r.etcdHealth(ctx, s, seen.workloads)
+	leaving, err := leavingMembers(ctx, s.host.Client, seen.pods)
+	if err != nil {
+		return nil, err
+	}
+	seen.etcd = r.etcdHealth(ctx, s, seen.workloads, leaving)
 	seen.lostNodes, err = lostNodes(ctx, s, seen.pods)
 	return seen, err
 }

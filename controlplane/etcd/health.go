@@ -60,6 +60,8 @@ type Health struct {
 	Change string
 	// Rollout is what was done, or must happen first, to replace a pod that is not up to date; empty when all are.
 	Rollout string
+	// Lead is why the lead stays on a node that is cordoned; empty when it does not.
+	Lead string
 	// Alarms are raised alarms, such as "NOSPACE on <member>".
 	Alarms []string
 	// Err is why the cluster could not be asked for its members; nil when it could.

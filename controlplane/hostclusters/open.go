@@ -89,6 +89,9 @@ func (o Options) open(ctx context.Context, op opening) (*Host, func(context.Cont
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := indexPods(bounded, held); err != nil {
+		return nil, nil, err
+	}
 	if err := o.fill(ctx, bounded.Done(), held, op.changed); err != nil {
 		return nil, nil, err
 	}
@@ -177,13 +180,16 @@ func (o Options) mayList(ctx context.Context, live client.Reader, namespace stri
 	return nil
 }
 
-// inNamespaces restricts the cache to the namespace of the control planes, and the claims of port blocks.
+// inNamespaces restricts the cache to the namespace of the control planes, and the claims of port blocks. Nodes are in none.
 func (o Options) inNamespaces(namespace string) map[client.Object]cache.ByObject {
 	kinds := map[client.Object]cache.ByObject{}
 	for kind, byObject := range o.Kinds {
-		byObject.Namespaces = map[string]cache.Config{namespace: {}}
-		if _, ok := kind.(*corev1.ConfigMap); ok {
-			byObject.Namespaces[o.PortNamespace] = cache.Config{}
+		switch kind.(type) {
+		case *corev1.Node:
+		case *corev1.ConfigMap:
+			byObject.Namespaces = map[string]cache.Config{namespace: {}, o.PortNamespace: {}}
+		default:
+			byObject.Namespaces = map[string]cache.Config{namespace: {}}
 		}
 		kinds[kind] = byObject
 	}
@@ -203,7 +209,11 @@ func (o Options) fill(ctx context.Context, stopped <-chan struct{}, held cache.C
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
-		registered, err := informer.AddEventHandler(told)
+		handler := told
+		if _, ok := kind.(*corev1.Node); ok {
+			handler = onCordons(ctx, held, changed)
+		}
+		registered, err := informer.AddEventHandler(handler)
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}

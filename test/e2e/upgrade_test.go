@@ -119,32 +119,53 @@ func (t *tenant) startJournals(ctx context.Context, name string, through ...*hos
 // A journal that wrote less than half of its pace was not there all the time.
 func (t *tenant) expectNothingLost(ctx context.Context, what string, journals []*journal.Journal) {
 	GinkgoHelper()
-	var failed, missing, unseen, sparse []string
-	var raw load.Raw
+	ended := &ended{}
+	t.end(ctx, what, journals, ended)
+	ended.tell(what)
+	ended.expectNothingLost()
+}
+
+// ended is what came of journals that ended.
+type ended struct {
+	failed, missing, unseen, sparse []string
+	raw                             load.Raw
+}
+
+// end ends journals of a tenant, and adds what came of them.
+func (t *tenant) end(ctx context.Context, what string, journals []*journal.Journal, e *ended) {
+	GinkgoHelper()
 	for _, j := range journals {
 		late, err := j.Unseen(ctx, watchPatience)
 		Expect(err).NotTo(HaveOccurred())
-		unseen = append(unseen, late...)
+		e.unseen = append(e.unseen, late...)
 		j.Stop()
 		result := j.Result()
 		env.log.Print("%s: %s", what, result)
 		if result.Acknowledged <= max(journalRate, result.Due/2) {
-			sparse = append(sparse, result.String())
+			e.sparse = append(e.sparse, result.String())
 		}
-		failed, raw = append(failed, result.Failed...), raw.Plus(result.Raw)
+		e.failed, e.raw = append(e.failed, result.Failed...), e.raw.Plus(result.Raw)
 		gone, err := j.Lost(ctx, t.api)
 		Expect(err).NotTo(HaveOccurred())
-		missing = append(missing, gone...)
+		e.missing = append(e.missing, gone...)
 	}
-	figure(what+"_failed_requests", len(failed), "requests")
-	figure(what+"_lost_writes", len(missing), "writes")
-	figure(what+"_raw_429", raw.TooMany, "requests")
-	figure(what+"_raw_5xx", raw.ServerErrors, "requests")
-	figure(what+"_raw_broken", raw.Broken, "requests")
-	Expect(missing).To(BeEmpty(), "lost writes")
-	Expect(unseen).To(BeEmpty(), "writes that watches did not bring")
-	Expect(failed).To(BeEmpty(), "failed requests")
-	Expect(sparse).To(BeEmpty(), "journals that wrote too little to tell")
+}
+
+// tell prints the figures of journals.
+func (e *ended) tell(what string) {
+	figure(what+"_failed_requests", len(e.failed), "requests")
+	figure(what+"_lost_writes", len(e.missing), "writes")
+	figure(what+"_raw_429", e.raw.TooMany, "requests")
+	figure(what+"_raw_5xx", e.raw.ServerErrors, "requests")
+	figure(what+"_raw_broken", e.raw.Broken, "requests")
+}
+
+func (e *ended) expectNothingLost() {
+	GinkgoHelper()
+	Expect(e.missing).To(BeEmpty(), "lost writes")
+	Expect(e.unseen).To(BeEmpty(), "writes that watches did not bring")
+	Expect(e.failed).To(BeEmpty(), "failed requests")
+	Expect(e.sparse).To(BeEmpty(), "journals that wrote too little to tell")
 }
 
 // expectVersion waits until all components run a version and nothing else, and sees to it that none was ahead of those

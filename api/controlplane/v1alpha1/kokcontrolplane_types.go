@@ -13,6 +13,10 @@ const (
 	// HostNodeLabel marks, with value "true", the nodes of the host cluster that carry control
 	// planes. A person sets it; it is the default of spec.hosting.nodeSelector.
 	HostNodeLabel = "kok.cluster.x-k8s.io/host-node"
+
+	// PodReadyToDrain is a condition of a pod of etcd whose node is cordoned. It is true when the member
+	// does not lead, or is the only one: a drain that waits for it fails no write that etcd could have taken.
+	PodReadyToDrain = "kok.cluster.x-k8s.io/ReadyToDrain"
 )
 
 // KOKControlPlaneSpec is the desired state of a tenant's control plane.

@@ -6,5 +6,5 @@
 // interrupted and repeated at any time, and a repeated run restarts only services whose configuration changed.
 //
 // No manifest, flag or configuration depends on the Kubernetes version: the programs alone do. [UpgradeControlPlane] and
-// [UpgradeNode] replace them as an administrator does, nodes by kubectl drain and uncordon.
+// [UpgradeNode] replace them as an administrator does, nodes by kubectl cordon, drain and uncordon.
 package hostcluster

@@ -44,9 +44,9 @@ func UpgradeControlPlane(ctx context.Context, cfg Config) error {
 	return c.renew(ctx, c.credentials.controlPlane, rest...)
 }
 
-// UpgradeNode drains the node of a host, gives it kubelet and kube-proxy of cfg.Set, and lets pods come again once it is
-// usable. A node that was upgraded before stays as it is.
-func UpgradeNode(ctx context.Context, cfg Config, h *host.Host) error {
+// UpgradeNode cordons the node of a host, drains it once cordoned returns, gives it kubelet and kube-proxy of cfg.Set, and
+// lets pods come again once it is usable. A node that was upgraded before stays as it is.
+func UpgradeNode(ctx context.Context, cfg Config, h *host.Host, cordoned func(ctx context.Context, node string) error) error {
 	c, err := open(cfg)
 	if err != nil {
 		return err
@@ -57,6 +57,12 @@ func UpgradeNode(ctx context.Context, cfg Config, h *host.Host) error {
 	}
 	if c.upgraded(node) == nil && !node.Spec.Unschedulable {
 		return nil
+	}
+	if err := c.kubectl(ctx, "cordon", h.Name); err != nil {
+		return err
+	}
+	if err := cordoned(ctx, h.Name); err != nil {
+		return err
 	}
 	// Pods of DaemonSets stay: tenants' API servers serve on.
 	err = c.kubectl(ctx, "drain", h.Name, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout="+drainLimit.String())

@@ -11,10 +11,17 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/hostcluster"
 )
 
+// UpgradeSteps are what is done between the steps of an upgrade; an error ends it.
+type UpgradeSteps struct {
+	// Cordoned is called with the name of each node when that is cordoned, before it is drained.
+	Cordoned func(ctx context.Context, node string) error
+	// Done is called with no name after the control plane, and with the name of each node that is whole again.
+	Done func(ctx context.Context, node string) error
+}
+
 // UpgradeHostCluster brings the host cluster to another patch or to the next minor of Kubernetes, as people do: first the
-// control plane, then one node after the other, each drained before. It calls done with no name after the control plane and with
-// the name of each node. The next node's turn comes when that returns, and an error ends the upgrade. Called again it goes on.
-func (l *Lab) UpgradeHostCluster(ctx context.Context, to string, progress func(string), done func(ctx context.Context, node string) error) error {
+// control plane, then one node after the other, each cordoned and drained before. Called again it goes on.
+func (l *Lab) UpgradeHostCluster(ctx context.Context, to string, progress func(string), steps UpgradeSteps) error {
 	from, err := l.HostVersion()
 	if err != nil {
 		return err
@@ -42,15 +49,15 @@ func (l *Lab) UpgradeHostCluster(ctx context.Context, to string, progress func(s
 		return hostcluster.UpgradeControlPlane(ctx, config)
 	})
 	if err == nil {
-		err = done(ctx, "")
+		err = steps.Done(ctx, "")
 	}
 	if err != nil {
 		return fmt.Errorf("upgrade the host cluster's control plane to %s: %w", to, err)
 	}
 	for _, h := range config.Hosts {
-		err := l.locked(ctx, func() error { return upgradeNode(ctx, config, h) })
+		err := l.locked(ctx, func() error { return upgradeNode(ctx, config, h, steps) })
 		if err == nil {
-			err = done(ctx, h.Name)
+			err = steps.Done(ctx, h.Name)
 		}
 		if err != nil {
 			return fmt.Errorf("upgrade node %s of the host cluster to %s: %w", h.Name, to, err)
@@ -59,8 +66,8 @@ func (l *Lab) UpgradeHostCluster(ctx context.Context, to string, progress func(s
 	return nil
 }
 
-func upgradeNode(ctx context.Context, config hostcluster.Config, h *host.Host) error {
-	if err := hostcluster.UpgradeNode(ctx, config, h); err != nil {
+func upgradeNode(ctx context.Context, config hostcluster.Config, h *host.Host, steps UpgradeSteps) error {
+	if err := hostcluster.UpgradeNode(ctx, config, h, steps.Cordoned); err != nil {
 		return err
 	}
 	return h.RebaseAtBoot(config.Set.RootFS)

@@ -1,0 +1,114 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// Each node is cordoned, drained once nothing leads from there, and uncordoned, as the page on upgrades says.
+// etcd itself drops what it is sent in the moment in which the lead moves; the drain then costs no write.
+func TestNoWriteFailsWhileNodesAreDrained(t *testing.T) {
+	t.Parallel()
+	e := newRealEtcd(t)
+	e.reach(3)
+	e.write()
+	const drains = 4
+	for range drains {
+		leader := leaderOf(e.round(t.Context()))
+		node := e.nodeOf(leader)
+		e.cordon(node, true)
+		e.await("nothing leads from "+node, func(ctx context.Context) bool {
+			now := leaderOf(e.round(ctx))
+			return now != "" && now != leader && e.mayBeDrained(leader)
+		})
+		before := e.writer.failures()
+		pod := &corev1.Pod{ObjectMeta: e.meta(leader, names.EtcdData)}
+		if err := e.host.Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		e.cordon(node, false)
+		e.await("all is well after "+node, func(ctx context.Context) bool {
+			health := e.round(ctx)
+			return len(health.Problems()) == 0 && !e.mayBeDrained(leader)
+		})
+		if failed := e.writer.failures()[len(before):]; len(failed) > 0 {
+			t.Errorf("the drain of %s, from where %s did not lead any more, failed %d writes: %v", node, leader, len(failed), failed)
+		}
+	}
+	e.expectNothingLost()
+	if failed := e.writer.failed; len(failed) > drains {
+		t.Errorf("%d writes failed while the lead moved %d times: %v", len(failed), drains, failed)
+	}
+}
+
+// failures are the writes that failed until now.
+func (w *writer) failures() []error {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	return slices.Clone(w.failed)
+}
+
+// leaving are the members that a reconcile has found on cordoned nodes.
+func (e *realEtcd) leaving(ctx context.Context) []string {
+	e.t.Helper()
+	pods, err := listPods(ctx, e.host, client.ObjectKey{Namespace: "team", Name: "blue"})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	leaving, err := leavingMembers(ctx, e.host, pods)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return leaving[names.EtcdData]
+}
+
+func (e *realEtcd) nodeOf(member string) string {
+	e.t.Helper()
+	pod := &corev1.Pod{}
+	if err := e.host.Get(e.t.Context(), client.ObjectKey{Namespace: "team", Name: member}, pod); err != nil {
+		e.t.Fatal(err)
+	}
+	return pod.Spec.NodeName
+}
+
+func (e *realEtcd) cordon(name string, cordoned bool) {
+	e.t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if err := e.host.Get(e.t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+		e.t.Fatal(err)
+	}
+	node.Spec.Unschedulable = cordoned
+	if err := e.host.Update(e.t.Context(), node); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// mayBeDrained reports what the pod of a member says of itself.
+func (e *realEtcd) mayBeDrained(member string) bool {
+	e.t.Helper()
+	pod := &corev1.Pod{}
+	if err := e.host.Get(e.t.Context(), client.ObjectKey{Namespace: "team", Name: member}, pod); err != nil {
+		e.t.Fatal(err)
+	}
+	is := podCondition(pod, controlplanev1.PodReadyToDrain)
+	return is != nil && is.Status == corev1.ConditionTrue
+}
+
+func (e *realEtcd) await(what string, is func(context.Context) bool) {
+	e.t.Helper()
+	err := wait.PollUntilContextTimeout(e.t.Context(), scaleRound, scalePatience/10, true, func(ctx context.Context) (bool, error) { return is(ctx), nil })
+	if err != nil {
+		e.t.Fatalf("wait until %s: %v", what, err)
+	}
+}
