@@ -208,7 +208,7 @@ const (
 	hostAccount    = "kok-host-cluster"
 )
 
-func newElsewhereTest(t *testing.T) *elsewhereTest {
+func newElsewhereTest(t *testing.T, edits ...func(*controlplanev1.KOKControlPlane)) *elsewhereTest {
 	t.Helper()
 	otherHostStarted = true
 	other, err := theOtherHost()
@@ -224,6 +224,9 @@ func newElsewhereTest(t *testing.T) *elsewhereTest {
 		small(c)
 		c.Spec.Hosting.KubeconfigRef.Name = hostKubeconfig
 		c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: endpoint, Port: 6443}
+		for _, edit := range edits {
+			edit(c)
+		}
 	})
 	tt.host.api, tt.host.reachedAt = other.api, endpoint
 	account := other.admit(t, tt.key.Namespace, hostAccount)

@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ func (o *otherHost) oldToken(t *testing.T, account client.ObjectKey, ends time.T
 		t.Fatal(err)
 	}
 	signed := parts[0] + "." + base64.RawURLEncoding.EncodeToString(payload)
-	key, err := keyutil.PrivateKeyFromFile(o.server.ControlPlane.GetAPIServer().Configure().Get("service-account-signing-key-file").Get(nil)[0])
+	key, err := keyutil.PrivateKeyFromFile(filepath.Join(o.server.ControlPlane.GetAPIServer().CertDir, "sa-signer.key"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,8 +93,7 @@ func (o *otherHost) as(t *testing.T, token string) client.Client {
 // each other.
 func TestFinding8AnAccountOfOneNamespaceIsEnough(t *testing.T) {
 	grant(t)
-	e := newElsewhereTest(t)
-	edit(t, e.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.35.4" })
+	e := newElsewhereTest(t, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.35.4" })
 	e.host.keepWorking()
 	account := client.ObjectKey{Namespace: e.key.Namespace, Name: hostAccount}
 	old := e.other.oldToken(t, account, time.Now().Add(15*time.Minute))
