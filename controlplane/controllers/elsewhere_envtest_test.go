@@ -229,6 +229,14 @@ func newElsewhereTest(t *testing.T, edits ...func(*controlplanev1.KOKControlPlan
 		}
 	})
 	tt.host.api, tt.host.reachedAt = other.api, endpoint
+	t.Cleanup(func() {
+		controlPlane := &controlplanev1.KOKControlPlane{}
+		if err := environment.Client.Get(context.Background(), tt.key, controlPlane); err == nil && t.Failed() {
+			for _, is := range controlPlane.Status.Conditions {
+				t.Logf("%s is %s: %s: %s", is.Type, is.Status, is.Reason, is.Message)
+			}
+		}
+	})
 	account := other.admit(t, tt.key.Namespace, hostAccount)
 	return &elsewhereTest{tenantTest: tt, other: other, link: newLink(t, server.Host), user: &clientcmdapi.AuthInfo{Token: other.token(t, account)}}
 }
@@ -318,14 +326,6 @@ func TestAControlPlaneInAnotherHostCluster(t *testing.T) {
 	stop := startManagerThatAsks(t, g, healthyEtcd)
 	available := controlplanev1.AvailableCondition
 
-	t.Cleanup(func() {
-		controlPlane := &controlplanev1.KOKControlPlane{}
-		if err := environment.Client.Get(context.Background(), e.key, controlPlane); err == nil && t.Failed() {
-			for _, is := range controlPlane.Status.Conditions {
-				t.Logf("%s is %s: %s: %s", is.Type, is.Status, is.Reason, is.Message)
-			}
-		}
-	})
 	eventually(t, "it says that its Secret is missing",
 		e.says(available, metav1.ConditionUnknown, controlplanev1.InvalidHostKubeconfigReason, e.key.Namespace+"/"+hostKubeconfig))
 	e.link.set(true)

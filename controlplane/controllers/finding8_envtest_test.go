@@ -3,9 +3,8 @@
 package controllers
 
 import (
-	"crypto"
+	"crypto/ecdsa"
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -56,10 +55,12 @@ func (o *otherHost) oldToken(t *testing.T, account client.ObjectKey, ends time.T
 		t.Fatal(err)
 	}
 	hash := sha256.Sum256([]byte(signed))
-	signature, err := rsa.SignPKCS1v15(rand.Reader, key.(*rsa.PrivateKey), crypto.SHA256, hash[:])
+	// ES256, by RFC 7518: two numbers of 32 bytes.
+	a, b, err := ecdsa.Sign(rand.Reader, key.(*ecdsa.PrivateKey), hash[:])
 	if err != nil {
 		t.Fatal(err)
 	}
+	signature := append(a.FillBytes(make([]byte, 32)), b.FillBytes(make([]byte, 32))...)
 	return signed + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
@@ -94,6 +95,7 @@ func (o *otherHost) as(t *testing.T, token string) client.Client {
 func TestFinding8AnAccountOfOneNamespaceIsEnough(t *testing.T) {
 	grant(t)
 	e := newElsewhereTest(t, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.35.4" })
+	e.host.replaces = true
 	e.host.keepWorking()
 	account := client.ObjectKey{Namespace: e.key.Namespace, Name: hostAccount}
 	old := e.other.oldToken(t, account, time.Now().Add(15*time.Minute))
