@@ -185,6 +185,9 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	}
 	s := newScope(cluster, controlPlane, r.Versions.Table(), host, r.store(host), r.Clock.Now())
 	s.judgeStored(r.Allow, r.Versions.Table())
+	if host.Warning != "" {
+		s.note(errors.New(host.Warning))
+	}
 	if err := errors.Join(recoverEtcd(ctx, s), recoverVersions(ctx, s)); err != nil {
 		return ctrl.Result{}, err
 	}

@@ -10,31 +10,33 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
@@ -45,9 +47,8 @@ type otherHost struct {
 	server *envtest.Environment
 	stop   func() error
 	api    client.Client
-	// kubeconfig is that of an account with the rights of config/host-cluster alone, which are those of role.
-	kubeconfig []byte
-	role       *rbacv1.ClusterRole
+	// role is what accounts may do in their namespace.
+	role *rbacv1.ClusterRole
 }
 
 // theOtherHost is started by the first test that wants it.
@@ -65,42 +66,63 @@ var theOtherHost = sync.OnceValues(func() (*otherHost, error) {
 	return o, err
 })
 
-// prepare makes an account and what config/host-cluster brings, but for the account's name.
+// prepare makes what a person applies once: host-cluster.yaml of a release.
 func (o *otherHost) prepare(ctx context.Context) error {
 	var err error
 	if o.api, err = client.New(o.server.Config, client.Options{Scheme: environment.Scheme}); err != nil {
 		return err
 	}
-	account, err := o.server.AddUser(envtest.User{Name: "kok-host-cluster", Groups: []string{"kok"}}, nil)
+	if err := o.apply(ctx, "host-cluster"); err != nil {
+		return err
+	}
+	o.role = &rbacv1.ClusterRole{}
+	return o.api.Get(ctx, client.ObjectKey{Name: "kok-host-cluster-tenants"}, o.role)
+}
+
+// apply creates what a folder of config has that is not there, with other names in place of some. Claims are in the
+// namespace of the managers of these tests.
+func (o *otherHost) apply(ctx context.Context, folder string, names ...string) error {
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join("../../config", folder))
 	if err != nil {
 		return err
 	}
-	if o.kubeconfig, err = account.KubeConfig(); err != nil {
-		return err
-	}
-	raw, err := os.ReadFile("../../config/host-cluster/role.yaml")
+	raw, err := resources.AsYaml()
 	if err != nil {
 		return err
 	}
-	role := &rbacv1.ClusterRole{}
-	if err := yaml.UnmarshalStrict(raw, role); err != nil {
+	text := strings.NewReplacer(append(names, "kok-control-plane-system", managerNamespace)...).Replace(string(raw))
+	objects, err := utilyaml.ToUnstructured([]byte(text))
+	if err != nil {
 		return err
 	}
-	o.role = role
-	for _, object := range []client.Object{
-		role,
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: role.Name},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "kok"}},
-		},
-		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: components.PriorityClassName}, Value: 1000000000},
-	} {
-		if err := o.api.Create(ctx, object); err != nil {
-			return fmt.Errorf("create %s: %w", object.GetName(), err)
+	for i := range objects {
+		if err := o.api.Create(ctx, &objects[i]); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create %s %s: %w", objects[i].GetKind(), objects[i].GetName(), err)
 		}
 	}
 	return nil
+}
+
+// admit makes what a person applies for a namespace, with an account of this name: host-cluster-namespace.yaml of a release.
+func (o *otherHost) admit(t *testing.T, namespace, account string) client.ObjectKey {
+	t.Helper()
+	// Another account has bindings of its own.
+	if err := o.apply(t.Context(), "host-cluster/tenants", "kok-host-cluster-NAMESPACE", account+"-"+namespace, "NAMESPACE", namespace,
+		"name: kok-host-cluster\n", "name: "+account+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	return client.ObjectKey{Namespace: namespace, Name: account}
+}
+
+// token is a token of an account that lasts an hour, as kubectl create token makes it.
+func (o *otherHost) token(t *testing.T, account client.ObjectKey) string {
+	t.Helper()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}
+	err := o.api.SubResource("token").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: account.Namespace, Name: account.Name}}, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
 }
 
 // stopOtherHost stops it, if a test started it.
@@ -177,11 +199,16 @@ type elsewhereTest struct {
 	*tenantTest
 	other *otherHost
 	link  *link
+	// user is who the kubeconfig is of: an account that is admitted to the tenant's namespace.
+	user *clientcmdapi.AuthInfo
 }
 
-const hostKubeconfig = "host"
+const (
+	hostKubeconfig = "host"
+	hostAccount    = "kok-host-cluster"
+)
 
-func newElsewhereTest(t *testing.T) *elsewhereTest {
+func newElsewhereTest(t *testing.T, edits ...func(*controlplanev1.KOKControlPlane)) *elsewhereTest {
 	t.Helper()
 	return newElsewhereTestOf(t, small)
 }
@@ -202,22 +229,34 @@ func newElsewhereTestOf(t *testing.T, edit func(*controlplanev1.KOKControlPlane)
 		edit(c)
 		c.Spec.Hosting.KubeconfigRef.Name = hostKubeconfig
 		c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: endpoint, Port: 6443}
+		for _, edit := range edits {
+			edit(c)
+		}
 	})
 	tt.host.api, tt.host.reachedAt = other.api, endpoint
-	return &elsewhereTest{tenantTest: tt, other: other, link: newLink(t, server.Host)}
+	t.Cleanup(func() {
+		controlPlane := &controlplanev1.KOKControlPlane{}
+		if err := environment.Client.Get(context.Background(), tt.key, controlPlane); err == nil && t.Failed() {
+			for _, is := range controlPlane.Status.Conditions {
+				t.Logf("%s is %s: %s: %s", is.Type, is.Status, is.Reason, is.Message)
+			}
+		}
+	})
+	account := other.admit(t, tt.key.Namespace, hostAccount)
+	return &elsewhereTest{tenantTest: tt, other: other, link: newLink(t, server.Host), user: &clientcmdapi.AuthInfo{Token: other.token(t, account)}}
 }
 
 // writeKubeconfig makes the Secret with a kubeconfig that leads through the link, of another content each time.
 func (e *elsewhereTest) writeKubeconfig(note string) {
 	e.t.Helper()
-	config, err := clientcmd.Load(e.other.kubeconfig)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	for _, cluster := range config.Clusters {
-		cluster.Server = "https://" + e.link.listener.Addr().String()
-	}
-	raw, err := clientcmd.Write(*config)
+	raw, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{
+			"host": {Server: "https://" + e.link.listener.Addr().String(), CertificateAuthorityData: e.other.server.Config.CAData},
+		},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"kok": e.user},
+		Contexts:       map[string]*clientcmdapi.Context{"host": {Cluster: "host", AuthInfo: "kok"}},
+		CurrentContext: "host",
+	})
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -292,14 +331,6 @@ func TestAControlPlaneInAnotherHostCluster(t *testing.T) {
 	stop := startManagerThatAsks(t, g, healthyEtcd)
 	available := controlplanev1.AvailableCondition
 
-	t.Cleanup(func() {
-		controlPlane := &controlplanev1.KOKControlPlane{}
-		if err := environment.Client.Get(context.Background(), e.key, controlPlane); err == nil && t.Failed() {
-			for _, is := range controlPlane.Status.Conditions {
-				t.Logf("%s is %s: %s: %s", is.Type, is.Status, is.Reason, is.Message)
-			}
-		}
-	})
 	eventually(t, "it says that its Secret is missing",
 		e.says(available, metav1.ConditionUnknown, controlplanev1.InvalidHostKubeconfigReason, e.key.Namespace+"/"+hostKubeconfig))
 	e.link.set(true)

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -29,9 +31,10 @@ const grace = 10 * time.Second
 
 // Clusters hands out host clusters. It is a source of the controller whose objects ask for them.
 type Clusters struct {
-	live   client.Reader
-	writer client.Writer
-	open   opener
+	live    client.Reader
+	writer  client.Writer
+	open    opener
+	request requester
 
 	lock        sync.Mutex
 	ctx         context.Context //nolint:containedctx // The controller's life, which its source learns.
@@ -43,13 +46,13 @@ type Clusters struct {
 }
 
 // New returns host clusters of which the kubeconfigs are in the management cluster: live reads them there, from
-// the API server, and writer puts the label on them that makes clusterctl take them along.
+// the API server, and writer puts the label on them that makes clusterctl take them along, and renewed tokens into them.
 func New(live client.Reader, writer client.Writer, options Options) *Clusters {
-	return newClusters(live, writer, options.open)
+	return newClusters(live, writer, options.open, options.request)
 }
 
-func newClusters(live client.Reader, writer client.Writer, open opener) *Clusters {
-	return &Clusters{live: live, writer: writer, open: open, connections: map[client.ObjectKey]*connection{}}
+func newClusters(live client.Reader, writer client.Writer, open opener, request requester) *Clusters {
+	return &Clusters{live: live, writer: writer, open: open, request: request, connections: map[client.ObjectKey]*connection{}}
 }
 
 // Source reconciles who asked for a host cluster when there is another answer, and those that requests names for
@@ -116,19 +119,16 @@ func (c *Clusters) use(user, name client.ObjectKey, version string, kubeconfig [
 	known, content := c.connections[name], sha256.Sum256(kubeconfig)
 	switch {
 	case known == nil:
-		known = c.connect(name, config, map[client.ObjectKey]bool{})
+		known = c.connect(name, config, content, map[client.ObjectKey]bool{})
 	case older(version, known.version):
-		version, content = known.version, known.content
+		version = known.version
 	case known.content != content:
 		known.stop()
-		known = c.connect(name, config, known.users)
+		known = c.connect(name, config, content, known.users)
 		c.wake(known)
 	}
-	known.version, known.content, known.users[user], known.missing = version, content, true, time.Time{}
-	if known.problem != nil {
-		return nil, known.problem
-	}
-	return known.host, nil
+	known.version, known.users[user], known.missing = version, true, time.Time{}
+	return known.answer()
 }
 
 // join joins the user to the connection that there is, whatever became of its Secret; nil when there is none.
@@ -141,10 +141,7 @@ func (c *Clusters) join(user, name client.ObjectKey) (*Host, error) {
 	}
 	c.leave(user, name)
 	known.users[user] = true
-	if known.problem != nil {
-		return nil, known.problem
-	}
-	return known.host, nil
+	return known.answer()
 }
 
 // miss takes the user from the connection whose Secret is not there, once that has lasted.
@@ -168,16 +165,18 @@ func older(version, than string) bool {
 }
 
 // connect starts a connection; the caller holds the lock.
-func (c *Clusters) connect(name client.ObjectKey, config *rest.Config, users map[client.ObjectKey]bool) *connection {
+func (c *Clusters) connect(name client.ObjectKey, config *rest.Config, content [sha256.Size]byte, users map[client.ObjectKey]bool) *connection {
 	c.made++
 	made := &connection{
 		name: name, identity: name.String() + "#" + strconv.Itoa(c.made), config: config,
-		users: users, problem: connecting(name),
+		content: content, users: users, problem: connecting(name),
 	}
 	var ctx context.Context
 	ctx, made.stop = context.WithCancel(c.ctx)
 	c.connections[name] = made
+	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Secret", klog.KRef(name.Namespace, name.Name)))
 	go c.keep(ctx, made)
+	go c.renew(ctx, made)
 	return made
 }
 

@@ -35,6 +35,9 @@ type network struct {
 	answers map[string]error
 	opened  []opening
 	lives   []context.Context
+	// tokens are the requests of tokens, give the answer to them; nil for a token.
+	tokens []string
+	give   func() (string, error)
 }
 
 // answer is what https://a answers from now on.
@@ -106,7 +109,7 @@ func tell(t *testing.T, test func(s *story)) {
 		n := &network{answers: map[string]error{}}
 		management := fake.NewClientBuilder().Build()
 		s := &story{
-			Clusters: newClusters(management, management, n.open), network: n, Woken: &backgroundtest.Woken{}, t: t, management: management,
+			Clusters: newClusters(management, management, n.open, n.request), network: n, Woken: &backgroundtest.Woken{}, t: t, management: management,
 		}
 		nobody := func(context.Context, client.Object) []reconcile.Request { return nil }
 		if err := s.Source(nobody).Start(ctx, s.Woken); err != nil {
@@ -116,15 +119,23 @@ func tell(t *testing.T, test func(s *story)) {
 	})
 }
 
-func kubeconfig(server string) string {
+func kubeconfig(server string) string { return kubeconfigWith(server, "hidden-token") }
+
+func kubeconfigWith(server, token string) string {
 	return `{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: c, user: u}}],
-clusters: [{name: c, cluster: {server: "` + server + `"}}], users: [{name: u, user: {token: hidden-token}}]}`
+clusters: [{name: c, cluster: {server: "` + server + `"}}], users: [{name: u, user: {token: ` + token + `}}]}`
 }
 
 // names writes the Secret.
 func (s *story) names(server string) {
 	s.t.Helper()
-	data := map[string][]byte{controlplanev1.KubeconfigKey: []byte(kubeconfig(server))}
+	s.writes(server, "hidden-token")
+}
+
+// writes writes the Secret with a token.
+func (s *story) writes(server, token string) {
+	s.t.Helper()
+	data := map[string][]byte{controlplanev1.KubeconfigKey: []byte(kubeconfigWith(server, token))}
 	present := &corev1.Secret{}
 	err := s.management.Get(s.t.Context(), hostSecret, present)
 	if err == nil {

@@ -2,12 +2,11 @@ package hostclusters
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -26,15 +25,14 @@ const (
 	patience      = 2
 )
 
-// connection is the connection by one content of one Secret. Its users, problem and host are guarded by the lock of
-// Clusters.
+// connection is the connection by one content of one Secret. What can change of it is guarded by the lock of Clusters.
 type connection struct {
 	name     client.ObjectKey
 	identity string
 	config   *rest.Config
 	stop     context.CancelFunc
+	content  [sha256.Size]byte
 
-	content [32]byte
 	// version is the resource version at which the Secret was last seen with the content.
 	version string
 	// missing is when the Secret was first found missing since it was last seen.
@@ -42,7 +40,24 @@ type connection struct {
 	users   map[client.ObjectKey]bool
 	// problem is why the host cluster cannot be used; nil when it can.
 	problem *Problem
+	// warning is what a person is told of the token; empty for nothing.
+	warning string
 	host    *Host
+}
+
+// answer is the host cluster, or why it cannot be used; the caller holds the lock.
+func (c *connection) answer() (*Host, error) {
+	switch {
+	case c.problem != nil && c.warning != "":
+		return nil, &Problem{Reason: c.problem.Reason, Message: c.problem.Message + "; " + c.warning}
+	case c.problem != nil:
+		return nil, c.problem
+	case c.warning != "":
+		host := *c.host
+		host.Warning = c.warning
+		return &host, nil
+	}
+	return c.host, nil
 }
 
 // opener connects to the host cluster, within a time of its own. What it opened lasts until the context ends; check
@@ -74,7 +89,6 @@ func (c *connection) unreachable(err error) *Problem {
 
 // keep connects, however often that takes, and then looks after the connection until its context ends.
 func (c *Clusters) keep(ctx context.Context, self *connection) {
-	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Secret", klog.KRef(self.name.Namespace, self.name.Name)))
 	for retry := firstRetry; ; retry = min(2*retry, lastRetry) {
 		opened, end := context.WithCancel(ctx)
 		host, check, err := c.tryOpen(opened, self)

@@ -7,6 +7,9 @@
 // identity of its own, and ends the one before: its caches stop and its requests fail. When nobody names
 // the Secret any more the connection ends.
 //
+// A token of a service account that ends is renewed before, by a request of the account itself, and written into
+// the Secret. What is not renewed in time a person is told.
+//
 // The Secret is read each time that a host cluster is asked for, which is about once a minute; nothing
 // watches or caches Secrets of people. A control plane that is being deleted goes on with the connection that there
 // is when its Secret was deleted before, which for that reason lasts some seconds longer.

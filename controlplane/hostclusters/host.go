@@ -27,6 +27,8 @@ type Host struct {
 	Identity string
 	// Dial connects to a port of a pod through the API server; nil for the management cluster.
 	Dial Dial
+	// Warning is what a person should do soon, lest the host cluster get out of reach; empty for nothing.
+	Warning string
 }
 
 // Dial connects to a port of a pod. It ends with its context, and gives up by itself after some seconds.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,12 +77,14 @@ func (o Options) open(ctx context.Context, op opening) (*Host, func(context.Cont
 	if err != nil {
 		return nil, nil, err
 	}
-	check := func(ctx context.Context) error { return ensureNamespaces(ctx, live, op.namespace, o.PortNamespace) }
+	check := func(ctx context.Context) error {
+		return withWayOut(ensureNamespaces(ctx, live, op.namespace, o.PortNamespace), op.namespace)
+	}
 	if err := check(bounded); err != nil {
 		return nil, nil, err
 	}
 	if err := o.mayList(bounded, live, op.namespace); err != nil {
-		return nil, nil, err
+		return nil, nil, withWayOut(err, op.namespace)
 	}
 	held, err := cache.New(watching, cache.Options{
 		HTTPClient: watchClient, Scheme: o.Scheme, Mapper: mapper, ByObject: o.inNamespaces(op.namespace),
@@ -145,8 +149,17 @@ func (u until) RoundTrip(request *http.Request) (*http.Response, error) {
 	return u.inner.RoundTrip(request)
 }
 
+// withWayOut says what gives the account of a kubeconfig the rights that it lacks.
+func withWayOut(err error, namespace string) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	return fmt.Errorf("%w; in the host cluster apply what the release has for it and for this namespace: "+
+		"kubectl apply -f host-cluster.yaml; sed 's/NAMESPACE/%s/' host-cluster-namespace.yaml | kubectl apply -f -", err, namespace)
+}
+
 // ensureNamespaces makes the namespaces that are missing: that of the control planes is named after the one in the
-// management cluster.
+// management cluster. An account that has rights in its namespace alone can make none, and needs none to be made.
 func ensureNamespaces(ctx context.Context, c client.Client, wanted ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -166,15 +179,17 @@ func ensureNamespaces(ctx context.Context, c client.Client, wanted ...string) er
 
 // mayList tells at once of what a cache that is not allowed to list would only wait for.
 func (o Options) mayList(ctx context.Context, live client.Reader, namespace string) error {
-	for kind := range o.Kinds {
+	for kind, byObject := range o.inNamespaces(namespace) {
 		gvk, err := apiutil.GVKForObject(kind, o.Scheme)
 		if err != nil {
 			return err
 		}
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(gvk)
-		if err := live.List(ctx, list, client.InNamespace(namespace), client.Limit(1)); err != nil {
-			return fmt.Errorf("list %ss in namespace %s: %w", gvk.Kind, namespace, err)
+		for _, held := range slices.Sorted(maps.Keys(byObject.Namespaces)) {
+			list := &metav1.PartialObjectMetadataList{}
+			list.SetGroupVersionKind(gvk)
+			if err := live.List(ctx, list, client.InNamespace(held), client.Limit(1)); err != nil {
+				return fmt.Errorf("list %ss in namespace %s: %w", gvk.Kind, held, err)
+			}
 		}
 	}
 	return nil

@@ -72,15 +72,22 @@ func (p provider) writeHostCluster(folder string) error {
 	if p.hostCluster == "" {
 		return nil
 	}
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), p.hostCluster)
-	if err != nil {
-		return fmt.Errorf("kustomize build %s: %w", p.hostCluster, err)
+	for file, kustomization := range map[string]string{
+		"host-cluster.yaml": p.hostCluster, "host-cluster-namespace.yaml": filepath.Join(p.hostCluster, "tenants"),
+	} {
+		resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), kustomization)
+		if err != nil {
+			return fmt.Errorf("kustomize build %s: %w", kustomization, err)
+		}
+		content, err := resources.AsYaml()
+		if err != nil {
+			return err
+		}
+		if err := writeFile(filepath.Join(folder, file), content); err != nil {
+			return err
+		}
 	}
-	content, err := resources.AsYaml()
-	if err != nil {
-		return err
-	}
-	return writeFile(filepath.Join(folder, "host-cluster.yaml"), content)
+	return nil
 }
 
 func (p provider) writeTemplates(folder string) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,8 @@ import (
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 	capicontract "sigs.k8s.io/cluster-api/util/contract"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
 )
 
 // repository writes a repository and returns its folder.
@@ -100,6 +103,54 @@ func TestThePriorityClassHasTheNameThatPodsUse(t *testing.T) {
 		}) {
 			t.Errorf("there is none in %s", file)
 		}
+	}
+}
+
+// A person puts a name in place of the word by sed, which replaces the first one of a line.
+func TestFinding8WhatANamespaceNeedsInAHostClusterIsForThatNamespaceAlone(t *testing.T) {
+	folder := filepath.Join(repository(t), "control-plane-kok/v0.1.0")
+	file := filepath.Join(folder, "host-cluster-namespace.yaml")
+	page, err := markdown.Read("docs/another-host-cluster.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const command = "sed 's/NAMESPACE/<namespace>/' host-cluster-namespace.yaml |"
+	if !slices.ContainsFunc(page.Blocks, func(block markdown.Block) bool { return strings.Contains(block.Code, command) }) {
+		t.Errorf("docs/another-host-cluster.md has no %s", command)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(content)) {
+		if strings.Count(line, "NAMESPACE") > 1 {
+			t.Errorf("it is in one line twice: %s", line)
+		}
+	}
+	var made []string
+	for _, object := range components(t, file) {
+		made = append(made, strings.Join([]string{object.GetKind(), object.GetNamespace(), object.GetName()}, " "))
+		if strings.HasSuffix(object.GetKind(), "Binding") {
+			subjects, _, err := unstructured.NestedSlice(object.Object, "subjects")
+			want := []any{map[string]any{"kind": "ServiceAccount", "name": "kok-host-cluster", "namespace": "NAMESPACE"}}
+			if err != nil || !reflect.DeepEqual(subjects, want) {
+				t.Errorf("%s is for %v, %v", object.GetName(), subjects, err)
+			}
+			role, _, err := unstructured.NestedString(object.Object, "roleRef", "name")
+			if err != nil || !slices.ContainsFunc(components(t, filepath.Join(folder, "host-cluster.yaml")), func(o unstructured.Unstructured) bool {
+				return o.GetKind() == "ClusterRole" && o.GetName() == role
+			}) {
+				t.Errorf("%s is to the role %q, which host-cluster.yaml has not, %v", object.GetName(), role, err)
+			}
+		}
+	}
+	slices.Sort(made)
+	want := []string{
+		"ClusterRoleBinding  kok-host-cluster-NAMESPACE", "Namespace  NAMESPACE", "RoleBinding NAMESPACE kok-host-cluster",
+		"RoleBinding kok-control-plane-system kok-host-cluster-NAMESPACE", "ServiceAccount NAMESPACE kok-host-cluster",
+	}
+	if !slices.Equal(made, want) {
+		t.Errorf("got %v, want %v", made, want)
 	}
 }
 

@@ -29,6 +29,20 @@ func TenantConfig(kubeconfig []byte) (*rest.Config, error) {
 	})
 }
 
+// WithToken is a kubeconfig that Config takes with another token of its user, and all else as it was.
+func WithToken(kubeconfig []byte, token string) ([]byte, error) {
+	parsed, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return nil, errors.New("it cannot be read as a kubeconfig")
+	}
+	current := parsed.Contexts[parsed.CurrentContext]
+	if current == nil || parsed.AuthInfos[current.AuthInfo] == nil {
+		return nil, errors.New("its current context names no user")
+	}
+	parsed.AuthInfos[current.AuthInfo].Token = token
+	return clientcmd.Write(*parsed)
+}
+
 func read(kubeconfig []byte, further func(*clientcmdapi.Cluster) error) (*rest.Config, error) {
 	parsed, err := clientcmd.Load(kubeconfig)
 	if err != nil {

@@ -127,6 +127,8 @@ func (t *tenant) left(ctx context.Context) ([]string, error) {
 	for _, object := range objects {
 		switch name := object.String(); {
 		case name == "configmaps/kube-root-ca.crt", name == "serviceaccounts/default":
+		// The access of another management cluster is a person's.
+		case name == "serviceaccounts/kok-host-cluster", name == "rolebindings.rbac.authorization.k8s.io/kok-host-cluster":
 		case object.GetKind() == "Event":
 		default:
 			left = append(left, name)

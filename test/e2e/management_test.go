@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -20,7 +21,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
-	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -82,25 +82,20 @@ func (m *management) beChosen(ctx context.Context) {
 	}
 }
 
-// hostAccess is a kubeconfig of the host cluster with the rights that a release's host-cluster.yaml gives. The account is
-// the one of that file, whatever its name.
-func hostAccess(ctx context.Context) []byte {
+// hostAccess is a kubeconfig of the host cluster for control planes of one namespace, made as docs/another-host-cluster.md
+// says: by the two files of a release and a token of the account in the namespace. It is due after eight hours.
+func hostAccess(ctx context.Context, namespace string) []byte {
 	GinkgoHelper()
-	file := filepath.Join(settings.repository, "repository", "control-plane-kok", settings.providerVersion, "host-cluster.yaml")
-	content, err := os.ReadFile(file)
-	Expect(err).NotTo(HaveOccurred(), "make release-manifests writes what a host cluster needs")
-	Expect(env.run(ctx, env.kubectl, "apply", "--server-side", "--filename", file)).To(Succeed())
-	objects, err := utilyaml.ToUnstructured(content)
+	released := filepath.Join(settings.repository, "repository", "control-plane-kok", settings.providerVersion)
+	Expect(env.run(ctx, env.kubectl, "apply", "--server-side", "--filename", filepath.Join(released, "host-cluster.yaml"))).To(Succeed(),
+		"make release-manifests writes what a host cluster needs")
+	content, err := os.ReadFile(filepath.Join(released, "host-cluster-namespace.yaml"))
 	Expect(err).NotTo(HaveOccurred())
-	var accounts []client.ObjectKey
-	for i := range objects {
-		if objects[i].GetKind() == "ServiceAccount" {
-			accounts = append(accounts, client.ObjectKeyFromObject(&objects[i]))
-		}
-	}
-	Expect(accounts).To(HaveLen(1), "ServiceAccounts in %s", file)
-	token, err := env.clientset.CoreV1().ServiceAccounts(accounts[0].Namespace).CreateToken(ctx, accounts[0].Name, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](24 * 60 * 60)},
+	file := filepath.Join(GinkgoT().TempDir(), "host-cluster-namespace.yaml")
+	Expect(os.WriteFile(file, bytes.ReplaceAll(content, []byte("NAMESPACE"), []byte(namespace)), 0o600)).To(Succeed())
+	Expect(env.run(ctx, env.kubectl, "apply", "--server-side", "--filename", file)).To(Succeed())
+	token, err := env.clientset.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, "kok-host-cluster", &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](12 * 60 * 60)},
 	}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 
@@ -126,7 +121,7 @@ func (t *tenant) writeHostAccess(ctx context.Context) {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: t.Namespace, Name: hostAccessSecret},
 		// The key is that of Cluster API's own Secrets with kubeconfigs.
-		Data: map[string][]byte{"value": hostAccess(ctx)},
+		Data: map[string][]byte{"value": hostAccess(ctx, t.Namespace)},
 	}
 	err := env.client.Create(ctx, secret)
 	if apierrors.IsAlreadyExists(err) {

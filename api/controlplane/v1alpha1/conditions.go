@@ -191,8 +191,8 @@ const (
 	// ControlPlaneComponentsHealthyCondition and ReconciledCondition: the host cluster that
 	// spec.hosting.kubeconfigRef names does not answer, or refuses. What runs there goes on.
 	//
-	// Bring back the way to the host cluster, or give the account of the kubeconfig the rights that the message
-	// names.
+	// Bring back the way to the host cluster, give the account of the kubeconfig the rights that the message
+	// names, or put another token into the Secret.
 	HostClusterUnreachableReason = "HostClusterUnreachable"
 
 	// InvalidHostKubeconfigReason of AvailableCondition, EtcdClusterHealthyCondition,
