@@ -55,5 +55,12 @@ func FuzzKubeconfigs(f *testing.F) {
 		if again, err := Config(written); err != nil || again.Host != config.Host || again.BearerToken != config.BearerToken {
 			t.Errorf("written again it is another: %v", err)
 		}
+		renewed, err := WithToken(data, "another")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Config(renewed); err != nil || again.Host != config.Host || again.BearerToken != "another" {
+			t.Errorf("with another token it is another: %v", err)
+		}
 	})
 }

@@ -3,6 +3,9 @@ package untrusted
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // with is a kubeconfig with more in its cluster and its user.
@@ -46,5 +49,30 @@ func TestAKubeconfig(t *testing.T) {
 				t.Errorf("it quotes the content: %v", err)
 			}
 		})
+	}
+}
+
+func TestFinding8AnotherTokenChangesNothingElse(t *testing.T) {
+	before := strings.Replace(with("https://a", ", proxy-url: 'http://proxy:3128', tls-server-name: b", "token: hidden"), "users: [", "users: [{name: v, user: {token: theirs}}, ", 1)
+	renewed, err := WithToken([]byte(before), "another")
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, err := clientcmd.Load([]byte(before))
+	if err != nil {
+		t.Fatal(err)
+	}
+	is, err := clientcmd.Load(renewed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was.AuthInfos["u"].Token = "another"
+	if diff := cmp.Diff(was, is); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+	for name, broken := range map[string]string{"that is none": "hidden: [", "without a context": "{apiVersion: v1, kind: Config, current-context: hidden}"} {
+		if _, err := WithToken([]byte(broken), "another"); err == nil || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("of one %s: %v", name, err)
+		}
 	}
 }
