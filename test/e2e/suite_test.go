@@ -46,6 +46,8 @@ const (
 	install = "install"
 	// installPage are those that follow the page of the installation. They want the lab for themselves, too.
 	installPage = "install_page"
+	// attacks are those in which the administrator of a tenant attacks.
+	attacks = "attack"
 	// move are those that move a tenant to another management cluster.
 	move = "move"
 	// hostVersions are those that the lab runs with a host cluster of each version (HOST_VERSION), hostUpgrade those that upgrade

@@ -1,0 +1,120 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Target is a kind of place that nobody of a tenant is to reach.
+type Target struct {
+	Name string
+	// Plant makes a canary there and says at which address it is reached.
+	Plant func(ctx context.Context) (*Canary, netip.AddrPort, error)
+	// Ask reaches the canary from where it may be reached; it gives the answer.
+	Ask func(ctx context.Context, to netip.AddrPort) (string, error)
+}
+
+// atOnce is how many tries run beside each other.
+const atOnce = 4
+
+// Reach takes each way to each target. Own tells the addresses that the worker's own connections come from at a target: who
+// is root there reaches by itself what its network reaches. leave skips a way.
+func (a *Attacker) Reach(ctx context.Context, report *Report, ways []Way, targets []Target) error {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for _, way := range ways {
+		if err := a.control(ctx, report, way); err != nil {
+			return err
+		}
+		for _, target := range targets {
+			group.Go(func() error { return a.try(ctx, report, way, target) })
+		}
+	}
+	return group.Wait()
+}
+
+// control takes a way to a canary on the attacker's own worker, where it must lead.
+func (a *Attacker) control(ctx context.Context, report *Report, way Way) error {
+	to := netip.AddrPortFrom(a.Worker.Address, NextPort())
+	canary, err := Plant(to.Port(), a.certificate, nil, ListenAt(a.Worker, to.Addr()))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = canary.Close() }()
+	// API servers, and kube-proxy, hear of new objects a moment later.
+	for range 4 {
+		answer, err := way.Take(ctx, a, to)
+		if from := canary.Visitors(); len(from) > 0 {
+			read := ""
+			if strings.Contains(answer, canary.Token) || err != nil && strings.Contains(err.Error(), canary.Token) {
+				read = ", and what it answers came back"
+			}
+			report.Control("%s reaches a canary on the tenant's own worker, from %s%s", way.Name, from[0], read)
+			return nil
+		}
+		if err != nil {
+			answer = err.Error()
+		}
+		report.Control("(%s, not yet: %s)", way.Name, short(answer))
+	}
+	return fmt.Errorf("%s does not even reach a canary on the tenant's own worker: it proves nothing", way.Name)
+}
+
+// try takes one way to one target.
+func (a *Attacker) try(ctx context.Context, report *Report, way Way, target Target) error {
+	canary, to, err := target.Plant(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = canary.Close() }()
+	own, err := a.knock(ctx, canary, to)
+	if err != nil {
+		return err
+	}
+	before := len(canary.Visitors())
+	answer, err := way.Take(ctx, a, to)
+	if err != nil {
+		answer = err.Error()
+	}
+	time.Sleep(lateness)
+	outcome := Outcome{Name: way.Name, Did: way.Did, Target: target.Name, Stopped: answer}
+	for _, from := range canary.Visitors()[before:] {
+		if slices.Contains(own, from) || from == a.Worker.Address {
+			outcome.Remark = "connected from the worker, which reaches it by itself"
+			continue
+		}
+		outcome.Succeeded, outcome.Remark = true, "connected from "+from.String()
+		break
+	}
+	if strings.Contains(answer, canary.Token) && len(own) == 0 {
+		outcome.Succeeded, outcome.Remark = true, "its token was read"
+	}
+	report.Add(outcome)
+	// The target must be one that answers: else nothing was there to reach.
+	if got, err := target.Ask(ctx, to); err != nil || !strings.Contains(got, canary.Token) {
+		return fmt.Errorf("the canary at %s, %s, does not answer who may reach it: %q, %w", target.Name, to, got, err)
+	}
+	return nil
+}
+
+// lateness is how long a connection may come after the answer of what caused it.
+const lateness = 300 * time.Millisecond
+
+// knock connects from the worker itself, and tells which addresses the target saw then.
+func (a *Attacker) knock(ctx context.Context, canary *Canary, to netip.AddrPort) ([]netip.Addr, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	connection, err := a.Worker.Dial(ctx, "tcp", to.String())
+	if err != nil {
+		return nil, nil //nolint:nilerr // It is what most targets should answer.
+	}
+	defer connection.Close() //nolint:errcheck // Nothing was written.
+	time.Sleep(lateness)
+	return canary.Visitors(), nil
+}
