@@ -2,6 +2,7 @@ package attack
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -46,7 +47,12 @@ type Attacker struct {
 }
 
 // name is one that no other object of a try has.
-func (a *Attacker) name(what string) string { return fmt.Sprintf("attack-%s-%d", what, a.count.Add(1)) }
+func (a *Attacker) name(what string) string {
+	return fmt.Sprintf("attack-%s-%s-%d", what, run, a.count.Add(1))
+}
+
+// run tells the objects of this process from what an interrupted one left.
+var run = strings.ToLower(rand.Text()[:6])
 
 // remove deletes what a try made, however the try went.
 func (a *Attacker) remove(ctx context.Context, objects ...client.Object) {
@@ -61,8 +67,16 @@ func (a *Attacker) remove(ctx context.Context, objects ...client.Object) {
 func (a *Attacker) get(ctx context.Context, path ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	answer, err := a.API.RESTClient().Get().AbsPath(path...).DoRaw(ctx)
-	return string(answer), err
+	return said(a.API.RESTClient().Get().AbsPath(path...).Do(ctx))
+}
+
+// said is an answer, also where it tells of a failure: that is in its body.
+func said(result rest.Result) (string, error) {
+	body, err := result.Raw()
+	if err != nil && len(body) > 0 {
+		err = fmt.Errorf("%w: %s", err, body)
+	}
+	return string(body), err
 }
 
 // forge makes a Node that is none, at an address and with a port that kubelet would have.
@@ -71,10 +85,12 @@ func (a *Attacker) forge(ctx context.Context, kind corev1.NodeAddressType, addre
 	if err := a.Client.Create(ctx, node); err != nil {
 		return nil, fmt.Errorf("forge a Node: %w", err)
 	}
+	// Controllers write to it, too.
+	base := client.MergeFrom(node.DeepCopy())
 	node.Status.Addresses = []corev1.NodeAddress{{Type: kind, Address: address}}
 	node.Status.DaemonEndpoints.KubeletEndpoint.Port = port
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	if err := a.Client.Status().Update(ctx, node); err != nil {
+	if err := a.Client.Status().Patch(ctx, node, base); err != nil {
 		a.remove(ctx, node)
 		return nil, fmt.Errorf("forge the status of a Node: %w", err)
 	}
@@ -113,6 +129,6 @@ func (a *Attacker) eventually(ctx context.Context, ask func(context.Context) (st
 
 // unknownYet is true for the answer of an API server that has not heard of an object that was made a moment ago.
 func unknownYet(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) && strings.Contains(err.Error(), "no endpoints available") ||
+	return apierrors.IsNotFound(err) || apierrors.IsServiceUnavailable(err) && strings.Contains(err.Error(), "available") ||
 		errors.Is(err, errNotCalled)
 }

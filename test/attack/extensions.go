@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
+	"net/http"
 	"net/netip"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,7 +48,15 @@ func aggregatedByExternalName(ctx context.Context, a *Attacker, to netip.AddrPor
 }
 
 func aggregatedRedirect(ctx context.Context, a *Attacker, to netip.AddrPort) (string, error) {
-	return a.byOwnServer(ctx, redirect(to), a.aggregated)
+	return a.byOwnServer(ctx, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/canaries") {
+			redirect(to).ServeHTTP(w, r)
+			return
+		}
+		// By this an API server knows that the API is there.
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[]}`)
+	}), a.aggregated)
 }
 
 func conversionByURL(ctx context.Context, a *Attacker, to netip.AddrPort) (string, error) {

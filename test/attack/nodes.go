@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func nodeProxy(protocol string) func(context.Context, *Attacker, netip.AddrPort) (string, error) {
@@ -47,15 +48,31 @@ func (a *Attacker) podAt(ctx context.Context, node, address string) (*corev1.Pod
 	if err := a.Client.Create(ctx, pod); err != nil {
 		return nil, fmt.Errorf("forge a pod: %w", err)
 	}
+	base := client.MergeFrom(pod.DeepCopy())
 	pod.Status.Phase = corev1.PodRunning
-	pod.Status.PodIP = address
-	pod.Status.PodIPs = []corev1.PodIP{{IP: address}}
+	if address != "" {
+		pod.Status.PodIP, pod.Status.PodIPs = address, []corev1.PodIP{{IP: address}}
+	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
-	if err := a.Client.Status().Update(ctx, pod); err != nil {
+	if err := a.Client.Status().Patch(ctx, pod, base); err != nil {
 		a.remove(ctx, pod)
 		return nil, fmt.Errorf("forge the status of a pod: %w", err)
 	}
 	return pod, nil
+}
+
+// nowhere forges a pod that has an address, on a Node that is none: no kubelet puts its status right.
+func (a *Attacker) nowhere(ctx context.Context, address netip.AddrPort) (*corev1.Pod, func(), error) {
+	node, err := a.forge(ctx, corev1.NodeInternalIP, address.Addr().String(), int32(address.Port()))
+	if err != nil {
+		return nil, nil, err
+	}
+	pod, err := a.podAt(ctx, node.Name, address.Addr().String())
+	if err != nil {
+		a.remove(ctx, node)
+		return nil, nil, err
+	}
+	return pod, func() { a.remove(ctx, pod, node) }, nil
 }
 
 // atKubelet does something with a pod at a forged Node.
@@ -80,8 +97,7 @@ func kubeletLogs(ctx context.Context, a *Attacker, to netip.AddrPort) (string, e
 }
 
 func (a *Attacker) logs(ctx context.Context, pod *corev1.Pod) (string, error) {
-	answer, err := a.API.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
-	return string(answer), err
+	return said(a.API.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).Do(ctx))
 }
 
 func kubeletExec(ctx context.Context, a *Attacker, to netip.AddrPort) (string, error) {

@@ -2,6 +2,7 @@ package attack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -30,7 +31,7 @@ func (a *Attacker) Reach(ctx context.Context, report *Report, ways []Way, target
 	group.SetLimit(atOnce)
 	for _, way := range ways {
 		if err := a.control(ctx, report, way); err != nil {
-			return err
+			return errors.Join(err, group.Wait())
 		}
 		for _, target := range targets {
 			group.Go(func() error { return a.try(ctx, report, way, target) })
@@ -48,7 +49,7 @@ func (a *Attacker) control(ctx context.Context, report *Report, way Way) error {
 	}
 	defer func() { _ = canary.Close() }()
 	// API servers, and kube-proxy, hear of new objects a moment later.
-	for range 4 {
+	for range 3 {
 		answer, err := way.Take(ctx, a, to)
 		if from := canary.Visitors(); len(from) > 0 {
 			read := ""
@@ -56,6 +57,10 @@ func (a *Attacker) control(ctx context.Context, report *Report, way Way) error {
 				read = ", and what it answers came back"
 			}
 			report.Control("%s reaches a canary on the tenant's own worker, from %s%s", way.Name, from[0], read)
+			return nil
+		}
+		if way.Redirects && !errors.Is(err, errNotAsked) {
+			report.Control("%s: the server on the worker is asked, and nobody follows it even to another port of the worker: %v", way.Name, err)
 			return nil
 		}
 		if err != nil {
@@ -79,6 +84,9 @@ func (a *Attacker) try(ctx context.Context, report *Report, way Way, target Targ
 	}
 	before := len(canary.Visitors())
 	answer, err := way.Take(ctx, a, to)
+	if errors.Is(err, errNotAsked) {
+		return fmt.Errorf("%s to %s: %w", way.Name, target.Name, err)
+	}
 	if err != nil {
 		answer = err.Error()
 	}

@@ -57,46 +57,42 @@ func (a *Attacker) askService(ctx context.Context, protocol string, service *cor
 	})
 }
 
+// serviceProxy is the proxy of a Service: it goes to addresses of Endpoints that are said to be a pod's, and to which the pod
+// says so, too.
 func serviceProxy(protocol string) func(context.Context, *Attacker, netip.AddrPort) (string, error) {
 	return func(ctx context.Context, a *Attacker, to netip.AddrPort) (string, error) {
-		service, err := a.leading(ctx, to)
+		pod, remove, err := a.nowhere(ctx, to)
+		if err != nil {
+			return "", err
+		}
+		defer remove()
+		service, err := a.service(ctx, at(to.Port()))
 		if err != nil {
 			return "", err
 		}
 		defer a.remove(ctx, service)
+		//nolint:staticcheck // It is what the proxy goes by.
+		endpoints := &corev1.Endpoints{
+			ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name},
+			Subsets: []corev1.EndpointSubset{{
+				Addresses: []corev1.EndpointAddress{{
+					IP: to.Addr().String(), TargetRef: &corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name},
+				}},
+				Ports: []corev1.EndpointPort{{Name: "p", Port: int32(to.Port())}},
+			}},
+		}
+		if err := a.Client.Create(ctx, endpoints); err != nil {
+			return "", fmt.Errorf("make Endpoints: %w", err)
+		}
 		return a.askService(ctx, protocol, service)
 	}
 }
 
-// endpointsProxy makes an Endpoints object, which kube-controller-manager makes EndpointSlices of.
-func endpointsProxy(ctx context.Context, a *Attacker, to netip.AddrPort) (string, error) {
-	service, err := a.service(ctx, at(to.Port()))
-	if err != nil {
-		return "", err
-	}
-	defer a.remove(ctx, service)
-	endpoints := &corev1.Endpoints{ //nolint:staticcheck // It is what the attacker may still write.
-		ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name},
-		Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // As above.
-			Addresses: []corev1.EndpointAddress{{IP: to.Addr().String()}}, Ports: []corev1.EndpointPort{{Name: "p", Port: int32(to.Port())}}, //nolint:staticcheck // As above.
-		}},
-	}
-	if err := a.Client.Create(ctx, endpoints); err != nil {
-		return "", fmt.Errorf("make Endpoints: %w", err)
-	}
-	return a.askService(ctx, "http", service)
-}
-
 func podProxy(ctx context.Context, a *Attacker, to netip.AddrPort) (string, error) {
-	node, err := a.forge(ctx, corev1.NodeInternalIP, to.Addr().String(), int32(to.Port()))
+	pod, remove, err := a.nowhere(ctx, to)
 	if err != nil {
 		return "", err
 	}
-	defer a.remove(ctx, node)
-	pod, err := a.podAt(ctx, node.Name, to.Addr().String())
-	if err != nil {
-		return "", err
-	}
-	defer a.remove(ctx, pod)
+	defer remove()
 	return a.get(ctx, "/api/v1/namespaces", pod.Namespace, "pods", fmt.Sprintf("%s:%d", pod.Name, to.Port()), "proxy", "canary")
 }

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"slices"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,29 +43,58 @@ var _ = Describe("The administrator of a tenant as an attacker", Ordered, Label(
 	s.attacked.variables["KONNECTIVITY_MODE"] = string(controlplanev1.AddonManaged)
 	s.attacked.workers = 1
 
+	s.neighbours = []*tenant{newTenant("beside-1", "v1.36.3", nil), newTenant("beside-2", "v1.35.4", nil), newTenant("beside-3", "v1.36.3", nil)}
+
 	BeforeAll(func(ctx SpecContext) {
 		requireLab()
-		removeWithHosts(s.attacked)
-		if os.Getenv("KOK_ATTACK_KEPT") == "" {
-			s.attacked.createWithWorkers(ctx, 0)
-		} else {
-			s.attacked.connect(ctx)
-		}
+		removeWithHosts(append(s.neighbours, s.attacked)...)
+		s.attacked.createWithWorkers(ctx, 0)
+		together(s.neighbours, func(t *tenant) { t.createSmall(ctx) })
 		s.prepare(ctx)
-	}, NodeTimeout(4*creation+join))
+		sampleAll(ctx, &s.before, 5, s.neighbours...)
+		s.stop = sampleOn(context.WithoutCancel(ctx), &s.during, s.neighbours...)
+		s.ran = s.restarts(ctx)
+	}, NodeTimeout(8*creation+join))
 
 	It("reaches nothing by way of its API servers", func(ctx SpecContext) {
 		Expect(s.attacker.Reach(ctx, s.report, attack.Ways(), s.targets())).To(Succeed())
 	}, SpecTimeout(20*time.Minute))
 
-	AfterAll(func() {
+	It("is let in at no door of others, nor at one of its own etcd", func(ctx SpecContext) {
+		s.dialDoors(ctx)
+	}, SpecTimeout(10*time.Minute))
+
+	It("becomes nobody else", func(ctx SpecContext) {
+		Expect(s.attacker.Forged(ctx, s.report, siteHosts()[1].Address.String(), s.attacked.controlPlane(ctx).Spec.ControlPlaneEndpoint.Host)).To(Succeed())
+		s.pretend(ctx)
+	}, SpecTimeout(5*time.Minute))
+
+	It("stops no manager by what it answers", func(ctx SpecContext) {
+		s.floods(ctx)
+	}, SpecTimeout(10*time.Minute))
+
+	It("stops no manager and no neighbour by numbers", func(ctx SpecContext) {
+		s.hold(ctx)
+		s.crowd(ctx)
+	}, SpecTimeout(10*time.Minute))
+
+	It("is listed with what stopped it", func(ctx SpecContext) {
+		s.stop()
 		Expect(s.report.Write(env.log)).To(Succeed())
 		Expect(s.report.WriteFile(attackTable)).To(Succeed())
 		succeeded := s.report.Succeeded()
+		ratio := s.during.median().Seconds() / s.before.median().Seconds()
+		env.log.Print("neighbours before: %s; during: %s", &s.before, &s.during)
 		figure("attack_tries", len(s.report.Outcomes()), "tries")
 		figure("attack_succeeded", len(succeeded), "tries")
+		figure("attack_neighbour_latency_ratio", fmt.Sprintf("%.2f", ratio), "of the median")
+		figure("attack_manager_restarts", restartedSince(ctx, s.ran, ownManagers...), "restarts")
+		figure("attack_capi_manager_restarts", restartedSince(ctx, s.ran, coreManager), "restarts")
+		Expect(len(s.report.Outcomes())).To(BeNumerically(">=", 30))
 		Expect(succeeded).To(BeEmpty())
-	})
+		Expect(restartedSince(ctx, s.ran, ownManagers...)).To(BeZero(), "restarts of our managers")
+		Expect(ratio).To(BeNumerically("<=", 2), "how much longer neighbours wait")
+	}, SpecTimeout(time.Minute))
 })
 
 // siege is an attacker, and what is beside it.
@@ -74,11 +103,22 @@ type siege struct {
 	attacker    *attack.Attacker
 	report      *attack.Report
 	certificate *tls.Certificate
+
+	// neighbours are sampled before the attack, and until stop is called.
+	neighbours     []*tenant
+	before, during latencies
+	stop           func()
+	// ran is how often managers had started again before.
+	ran map[client.ObjectKey]map[string]int32
 }
 
 // prepare makes the attacker of the tenant, and the address of metadata on every host of the site.
 func (s *siege) prepare(ctx context.Context) {
 	GinkgoHelper()
+	s.attacked.access.QPS, s.attacked.access.Burst = 1000, 2000
+	var err error
+	s.attacked.api, err = kubernetes.NewForConfig(s.attacked.access)
+	Expect(err).NotTo(HaveOccurred())
 	api, err := client.New(s.attacked.access, client.Options{})
 	Expect(err).NotTo(HaveOccurred())
 	s.attacker = &attack.Attacker{
@@ -188,18 +228,19 @@ func (s *siege) plantService(ctx context.Context) (*attack.Canary, netip.AddrPor
 	if err != nil {
 		return nil, netip.AddrPort{}, err
 	}
-	meta := metav1.ObjectMeta{Namespace: s.attacked.Namespace, Name: fmt.Sprintf("canary-%d", port)}
+	meta := metav1.ObjectMeta{Namespace: s.attacked.Namespace, GenerateName: "canary-"}
 	service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "p", Port: int32(port)}}}}
+	if err := env.client.Create(ctx, service); err != nil {
+		return nil, netip.AddrPort{}, err
+	}
 	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta: *meta.DeepCopy(), AddressType: discoveryv1.AddressTypeIPv4,
+		ObjectMeta: metav1.ObjectMeta{Namespace: service.Namespace, Name: service.Name}, AddressType: discoveryv1.AddressTypeIPv4,
 		Ports:     []discoveryv1.EndpointPort{{Name: ptr.To("p"), Port: ptr.To(int32(port))}},
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{cloud.Address.String()}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(true)}}},
 	}
-	slice.Labels = map[string]string{discoveryv1.LabelServiceName: meta.Name}
-	for _, object := range []client.Object{service, slice} {
-		if err := env.client.Create(ctx, object); err != nil {
-			return nil, netip.AddrPort{}, err
-		}
+	slice.Labels = map[string]string{discoveryv1.LabelServiceName: service.Name}
+	if err := env.client.Create(ctx, slice); err != nil {
+		return nil, netip.AddrPort{}, err
 	}
 	address, err := netip.ParseAddr(service.Spec.ClusterIP)
 	to := netip.AddrPortFrom(address, port)

@@ -1,0 +1,127 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/attack"
+)
+
+const (
+	// visited bounds how long a manager takes until it asks a tenant of which something changed.
+	visited = 40 * time.Second
+	// flood is how many requests for certificates are made, if flooding lets so many.
+	flood    = 100_000
+	flooding = 2 * time.Minute
+	// connections are opened and held.
+	connections = 5_000
+)
+
+// floods answers the managers as no API server does.
+func (s *siege) floods(ctx context.Context) {
+	GinkgoHelper()
+	canary, to := s.redirected(ctx)
+	taken, err := s.attacker.TakeGroup(ctx, "v1", "apps")
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(taken.Release(context.WithoutCancel(ctx))).To(Succeed()) }()
+	for i, answer := range attack.Answers(to) {
+		before := s.restarts(ctx)
+		taken.Answer(answer)
+		// Another number of pods has the manager write to the tenant, as it does every five minutes otherwise.
+		patch(ctx, s.attacked.controlPlane(ctx), fmt.Sprintf(`{"spec":{"addons":{"coreDNS":{"replicas":%d}}}}`, 1+i%2))
+		asked := func() int { return taken.Users()["kok-control-plane"] }
+		began := time.Now()
+		for time.Since(began) < visited && asked() == 0 {
+			time.Sleep(200 * time.Millisecond)
+		}
+		if asked() > 0 {
+			time.Sleep(10 * time.Second) // How long it lasts, and what it does with more of it.
+		}
+		outcome := attack.Outcome{Name: answer.Name, Did: answer.Did, Target: "the managers, by the group apps of the tenant's API"}
+		outcome.Stopped = fmt.Sprintf("asked by %v; %s", taken.Users(), s.conditionsOf(ctx))
+		if asked() == 0 {
+			outcome.Remark = "the manager leaves the tenant alone"
+			Expect(outcome.Stopped).To(ContainSubstring("left alone"), "nobody asked, and nothing is proved")
+		}
+		if restarted := restartedSince(ctx, before, ownManagers...); restarted > 0 {
+			outcome.Succeeded, outcome.Remark = true, fmt.Sprintf("%d managers started again", restarted)
+		}
+		if from := canary.Visitors(); len(from) > 0 {
+			outcome.Succeeded, outcome.Remark = true, fmt.Sprintf("the redirect was followed from %s", from[0])
+		}
+		s.report.Add(outcome)
+	}
+}
+
+// redirected is a canary that managers are redirected to: at the host cluster's own control plane, where they reach it.
+func (s *siege) redirected(ctx context.Context) (*attack.Canary, netip.AddrPort) {
+	GinkgoHelper()
+	cloud := siteHosts()[0]
+	port := attack.NextPort()
+	canary, err := attack.Plant(port, s.certificate, nil, attack.ListenAt(cloud, cloud.Address))
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func() { _ = canary.Close() })
+	return canary, netip.AddrPortFrom(cloud.Address, port)
+}
+
+func (s *siege) restarts(ctx context.Context) map[client.ObjectKey]map[string]int32 {
+	GinkgoHelper()
+	all := map[client.ObjectKey]map[string]int32{}
+	for _, key := range append(slices.Clone(ownManagers), coreManager) {
+		all[key] = restarts(ctx, key)
+	}
+	return all
+}
+
+// crowd makes as many requests for certificates as there is time for, and then answers for them itself.
+func (s *siege) crowd(ctx context.Context) {
+	GinkgoHelper()
+	before := s.restarts(ctx)
+	made, err := s.attacker.Requests(ctx, flood, flooding)
+	Expect(err).NotTo(HaveOccurred())
+	outcome := attack.Outcome{
+		Name: "a hundred thousand objects", Did: fmt.Sprintf("makes %d requests for certificates within %s", made, flooding), Target: "the bootstrap manager, which watches them",
+	}
+	outcome.Stopped = "managers go on; " + s.conditionsOf(ctx)
+	if restarted := restartedSince(ctx, before, ownManagers...); restarted > 0 {
+		outcome.Succeeded, outcome.Remark = true, fmt.Sprintf("%d managers started again", restarted)
+	}
+	s.report.Add(outcome)
+	figure("attack_objects", made, "requests for certificates")
+}
+
+// hold opens connections from the worker to the tenant's API servers and to a neighbour's, and asks the neighbour meanwhile.
+func (s *siege) hold(ctx context.Context) {
+	GinkgoHelper()
+	for _, t := range append([]*tenant{s.attacked}, s.neighbours[0]) {
+		ctx, release := context.WithCancel(ctx)
+		pods, err := t.pods(ctx, "kube-apiserver")
+		Expect(err).NotTo(HaveOccurred())
+		opened := s.attacker.Connections(ctx, address(pods[0].Status.HostIP, t.ports(ctx).APIServer), connections)
+		outcome := attack.Outcome{
+			Name: "connections", Did: fmt.Sprintf("opens %d of %d connections to the API of %s, and holds them", opened, connections, t.Name), Target: "the APIs of neighbours",
+		}
+		Expect(opened).To(BeNumerically(">", connections/2), "connections that were opened")
+		var said []string
+		for _, n := range s.neighbours {
+			began := time.Now()
+			if _, err := n.api.Discovery().ServerVersion(); err != nil {
+				outcome.Succeeded, outcome.Remark = true, n.Name+": "+err.Error()
+			}
+			said = append(said, fmt.Sprintf("%s answers in %s", n.Name, time.Since(began).Round(time.Millisecond)))
+		}
+		outcome.Stopped = strings.Join(said, ", ")
+		release()
+		s.report.Add(outcome)
+	}
+}
