@@ -89,6 +89,17 @@ func ofTheClassBefore(t *testing.T, blue *managed) {
 	expect(t, changes(before, old.fields(t)), fields{"KOKControlPlane spec.kubeScheduler.replicas": "3"})
 	old.keptWorkers(t, workers)
 
+	// Its control plane has None of the class before, and keeps it also when nobody says so any more.
+	old.hasVariable(t, "konnectivityMode")
+	if err := old.edit(t, unset("konnectivityMode")); err != nil {
+		t.Fatal(err)
+	}
+	old.reconciled(t)
+	if before[konnectivityMode] != `"None"` {
+		t.Errorf("the class before made it with %s", before[konnectivityMode])
+	}
+	expect(t, changes(before, old.fields(t)), fields{"KOKControlPlane spec.kubeScheduler.replicas": "3"})
+
 	if err := old.edit(t, set("softwareMode", `"KOKSoftware"`)); err != nil {
 		t.Fatal(err)
 	}
@@ -97,6 +108,36 @@ func ofTheClassBefore(t *testing.T, blue *managed) {
 		"KOKControlPlane spec.kubeScheduler.replicas": "3", software + "mode": fmt.Sprintf("%q", bootstrapv1.SoftwareDescribed)})
 	if equality.Semantic.DeepEqual(old.workers(t).Spec.Template, workers.Spec.Template) {
 		t.Error("workers are not replaced by those that get their software")
+	}
+}
+
+const konnectivityMode = "KOKControlPlane spec.addons.konnectivity.mode"
+
+// konnectivityOfNewClusters shows Clusters that do not say how API servers reach them.
+func konnectivityOfNewClusters(t *testing.T, blue *managed) {
+	for name, table := range map[string]struct {
+		exposure, want string
+	}{
+		"host-network": {"", `"Managed"`}, "load-balancer": {`"LoadBalancer"`, `"Managed"`}, "node-port": {`"NodePort"`, `"None"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := blue.another(t, "reached-by-"+name, func(cluster *clusterv1.Cluster) {
+				unset("konnectivityMode")(&cluster.Spec.Topology)
+				if table.exposure != "" {
+					set("exposure", table.exposure)(&cluster.Spec.Topology)
+				}
+			})
+			if got := other.fields(t)[konnectivityMode]; got != table.want {
+				t.Errorf("it is made with %s, not %s", got, table.want)
+			}
+			if err := other.edit(t, set("schedulerReplicas", "3")); err != nil {
+				t.Fatal(err)
+			}
+			other.reconciled(t)
+			if got := other.fields(t)[konnectivityMode]; got != table.want {
+				t.Errorf("after another change it has %s, not %s", got, table.want)
+			}
+		})
 	}
 }
 

@@ -137,7 +137,7 @@ func TestEveryPodIsConfined(t *testing.T) {
 // changesWithItsSpecOnly allows annotations for what a program reads once and its arguments do not tell.
 func changesWithItsSpecOnly(template *corev1.PodTemplateSpec) bool {
 	for key := range template.Annotations {
-		if key != etcd.QuotaAnnotation && key != kubeapiserver.AuditPolicyAnnotation {
+		if !slices.Contains([]string{etcd.QuotaAnnotation, kubeapiserver.AuditPolicyAnnotation, kubeapiserver.EgressAnnotation}, key) {
 			return false
 		}
 	}

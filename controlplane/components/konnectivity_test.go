@@ -72,9 +72,6 @@ func TestKubeAPIServerTakesTheEgressSelector(t *testing.T) {
 	if errs := egressselector.ValidateEgressSelectorConfiguration(selector); len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	if len(selector.EgressSelections) != 1 || selector.EgressSelections[0].Name != "cluster" {
-		t.Errorf("it selects %v", selector.EgressSelections)
-	}
 	socket := selector.EgressSelections[0].Connection.Transport.UDS.UDSName
 	for _, container := range containersOf(pod) {
 		if !slices.ContainsFunc(container.VolumeMounts, func(mount corev1.VolumeMount) bool {
@@ -131,5 +128,60 @@ func TestImagesOfKonnectivitysServer(t *testing.T) {
 		if got := pod.InitContainers[0].Image; got != want {
 			t.Errorf("%s: the image is %s, want %s", variant, got, want)
 		}
+	}
+}
+
+// kube-apiserver has three kinds of connections (KEP-1281): of these a tenant's administrators choose the addresses of two. Its
+// own etcd is not reached through workers.
+func TestFinding2NothingThatTenantsNameIsDialledByAPIServers(t *testing.T) {
+	_, config := withKonnectivity(t, "default")
+	path := filepath.Join(t.TempDir(), "egress-selector.yaml")
+	if err := os.WriteFile(path, []byte(config.Data[filepath.Base(path)]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read, err := egressselector.ReadEgressSelectorConfiguration(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	selector, err := egressselector.NewEgressSelector(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, want := range map[egressselector.EgressType]bool{egressselector.Cluster: true, egressselector.ControlPlane: true, egressselector.Etcd: false} {
+		dial, err := selector.Lookup(kind.AsNetworkContext())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if confined := dial != nil; confined != want {
+			t.Errorf("it is %t that %s goes through workers", confined, kind.AsNetworkContext().EgressSelectionName)
+		}
+	}
+}
+
+// kube-apiserver reads the configuration once: pods say which one it was, so that another makes new ones.
+func TestFinding2PodsSayWhatGoesThroughWorkers(t *testing.T) {
+	in := variants["default"]()
+	pod := func() *corev1.Pod {
+		objects, err := kubeapiserver.Component.Objects(kubeapiserver.Component.Inputs(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := podIn(t, objects)
+		return &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	}
+	if open := pod(); kubeapiserver.ConfinesEgress(open) || kubeapiserver.HasKonnectivity(open) {
+		t.Error("one without konnectivity counts as confined")
+	}
+	in.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
+	confined := pod()
+	if !kubeapiserver.ConfinesEgress(confined) || !kubeapiserver.HasKonnectivity(confined) {
+		t.Error("one with konnectivity does not count as confined")
+	}
+	if got := confined.Annotations[kubeapiserver.EgressAnnotation]; got != "cluster,controlplane" {
+		t.Errorf("it says %q", got)
+	}
+	delete(confined.Annotations, kubeapiserver.EgressAnnotation)
+	if kubeapiserver.ConfinesEgress(confined) {
+		t.Error("one of an older release counts as confined")
 	}
 }

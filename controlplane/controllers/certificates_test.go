@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,6 +25,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
@@ -292,22 +292,22 @@ func secretsIn(volume corev1.Volume) []corev1.SecretProjection {
 
 func podOf(t *testing.T, of *issued, component components.Component) corev1.PodSpec {
 	t.Helper()
+	return podTemplateOf(t, of, component).Spec
+}
+
+func podTemplateOf(t *testing.T, of *issued, component components.Component) *corev1.PodTemplateSpec {
+	t.Helper()
 	objects, err := component.Objects(component.Inputs(of.in))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, object := range objects {
-		switch workload := object.(type) {
-		case *appsv1.StatefulSet:
-			return workload.Spec.Template.Spec
-		case *appsv1.DaemonSet:
-			return workload.Spec.Template.Spec
-		case *appsv1.Deployment:
-			return workload.Spec.Template.Spec
+		if template := patches.PodTemplate(object); template != nil {
+			return template
 		}
 	}
 	t.Fatalf("%s has no workload", component.Name)
-	return corev1.PodSpec{}
+	return nil
 }
 
 // Every file that a command line, a configuration or a kubeconfig names is in what the pod mounts.

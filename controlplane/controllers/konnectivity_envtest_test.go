@@ -4,6 +4,7 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -54,6 +55,8 @@ type konnectivityTenant struct {
 	socket                string
 	environment           *envtest.Environment
 	client                client.Client
+	// guardPort is where the webhook of guard listens.
+	guardPort int32
 	// agentPort is where the server of each host listens for agents, and local where the agent's load
 	// balancer does.
 	agentPort, local string
@@ -66,27 +69,14 @@ func startKonnectivityTenant(t *testing.T) *konnectivityTenant {
 	folder, err := os.MkdirTemp("", "kok")
 	g.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(func() { g.Expect(os.RemoveAll(folder)).To(Succeed()) })
-	k := &konnectivityTenant{t: t, issued: issue(t, "blue", "", "guard.default.svc"), folder: folder, socket: filepath.Join(folder, "server.sock")}
+	k := &konnectivityTenant{t: t, issued: issue(t, "blue", "", "guard.default.svc", "localhost"), folder: folder, socket: filepath.Join(folder, "server.sock")}
 	k.serverArgs = podOf(t, k.issued, kubeapiserver.Component).InitContainers[0].Args
 	for name, content := range k.issued.data[names.KubeAPIServer] {
 		k.write(name, content)
 	}
 	k.write("ca.crt", k.issued.keys.ClusterCA.Bundle)
 
-	rendered, err := kubeapiserver.Component.Objects(kubeapiserver.Component.Inputs(k.issued.in))
-	g.Expect(err).NotTo(HaveOccurred())
-	selector := addon.Find[*corev1.ConfigMap](rendered).Data["egress-selector.yaml"]
-	path := k.write("egress-selector.yaml", []byte(strings.ReplaceAll(selector, "/run/konnectivity/server.sock", k.socket)))
-	k.environment = &envtest.Environment{}
-	k.environment.ControlPlane.GetAPIServer().Configure().Set("egress-selector-config-file", path).
-		// Addresses of Services are such that this machine can listen on.
-		Set("service-cluster-ip-range", "127.251.0.0/16")
-	stop, err := interrupt.Guard(func() error { _, err := k.environment.Start(); return err }, k.environment.Stop)
-	g.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { g.Expect(stop()).To(Succeed()) })
-
-	k.client, err = client.New(k.environment.Config, client.Options{})
-	g.Expect(err).NotTo(HaveOccurred())
+	k.startAPI(renderedSelector(t, k.issued))
 	objects, err := konnectivity.Addon.Objects(&addon.Input{Server: "127.0.0.1:6443", ImageRepository: "registry.k8s.io", KonnectivityTag: "v0.34.0"})
 	g.Expect(err).NotTo(HaveOccurred())
 	_, err = tenant.Apply(t.Context(), k.client, objects)
@@ -95,6 +85,34 @@ func startKonnectivityTenant(t *testing.T) *konnectivityTenant {
 	k.agentPort = freePort(t)
 	k.local = k.balance()
 	return k
+}
+
+// startAPI runs the API server with an egress selector configuration; without any if that is empty.
+func (k *konnectivityTenant) startAPI(selector string) {
+	k.t.Helper()
+	g := NewWithT(k.t)
+	k.environment = &envtest.Environment{}
+	// Addresses of Services are such that this machine can listen on.
+	arguments := k.environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "127.251.0.0/16")
+	if selector != "" {
+		selector = strings.ReplaceAll(selector, "/run/konnectivity/server.sock", k.socket)
+		arguments.Set("egress-selector-config-file", k.write("egress-selector.yaml", []byte(selector)))
+	}
+	stop, err := interrupt.Guard(func() error { _, err := k.environment.Start(); return err }, k.environment.Stop)
+	g.Expect(err).NotTo(HaveOccurred())
+	k.t.Cleanup(func() { g.Expect(stop()).To(Succeed()) })
+	k.client, err = client.New(k.environment.Config, client.Options{})
+	g.Expect(err).NotTo(HaveOccurred())
+}
+
+// renderedSelector is the egress selector configuration that API servers of tenants read.
+func renderedSelector(t *testing.T, of *issued) string {
+	t.Helper()
+	rendered, err := kubeapiserver.Component.Objects(kubeapiserver.Component.Inputs(of.in))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addon.Find[*corev1.ConfigMap](rendered).Data["egress-selector.yaml"]
 }
 
 // balance runs a worker's load balancer over the two hosts.
@@ -249,6 +267,11 @@ func TestWebhooksAndNodesAreReachedByKonnectivity(t *testing.T) {
 	eventually(k.create).Should(Succeed())
 	g.Expect(asked.Load()).To(Equal(int64(1)))
 	g.Expect(k.logs(t.Context())).To(Equal("/containerLogs/kube-system/speaker/c"))
+	// A name in the URL of a webhook is resolved by the agent.
+	before := asked.Load()
+	k.guardByURL(fmt.Sprintf("https://localhost:%d/", k.guardPort))
+	eventually(k.create).Should(Succeed())
+	g.Expect(asked.Load()-before).To(Equal(int64(2)), "the webhook that is a Service, and the one that is a URL")
 
 	// Another host: nothing starts anew.
 	k.startServer("host-2", filepath.Join(k.folder, "other.sock"))

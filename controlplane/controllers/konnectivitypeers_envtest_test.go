@@ -52,14 +52,21 @@ func (k *konnectivityTenant) webhook() *atomic.Int64 {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "guard"},
 		Spec:       corev1.ServiceSpec{ClusterIP: "127.251.0.10", Ports: []corev1.ServicePort{{Port: port}}},
 	})).To(Succeed())
-	g.Expect(k.client.Create(k.t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: "guard"},
+	k.guardPort = port
+	k.guard("guard", admissionregistrationv1.WebhookClientConfig{
+		Service: &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "guard", Port: &port},
+	})
+	return asked
+}
+
+// guard has a webhook asked about ConfigMaps of namespace default.
+func (k *konnectivityTenant) guard(name string, at admissionregistrationv1.WebhookClientConfig) {
+	at.CABundle = k.issued.keys.ClusterCA.Bundle
+	NewWithT(k.t).Expect(k.client.Create(k.t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "guard.example.com",
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				Service:  &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "guard", Port: &port},
-				CABundle: k.issued.keys.ClusterCA.Bundle,
-			},
+			Name:         name + ".example.com",
+			ClientConfig: at,
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
@@ -67,9 +74,13 @@ func (k *konnectivityTenant) webhook() *atomic.Int64 {
 			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "default"}},
 			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
 			AdmissionReviewVersions: []string{"v1"},
+			TimeoutSeconds:          ptr.To[int32](5),
 		}},
 	})).To(Succeed())
-	return asked
+}
+
+func (k *konnectivityTenant) guardByURL(url string) {
+	k.guard("by-url", admissionregistrationv1.WebhookClientConfig{URL: &url})
 }
 
 // kubelet is one that answers every request for logs, with a pod on its node.

@@ -101,6 +101,8 @@ func withDefaults(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table
 	if spec.Hosting.OnPodNetwork() {
 		spec.Hosting.Exposure.Type = cmp.Or(spec.Hosting.Exposure.Type, controlplanev1.ExposureNone)
 	}
+	konnectivity := &spec.Addons.Konnectivity
+	konnectivity.Mode = cmp.Or(konnectivity.Mode, controlplanev1.DefaultKonnectivityMode(spec.Hosting.Exposure.Type))
 	if spec.Hosting.NodeSelector == nil {
 		spec.Hosting.NodeSelector = map[string]string{controlplanev1.HostNodeLabel: "true"}
 	}

@@ -34,24 +34,39 @@ var (
 	_ admission.Validator[*controlplanev1.KOKControlPlane] = &KOKControlPlane{}
 )
 
-// Default adds the "v" that people leave out of the version, and the number of API servers of a
-// Deployment, which a DaemonSet has not; all other defaults are in the schema.
+// Default adds the "v" that people leave out of the version, the number of API servers of a Deployment, which a
+// DaemonSet has not, and the mode of konnectivity; all other defaults are in the schema.
 func (*KOKControlPlane) Default(ctx context.Context, c *controlplanev1.KOKControlPlane) error {
 	c.Spec.Version = versions.Normalize(c.Spec.Version)
-	if !c.Spec.KubeAPIServer.IsDeployment() || c.Spec.Replicas != nil {
+	lacksReplicas := c.Spec.KubeAPIServer.IsDeployment() && c.Spec.Replicas == nil
+	if !lacksReplicas && c.Spec.Addons.Konnectivity.Mode != "" {
 		return nil
 	}
-	before, err := replicasBefore(ctx)
+	before, err := specBefore(ctx)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	c.Spec.Replicas = ptr.To(ptr.Deref(before, controlplanev1.DefaultAPIServerReplicas))
+	if lacksReplicas {
+		c.Spec.Replicas = ptr.To(controlplanev1.DefaultAPIServerReplicas)
+		// Who no longer names a number leaves it to others, as an autoscaler, and they begin with what there is.
+		if before != nil && before.Replicas != nil {
+			c.Spec.Replicas = before.Replicas
+		}
+	}
+	konnectivity := &c.Spec.Addons.Konnectivity
+	switch {
+	case konnectivity.Mode != "":
+	case before != nil:
+		// Another mode would restart API servers that run.
+		konnectivity.Mode = before.Addons.Konnectivity.Mode
+	default:
+		konnectivity.Mode = controlplanev1.DefaultKonnectivityMode(c.Spec.Hosting.Exposure.Type)
+	}
 	return nil
 }
 
-// replicasBefore is the number of API servers in the object that a request changes; nil if there is none. Who no longer
-// names a number leaves it to others, as an autoscaler, and they begin with what there is.
-func replicasBefore(ctx context.Context) (*int32, error) {
+// specBefore is the spec of the object that a request changes; nil if there is none.
+func specBefore(ctx context.Context) (*controlplanev1.KOKControlPlaneSpec, error) {
 	request, err := admission.RequestFromContext(ctx)
 	if err != nil {
 		return nil, err
@@ -63,7 +78,7 @@ func replicasBefore(ctx context.Context) (*int32, error) {
 	if err := json.Unmarshal(request.OldObject.Raw, before); err != nil {
 		return nil, fmt.Errorf("read the KOKControlPlane that is changed: %w", err)
 	}
-	return before.Spec.Replicas, nil
+	return &before.Spec, nil
 }
 
 // ValidateCreate refuses a new control plane that cannot work.

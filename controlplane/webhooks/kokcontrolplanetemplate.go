@@ -14,7 +14,8 @@ import (
 // +kubebuilder:webhook:verbs=create;update,path=/validate-controlplane-cluster-x-k8s-io-v1alpha1-kokcontrolplanetemplate,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=controlplane.cluster.x-k8s.io,resources=kokcontrolplanetemplates,versions=v1alpha1,name=validation.kokcontrolplanetemplate.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
 // KOKControlPlaneTemplate validates KOKControlPlaneTemplates. There is nothing to default: the version
-// comes from a Cluster's topology.
+// comes from a Cluster's topology. What a template leaves open, such as the mode of konnectivity, is decided when a
+// control plane is made: Clusters that run follow a template that is made anew.
 type KOKControlPlaneTemplate struct {
 	// Limits are what control planes may ask for.
 	Limits Limits

@@ -30,6 +30,7 @@ const execWhileOneIsAway = 10 * time.Second
 var _ = Describe("Konnectivity", Ordered, Label(full, features), func() {
 	variables := single()
 	variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
+	variables["KONNECTIVITY_MODE"] = "None"    // it is switched on, and off again
 	t := newTenant("konnectivity", "v1.36.3", variables)
 	t.workers = 1
 
@@ -122,6 +123,7 @@ func (t *tenant) setKonnectivity(ctx context.Context, mode controlplanev1.AddonM
 		g.Expect(controlPlane.Status.ObservedGeneration).To(Equal(controlPlane.Generation))
 		g.Expect(conditions.IsFalse(controlPlane, controlplanev1.RollingOutCondition)).To(BeTrue())
 		g.Expect(conditions.IsTrue(controlPlane, controlplanev1.AddonsInstalledCondition)).To(BeTrue())
+		g.Expect(conditions.IsTrue(controlPlane, controlplanev1.EgressConfinedCondition)).To(Equal(mode == controlplanev1.AddonManaged))
 	}).WithTimeout(creation).Should(Succeed())
 	t.expectHealthy(ctx)
 }

@@ -86,5 +86,6 @@ func (m mode) edit(c *controlplanev1.KOKControlPlane) {
 	c.Spec.KubeAPIServer.Workload = m.workload
 	if m.onPodNetwork() {
 		c.Spec.Hosting.NetworkMode, c.Spec.Hosting.Exposure.Type = controlplanev1.NetworkModePod, m.exposure
+		c.Spec.Addons.Konnectivity.Mode = controlplanev1.DefaultKonnectivityMode(m.exposure)
 	}
 }

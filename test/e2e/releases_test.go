@@ -17,8 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/yaml"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
@@ -85,6 +87,8 @@ var _ = Describe("A tenant of the previous release", Ordered, Label(releases), f
 		written := countWrites(ctx, openAudit(), writes(ctx, t))
 		figure("provider_upgrade_settled_writes", len(written), "writes")
 		Expect(written).To(BeEmpty())
+		// The release before made it without konnectivity, and it is told of.
+		Expect(conditions.GetReason(t.controlPlane(ctx), controlplanev1.EgressConfinedCondition)).To(Equal(controlplanev1.KonnectivityOffReason))
 	}, SpecTimeout(5*creation+2*join+windows*settledTime))
 
 	It("gets a worker that this release makes", func(ctx SpecContext) {

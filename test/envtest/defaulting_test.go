@@ -42,7 +42,7 @@ func TestDefaultsOfAMinimalControlPlane(t *testing.T) {
 		Addons: controlplanev1.AddonsSpec{
 			KubeProxy:    controlplanev1.KubeProxySpec{Mode: controlplanev1.AddonManaged, Conntrack: controlplanev1.AddonManaged},
 			CoreDNS:      controlplanev1.CoreDNSSpec{Mode: controlplanev1.AddonManaged, Replicas: ptr.To[int32](2)},
-			Konnectivity: controlplanev1.KonnectivitySpec{Mode: controlplanev1.AddonNone},
+			Konnectivity: controlplanev1.KonnectivitySpec{Mode: controlplanev1.AddonManaged},
 		},
 	}
 	stored := &controlplanev1.KOKControlPlane{}

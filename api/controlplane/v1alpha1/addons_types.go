@@ -23,8 +23,8 @@ type AddonsSpec struct {
 	// +kubebuilder:default={}
 	CoreDNS CoreDNSSpec `json:"coreDNS,omitempty,omitzero"`
 
-	// konnectivity carries what the API server sends to nodes, pods and Services of the tenant: logs, exec,
-	// admission webhooks and aggregated APIs. Host nodes need no route to them.
+	// konnectivity carries what the API server sends to nodes, pods, Services and webhooks of the tenant: logs, exec,
+	// admission and aggregated APIs. Host nodes need no route to them, and tenants get no way to what host nodes reach.
 	// +optional
 	// +kubebuilder:default={}
 	Konnectivity KonnectivitySpec `json:"konnectivity,omitempty,omitzero"`
@@ -77,12 +77,13 @@ type CoreDNSSpec struct {
 // worker that connects to all of them.
 type KonnectivitySpec struct {
 	// mode is Managed or None. Managed needs workers with the local load balancer, by which agents reach
-	// the servers; everything that the API server sends to nodes, pods and Services then goes through an
-	// agent, but nothing that it is given a URL for. None is for host nodes that have a route to all of
-	// them. A change restarts the API servers, one after the other; the agents come when all have
-	// restarted, and until then those that have reach no node, pod or Service.
+	// the servers; everything that the API server sends to nodes, pods, Services and webhooks then goes through an
+	// agent, and it can be led to no address of the host nodes' networks. With None it dials by itself from its host
+	// node, whatever address the tenant's administrators name. A change restarts the API servers, one after the
+	// other; the agents come when all have restarted, and until then those that have reach no node, pod or Service.
+	// Unset when a control plane is created, it becomes Managed, but with hosting.exposure.type NodePort, where it
+	// must be None. Unset later, it stays as it is.
 	// +optional
-	// +kubebuilder:default=None
 	Mode AddonMode `json:"mode,omitempty"`
 
 	// serverImage overrides the image of the server, which runs in the host cluster, with registry, path
@@ -112,3 +113,11 @@ const (
 
 // Managed says whether the control plane runs konnectivity.
 func (s KonnectivitySpec) Managed() bool { return s.Mode == AddonManaged }
+
+// DefaultKonnectivityMode is the mode of a new control plane that names none, by how it is exposed.
+func DefaultKonnectivityMode(exposure ExposureType) AddonMode {
+	if exposure == ExposureNodePort {
+		return AddonNone
+	}
+	return AddonManaged
+}

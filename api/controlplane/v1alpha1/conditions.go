@@ -32,6 +32,11 @@ const (
 	// on, and of none that is switched off. Their pods run on workers.
 	AddonsInstalledCondition = "AddonsInstalled"
 
+	// EgressConfinedCondition is true while every connection of every API server to nodes, pods, Services and webhooks
+	// goes through the tenant's workers. Else the tenant's administrators can lead API servers to addresses that host
+	// nodes reach. It tells what runs, and keeps nothing from being available.
+	EgressConfinedCondition = "EgressConfined"
+
 	// RollingOutCondition is true while pods of a component are not yet as their workload wants.
 	RollingOutCondition = clusterv1.RollingOutCondition
 
@@ -105,7 +110,30 @@ const (
 	// InstalledReason of AddonsInstalledCondition: the tenant has them.
 	InstalledReason = "Installed"
 
-	// RollingOutReason of RollingOutCondition: pods are being replaced.
+	// ConfinedReason of EgressConfinedCondition: API servers dial none of these addresses by themselves.
+	ConfinedReason = "Confined"
+
+	// KonnectivityOffReason of EgressConfinedCondition: `spec.addons.konnectivity.mode` is not Managed.
+	//
+	// Set `spec.addons.konnectivity.mode` to Managed, where workers have the local load balancer. API servers restart,
+	// one after the other.
+	KonnectivityOffReason = "KonnectivityOff"
+
+	// NodePortExposureReason of EgressConfinedCondition: with `spec.hosting.exposure.type` NodePort there is no port that
+	// agents of konnectivity could come to.
+	//
+	// Leave it so where the tenant's administrators may reach what host nodes reach, or let the host cluster's network
+	// keep API servers' pods from other addresses. Else create a control plane with the exposure LoadBalancer, or on the
+	// host network.
+	NodePortExposureReason = "NodePortExposure"
+
+	// OlderRenderingReason of EgressConfinedCondition: API servers are as an older release rendered them, which confines
+	// less. An upgrade of the provider restarts nobody.
+	//
+	// Set `spec.rollout.after` to a time that has passed, or wait for the next change that restarts API servers.
+	OlderRenderingReason = "OlderRendering"
+
+	// RollingOutReason of RollingOutCondition and EgressConfinedCondition: pods are being replaced.
 	//
 	// Nothing for some minutes; the message counts the pods of each component and says what the next one waits for.
 	RollingOutReason = clusterv1.RollingOutReason
@@ -174,8 +202,8 @@ const (
 	// Make the Secret with what the message asks for.
 	InvalidHostKubeconfigReason = "InvalidHostKubeconfig"
 
-	// WaitingReason of CertificatesAvailableCondition, AddonsInstalledCondition and ReconciledCondition: a step
-	// waits for one before it, as during creation and upgrades.
+	// WaitingReason of CertificatesAvailableCondition, AddonsInstalledCondition, EgressConfinedCondition and
+	// ReconciledCondition: a step waits for one before it, as during creation and upgrades.
 	//
 	// Nothing for some minutes; after that, look at the step that the message names.
 	WaitingReason = "Waiting"

@@ -4,9 +4,13 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiserverv1beta1 "k8s.io/apiserver/pkg/apis/apiserver/v1beta1"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -19,7 +23,15 @@ const (
 	KonnectivityKubeconfigFile = "konnectivity.kubeconfig"
 )
 
-const egressSelectorFile = "egress-selector.yaml"
+const (
+	egressSelectorFile = "egress-selector.yaml"
+	// konnectivityVolume has the socket where the two meet.
+	konnectivityVolume = "kok-konnectivity"
+)
+
+// EgressAnnotation names what kube-apiserver sends through the tenant's workers, by the configuration that it read when it
+// started: a newer one makes new pods.
+const EgressAnnotation = "kok.cluster.x-k8s.io/egress-through-workers"
 
 var (
 	//go:embed konnectivity.yaml
@@ -28,9 +40,31 @@ var (
 	egressSelector string
 )
 
+// egressSelections are the kinds of connections that the egress selector configuration leads through the tenant's workers.
+func egressSelections() string {
+	var names []string
+	for _, selection := range components.Decode[apiserverv1beta1.EgressSelectorConfiguration]([]byte(egressSelector)).EgressSelections {
+		names = append(names, selection.Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ",")
+}
+
+// HasKonnectivity reports whether an API server has a server of konnectivity beside it.
+func HasKonnectivity(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == konnectivityVolume })
+}
+
+// ConfinesEgress reports whether an API server dials no address by itself that a tenant's administrators can choose.
+func ConfinesEgress(pod *corev1.Pod) bool {
+	return pod.Annotations[EgressAnnotation] == egressSelections()
+}
+
 // addKonnectivity puts konnectivity's server beside kube-apiserver. The two meet at a Unix socket, which
 // only pods of their user can dial; agents come to a port of the tenant's block.
-func addKonnectivity(pod *corev1.PodSpec, in *components.Input) {
+func addKonnectivity(template *corev1.PodTemplateSpec, in *components.Input) {
+	metav1.SetMetaDataAnnotation(&template.ObjectMeta, EgressAnnotation, egressSelections())
+	pod := &template.Spec
 	addition := components.Decode[corev1.PodSpec](konnectivity)
 	server := &addition.InitContainers[0]
 	server.Image = cmp.Or(in.Spec.Addons.Konnectivity.ServerImage,

@@ -180,7 +180,7 @@ func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
 	}
 	if in.Spec.Addons.Konnectivity.Managed() {
 		args["egress-selector-config-file"] = "/etc/kubernetes/config/" + egressSelectorFile
-		addKonnectivity(&template.Spec, in)
+		addKonnectivity(template, in)
 	}
 	container.Args = components.Args(container.Args, args, spec.ExtraArgs)
 

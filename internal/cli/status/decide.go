@@ -24,11 +24,12 @@ func report(o *objects) *Report {
 	r := &Report{Unread: o.unread, MachineDeployments: []MachineDeployment{}}
 	r.Cluster = clusterOf(o)
 	r.Available = r.Cluster.Available
+	// What API servers can be led to is told, and nothing waits for another.
 	waiting := len(r.Cluster.Conditions) > 0 || len(o.unread) > 0
 	if o.controlPlane != nil {
 		r.ControlPlane = controlPlaneOf(o.controlPlane, o.deployments)
 		r.Available = r.Available && r.ControlPlane.Available
-		waiting = waiting || len(r.ControlPlane.Conditions) > 0
+		waiting = waiting || slices.ContainsFunc(r.ControlPlane.Conditions, func(c Condition) bool { return c.Type != controlplanev1.EgressConfinedCondition })
 	}
 	for i := range o.machineDeployments {
 		d := machineDeploymentOf(&o.machineDeployments[i])

@@ -157,12 +157,21 @@ func foreign() *objects {
 	return o
 }
 
+// open is a cluster that is well, and whose API servers can be led to what host nodes reach.
+func open() *objects {
+	o := well()
+	o.controlPlane.Status.Conditions = append(o.controlPlane.Status.Conditions,
+		is("EgressConfined", no, "KonnectivityOff", "kube-apiserver dials by itself: set spec.addons.konnectivity.mode to Managed", time.Hour))
+	return o
+}
+
 func TestReports(t *testing.T) {
 	for name, test := range map[string]struct {
 		objects         *objects
 		available, well bool
 	}{
 		"well": {well(), true, true}, "waiting": {waiting(), true, false}, "down": {down(), false, false}, "foreign": {foreign(), false, false},
+		"open": {open(), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := report(test.objects)

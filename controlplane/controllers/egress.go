@@ -1,0 +1,75 @@
+package controllers
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// dialsItself says what a tenant's administrators can do where API servers are not confined.
+const dialsItself = "kube-apiserver dials what the tenant's administrators name, as addresses of Nodes and Services and URLs of webhooks, " +
+	"from the network of host nodes"
+
+// egressConfined is about the API servers that run, not about those that are rendered. What is to be switched off counts as
+// off already.
+func egressConfined(s *scope, seen *observation) metav1.Condition {
+	const name = controlplanev1.EgressConfinedCondition
+	no := func(reason, message string) metav1.Condition {
+		return condition(name, metav1.ConditionFalse, reason, message)
+	}
+	spec := s.controlPlane.Spec
+	pods := egressOf(seen)
+	switch {
+	case spec.Hosting.Exposure.Type == controlplanev1.ExposureNodePort:
+		return no(controlplanev1.NodePortExposureReason, dialsItself+", and spec.hosting.exposure.type NodePort leaves no port for konnectivity: "+
+			"create a control plane with the exposure LoadBalancer or on the host network, or accept it")
+	case !spec.Addons.Konnectivity.Managed():
+		return no(controlplanev1.KonnectivityOffReason, dialsItself+": set spec.addons.konnectivity.mode to Managed")
+	case pods.all == 0:
+		return condition(name, metav1.ConditionUnknown, controlplanev1.WaitingReason, waitingFor(s, names.KubeAPIServer))
+	case pods.confined == pods.all:
+		return condition(name, metav1.ConditionTrue, controlplanev1.ConfinedReason)
+	case pods.rolling:
+		return no(clusterv1.RollingOutReason, fmt.Sprintf("%d of %d API servers are confined: nothing to do while the others are replaced", pods.confined, pods.all))
+	case pods.older > 0:
+		return no(controlplanev1.OlderRenderingReason, "kube-apiserver is as an older release rendered it, and dials webhooks that have a URL from the "+
+			"network of host nodes: set spec.rollout.after to a time that has passed, which restarts the control plane pod by pod")
+	}
+	return no(controlplanev1.WaitingReason, dialsItself+", until it restarts with konnectivity: "+waitingFor(s, names.KubeAPIServer))
+}
+
+// egress counts API servers by whom they have dial for them.
+type egress struct {
+	all, confined int
+	// older have konnectivity, and do not use it for everything.
+	older int
+	// rolling is true while pods are replaced.
+	rolling bool
+}
+
+func egressOf(seen *observation) egress {
+	var found egress
+	for i := range seen.pods[names.KubeAPIServer] {
+		pod := &seen.pods[names.KubeAPIServer][i]
+		if podEnded(pod) {
+			continue
+		}
+		found.all++
+		switch {
+		case kubeapiserver.ConfinesEgress(pod):
+			found.confined++
+		case pod.DeletionTimestamp != nil:
+			found.rolling = true
+		case kubeapiserver.HasKonnectivity(pod):
+			found.older++
+		}
+	}
+	state := seen.workloads[names.KubeAPIServer]
+	found.rolling = found.rolling || state != nil && state.updated < state.current
+	return found
+}
