@@ -33,6 +33,8 @@ const (
 	attackTable = "out/attack/tries.txt"
 	// metadataAddress is where clouds tell a machine who it is, and often by which password.
 	metadataAddress = "169.254.169.254"
+	// resolverAddress is where the lab's hosts look names up. There is nobody otherwise.
+	resolverAddress = "10.255.255.53"
 )
 
 // The administrator of a tenant is a stranger, and root on its worker. Three neighbours go on meanwhile.
@@ -58,6 +60,7 @@ var _ = Describe("The administrator of a tenant as an attacker", Ordered, Label(
 
 	It("reaches nothing by way of its API servers", func(ctx SpecContext) {
 		Expect(s.attacker.Reach(ctx, s.report, attack.Ways(), s.targets())).To(Succeed())
+		Expect(s.attacker.Reach(ctx, s.report, attack.NamedWays(s.resolver()), s.targets())).To(Succeed())
 	}, SpecTimeout(20*time.Minute))
 
 	It("is let in at no door of others, nor at one of its own etcd", func(ctx SpecContext) {
@@ -128,7 +131,7 @@ func (s *siege) prepare(ctx context.Context) {
 	addresses := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr(metadataAddress), s.attacker.Worker.Address}
 	for _, h := range siteHosts() {
 		addresses = append(addresses, h.Address)
-		addMetadataAddress(h)
+		addAddress(h, metadataAddress)
 	}
 	certificate, ca, err := attack.Certificate([]string{"*." + metav1.NamespaceDefault + ".svc"}, addresses...)
 	Expect(err).NotTo(HaveOccurred())
@@ -150,10 +153,10 @@ func siteHosts() (list []*host.Host) {
 	return list
 }
 
-// addMetadataAddress gives a host the address of a cloud's metadata, until the specs of the container are over.
-func addMetadataAddress(h *host.Host) {
+// addAddress gives a host one more address of its own, until the specs of the container are over.
+func addAddress(h *host.Host, wanted string) {
 	GinkgoHelper()
-	address := &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(metadataAddress), Mask: net.CIDRMask(32, 32)}}
+	address := &netlink.Addr{IPNet: &net.IPNet{IP: net.ParseIP(wanted), Mask: net.CIDRMask(32, 32)}}
 	change := func(do func(netlink.Link, *netlink.Addr) error) error {
 		return h.InNetwork(func() error {
 			loopback, err := netlink.LinkByName("lo")
@@ -165,6 +168,23 @@ func addMetadataAddress(h *host.Host) {
 	}
 	Expect(change(netlink.AddrReplace)).To(Succeed(), h.Name)
 	DeferCleanup(func() { Expect(change(netlink.AddrDel)).To(Succeed(), h.Name) })
+}
+
+// resolver answers every host's questions of DNS, and the worker's: whoever owns a domain answers for its names everywhere.
+func (s *siege) resolver() *attack.Resolver {
+	GinkgoHelper()
+	resolver := attack.NewResolver(s.attacker.Worker.Address)
+	for _, h := range append(siteHosts(), s.attacker.Worker) {
+		addAddress(h, resolverAddress)
+		var socket net.PacketConn
+		Expect(h.InNetwork(func() (err error) {
+			socket, err = net.ListenPacket("udp4", net.JoinHostPort(resolverAddress, "53"))
+			return err
+		})).To(Succeed(), h.Name)
+		DeferCleanup(socket.Close)
+		go resolver.Serve(socket)
+	}
+	return resolver
 }
 
 // targets are those that canaries are planted at.
