@@ -189,6 +189,10 @@ e2e: test-e2e ## The same as test-e2e
 e2e-full: ## The long waits and the faults, in the lab
 	@$(MAKE) test-e2e E2E_LABELS=full E2E_TIMEOUT=5h E2E_REPORT=out/e2e-full.json
 
+.PHONY: test-attack
+test-attack: ## A tenant's administrator attacks the host cluster and three neighbours, in the lab; out/attack lists every try with what stopped it
+	@$(MAKE) test-e2e E2E_LABELS=attack E2E_TIMEOUT=1h E2E_REPORT=out/e2e-attack.json
+
 .PHONY: test-contracts
 test-contracts: check-go ## One test for each rule of Cluster API's contracts, and their number
 	go run ./hack/envtest-assets bin/envtest

@@ -42,7 +42,7 @@ func lists() []list {
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts,
-		}, everySpec, []step{capi, conformance}), figures: slices.Concat([]string{"fuzz_targets"}, upgradeFigures, moveFigures, hostFigures, softwareFigures)},
+		}, everySpec, []step{capi, conformance}), figures: slices.Concat([]string{"fuzz_targets"}, upgradeFigures, moveFigures, hostFigures, softwareFigures, attackFigures)},
 		{name: "bench-upgrade", steps: []step{
 			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),
 			releases, capi, contracts, conformance,
@@ -84,6 +84,7 @@ var everySpec = slices.Concat([]step{
 	software,
 	endToEnd("e2e-faults", "faults", 40*time.Minute),
 	endToEnd("e2e-features", "features", 40*time.Minute),
+	endToEnd("e2e-attack", "attack", 25*time.Minute),
 	endToEnd("e2e-upgrade", "upgrade", 15*time.Minute),
 	endToEnd("e2e-scale", "scale", 25*time.Minute),
 	endToEnd("e2e-modes-host-network", "modes && host_network", 15*time.Minute),
@@ -115,6 +116,7 @@ var (
 	}
 	moveFigures     = []string{"move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes"}
 	hostFigures     = []string{"host_clusters_tested", "host_upgrade_seconds", "host_upgrade_failed_requests", "host_upgrade_lost_writes"}
+	attackFigures   = []string{"attack_tries", "attack_succeeded", "attack_neighbour_latency_ratio", "attack_manager_restarts"}
 	softwareFigures = []string{"software_upgrade_failed_requests", "software_upgrade_lost_writes"}
 	installFigures  = []string{
 		"release_reproducible", "install_commands", "install_failed_commands", "software_distributions", "topology_upgrade_failed_requests",

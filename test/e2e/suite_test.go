@@ -49,6 +49,8 @@ const (
 	install = "install"
 	// installPage are those that follow the page of the installation. They want the lab for themselves, too.
 	installPage = "install_page"
+	// attacks are those in which the administrator of a tenant attacks.
+	attacks = "attack"
 	// move are those that move a tenant to another management cluster.
 	move = "move"
 	// neighbours are those that measure what one tenant does to another. Nothing else may run beside them.

@@ -1,0 +1,189 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// ownManagers are the Deployments of the three providers, coreManager that of Cluster API.
+var (
+	ownManagers = []client.ObjectKey{
+		manager,
+		{Namespace: "kok-bootstrap-system", Name: "kok-bootstrap-controller-manager"},
+		{Namespace: "kok-infrastructure-system", Name: "kok-infrastructure-controller-manager"},
+	}
+	coreManager = client.ObjectKey{Namespace: "capi-system", Name: "capi-controller-manager"}
+)
+
+// createSmall makes a control plane with one of each, and konnectivity.
+func (t *tenant) createSmall(ctx context.Context) {
+	GinkgoHelper()
+	t.remove(ctx)
+	Expect(env.client.Create(ctx, &corev1.Namespace{ObjectMeta: metaNamed(t.Namespace)})).To(Succeed())
+	t.apply(ctx, func(c *controlplanev1.KOKControlPlane) {
+		t.makeSingle(c)
+		c.Spec.KubeAPIServer.Workload, c.Spec.Replicas = controlplanev1.APIServerDeployment, ptr.To[int32](1)
+		c.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
+	})
+	t.expectHealthy(ctx)
+	t.connect(ctx)
+}
+
+// latencies are how long the manager took to do what a tenant's control plane says.
+type latencies struct {
+	lock sync.Mutex
+	all  []time.Duration
+}
+
+func (l *latencies) add(took time.Duration) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	l.all = append(l.all, took)
+}
+
+// median is the middle of them, longest the longest.
+func (l *latencies) median() time.Duration {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	sorted := slices.Sorted(slices.Values(l.all))
+	return sorted[len(sorted)/2]
+}
+
+func (l *latencies) String() string {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return fmt.Sprintf("%d samples, median %s, longest %s", len(l.all), slices.Sorted(slices.Values(l.all))[len(l.all)/2].Round(time.Millisecond), slices.Max(l.all).Round(time.Millisecond))
+}
+
+// sample changes the names of a tenant's serving certificate, and measures until the certificate has the new one and the
+// control plane says so: the manager has gone through all of its steps then.
+func (t *tenant) sample(ctx context.Context, number int) (time.Duration, error) {
+	name := fmt.Sprintf("sample-%d.example.com", number)
+	change, err := json.Marshal(map[string]any{"spec": map[string]any{"kubeAPIServer": map[string]any{"certSANs": []string{name}}}})
+	if err != nil {
+		return 0, err
+	}
+	controlPlane := &controlplanev1.KOKControlPlane{ObjectMeta: metaNamed(t.Name)}
+	controlPlane.Namespace = t.Namespace
+	began := time.Now()
+	if err := env.client.Patch(ctx, controlPlane, client.RawPatch("application/merge-patch+json", change)); err != nil {
+		return 0, err
+	}
+	generation := controlPlane.Generation
+	for {
+		if err := env.client.Get(ctx, t.ObjectKey, controlPlane); err != nil {
+			return 0, err
+		}
+		certs := &corev1.Secret{}
+		if err := env.client.Get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: names.Certs(t.Name, names.KubeAPIServer)}, certs); err != nil {
+			return 0, err
+		}
+		chain, err := cert.ParseCertsPEM(certs.Data[kubeapiserver.ServerCert+".crt"])
+		if err != nil {
+			return 0, err
+		}
+		if slices.Contains(chain[0].DNSNames, name) && controlPlane.Status.ObservedGeneration >= generation {
+			return time.Since(began), nil
+		}
+		select {
+		case <-ctx.Done():
+			return time.Since(began), ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// sampleAll samples each tenant so many times.
+func sampleAll(ctx context.Context, into *latencies, rounds int, tenants ...*tenant) {
+	GinkgoHelper()
+	for range rounds {
+		for _, t := range tenants {
+			samples++
+			took, err := t.sample(ctx, samples)
+			Expect(err).NotTo(HaveOccurred(), "%s", t.ObjectKey)
+			into.add(took)
+		}
+	}
+}
+
+var samples int
+
+// sampleOn samples tenants, one after the other, until the returned function is called.
+func sampleOn(ctx context.Context, into *latencies, tenants ...*tenant) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer GinkgoRecover()
+		for i := 0; ctx.Err() == nil; i++ {
+			samples++
+			bounded, done := context.WithTimeout(ctx, time.Minute)
+			took, err := tenants[i%len(tenants)].sample(bounded, samples)
+			done()
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				env.log.Print("%s was not cared for within a minute: %v", tenants[i%len(tenants)].ObjectKey, err)
+			}
+			into.add(took)
+			select {
+			case <-ctx.Done():
+			case <-time.After(2 * time.Second):
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// restarts are how often containers of a manager started again, by pod.
+func restarts(ctx context.Context, key client.ObjectKey) map[string]int32 {
+	GinkgoHelper()
+	deployment := &appsv1.Deployment{}
+	get(ctx, key, deployment)
+	pods := &corev1.PodList{}
+	listAll(ctx, pods, client.InNamespace(key.Namespace), client.MatchingLabels(deployment.Spec.Selector.MatchLabels))
+	counts := map[string]int32{}
+	for _, pod := range pods.Items {
+		for _, status := range pod.Status.ContainerStatuses {
+			counts[pod.Name] += status.RestartCount
+		}
+	}
+	return counts
+}
+
+// restartedSince is how many containers and pods of managers are new.
+func restartedSince(ctx context.Context, before map[client.ObjectKey]map[string]int32, keys ...client.ObjectKey) (count int32) {
+	GinkgoHelper()
+	for _, key := range keys {
+		for pod, now := range restarts(ctx, key) {
+			was, known := before[key][pod]
+			if !known {
+				count++
+			}
+			count += now - was
+		}
+	}
+	return count
+}
+
+func metaNamed(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
