@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/golist"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
@@ -36,17 +37,17 @@ func main() {
 }
 
 func race(ctx context.Context) error {
-	packages, err := list(ctx, "", product...)
+	packages, err := golist.Packages(ctx, "", product...)
 	if err != nil {
 		return err
 	}
 	var tested []string
 	for _, p := range packages {
-		parallel, err := p.parallel()
+		is, err := parallel(p)
 		if err != nil {
 			return err
 		}
-		if parallel && p.tested() {
+		if is && len(p.TestFiles()) > 0 {
 			tested = append(tested, p.ImportPath)
 		}
 	}
@@ -59,11 +60,11 @@ func race(ctx context.Context) error {
 }
 
 func others(ctx context.Context) error {
-	packages, err := list(ctx, tags, everything)
+	packages, err := golist.Packages(ctx, tags, everything)
 	if err != nil {
 		return err
 	}
-	untagged, err := list(ctx, "", product...)
+	untagged, err := golist.Packages(ctx, "", product...)
 	if err != nil {
 		return err
 	}
@@ -72,12 +73,12 @@ func others(ctx context.Context) error {
 	for _, p := range packages {
 		raced := false
 		if u, ok := known[p.ImportPath]; ok {
-			if raced, err = u.parallel(); err != nil {
+			if raced, err = parallel(u); err != nil {
 				return err
 			}
-			raced = raced && p.tests() == u.tests()
+			raced = raced && len(p.TestFiles()) == len(u.TestFiles())
 		}
-		if p.tested() && !raced {
+		if len(p.TestFiles()) > 0 && !raced {
 			tested = append(tested, p.ImportPath)
 		}
 	}
