@@ -1,9 +1,10 @@
 // Command gotests runs Go's tests of the project that need no lab. Packages that are parallel by their own hand are tested
 // with Go's race detector; it finds them by their code, so that a new one is among them without being listed.
 //
-//	gotests race    unit tests of parallel packages, with the race detector (make test-race)
-//	gotests others  all other tests, those with build tags too (make test-others)
-//	gotests every   all tests with the race detector, and every case where others run a sample
+//	gotests race      unit tests of parallel packages, with the race detector (make test-race)
+//	gotests others    all other tests, those with build tags too (make test-others)
+//	gotests every     all tests with the race detector, and every case where others run a sample
+//	gotests findings  those that are named after findings of an audit of security (make test-findings)
 package main
 
 import (
@@ -30,7 +31,7 @@ const sideBySide = "-parallel=4"
 
 func main() {
 	cmd := &cobra.Command{Use: "gotests", Short: "Run Go's tests that need no lab"}
-	for use, run := range map[string]func(context.Context) error{"race": race, "others": others, "every": every} {
+	for use, run := range map[string]func(context.Context) error{"race": race, "others": others, "every": every, "findings": findings} {
 		cmd.AddCommand(&cobra.Command{Use: use, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context()) }})
 	}
 	program.Run("gotests", cmd, "")

@@ -46,8 +46,12 @@ const (
 	install = "install"
 	// installPage are those that follow the page of the installation. They want the lab for themselves, too.
 	installPage = "install_page"
+	// attacks are those in which the administrator of a tenant attacks.
+	attacks = "attack"
 	// move are those that move a tenant to another management cluster.
 	move = "move"
+	// neighbours are those that measure what one tenant does to another. Nothing else may run beside them.
+	neighbours = "neighbours"
 	// hostVersions are those that the lab runs with a host cluster of each version (HOST_VERSION), hostUpgrade those that upgrade
 	// it. They want a lab of their own.
 	hostVersions = "host_versions"
