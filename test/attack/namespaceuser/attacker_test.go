@@ -18,6 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
 )
@@ -87,7 +88,7 @@ const patience = 2 * time.Minute
 func eventually(t *testing.T, what string, is func(context.Context) error) {
 	t.Helper()
 	var last error
-	if err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(t.Context(), pollInterval, patience, true, func(ctx context.Context) (bool, error) {
 		last = is(ctx)
 		return last == nil, nil
 	}); err != nil {
@@ -159,8 +160,19 @@ func (a *attacker) mayHave(edit func(*controlplanev1.KOKControlPlane)) error {
 	return a.client.Create(a.t.Context(), controlPlane, client.DryRunAll)
 }
 
+// lookAgain wakes the manager of an object that would look again after a minute.
+func (a *attacker) lookAgain(ctx context.Context, object client.Object) error {
+	a.made++
+	return a.client.Patch(ctx, object, merge(`{"metadata":{"annotations":{"look":"%d"}}}`, a.made))
+}
+
 // told are the messages of an object's conditions, and of what the try says beside.
 func (a *attacker) told(ctx context.Context, object client.Object) (string, error) {
+	if config, ok := object.(*bootstrapv1.KOKConfig); ok {
+		if err := a.lookAgain(ctx, config); err != nil {
+			return "", err
+		}
+	}
 	if err := a.client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		return "", err
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-const pollInterval = 100 * time.Millisecond
+const pollInterval = 300 * time.Millisecond
 
 // marker is in every Secret of the victim, and nowhere else.
 const marker = "SECRET-OF-THE-VICTIM"

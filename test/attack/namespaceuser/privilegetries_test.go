@@ -46,6 +46,8 @@ func refused(permitted, attack edit, stoppedBy string) try {
 const (
 	// beside is a container that a patch may add.
 	beside = `{"containers":[{"name":"beside","image":"a.example/a:v1"%s}]%s}`
+	// restricted is what pods must meet.
+	restricted = "must meet the Pod Security Standard restricted"
 	// mounts is that container with a volume.
 	mounts = `{"containers":[{"name":"beside","image":"a.example/a:v1","volumeMounts":[{"name":"extra","mountPath":"/extra"}]}],"volumes":[{"name":"extra",%s}]}`
 )
@@ -58,12 +60,12 @@ func TestPatchesGiveNoPrivileges(t *testing.T) {
 	plain := addsContainer("", "")
 	emptyDir := addsVolume(`"emptyDir":{"sizeLimit":"1Mi"}`)
 	tries := map[string]try{
-		"a privileged container":                        refused(plain, addsContainer(`,"securityContext":{"privileged":true}`, ""), "must meet the Pod Security Standard restricted"),
-		"a container that may gain privileges":          refused(plain, addsContainer(`,"securityContext":{"allowPrivilegeEscalation":true}`, ""), "must meet the Pod Security Standard restricted"),
-		"a container with a capability":                 refused(plain, addsContainer(`,"securityContext":{"capabilities":{"add":["SYS_ADMIN"],"drop":["ALL"]}}`, ""), "must meet the Pod Security Standard restricted"),
-		"a container without a filter of system calls":  refused(plain, addsContainer(`,"securityContext":{"seccompProfile":{"type":"Unconfined"}}`, ""), "must meet the Pod Security Standard restricted"),
-		"a container that is root":                      refused(plain, addsContainer(`,"securityContext":{"runAsUser":0}`, ""), "must meet the Pod Security Standard restricted"),
-		"the component as root":                         refused(plain, members(`{"containers":[{"name":"etcd","securityContext":{"runAsUser":0}}]}`), "must meet the Pod Security Standard restricted"),
+		"a privileged container":                        refused(plain, addsContainer(`,"securityContext":{"privileged":true}`, ""), restricted),
+		"a container that may gain privileges":          refused(plain, addsContainer(`,"securityContext":{"allowPrivilegeEscalation":true}`, ""), restricted),
+		"a container with a capability":                 refused(plain, addsContainer(`,"securityContext":{"capabilities":{"add":["SYS_ADMIN"],"drop":["ALL"]}}`, ""), restricted),
+		"a container without a filter of system calls":  refused(plain, addsContainer(`,"securityContext":{"seccompProfile":{"type":"Unconfined"}}`, ""), restricted),
+		"a container that is root":                      refused(plain, addsContainer(`,"securityContext":{"runAsUser":0}`, ""), restricted),
+		"the component as root":                         refused(plain, members(`{"containers":[{"name":"etcd","securityContext":{"runAsUser":0}}]}`), restricted),
 		"the pod as root":                               refused(plain, members(`{"securityContext":{"runAsUser":0}}`), "cannot be patched"),
 		"the host's processes":                          refused(plain, members(`{"hostPID":true}`), "spec.template.spec.hostPID cannot be patched"),
 		"the host's IPC":                                refused(plain, members(`{"hostIPC":true}`), "spec.template.spec.hostIPC cannot be patched"),
@@ -90,7 +92,7 @@ func TestPatchesGiveNoPrivileges(t *testing.T) {
 			container = "etcd"
 		}
 		privileged := `{"spec":{"template":{"spec":{"containers":[{"name":"` + container + `","securityContext":{"privileged":true}}]}}}}`
-		tries["a privileged "+component] = refused(plain, patched(component, kind, privileged), "must meet the Pod Security Standard restricted")
+		tries["a privileged "+component] = refused(plain, patched(component, kind, privileged), restricted)
 	}
 	a := newAttacker(t)
 	a.attempt(t, tries)

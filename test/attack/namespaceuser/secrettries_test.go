@@ -75,13 +75,14 @@ func joins(edit func(*bootstrapv1.KOKConfig)) func(*attacker) error {
 		worker := a.worker(edit, a.tenantKubeconfig())
 		a.clusterIsUp(worker)
 		eventually(a.t, "the bootstrap data is there", func(ctx context.Context) error {
-			if err := a.client.Get(ctx, client.ObjectKeyFromObject(worker), worker); err != nil {
+			said, err := a.told(ctx, worker)
+			if err != nil {
 				return err
 			}
 			if ptr.Deref(worker.Status.Initialization.DataSecretCreated, false) {
 				return nil
 			}
-			return fmt.Errorf("conditions %+v", worker.Status.Conditions)
+			return fmt.Errorf("it says %s", said)
 		})
 		return nil
 	}
