@@ -57,8 +57,8 @@ func (s *stage) start() (err error) {
 		s.managers = append(s.managers, &provider{name: name, namespace: "kok-" + name + "-system"})
 		definitions = append(definitions, filepath.Join(s.project, "config", name, "crd", "bases"))
 	}
-	s.cluster = &envtest.Environment{CRDDirectoryPaths: definitions, ErrorIfCRDPathMissing: true}
-	s.tenant = &envtest.Environment{}
+	s.cluster = &envtest.Environment{CRDDirectoryPaths: definitions, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: patience}
+	s.tenant = &envtest.Environment{ControlPlaneStartTimeout: patience}
 	if s.config, err = s.cluster.Start(); err != nil {
 		return fmt.Errorf("start etcd and kube-apiserver (KUBEBUILDER_ASSETS names the folder with both): %w", err)
 	}
