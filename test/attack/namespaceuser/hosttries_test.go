@@ -71,7 +71,7 @@ func TestNobodyGetsAHostOfAnotherNamespace(t *testing.T) {
 	unchanged := func(*infrav1.IDCHost) {}
 	tries := map[string]try{
 		"the victim's key, by its name":           {control: control, attack: host(theirs, "ssh", unchanged), stoppedBy: "Secret ssh"},
-		"the victim's host, with a key of others": {control: control, attack: host(theirs, "own", unchanged), stoppedBy: "own"},
+		"the victim's host, with a key of others": {control: control, attack: host(theirs, "own", unchanged), stoppedBy: "does not accept the key"},
 		"a machine on the victim's host": {
 			control: func(a *attacker) error {
 				return a.client.Create(a.t.Context(), a.machineOn("host-1", ""), client.DryRunAll)
@@ -98,7 +98,7 @@ func TestNobodyGetsAHostOfAnotherNamespace(t *testing.T) {
 				machine := a.machineOn(strings.Replace(fmt.Sprintf(written, "host-1"), "secrets", "idchosts", 1), "")
 				return machine, a.client.Create(a.t.Context(), machine)
 			},
-			stoppedBy: "invalid",
+			stoppedBy: "a lowercase RFC 1123 subdomain",
 		}
 	}
 	a.attempt(t, tries)
