@@ -146,7 +146,7 @@ export KOK_TEST_SAMPLE ?= $(GIT_COMMIT)
 .PHONY: test-envtest
 test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any user
 	go run ./hack/envtest-assets bin/envtest
-	$(ENVTEST_ASSETS) go test -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./hack/release ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/... ./test/lab/mirror ./test/noise
+	$(ENVTEST_ASSETS) go test -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./hack/release ./infrastructure/... ./internal/... ./templates/... ./test/attack/... ./test/envtest/... ./test/journal/... ./test/lab/mirror ./test/noise
 
 .PHONY: test-root
 test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init, packages
@@ -169,6 +169,17 @@ test-every: check-machine $(GOTESTSUM) ## All tests that need no lab, with Go's 
 	go run ./hack/envtest-assets bin/envtest
 	go run ./hack/root-assets
 	@$(GO_TESTS) every
+
+.PHONY: test-findings
+test-findings: check-machine $(GOTESTSUM) ## The tests that are named after findings of an audit of security, and how many findings have none that passes
+	go run ./hack/envtest-assets bin/envtest
+	go run ./hack/root-assets
+	@$(GO_TESTS) findings
+
+.PHONY: test-attack-namespace
+test-attack-namespace: check-go ## Who may write in one namespace attacks the providers; lists every try with what stopped it
+	go run ./hack/envtest-assets bin/envtest
+	$(ENVTEST_ASSETS) go test -count=1 -v -timeout=45m -tags=envtest ./test/attack/namespaceuser
 
 # The suite's paths are relative to the folder that it is started in: it is built first.
 E2E_LABELS ?= gating
@@ -238,7 +249,7 @@ test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real
 		go test -count=1 -p=1 -v -timeout=1h -tags=root,lb ./test/isolation ./test/fault/apiserverlb
 
 .PHONY: test-all
-test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/16 runs the third of sixteen parts
+test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/17 runs the third of seventeen parts
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run test-all --part=$(PART)
 
 .PHONY: bench-gate
@@ -257,6 +268,10 @@ bench-upgrade: check-machine ## Upgrades, scaling and an upgrade of the provider
 .PHONY: bench-install
 bench-install: check-machine ## Every command of docs/install.md, releases made twice, workers that install their software, host clusters of each version, joins, and their figures
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench-install
+
+.PHONY: bench-security
+bench-security: check-machine ## Attacks by tenants and by users of a namespace, noisy neighbours, fuzzing, the tests of findings, and their figures
+	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench-security
 
 .PHONY: bench-lb
 bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct connection, HAProxy and nginx

@@ -1,10 +1,12 @@
 package components_test
 
 import (
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
@@ -31,7 +33,10 @@ func TestFinding7WhatIsRenderedIsNoForgery(t *testing.T) {
 				// Those nodes are other ones than the default.
 				limits := webhooks.DefaultLimits()
 				limits.HostNodes = in.Spec.Hosting.NodeSelector
-				stored := patches.Stored{Cluster: in.Cluster, Component: component.Name, HostNetwork: !in.OnPodNetwork(), Allow: limits.Allow}
+				stored := patches.Stored{Cluster: in.Cluster, Component: component.Name, HostNetwork: !in.OnPodNetwork(), User: in.User, Allow: limits.Allow}
+				if stored.HostNetwork {
+					stored.FirstPort = in.Ports.APIServer
+				}
 				for _, problem := range stored.Judge(objects) {
 					t.Error(problem)
 				}
@@ -40,6 +45,30 @@ func TestFinding7WhatIsRenderedIsNoForgery(t *testing.T) {
 					t.Error("it passes as that of another tenant")
 				}
 			})
+		}
+	}
+}
+
+// What the scheduler sees of host ports, and whom pods run as, is another tenant's where it is not the tenant's own.
+func TestFinding7AnotherTenantsPortsAndUserAreForgeries(t *testing.T) {
+	in := variants["default"]()
+	in.User = in.OwnUser()
+	for _, component := range all {
+		objects, err := component.Rendered(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := patches.Stored{Cluster: in.Cluster, Component: component.Name, HostNetwork: true, FirstPort: in.Ports.APIServer, User: in.User}
+		ofPorts, ofUser := own, own
+		ofPorts.FirstPort += controlplanev1.PortBlockSize
+		ofUser.User++
+		if problems := own.Judge(objects); len(problems) > 0 {
+			t.Errorf("%s of its own: %v", component.Name, problems)
+		}
+		for says, stored := range map[string]patches.Stored{"the block of the tenant": ofPorts, "are those of tenants": ofUser} {
+			if problems := stored.Judge(objects); len(problems) == 0 || !strings.Contains(problems[0], says) {
+				t.Errorf("%s: %v, and not %q", component.Name, problems, says)
+			}
 		}
 	}
 }

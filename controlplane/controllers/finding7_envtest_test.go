@@ -106,7 +106,12 @@ func TestFinding7AForgedRevisionIsNotApplied(t *testing.T) {
 		"a service account":    {changed("admin", "spec", "template", "spec", "serviceAccountName"), "spec.template.spec.serviceAccountName must not be set"},
 		"a host's files":       {changed([]any{map[string]any{"name": "host", "hostPath": map[string]any{"path": "/"}}}, "spec", "template", "spec", "volumes"), "hostPath"},
 		"nodes of other kinds": {changed(map[string]any{"kubernetes.io/os": "linux"}, "spec", "template", "spec", "nodeSelector"), "must contain kok.cluster.x-k8s.io/host-node=true"},
-		"no JSON of ours":      {func(content map[string]any) { content["items"] = "none" }, "cannot unmarshal"},
+		"another's host port": {changed([]any{map[string]any{"name": "kube-scheduler", "image": "registry.k8s.io/kube-scheduler:v1.36.3", "ports": []any{
+			map[string]any{"containerPort": int64(10260), "hostPort": int64(10260)}}, "securityContext": map[string]any{
+			"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": map[string]any{"drop": []any{"ALL"}},
+		}}}, "spec", "template", "spec", "containers"), "must have no port of the host but"},
+		"another's user":  {changed(int64(1_100_000_001), "spec", "template", "spec", "securityContext", "runAsUser"), "are those of tenants"},
+		"no JSON of ours": {func(content map[string]any) { content["items"] = "none" }, "cannot unmarshal"},
 	} {
 		forged := tt.forge(test.forge)
 		err := tt.reconcile()

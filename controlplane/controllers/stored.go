@@ -22,6 +22,7 @@ func (s *scope) judgeStored(allow patches.Allow, table *versions.Table) {
 	of := func(component string) patches.Stored {
 		return patches.Stored{
 			Cluster: s.key, Component: component, HostNetwork: !s.input.OnPodNetwork(),
+			FirstPort: s.controlPlane.Spec.Hosting.Ports.First, User: s.ownUser(),
 			Allow: func(all patches.Additions) []string { return s.allowStored(component, all, allow, table) },
 		}
 	}
@@ -38,6 +39,17 @@ func (s *scope) judgeStored(allow patches.Allow, table *versions.Table) {
 		}
 		return of(component).Holds(kind, name)
 	}
+}
+
+// ownUser is the user that a tenant has if it has one of its own; 0 while its ports are not known.
+func (s *scope) ownUser() int64 {
+	first := s.controlPlane.Spec.Hosting.Ports.First
+	if first == 0 && !s.input.OnPodNetwork() {
+		return 0
+	}
+	in := s.input
+	in.Ports.APIServer = first
+	return in.OwnUser()
 }
 
 // allowStored holds a stored rendering to the manager's limits, but not in what the present spec asks for: that was

@@ -23,6 +23,11 @@ func chooseUser(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
+	// Who may write ControllerRevisions may write any user.
+	if own := s.input.OwnUser(); known && user != 0 && user != own {
+		return fmt.Errorf("the newest ControllerRevision of %s says that its pods run as %d, and its own user is %d: find out who wrote it, and delete it",
+			names.Object(s.key.Name, names.EtcdData), user, own)
+	}
 	s.input.User, s.revisions.User = user, user
 	return nil
 }

@@ -126,3 +126,31 @@ func TestFinding11ATenantOfAnOlderProgramKeepsTheUserThatItHas(t *testing.T) {
 	tt.changeMembers("124Mi")
 	tt.expectUser("when what is stored of etcd was lost", components.SharedUser)
 }
+
+// Who may write ControllerRevisions writes down the user of another tenant, and has the members rendered anew.
+func TestFinding11AForgedUserIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	tt := newTenantTest(t, single)
+	tt.settle()
+	own := 1_000_000_000 + int64(tt.controlPlane().Spec.Hosting.Ports.First)
+	tt.storeRevisions(func(stored *appsv1.ControllerRevision) bool {
+		content := map[string]any{}
+		if err := json.Unmarshal(stored.Data.Raw, &content); err != nil {
+			t.Fatal(err)
+		}
+		content["user"] = own + 20
+		raw, err := json.Marshal(content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored.Data.Raw = raw
+		return true
+	})
+	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
+		c.Spec.Etcd.Data.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("123Mi")}}
+	})
+	if err := tt.reconcile(); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("its pods run as %d, and its own user is %d", own+20, own)) {
+		t.Errorf("the forged user is believed: %v", err)
+	}
+	tt.expectUser("after the forgery", own)
+}

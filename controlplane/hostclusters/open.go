@@ -184,11 +184,15 @@ func (o Options) mayList(ctx context.Context, live client.Reader, namespace stri
 		if err != nil {
 			return err
 		}
-		for _, held := range slices.Sorted(maps.Keys(byObject.Namespaces)) {
+		namespaces := slices.Sorted(maps.Keys(byObject.Namespaces))
+		if len(namespaces) == 0 {
+			namespaces = []string{metav1.NamespaceAll}
+		}
+		for _, held := range namespaces {
 			list := &metav1.PartialObjectMetadataList{}
 			list.SetGroupVersionKind(gvk)
 			if err := live.List(ctx, list, client.InNamespace(held), client.Limit(1)); err != nil {
-				return fmt.Errorf("list %ss in namespace %s: %w", gvk.Kind, held, err)
+				return fmt.Errorf("list %ss in namespace %q: %w", gvk.Kind, held, err)
 			}
 		}
 	}

@@ -59,6 +59,7 @@ func finishPod(rendered, patched client.Object, allow Allow) []string {
 	problems = append(problems, checkAddedContainers(before.Spec, additions.Containers)...)
 	problems = append(problems, checkMounts(before.Spec, after.Spec)...)
 	problems = append(problems, checkSecrets(after.Spec)...)
+	problems = append(problems, checkUsers(after.Spec, usersOf(before.Spec)...)...)
 	problems = append(problems, checkPrivileges(after)...)
 	if allow != nil {
 		problems = append(problems, allow(additions)...)

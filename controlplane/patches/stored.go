@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
 // Stored judges what is read from a stored rendering. Others than the manager may have written it, and older programs
@@ -26,6 +27,10 @@ type Stored struct {
 	Component string
 	// HostNetwork is true where pods may be on the network of their hosts.
 	HostNetwork bool
+	// FirstPort begins the tenant's block of host ports, and User is whom its pods run as where it has a user of its own; 0
+	// while that is not known.
+	FirstPort int32
+	User      int64
 	// Allow holds all containers, tolerations and the node selector to the manager's limits; nil allows all.
 	Allow Allow
 }
@@ -175,6 +180,9 @@ func (s Stored) judgePods(template *corev1.PodTemplateSpec) []string {
 		return append(problems, privileges...)
 	}
 	problems = append(problems, s.judgePorts(pod)...)
+	if s.User != 0 {
+		problems = append(problems, checkUsers(pod, s.User)...)
+	}
 	problems = append(problems, s.judgeVolumes(pod)...)
 	problems = append(problems, s.judgeContainers(pod)...)
 	if s.Allow != nil {
@@ -185,13 +193,19 @@ func (s Stored) judgePods(template *corev1.PodTemplateSpec) []string {
 	return problems
 }
 
-// judgePorts wants no port of the host from pods that are not on its network: there it would be any port.
+// judgePorts wants no port of the host from pods that are not on its network, and of others only those of the tenant's block:
+// the scheduler keeps a pod away from where its ports are taken.
 func (s Stored) judgePorts(pod corev1.PodSpec) []string {
+	block := ports.Block(s.FirstPort)
 	for _, container := range containers(pod) {
-		if slices.ContainsFunc(container.Ports, func(port corev1.ContainerPort) bool {
-			return port.HostIP != "" || port.HostPort != 0 && (!pod.HostNetwork || port.HostPort != port.ContainerPort)
-		}) {
-			return []string{fmt.Sprintf("container %s must have no port of the host", container.Name)}
+		for _, port := range container.Ports {
+			outside := !block.Contains(ports.Span{First: port.ContainerPort, Last: port.ContainerPort})
+			switch {
+			case port.HostIP != "", port.HostPort != 0 && (!pod.HostNetwork || port.HostPort != port.ContainerPort):
+				return []string{fmt.Sprintf("container %s must have no port of the host", container.Name)}
+			case pod.HostNetwork && s.FirstPort != 0 && outside:
+				return []string{fmt.Sprintf("container %s must have no port of the host but %s, the block of the tenant", container.Name, block)}
+			}
 		}
 	}
 	return nil

@@ -1,9 +1,10 @@
 // Command gotests runs Go's tests of the project that need no lab. Packages that are parallel by their own hand are tested
 // with Go's race detector; it finds them by their code, so that a new one is among them without being listed.
 //
-//	gotests race    unit tests of parallel packages, with the race detector (make test-race)
-//	gotests others  all other tests, those with build tags too (make test-others)
-//	gotests every   all tests with the race detector, and every case where others run a sample
+//	gotests race      unit tests of parallel packages, with the race detector (make test-race)
+//	gotests others    all other tests, those with build tags too (make test-others)
+//	gotests every     all tests with the race detector, and every case where others run a sample
+//	gotests findings  those that are named after findings of an audit of security (make test-findings)
 package main
 
 import (
@@ -15,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/golist"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
@@ -29,24 +31,24 @@ const sideBySide = "-parallel=4"
 
 func main() {
 	cmd := &cobra.Command{Use: "gotests", Short: "Run Go's tests that need no lab"}
-	for use, run := range map[string]func(context.Context) error{"race": race, "others": others, "every": every} {
+	for use, run := range map[string]func(context.Context) error{"race": race, "others": others, "every": every, "findings": findings} {
 		cmd.AddCommand(&cobra.Command{Use: use, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context()) }})
 	}
 	program.Run("gotests", cmd, "")
 }
 
 func race(ctx context.Context) error {
-	packages, err := list(ctx, "", product...)
+	packages, err := golist.Packages(ctx, "", product...)
 	if err != nil {
 		return err
 	}
 	var tested []string
 	for _, p := range packages {
-		parallel, err := p.parallel()
+		is, err := parallel(p)
 		if err != nil {
 			return err
 		}
-		if parallel && p.tested() {
+		if is && len(p.TestFiles()) > 0 {
 			tested = append(tested, p.ImportPath)
 		}
 	}
@@ -59,11 +61,11 @@ func race(ctx context.Context) error {
 }
 
 func others(ctx context.Context) error {
-	packages, err := list(ctx, tags, everything)
+	packages, err := golist.Packages(ctx, tags, everything)
 	if err != nil {
 		return err
 	}
-	untagged, err := list(ctx, "", product...)
+	untagged, err := golist.Packages(ctx, "", product...)
 	if err != nil {
 		return err
 	}
@@ -72,12 +74,12 @@ func others(ctx context.Context) error {
 	for _, p := range packages {
 		raced := false
 		if u, ok := known[p.ImportPath]; ok {
-			if raced, err = u.parallel(); err != nil {
+			if raced, err = parallel(u); err != nil {
 				return err
 			}
-			raced = raced && p.tests() == u.tests()
+			raced = raced && len(p.TestFiles()) == len(u.TestFiles())
 		}
-		if p.tested() && !raced {
+		if len(p.TestFiles()) > 0 && !raced {
 			tested = append(tested, p.ImportPath)
 		}
 	}

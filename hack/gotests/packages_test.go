@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/golist"
 )
 
 func TestParallel(t *testing.T) {
@@ -22,11 +24,11 @@ func TestParallel(t *testing.T) {
 		"it only speaks of the word": {nil, "// go f()\nconst s = `go f()`", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := goPackage{Dir: t.TempDir(), GoFiles: []string{"p.go"}, Imports: test.imports}
+			p := golist.Package{Dir: t.TempDir(), GoFiles: []string{"p.go"}, Imports: test.imports}
 			if err := os.WriteFile(filepath.Join(p.Dir, "p.go"), []byte("package p\n"+test.source), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := p.parallel(); err != nil || got != test.want {
+			if got, err := parallel(p); err != nil || got != test.want {
 				t.Errorf("%t, %v", got, err)
 			}
 		})
@@ -35,7 +37,7 @@ func TestParallel(t *testing.T) {
 
 func TestThoseThatAreKnownToBeParallelAreFound(t *testing.T) {
 	const project = "github.com/kube-on-kube/cluster-api-provider-kok/"
-	packages, err := list(t.Context(), "", "../../controlplane/...", "../../internal/...", "../../bootstrap/...")
+	packages, err := golist.Packages(t.Context(), "", "../../controlplane/...", "../../internal/...", "../../bootstrap/...")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,13 +45,14 @@ func TestThoseThatAreKnownToBeParallelAreFound(t *testing.T) {
 		"controlplane/flow", "controlplane/hostclusters", "controlplane/probe", "internal/background",
 		"bootstrap/apiserverlb/balancer", "bootstrap/apiserverlb/health", "bootstrap/apiserverlb/discovery",
 	} {
-		i := slices.IndexFunc(packages, func(p goPackage) bool { return p.ImportPath == project+name })
+		i := slices.IndexFunc(packages, func(p golist.Package) bool { return p.ImportPath == project+name })
 		if i < 0 {
 			t.Errorf("%s is not there", name)
 			continue
 		}
-		if parallel, err := packages[i].parallel(); err != nil || !parallel || !packages[i].tested() {
-			t.Errorf("%s is parallel: %t, tested: %t, %v", name, parallel, packages[i].tested(), err)
+		tested := len(packages[i].TestFiles()) > 0
+		if is, err := parallel(packages[i]); err != nil || !is || !tested {
+			t.Errorf("%s is parallel: %t, tested: %t, %v", name, is, tested, err)
 		}
 	}
 }

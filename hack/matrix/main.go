@@ -1,6 +1,6 @@
 // Command matrix runs a list of the project's tests and ends with a table of what passed, failed, was skipped and why, and
 // was not run, with the seconds of each, and with every figure that was measured. It is make test, make test-all,
-// make bench-upgrade and make bench-install.
+// make bench-upgrade, make bench-install and make bench-security.
 package main
 
 import (
@@ -29,7 +29,7 @@ func command() *cobra.Command {
 	known := strings.Join(names(lists()), ", ")
 	cmd := &cobra.Command{Use: "matrix", Short: "Run a list of tests, or show what the last run measured"}
 	run := &cobra.Command{Use: "run LIST", Short: "Run a list of tests: " + known, Args: cobra.ExactArgs(1)}
-	partText := run.Flags().String("part", "", "run one part of the list alone, such as 3/16, and show it with those that ran before on the same commit")
+	partText := run.Flags().String("part", "", "run one part of the list alone, such as 3/17, and show it with those that ran before on the same commit")
 	run.RunE = func(cmd *cobra.Command, args []string) error {
 		all := lists()
 		i := slices.IndexFunc(all, func(l list) bool { return l.name == args[0] })

@@ -36,13 +36,13 @@ func lists() []list {
 			{name: "lint", target: "lint", usual: 3 * time.Minute},
 			{name: "verify", target: "verify", usual: time.Minute},
 			{name: "test-every", target: "test-every", usual: 40 * time.Minute},
-			{name: "fuzz", target: "fuzz", usual: 12 * time.Minute},
+			findings, namespaceAttack, fuzz,
 			{name: "test-breaks", target: "test-breaks", usual: 10 * time.Minute},
 			{name: "test-signing", target: "test-signing", usual: 8 * time.Minute},
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts,
-		}, everySpec, []step{capi, conformance}), figures: slices.Concat([]string{"fuzz_targets"}, upgradeFigures, moveFigures, hostFigures, softwareFigures, attackFigures)},
+		}, everySpec, []step{capi, conformance}), figures: slices.Concat(securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures)},
 		{name: "bench-upgrade", steps: []step{
 			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),
 			releases, capi, contracts, conformance,
@@ -53,6 +53,11 @@ func lists() []list {
 			endToEnd("e2e-foreign-hosts", "foreign_hosts", 15*time.Minute),
 			{name: "bench-join", target: "bench-join", usual: 10 * time.Minute},
 		}, onHostClusters()), figures: installFigures},
+		{name: "bench-security", steps: []step{
+			findings, namespaceAttack, fuzz,
+			endToEnd("e2e-attack", "attack", 25*time.Minute),
+			endToEnd("e2e-neighbours", "neighbours", 12*time.Minute),
+		}, figures: securityFigures},
 	}
 }
 
@@ -116,7 +121,10 @@ var (
 	}
 	moveFigures     = []string{"move_failed_requests", "move_lost_writes", "move_pod_restarts", "move_settled_writes"}
 	hostFigures     = []string{"host_clusters_tested", "host_upgrade_seconds", "host_upgrade_failed_requests", "host_upgrade_lost_writes"}
-	attackFigures   = []string{"attack_tries", "attack_succeeded", "attack_neighbour_latency_ratio", "attack_manager_restarts"}
+	securityFigures = []string{
+		"attack_tries", "attack_succeeded", "attack_neighbour_latency_ratio", "attack_manager_restarts", "neighbour_p99_ratio",
+		"namespace_attack_tries", "namespace_attack_succeeded", "fuzz_targets", "findings_open",
+	}
 	softwareFigures = []string{"software_upgrade_failed_requests", "software_upgrade_lost_writes"}
 	installFigures  = []string{
 		"release_reproducible", "install_commands", "install_failed_commands", "software_distributions", "topology_upgrade_failed_requests",
@@ -124,10 +132,17 @@ var (
 	}
 )
 
+// findings and namespaceAttack need no lab.
+var (
+	findings        = step{name: "test-findings", target: "test-findings", usual: 10 * time.Minute}
+	namespaceAttack = step{name: "test-attack-namespace", target: "test-attack-namespace", usual: 8 * time.Minute}
+)
+
 var (
 	software    = endToEnd("e2e-software", "software", 30*time.Minute)
 	installPage = endToEnd("e2e-install-page", "install_page", 30*time.Minute)
 	releases    = endToEnd("e2e-releases", "releases", 25*time.Minute)
+	fuzz        = step{name: "fuzz", target: "fuzz", usual: 12 * time.Minute}
 	capi        = step{name: "capi", target: "test-capi", ginkgo: true, usual: 20 * time.Minute}
 	contracts   = step{name: "contracts", target: "test-contracts", usual: 10 * time.Minute}
 	conformance = step{name: "conformance", target: "test-conformance", usual: 35 * time.Minute}

@@ -24,13 +24,13 @@ func (*IDCMachine) ValidateCreate(_ context.Context, machine *infrav1.IDCMachine
 	return nil, invalid("IDCMachine", machine.Name, validateMachine(machine))
 }
 
-// ValidateUpdate refuses a provider ID that is not the host's. CEL keeps what a person writes from being
+// ValidateUpdate refuses a reference to no host, and a provider ID that is not the host's. CEL keeps what a person writes from being
 // changed, and what was stored before a rule came must still get its host.
 func (*IDCMachine) ValidateUpdate(_ context.Context, before, after *infrav1.IDCMachine) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil
 	}
-	return nil, invalid("IDCMachine", after.Name, validateProviderID(after))
+	return nil, invalid("IDCMachine", after.Name, append(validateHostRef(after), validateProviderID(after)...))
 }
 
 // ValidateDelete allows every deletion.
@@ -44,7 +44,19 @@ func validateMachine(machine *infrav1.IDCMachine) field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), machine.Name,
 			fmt.Sprintf("becomes the name of the host and of the Node: it must have at most %d characters, lower case letters, digits and '-'", validation.DNS1123LabelMaxLength)))
 	}
-	return append(errs, validateProviderID(machine)...)
+	return append(append(errs, validateHostRef(machine)...), validateProviderID(machine)...)
+}
+
+// validateHostRef refuses what is no name: a machine would wait for it without an end.
+func validateHostRef(machine *infrav1.IDCMachine) field.ErrorList {
+	if machine.Spec.HostRef == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, problem := range validation.IsDNS1123Subdomain(machine.Spec.HostRef.Name) {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "hostRef", "name"), machine.Spec.HostRef.Name, problem))
+	}
+	return errs
 }
 
 func validateProviderID(machine *infrav1.IDCMachine) field.ErrorList {

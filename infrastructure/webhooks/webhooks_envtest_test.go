@@ -156,6 +156,8 @@ func TestMachines(t *testing.T) {
 		"a selector that selects nothing": {func(m *infrav1.IDCMachine) {
 			m.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}
 		}, []string{`spec.hostSelector.matchExpressions[0].operator: Invalid value: "Is": not a valid selector operator`}},
+		"a host of another namespace": {func(m *infrav1.IDCMachine) { m.Spec.HostRef = &infrav1.HostReference{Name: "other/a"} }, []string{
+			`spec.hostRef.name: Invalid value: "other/a": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`}},
 		"a provider ID of another host": {func(m *infrav1.IDCMachine) {
 			m.Spec.HostRef, m.Spec.InstanceID, m.Spec.ProviderID = &infrav1.HostReference{Name: "a"}, "1", "idc://default/b/1"
 		}, []string{`spec.providerID: Invalid value: "idc://default/b/1": must be idc://default/a/1, which names the host in hostRef and the instanceID; the controller writes them all`}},

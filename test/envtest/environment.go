@@ -65,7 +65,7 @@ func Start(ctx context.Context, configure ...func(*envtest.APIServer)) (*Environ
 	if err != nil {
 		return nil, err
 	}
-	hooks, err := webhooksOf(project, "bootstrap", "controlplane")
+	hooks, err := WebhooksOf(project, "bootstrap", "controlplane")
 	if err != nil {
 		return nil, err
 	}

@@ -27,9 +27,9 @@ import (
 // withoutWebhooks is the label of a namespace whose objects the webhooks are not asked about.
 const withoutWebhooks = "test.kok.cluster.x-k8s.io/without-webhooks"
 
-// webhooksOf reads the webhooks of providers. Each configuration gets the name of its provider before its own, as an
-// installation does it, and leaves out namespaces with the label withoutWebhooks.
-func webhooksOf(project string, providers ...string) (envtest.WebhookInstallOptions, error) {
+// WebhooksOf reads the webhooks of providers from the folder of the project. Each configuration gets the name of its provider
+// before its own, as an installation does it, and leaves out namespaces with the label withoutWebhooks.
+func WebhooksOf(project string, providers ...string) (envtest.WebhookInstallOptions, error) {
 	var options envtest.WebhookInstallOptions
 	for _, provider := range providers {
 		file := filepath.Join(project, "config", provider, "webhook", "manifests.yaml")
