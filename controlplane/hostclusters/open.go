@@ -155,7 +155,8 @@ func withWayOut(err error, namespace string) error {
 		return err
 	}
 	return fmt.Errorf("%w; in the host cluster apply what the release has for it and for this namespace: "+
-		"kubectl apply -f host-cluster.yaml; sed 's/NAMESPACE/%s/' host-cluster-namespace.yaml | kubectl apply -f -", err, namespace)
+		"kubectl apply -f host-cluster.yaml; sed 's/NAMESPACE/%[2]s/' host-cluster-namespace.yaml | kubectl apply -f -; "+
+		"and put a token of the account kok-host-cluster of namespace %[2]s into the kubeconfig", err, namespace)
 }
 
 // ensureNamespaces makes the namespaces that are missing: that of the control planes is named after the one in the

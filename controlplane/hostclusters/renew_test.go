@@ -40,11 +40,11 @@ func (n *network) renewals() int {
 	return len(n.tokens)
 }
 
-// gives is the answer to requests of tokens from now on.
-func (n *network) gives(token string, err error) {
+// gives is the answer to requests of tokens from now on; nil for a token.
+func (n *network) gives(give func() (string, error)) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
-	n.give = func() (string, error) { return token, err }
+	n.give = give
 }
 
 // holds is the token in the Secret.
@@ -61,10 +61,10 @@ func (s *story) holds() string {
 	return config.BearerToken
 }
 
-// lasts connects by a token that begins now, and gives it.
-func (s *story) lasts(life time.Duration) string {
+// begin connects by a token that begins now and lasts three hours, and gives it.
+func (s *story) begin() string {
 	s.t.Helper()
-	token := tokenOf(account, time.Now(), time.Now().Add(life))
+	token := tokenOf(account, time.Now(), time.Now().Add(3*time.Hour))
 	s.writes("https://a", token)
 	s.answer(nil)
 	s.of(blue)
@@ -88,7 +88,7 @@ func (s *story) warned() string {
 
 func TestFinding8ATokenIsRenewedWhenAThirdOfItsLifeIsLeft(t *testing.T) {
 	tell(t, func(s *story) {
-		first := s.lasts(3 * time.Hour)
+		first := s.begin()
 		backgroundtest.After(2*time.Hour - time.Second)
 		if s.renewals() != 0 || s.holds() != first {
 			t.Errorf("before, it asked %d times", s.renewals())
@@ -132,8 +132,8 @@ func TestFinding8ATokenThatIsNotRenewedIsToldOf(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "serviceaccounts/token"}, "kok-host-cluster", errors.New("no right"))
 	const way = "kubectl -n team create token kok-host-cluster --duration=10800s"
 	tell(t, func(s *story) {
-		s.lasts(3 * time.Hour)
-		s.gives("", forbidden)
+		s.begin()
+		s.gives(func() (string, error) { return "", forbidden })
 		backgroundtest.After(2*time.Hour + 20*time.Minute)
 		if s.renewals() == 0 || s.warned() != "" {
 			t.Errorf("after one failure of many it says %q", s.warned())
@@ -156,8 +156,8 @@ func TestFinding8ATokenThatIsNotRenewedIsToldOf(t *testing.T) {
 			t.Errorf("afterwards it says %q", said)
 		}
 		s.answer(nil)
-		s.give = nil
-		s.lasts(3 * time.Hour)
+		s.gives(nil)
+		s.begin()
 		if said := s.warned(); said != "" {
 			t.Errorf("with another token it says %q", said)
 		}
@@ -166,13 +166,13 @@ func TestFinding8ATokenThatIsNotRenewedIsToldOf(t *testing.T) {
 
 func TestFinding8ATokenIsRenewedAfterFailures(t *testing.T) {
 	tell(t, func(s *story) {
-		first := s.lasts(3 * time.Hour)
-		s.gives("", errors.New("connection refused"))
+		first := s.begin()
+		s.gives(func() (string, error) { return "", errors.New("connection refused") })
 		backgroundtest.After(2*time.Hour + 50*time.Minute)
 		if s.warned() == "" || s.holds() != first {
 			t.Fatal("it does not say that it is not renewed")
 		}
-		s.give = nil
+		s.gives(nil)
 		backgroundtest.After(5 * time.Minute)
 		s.of(blue)
 		synctest.Wait()
@@ -194,8 +194,8 @@ func TestFinding8ATokenThatWouldNotHelpIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tell(t, func(s *story) {
-				first := s.lasts(3 * time.Hour)
-				s.give = func() (string, error) { return test.given(), nil }
+				first := s.begin()
+				s.gives(func() (string, error) { return test.given(), nil })
 				backgroundtest.After(2*time.Hour + 50*time.Minute)
 				if said := s.warned(); s.holds() != first || !strings.Contains(said, test.says) {
 					t.Errorf("it says %q, want %q", said, test.says)
@@ -208,12 +208,12 @@ func TestFinding8ATokenThatWouldNotHelpIsRefused(t *testing.T) {
 // Another manager, or a person, may write the Secret while a token is asked for.
 func TestFinding8AnotherContentOfTheSecretIsNotOverwritten(t *testing.T) {
 	tell(t, func(s *story) {
-		s.lasts(3 * time.Hour)
+		s.begin()
 		meant := tokenOf(account, time.Now(), time.Now().Add(30*time.Hour))
-		s.give = func() (string, error) {
+		s.gives(func() (string, error) {
 			s.writes("https://a", meant)
 			return tokenOf(account, time.Now(), time.Now().Add(3*time.Hour)), nil
-		}
+		})
 		backgroundtest.After(2*time.Hour + 59*time.Minute)
 		if s.holds() != meant || s.renewals() != 1 {
 			t.Errorf("it asked %d times, and the Secret has another token: %t", s.renewals(), s.holds() != meant)
@@ -223,8 +223,8 @@ func TestFinding8AnotherContentOfTheSecretIsNotOverwritten(t *testing.T) {
 
 func TestFinding8APanicIsATokenThatIsNotRenewed(t *testing.T) {
 	tell(t, func(s *story) {
-		s.lasts(3 * time.Hour)
-		s.give = func() (string, error) { panic("fault") }
+		s.begin()
+		s.gives(func() (string, error) { panic("fault") })
 		backgroundtest.After(2*time.Hour + 50*time.Minute)
 		if said := s.warned(); !strings.Contains(said, "cannot be renewed") {
 			t.Errorf("it says %q", said)
@@ -234,7 +234,7 @@ func TestFinding8APanicIsATokenThatIsNotRenewed(t *testing.T) {
 
 func TestFinding8ATokenOfNobodyIsNotRenewed(t *testing.T) {
 	tell(t, func(s *story) {
-		s.lasts(3 * time.Hour)
+		s.begin()
 		s.Release(blue)
 		backgroundtest.After(3 * time.Hour)
 		if s.renewals() != 0 {
