@@ -169,7 +169,7 @@ func TestFinding2AManifestWithoutTheModeChangesNothing(t *testing.T) {
 	if got := tt.controlPlane().Spec.Addons.Konnectivity.Mode; got != controlplanev1.AddonNone {
 		t.Errorf("the mode is %q", got)
 	}
-	if got := tt.controlPlane().ObjectMeta.Generation; got != 1 {
+	if got := tt.controlPlane().Generation; got != 1 {
 		t.Errorf("the spec was changed: generation %d", got)
 	}
 }

@@ -210,11 +210,6 @@ const (
 
 func newElsewhereTest(t *testing.T, edits ...func(*controlplanev1.KOKControlPlane)) *elsewhereTest {
 	t.Helper()
-	return newElsewhereTestOf(t, small)
-}
-
-func newElsewhereTestOf(t *testing.T, edit func(*controlplanev1.KOKControlPlane)) *elsewhereTest {
-	t.Helper()
 	otherHostStarted = true
 	other, err := theOtherHost()
 	if err != nil {
@@ -226,7 +221,6 @@ func newElsewhereTestOf(t *testing.T, edit func(*controlplanev1.KOKControlPlane)
 	}
 	endpoint := newLoopback()
 	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
-		edit(c)
 		c.Spec.Hosting.KubeconfigRef.Name = hostKubeconfig
 		c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: endpoint, Port: 6443}
 		for _, edit := range edits {
@@ -325,7 +319,7 @@ func healthyEtcd(_ context.Context, members map[string]etcd.Address, _ *tls.Conf
 // A story: its parts follow each other.
 func TestAControlPlaneInAnotherHostCluster(t *testing.T) {
 	grant(t)
-	e := newElsewhereTest(t)
+	e := newElsewhereTest(t, small)
 	e.host.keepWorking()
 	g := &gate{}
 	stop := startManagerThatAsks(t, g, healthyEtcd)
@@ -544,7 +538,7 @@ func (e *elsewhereTest) withoutReplicaSets(t *testing.T) (giveBack func()) {
 
 func TestAControlPlaneThatNeverFoundItsHostClusterGoes(t *testing.T) {
 	grant(t)
-	e := newElsewhereTest(t)
+	e := newElsewhereTest(t, small)
 	stop := startManager(t, &gate{})
 	defer stop()
 	eventually(t, "it says that its Secret is missing",

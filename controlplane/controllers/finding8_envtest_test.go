@@ -94,7 +94,7 @@ func (o *otherHost) as(t *testing.T, token string) client.Client {
 // each other.
 func TestFinding8AnAccountOfOneNamespaceIsEnough(t *testing.T) {
 	grant(t)
-	e := newElsewhereTest(t, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.35.4" })
+	e := newElsewhereTest(t, small, func(c *controlplanev1.KOKControlPlane) { c.Spec.Version = "v1.35.4" })
 	e.host.replaces = true
 	e.host.keepWorking()
 	account := client.ObjectKey{Namespace: e.key.Namespace, Name: hostAccount}
@@ -179,7 +179,7 @@ func (e *elsewhereTest) reachesNoFurther(t *testing.T) {
 
 func TestFinding8ATokenThatCannotBeRenewedSaysSo(t *testing.T) {
 	grant(t)
-	e := newElsewhereTest(t)
+	e := newElsewhereTest(t, small)
 	e.host.keepWorking()
 	// The role lets only the account of its own name renew its token.
 	account := e.other.admit(t, e.key.Namespace, "other")
@@ -211,7 +211,7 @@ func TestFinding8ATokenThatCannotBeRenewedSaysSo(t *testing.T) {
 
 func TestFinding8AnAccountWithoutRightsIsToldTheCommands(t *testing.T) {
 	grant(t)
-	e := newElsewhereTest(t)
+	e := newElsewhereTest(t, small)
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.key.Namespace, Name: "nobody"}}
 	if err := e.other.api.Create(t.Context(), account); err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func TestFinding8AnAccountWithoutRightsIsToldTheCommands(t *testing.T) {
 // Releases before had one account for all namespaces, which made those that were missing. Its tenants go on.
 func TestFinding8TheAccountOfAnOlderReleaseGoesOn(t *testing.T) {
 	grant(t)
-	e := newElsewhereTest(t)
+	e := newElsewhereTest(t, small)
 	raw, err := os.ReadFile("testdata/older-host-cluster-role.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -108,9 +108,9 @@ func (a *attacker) fresh(prefix string) string {
 }
 
 // must makes what a try needs and is permitted.
-func (a *attacker) must(object client.Object, options ...client.CreateOption) {
+func (a *attacker) must(object client.Object) {
 	a.t.Helper()
-	if err := a.client.Create(a.t.Context(), object, options...); err != nil {
+	if err := a.client.Create(a.t.Context(), object); err != nil {
 		a.t.Fatalf("create %T %s, which is permitted: %v", object, object.GetName(), err)
 	}
 }

@@ -25,7 +25,7 @@ import (
 type content = map[string]any
 
 // forged gives a control plane of the attacker a newer rendering of etcd than the manager's.
-func (a *attacker) forged(plane *controlplanev1.KOKControlPlane, change func(content)) *appsv1.ControllerRevision {
+func (a *attacker) forged(plane *controlplanev1.KOKControlPlane, change func(content)) {
 	a.t.Helper()
 	forged := &appsv1.ControllerRevision{}
 	eventually(a.t, "a rendering is stored", func(ctx context.Context) error {
@@ -43,7 +43,6 @@ func (a *attacker) forged(plane *controlplanev1.KOKControlPlane, change func(con
 	forged.ObjectMeta = metav1.ObjectMeta{Namespace: a.namespace, Name: names.Object(plane.Name, names.EtcdData) + "-2", Labels: forged.Labels}
 	forged.Revision, forged.Data.Raw = 2, raw
 	a.must(forged)
-	return forged
 }
 
 // storesTheSame is the permitted form of a rendering that the attacker wrote: one that is no other passes.
