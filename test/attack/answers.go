@@ -135,7 +135,8 @@ func (i *Instead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user := r.Header.Get("X-Remote-User")
 	i.lock.Lock()
 	handler := i.handler
-	i.users[user]++
+	program, _, _ := strings.Cut(r.UserAgent(), "/")
+	i.users[user+" ("+program+")"]++
 	i.lock.Unlock()
 	if handler == nil || user == "" || strings.HasPrefix(user, "system:") || strings.Count(r.URL.Path, "/") < 4 {
 		// The API server's own controllers, and discovery: the group is to look as if it were there.
@@ -151,6 +152,16 @@ func (i *Instead) Answer(answer Answer) {
 	i.lock.Lock()
 	defer i.lock.Unlock()
 	i.handler, i.users = answer.handler, map[string]int{}
+}
+
+// Asked is how often users asked whose name, or program, begins so.
+func (i *Instead) Asked(beginning string) (count int) {
+	for user, times := range i.Users() {
+		if strings.HasPrefix(user, beginning) || strings.Contains(user, "("+beginning) {
+			count += times
+		}
+	}
+	return count
 }
 
 // Users are those who asked, with how often.

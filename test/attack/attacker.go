@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -73,10 +74,14 @@ func (a *Attacker) get(ctx context.Context, path ...string) (string, error) {
 // said is an answer, also where it tells of a failure: that is in its body.
 func said(result rest.Result) (string, error) {
 	body, err := result.Raw()
-	if err != nil && len(body) > 0 {
-		err = fmt.Errorf("%w: %s", err, body)
+	status := metav1.Status{}
+	if err == nil || len(body) == 0 {
+		return string(body), err
 	}
-	return string(body), err
+	if json.Unmarshal(body, &status) == nil && status.Message != "" {
+		return string(body), fmt.Errorf("%d: %s: %w", status.Code, status.Message, err)
+	}
+	return string(body), fmt.Errorf("%s: %w", body, err)
 }
 
 // forge makes a Node that is none, at an address and with a port that kubelet would have.

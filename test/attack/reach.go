@@ -49,8 +49,10 @@ func (a *Attacker) control(ctx context.Context, report *Report, way Way) error {
 	}
 	defer func() { _ = canary.Close() }()
 	// API servers, and kube-proxy, hear of new objects a moment later.
+	var answer string
 	for range 3 {
-		answer, err := way.Take(ctx, a, to)
+		var err error
+		answer, err = way.Take(ctx, a, to)
 		if from := canary.Visitors(); len(from) > 0 {
 			read := ""
 			if strings.Contains(answer, canary.Token) || err != nil && strings.Contains(err.Error(), canary.Token) {
@@ -66,9 +68,8 @@ func (a *Attacker) control(ctx context.Context, report *Report, way Way) error {
 		if err != nil {
 			answer = err.Error()
 		}
-		report.Control("(%s, not yet: %s)", way.Name, short(answer))
 	}
-	return fmt.Errorf("%s does not even reach a canary on the tenant's own worker: it proves nothing", way.Name)
+	return fmt.Errorf("%s does not even reach a canary on the tenant's own worker, and proves nothing: %s", way.Name, answer)
 }
 
 // try takes one way to one target.

@@ -102,7 +102,7 @@ func (r *Report) WriteFile(path string) error {
 
 // short is an answer on one line.
 func short(text string) string {
-	const most = 160
+	const most = 300
 	text = strings.Join(strings.Fields(text), " ")
 	if runes := []rune(text); len(runes) > most {
 		text = string(runes[:most]) + "..."

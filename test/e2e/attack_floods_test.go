@@ -39,7 +39,7 @@ func (s *siege) floods(ctx context.Context) {
 		taken.Answer(answer)
 		// Another number of pods has the manager write to the tenant, as it does every five minutes otherwise.
 		patch(ctx, s.attacked.controlPlane(ctx), fmt.Sprintf(`{"spec":{"addons":{"coreDNS":{"replicas":%d}}}}`, 1+i%2))
-		asked := func() int { return taken.Users()["kok-control-plane"] }
+		asked := func() int { return taken.Asked("kok-control-plane") }
 		began := time.Now()
 		for time.Since(began) < visited && asked() == 0 {
 			time.Sleep(200 * time.Millisecond)
@@ -61,6 +61,42 @@ func (s *siege) floods(ctx context.Context) {
 		}
 		s.report.Add(outcome)
 	}
+}
+
+// endlessShell has the worker's own shell write without end to whoever logs in: root there decides what SSH answers.
+func (s *siege) endlessShell(ctx context.Context) {
+	GinkgoHelper()
+	const shell, log = "/usr/local/bin/endless", "/var/tmp/logins"
+	worker, before := s.attacker.Worker, s.restarts(ctx)
+	user := s.attacked.hosts(ctx)[0].Spec.User
+	entry, err := worker.Exec(ctx, nil, "getent", "passwd", user)
+	Expect(err).NotTo(HaveOccurred())
+	fields := strings.Split(strings.TrimSpace(string(entry)), ":")
+	Expect(worker.WriteFile(shell, []byte("#!/bin/sh\necho in >> "+log+"\nexec yes\n"), 0o755)).To(Succeed())
+	_, err = worker.Exec(ctx, nil, "usermod", "--shell", shell, user)
+	Expect(err).NotTo(HaveOccurred())
+	defer func() {
+		_, err := worker.Exec(context.WithoutCancel(ctx), nil, "usermod", "--shell", fields[len(fields)-1], user)
+		Expect(err).NotTo(HaveOccurred())
+	}()
+	logins := func() (string, error) {
+		lines, err := worker.Exec(ctx, nil, "cat", log)
+		return string(lines), err
+	}
+	Eventually(ctx, logins).WithTimeout(2*time.Minute).Should(ContainSubstring("in"), "nobody logged in, and nothing is proved")
+	time.Sleep(10 * time.Second) // How long it lasts, and what the manager does with more of it.
+	lines, err := logins()
+	Expect(err).NotTo(HaveOccurred())
+	host := s.attacked.hosts(ctx)[0]
+	outcome := attack.Outcome{Name: "endless answer of a host", Did: "the worker's shell writes without end to who logs in", Target: "the infrastructure manager, which looks at hosts by SSH"}
+	outcome.Stopped = fmt.Sprintf("%d logins; ", strings.Count(lines, "in"))
+	for _, condition := range host.Status.Conditions {
+		outcome.Stopped += condition.Type + ": " + condition.Message + " "
+	}
+	if restarted := restartedSince(ctx, before, ownManagers...); restarted > 0 {
+		outcome.Succeeded, outcome.Remark = true, fmt.Sprintf("%d managers started again", restarted)
+	}
+	s.report.Add(outcome)
 }
 
 // redirected is a canary that managers are redirected to: at the host cluster's own control plane, where they reach it.
@@ -97,7 +133,36 @@ func (s *siege) crowd(ctx context.Context) {
 		outcome.Succeeded, outcome.Remark = true, fmt.Sprintf("%d managers started again", restarted)
 	}
 	s.report.Add(outcome)
+	s.endlessRequests(ctx)
 	figure("attack_objects", made, "requests for certificates")
+}
+
+// endlessRequests answers in the place of the tenant's API when managers list requests for certificates anew: a tenant that has too
+// many is left alone for a minute, and its watches end by that.
+func (s *siege) endlessRequests(ctx context.Context) {
+	GinkgoHelper()
+	before := s.restarts(ctx)
+	taken, err := s.attacker.TakeGroup(ctx, "v1", "certificates.k8s.io")
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { Expect(taken.Release(context.WithoutCancel(ctx))).To(Succeed()) }()
+	answer := attack.Answers(netip.AddrPort{})[1]
+	taken.Answer(answer)
+	const program = "bootstrap-manager"
+	for began := time.Now(); time.Since(began) < 90*time.Second && taken.Asked(program) == 0; {
+		time.Sleep(time.Second)
+	}
+	if taken.Asked(program) > 0 {
+		time.Sleep(15 * time.Second) // How long it lasts, and what it does with more of it.
+	}
+	outcome := attack.Outcome{Name: answer.Name, Did: answer.Did, Target: "the bootstrap manager, by the group certificates.k8s.io of the tenant's API"}
+	outcome.Stopped = fmt.Sprintf("asked by %v; %s", taken.Users(), s.conditionsOf(ctx))
+	if taken.Asked(program) == 0 {
+		outcome.Remark = "nobody asked"
+	}
+	if restarted := restartedSince(ctx, before, ownManagers...); restarted > 0 {
+		outcome.Succeeded, outcome.Remark = true, fmt.Sprintf("%d managers started again", restarted)
+	}
+	s.report.Add(outcome)
 }
 
 // hold opens connections from the worker to the tenant's API servers and to a neighbour's, and asks the neighbour meanwhile.
