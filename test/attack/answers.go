@@ -19,28 +19,30 @@ import (
 // Answer is a way to answer a manager that asks the tenant's API.
 type Answer struct {
 	Name, Did string
-	handler   http.Handler
+	Handler   http.Handler
 }
 
 // Answers are all of them; to is what redirects lead to.
 func Answers(to netip.AddrPort) []Answer {
 	return []Answer{
-		{"redirect of a manager", "answers the manager with a redirect", redirect(to)},
-		{"endless answer", "answers the manager without end", endless()},
-		{"endless failure", "answers the manager with a failure without end", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(http.StatusInternalServerError)
-			endless().ServeHTTP(w, r)
-		})},
-		{"gzip bomb", "answers the manager with 10 GiB that are compressed to 10 MiB", http.HandlerFunc(bomb)},
 		{"pages without end", "each page of a list has another one after it", http.HandlerFunc(pages)},
 		{"slow answer", "answers a byte a second", http.HandlerFunc(slow)},
+		{"redirect of a manager", "answers the manager with a redirect", redirect(to)},
+		// From here on a manager leaves the tenant alone for a while after each.
+		{"gzip bomb", "answers the manager with 10 GiB that are compressed to 10 MiB", http.HandlerFunc(bomb)},
+		{"endless answer", "answers the manager without end", Endless()},
+		{"endless failure", "answers the manager with a failure without end", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusInternalServerError)
+			Endless().ServeHTTP(w, r)
+		})},
 	}
 }
 
 // block is a part of an answer: a name that goes on.
 var block = bytes.Repeat([]byte("a"), 64<<10)
 
-func endless() http.Handler {
+// Endless answers without end.
+func Endless() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"metadata":{"name":"`))
@@ -151,7 +153,7 @@ func (i *Instead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (i *Instead) Answer(answer Answer) {
 	i.lock.Lock()
 	defer i.lock.Unlock()
-	i.handler, i.users = answer.handler, map[string]int{}
+	i.handler, i.users = answer.Handler, map[string]int{}
 }
 
 // Asked is how often users asked whose name, or program, begins so.

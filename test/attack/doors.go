@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -27,6 +29,7 @@ type Door struct {
 
 // Dial shows every credential at every address of a door, from the worker, with TLS and, without a credential, without.
 func (a *Attacker) Dial(ctx context.Context, report *Report, door Door, list []probe.Credential) error {
+	refusals := map[string]int{}
 	outcome := Outcome{Name: "the worker's root dials", Did: fmt.Sprintf("%d addresses, %d credentials, %q", len(door.Addresses), len(list), door.Paths), Target: door.Target}
 	for _, address := range door.Addresses {
 		for _, path := range door.Paths {
@@ -50,14 +53,24 @@ func (a *Attacker) Dial(ctx context.Context, report *Report, door Door, list []p
 				if answer.Err == nil && answer.Status < 300 {
 					outcome.Succeeded, outcome.Remark = true, fmt.Sprintf("%s%s answered %s", address, path, name)
 				}
-				if outcome.Stopped == "" || name != "no TLS" {
-					outcome.Stopped = fmt.Sprintf("%s: %s", name, answer)
-				}
+				refusals[refusal(answer)]++
 			}
 		}
 	}
+	var said []string
+	for text, count := range refusals {
+		said = append(said, fmt.Sprintf("%d times %s", count, text))
+	}
+	slices.Sort(said)
+	outcome.Stopped = strings.Join(said, ", ")
 	report.Add(outcome)
 	return nil
+}
+
+// refusal is how a door stays shut, without where.
+func refusal(answer probe.Answer) string {
+	text := answer.String()
+	return strings.TrimSpace(text[strings.LastIndex(text, ": ")+1:])
 }
 
 // AgentToken is a token for konnectivity's agents of the tenant.

@@ -32,7 +32,7 @@ func (a *Attacker) Requests(ctx context.Context, most int64, within time.Duratio
 					return nil
 				}
 				_, err := a.API.CertificatesV1().CertificateSigningRequests().Create(ctx, &certificatesv1.CertificateSigningRequest{
-					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("flood-%d", number)},
+					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("flood-%s-%d", run, number)},
 					Spec:       certificatesv1.CertificateSigningRequestSpec{Request: request, SignerName: certificatesv1.KubeletServingSignerName, Usages: serving},
 				}, metav1.CreateOptions{})
 				if err == nil {

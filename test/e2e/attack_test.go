@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -52,14 +51,8 @@ var _ = Describe("The administrator of a tenant as an attacker", Ordered, Label(
 	BeforeAll(func(ctx SpecContext) {
 		requireLab()
 		removeWithHosts(append(s.neighbours, s.attacked)...)
-		if os.Getenv("KOK_ATTACK_KEPT") == "" {
-			s.attacked.createWithWorkers(ctx, 0)
-			together(s.neighbours, func(t *tenant) { t.createSmall(ctx) })
-		} else {
-			for _, t := range append(s.neighbours, s.attacked) {
-				t.connect(ctx)
-			}
-		}
+		s.attacked.createWithWorkers(ctx, 0)
+		together(s.neighbours, func(t *tenant) { t.createSmall(ctx) })
 		s.prepare(ctx)
 		sampleAll(ctx, &s.before, 5, s.neighbours...)
 		s.stop = sync.OnceFunc(sampleOn(context.WithoutCancel(ctx), &s.during, s.neighbours...))
@@ -205,19 +198,13 @@ func (s *siege) resolver() *attack.Resolver {
 // targets are those that canaries are planted at.
 func (s *siege) targets() []attack.Target {
 	nodes := slices.DeleteFunc(siteHosts(), func(h *host.Host) bool { return h.Site != host.SiteIDC })
-	everywhere := func(address func(*host.Host) netip.Addr) (places []func(uint16) (net.Listener, error)) {
-		for _, h := range nodes {
-			places = append(places, attack.ListenAt(h, address(h)))
-		}
-		return places
-	}
 	on := func(name string, address func(*host.Host) netip.Addr) attack.Target {
 		return attack.Target{
 			Name: name,
 			Plant: func(context.Context) (*attack.Canary, netip.AddrPort, error) {
 				var places []attack.Listen
-				for _, place := range everywhere(address) {
-					places = append(places, place)
+				for _, h := range nodes {
+					places = append(places, attack.ListenAt(h, address(h)))
 				}
 				port := attack.NextPort()
 				canary, err := attack.Plant(port, s.certificate, nil, places...)
