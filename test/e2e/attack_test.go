@@ -173,8 +173,8 @@ func addAddress(h *host.Host, wanted string) {
 	DeferCleanup(func() { Expect(change(netlink.AddrDel)).To(Succeed(), h.Name) })
 }
 
-// resolver answers host nodes' and the worker's questions of DNS: whoever owns a domain answers for its names everywhere. API
-// servers have no name server and ask their own loopback then; the worker asks the one that the lab's hosts have.
+// resolver answers host nodes' and the worker's questions of DNS: whoever owns a domain answers for its names everywhere. In the
+// lab pods of host nodes know no name server, and ask their own loopback; the worker asks the one that hosts have.
 func (s *siege) resolver() *attack.Resolver {
 	GinkgoHelper()
 	resolver := attack.NewResolver(s.attacker.Worker.Address)
