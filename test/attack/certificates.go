@@ -27,7 +27,7 @@ var (
 )
 
 // undecided is how long a request waits until it counts as one that nobody approves. Approvals take a second.
-const undecided = 8 * time.Second
+const undecided = 10 * time.Second
 
 // Forged are the requests for certificates of others. host is the address of a host node,
 // endpoint that of the tenant's API.

@@ -23,7 +23,7 @@ const (
 	visited = 3 * time.Minute
 	// flood is how many requests for certificates are made, if flooding lets so many.
 	flood    = 100_000
-	flooding = 150 * time.Second
+	flooding = 2 * time.Minute
 	// connections are opened and held.
 	connections = 5_000
 )
