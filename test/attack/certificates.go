@@ -46,7 +46,7 @@ func (a *Attacker) Forged(ctx context.Context, report *Report, host, endpoint st
 	}
 	own, err := a.asked(ctx, kubelet, certificatesv1.KubeletServingSignerName, serving, request(node, []string{a.Node}, a.Worker.Address.String()))
 	if err != nil || !own.approved {
-		return fmt.Errorf("kubelet's request for its own name and address is not approved: %s, %w", own, err)
+		return fmt.Errorf("kubelet's request for its own name and address is not approved: %s, %v", own, err)
 	}
 	report.Control("the worker's kubelet gets a serving certificate for its own name and address: %s", own)
 	for _, try := range []struct {
@@ -114,7 +114,7 @@ func (a *Attacker) byToken(ctx context.Context, report *Report, request func(pki
 	}
 	fresh, err := a.asked(ctx, config, certificatesv1.KubeAPIServerClientKubeletSignerName, dialing, request(node(a.name("new")), nil))
 	if err != nil || !fresh.approved {
-		return fmt.Errorf("a bootstrap token does not join a new node: %s, %w", fresh, err)
+		return fmt.Errorf("a bootstrap token does not join a new node: %s, %v", fresh, err)
 	}
 	report.Control("a bootstrap token that the administrator made joins a new node: %s", fresh)
 	for _, try := range []struct {

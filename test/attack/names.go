@@ -93,9 +93,9 @@ func NamedWays(r *Resolver) []Way {
 				answer, err = take(ctx, a, name, to.Port())
 			}
 			if r.Asked(name) == 0 {
-				return answer, fmt.Errorf("%w: nobody looked up %s: %w", errNotAsked, name, err)
+				return answer, fmt.Errorf("%w: nobody looked up %s: %v", errNotAsked, name, err)
 			}
-			return answer, fmt.Errorf("%s was looked up %d times: %w", name, r.Asked(name), err)
+			return answer, fmt.Errorf("%s was looked up %d times: %v", name, r.Asked(name), err)
 		}
 	}
 	return []Way{

@@ -107,7 +107,7 @@ func (a *Attacker) try(ctx context.Context, report *Report, way Way, target Targ
 	report.Add(outcome)
 	// The target must be one that answers: else nothing was there to reach.
 	if got, err := target.Ask(ctx, to); err != nil || !strings.Contains(got, canary.Token) {
-		return fmt.Errorf("the canary at %s, %s, does not answer who may reach it: %q, %w", target.Name, to, got, err)
+		return fmt.Errorf("the canary at %s, %s, does not answer who may reach it: %q, %v", target.Name, to, got, err)
 	}
 	return nil
 }
