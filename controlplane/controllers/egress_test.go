@@ -21,7 +21,7 @@ func (seen *observation) apiServersAre(rendered *corev1.PodTemplateSpec, only ..
 		only = []int{0, 1, 2}
 	}
 	for _, i := range only {
-		pods[i].Annotations, pods[i].Spec.Volumes = rendered.Annotations, rendered.Spec.Volumes
+		pods[i].Annotations, pods[i].Spec.InitContainers = rendered.Annotations, rendered.Spec.InitContainers
 	}
 }
 

@@ -242,6 +242,8 @@ func newTenant(t *testing.T, namespace, name string, edit func(*controlplanev1.K
 		},
 		Spec: controlplanev1.KOKControlPlaneSpec{Version: "v1.36.3"},
 	}
+	// Its namespace inside would never go again: nobody finishes the deletion of namespaces here.
+	controlPlane.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonNone
 	edit(controlPlane)
 	if err := environment.Client.Create(t.Context(), controlPlane); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -53,6 +54,11 @@ func (k *konnectivityTenant) webhook() *atomic.Int64 {
 		Spec:       corev1.ServiceSpec{ClusterIP: "127.251.0.10", Ports: []corev1.ServicePort{{Port: port}}},
 	})).To(Succeed())
 	k.guardPort = port
+	// The same at the address of a name.
+	named, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	g.Expect(err).NotTo(HaveOccurred())
+	k.t.Cleanup(func() { _ = named.Close() })
+	go func() { _ = server.Config.Serve(tls.NewListener(named, server.TLS)) }()
 	k.guard("guard", admissionregistrationv1.WebhookClientConfig{
 		Service: &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "guard", Port: &port},
 	})

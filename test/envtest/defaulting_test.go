@@ -100,3 +100,62 @@ func TestDryRunHasNoEffect(t *testing.T) {
 	expectRefusal(t, environment.Client.Create(t.Context(), c, client.DryRunAll),
 		`spec.version: Invalid value: "v1.30.0": v1.30 is not supported; supported are v1.34, v1.35 and v1.36`+otherwise)
 }
+
+func konnectivityMode(t *testing.T, object *unstructured.Unstructured) string {
+	t.Helper()
+	mode, _, err := unstructured.NestedString(object.Object, "spec", "addons", "konnectivity", "mode")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mode
+}
+
+// A topology controller, or kubectl, applies what it manages. Older releases had None where nobody said anything.
+func TestFinding2KonnectivityIsDecidedWhenAControlPlaneIsMade(t *testing.T) {
+	for name, test := range map[string]struct {
+		first, then map[string]any
+		made, kept  string
+	}{
+		"nobody ever says":             {nil, nil, "Managed", "Managed"},
+		"somebody says so later":       {nil, map[string]any{"mode": "None"}, "Managed", "None"},
+		"nobody says None any more":    {map[string]any{"mode": "None"}, nil, "None", "None"},
+		"nobody says Managed any more": {map[string]any{"mode": "Managed"}, nil, "Managed", "Managed"},
+		"an empty mode says nothing":   {map[string]any{}, map[string]any{}, "Managed", "Managed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			namespace := newNamespace(t)
+			apply := func(konnectivity map[string]any) *unstructured.Unstructured {
+				object := asWritten(namespace, "v1.36.3")
+				if konnectivity != nil {
+					g.Expect(unstructured.SetNestedMap(object.Object, konnectivity, "spec", "addons", "konnectivity")).To(Succeed())
+				}
+				g.Expect(environment.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("topology"))).To(Succeed())
+				return object
+			}
+			made := apply(test.first)
+			g.Expect(konnectivityMode(t, made)).To(Equal(test.made))
+			kept := apply(test.then)
+			g.Expect(konnectivityMode(t, kept)).To(Equal(test.kept))
+			if test.made == test.kept {
+				g.Expect(kept.GetGeneration()).To(Equal(made.GetGeneration()), "the spec was changed")
+			}
+		})
+	}
+}
+
+func TestFinding2ANodePortHasNoRoomForKonnectivity(t *testing.T) {
+	g := NewWithT(t)
+	c := minimal(newNamespace(t))
+	onPodNetwork(controlplanev1.ExposureNodePort)(&c.Spec)
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	g.Expect(c.Spec.Addons.Konnectivity.Mode).To(Equal(controlplanev1.AddonNone))
+}
+
+// One that is made anew from a file must not switch anything on in Clusters that run.
+func TestFinding2ATemplateLeavesKonnectivityOpen(t *testing.T) {
+	g := NewWithT(t)
+	made := template(newNamespace(t))
+	g.Expect(environment.Client.Create(t.Context(), made)).To(Succeed())
+	g.Expect(made.Spec.Template.Spec.Addons.Konnectivity.Mode).To(BeEmpty())
+}

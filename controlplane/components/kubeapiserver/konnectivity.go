@@ -25,8 +25,8 @@ const (
 
 const (
 	egressSelectorFile = "egress-selector.yaml"
-	// konnectivityVolume has the socket where the two meet.
-	konnectivityVolume = "kok-konnectivity"
+	// konnectivityServer is the name of the container.
+	konnectivityServer = "konnectivity-server"
 )
 
 // EgressAnnotation names what kube-apiserver sends through the tenant's workers, by the configuration that it read when it
@@ -52,7 +52,7 @@ func egressSelections() string {
 
 // HasKonnectivity reports whether an API server has a server of konnectivity beside it.
 func HasKonnectivity(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == konnectivityVolume })
+	return slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == konnectivityServer })
 }
 
 // ConfinesEgress reports whether an API server dials no address by itself that a tenant's administrators can choose.
