@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -26,6 +27,14 @@ import (
 // waitInterval is how often a request is looked at that waits for what has no watch: a Node's own
 // addresses.
 const waitInterval = 10 * time.Second
+
+const (
+	// requestsATurn is how many requests of a tenant are looked at before others have their turn: decisions are written at
+	// the rate of the client, and a tenant's administrator makes requests faster.
+	requestsATurn = 100
+	// nextTurn is how soon a tenant with more of them has the next one.
+	nextTurn = time.Second
+)
 
 // Reconciler decides on the requests for certificates of kubelets in the tenants of Clusters: on serving certificates, and,
 // in those of a KOKControlPlane, on the first client certificate, for which a bootstrap token asks. It cares for
@@ -122,9 +131,15 @@ func (r *Reconciler) decideAll(ctx context.Context, owner *clusterv1.Cluster, id
 	holders := sync.OnceValues(func() (*holders, error) { return r.holders(ctx, owner, all) })
 	var result ctrl.Result
 	var problems []error
-	for i := range requests.Items {
+	turn := 0
+	// In another order each time, or those that wait would keep others from their turn for good.
+	for _, i := range rand.Perm(len(requests.Items)) {
 		if !Pending(&requests.Items[i]) {
 			continue
+		}
+		if turn++; turn > requestsATurn {
+			result.RequeueAfter = nextTurn
+			break
 		}
 		if _, isFirst := TokenID(&requests.Items[i]); isFirst {
 			// Other control planes have kube-controller-manager approve these.

@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -130,6 +131,11 @@ func (a *Attacker) eventually(ctx context.Context, ask func(context.Context) (st
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
+}
+
+// Within waits until something is so, at most for some time. It tells whether it is.
+func Within(ctx context.Context, limit time.Duration, holds func() bool) bool {
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, limit, true, func(context.Context) (bool, error) { return holds(), nil }) == nil
 }
 
 // unknownYet is true for the answer of an API server that has not heard of an object that was made a moment ago.

@@ -48,10 +48,8 @@ func TestACanaryAnswersWithTLSAndWithoutAndKnowsWhoCame(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = connection.Close() }()
-	for began := time.Now(); len(canary.Visitors()) < 3; time.Sleep(time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
-			t.Fatal("it does not know of who says nothing")
-		}
+	if !Within(t.Context(), 10*time.Second, func() bool { return len(canary.Visitors()) == 3 }) {
+		t.Error("it does not know of who says nothing")
 	}
 }
 

@@ -45,8 +45,11 @@ func (a *Attacker) Forged(ctx context.Context, report *Report, host, endpoint st
 		return made
 	}
 	own, err := a.asked(ctx, kubelet, certificatesv1.KubeletServingSignerName, serving, request(node, []string{a.Node}, a.Worker.Address.String()))
-	if err != nil || !own.approved {
-		return fmt.Errorf("kubelet's request for its own name and address is not approved: %s, %v", own, err)
+	if err != nil {
+		return err
+	}
+	if !own.approved {
+		return fmt.Errorf("kubelet's request for its own name and address is not approved: %s", own)
 	}
 	report.Control("the worker's kubelet gets a serving certificate for its own name and address: %s", own)
 	for _, try := range []struct {
@@ -113,8 +116,11 @@ func (a *Attacker) byToken(ctx context.Context, report *Report, request func(pki
 		return pkix.Name{Organization: []string{"system:nodes"}, CommonName: "system:node:" + name}
 	}
 	fresh, err := a.asked(ctx, config, certificatesv1.KubeAPIServerClientKubeletSignerName, dialing, request(node(a.name("new")), nil))
-	if err != nil || !fresh.approved {
-		return fmt.Errorf("a bootstrap token does not join a new node: %s, %v", fresh, err)
+	if err != nil {
+		return err
+	}
+	if !fresh.approved {
+		return fmt.Errorf("a bootstrap token does not join a new node: %s", fresh)
 	}
 	report.Control("a bootstrap token that the administrator made joins a new node: %s", fresh)
 	for _, try := range []struct {
@@ -168,15 +174,16 @@ func (a *Attacker) SelfApproved(ctx context.Context, subject pkix.Name) (*tls.Ce
 	if _, err := requests.UpdateApproval(ctx, made.Name, made, metav1.UpdateOptions{}); err != nil {
 		return nil, "", err
 	}
-	for began := time.Now(); time.Since(began) < undecided; time.Sleep(100 * time.Millisecond) {
-		if made, err = requests.Get(ctx, made.Name, metav1.GetOptions{}); err != nil {
-			return nil, "", err
+	var signed *pem.Block
+	if !Within(ctx, undecided, func() bool {
+		if now, err := requests.Get(ctx, made.Name, metav1.GetOptions{}); err == nil {
+			signed, _ = pem.Decode(now.Status.Certificate)
 		}
-		if block, _ := pem.Decode(made.Status.Certificate); block != nil {
-			return &tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}, "signed", nil
-		}
+		return signed != nil
+	}) {
+		return nil, "", fmt.Errorf("nobody signed it within %s", undecided)
 	}
-	return nil, "", fmt.Errorf("nobody signed it: %v", made.Status.Conditions)
+	return &tls.Certificate{Certificate: [][]byte{signed.Bytes}, PrivateKey: key}, "signed", nil
 }
 
 // decision is what became of a request for a certificate.
@@ -207,15 +214,17 @@ func (a *Attacker) asked(ctx context.Context, as *rest.Config, signer string, us
 		return decision{}, err
 	}
 	requests := a.API.CertificatesV1().CertificateSigningRequests()
-	for began := time.Now(); time.Since(began) < undecided; time.Sleep(100 * time.Millisecond) {
-		if made, err = requests.Get(ctx, made.Name, metav1.GetOptions{}); err != nil {
-			return decision{}, err
+	got := decision{message: fmt.Sprintf("nobody approved it within %s", undecided)}
+	Within(ctx, undecided, func() bool {
+		now, err := requests.Get(ctx, made.Name, metav1.GetOptions{})
+		if err != nil || len(now.Status.Conditions) == 0 {
+			return false
 		}
-		for _, condition := range made.Status.Conditions {
-			return decision{condition.Type == certificatesv1.CertificateApproved, fmt.Sprintf("%s: %s", condition.Type, condition.Message)}, nil
-		}
-	}
-	return decision{message: fmt.Sprintf("nobody approved it within %s", undecided)}, nil
+		first := now.Status.Conditions[0]
+		got = decision{first.Type == certificatesv1.CertificateApproved, fmt.Sprintf("%s: %s", first.Type, first.Message)}
+		return true
+	})
+	return got, nil
 }
 
 func (a *Attacker) ask(ctx context.Context, as *rest.Config, signer string, usages []certificatesv1.KeyUsage, request []byte) (*certificatesv1.CertificateSigningRequest, error) {

@@ -2,6 +2,7 @@ package attack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -93,9 +94,12 @@ func NamedWays(r *Resolver) []Way {
 				answer, err = take(ctx, a, name, to.Port())
 			}
 			if r.Asked(name) == 0 {
-				return answer, fmt.Errorf("%w: nobody looked up %s: %v", errNotAsked, name, err)
+				return answer, errors.Join(fmt.Errorf("%w: nobody looked up %s", errNotAsked, name), err)
 			}
-			return answer, fmt.Errorf("%s was looked up %d times: %v", name, r.Asked(name), err)
+			if err == nil {
+				return fmt.Sprintf("%s was looked up %d times: %s", name, r.Asked(name), answer), nil
+			}
+			return answer, fmt.Errorf("%s was looked up %d times: %w", name, r.Asked(name), err)
 		}
 	}
 	return []Way{

@@ -91,23 +91,25 @@ func (a *Attacker) try(ctx context.Context, report *Report, way Way, target Targ
 	if err != nil {
 		answer = err.Error()
 	}
-	time.Sleep(lateness)
+	strangers := func() []netip.Addr {
+		return slices.DeleteFunc(canary.Visitors()[before:], func(from netip.Addr) bool { return from == a.Worker.Address || slices.Contains(own, from) })
+	}
+	Within(ctx, lateness, func() bool { return len(strangers()) > 0 })
 	outcome := Outcome{Name: way.Name, Did: way.Did, Target: target.Name, Stopped: answer}
-	for _, from := range canary.Visitors()[before:] {
-		if slices.Contains(own, from) || from == a.Worker.Address {
-			outcome.Remark = "connected from the worker, which reaches it by itself"
-			continue
-		}
-		outcome.Succeeded, outcome.Remark = true, "connected from "+from.String()
-		break
+	if len(canary.Visitors()) > before {
+		outcome.Remark = "connected from the worker, which reaches it by itself"
+	}
+	if found := strangers(); len(found) > 0 {
+		outcome.Succeeded, outcome.Remark = true, "connected from "+found[0].String()
 	}
 	if strings.Contains(answer, canary.Token) && len(own) == 0 {
 		outcome.Succeeded, outcome.Remark = true, "its token was read"
 	}
 	report.Add(outcome)
 	// The target must be one that answers: else nothing was there to reach.
-	if got, err := target.Ask(ctx, to); err != nil || !strings.Contains(got, canary.Token) {
-		return fmt.Errorf("the canary at %s, %s, does not answer who may reach it: %q, %v", target.Name, to, got, err)
+	got, err := target.Ask(ctx, to)
+	if err != nil || !strings.Contains(got, canary.Token) {
+		return errors.Join(fmt.Errorf("the canary at %s, %s, answers %q to who may reach it", target.Name, to, got), err)
 	}
 	return nil
 }
@@ -124,6 +126,6 @@ func (a *Attacker) knock(ctx context.Context, canary *Canary, to netip.AddrPort)
 		return nil, nil //nolint:nilerr // It is what most targets should answer.
 	}
 	defer connection.Close() //nolint:errcheck // Nothing was written.
-	time.Sleep(lateness)
+	Within(ctx, lateness, func() bool { return len(canary.Visitors()) > 0 })
 	return canary.Visitors(), nil
 }

@@ -43,7 +43,7 @@ var errNotAsked = errors.New("nobody asked the attacker's own server")
 // expectAsked keeps an error, and says so where nobody asked the server: then nothing was tried.
 func (s *Server) expectAsked(answer string, err error) error {
 	if s.asked.Load() == 0 {
-		return fmt.Errorf("%w: %q, %v", errNotAsked, answer, err)
+		return errors.Join(fmt.Errorf("%w, and there came %q", errNotAsked, answer), err)
 	}
 	return err
 }

@@ -173,10 +173,10 @@ func (s *siege) pretend(ctx context.Context) {
 	DeferCleanup(func(ctx SpecContext) { _ = s.attacker.Client.Delete(ctx, forged) })
 	outcome := attack.Outcome{Name: "forged providerID", Did: "makes a Node with the providerID of a Machine", Target: "the Machine's Node", Stopped: "Machine " + machine.Name + " keeps its Node " + s.attacker.Node}
 	now := &clusterv1.Machine{}
-	for began := time.Now(); time.Since(began) < 15*time.Second && !outcome.Succeeded; time.Sleep(time.Second) {
+	outcome.Succeeded = attack.Within(ctx, 15*time.Second, func() bool {
 		get(ctx, client.ObjectKeyFromObject(&machine), now)
-		outcome.Succeeded = now.Status.NodeRef.Name != s.attacker.Node
-	}
+		return now.Status.NodeRef.Name != s.attacker.Node
+	})
 	s.report.Add(outcome)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/attack"
@@ -41,13 +42,8 @@ func (s *siege) floods(ctx context.Context) {
 		// Another number of pods has the manager write to the tenant, as it does every five minutes otherwise.
 		patch(ctx, s.attacked.controlPlane(ctx), fmt.Sprintf(`{"spec":{"addons":{"coreDNS":{"replicas":%d}}}}`, 1+i%2))
 		asked := func() int { return taken.Asked("kok-control-plane") }
-		began := time.Now()
-		for time.Since(began) < visited && asked() == 0 {
-			time.Sleep(200 * time.Millisecond)
-		}
-		if asked() > 0 {
-			time.Sleep(10 * time.Second) // How long it lasts, and what it does with more of it.
-		}
+		attack.Within(ctx, visited, func() bool { return asked() > 0 })
+		s.endure(ctx, before)
 		outcome := attack.Outcome{Name: answer.Name, Did: answer.Did, Target: "the managers, by the group apps of the tenant's API"}
 		outcome.Stopped = fmt.Sprintf("asked by %v; %s", taken.Users(), s.conditionsOf(ctx))
 		Expect(asked()).NotTo(BeZero(), "nobody asked, and nothing is proved of: %s", answer.Name)
@@ -82,7 +78,7 @@ func (s *siege) endlessShell(ctx context.Context) {
 		return string(lines), err
 	}
 	Eventually(ctx, logins).WithTimeout(2*time.Minute).Should(ContainSubstring("in"), "nobody logged in, and nothing is proved")
-	time.Sleep(10 * time.Second) // How long it lasts, and what the manager does with more of it.
+	s.endure(ctx, before)
 	lines, err := logins()
 	Expect(err).NotTo(HaveOccurred())
 	host := s.attacked.hosts(ctx)[0]
@@ -106,6 +102,14 @@ func (s *siege) redirected(ctx context.Context) (*attack.Canary, netip.AddrPort)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func() { _ = canary.Close() })
 	return canary, netip.AddrPortFrom(cloud.Address, port)
+}
+
+// endure waits while managers take more of an answer, or until one of them starts again.
+func (s *siege) endure(ctx context.Context, before map[client.ObjectKey]map[string]int32) {
+	GinkgoHelper()
+	_ = wait.PollUntilContextTimeout(ctx, 2*time.Second, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		return restartedSince(ctx, before, ownManagers...) > 0, nil
+	})
 }
 
 func (s *siege) restarts(ctx context.Context) map[client.ObjectKey]map[string]int32 {
@@ -146,12 +150,8 @@ func (s *siege) endlessRequests(ctx context.Context) {
 	answer := attack.Answer{Name: "endless answer", Did: "takes the group away while the manager leaves the tenant alone, and answers without end", Handler: attack.Endless()}
 	taken.Answer(answer)
 	const program = "kok-bootstrap-manager"
-	for began := time.Now(); time.Since(began) < 90*time.Second && taken.Asked(program) == 0; {
-		time.Sleep(time.Second)
-	}
-	if taken.Asked(program) > 0 {
-		time.Sleep(15 * time.Second) // How long it lasts, and what it does with more of it.
-	}
+	attack.Within(ctx, visited, func() bool { return taken.Asked(program) > 0 })
+	s.endure(ctx, before)
 	outcome := attack.Outcome{Name: answer.Name, Did: answer.Did, Target: "the bootstrap manager, by the group certificates.k8s.io of the tenant's API"}
 	outcome.Stopped = fmt.Sprintf("asked by %v; %s", taken.Users(), s.conditionsOf(ctx))
 	Expect(taken.Asked(program)).NotTo(BeZero(), "nobody asked, and nothing is proved")
