@@ -106,7 +106,9 @@ type Instead struct {
 
 	lock    sync.Mutex
 	handler http.Handler
-	users   map[string]int
+	// ended is closed when there is another answer.
+	ended chan struct{}
+	users map[string]int
 }
 
 // TakeGroup takes a version of a group away from the tenant's API server: an administrator may change every APIService.
@@ -136,7 +138,7 @@ func (a *Attacker) TakeGroup(ctx context.Context, version, group string) (*Inste
 func (i *Instead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user := r.Header.Get("X-Remote-User")
 	i.lock.Lock()
-	handler := i.handler
+	handler, ended := i.handler, i.ended
 	program, _, _ := strings.Cut(r.UserAgent(), "/")
 	i.users[user+" ("+program+")"]++
 	i.lock.Unlock()
@@ -146,14 +148,26 @@ func (i *Instead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":%q,"resources":[]}`, strings.TrimPrefix(r.URL.Path, "/apis/"))
 		return
 	}
-	handler.ServeHTTP(w, r)
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	handler.ServeHTTP(w, r.WithContext(ctx))
 }
 
 // Answer answers so from now on, and forgets who asked.
 func (i *Instead) Answer(answer Answer) {
 	i.lock.Lock()
 	defer i.lock.Unlock()
-	i.handler, i.users = answer.Handler, map[string]int{}
+	if i.ended != nil {
+		close(i.ended)
+	}
+	i.handler, i.ended, i.users = answer.Handler, make(chan struct{}), map[string]int{}
 }
 
 // Asked is how often users asked whose name, or program, begins so.
