@@ -36,11 +36,12 @@ func (s *siege) floods(ctx context.Context) {
 	taken, err := s.attacker.TakeGroup(ctx, "v1", "apps")
 	Expect(err).NotTo(HaveOccurred())
 	defer func() { Expect(taken.Release(context.WithoutCancel(ctx))).To(Succeed()) }()
-	for i, answer := range attack.Answers(to) {
+	for _, answer := range attack.Answers(to) {
 		before := s.restarts(ctx)
 		taken.Answer(answer)
 		// Another number of pods has the manager write to the tenant, as it does every five minutes otherwise.
-		patch(ctx, s.attacked.controlPlane(ctx), fmt.Sprintf(`{"spec":{"addons":{"coreDNS":{"replicas":%d}}}}`, 1+i%2))
+		controlPlane := s.attacked.controlPlane(ctx)
+		patch(ctx, controlPlane, fmt.Sprintf(`{"spec":{"addons":{"coreDNS":{"replicas":%d}}}}`, 1+*controlPlane.Spec.Addons.CoreDNS.Replicas%2))
 		asked := func() int { return taken.Asked("kok-control-plane") }
 		attack.Within(ctx, visited, func() bool { return asked() > 0 })
 		s.endure(ctx, before)
@@ -107,7 +108,7 @@ func (s *siege) redirected(ctx context.Context) (*attack.Canary, netip.AddrPort)
 // endure waits while managers take more of an answer, or until one of them starts again.
 func (s *siege) endure(ctx context.Context, before map[client.ObjectKey]map[string]int32) {
 	GinkgoHelper()
-	_ = wait.PollUntilContextTimeout(ctx, 2*time.Second, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, 2*time.Second, 10*time.Second, true, func(context.Context) (bool, error) {
 		return restartedSince(ctx, before, ownManagers...) > 0, nil
 	})
 }
