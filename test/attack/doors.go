@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"net"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/probe"
 )

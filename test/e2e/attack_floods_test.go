@@ -32,7 +32,7 @@ const (
 // floods answers the managers as no API server does.
 func (s *siege) floods(ctx context.Context) {
 	GinkgoHelper()
-	canary, to := s.redirected(ctx)
+	canary, to := s.redirected()
 	taken, err := s.attacker.TakeGroup(ctx, "v1", "apps")
 	Expect(err).NotTo(HaveOccurred())
 	defer func() { Expect(taken.Release(context.WithoutCancel(ctx))).To(Succeed()) }()
@@ -95,7 +95,7 @@ func (s *siege) endlessShell(ctx context.Context) {
 }
 
 // redirected is a canary that managers are redirected to: at the host cluster's own control plane, where they reach it.
-func (s *siege) redirected(ctx context.Context) (*attack.Canary, netip.AddrPort) {
+func (s *siege) redirected() (*attack.Canary, netip.AddrPort) {
 	GinkgoHelper()
 	cloud := siteHosts()[0]
 	port := attack.NextPort()
