@@ -24,8 +24,8 @@ type Target struct {
 // atOnce is how many tries run beside each other.
 const atOnce = 4
 
-// Reach takes each way to each target. Own tells the addresses that the worker's own connections come from at a target: who
-// is root there reaches by itself what its network reaches. leave skips a way.
+// Reach takes each way to each target. A connection from the worker is no success: who is root there reaches by itself what
+// its network reaches.
 func (a *Attacker) Reach(ctx context.Context, report *Report, ways []Way, targets []Target) error {
 	var group errgroup.Group
 	group.SetLimit(atOnce)

@@ -18,7 +18,7 @@ import (
 // errNotCalled is an object that was made without the webhook: API servers have not heard of it yet.
 var errNotCalled = errors.New("the API server did not call the webhook")
 
-// asked makes API servers call a webhook.
+// called makes API servers call a webhook.
 func (a *Attacker) called(ctx context.Context, config admissionregistrationv1.WebhookClientConfig) (string, error) {
 	config.CABundle = a.CA
 	name := a.name("webhook")

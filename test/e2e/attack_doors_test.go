@@ -17,6 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/attack"
@@ -185,7 +186,7 @@ func (s *siege) conditionsOf(ctx context.Context) string {
 	GinkgoHelper()
 	var said []string
 	for _, condition := range s.attacked.controlPlane(ctx).Status.Conditions {
-		if condition.Status != metav1.ConditionTrue && condition.Message != "" {
+		if condition.Type != controlplanev1.MovableCondition && condition.Status != metav1.ConditionTrue && condition.Message != "" {
 			said = append(said, condition.Type+": "+condition.Message)
 		}
 	}
