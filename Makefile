@@ -146,7 +146,7 @@ export KOK_TEST_SAMPLE ?= $(GIT_COMMIT)
 .PHONY: test-envtest
 test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any user
 	go run ./hack/envtest-assets bin/envtest
-	$(ENVTEST_ASSETS) go test -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./hack/release ./infrastructure/... ./internal/... ./templates/... ./test/attack/... ./test/envtest/... ./test/journal/... ./test/lab/mirror ./test/noise
+	$(ENVTEST_ASSETS) go test -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./hack/release ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/... ./test/lab/mirror ./test/noise
 
 .PHONY: test-root
 test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init, packages
@@ -179,7 +179,7 @@ test-findings: check-machine $(GOTESTSUM) ## The tests that are named after find
 .PHONY: test-attack-namespace
 test-attack-namespace: check-go ## Who may write in one namespace attacks the providers; lists every try with what stopped it
 	go run ./hack/envtest-assets bin/envtest
-	$(ENVTEST_ASSETS) KOK_TEST_SAMPLE=every go test -count=1 -v -timeout=45m -tags=envtest ./test/attack/namespaceuser
+	$(ENVTEST_ASSETS) go test -count=1 -v -timeout=45m -tags=envtest,attack ./test/attack/namespaceuser
 
 # The suite's paths are relative to the folder that it is started in: it is built first.
 E2E_LABELS ?= gating

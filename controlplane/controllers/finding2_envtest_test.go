@@ -187,6 +187,7 @@ func (k *konnectivityTenant) clientset() *kubernetes.Clientset {
 
 // An API server that has konnectivity, and no agents to it, dials nothing by itself that a tenant's administrator names.
 func TestFinding2TenantsAreLedToNoHostByTheirAPIServers(t *testing.T) {
+	t.Parallel()
 	for name, table := range map[string]struct {
 		selector func(string) string
 		reached  func(byURL bool) bool

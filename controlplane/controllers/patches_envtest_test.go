@@ -18,6 +18,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 func patchOf(component, kind, text string) controlplanev1.Patch {
@@ -234,18 +235,19 @@ func (tt *tenantTest) storeRefused(patches ...controlplanev1.Patch) {
 
 func TestARunningTenantOutlivesAPatchThatIsRefused(t *testing.T) {
 	t.Parallel()
-	for name, refused := range map[string]struct {
+	for _, refused := range sample.Of(t, 2, []struct {
+		name  string
 		patch controlplanev1.Patch
 		// says is a part of the condition's message, beside the place of the patch.
 		says string
 	}{
-		"of a workload":     {patchOf(names.KubeScheduler, "Deployment", "spec: {replicas: 5}"), "Deployment of kube-scheduler: spec.replicas cannot be patched: set spec.kubeScheduler.replicas"},
-		"of an etcd member": {patchOf(names.EtcdData, "StatefulSet", "spec: {replicas: 5}"), "StatefulSet of etcd-data: spec.replicas cannot be patched"},
-		"of etcd's files":   {patchOf(names.EtcdData, "ConfigMap", "immutable: true"), "ConfigMap of etcd-data: immutable cannot be patched"},
-		"of Services":       {patchOf(names.KubeAPIServer, "Service", "spec: {type: NodePort}"), "Service of kube-apiserver: spec cannot be patched"},
-		"of an addon":       {patchOf("coredns", "Deployment", "spec: {replicas: 5}"), "Deployment of coredns: spec.replicas cannot be patched: set spec.addons.coreDNS.replicas"},
-	} {
-		t.Run(name, func(t *testing.T) {
+		{"of a workload", patchOf(names.KubeScheduler, "Deployment", "spec: {replicas: 5}"), "Deployment of kube-scheduler: spec.replicas cannot be patched: set spec.kubeScheduler.replicas"},
+		{"of an etcd member", patchOf(names.EtcdData, "StatefulSet", "spec: {replicas: 5}"), "StatefulSet of etcd-data: spec.replicas cannot be patched"},
+		{"of etcd's files", patchOf(names.EtcdData, "ConfigMap", "immutable: true"), "ConfigMap of etcd-data: immutable cannot be patched"},
+		{"of Services", patchOf(names.KubeAPIServer, "Service", "spec: {type: NodePort}"), "Service of kube-apiserver: spec cannot be patched"},
+		{"of an addon", patchOf("coredns", "Deployment", "spec: {replicas: 5}"), "Deployment of coredns: spec.replicas cannot be patched: set spec.addons.coreDNS.replicas"},
+	}) {
+		t.Run(refused.name, func(t *testing.T) {
 			tt := newTenantTest(t, single)
 			tt.settle()
 			good := patchOf(names.KubeScheduler, "Deployment", "metadata: {annotations: {example/a: b}}")

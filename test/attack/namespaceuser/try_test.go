@@ -1,4 +1,4 @@
-//go:build envtest
+//go:build attack
 
 package namespaceuser
 
@@ -12,8 +12,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // try is one attempt to get what is not the attacker's.
@@ -52,13 +50,10 @@ func (t trial) String() string {
 // trials are all that were made, in their order.
 var trials []trial
 
-// sampled is how many tries of a test the gate makes.
-const sampled = 3
-
-// attempt makes the tries, each after its control.
+// attempt makes all tries, each after its control.
 func (a *attacker) attempt(t *testing.T, tries map[string]try) {
 	t.Helper()
-	for _, name := range sample.Of(t, sampled, slices.Sorted(maps.Keys(tries))) {
+	for _, name := range slices.Sorted(maps.Keys(tries)) {
 		t.Run(name, func(t *testing.T) {
 			outer := a.t
 			a.t = t
