@@ -72,13 +72,13 @@ func ofTheClassBefore(t *testing.T, blue *managed) {
 			t.Fatal(err)
 		}
 	}
-	// A default is in the Cluster when the new class is in force.
 	old.classReady(t, name)
+	// Cluster API writes the new class' defaults with all variables, and would take back what is edited at that moment.
+	old.getsVariable(t, "coreDNSMode")
 	if err := old.edit(t, set("schedulerReplicas", "3")); err != nil {
 		t.Fatal(err)
 	}
 	old.reconciled(t)
-	old.hasVariable(t, "coreDNSMode")
 	expect(t, changes(before, old.fields(t)), fields{"KOKControlPlane spec.kubeScheduler.replicas": "3"})
 	old.keptWorkers(t, workers)
 
@@ -90,7 +90,7 @@ func ofTheClassBefore(t *testing.T, blue *managed) {
 	old.keptWorkers(t, workers)
 
 	// Its control plane has None of the class before, and keeps it also when nobody says so any more.
-	old.hasVariable(t, "konnectivityMode")
+	old.getsVariable(t, "konnectivityMode")
 	if err := old.edit(t, unset("konnectivityMode")); err != nil {
 		t.Fatal(err)
 	}
@@ -156,9 +156,14 @@ func (c *managed) keptWorkers(t *testing.T, before *clusterv1.MachineDeployment)
 	}
 }
 
-func (c *managed) hasVariable(t *testing.T, name string) {
+// getsVariable waits until the Cluster has a variable.
+func (c *managed) getsVariable(t *testing.T, name string) {
 	t.Helper()
-	if !slices.ContainsFunc(c.cluster(t).Spec.Topology.Variables, func(v clusterv1.ClusterVariable) bool { return v.Name == name }) {
-		t.Errorf("the Cluster has no variable %s", name)
-	}
+	eventually(t, "the variable "+name+" of "+c.name, func() error {
+		variables := c.cluster(t).Spec.Topology.Variables
+		if !slices.ContainsFunc(variables, func(v clusterv1.ClusterVariable) bool { return v.Name == name }) {
+			return fmt.Errorf("it has %v", variables)
+		}
+		return nil
+	})
 }
