@@ -40,7 +40,7 @@ func liftLimit(container *corev1.Container) {
 }
 
 // tellLimit has Go collect garbage harder before the kernel ends the program for its memory. kubelet fills in the limit of
-// the container, or what the node has where there is none. A variable of a patch stays.
+// the container; without a limit, what the node has. A variable of a patch stays.
 func tellLimit(container *corev1.Container) {
 	if slices.ContainsFunc(container.Env, func(v corev1.EnvVar) bool { return v.Name == goMemoryLimit }) {
 		return

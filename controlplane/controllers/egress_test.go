@@ -96,7 +96,7 @@ func TestFinding2TheConditionTellsWhoseAPIServersDialForTheirTenants(t *testing.
 	}
 }
 
-// It is for whoever runs the provider to weigh: an open tenant works.
+// An open tenant works: the provider's operators decide whether they accept it.
 func TestFinding2WhatIsNotConfinedIsAvailableAllTheSame(t *testing.T) {
 	s := initializedScope()
 	updateStatus(s, settled())

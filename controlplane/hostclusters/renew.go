@@ -68,8 +68,8 @@ func (c *Clusters) renew(ctx context.Context, self *connection) {
 	}
 }
 
-// tryRenew writes a new token into the Secret. Nothing is done when that has another content by now: whoever wrote
-// that was faster.
+// tryRenew writes a new token into the Secret. It writes nothing when the Secret has another content by now: another writer
+// was faster.
 func (c *Clusters) tryRenew(ctx context.Context, self *connection, token accountToken) (err error) {
 	defer panics.Recover(ctx, "renewing a token", &err)
 	secret := &corev1.Secret{}

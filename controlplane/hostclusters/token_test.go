@@ -92,7 +92,7 @@ func TestFinding8WhenATokenIsRenewed(t *testing.T) {
 	}
 }
 
-// FuzzTokens: whoever writes the Secret and whoever answers in place of a host cluster choose a token. What is read of it
+// FuzzTokens reads tokens that writers of the Secret choose, and servers in place of a host cluster. What is read of one
 // asks for a token by a path of its own API alone, and neither at once again nor never.
 func FuzzTokens(f *testing.F) {
 	for _, claims := range []string{

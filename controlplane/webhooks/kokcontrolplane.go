@@ -65,7 +65,7 @@ func (*KOKControlPlane) Default(ctx context.Context, c *controlplanev1.KOKContro
 	return nil
 }
 
-// specBefore is the spec of the object that a request changes; nil if there is none.
+// specBefore is the spec of the object that a request changes; nil when the request makes one.
 func specBefore(ctx context.Context) (*controlplanev1.KOKControlPlaneSpec, error) {
 	request, err := admission.RequestFromContext(ctx)
 	if err != nil {

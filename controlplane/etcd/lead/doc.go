@@ -1,6 +1,6 @@
 // Package lead decides which member of an etcd cluster shall lead when the host node of the present leader is
 // cordoned, as it is before a drain. A leader that is evicted loses what other members forward to it in that moment,
-// and whoever wrote that waits in vain for seconds; one that gives its lead away in peace loses next to nothing.
+// and its writers wait in vain for seconds; one that gives its lead away in peace loses next to nothing.
 // It is pure: what it is told was read a moment ago, what it says is done by others, and then it is asked again.
 //
 // # What it promises
