@@ -40,7 +40,7 @@ func TestTheNumberOfAPIServersIsDefaulted(t *testing.T) {
 	}
 }
 
-// setDefaults defaults an object that is new, or takes the place of one of before.
+// setDefaults defaults an object that is created, if before is nil, or that replaces before.
 func setDefaults(t *testing.T, before, after *controlplanev1.KOKControlPlane) {
 	t.Helper()
 	request := admission.Request{}
