@@ -22,6 +22,8 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	previousrelease "github.com/kube-on-kube/cluster-api-provider-kok/hack/previous-release"
+	supported "github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
@@ -42,13 +44,10 @@ var _ = Describe("A tenant of the previous release", Ordered, Label(releases), f
 		requireLab()
 		expectNobodyElse(ctx)
 		previous, today = buildReleases(ctx)
-		// The lab has the image of etcd that today's release names.
-		etcdOf := func(r *release) string {
-			table := publishedReleases(settings.releases, r.version)
-			return table[len(table)-1].Etcd
-		}
-		if etcdOf(previous) != etcdOf(today) {
-			loadEtcd(ctx, etcdOf(today), etcdOf(previous))
+		// The lab has the image of etcd that today's release names. The release before may have published no table.
+		before, now := newestEtcd(previousTree()), newestEtcd(todaysTree())
+		if before != now {
+			loadEtcd(ctx, now, before)
 		}
 		DeferCleanup(func(ctx SpecContext) {
 			if !settings.keep {
@@ -164,6 +163,13 @@ var _ = Describe("A tenant of the previous release", Ordered, Label(releases), f
 		}
 	}, SpecTimeout(2*join))
 })
+
+// newestEtcd is the tag of etcd's image for the newest minor of Kubernetes in a tree's own table.
+func newestEtcd(tree previousrelease.Tree) string {
+	GinkgoHelper()
+	table := releasesIn(filepath.Join(tree.Folder, "internal", "versions", supported.ConfigMapKey))
+	return table[len(table)-1].Etcd
+}
 
 // createByPrevious makes the tenant from the previous release's template, with a worker that has its programs.
 func (t *tenant) createByPrevious(ctx context.Context) *host.Host {

@@ -97,11 +97,17 @@ var _ = Describe("A version that is added as data", Ordered, Label(full, feature
 // change.
 func publishedReleases(folder, version string) []supported.Release {
 	GinkgoHelper()
-	data, err := os.ReadFile(filepath.Join(folder, "repository", "control-plane-kok", version, supported.ConfigMapKey))
+	return releasesIn(filepath.Join(folder, "repository", "control-plane-kok", version, supported.ConfigMapKey))
+}
+
+// releasesIn are those in the table that a file has.
+func releasesIn(file string) []supported.Release {
+	GinkgoHelper()
+	data, err := os.ReadFile(file)
 	Expect(err).NotTo(HaveOccurred())
-	var file struct{ Releases []supported.Release }
-	Expect(yaml.Unmarshal(data, &file)).To(Succeed())
-	return file.Releases
+	var table struct{ Releases []supported.Release }
+	Expect(yaml.Unmarshal(data, &table)).To(Succeed())
+	return table.Releases
 }
 
 // loadEtcd gives the lab's nodes their image of etcd under another tag.
