@@ -31,7 +31,8 @@ func boundMemory(rendered, patched []client.Object) {
 	}
 }
 
-// liftLimit makes room for a request of a patch that is above the default limit: no API server takes such a pod.
+// liftLimit raises the default limit to a request that a patch set above it: an API server refuses a pod whose
+// request exceeds its limit.
 func liftLimit(container *corev1.Container) {
 	request, limit := container.Resources.Requests[corev1.ResourceMemory], container.Resources.Limits[corev1.ResourceMemory]
 	if !limit.IsZero() && request.Cmp(limit) > 0 {

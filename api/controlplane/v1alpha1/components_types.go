@@ -251,7 +251,8 @@ type EtcdSpec struct {
 // EtcdClusterSpec configures one etcd cluster.
 type EtcdClusterSpec struct {
 	// replicas is the number of members: odd, so that one more member is one more failure survived. It can
-	// be changed once the cluster has formed; members then join and leave one by one, and none restarts.
+	// be changed once the cluster is bootstrapped. Members then join and leave one by one, and none
+	// restarts.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
