@@ -100,8 +100,8 @@ func (a *Applier) Apply(ctx context.Context, desired client.Object) (live client
 	return live, true, a.settle(memory, wanted, live, rendering)
 }
 
-// settle remembers an object as the API server returned it. The returned object also has fields that others added after it
-// was read: then it is not remembered, so that the next event compares it again.
+// settle remembers an object as the API server returned it. It forgets one that has fields which others added after it was
+// read, so that the next event finds them.
 func (a *Applier) settle(memory settledKey, wanted *unstructured.Unstructured, live client.Object, rendering string) error {
 	drift, err := a.drift(wanted, live)
 	if err != nil {

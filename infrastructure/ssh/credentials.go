@@ -67,7 +67,7 @@ type pinned struct {
 	keys []ssh.PublicKey
 	// refused is what a server showed instead.
 	refused *refusedKey
-	// accepted is true once the server proved to be who it should be.
+	// accepted is true once the server has proved a pinned host key.
 	accepted bool
 }
 

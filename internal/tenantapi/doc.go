@@ -1,4 +1,5 @@
-// Package tenantapi is how managers speak with the API servers of tenants, whose administrators are strangers.
+// Package tenantapi is how managers speak with the API servers of tenants. The administrators of tenants are
+// not trusted.
 //
 // A [Guard] stands before one tenant: what comes from there is bounded, uncompressed and leads nowhere else, and a
 // tenant that goes on to break this is left alone for a time that grows. Requests of a control plane's manager pass it
