@@ -1,6 +1,6 @@
 // Package apply writes desired objects to a cluster by server-side apply, and only when something
-// differs: a settled tenant costs no write. What a person edited by hand is put back, also fields
-// that were added.
+// differs: a settled tenant costs no write. It also repairs fields that others added:
+// docs/decisions/rendering.md#apply-only-what-differs.
 package apply
 
 import (

@@ -12,7 +12,8 @@ import (
 // goMemoryLimit is what Go's garbage collector keeps a program's memory below; see https://pkg.go.dev/runtime.
 const goMemoryLimit = "GOMEMLIMIT"
 
-// boundMemory finishes what containers of the component may have of memory, once patches have had their say.
+// boundMemory sets the limits of memory of the component's containers, and tells them, after patches:
+// docs/decisions/hosts.md#programs-learn-their-limit-of-memory-from-kubelet.
 func boundMemory(rendered, patched []client.Object) {
 	for i, object := range rendered {
 		before, after := patches.PodTemplate(object), patches.PodTemplate(patched[i])

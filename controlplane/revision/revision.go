@@ -1,7 +1,6 @@
 // Package revision keeps the applied rendering of each component as a ControllerRevision, beside
-// the hash of the inputs that it was made from. Repair compares live objects with that rendering; a
-// newer program's rendering is adopted only when the inputs change, so that an upgrade of the
-// provider never restarts a tenant's pods.
+// the hash of the inputs that it was made from. Repair uses that rendering, and a new one is
+// adopted only when the inputs change: docs/decisions/rendering.md#the-applied-rendering-is-stored.
 package revision
 
 import (

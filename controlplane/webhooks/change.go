@@ -73,10 +73,10 @@ func validateMembersChange(before, after *controlplanev1.KOKControlPlane, path *
 		{"data", before.Spec.Etcd.Data, after.Spec.Etcd.Data},
 		{"events", before.Spec.Etcd.Events, after.Spec.Etcd.Events},
 	} {
-		formed := slices.ContainsFunc(before.Status.Etcd, func(status controlplanev1.EtcdClusterStatus) bool {
+		bootstrapped := slices.ContainsFunc(before.Status.Etcd, func(status controlplanev1.EtcdClusterStatus) bool {
 			return status.Name == cluster.name && ptr.Deref(status.Bootstrapped, false)
 		})
-		if from, to := ptr.Deref(cluster.before.Replicas, 0), ptr.Deref(cluster.after.Replicas, 0); from != to && !formed {
+		if from, to := ptr.Deref(cluster.before.Replicas, 0), ptr.Deref(cluster.after.Replicas, 0); from != to && !bootstrapped {
 			errs = append(errs, field.Invalid(path.Child(cluster.name, "replicas"), to,
 				fmt.Sprintf("the cluster is being founded with %d members; wait until bootstrapped is true in status.etcd", from)))
 		}

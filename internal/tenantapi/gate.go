@@ -21,8 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Gate is a proxy on the loopback to the API servers of tenants. A client must give the name of a connection, which
-// cannot be guessed, and reaches that tenant alone.
+// Gate is a proxy on the loopback to the API servers of tenants. It holds the credentials, and its reader of
+// Secrets refuses kubeconfigs that would read a file of the manager or run a program. A client must give the name
+// of a connection, which cannot be guessed, and reaches that tenant alone.
 type Gate struct {
 	listener net.Listener
 	server   *http.Server

@@ -141,7 +141,7 @@ func (p *Program) downloads(revisions []revision) ([]fetch.File, error) {
 	return files, nil
 }
 
-// failedBefore says whether the check of the revision failed, and nobody wants it to be tried again.
+// failedBefore says whether the check of the revision failed, and trying it again was not asked for.
 func (p *Program) failedBefore(r revision) bool {
 	entry := p.store.Find(r.name)
 	if entry == nil || p.RetryFailed {

@@ -13,8 +13,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 )
 
-// Files in CertsDirectory. Peers dial with a certificate of their own that has no SAN: etcd would
-// compare a SAN with the address that a peer comes from, which on the host network is its node's.
+// Files in CertsDirectory. PeerClient has no SAN:
+// docs/decisions/certificates.md#peers-dial-with-a-certificate-without-san.
 const (
 	CAFile        = "ca.crt"
 	ClientCAFile  = "client-ca.crt"
@@ -143,7 +143,7 @@ func Open(file string) (bool, error) {
 
 // Joining reads a member's configuration file: whether the cluster was bootstrapped when it was written, whether it
 // lets the member join, and the members that etcd listed at that time.
-func Joining(file string) (founded, joining bool, listed []string, err error) {
+func Joining(file string) (bootstrapped, joining bool, listed []string, err error) {
 	var config configFile
 	if err := yaml.Unmarshal([]byte(file), &config); err != nil {
 		return false, false, nil, fmt.Errorf("read the configuration of an etcd member: %w", err)
@@ -152,8 +152,8 @@ func Joining(file string) (founded, joining bool, listed []string, err error) {
 		name, _, _ := strings.Cut(peer, "=")
 		listed = append(listed, name)
 	}
-	founded = config.InitialClusterState == existing
-	return founded, founded && len(listed) > 1, listed, nil
+	bootstrapped = config.InitialClusterState == existing
+	return bootstrapped, bootstrapped && len(listed) > 1, listed, nil
 }
 
 func path(file string) string { return CertsDirectory + "/" + file }
