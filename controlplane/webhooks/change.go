@@ -78,7 +78,7 @@ func validateMembersChange(before, after *controlplanev1.KOKControlPlane, path *
 		})
 		if from, to := ptr.Deref(cluster.before.Replicas, 0), ptr.Deref(cluster.after.Replicas, 0); from != to && !bootstrapped {
 			errs = append(errs, field.Invalid(path.Child(cluster.name, "replicas"), to,
-				fmt.Sprintf("the cluster is being founded with %d members; wait until bootstrapped is true in status.etcd", from)))
+				fmt.Sprintf("the first %d members have not all joined yet; wait until bootstrapped is true in status.etcd", from)))
 		}
 	}
 	return errs
