@@ -12,7 +12,7 @@ const (
 	ReachableCondition = "Reachable"
 
 	// HealthyCondition is true while the host can be made a machine: sudo without a password, space on
-	// its disks, cloud-init, systemd, ip and nft there, and nobody else's node on it.
+	// its disks, cloud-init, systemd, ip and nft are there, and it is not in use.
 	HealthyCondition = "Healthy"
 
 	// AvailableCondition is true while an IDCMachine may claim the host: healthy, not claimed, not in
