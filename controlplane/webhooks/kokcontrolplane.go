@@ -116,7 +116,7 @@ var portsPath = field.NewPath("spec", "hosting", "ports")
 func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits, table *versions.Table) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := validateEndpoint(c.Spec.ControlPlaneEndpoint, path.Child("controlPlaneEndpoint"))
-	errs = append(errs, validateElsewhere(c, path)...)
+	errs = append(errs, validateOtherHostCluster(c, path)...)
 	errs = append(errs, settings{
 		nodeSelector:          c.Spec.Hosting.NodeSelector,
 		tolerations:           c.Spec.Hosting.Tolerations,

@@ -105,7 +105,7 @@ func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_
 	if freed, err := r.cleanLate(ctx, host); err != nil || freed {
 		return ctrl.Result{}, err
 	}
-	seen, answered := r.ask(host)
+	seen, answered := r.probe(host)
 	if err := seen.judge(ctx, r.Client, host, user.machine, instanceOf(host)); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -228,9 +228,9 @@ func instanceOf(host *infrav1.IDCHost) string {
 	return host.Spec.Claim.InstanceID
 }
 
-// ask keeps a probe of the host running, and returns the result of the last one; false before the
+// probe keeps a probe of the host running, and returns the result of the last one; false before the
 // first.
-func (r *HostReconciler) ask(host *infrav1.IDCHost) (hostSeen, bool) {
+func (r *HostReconciler) probe(host *infrav1.IDCHost) (hostSeen, bool) {
 	host = host.DeepCopy()
 	instanceID := instanceOf(host)
 	outcome, ok := r.probes.Run(background.Key{Object: client.ObjectKeyFromObject(host), Kind: "probe"}, background.Task{

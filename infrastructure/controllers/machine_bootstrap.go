@@ -67,7 +67,7 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 		Timeout:  bootstrapTimeout,
 		Do: func(ctx context.Context) background.Outcome {
 			seen := bootstrapSeen{known: true}
-			seen.progress, seen.err = r.visit(ctx, host, machine)
+			seen.progress, seen.err = r.bootstrapOnce(ctx, host, machine)
 			return seen.outcome()
 		},
 	})
@@ -99,8 +99,8 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	return nil
 }
 
-// visit takes the host a step further, unless one of the Nodes that are there by now has its address.
-func (r *MachineReconciler) visit(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
+// bootstrapOnce continues the bootstrap of the host, unless a Node that has appeared since has its address.
+func (r *MachineReconciler) bootstrapOnce(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
 	claimant, err := claimantOf(ctx, r.Client, host, machine.InstanceID)
 	if err != nil {
 		return hosts.Progress{}, err

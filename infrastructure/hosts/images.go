@@ -31,7 +31,7 @@ func (h *Host) noteImages(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	hasCtr := slices.Contains(programs, "ctr")
-	if !hasCtr && !slices.Contains(programs, "containerd") { // Whatever an older machine left is nobody's.
+	if !hasCtr && !slices.Contains(programs, "containerd") { // What an older machine left is not used any more.
 		return none, nil
 	}
 	units, err := h.units(ctx, containerdUnit)
