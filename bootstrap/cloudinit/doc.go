@@ -2,10 +2,10 @@
 // that makes a machine a node. It is pure: no client, no clock, and the same input gives the same
 // bytes.
 //
-// The document has no place that mixes text of ours with values of others. It is marshalled from typed
-// structs; files are base64; commands are lists of arguments. The two formats that need quoting, a
-// command line in a systemd unit and an environment file, have one function each, which refuses what it
-// cannot write. Render returns an error rather than a document that says something else than its input.
+// The document nowhere mixes fixed text with values of users. It is marshalled from typed structs;
+// files are base64; commands are lists of arguments. The two formats that need quoting, a command line
+// in a systemd unit and an environment file, have one function each, which refuses what it cannot
+// write. Render returns an error rather than a document that says something else than its input.
 //
 // On the machine, cloud-init writes the files and starts kok-bootstrap.service. That unit is the order
 // of the bootstrap: downloads, the user's commands, containerd, the load balancer, kubelet, the user's

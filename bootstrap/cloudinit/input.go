@@ -35,8 +35,8 @@ type Cluster struct {
 	CABundle []byte
 	// APIServers are the addresses of the API servers, each as host:port.
 	APIServers []string
-	// KonnectivityPort is where konnectivity serves agents at those addresses; zero for a cluster of which
-	// that is not known.
+	// KonnectivityPort is where konnectivity serves agents at those addresses; zero when that is not known
+	// of the cluster.
 	KonnectivityPort int
 	// PodCIDRs may be empty, ServiceCIDRs must not.
 	PodCIDRs, ServiceCIDRs []string

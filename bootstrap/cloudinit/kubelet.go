@@ -22,8 +22,8 @@ import (
 
 const kubeletDropIn = unitDir + kubeletUnit + ".d/90-kok.conf"
 
-// addCluster adds what kubelet knows of the cluster: whom it trusts, and its right to ask for a
-// certificate. Nothing in it is the credential of an administrator.
+// addCluster adds what kubelet knows of the cluster: the CA that it trusts, and the token with
+// which it asks for a certificate. It adds no credential of an administrator.
 func addCluster(d *document, in *Input) error {
 	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"tenant": {
@@ -119,8 +119,8 @@ func kubeletConfiguration(in *Input) (*kubeletv1beta1.KubeletConfiguration, erro
 	}, nil
 }
 
-// taints are those of a new Node. Cluster API removes its own when it has set the Machine's labels. People who know
-// KubeadmConfig may have set it themselves; no Node can have a key and effect twice.
+// taints are those of a new Node. Cluster API removes its own when it has set the Machine's labels. Users who know
+// KubeadmConfig may have set that taint themselves, and no Node can have a key and effect twice.
 func taints(set []corev1.Taint) []corev1.Taint {
 	first := clusterv1.NodeUninitializedTaint
 	if slices.ContainsFunc(set, func(taint corev1.Taint) bool { return taint.MatchTaint(&first) }) {

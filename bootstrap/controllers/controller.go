@@ -117,7 +117,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, erro
 	return r.create(ctx, s)
 }
 
-// keep cares for what was created: its Secret, and the token until the machine has joined. The content of
+// keep keeps up what was created: the Secret, and the token until the machine has joined. The content of
 // the Secret is never changed: an infrastructure provider may have read it.
 func (r *Reconciler) keep(ctx context.Context, s *scope) (ctrl.Result, error) {
 	found, err := r.keepSecret(ctx, s)
@@ -139,8 +139,8 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) (ctrl.Result, error) {
 	return r.keepToken(ctx, s)
 }
 
-// keepToken keeps the token valid while the machine needs it. When that fails nobody knows how long the tenant
-// accepts the token.
+// keepToken keeps the token valid while the machine needs it. When that fails, it is unknown how long the
+// tenant accepts the token.
 func (r *Reconciler) keepToken(ctx context.Context, s *scope) (result ctrl.Result, err error) {
 	ended := s.joined() || !s.machine.DeletionTimestamp.IsZero()
 	if !ended {

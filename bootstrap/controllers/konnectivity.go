@@ -12,7 +12,7 @@ import (
 )
 
 // konnectivityPort is where konnectivity serves agents at the addresses of the API servers, which all have
-// the same port. It is zero for control planes of other providers, of which nothing is known.
+// the same port. It is zero for control planes of other providers, where it is unknown.
 func konnectivityPort(cluster *clusterv1.Cluster, apiServers []string) (int, error) {
 	if !references.HasKOKControlPlane(cluster) {
 		return 0, nil

@@ -36,10 +36,10 @@ const (
 	nextTurn = time.Second
 )
 
-// Reconciler decides on the requests for certificates of kubelets in the tenants of Clusters: on serving certificates, and,
-// in those of a KOKControlPlane, on the first client certificate, for which a bootstrap token asks. It cares for
-// nodes whose Machine is bootstrapped by a KOKConfig, and for all nodes of a KOKControlPlane: there
-// kubelets ask for serving certificates whoever bootstrapped them.
+// Reconciler decides on kubelets' requests for certificates in tenants. It decides on serving certificates and, in tenants
+// of a KOKControlPlane, on the first client certificate, which a bootstrap token asks for. It handles nodes whose Machine
+// has a KOKConfig, and all nodes of a KOKControlPlane: there kubelets ask for serving certificates with every bootstrap
+// provider. See docs/decisions/certificates.md#the-manager-approves-first-certificates-the-tenant-approves-renewals.
 type Reconciler struct {
 	// Client reads from the management cluster's cache.
 	Client client.Reader
@@ -127,7 +127,7 @@ func (r *Reconciler) decideAll(ctx context.Context, owner *clusterv1.Cluster, id
 	if err := tenant.List(ctx, requests); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list the certificate signing requests of the tenant: %w", err)
 	}
-	// Most Machines have addresses: then nobody needs to know those of all others.
+	// Most Machines have addresses: then the addresses of all others need not be read.
 	holders := sync.OnceValues(func() (*holders, error) { return r.holders(ctx, owner, all) })
 	var result ctrl.Result
 	var problems []error
@@ -203,7 +203,7 @@ func write(ctx context.Context, tenant client.Client, request *certificatesv1.Ce
 	request.Status.Conditions = append(request.Status.Conditions, condition)
 	err := tenant.SubResource("approval").Update(ctx, request)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		// Somebody else was faster; a pending request that is left comes again.
+		// Another writer was faster. A request that is still pending is reconciled again.
 		return nil
 	}
 	if err != nil {

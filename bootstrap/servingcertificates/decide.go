@@ -27,7 +27,8 @@ const (
 	Approve Action = "Approve"
 	// Deny refuses the request for good; kubelet will make another one.
 	Deny Action = "Deny"
-	// Wait leaves the request as it is: what it depends on is not known yet, or it is none of ours.
+	// Wait leaves the request as it is: something that it depends on is not known yet, or the request
+	// is for others to decide.
 	Wait Action = "Wait"
 )
 
@@ -38,8 +39,8 @@ type Decision struct {
 	Message string
 }
 
-// Cluster is what a node must not pass itself off as, whoever says that it has such a name or address: who
-// trusts the tenant's certificate authority would take it for the API server, or for a Service.
+// Cluster has the names and addresses that no node's certificate may have: a client that trusts the
+// tenant's CA would take such a node for the API server, or for a Service.
 type Cluster struct {
 	// ServiceCIDRs are the ranges of Services.
 	ServiceCIDRs []*net.IPNet
@@ -60,7 +61,7 @@ type Node struct {
 	Others []Holder
 }
 
-// Holder is somebody who has a name or an address.
+// Holder says which object has a name or an address.
 type Holder struct{ Address, Whose string }
 
 // NodeName is the name of the node that a request comes from, by the user that the tenant
@@ -71,7 +72,7 @@ func NodeName(request *certificatesv1.CertificateSigningRequest) (string, bool) 
 }
 
 // Pending reports whether a request is for a kubelet's serving certificate, or for a node's first client certificate, and
-// nobody has decided on it.
+// is not decided on yet.
 func Pending(request *certificatesv1.CertificateSigningRequest) bool {
 	_, isFirst := TokenID(request)
 	if request.Spec.SignerName != certificatesv1.KubeletServingSignerName && !isFirst || len(request.Status.Certificate) > 0 {

@@ -20,7 +20,7 @@ func TokenID(request *certificatesv1.CertificateSigningRequest) (string, bool) {
 	return id, found && request.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName
 }
 
-// Joining is what is known of who joins with a bootstrap token.
+// Joining is what is known of the machine that joins with a bootstrap token.
 type Joining struct {
 	// Machine is the one that the token was made for; nil for a token that was made for none.
 	Machine *clusterv1.Machine
@@ -117,8 +117,8 @@ func checkOrganization(certificate *x509.CertificateRequest) error {
 	return nil
 }
 
-// namesOf are the names that the node of a Machine may have: that of the Machine, or of its infrastructure, by which hosts
-// are called, and those that the infrastructure says.
+// namesOf are the names that the node of a Machine may have: that of the Machine, that of its infrastructure object, which
+// hosts are named after, and those that the infrastructure reports.
 func namesOf(machine *clusterv1.Machine) []string {
 	names := []string{machine.Name}
 	if other := machine.Spec.InfrastructureRef.Name; other != "" && other != machine.Name {

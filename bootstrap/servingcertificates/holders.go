@@ -13,8 +13,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/references"
 )
 
-// holders are all who have names and addresses in a Cluster. Two nodes that say that they have the same get it neither:
-// nobody knows which of them lies.
+// holders lists the objects that have names and addresses in a Cluster. When two nodes claim the same one, neither gets
+// it, because either may lie.
 type holders struct {
 	apiServers []Holder
 	machines   []clusterv1.Machine

@@ -22,7 +22,7 @@ import (
 // +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kokconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kubeadmconfigs,verbs=list
 
-// joining finds out who joins with a bootstrap token.
+// joining finds the machine that joins with a bootstrap token.
 func (r *Reconciler) joining(ctx context.Context, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (Joining, error) {
 	id, _ := TokenID(request)
 	joining, err := r.ownerOfToken(ctx, cluster.Namespace, id, machines)

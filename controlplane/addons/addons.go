@@ -1,6 +1,6 @@
-// Package addons renders what a tenant needs before it is of use and which runs in the tenant itself:
-// kube-proxy, CoreDNS and konnectivity's agents. Each addon is a folder with readable YAML and a small typed adapter, and can
-// be switched off; then its objects are to be removed.
+// Package addons renders what a tenant needs to be of use and what runs in the tenant itself: kube-proxy, CoreDNS and
+// konnectivity's agents. Each addon is a folder with readable YAML and a small typed adapter, and can be switched off. Then
+// its objects are removed.
 //
 // Rendering is pure. Package tenant makes a tenant hold the objects.
 package addons
@@ -20,11 +20,11 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 )
 
-// All are the addons that there are.
+// All lists every addon.
 var All = []addon.Addon{kubeproxy.Addon, coredns.Addon, konnectivity.Addon}
 
-// Objects are the objects that a tenant shall hold, as patches want them, and those of addons that are
-// switched off, which it shall not.
+// Objects returns the objects of addons that are switched on, with patches applied, and as unwanted
+// those of addons that are switched off.
 func Objects(in *addon.Input) (wanted, unwanted []client.Object, err error) {
 	for _, a := range All {
 		objects, err := Render(a, in)

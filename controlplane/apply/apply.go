@@ -1,6 +1,6 @@
 // Package apply writes desired objects to a cluster by server-side apply, and only when something
-// differs: a settled tenant costs no write. What a person edited by hand is put back, also fields
-// that were added.
+// differs: a settled tenant costs no write. It also repairs fields that others added:
+// docs/decisions/rendering.md#apply-only-what-differs.
 package apply
 
 import (
@@ -100,8 +100,8 @@ func (a *Applier) Apply(ctx context.Context, desired client.Object) (live client
 	return live, true, a.settle(memory, wanted, live, rendering)
 }
 
-// settle remembers an object as it was answered. What somebody added since it was read is in the answer, too: then the next
-// event has to find it.
+// settle remembers an object as the API server returned it. It forgets one that has fields which others added after it was
+// read, so that the next event finds them.
 func (a *Applier) settle(memory settledKey, wanted *unstructured.Unstructured, live client.Object, rendering string) error {
 	drift, err := a.drift(wanted, live)
 	if err != nil {

@@ -4,7 +4,7 @@ import "reflect"
 
 // Contains reports whether a live value, in the form that JSON has in Go, has everything of a wanted
 // one. Maps may have more keys: defaults, and fields of others. Lists must be as long as wanted: an
-// element that somebody added is a difference. Nothing there is the same as an empty map or list.
+// element that somebody added is a difference. An absent map or list equals an empty one.
 func Contains(live, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:

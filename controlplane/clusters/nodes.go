@@ -21,8 +21,8 @@ const (
 )
 
 // ValidateNodeRanges refuses Pod ranges out of which kube-controller-manager cannot cut a range for
-// each node; it would not start. It needs both objects, the Cluster's ranges and the arguments of the
-// control plane, so that only the controller can ask it.
+// each node; it would not start. It needs the Cluster's ranges and the control plane's arguments.
+// Only the controller has both.
 func ValidateNodeRanges(cluster *clusterv1.Cluster, arguments []controlplanev1.Arg) field.ErrorList {
 	pods, errs := parse(podsPath, components.NetworkOf(cluster).PodCIDRs)
 	if len(errs) > 0 {

@@ -47,9 +47,9 @@ type Input struct {
 	APIServerReplicas int32 `json:"-"`
 	// Addresses are the cluster IPs of the tenant's Services in the host cluster, by Service name.
 	Addresses map[string]string `json:"addresses"`
-	// EtcdMembers is, by component, how many members an etcd cluster has or gets where that is more than
-	// Spec asks for: one that is to go has its address, certificate and file until it is gone. It is no
-	// input: nothing of a pod depends on it.
+	// EtcdMembers is the number of members of an etcd cluster, by component, where that is more than
+	// Spec asks for. A member keeps its address, certificate and file until it is removed. It is no
+	// input: no pod depends on it.
 	EtcdMembers map[string]int32 `json:"-"`
 	// User is the UID of the pods. 0 means the UID that all older tenants share. It is no input: the UID of a running tenant
 	// never changes, because it owns the files of the members of etcd.
@@ -68,10 +68,10 @@ type Network struct {
 	APIServerPort int32 `json:"-"`
 }
 
-// Reduce returns the part of a spec that renderings depend on. What is left out may change without
-// a new rendering: the version and the rollout time are inputs of their own, endpoint and names in
-// certificates only reach Secrets, addons only the tenant, but for konnectivity's server, the kubeconfig of the host cluster
-// no pod. The network mode that everybody has by default is left out: it is as if there were no mode.
+// Reduce returns the part of a spec that renderings depend on. What is left out may change without a new rendering. The
+// version and the rollout time are inputs of their own. The endpoint and names in certificates reach only Secrets. Addons
+// reach only the tenant, except for konnectivity's server. The kubeconfig of the host cluster reaches no pod. The default
+// network mode is left out, so that it equals an unset one.
 func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPlaneSpec {
 	reduced := *spec.DeepCopy()
 	reduced.Version = ""

@@ -12,7 +12,8 @@ import (
 // goMemoryLimit is what Go's garbage collector keeps a program's memory below; see https://pkg.go.dev/runtime.
 const goMemoryLimit = "GOMEMLIMIT"
 
-// boundMemory finishes what containers of the component may have of memory, once patches have had their say.
+// boundMemory sets the limits of memory of the component's containers, and tells them, after patches:
+// docs/decisions/hosts.md#programs-learn-their-limit-of-memory-from-kubelet.
 func boundMemory(rendered, patched []client.Object) {
 	for i, object := range rendered {
 		before, after := patches.PodTemplate(object), patches.PodTemplate(patched[i])
@@ -31,7 +32,8 @@ func boundMemory(rendered, patched []client.Object) {
 	}
 }
 
-// liftLimit makes room for a request of a patch that is above the default limit: no API server takes such a pod.
+// liftLimit raises the default limit to a request that a patch set above it: an API server refuses a pod whose
+// request exceeds its limit.
 func liftLimit(container *corev1.Container) {
 	request, limit := container.Resources.Requests[corev1.ResourceMemory], container.Resources.Limits[corev1.ResourceMemory]
 	if !limit.IsZero() && request.Cmp(limit) > 0 {

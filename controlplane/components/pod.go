@@ -105,8 +105,8 @@ func connect(container *corev1.Container, in *Input) {
 	}
 }
 
-// unreachableTolerations keep pods where they are while the link to the host cluster's control
-// plane is cut: it would evict all members at once when the link heals.
+// unreachableTolerations keep pods where they are while the link is cut:
+// docs/decisions/hosts.md#pods-are-not-evicted-by-themselves.
 func unreachableTolerations() []corev1.Toleration {
 	return []corev1.Toleration{
 		{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},

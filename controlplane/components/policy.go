@@ -11,8 +11,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// NetworkPolicy lets in what the rules say and nothing else, but kubelet, whom no policy keeps from pods of
-// its node. There is none on the host network, which policies do not reach.
+// NetworkPolicy lets in what the rules say and nothing else. kubelet still reaches pods of its node: no
+// policy stops it. On the host network no policy is made, because policies do not reach it.
 func NetworkPolicy(in *Input, component string, rules ...networkingv1.NetworkPolicyIngressRule) []client.Object {
 	if !in.OnPodNetwork() {
 		return nil
@@ -45,8 +45,8 @@ func PodsOf(in *Input, component string) networkingv1.NetworkPolicyPeer {
 	return networkingv1.NetworkPolicyPeer{PodSelector: Selector(in, component)}
 }
 
-// Manager are the pods of the provider's manager, in whatever namespace it is installed. The namespace has the label, too:
-// who makes pods elsewhere can give them any label, and no namespace.
+// Manager selects the pods of the provider's manager, in whichever namespace it is installed. The label of the namespace
+// is required, too: users may give their pods any label, but cannot label a namespace.
 func Manager() networkingv1.NetworkPolicyPeer {
 	provider := map[string]string{names.ProviderLabel: names.Provider}
 	return networkingv1.NetworkPolicyPeer{

@@ -1,7 +1,8 @@
 // Package cordon tells which host nodes are cordoned: marked as taking no new pods, as "kubectl drain" does first.
 //
 // A manager watches all Nodes of a host cluster for it, which may be thousands and change all the time. It keeps
-// little of each, and only a cordon, or its end, reconciles anybody: those who have a member of etcd on that node.
+// little of each. Only a cordon, or its end, wakes reconciles: those of control planes with a member of etcd on
+// that node.
 package cordon
 
 import (
@@ -31,8 +32,8 @@ func NodeOf(object client.Object) []string {
 	return []string{pod.Spec.NodeName}
 }
 
-// Trim is what a cache keeps of a Node: its name, its labels, and whether it is cordoned. Whoever needs more of it reads
-// it from the API server.
+// Trim is what a cache keeps of a Node: its name, its labels, and whether it is cordoned. Code that needs more of a Node
+// reads it from the API server.
 func Trim(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {

@@ -45,8 +45,8 @@ type Clusters struct {
 	made int
 }
 
-// New returns host clusters of which the kubeconfigs are in the management cluster: live reads them there, from
-// the API server, and writer puts the label on them that makes clusterctl take them along, and renewed tokens into them.
+// New returns host clusters whose kubeconfigs are in Secrets of the management cluster. live reads the Secrets from the
+// API server. writer sets their label, which makes clusterctl take them along, and stores renewed tokens.
 func New(live client.Reader, writer client.Writer, options Options) *Clusters {
 	return newClusters(live, writer, options.open, options.request)
 }
@@ -55,8 +55,9 @@ func newClusters(live client.Reader, writer client.Writer, open opener, request 
 	return &Clusters{live: live, writer: writer, open: open, request: request, connections: map[client.ObjectKey]*connection{}}
 }
 
-// Source reconciles who asked for a host cluster when there is another answer, and those that requests names for
-// a changed object there. Nothing is connected before a controller starts it; all connections end with it.
+// Source wakes the reconciles of control planes that asked for a host cluster when the answer changes, and those
+// that requests returns for an object that changed there. Nothing is connected before a controller starts it;
+// all connections end with it.
 func (c *Clusters) Source(requests handler.MapFunc) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		c.lock.Lock()
@@ -66,10 +67,10 @@ func (c *Clusters) Source(requests handler.MapFunc) source.Source {
 	})
 }
 
-// Of is the host cluster that a Secret names, for a control plane that from now on is reconciled when the answer
-// changes. It never waits for the host cluster. The error is a *Problem when there is none at the moment. One that
-// is leaving goes on with the connection that there is when the Secret was deleted with it, or up to grace before:
-// otherwise the deletion of a namespace would never end.
+// Of returns the host cluster that a Secret names. From then on a changed answer wakes the user's reconcile. Of
+// never waits. Its error is a *Problem while there is no connection. A control plane that is being deleted keeps
+// its connection when the Secret was deleted together with it, or up to grace before: otherwise the deletion of a
+// namespace would never end.
 func (c *Clusters) Of(ctx context.Context, user, name client.ObjectKey, leaving bool) (*Host, error) {
 	secret := &corev1.Secret{}
 	err := c.live.Get(ctx, name, secret)
@@ -131,7 +132,8 @@ func (c *Clusters) use(user, name client.ObjectKey, version string, kubeconfig [
 	return known.answer()
 }
 
-// join joins the user to the connection that there is, whatever became of its Secret; nil when there is none.
+// join adds the user to an open connection, even when its Secret is gone. It returns nil when no connection
+// is open.
 func (c *Clusters) join(user, name client.ObjectKey) (*Host, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -187,7 +189,8 @@ func (c *Clusters) Release(user client.ObjectKey) {
 	c.leave(user, client.ObjectKey{})
 }
 
-// leave takes the user from all connections but one, and ends those that nobody uses; the caller holds the lock.
+// leave removes the user from all connections but one, and ends connections without a user. The caller holds the
+// lock.
 func (c *Clusters) leave(user, but client.ObjectKey) {
 	for name, known := range c.connections {
 		if name == but || !known.users[user] {
@@ -208,7 +211,7 @@ func (c *Clusters) wake(known *connection) {
 	}
 }
 
-// changed reconciles who cares for an object in a host cluster.
+// changed wakes the reconciles that an object of a host cluster concerns.
 func (c *Clusters) changed(ctx context.Context, object client.Object) {
 	for _, request := range c.requests(ctx, object) {
 		c.queue.Add(request)

@@ -1,11 +1,11 @@
 // Package hostclusters connects to the host clusters of control planes whose pods run in another cluster than
 // the management cluster.
 //
-// A control plane names a Secret with a kubeconfig. There is one connection for each Secret that is named, made
-// in the background: nobody waits for one. Who asks for a host cluster gets it, or a *Problem that says why there
-// is none now, and is reconciled when that changes. Another content of the Secret is another connection, with an
-// identity of its own, and ends the one before: its caches stop and its requests fail. When nobody names
-// the Secret any more the connection ends.
+// A control plane names a Secret with a kubeconfig. Each named Secret has one connection. It is opened in the
+// background, and no reconcile waits for it. A reconcile that asks for a host cluster gets it, or a *Problem that
+// says why it is not available, and is woken when that changes. Another content of the Secret is another
+// connection, with an identity of its own, and ends the one before: its caches stop and its requests fail. When
+// no control plane names the Secret any more, the connection ends.
 //
 // A token of a service account that ends is renewed before, by a request of the account itself, and written into
 // the Secret. What is not renewed in time a person is told.

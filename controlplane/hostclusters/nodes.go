@@ -17,8 +17,8 @@ func indexPods(ctx context.Context, held cache.Cache) error {
 	return held.IndexField(ctx, &corev1.Pod{}, cordon.PodsByNode, cordon.NodeOf)
 }
 
-// onCordons tells of a node that was cordoned, or is no more, as of a change of the members of etcd there. Nothing else of
-// Nodes matters, which change all the time.
+// onCordons reports the etcd members on a node as changed when the node is cordoned or uncordoned. It ignores all other
+// changes of Nodes, which are frequent.
 func onCordons(ctx context.Context, held client.Reader, changed func(context.Context, client.Object)) toolscache.ResourceEventHandlerFuncs {
 	return toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(before, after any) {
 		node, ok := after.(*corev1.Node)

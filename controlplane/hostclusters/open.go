@@ -160,7 +160,7 @@ func withWayOut(err error, namespace string) error {
 }
 
 // ensureNamespaces makes the namespaces that are missing: that of the control planes is named after the one in the
-// management cluster. An account that has rights in its namespace alone can make none, and needs none to be made.
+// management cluster. An account with rights in one namespace alone may make none; its namespace exists already.
 func ensureNamespaces(ctx context.Context, c client.Client, wanted ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()

@@ -22,7 +22,7 @@ const (
 	longestLife  = 1 << 32
 )
 
-// accountToken is what the token of a service account says of itself. The host cluster verifies tokens; here nobody does.
+// accountToken holds the claims of a service account's token. They are not verified here: the host cluster does that.
 type accountToken struct {
 	account         client.ObjectKey
 	issued, expires time.Time

@@ -1,6 +1,6 @@
-// Package loadbalancer writes the configuration of kok-apiserver-lb for machines that another bootstrap
-// provider than ours makes nodes of, such as Cluster API's KubeadmConfig. Such a provider takes files from
-// Secrets and knows no address of an API server, without which a machine cannot begin.
+// Package loadbalancer writes the configuration of kok-apiserver-lb for machines of another bootstrap
+// provider, such as Cluster API's KubeadmConfig. Such a provider takes files from Secrets, and does not
+// know the address of an API server, which a machine needs to join.
 package loadbalancer
 
 import (

@@ -96,7 +96,8 @@ func LoadBalancer(cluster string) string { return cluster + "-apiserver-lb" }
 // keySecrets are the endings of the names of Secrets with key material and credentials of tenants.
 var keySecrets = []string{"-key-material", "-certs", "-ca", "-etcd", "-etcd-events", "-proxy", "-sa", "-encryption", "-kubeconfig"}
 
-// HoldsKeys says by a Secret's name whether it may hold keys of a tenant, and by which ending.
+// HoldsKeys reports whether a Secret may hold keys of a tenant, judged by its name, and which
+// ending of the name says so.
 func HoldsKeys(secret string) (ending string, holds bool) {
 	for _, ending := range keySecrets {
 		if strings.HasSuffix(secret, ending) {

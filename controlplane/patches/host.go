@@ -35,7 +35,7 @@ func isHosted(component string) bool {
 }
 
 // hostRules say what a patch may change of a component's objects in the host cluster, by kind. They list
-// every kind that the component can have, but for Secrets.
+// every kind that the component can have, except Secrets.
 func hostRules(component string) map[string]rule {
 	fields := insteadOf[component]
 	switch component {

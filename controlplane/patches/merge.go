@@ -55,8 +55,8 @@ func merge(patch controlplanev1.Patch, object client.Object) ([]byte, error) {
 	return merged, nil
 }
 
-// addIngress gives a NetworkPolicy that lets nobody in the empty list that its JSON leaves out: an operation that
-// appends needs one.
+// addIngress adds an empty ingress list to a NetworkPolicy that lets nothing in. JSON leaves an empty list out,
+// and an operation that appends needs it.
 func addIngress(fields map[string]any) {
 	spec := asMap(fields["spec"])
 	if spec != nil && spec["ingress"] == nil {
@@ -64,7 +64,7 @@ func addIngress(fields map[string]any) {
 	}
 }
 
-// checkShape tells a person who took one type of patch for the other.
+// checkShape refuses a patch that is written in the form of the other type.
 func checkShape(patchType controlplanev1.PatchType, change []byte) error {
 	switch isJSONPatch := patchType == controlplanev1.PatchJSON6902; {
 	case isJSONPatch && change[0] != '[':

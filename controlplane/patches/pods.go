@@ -250,8 +250,8 @@ func checkSecrets(pod corev1.PodSpec) []string {
 	return problems
 }
 
-// restricted is Kubernetes' Pod Security Standard of that name, but for the network of the host, which
-// all components are on: its ports, and probes that ask loopback.
+// restricted is Kubernetes' Pod Security Standard of that name. It allows what the host network needs:
+// its ports, and probes of loopback.
 var restricted = sync.OnceValue(func() policy.Evaluator {
 	exempt := []policy.CheckID{policy.CheckHostNamespaces().ID, policy.CheckHostPorts().ID, policy.CheckHostProbesAndHostLifecycle().ID}
 	checks := slices.DeleteFunc(policy.DefaultChecks(), func(c policy.Check) bool { return slices.Contains(exempt, c.ID) })

@@ -106,8 +106,8 @@ func each(key string, own rule) rule {
 	}
 }
 
-// marks allows new labels and annotations, but for those by which Cluster API, clusterctl and the
-// controller know objects.
+// marks allows new labels and annotations, except those by which Cluster API, clusterctl and the
+// controller find objects.
 func marks(path string, rendered, patched any, report report) {
 	before, after := asMap(rendered), asMap(patched)
 	added("the controller needs it, remove it from the patch")(path, before, after, report)

@@ -27,8 +27,8 @@ type Stored struct {
 	Component string
 	// HostNetwork is true where pods may be on the network of their hosts.
 	HostNetwork bool
-	// FirstPort begins the tenant's block of host ports, and User is whom its pods run as where it has a user of its own; 0
-	// while that is not known.
+	// FirstPort is the first port of the tenant's port block. User is the UID of its pods, where the tenant has one of its
+	// own. Each is 0 while it is not known.
 	FirstPort int32
 	User      int64
 	// Allow holds all containers, tolerations and the node selector to the manager's limits; nil allows all.
@@ -104,7 +104,7 @@ func (s Stored) judgeIdentity(object client.Object) []string {
 	return append(problems, judgeMarks("metadata.labels", object.GetLabels(), s.labels())...)
 }
 
-// judgeMarks wants the given labels, and no others by which Cluster API and the controller know objects.
+// judgeMarks wants the given labels, and no others by which Cluster API and the controller find objects.
 func judgeMarks(path string, marks, wanted map[string]string) []string {
 	var problems []string
 	for _, key := range sortedUnion(asAny(wanted), asAny(marks)) {

@@ -9,8 +9,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// checkUsers refuses users and groups of tenants but for a tenant's own: what gets out of a container must find nothing of
-// another tenant that it may open.
+// checkUsers refuses users and groups of other tenants: a process that escapes its container must not be able to open
+// files of another tenant.
 func checkUsers(pod corev1.PodSpec, own ...int64) []string {
 	var problems []string
 	for _, id := range usersOf(pod) {

@@ -83,7 +83,7 @@ var (
 	Ephemeral = Span{First: 32768, Last: 60999}
 )
 
-// DefaultRange is where blocks are claimed from when nobody says otherwise.
+// DefaultRange is the default range from which blocks are claimed.
 var DefaultRange = Span{First: 20000, Last: 29999}
 
 // String is the form that ParseRange reads.

@@ -50,8 +50,8 @@ func New(c client.Client, reader client.Reader, namespace string, span Span) *Cl
 
 // Claim makes sure that the Cluster holds a block and returns its first port. With pinned, which is
 // spec.hosting.ports.first, it is that block, and any other that the Cluster holds is given back. With
-// pinned zero it is the block that the Cluster holds already, also if nobody wrote it down, else the
-// first free one after a place that depends on the Cluster's name; nothing is given back then, because
+// pinned zero it is the block that the Cluster holds already, even if spec does not name it, else the
+// first free one after a place that depends on the Cluster's name. Then nothing is given back, because
 // a caller that has not seen spec yet cannot know which block is used.
 //
 // A block that the Cluster holds stays its own when span is another later. Errors are *HeldError,
@@ -140,7 +140,7 @@ func (c *Claims) claimFree(ctx context.Context, cluster client.ObjectKey) error 
 	return &ExhaustedError{Range: c.span, Blocks: blocks}
 }
 
-// take tries to create the claim of a block, and returns who holds it then.
+// take tries to create the claim of a block, and returns its holder afterwards.
 func (c *Claims) take(ctx context.Context, cluster client.ObjectKey, block int32) (client.ObjectKey, *corev1.ConfigMap, error) {
 	for range attempts {
 		claim := c.claim(cluster, block)

@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// HeldError says that a block is not to be had because somebody else holds it.
+// HeldError says that another holder has claimed the block.
 type HeldError struct {
 	// First is the first port of the block.
 	First int32
@@ -26,8 +26,8 @@ func (e *HeldError) Error() string {
 		Block(e.First), e.Holder, e.Claim)
 }
 
-// OutsideError says that a block is not to be had because it is not in the range of control planes: what
-// else listens there, nobody knows.
+// OutsideError says that a block is outside the range of control planes, where other programs may
+// listen.
 type OutsideError struct {
 	// First is the first port of the block.
 	First int32

@@ -32,7 +32,8 @@ type Key = background.Key
 
 // Question is what a reconcile wants to know.
 type Question struct {
-	// Identity is what is asked, and whom: an answer holds for it alone.
+	// Identity names what is asked and the place that is asked. An answer holds only for the same
+	// identity.
 	Identity string
 	// Prompt is what the reconcile saw that may change the answer, such as a number of ready pods.
 	// When it changes the question is asked at once; what was answered before holds until then.
@@ -49,7 +50,7 @@ type Answer struct {
 	// Problem says what is wrong, for people; empty when nothing is. Two answers with the same problem
 	// are the same answer.
 	Problem string
-	// Value is what else was learnt; nil after a panic. A change of it alone reconciles nobody.
+	// Value is what else was learnt; nil after a panic. A change of it alone wakes no reconcile.
 	Value any
 }
 
@@ -68,8 +69,8 @@ func (p *Prober) Start(ctx context.Context, queue workqueue.TypedRateLimitingInt
 	return p.runner.Start(ctx, queue)
 }
 
-// Ask has the question asked from now on, in place of any other with the same key, and returns the
-// last answer to it; false when there is none yet. It never waits for one.
+// Ask starts to ask the question regularly, in place of any other with the same key. It returns the
+// last answer, or false before the first one, and never waits.
 func (p *Prober) Ask(key Key, question Question) (Answer, bool) {
 	outcome, ok := p.runner.Run(key, background.Task{
 		Identity: question.Identity, Prompt: question.Prompt,

@@ -18,10 +18,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
-// Sample is what a control plane of a spec would be rendered from, with made up names and addresses in
-// place of what only a cluster knows. The spec may be that of a template: what is unset there counts
-// with its default. The table says what goes with its version, of which nothing but tags of images depends: one
-// that the table lacks counts as its newest.
+// Sample is what a control plane of a spec would be rendered from, with made up names and addresses in place of
+// what only a cluster knows. The spec may be that of a template: unset fields count with their defaults. The
+// table gives the image tags for the version; a version that the table lacks counts as its newest.
 func Sample(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table) (*components.Input, *addon.Input, error) {
 	spec = withDefaults(spec, table)
 	release, err := table.Release(spec.Version)
@@ -66,7 +65,7 @@ func servicesOf(component components.Component, in *components.Input) ([]*corev1
 	return component.Services(in)
 }
 
-// ObjectsOf are all objects of a component, but for Secrets, without patches.
+// ObjectsOf returns all objects of a component except Secrets, without patches.
 func ObjectsOf(component components.Component, in *components.Input) ([]client.Object, error) {
 	objects, err := component.Objects(component.Inputs(in))
 	if err != nil {

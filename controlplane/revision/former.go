@@ -20,8 +20,8 @@ type Reference struct {
 	Name string `json:"name"`
 }
 
-// Former gives the objects that older renderings of a component held and the newest that the cache knows
-// does not: nobody wants them any more. It goes on naming them when they are gone.
+// Former names the objects that older renderings of a component held and the newest one in the cache
+// does not. They are no longer wanted. It still names them after they were deleted.
 func (s *Store) Former(ctx context.Context, cluster client.ObjectKey, component string) ([]Reference, error) {
 	revisions, err := list(ctx, s.Client, cluster, component)
 	if err != nil || len(revisions) == 0 {
@@ -46,7 +46,8 @@ func identityOf(object client.Object) identity {
 
 func (r Reference) identity() identity { return identity{r.GroupVersionKind().GroupKind(), r.Name} }
 
-// former are the objects that revisions hold, or held before them, and that a new rendering does not.
+// former names the objects that these or earlier revisions held and that a new rendering does not
+// hold.
 func (s *Store) former(component string, revisions []appsv1.ControllerRevision, rendered []client.Object) ([]Reference, error) {
 	gone := map[identity]Reference{}
 	for i := range revisions {
@@ -66,8 +67,8 @@ func (s *Store) former(component string, revisions []appsv1.ControllerRevision, 
 	}), nil
 }
 
-// references names the objects that a revision holds, and the former ones. Those that the component cannot have are
-// passed over: what is named here is deleted once.
+// references names the objects that a revision holds, and the former ones. Kinds that the component cannot have are
+// left out, because the objects named here are deleted.
 func (s *Store) references(component string, revision *appsv1.ControllerRevision) (held, former []Reference, err error) {
 	stored := &struct {
 		Items  []metav1.PartialObjectMetadata `json:"items"`

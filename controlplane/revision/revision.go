@@ -1,7 +1,6 @@
 // Package revision keeps the applied rendering of each component as a ControllerRevision, beside
-// the hash of the inputs that it was made from. Repair compares live objects with that rendering; a
-// newer program's rendering is adopted only when the inputs change, so that an upgrade of the
-// provider never restarts a tenant's pods.
+// the hash of the inputs that it was made from. Repair uses that rendering, and a new one is
+// adopted only when the inputs change: docs/decisions/rendering.md#the-applied-rendering-is-stored.
 package revision
 
 import (
@@ -43,16 +42,16 @@ type Store struct {
 	Owner *metav1.OwnerReference
 	// Version is the Kubernetes version that new revisions are rendered for.
 	Version string
-	// Judge says what is wrong with the objects of a component's revision: who may write ControllerRevisions need not be
-	// the manager. Nil lets everything pass.
+	// Judge says what is wrong with the objects of a component's revision, because others than the manager may write
+	// ControllerRevisions. Nil lets everything pass.
 	Judge func(component string, objects []client.Object) []string
 	// Holds reports whether a component may have an object of a kind and name; nil lets everything pass.
 	Holds func(component string, kind metav1.TypeMeta, name string) bool
-	// User is whom the pods of new revisions run as; 0 for whom all tenants' did.
+	// User is the UID of the pods of new revisions. 0 is the UID that all older tenants share.
 	User int64
 }
 
-// content is what a revision holds; the API server keeps anybody from changing it.
+// content is what a revision holds. It is immutable: the API server refuses changes of it.
 type content struct {
 	// Inputs is the hash of the inputs that Items were rendered from.
 	Inputs string `json:"inputs"`
@@ -63,7 +62,8 @@ type content struct {
 	RolloutAfter *metav1.Time `json:"rolloutAfter,omitempty"`
 	// Version is the Kubernetes version that Items were rendered for; older programs wrote none.
 	Version string `json:"version,omitempty"`
-	// User is whom the pods run as; older programs wrote none, and all tenants' pods ran as one.
+	// User is the UID of the pods. Older managers wrote none: then it is the UID that all older
+	// tenants share.
 	User int64 `json:"user,omitempty"`
 }
 
@@ -122,7 +122,7 @@ func (s *Store) Current(ctx context.Context, cluster client.ObjectKey, component
 }
 
 // create writes a revision. Its number is in its name: a second writer with a stale cache fails
-// instead of forking. One of that name whose labels somebody took away gets them back.
+// instead of forking. A revision of that name that lost its labels gets them back.
 func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component string, number int64, content content) (*appsv1.ControllerRevision, error) {
 	data, err := json.Marshal(content)
 	if err != nil {
@@ -207,8 +207,8 @@ func (s *Store) Newest(ctx context.Context, cluster client.ObjectKey, component 
 	return s.decode(&revisions[len(revisions)-1], component)
 }
 
-// Kept is Newest as the API server has it, for who applies it: a cache may lag behind a revision that was
-// just adopted, and the one before would bring back what was replaced.
+// Kept is Newest, read from the API server, for callers that apply it. A cache may not have the revision
+// that was just adopted, and applying the one before would undo it.
 func (s *Store) Kept(ctx context.Context, cluster client.ObjectKey, component string) ([]client.Object, error) {
 	newest, err := s.kept(ctx, cluster, component)
 	if newest == nil || err != nil {
@@ -231,8 +231,8 @@ func (s *Store) RenderedVersion(ctx context.Context, cluster client.ObjectKey, c
 	return stored.Version, nil
 }
 
-// RenderedUser is whom the pods of the newest revision run as, 0 when an older program wrote it. There may be a newer one than
-// the cache knows: the user is that of all. known is false when there is no revision.
+// RenderedUser is the UID of the pods of the newest revision, 0 when an older manager wrote it. The cache may lack the
+// newest revision, but all revisions have the same UID. known is false when there is no revision.
 func (s *Store) RenderedUser(ctx context.Context, cluster client.ObjectKey, component string) (user int64, known bool, err error) {
 	revisions, err := list(ctx, s.Client, cluster, component)
 	if err == nil && len(revisions) == 0 {

@@ -1,5 +1,6 @@
-// Package supported has the table of Kubernetes versions that is in force: that in the ConfigMap
-// kok-kubernetes-versions of the provider's namespace or, where there is none, the one that is built in.
+// Package supported has the table of Kubernetes versions that is in force. It is the ConfigMap
+// kok-kubernetes-versions of the provider's namespace. Without that ConfigMap it is the built-in table.
+// See docs/decisions/upgrades.md#supported-versions-are-one-table.
 //
 // Another ConfigMap counts as soon as it is seen, in every manager. One that holds no table changes
 // nothing: the table before it stays in force, and an Event of the ConfigMap says why.

@@ -23,10 +23,10 @@ import (
 // parallel bounds the requests that are under way at once.
 const parallel = 8
 
-// Apply makes the tenant hold the objects and tells whether anything was written. It reads each
-// object and applies, server-side, only those of which a rendered field differs; fields of others,
-// such as bootstrapsigner's signatures in cluster-info, stay. All objects are tried; the error
-// joins those of each.
+// Apply makes the tenant hold the objects and reports whether it wrote anything. It reads each
+// object and applies, server-side, only objects with a rendered field that differs. Fields of
+// others stay, such as bootstrapsigner's signatures in cluster-info. All objects are tried; the
+// error joins those of each.
 func Apply(ctx context.Context, tenant client.Client, objects []client.Object) (changed bool, err error) {
 	var wrote atomic.Bool
 	problems := make([]error, len(objects))
@@ -50,7 +50,7 @@ func applyOne(ctx context.Context, tenant client.Client, object client.Object) (
 	defer panics.Recover(ctx, "applying an object of the tenant", &err)
 	wanted, err := render(object)
 	if err == nil {
-		// What an earlier rendering said and this one does not is to be taken away.
+		// Fields of an earlier rendering that this one lacks have to be removed.
 		err = apply.Mark(wanted)
 	}
 	if err != nil {

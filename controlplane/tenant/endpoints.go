@@ -10,7 +10,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// kubernetesService is the Service in the namespace default by which everything in a tenant reaches its API.
+// kubernetesService is the Service in the namespace default. Everything in a tenant reaches the API through
+// it.
 const kubernetesService = "kubernetes"
 
 // endpointSlice leads the Service kubernetes to an address that all API servers share. They do not write it

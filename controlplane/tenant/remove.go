@@ -13,8 +13,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// Remove deletes those of the objects that the tenant holds and that are ours by their label, with
-// what they own. One that somebody else made under the same name stays.
+// Remove deletes the given objects from the tenant, with what they own, where they have our label.
+// Another object under the same name stays.
 func Remove(ctx context.Context, tenant client.Client, objects []client.Object) error {
 	var problems []error
 	for _, object := range objects {

@@ -29,7 +29,7 @@ func (*Cluster) ValidateCreate(_ context.Context, c *clusterv1.Cluster) (admissi
 }
 
 // ValidateUpdate refuses a change after which the Cluster cannot have a control plane of ours, or which
-// the one that it has does not survive.
+// its present control plane does not survive.
 func (*Cluster) ValidateUpdate(_ context.Context, before, after *clusterv1.Cluster) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() {
 		return nil, nil

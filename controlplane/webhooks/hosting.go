@@ -28,9 +28,9 @@ func validateEndpoint(endpoint controlplanev1.APIEndpoint, path *field.Path) fie
 	return errs
 }
 
-// validateElsewhere refuses a control plane in another host cluster whose API the management cluster could not
+// validateOtherHostCluster refuses a control plane in another host cluster whose API the management cluster could not
 // reach. One that is made by a topology has its endpoint in the Cluster, which the controller knows.
-func validateElsewhere(c *controlplanev1.KOKControlPlane, path *field.Path) field.ErrorList {
+func validateOtherHostCluster(c *controlplanev1.KOKControlPlane, path *field.Path) field.ErrorList {
 	_, ofTopology := c.Labels[clusterv1.ClusterTopologyOwnedLabel]
 	if !c.Spec.Hosting.Elsewhere() || ofTopology || c.Spec.ControlPlaneEndpoint.Host != "" ||
 		c.Spec.Hosting.Exposure.Type == controlplanev1.ExposureLoadBalancer {

@@ -48,7 +48,8 @@ func (*KOKControlPlane) Default(ctx context.Context, c *controlplanev1.KOKContro
 	}
 	if lacksReplicas {
 		c.Spec.Replicas = ptr.To(controlplanev1.DefaultAPIServerReplicas)
-		// Who no longer names a number leaves it to others, as an autoscaler, and they begin with what there is.
+		// A spec that no longer has a number leaves it to others, such as an autoscaler. They begin with the
+		// present number.
 		if before != nil && before.Replicas != nil {
 			c.Spec.Replicas = before.Replicas
 		}
@@ -115,7 +116,7 @@ var portsPath = field.NewPath("spec", "hosting", "ports")
 func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits, table *versions.Table) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := validateEndpoint(c.Spec.ControlPlaneEndpoint, path.Child("controlPlaneEndpoint"))
-	errs = append(errs, validateElsewhere(c, path)...)
+	errs = append(errs, validateOtherHostCluster(c, path)...)
 	errs = append(errs, settings{
 		nodeSelector:          c.Spec.Hosting.NodeSelector,
 		tolerations:           c.Spec.Hosting.Tolerations,

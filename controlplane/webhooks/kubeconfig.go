@@ -13,10 +13,10 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
-// Cluster API reads a kubeconfig by its Secret's name, whatever else the Secret is, and its library reads the files that
-// it names: a manager's own token would go to the server that it names, too. The API server asks this webhook only
-// about Secrets with such a name whose kubeconfig is new: no other, and no deletion, depends on it. An expression cannot
-// say it, as none reads YAML.
+// Cluster API finds a kubeconfig by its Secret's name, and its library reads the files that it names: a manager's own
+// token would go to the kubeconfig's server. The API server asks this webhook only about Secrets with such a name and a
+// new kubeconfig. No other Secret, and no deletion, depends on it. See
+// docs/decisions/security.md#a-webhook-judges-kubeconfigs-of-all-clusters.
 //
 // +kubebuilder:webhook:verbs=create;update,path=/validate--v1-secret,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups="",resources=secrets,versions=v1,name=validation.kubeconfig.kokcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1,patch=`{"matchConditions":[{"name":"kubeconfig-of-a-cluster","expression":"request.name.endsWith('-kubeconfig') || object.metadata.?name.orValue('').endsWith('-kubeconfig')"},{"name":"new-kubeconfig","expression":"has(object.data) && 'value' in object.data && (oldObject == null || !has(oldObject.data) || !('value' in oldObject.data) || object.data['value'] != oldObject.data['value'])"}]}`
 

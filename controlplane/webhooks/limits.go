@@ -13,9 +13,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
-// Limits are what whoever runs the manager allows those who create control planes. A control plane's
-// pods are on the network of host nodes, so that these limits, and no Pod Security level, keep
-// them where they belong.
+// Limits bound what users may ask for in a control plane. Flags of the manager set them. A control
+// plane's pods are on the network of host nodes, where no Pod Security level bounds them.
 type Limits struct {
 	// HostPorts is the range of the host ports of control planes, pinned or not.
 	HostPorts ports.Span
@@ -77,7 +76,7 @@ func (l Limits) validate(s settings, path *field.Path) field.ErrorList {
 	if s.imageRepository != "" {
 		errs = append(errs, l.validateRepository(spelledOut(s.imageRepository), s.imageRepository, path.Child("imageRepository"))...)
 	}
-	// Images of the other addons run in the tenant, where they are none of the manager's business.
+	// Images of the other addons run in the tenant, where the tenant decides on them.
 	for _, hosted := range []struct {
 		image string
 		path  *field.Path

@@ -20,7 +20,7 @@ import (
 type choice struct {
 	hosts    []*infrav1.IDCHost
 	rejected []rejection
-	// inUse is what one of them says that is somebody's; empty for none.
+	// inUse is the message of a rejected host that is in use; empty when no host is.
 	inUse string
 }
 
@@ -63,7 +63,7 @@ func choose(machine *infrav1.IDCMachine, failureDomain string, all []infrav1.IDC
 	return c, nil
 }
 
-// reject notes why a host will not do, with what it says if it is somebody's.
+// reject notes why a host does not fit, with its message if it is in use.
 func (c *choice) reject(host *infrav1.IDCHost, why, inUse string) {
 	c.rejected = append(c.rejected, rejection{host, why})
 	if c.inUse == "" {
@@ -132,7 +132,7 @@ func capacity(host *infrav1.IDCHost) corev1.ResourceList {
 	return all
 }
 
-// lacking names the first resource of which there is less than the least.
+// lacking names the first resource of which the host has less than required.
 func lacking(least, has corev1.ResourceList) (string, bool) {
 	names := make([]string, 0, len(least))
 	for name := range least {

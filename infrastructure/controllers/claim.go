@@ -32,7 +32,7 @@ type claims struct {
 	client.Client
 	// live reads from the API server: decisions are never made on what a cache says of a claim.
 	live client.Reader
-	// ask asks hosts; who claims none needs it not.
+	// ask asks hosts. It may be nil for code that claims no host.
 	ask asker
 }
 
@@ -126,7 +126,7 @@ func (c *claims) choose(ctx context.Context, machine *infrav1.IDCMachine, failur
 	return claimed{reason: infrav1.NoHostReason, problem: found.message(machine.Namespace)}, nil
 }
 
-// taken says why a host can be reserved by nobody; empty when it can.
+// taken says why no machine can claim the host; empty when one can.
 func taken(host *infrav1.IDCHost) string {
 	switch {
 	case host.Spec.Claim != nil:
@@ -142,8 +142,8 @@ func taken(host *infrav1.IDCHost) string {
 	}
 }
 
-// lost lets a machine that was not on its host yet look for another one; of a machine that was, a
-// person hears.
+// lost lets a machine look for another host while nothing was done on its first one. After that it
+// reports the loss to a person.
 func (c *claims) lost(ctx context.Context, machine *infrav1.IDCMachine, why string) (claimed, error) {
 	name := machine.Spec.HostRef.Name
 	if machine.Spec.ProviderID == "" {
@@ -175,8 +175,8 @@ func (c *claims) reserve(ctx context.Context, host *infrav1.IDCHost, machine *in
 	return nil
 }
 
-// release gives a host back; with a quarantine nobody gets it. That of a person stays: who set it removes it, and the
-// host is cleaned then, not while somebody works on it.
+// release gives a host back. With a quarantine no machine gets it. A person's quarantine stays until that person
+// removes it, and the host is cleaned up only then, because the person may be working on it.
 func (c *claims) release(ctx context.Context, host *infrav1.IDCHost, quarantine *infrav1.HostQuarantine) error {
 	err := c.patchHost(ctx, host, func() {
 		host.Spec.Claim = nil
@@ -202,8 +202,8 @@ func byPerson(host *infrav1.IDCHost) bool {
 	return host.Spec.Quarantine != nil && host.Spec.Quarantine.InstanceID == ""
 }
 
-// held is a host that is reserved for a machine; nil when there is none. The machine names it, unless something was cut
-// short: only then are all hosts read.
+// held is the host that a machine has claimed; nil without one. The machine names it, unless a write was missed: only
+// then are all hosts read.
 func (c *claims) held(ctx context.Context, machine *infrav1.IDCMachine) (*infrav1.IDCHost, error) {
 	if machine.Spec.InstanceID == "" {
 		return nil, nil

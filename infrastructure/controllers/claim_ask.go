@@ -23,7 +23,7 @@ type answer struct {
 	known bool
 	// refusal says why the machine does not claim it, in the same words for all hosts with the same fault; empty when it may.
 	refusal string
-	// detail says more of a host that is somebody's, and the way out.
+	// detail says more about a host that is in use, and what to do.
 	detail string
 }
 
@@ -36,7 +36,7 @@ type heard struct {
 	at time.Time
 }
 
-// askHost is an asker. Whoever asks is woken by the answer.
+// askHost is an asker. The answer wakes the reconcile of the machine.
 func (r *MachineReconciler) askHost(ctx context.Context, machine *infrav1.IDCMachine, host *infrav1.IDCHost) (answer, error) {
 	host = host.DeepCopy()
 	key := background.Key{Object: client.ObjectKeyFromObject(machine), Kind: "ask " + host.Name}

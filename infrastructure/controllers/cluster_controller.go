@@ -74,8 +74,8 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 // maxFailureDomains is how many the contract allows.
 const maxFailureDomains = 100
 
-// failureDomains are those of the hosts, sorted. Each can carry Machines of control planes, for whoever
-// has such.
+// failureDomains are those of the hosts, sorted. Each is marked as good for Machines of control planes,
+// for providers that have such Machines.
 func failureDomains(hosts []infrav1.IDCHost) []clusterv1.FailureDomain {
 	var all []clusterv1.FailureDomain
 	for _, host := range hosts {

@@ -105,7 +105,7 @@ func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_
 	if freed, err := r.cleanLate(ctx, host); err != nil || freed {
 		return ctrl.Result{}, err
 	}
-	seen, answered := r.ask(host)
+	seen, answered := r.probe(host)
 	if err := seen.judge(ctx, r.Client, host, user.machine, instanceOf(host)); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -117,7 +117,7 @@ func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_
 	return ctrl.Result{}, nil
 }
 
-// hostUser is who has a host.
+// hostUser is the machine that has a host.
 type hostUser struct {
 	// machine that the claim names; nil when there is none, or it is another one of that name.
 	machine *infrav1.IDCMachine
@@ -216,7 +216,7 @@ type hostSeen struct {
 	facts   *hosts.Facts
 	problem *hosts.Problem
 	err     error
-	// takenOver is the fact in spite of which a person gives the host away; empty for none.
+	// takenOver is the fact that a person allowed in spec.takeOver; empty for none.
 	takenOver string
 }
 
@@ -228,13 +228,13 @@ func instanceOf(host *infrav1.IDCHost) string {
 	return host.Spec.Claim.InstanceID
 }
 
-// ask has the host probed, and returns what the last probe saw; false when there is none yet.
-func (r *HostReconciler) ask(host *infrav1.IDCHost) (hostSeen, bool) {
+// probe keeps a probe of the host running, and returns the result of the last one; false before the
+// first.
+func (r *HostReconciler) probe(host *infrav1.IDCHost) (hostSeen, bool) {
 	host = host.DeepCopy()
 	instanceID := instanceOf(host)
 	outcome, ok := r.probes.Run(background.Key{Object: client.ObjectKeyFromObject(host), Kind: "probe"}, background.Task{
-		// Who takes a host out of quarantine wants to know at once whether it is well, and what was on it before it was
-		// claimed, or given back, is not on it now.
+		// Probe at once after a quarantine ends, and after a claim or release: the last result no longer holds.
 		Identity: fmt.Sprintf("%s/%s/%t", accessOf(host), instanceID, host.Spec.Quarantine != nil),
 		Timeout:  probeTimeout,
 		Do: func(ctx context.Context) background.Outcome {
@@ -253,7 +253,8 @@ func (r *HostReconciler) ask(host *infrav1.IDCHost) (hostSeen, bool) {
 	return seen, true
 }
 
-// outcome is that of a probe. Who puts right what is wrong, or ends what is somebody's, need not wait for long.
+// outcome is that of a probe. A host with a problem, or one that is in use, is probed again sooner, so that a
+// repair shows soon.
 func (s hostSeen) outcome(instanceID string) background.Outcome {
 	outcome := background.Outcome{Value: s, Again: probeInterval}
 	if s.err != nil {

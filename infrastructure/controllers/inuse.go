@@ -22,7 +22,7 @@ import (
 //
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 
-// claimantOf is who wants a host, with what is known here of others who may have it.
+// claimantOf describes the machine that wants a host, and the Nodes that the host may already be.
 func claimantOf(ctx context.Context, reader client.Reader, host *infrav1.IDCHost, instanceID string) (*hosts.Claimant, error) {
 	claimant := &hosts.Claimant{InstanceID: instanceID, TakeOver: host.Spec.TakeOver}
 	if address, err := netip.ParseAddr(host.Spec.Address); err == nil {
@@ -41,7 +41,8 @@ func claimantOf(ctx context.Context, reader client.Reader, host *infrav1.IDCHost
 	return claimant, nil
 }
 
-// becameOf reports whether a Node is what a machine of ours made of the host: a tenant may be its own management cluster.
+// becameOf reports whether one of our machines made the host this Node. The Node may be in this cluster, because a tenant
+// may be its own management cluster.
 func becameOf(host *infrav1.IDCHost, node *corev1.Node) bool {
 	own := "idc://" + host.Namespace + "/" + host.Name
 	return node.Spec.ProviderID == own || strings.HasPrefix(node.Spec.ProviderID, own+"/")
@@ -88,7 +89,7 @@ func (s *hostSeen) judge(ctx context.Context, reader client.Reader, host *infrav
 	return nil
 }
 
-// Ways out for those who may not wipe a host.
+// What to do with a host that must not be wiped.
 const (
 	leaveHost    = "delete the IDCHost"
 	leaveMachine = "delete the Machine: its replacement gets another host"
@@ -107,7 +108,7 @@ func inUse(host *infrav1.IDCHost, err error, otherwise string) string {
 	return fmt.Sprintf("IDCHost %s is in use: %s; set its spec.takeOver%s to %q if this machine may be wiped, or else %s", host.Name, refused.Fact, is, refused.Fact, otherwise)
 }
 
-// isInUse reports whether a condition says that a host is somebody's.
+// isInUse reports whether a condition says that a host is in use.
 func isInUse(object conditions.Getter, conditionType string) bool {
 	found := conditions.Get(object, conditionType)
 	return found != nil && found.Status == metav1.ConditionFalse && found.Reason == infrav1.InUseReason

@@ -199,7 +199,7 @@ func TestAVisitKnowsTheNodesThatAreThereByThen(t *testing.T) {
 	var visited hosts.Machine
 	r := &MachineReconciler{Client: nodes, Operator: &asked{bootstrap: func(machine hosts.Machine) error { visited = machine; return nil }}}
 	for range 2 {
-		if _, err := r.visit(t.Context(), hostAt("192.0.2.7"), hosts.Machine{InstanceID: "id-1", TakeOver: "kubelet runs"}); err != nil {
+		if _, err := r.bootstrapOnce(t.Context(), hostAt("192.0.2.7"), hosts.Machine{InstanceID: "id-1", TakeOver: "kubelet runs"}); err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(visited.Nodes); visited.Reached.String() != "192.0.2.7" || visited.TakeOver != "kubelet runs" || got != "[]" && got != "[{idc-1 [192.0.2.7]}]" {

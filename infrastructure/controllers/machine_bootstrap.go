@@ -62,12 +62,12 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	}
 	sum := sha256.Sum256(data)
 	outcome, known := r.work.Run(background.Key{Object: client.ObjectKeyFromObject(s.machine), Kind: workKind}, background.Task{
-		// Who gives the host away wants it taken at once.
+		// A change of spec.takeOver starts the work anew at once.
 		Identity: "bootstrap/" + host.Name + "/" + accessOf(host) + "/" + hex.EncodeToString(sum[:]) + "/" + host.Spec.TakeOver,
 		Timeout:  bootstrapTimeout,
 		Do: func(ctx context.Context) background.Outcome {
 			seen := bootstrapSeen{known: true}
-			seen.progress, seen.err = r.visit(ctx, host, machine)
+			seen.progress, seen.err = r.bootstrapOnce(ctx, host, machine)
 			return seen.outcome()
 		},
 	})
@@ -99,8 +99,8 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	return nil
 }
 
-// visit takes the host a step further, unless one of the Nodes that are there by now has its address.
-func (r *MachineReconciler) visit(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
+// bootstrapOnce continues the bootstrap of the host, unless a Node that has appeared since has its address.
+func (r *MachineReconciler) bootstrapOnce(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
 	claimant, err := claimantOf(ctx, r.Client, host, machine.InstanceID)
 	if err != nil {
 		return hosts.Progress{}, err
@@ -168,8 +168,9 @@ func (r *MachineReconciler) bootstrapData(ctx context.Context, s *machineScope) 
 	return secret.Data["value"], "", nil
 }
 
-// isUserData reports whether cloud-init would do anything with the data. Who may write Machines names any Secret of the
-// namespace, and kubeconfigs are under the same key (https://cloudinit.readthedocs.io, "User data formats").
+// isUserData reports whether cloud-init would do anything with the data. A user who may write Machines can name any
+// Secret of the namespace, and kubeconfigs are stored under the same key (https://cloudinit.readthedocs.io, "User data
+// formats").
 func isUserData(value []byte) bool {
 	return slices.ContainsFunc([]string{"#", "Content-Type:", "MIME-Version:", "\x1f\x8b"}, func(start string) bool { return bytes.HasPrefix(value, []byte(start)) })
 }

@@ -44,8 +44,8 @@ type MachineReconciler struct {
 	recorder events.EventRecorder
 }
 
-// DefaultCleanUpTimeout is the usual CleanUpTimeout: short, for the host is cleaned all the same once it
-// answers again.
+// DefaultCleanUpTimeout is the usual CleanUpTimeout: it is short, because a host that was away is
+// cleaned up later, once it answers again.
 const DefaultCleanUpTimeout = time.Minute
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idcmachines,verbs=get;list;watch;patch

@@ -82,7 +82,7 @@ func (r *MachineReconciler) cleanUp(machine *infrav1.IDCMachine, host *infrav1.I
 	return quarantine, ""
 }
 
-// wasRefused reports whether the machine was kept from changing its host, which is somebody's.
+// wasRefused reports whether the machine changed nothing on its host, because the host is in use.
 func wasRefused(machine *infrav1.IDCMachine) bool {
 	return isInUse(machine, infrav1.BootstrappedCondition) && !ptr.Deref(machine.Status.Initialization.Provisioned, false)
 }

@@ -40,7 +40,8 @@ func (r *HostReconciler) pausingCluster(ctx context.Context, host *infrav1.IDCHo
 	return paused, nil
 }
 
-// waitsForCleanUp reports whether a host is to be cleaned once it answers: its machine went while it was away.
+// waitsForCleanUp reports whether the host has to be cleaned up once it answers, because its machine was
+// deleted while the host was away.
 func waitsForCleanUp(host *infrav1.IDCHost) bool {
 	return host.Spec.Claim == nil && host.Spec.Quarantine != nil && host.Spec.Quarantine.InstanceID != ""
 }

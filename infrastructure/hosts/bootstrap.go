@@ -97,10 +97,10 @@ func (m *Machine) metaData() ([]byte, error) {
 // ErrNoBootstrapData says that a host cannot become a machine without bootstrap data.
 var ErrNoBootstrapData = errors.New("there is no bootstrap data for the host")
 
-// Bootstrap makes a host a machine, or goes on with it, and says after a few seconds at most how far
-// it is. It is called again until the state is Done or Failed; data that differ from those that failed
-// start anew. The error is an *InUseError when the host is somebody's, which then is as it was, and a *ProblemError when
-// a probe sees what is wrong with the host.
+// Bootstrap makes a host a machine, or goes on with it, and says after a few seconds at most how far it is. It is called
+// again until the state is Done or Failed; data that differ from those that failed start anew. The error is an
+// *InUseError when the host is in use; then nothing on it was changed. It is a *ProblemError when a probe finds a
+// problem of the host.
 func (h *Host) Bootstrap(ctx context.Context, machine Machine) (Progress, error) {
 	progress, err := h.bootstrap(ctx, machine)
 	return progress, h.explain(ctx, err)
@@ -157,8 +157,8 @@ func (h *Host) bootstrap(ctx context.Context, machine Machine) (Progress, error)
 	return h.watch(ctx, record)
 }
 
-// mayHave judges, before the first change, whether the machine may have a host without Record. It returns the fact in spite
-// of which a person gives the host away; empty for a host that is free.
+// mayHave judges, before the first change, whether the machine may have a host without Record. It returns the fact that a
+// person allowed in spec.takeOver; empty for a free host.
 func (h *Host) mayHave(ctx context.Context, machine *Machine) (takenOver string, err error) {
 	programs, err := h.programs(ctx)
 	if err != nil {
@@ -186,7 +186,7 @@ func (h *Host) start(ctx context.Context, machine Machine, record *Record, unit 
 	if record.Started {
 		return nil
 	}
-	// It may run, or be through, since a start that nobody came to write down.
+	// It may run or have ended already: a start is recorded only afterwards.
 	if !unit.loaded || unit.active == "inactive" {
 		if _, err := h.run(ctx, "systemctl", "start", "--no-block", unitName); err != nil {
 			return fmt.Errorf("start cloud-init: %w", err)

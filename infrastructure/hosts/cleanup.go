@@ -91,8 +91,9 @@ func (h *Host) cleanUpSteps(record *Record, programs []string) []step {
 	}
 }
 
-// untouched wants a host without Record to show nothing that every node has. Without it nobody knows what else is left.
-// A bootstrap that ended before it wrote the Record has changed nothing: what it noted goes.
+// untouched refuses to call a host without Record clean when it has files that every node has: without the Record
+// nothing says what else is left. A bootstrap that ended before it wrote the Record has changed nothing; only its notes
+// are removed.
 func (h *Host) untouched(ctx context.Context) error {
 	there, err := h.existing(ctx, kubeconfigFile, sentinelFile, softwareDir, stateDir)
 	if err != nil || len(there) == 0 {
@@ -107,7 +108,8 @@ func (h *Host) untouched(ctx context.Context) error {
 	return &UncleanError{Left: left, NoRecord: true}
 }
 
-// brought are units that came with the bootstrap data. A template (systemd.unit(5)) is none itself: its instances are.
+// brought returns the units that came with the bootstrap data. Templates (systemd.unit(5)) are apart, because only
+// their instances run.
 func (r *Record) brought() (units, templates []string) {
 	for _, file := range r.Added {
 		name := path.Base(file)

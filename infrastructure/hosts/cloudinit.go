@@ -36,8 +36,8 @@ func (h *Host) cloudInit(ctx context.Context) (*cloudInitStatus, error) {
 	return status, nil
 }
 
-// stage is what cloud-init works at, from the file that it keeps for `cloud-init status`; nil when there is
-// none yet.
+// stage is the stage that cloud-init is in, from the file that it keeps for `cloud-init status`; nil before
+// that file exists.
 func (h *Host) stage(ctx context.Context) (*cloudInitStatus, error) {
 	result, err := h.try(ctx, "cat", "/run/cloud-init/status.json")
 	if err != nil {

@@ -29,7 +29,7 @@ func (h *Host) hasContainerd(ctx context.Context) (bool, unitState, error) {
 	return slices.Contains(programs, "containerd") || units[0].loaded, units[0], nil
 }
 
-// noteFolders returns those of containerdFolders that the host has not, or has as an empty disk. There are none on a host
+// noteFolders returns the containerdFolders that are missing on the host, or are an empty disk. There are none on a host
 // with a containerd of its own.
 func (h *Host) noteFolders(ctx context.Context) ([]string, error) {
 	has, _, err := h.hasContainerd(ctx)

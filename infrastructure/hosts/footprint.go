@@ -154,7 +154,8 @@ func (f *footprint) addUser(entry any) {
 	f.users = append(f.users, account{name, keys})
 }
 
-// keysOf are the base64 parts of SSH keys, of which cloud-init takes one, a list, or some with names.
+// keysOf returns the base64 parts of SSH keys. cloud-init accepts one key, a list, or keys with
+// names.
 func keysOf(value any) []string {
 	var keys []string
 	switch value := value.(type) {

@@ -13,7 +13,7 @@ import (
 
 // Connection runs commands on a host; an *ssh.Client is one.
 type Connection interface {
-	// Run returns how a command ended; an error means that nobody knows.
+	// Run returns how a command ended. An error means that this is unknown.
 	Run(ctx context.Context, command ssh.Command) (ssh.Result, error)
 }
 
@@ -108,8 +108,8 @@ func lastLine(text []byte) string {
 	return line(lines[len(lines)-1], maxLine)
 }
 
-// write replaces a file of root's that nobody else may read, in a folder that must be there. A reader
-// sees the old content or the new one.
+// write replaces a file that only root may read. Its folder must exist. A reader sees the old content
+// or the new one.
 func (h *Host) write(ctx context.Context, file string, content []byte) error {
 	temporary := temporaryOf(file)
 	steps := [][]string{
@@ -135,8 +135,8 @@ func temporaryOf(file string) string {
 	return path.Join(path.Dir(file), "."+path.Base(file)+".new")
 }
 
-// existing are those of the paths that are there. The root folder is asked for as well: an answer
-// without it is none, such as that of a sudo that refuses.
+// existing returns the paths that exist. It also asks for the root folder: an output without it is
+// no answer, but for example a refusal of sudo.
 func (h *Host) existing(ctx context.Context, paths ...string) ([]string, error) {
 	args := append(append([]string{"find", "/"}, paths...), "-maxdepth", "0", "-print0")
 	result, err := h.try(ctx, args...)
@@ -150,7 +150,7 @@ func (h *Host) existing(ctx context.Context, paths ...string) ([]string, error) 
 	return found[1:], nil
 }
 
-// list splits an output of records, each of which a zero byte ends.
+// list splits an output into records. Each ends with a zero byte.
 func list(output []byte) []string {
 	var records []string
 	for record := range bytes.SplitSeq(output, []byte{0}) {

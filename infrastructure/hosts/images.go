@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// containerdMetadata knows all images; without it there are none.
+	// containerdMetadata lists all images. Without this file containerd has none.
 	containerdMetadata = containerdDir + "/io.containerd.metadata.v1.bolt/meta.db"
 	// imagesAtOnce bounds the length of a command.
 	imagesAtOnce = 100
@@ -22,8 +22,8 @@ func (h *Host) images(ctx context.Context) ([]string, error) {
 	return strings.Fields(string(output)), nil
 }
 
-// noteImages returns the images that are there before the host is a machine, none when there is no containerd, and nil when
-// it does not run, or has no ctr, and so nobody can say.
+// noteImages returns the images on the host before it becomes a machine. The list is empty without containerd. It is nil,
+// for unknown, when containerd does not run or ctr is missing.
 func (h *Host) noteImages(ctx context.Context) ([]string, error) {
 	none := []string{}
 	programs, err := h.programs(ctx)
@@ -31,7 +31,7 @@ func (h *Host) noteImages(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	hasCtr := slices.Contains(programs, "ctr")
-	if !hasCtr && !slices.Contains(programs, "containerd") { // Whatever an older machine left is nobody's.
+	if !hasCtr && !slices.Contains(programs, "containerd") { // What an older machine left is not used any more.
 		return none, nil
 	}
 	units, err := h.units(ctx, containerdUnit)
@@ -55,8 +55,9 @@ func (h *Host) newImages(ctx context.Context, record *Record) ([]string, error) 
 	return slices.DeleteFunc(images, func(image string) bool { return slices.Contains(record.Images, image) }), err
 }
 
-// removeImages removes the images that came with the machine: kubelet lets every pod have what is there already,
-// also one that nobody may pull without a password. Those of a containerd that is new to the host go with its folder.
+// removeImages removes the images that came with the machine: kubelet lets every pod use an image that is there
+// already, even one that needs a password to pull. When containerd itself came with the machine, its images go with
+// its folder.
 func (h *Host) removeImages(ctx context.Context, record *Record, programs []string) error {
 	if record.Images == nil || record.newContainerd() || !slices.Contains(programs, "ctr") {
 		return nil

@@ -12,11 +12,11 @@ import (
 type Use string
 
 const (
-	// Free means that nobody has the host.
+	// Free means that no machine has the host and that it is not in use.
 	Free Use = "Free"
 	// Ours means that the host carries the machine that it is for.
 	Ours Use = "Ours"
-	// TakenOver means that the host is somebody's, and that a person gave it away.
+	// TakenOver means that the host is in use, and that a person allowed a machine to have it.
 	TakenOver Use = "TakenOver"
 	// Somebodys means that the host must not be changed.
 	Somebodys Use = "Somebodys"
@@ -28,7 +28,7 @@ type Node struct {
 	Addresses []netip.Addr
 }
 
-// Claimant is who wants a host, with what is known of others who may have it.
+// Claimant describes the machine that wants a host, and the Nodes that the host may already be.
 type Claimant struct {
 	// InstanceID is that of the machine that the host is for; empty for none yet.
 	InstanceID string
@@ -38,16 +38,17 @@ type Claimant struct {
 	Reached netip.Addr
 	// Nodes are those of the host cluster, without any that this host became as a machine.
 	Nodes []Node
-	// TakeOver is the fact in spite of which a person gives the host away; empty for none.
+	// TakeOver is the fact that a person allowed in spec.takeOver; empty for none.
 	TakeOver string
 }
 
 // Judgement is whose a host is.
 type Judgement struct {
 	Use Use
-	// Fact shows that the host is somebody's; empty for a free host, one of ours, and one with a Record of others.
+	// Fact shows that the host is in use. It is empty for a free host, for one of our machines, and for a host
+	// with a Record of another inventory.
 	Fact string
-	// Record is that of a machine of which this inventory does not know.
+	// Record is that of a machine that this inventory does not know.
 	Record *Record
 }
 
@@ -71,7 +72,7 @@ func Judge(usage *Usage, claimant *Claimant) Judgement {
 	}
 }
 
-// Err is an *InUseError for a host that is somebody's.
+// Err is an *InUseError for a host that is in use.
 func (j *Judgement) Err() error {
 	if j.Use != Somebodys {
 		return nil
@@ -79,8 +80,8 @@ func (j *Judgement) Err() error {
 	return &InUseError{Record: j.Record, Fact: j.Fact}
 }
 
-// factOf says in one short sentence all that shows that a host is somebody's; empty for nothing. A person repeats it in
-// spec.takeOver: it has no quotes, and is the same each time.
+// factOf says in one short sentence what shows that a host is in use; empty for nothing. A person repeats it in
+// spec.takeOver, so it has no quotes and is the same each time.
 func factOf(usage *Usage, claimant *Claimant) string {
 	var facts []string
 	for _, unit := range usage.Kubelets {

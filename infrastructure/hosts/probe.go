@@ -36,7 +36,7 @@ const (
 	SudoMissing     = "SudoMissing"
 	DiskFull        = "DiskFull"
 	SoftwareMissing = "SoftwareMissing"
-	// InUse is that of a host which Judge finds to be somebody's.
+	// InUse is the reason for a host that is in use, by Judge.
 	InUse = "InUse"
 )
 
@@ -55,8 +55,9 @@ type Facts struct {
 	Usage
 }
 
-// Probe looks what the host is like, and whether it could be made a machine if it is nobody's. It changes nothing on
-// the host. A nil problem is good news; an error means that the host could not be asked.
+// Probe reads facts of the host and looks for problems that keep it from becoming a machine; whether it is in use is
+// left to Judge. It changes nothing on the host. A nil problem means that none was found; an error means that the
+// host could not be asked.
 func (h *Host) Probe(ctx context.Context) (*Facts, *Problem, error) {
 	if len(h.sudo) > 0 {
 		result, err := h.try(ctx, "true")
@@ -121,7 +122,8 @@ func (h *Host) full(ctx context.Context) (*Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	// It ends with status 1 when a folder is not there. An answer without the root folder is none.
+	// It ends with status 1 when a folder is not there. An output without the root folder is no
+	// answer.
 	if !strings.HasPrefix(string(result.Stdout), "/ ") {
 		return nil, &CommandError{Command: args, ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
 	}

@@ -43,22 +43,22 @@ type Record struct {
 	Unlocked []string `json:"unlocked,omitempty"`
 	// Keys are SSH keys, in base64, that the bootstrap data add to files of authorized keys of the host's own.
 	Keys map[string][]string `json:"keys,omitempty"`
-	// Images are kubelet's images that were there before; nil when nobody could say.
+	// Images are kubelet's images that were there before; nil when they are unknown.
 	Images []string `json:"images"`
 	// Folders are those of containerd that were not there before, or were empty disks; none on a host that had containerd.
 	Folders []string `json:"folders,omitempty"`
 	// Mounts are mount points of the host's own in a node's folders, such as a disk for /var/lib/kubelet:
 	// they stay, without their content.
 	Mounts []string `json:"mounts,omitempty"`
-	// TakenOver is the fact in spite of which a person gave the host away; empty for a host that was free.
+	// TakenOver is the fact that a person allowed in spec.takeOver; empty for a host that was free.
 	TakenOver string `json:"takenOver,omitempty"`
 }
 
-// InUseError says that a host is somebody's.
+// InUseError says that a host is in use.
 type InUseError struct {
 	// Record is what the host says of a machine that is not the one which wants it; nil when it says nothing.
 	Record *Record
-	// Fact is what else shows that it is somebody's, as spec.takeOver has to say it.
+	// Fact is what else shows that the host is in use, as spec.takeOver has to repeat it.
 	Fact string
 }
 

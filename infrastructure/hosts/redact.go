@@ -8,7 +8,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/redact"
 )
 
-// Redacted stands in messages where a secret was. Bootstrap data has secrets that nobody else may see.
+// Redacted stands in messages where a secret was. Bootstrap data has secrets, and messages are read by
+// others.
 const Redacted = redact.Mark
 
 // tidy makes what a host said fit for a message: valid, printable, without secrets.

@@ -65,7 +65,7 @@ func (h *Host) note(ctx context.Context, machine Machine, takenOver string) (*Re
 		return nil, err
 	}
 	record.Added = slices.DeleteFunc(files, func(file string) bool { return slices.Contains(there, file) })
-	// A node's folders are emptied, whoever filled them.
+	// A node's folders are emptied completely, also of files that others put there.
 	there = slices.DeleteFunc(there, isNodes)
 	record.Replaced = there
 	hostname, err := h.run(ctx, "uname", "-n")

@@ -35,7 +35,8 @@ func (h *Host) softwareProblem(ctx context.Context, file string) (*software.Resu
 	return problemIn(content), nil
 }
 
-// problemIn reads a result file. Who is root on the host may have written anything into it.
+// problemIn reads a result file. Any root user of the host may have written it, so it is not
+// trusted.
 func problemIn(content []byte) *software.Result {
 	result := software.Result{}
 	if json.Unmarshal(content, &result) != nil || result.Reason == "" {
@@ -57,7 +58,7 @@ func (h *Host) avoidedSources(ctx context.Context, file string) ([]string, error
 	return avoidedIn(content), nil
 }
 
-// avoidedIn reads a result file, of which problemIn warns.
+// avoidedIn reads the same result file, which is not trusted.
 func avoidedIn(content []byte) []string {
 	result := software.Result{}
 	if json.Unmarshal(content, &result) != nil {

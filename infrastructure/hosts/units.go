@@ -17,7 +17,7 @@ type unitState struct {
 	sub string
 	// enabled is true when the unit starts at boot.
 	enabled bool
-	// restarts is how often systemd started it again by itself since somebody did.
+	// restarts is how often systemd restarted it by itself since the last start by a command.
 	restarts int
 	// started is when its main process was, by the clock that begins with the boot.
 	started time.Duration

@@ -14,7 +14,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
-// Usage is what shows whether a host is somebody's. None of it changes while the host does not.
+// Usage is what shows whether a host is in use. It stays the same while nothing on the host
+// changes.
 type Usage struct {
 	// Record is that of the machine that the host carries; nil when no inventory made it one.
 	Record *Record
@@ -24,7 +25,8 @@ type Usage struct {
 	// that can be read.
 	Kubeconfig bool
 	Server     string
-	// Software is true when kok-software has installed something for nobody whom we know: a clean-up would remove it.
+	// Software is true when kok-software has installed something for a machine that this inventory does not know. A
+	// clean-up would remove it.
 	Software bool
 	// Addresses are those that other hosts reach it at, without those of pods, containers and Services.
 	Addresses []netip.Addr
@@ -45,15 +47,15 @@ var kubeletUnits = []string{
 const (
 	// podsDir is what kubelet makes as soon as it accepts its settings.
 	podsDir = "/var/lib/kubelet/pods"
-	// steady is how long a kubelet runs that does not end for want of settings.
+	// steady is an uptime that a kubelet without settings does not reach, because it ends sooner.
 	steady = 30 * time.Second
 )
 
 // bootedDir is there while systemd runs (sd_booted(3)).
 const bootedDir = "/run/systemd/system"
 
-// usage asks the host who uses it, and changes nothing on it. A host without systemd or ip has none of what they tell, and
-// cannot be made a machine.
+// usage finds out whether the host is in use, and changes nothing on it. Without systemd or ip their facts are missing,
+// and the host cannot become a machine.
 func (h *Host) usage(ctx context.Context, programs []string) (*Usage, error) {
 	record, err := h.readRecord(ctx)
 	if err != nil {
@@ -107,8 +109,8 @@ func (h *Host) kubelets(ctx context.Context, hadPods bool) ([]string, error) {
 	return running, nil
 }
 
-// runsKubelet tells a kubelet from one that is installed and waits to be told which cluster it is for: systemd starts that
-// again and again, and it ends for want of settings, before it makes podsDir.
+// runsKubelet tells a kubelet of a cluster from an installed one without settings. systemd starts the latter again and
+// again, and it ends before it makes podsDir.
 func runsKubelet(unit unitState, hadPods bool, uptime time.Duration) bool {
 	switch {
 	case !unit.runs():

@@ -30,7 +30,8 @@ type Server struct {
 	// User logs in with Credentials.
 	User        string
 	Credentials *Credentials
-	// HostKeys are the keys of which the server must have one, as ParseHostKey reads them.
+	// HostKeys are the pinned keys, in the form that ParseHostKey reads. The server must prove one of
+	// them.
 	HostKeys []string
 }
 
@@ -52,7 +53,7 @@ type Target struct {
 
 // Client is a connection to a host. It is safe for concurrent use.
 type Client struct {
-	// User is who commands run as.
+	// User is the user that commands run as.
 	User string
 
 	// server is the host as people write it.

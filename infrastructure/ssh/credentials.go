@@ -16,7 +16,7 @@ type Credentials struct {
 }
 
 // ParseCredentials reads a private key without passphrase, in OpenSSH's or PEM's format, and the
-// OpenSSH certificate of that key; no certificate is none. No error contains anything of the key.
+// OpenSSH certificate of that key, which may be empty. No error contains anything of the key.
 func ParseCredentials(privateKey, certificate []byte) (*Credentials, error) {
 	signer, err := ssh.ParsePrivateKey(privateKey)
 	var locked *ssh.PassphraseMissingError
@@ -67,7 +67,7 @@ type pinned struct {
 	keys []ssh.PublicKey
 	// refused is what a server showed instead.
 	refused *refusedKey
-	// accepted is true once the server proved to be who it should be.
+	// accepted is true once the server has proved a pinned host key.
 	accepted bool
 }
 

@@ -10,11 +10,11 @@ import (
 type Reason string
 
 const (
-	// Away means that nobody answers, or that what answers is no SSH server.
+	// Away means that nothing answers, or that the answer is not from an SSH server.
 	Away Reason = "Away"
 	// Lost means that the connection ended while a command ran.
 	Lost Reason = "Lost"
-	// HostKeyMismatch means that who answers has none of the pinned host keys.
+	// HostKeyMismatch means that the server has none of the pinned host keys.
 	HostKeyMismatch Reason = "HostKeyMismatch"
 	// AuthenticationFailed means that the server does not accept the key for that user.
 	AuthenticationFailed Reason = "AuthenticationFailed"

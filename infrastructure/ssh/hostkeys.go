@@ -25,12 +25,12 @@ var keyKinds = [][]string{
 	{ssh.KeyAlgoED25519}, {ssh.KeyAlgoECDSA256}, {ssh.KeyAlgoECDSA384}, {ssh.KeyAlgoECDSA521}, {ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256},
 }
 
-// errShown ends a handshake once the server has proved its key: nobody logs in.
+// errShown ends a handshake once the server has proved its key, before a login.
 var errShown = errors.New("the key was shown")
 
-// ReadHostKeys asks a server for its host keys, through a bastion if there is one. Of the server it takes address and port
-// alone. It trusts whoever answers: a person has to compare what it returns. Every error that is not the context's is an
-// *Error.
+// ReadHostKeys asks a server for its host keys, through a bastion if there is one. It reads only address and port of
+// server. It trusts any server that answers, so a person has to compare the keys that it returns. Every error that is not
+// the context's is an *Error.
 func ReadHostKeys(ctx context.Context, server Server, bastion *Server) ([]HostKey, error) {
 	open := (&net.Dialer{}).DialContext
 	if bastion != nil {

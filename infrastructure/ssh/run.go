@@ -38,10 +38,10 @@ type Result struct {
 	ExitStatus int
 }
 
-// Run runs a command and waits for its end. An exit status other than 0 is no error: an error means
-// that nobody knows how the command ended, and is an *Error when the connection did. Ending the context tells the
-// command to end, and waits for that, some seconds at most. Standard output of more than a MiB is an error unless the
-// command says that it may be cut.
+// Run runs a command and waits for its end. An exit status other than 0 is no error: an error means that the
+// command's end is unknown, and is an *Error when the connection ended. Ending the context tells the command to end,
+// and waits for that, some seconds at most. Standard output of more than a MiB is an error unless the command says
+// that it may be cut.
 func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	result := Result{}
 	session, err := c.client.NewSession()
@@ -61,8 +61,8 @@ func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	case <-ended:
 		err = ending
 	case <-ctx.Done():
-		// Whoever works on the host next must not meet the command. One that ignores the signal, or a silent peer, must
-		// keep nobody waiting: other commands go on on the same connection.
+		// The command must end before other work on the host begins. But a command that ignores the signal, or a silent
+		// peer, must not delay other commands on the same connection.
 		go func() { _ = session.Signal(ssh.SIGTERM) }()
 		select {
 		case <-ended:

@@ -20,12 +20,12 @@ type IDCCluster struct{}
 
 var _ admission.Validator[*infrav1.IDCCluster] = &IDCCluster{}
 
-// ValidateCreate refuses an endpoint that nobody could reach.
+// ValidateCreate refuses an endpoint that no client could reach.
 func (*IDCCluster) ValidateCreate(_ context.Context, c *infrav1.IDCCluster) (admission.Warnings, error) {
 	return nil, invalid("IDCCluster", c.Name, validateCluster(c))
 }
 
-// ValidateUpdate refuses an endpoint that nobody could reach; CEL has what is immutable.
+// ValidateUpdate refuses an endpoint that no client could reach. CEL rules hold what is immutable.
 func (*IDCCluster) ValidateUpdate(_ context.Context, before, after *infrav1.IDCCluster) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil

@@ -24,8 +24,9 @@ func (*IDCHost) ValidateCreate(_ context.Context, host *infrav1.IDCHost) (admiss
 	return nil, invalid("IDCHost", host.Name, validateHost(host))
 }
 
-// ValidateUpdate refuses a change after which the host could not be reached. Claim and quarantine, and who left
-// it unclean, can always be written: a host that was stored before a rule came must still be given back.
+// ValidateUpdate refuses a change after which the host could not be reached. claim, quarantine and
+// uncleanInstanceID can always be written, so that a host that was stored before a new rule can still be given
+// back.
 func (*IDCHost) ValidateUpdate(_ context.Context, before, after *infrav1.IDCHost) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(asWritten(before), asWritten(after)) {
 		return nil, nil

@@ -7,7 +7,8 @@ import (
 )
 
 // Owned are arguments that belong to a controller, by name without leading dashes. A name that ends in "*" stands for
-// all that start so. The value says why, or what to set in its place, in words for whoever set the argument.
+// all names with that prefix. The value is a message for the person who set the argument: why it is refused, or what
+// to set instead.
 type Owned map[string]string
 
 // Reason says whether an argument belongs to the controller, and why. Of several names that end in "*" the longest

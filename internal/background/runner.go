@@ -30,7 +30,7 @@ import (
 // afterPanic is when a task that panicked is run again.
 const afterPanic = time.Minute
 
-// Key names a task: the object whose reconcile wants it, and its kind, of which the object has one each.
+// Key names a task: the object whose reconcile wants it, and its kind. An object has one task of a kind.
 type Key struct {
 	Object types.NamespacedName
 	Kind   string
@@ -38,7 +38,7 @@ type Key struct {
 
 // Task is what a reconcile wants done.
 type Task struct {
-	// Identity is what is to be done with what. Another identity ends the task that is under way, waits
+	// Identity names the work and what it is done with. Another identity ends the running task, waits
 	// for its end, and starts anew.
 	Identity string
 	// Prompt is what the reconcile saw that may change the outcome, such as a number of ready pods. Another
@@ -82,7 +82,7 @@ type running struct {
 	outcome *Outcome
 }
 
-// New returns a Runner with that many places, of which a task keeps one for as long as patience says.
+// New returns a Runner with that many places. A task keeps its place for patience at the most.
 func New(places int64, patience time.Duration) *Runner {
 	return &Runner{places: semaphore.NewWeighted(places), patience: patience, running: map[Key]*running{}, ending: map[Key]*running{}}
 }
@@ -96,8 +96,8 @@ func (r *Runner) Start(ctx context.Context, queue workqueue.TypedRateLimitingInt
 	return nil
 }
 
-// Run has a task done, in place of any other with the same key, and returns its last outcome; false
-// when there is none yet. It never waits for one.
+// Run starts a task in place of any other with the same key. It returns the task's last outcome, or
+// false before the first one, and never waits.
 func (r *Runner) Run(key Key, task Task) (Outcome, bool) {
 	r.lock.Lock()
 	defer r.lock.Unlock()

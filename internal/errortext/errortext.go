@@ -22,7 +22,8 @@ func SteadyText(text string) string {
 	return short(presentTime.ReplaceAllString(ownAddress.ReplaceAllString(short(text), ""), "the present time"))
 }
 
-// longest is how much of an error a condition has, in bytes: whoever answers chooses its length.
+// longest is how many bytes of an error a condition has. The error may quote an answer of any
+// length.
 const longest = 2048
 
 func short(text string) string {

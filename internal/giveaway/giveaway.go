@@ -1,6 +1,7 @@
 // Package giveaway judges the Secrets that a spec names and whose content leaves the management cluster: to machines of
-// a tenant, or into the tenant. Who may write such a spec need not be allowed to read Secrets, so that who may write a
-// Secret says by a label that it may be given away.
+// a tenant, or into the tenant. A user who may write such a spec need not be allowed to read Secrets. So a label on the
+// Secret, which only its writers can set, says that it may be given away:
+// docs/decisions/security.md#a-secret-says-itself-that-tenants-may-have-it.
 package giveaway
 
 import (

@@ -123,8 +123,8 @@ func (o *Options) New(name string, scheme *runtime.Scheme, byObject map[client.O
 		Metrics:                       *metricsOptions,
 		Cache:                         o.cacheOptions(byObject),
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: uncached}},
-		// With controller-runtime v0.24.1 a stop can hang: who hands out the items of a priority queue keeps
-		// its lock while nobody takes them any more.
+		// With controller-runtime v0.24.1 a stop can hang: the priority queue holds its lock while it hands
+		// out an item that no worker takes any more.
 		Controller: config.Controller{UsePriorityQueue: ptr.To(false)},
 		WebhookServer: webhook.NewServer(webhook.Options{
 			Port: o.webhookPort, CertDir: o.webhookCertDir, TLSOpts: tlsOptions,

@@ -17,8 +17,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
-// TenantServerName is in every tenant's serving certificate: who dials an address that is not, such
-// as a host node's, verifies this name.
+// TenantServerName is in every tenant's serving certificate: a client that dials an address which
+// is not in it, such as a host node's, verifies this name.
 const TenantServerName = "kubernetes.default.svc"
 
 // clientCertificates issues client certificates that live an hour and never leave memory.

@@ -31,8 +31,8 @@ func (c *copies) hostLocation() Location {
 }
 
 // merge takes each key from the copy that has it. What no copy has is in missing. It fails with
-// *InvalidError when a copy cannot be used or both differ: the host cluster's copy is what pods
-// run with, so the way back is to it, and nobody but a person may take it.
+// *InvalidError when a copy cannot be used or both differ: pods run with the host cluster's copy,
+// so a person should go back to that copy. The program does not do it by itself.
 func (c *copies) merge() (values map[string][][]byte, missing []item, err error) {
 	values = map[string][][]byte{}
 	for _, it := range items {
@@ -90,8 +90,8 @@ func (c *copies) mergeItem(it item, management, host [][]byte) ([][]byte, error)
 	return nil, c.halved(it, management)
 }
 
-// agrees fails when a copy of which a part is missing disagrees in the rest with the complete one,
-// or when it is a Secret that is not ours to complete.
+// agrees fails when a partial copy differs from the complete one in what it has, or when it is a
+// Secret that a person made.
 func (c *copies) agrees(it item, partial, whole [][]byte, at Location, keys []string, remedy string) error {
 	if empty(partial) {
 		return nil

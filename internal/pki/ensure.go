@@ -42,8 +42,8 @@ type Request struct {
 // Nothing is written when nothing is to do.
 //
 // A key exists once its Secret in the management cluster was created: creation decides between
-// writers that race, and the host cluster's copy is written after. So whoever is killed at any
-// point, the next call goes on with the same keys.
+// writers that race, and the host cluster's copy is written after. So after a kill at any point the
+// next call goes on with the same keys.
 func (s *Store) Ensure(ctx context.Context, request Request) (*KeyMaterial, error) {
 	log := &KeyMaterial{}
 	for attempt := range attempts {
@@ -148,7 +148,7 @@ func (c *copies) managementWrites(request Request, values map[string][][]byte) m
 	writes := map[string]*corev1.Secret{}
 	for _, it := range items {
 		present := c.management[it.name]
-		// The label can be lost by hand; what the control plane controls was made here all the same.
+		// A person may have removed the label. A Secret that the control plane controls was made here.
 		if present != nil && !ours(present) && !controlledBy(present, request.Owner) {
 			continue
 		}
@@ -253,8 +253,8 @@ func (s *Store) writeAll(ctx context.Context, read *copies, writes map[string]*c
 	return true, nil
 }
 
-// copied is true when the host cluster's copy took over a key that was there already. The first copy
-// of a tenant that is being made is no such case, whoever made its keys.
+// copied is true when a key that existed was written into the host cluster's copy. The first copy of
+// a new tenant does not count.
 func (c *copies) copied(generated map[string]bool) bool {
 	if c.host == nil && len(generated) > 0 {
 		return false

@@ -65,7 +65,7 @@ type bounded struct {
 	io.ReadCloser
 	guard       *Guard
 	limit, read int64
-	// err is that of the first Read that failed: who drains a body reads on.
+	// err is that of the first Read that failed: code that drains a body reads on.
 	err    error
 	closed sync.Once
 }

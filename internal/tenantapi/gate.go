@@ -21,8 +21,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Gate is a proxy on the loopback to the API servers of tenants. Who asks it must name a connection, by a name that
-// nobody can guess, and gets to that tenant alone.
+// Gate is a proxy on the loopback to the API servers of tenants. It holds the credentials, and its reader of
+// Secrets refuses kubeconfigs that would read a file of the manager or run a program. A client must give the name
+// of a connection, which cannot be guessed, and reaches that tenant alone.
 type Gate struct {
 	listener net.Listener
 	server   *http.Server
@@ -166,7 +167,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	g.lock.Unlock()
 	switch {
 	case known == nil:
-		// ClusterCache connects anew, by the kubeconfig that there is now.
+		// ClusterCache connects anew, by the present kubeconfig.
 		fail(w, http.StatusUnauthorized, "the connection to the tenant ended")
 	case request.Method == http.MethodConnect || request.URL.Host != known.host:
 		fail(w, http.StatusForbidden, "a connection to a tenant leads to its API server alone")

@@ -23,7 +23,7 @@ const (
 	// firstPause and lastPause are how long a tenant is left alone the first time, and at most.
 	firstPause = time.Minute
 	lastPause  = time.Hour
-	// forgiven is how long a tenant must answer well until what it did before counts no more.
+	// forgiven is how long a tenant must answer well until its earlier offences no longer count.
 	forgiven = 10 * time.Minute
 )
 
@@ -36,7 +36,7 @@ const (
 	Redirect Offence = "redirect"
 	// TooLarge is an answer beyond its bound.
 	TooLarge Offence = "too-large"
-	// Compressed is an answer that is compressed although nobody asked for it.
+	// Compressed is an answer that is compressed although the request did not allow it.
 	Compressed Offence = "compressed"
 	// TooMany is a tenant with more objects than are kept.
 	TooMany Offence = "too-many"
@@ -139,7 +139,7 @@ func (g *Guard) alone() bool {
 	return g.clock.Now().Before(g.until)
 }
 
-// idle reports whether nobody has used the way to the tenant for long.
+// idle reports whether the Guard has not been used for long.
 func (g *Guard) idle() bool {
 	g.lock.Lock()
 	defer g.lock.Unlock()

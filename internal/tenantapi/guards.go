@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// kept is how long a Guard is kept that nobody uses: it remembers longer than anybody is left alone.
+// kept is how long an unused Guard is kept: longer than the longest pause of a tenant, so that no
+// pause is forgotten.
 const kept = 2 * lastPause
 
 // refused has all its labels from the start: Prometheus sees no increase in a series that begins with 1.
@@ -56,7 +57,7 @@ func (g *Guards) Of(tenant client.ObjectKey) *Guard {
 	return known
 }
 
-// sweep forgets those that nobody used for long; the caller holds the lock.
+// sweep forgets Guards that were not used for long. The caller holds the lock.
 func (g *Guards) sweep(now time.Time) {
 	if now.Sub(g.swept) < kept/2 {
 		return

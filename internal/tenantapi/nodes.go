@@ -19,7 +19,8 @@ const (
 	maxField = 1 << 10
 )
 
-// EachNode hands over the Nodes of a tenant, which are not to be kept. Who goes on for longer than any cluster is hostile.
+// EachNode hands over the Nodes of a tenant one by one. The callback must not keep them. A tenant with more Nodes than any
+// cluster can have is taken for hostile.
 func EachNode(ctx context.Context, guard *Guard, tenant client.Reader, do func(*corev1.Node)) error {
 	ctx, cancel := context.WithTimeout(ctx, nodesTime)
 	defer cancel()

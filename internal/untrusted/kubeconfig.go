@@ -12,9 +12,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Config reads a kubeconfig. Who may write the Secret it is from must not run programs or read files with the
-// manager, nor lead it to somebody who cannot prove who he is: what would is refused. Errors say what to change and
-// hold nothing of the content. Nor do answers, or errors, of those who are asked with the configuration.
+// Config reads a kubeconfig. The writer of its Secret must not run programs or read files with the manager, nor
+// lead it to a server that cannot prove its identity: a kubeconfig that would is refused. Errors say what to change
+// and quote nothing of the content. Answers and errors of servers that are asked with the configuration quote none
+// of its secrets either.
 func Config(kubeconfig []byte) (*rest.Config, error) {
 	return read(kubeconfig, func(*clientcmdapi.Cluster) error { return nil })
 }

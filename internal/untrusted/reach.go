@@ -6,8 +6,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// CheckReach refuses a kubeconfig by which whoever uses it would read a file of its own or run a program, in any of its
-// contexts. All else is its author's concern, and what is no kubeconfig nobody can use. Errors hold nothing of the content.
+// CheckReach refuses a kubeconfig that makes its user read a local file or run a program, in any of its contexts.
+// Everything else is left to its author. Content that is no kubeconfig passes, because it cannot be used. Errors hold
+// nothing of the content.
 func CheckReach(kubeconfig []byte) error {
 	parsed, err := clientcmd.Load(kubeconfig)
 	if err != nil {

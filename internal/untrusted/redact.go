@@ -18,14 +18,15 @@ import (
 const (
 	// shortest is the length of a secret that can be told from a word by chance.
 	shortest = 4
-	// unmistakable is the length from which on a secret is no word of an object.
+	// unmistakable is the length from which on a secret is too long to be an ordinary word of an
+	// object.
 	unmistakable = 20
 	// longest is how much is read of an answer that holds no object.
 	longest = 1 << 20
 )
 
-// discreet is a transport from which no secret of a connection comes back: whoever answers at its address, or at that
-// of its proxy, may quote what it was sent, and client-go quotes answers in errors and logs.
+// discreet is a transport that removes the connection's secrets from answers. The server, or a proxy, may quote what
+// it was sent, and client-go quotes answers in errors and logs.
 type discreet struct {
 	inner   http.RoundTripper
 	secrets []string
@@ -89,7 +90,8 @@ func rewrite(answer *http.Response, hide *strings.Replacer) error {
 	return nil
 }
 
-// WithoutSecrets is an error of one who is asked with a configuration, in words that quote no secret of it.
+// WithoutSecrets returns the error of a request that was made with the configuration, without the
+// configuration's secrets.
 func WithoutSecrets(config *rest.Config, err error) error {
 	return without(hiding(secretsOf(config)...), err)
 }
@@ -116,7 +118,7 @@ func hiding(secrets ...string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// secretsOf are what proves to a host cluster and to its proxy who asks, also in the form in which it is sent.
+// secretsOf returns the credentials for a host cluster and its proxy, also in the form in which they are sent.
 func secretsOf(config *rest.Config) []string {
 	secrets := []string{config.BearerToken}
 	if config.Password != "" {

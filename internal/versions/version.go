@@ -22,8 +22,8 @@ func Normalize(version string) string {
 	return "v" + version
 }
 
-// Parse reads a full version with its leading "v", for example "v1.36.3" or "v1.36.0-rc.1". Semantic versions that make
-// no label are none of Kubernetes here: pods carry theirs as one.
+// Parse reads a full version with its leading "v", for example "v1.36.3" or "v1.36.0-rc.1". A version that is no valid
+// label value is refused, because pods carry their version as a label.
 func Parse(version string) (Version, error) {
 	malformed := fmt.Errorf("%q is not a Kubernetes version of the form v1.36.3", version)
 	bare, found := strings.CutPrefix(version, "v")

@@ -66,8 +66,8 @@ func TestUpdate(t *testing.T) {
 			`spec.hosting: Invalid value: hosting.kubeconfigRef is immutable: pods and data are in the host cluster that it names; write another kubeconfig of the same cluster into the Secret, or create a new control plane for another one`}},
 		{"hosting removed", nil, func(s *spec) { s.Hosting = controlplanev1.HostingSpec{} }, []string{
 			`spec.hosting: Invalid value: hosting.ports cannot be removed once set: certificates, etcd members and kubeconfigs name the ports`}},
-		{"etcd scaled before it has formed", nil, func(s *spec) { s.Etcd.Data.Replicas = ptr.To[int32](5) }, []string{
-			`spec.etcd.data.replicas: Invalid value: 5: the cluster is being founded with 3 members; wait until bootstrapped is true in status.etcd`}},
+		{"etcd scaled before it is bootstrapped", nil, func(s *spec) { s.Etcd.Data.Replicas = ptr.To[int32](5) }, []string{
+			`spec.etcd.data.replicas: Invalid value: 5: the first 3 members have not all joined yet; wait until bootstrapped is true in status.etcd`}},
 		{"larger etcd volumes", nil, func(s *spec) { s.Etcd.Events.Storage.Size = ptr.To(resource.MustParse("16Gi")) }, []string{
 			`spec.etcd.events.storage: Invalid value: etcd storage is immutable: create a new control plane to change where its data lives`}},
 		{"etcd in memory", nil, func(s *spec) { s.Etcd.Data.Storage.Type = controlplanev1.EtcdStorageEmptyDir }, []string{

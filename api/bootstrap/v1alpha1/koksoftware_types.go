@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// KOKSoftwareSpec describes what a machine needs to become a worker, for each distribution and architecture. It does not
-// change once machines may have been made from it, but for mirrors: other software has another name.
+// KOKSoftwareSpec describes what a machine needs to become a worker, for each distribution and architecture. Only its
+// mirrors can be changed, because machines may have been made from the rest: describe other software under another name.
 //
 // +kubebuilder:validation:XValidation:rule="self.components == oldSelf.components",message="components cannot change: make a KOKSoftware with another name, and name that in the KOKConfigTemplate"
 // +kubebuilder:validation:XValidation:rule="self.installers == oldSelf.installers",message="installers cannot change: make a KOKSoftware with another name, and name that in the KOKConfigTemplate"

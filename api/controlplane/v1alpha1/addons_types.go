@@ -1,6 +1,6 @@
 package v1alpha1
 
-// AddonMode says who cares for an addon.
+// AddonMode says who installs an addon.
 // +kubebuilder:validation:Enum=Managed;None
 type AddonMode string
 

@@ -30,8 +30,8 @@ type HostingSpec struct {
 	// +optional
 	Exposure ExposureSpec `json:"exposure,omitempty,omitzero"`
 
-	// nodeSelector chooses the host nodes. It is never empty: a control plane must not land on
-	// nodes that nobody gave to the pool. It must contain the labels that the manager's flag
+	// nodeSelector chooses the host nodes. It is never empty, so that a control plane runs only on
+	// nodes that a person labelled for it. It must contain the labels that the manager's flag
 	// --host-node-selector names, by default kok.cluster.x-k8s.io/host-node=true.
 	// +optional
 	// +kubebuilder:default={"kok.cluster.x-k8s.io/host-node": "true"}
@@ -251,7 +251,8 @@ type EtcdSpec struct {
 // EtcdClusterSpec configures one etcd cluster.
 type EtcdClusterSpec struct {
 	// replicas is the number of members: odd, so that one more member is one more failure survived. It can
-	// be changed once the cluster has formed; members then join and leave one by one, and none restarts.
+	// be changed once the cluster is bootstrapped. Members then join and leave one by one, and none
+	// restarts.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1

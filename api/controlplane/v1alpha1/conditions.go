@@ -127,8 +127,8 @@ const (
 	// host network.
 	NodePortExposureReason = "NodePortExposure"
 
-	// OlderRenderingReason of EgressConfinedCondition: API servers are as an older release rendered them, which confines
-	// less. An upgrade of the provider restarts nobody.
+	// OlderRenderingReason of EgressConfinedCondition: API servers run as an older release rendered them, which confines
+	// less. An upgrade of the provider restarts no pod.
 	//
 	// Set `spec.rollout.after` to a time that has passed, or wait for the next change that restarts API servers.
 	OlderRenderingReason = "OlderRendering"
@@ -149,12 +149,12 @@ const (
 	// NotScalingUpReason of ScalingUpCondition: none is missing.
 	NotScalingUpReason = clusterv1.NotScalingUpReason
 
-	// ScalingDownReason of ScalingDownCondition: pods or members are to go.
+	// ScalingDownReason of ScalingDownCondition: pods or members are about to be removed.
 	//
 	// Nothing for some minutes; the message says what the next one waits for.
 	ScalingDownReason = clusterv1.ScalingDownReason
 
-	// NotScalingDownReason of ScalingDownCondition: none is to go.
+	// NotScalingDownReason of ScalingDownCondition: no pod or member is about to be removed.
 	NotScalingDownReason = clusterv1.NotScalingDownReason
 
 	// HostedByManagementClusterReason of MovableCondition: pods and data are in the management cluster, and
@@ -221,6 +221,6 @@ const (
 	// the node back or delete its Node object. A claim that stays waits for its storage provisioner.
 	DeletingReason = clusterv1.DeletingReason
 
-	// NotDeletingReason of DeletingCondition: nobody deleted it.
+	// NotDeletingReason of DeletingCondition: the control plane is not being deleted.
 	NotDeletingReason = clusterv1.NotDeletingReason
 )

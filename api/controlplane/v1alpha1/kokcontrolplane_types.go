@@ -198,8 +198,8 @@ type KOKControlPlaneStatus struct {
 	// +optional
 	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
 
-	// desiredReplicas is the number of kube-apiserver pods that there should be: one on every host
-	// node, or spec.replicas.
+	// desiredReplicas is the wanted number of kube-apiserver pods: one on every host node, or
+	// spec.replicas.
 	// +optional
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
 
@@ -257,8 +257,8 @@ type EtcdClusterStatus struct {
 	// +optional
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
 
-	// bootstrapped is true once every member had joined. From then on a member without data never
-	// starts by itself: it could neither found a cluster nor take part as who it was.
+	// bootstrapped is true once every member has joined. From then on a member without data does not
+	// start by itself: it has forgotten what it voted for.
 	// +optional
 	Bootstrapped *bool `json:"bootstrapped,omitempty"`
 

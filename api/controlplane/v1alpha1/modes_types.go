@@ -22,7 +22,7 @@ const (
 	ExposureLoadBalancer ExposureType = "LoadBalancer"
 	// ExposureNodePort is by a port of the host nodes that they run on.
 	ExposureNodePort ExposureType = "NodePort"
-	// ExposureNone is not at all; who is in the host cluster reaches them by their Service.
+	// ExposureNone does not expose them. Clients inside the host cluster reach them by their Service.
 	ExposureNone ExposureType = "None"
 )
 
@@ -69,7 +69,7 @@ const (
 	// APIServerDeployment runs spec.replicas API servers.
 	APIServerDeployment APIServerWorkload = "Deployment"
 
-	// DefaultAPIServerReplicas is spec.replicas of a Deployment when nobody says otherwise.
+	// DefaultAPIServerReplicas is the default of spec.replicas of a Deployment.
 	DefaultAPIServerReplicas int32 = 2
 )
 

@@ -12,7 +12,7 @@ const (
 	ReachableCondition = "Reachable"
 
 	// HealthyCondition is true while the host can be made a machine: sudo without a password, space on
-	// its disks, cloud-init, systemd, ip and nft there, and nobody else's node on it.
+	// its disks, cloud-init, systemd, ip and nft are there, and it is not in use.
 	HealthyCondition = "Healthy"
 
 	// AvailableCondition is true while an IDCMachine may claim the host: healthy, not claimed, not in
@@ -47,7 +47,8 @@ const (
 	// See to the bastion's power, network and SSH server, which must allow AllowTcpForwarding.
 	BastionAwayReason = "BastionAway"
 
-	// HostKeyMismatchReason of ReachableCondition: who answers has another host key than those that are pinned.
+	// HostKeyMismatchReason of ReachableCondition: the server that answers has another host key than the pinned
+	// ones.
 	//
 	// Find out why. If the host was installed anew, change spec.hostKeys.
 	HostKeyMismatchReason = "HostKeyMismatch"
@@ -86,8 +87,8 @@ const (
 	// Install what the message names, or remove the file that switches it off.
 	SoftwareMissingReason = "SoftwareMissing"
 
-	// InUseReason of HealthyCondition: the host is somebody's. A kubelet runs on it, it has /etc/kubernetes/kubelet.conf
-	// or the address of a Node of the host cluster, or it carries a machine that this inventory does not know of.
+	// InUseReason of HealthyCondition: the host is in use. A kubelet runs on it, it has /etc/kubernetes/kubelet.conf or
+	// the address of a Node of the host cluster, or it carries a machine that this inventory does not know of.
 	//
 	// Delete the IDCHost, or set spec.takeOver to the fact in the message if the machine may be wiped:
 	// docs/data-centre-hosts.md#hosts-that-are-somebodys. Remove a host with a machine of another inventory from one of the
@@ -227,6 +228,6 @@ const (
 	// Nothing: a host that is away holds the machine for a minute, one that cannot be cleaned for three tries.
 	CleaningUpReason = "CleaningUp"
 
-	// NotDeletingReason of DeletingCondition: nobody deleted it.
+	// NotDeletingReason of DeletingCondition: the machine is not being deleted.
 	NotDeletingReason = clusterv1.NotDeletingReason
 )

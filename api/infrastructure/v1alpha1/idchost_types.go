@@ -36,7 +36,7 @@ type SSHServer struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
 
-	// user is who logs in.
+	// user is the name of the user that the controller logs in as.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32
@@ -68,7 +68,7 @@ type SecretReference struct {
 }
 
 // IDCHostSpec is what is known of a host, who uses it, and why it must not be used. The last two are
-// in spec because clusterctl move takes spec along, and no status.
+// in spec because clusterctl move copies spec and drops status.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.claim) || !has(self.claim) || self.claim == oldSelf.claim",message="claim cannot be changed to another machine's: delete the Machine, so that the host is given back clean"
 type IDCHostSpec struct {
@@ -86,10 +86,10 @@ type IDCHostSpec struct {
 	// +kubebuilder:validation:MaxLength=256
 	FailureDomain string `json:"failureDomain,omitempty"`
 
-	// takeOver gives the host away although it is somebody's: the machine that claims it ends and removes the node that the
-	// host is. It must equal the fact in the message of the condition Healthy with the reason InUse, for example
-	// "kubelet runs, and /etc/kubernetes/kubelet.conf leads to https://10.0.0.1:6443", and so says nothing of any other
-	// fact. A host that carries a machine of another inventory cannot be taken over.
+	// takeOver lets a machine claim the host although the host is in use. The machine then stops and removes the node that
+	// runs on the host. It must equal the fact in the message of the condition Healthy with the reason InUse, for example
+	// "kubelet runs, and /etc/kubernetes/kubelet.conf leads to https://10.0.0.1:6443", so it allows nothing when the fact
+	// is another one. A host that carries a machine of another inventory cannot be taken over.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
@@ -105,13 +105,15 @@ type IDCHostSpec struct {
 	Claim *HostClaim `json:"claim,omitempty"`
 
 	// quarantine keeps the host from being used. The controller sets it when a clean-up failed; a
-	// person who put the host right removes it. After a host that was away the controller does both.
+	// person who put the host right removes it. When the host was away, the controller also removes
+	// it.
 	// +optional
 	Quarantine *HostQuarantine `json:"quarantine,omitempty"`
 
-	// uncleanInstanceID is the spec.instanceID of a machine that went without a clean-up of its host, while the host was
-	// away and in quarantine by a person. Nobody gets the host, and nothing is done on it, before that person removes
-	// the quarantine; then the controller cleans it, and unsets this. The controller writes it.
+	// uncleanInstanceID is the spec.instanceID of a machine that was deleted without a clean-up of its host, because the
+	// host was away and a person had put it into quarantine. No machine gets the host, and nothing is done on it, until
+	// that person removes the quarantine. Then the controller cleans the host up and unsets this field. The controller
+	// writes it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64

@@ -58,7 +58,7 @@ type Backend struct {
 	sent        atomic.Uint64
 	received    atomic.Uint64
 	established atomic.Int64
-	// poke wakes who probes this backend.
+	// poke wakes the goroutine that probes this backend.
 	poke chan struct{}
 
 	lock    sync.Mutex
@@ -125,7 +125,7 @@ func (b *Backend) Poke() {
 	}
 }
 
-// Poked receives when the backend is to be probed soon.
+// Poked receives when the backend should be probed soon.
 func (b *Backend) Poked() <-chan struct{} { return b.poke }
 
 // Fail notes what went wrong with a connection to the backend and has it probed. It changes no

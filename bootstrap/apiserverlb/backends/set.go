@@ -169,7 +169,7 @@ func (s *Set) apply(listed []string) {
 	s.change(next)
 }
 
-// change takes the new members and tells those who wait for a change.
+// change takes the new members and wakes the goroutines that wait for a change.
 func (s *Set) change(next []*Backend) {
 	slices.SortFunc(next, func(a, b *Backend) int { return strings.Compare(a.Address, b.Address) })
 	if slices.Equal(next, s.backends) {

@@ -163,8 +163,8 @@ func (a *attempt) send(bytes []byte) error {
 	return err
 }
 
-// abandon ends an attempt that lost. The session's lock is held. Silence counts as a failure only here: who wins after all
-// was slow.
+// abandon ends an attempt that lost. The session's lock is held. Silence counts as a failure only here: a backend that
+// wins after a silence was only slow.
 func (a *attempt) abandon() {
 	a.abandoned = true
 	if a.silent {

@@ -81,7 +81,7 @@ type Balancer struct {
 
 	lock     sync.Mutex
 	sessions map[*session]struct{}
-	// empty is closed when the last session ends; nil while nobody waits for that.
+	// empty is closed when the last session ends; nil while nothing waits for that.
 	empty chan struct{}
 }
 

@@ -6,8 +6,8 @@
 // A connection is tried at one backend after the other until one of them sends a byte. A backend
 // that refuses, or closes without a byte, is followed by the next at once. One that stays silent is
 // hedged: after a short wait the same first bytes of the client, its ClientHello, go to another
-// backend too, and whoever answers first has the connection. That is safe because a ClientHello that
-// nobody has answered binds the client to no server. The wait grows when all servers are slow, so
+// backend too, and the backend that answers first gets the connection. That is safe: a ClientHello that
+// no server has answered binds the client to none. The wait grows when all servers are slow, so
 // that hedging does not add to their load.
 //
 // # Carrying

@@ -27,7 +27,7 @@ type session struct {
 	lock sync.Mutex
 	// opening is nil once a backend has the connection, or none can.
 	opening *opening
-	// server is who has the connection.
+	// server is the attempt that has the connection.
 	server *attempt
 	ended  bool
 	// moved changes with every byte of the client or the server.
@@ -40,7 +40,8 @@ type opening struct {
 	started time.Time
 	// hello are the client's bytes so far.
 	hello []byte
-	// untried are the backends that are left, of which the first good ones may be hedged with.
+	// untried are the backends that were not tried yet. The first good ones among them may be hedged
+	// with.
 	untried []*backends.Backend
 	good    int
 	// underway are the attempts that may still win.
@@ -166,8 +167,8 @@ func (s *session) forward(bytes []byte) error {
 }
 
 // commit gives the connection to a connected backend although it has not sent a byte: the client has
-// sent more than a ClientHello. Without one the client is reset at once: who connects later must not get
-// what is given up. The lock is held.
+// sent more than a ClientHello. Without a connected backend the client is reset at once, because a
+// backend that connects later must not get the bytes of a session that was given up. The lock is held.
 func (s *session) commit() error {
 	for _, a := range s.opening.underway {
 		if a.server != nil {
@@ -217,7 +218,7 @@ func (o *opening) close() {
 	}
 }
 
-// hellos are buffers of ClientHellos, of which most have less than 2 KiB.
+// hellos are buffers of ClientHellos. Most ClientHellos have less than 2 KiB.
 var hellos = sync.Pool{New: func() any { return new(make([]byte, 0, 2<<10)) }}
 
 // lost is called by an attempt that failed without a byte from its server: the next follows at once.

@@ -40,20 +40,20 @@ type Configuration struct {
 	StatusAddress string `json:"statusAddress,omitempty"`
 	// SeedBackends are API servers, host:port, to begin with and to come back to.
 	SeedBackends []string `json:"seedBackends"`
-	// CertificateAuthorityFile holds the certificates of the cluster's CA, by which probes know API
+	// CertificateAuthorityFile holds the certificates of the cluster's CA, by which probes verify API
 	// servers. It is read again for each new connection of a probe.
 	CertificateAuthorityFile string `json:"certificateAuthorityFile"`
 	// ServerName is what the certificates of API servers are checked for.
 	ServerName string `json:"serverName,omitempty"`
-	// KubeconfigFile names the user that watches the EndpointSlice default/kubernetes; its server is
-	// not used. Without it the seeds are all that is known. Probes show the user's client certificate, if
-	// it has one: API servers keep connections only for who is known.
+	// KubeconfigFile names the user that watches the EndpointSlice default/kubernetes; its server is not
+	// used. Without it only the seeds are known. Probes show the user's client certificate, if it has
+	// one: API servers keep connections only for clients that authenticate.
 	KubeconfigFile string `json:"kubeconfigFile,omitempty"`
 	// StateFile keeps the list of API servers for the next start; empty for nowhere.
 	StateFile string `json:"stateFile,omitempty"`
-	// ServiceAddress is the address, IP:port, of the tenant's Service kubernetes, for which this program
-	// then serves on this machine; empty for none. It listens there at the port of ListenAddress, so that
-	// the Service's port stays free. Linux only.
+	// ServiceAddress is the address, IP:port, of the tenant's Service kubernetes. This program then
+	// serves that address on this machine. Empty means that it does not. It listens there at the port of
+	// ListenAddress, so that the Service's port stays free. Linux only.
 	ServiceAddress string `json:"serviceAddress,omitempty"`
 	// AdditionalListeners carry connections to other ports of the same hosts, such as konnectivity's. An
 	// address that is taken keeps nothing else from working.

@@ -20,7 +20,7 @@ const (
 	name      = "kubernetes"
 )
 
-// Options say how API servers are reached and who asks.
+// Options say how API servers are reached, and as which user.
 type Options struct {
 	// Kubeconfig is the path of a kubeconfig. Only its user counts. Files that it names, such as
 	// kubelet's rotating certificate, are read again when they change.

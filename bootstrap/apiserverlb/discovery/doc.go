@@ -2,6 +2,6 @@
 // every API server keeps, and remembers it on disk for the next start.
 //
 // It watches that one object and nothing else, with the identity of the node, through the load
-// balancer itself: so its own watch moves to another API server like anybody's. An EndpointSlice
-// without an address is never believed.
+// balancer itself. So its own watch moves to another API server like every other connection. An
+// EndpointSlice without an address is never believed.
 package discovery

@@ -21,7 +21,7 @@ type kept struct {
 }
 
 // Load reads the API servers that Save kept. There are none when the file does not exist. A file that
-// cannot be read is an error, of which a caller may take note and go on: the seeds are still there.
+// cannot be read is an error. A caller may log it and go on with the seeds.
 func Load(path string) ([]string, error) {
 	content, err := readBounded(path)
 	if errors.Is(err, fs.ErrNotExist) {

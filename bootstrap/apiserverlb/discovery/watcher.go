@@ -53,7 +53,7 @@ type Watcher struct {
 	saved  []string
 }
 
-// New returns a Watcher that asks nobody before Run.
+// New returns a Watcher. It sends no request before Run.
 func New(options Options, set *backends.Set, log logr.Logger) *Watcher {
 	return &Watcher{options: options, set: set, log: log}
 }
@@ -75,7 +75,7 @@ func (w *Watcher) Status() Status {
 	return Status{Changed: w.changed, Problem: cmp.Or(w.unreached, w.unusable, w.unsaved), BytesReceived: w.traffic.Received(), BytesSent: w.traffic.Sent()}
 }
 
-// Run watches until the context ends. Who may not watch yet, because there is no certificate, is
+// Run watches until the context ends. While the node has no certificate yet, watching fails and is
 // tried again.
 func (w *Watcher) Run(ctx context.Context) {
 	var saving sync.WaitGroup

@@ -94,14 +94,15 @@ func (a *asker) ask(ctx context.Context, started time.Time) {
 		case <-ctx.Done():
 			return
 		case <-a.backend.Poked():
-			// The silence of this probe must count too, and that needs others who answered meanwhile.
+			// The silence of this probe must count too. For that, other backends must have answered
+			// meanwhile.
 			poked = true
 			a.noteSign()
 		case answer := <-a.answers:
 			if answer.Kind != Alive {
 				a.answered(answer)
 				if poked {
-					// The answer may be older than what looked wrong.
+					// The answer may be older than the sign of failure that poked this backend.
 					a.backend.Poke()
 				}
 				return
@@ -163,7 +164,8 @@ func (a *asker) answered(answer arrival) {
 	a.judge()
 }
 
-// unasked notes that the backend could not be asked. Doubts are not kept: nobody can dispel them.
+// unasked notes that the backend could not be asked. Doubts are not kept, because no answer can
+// dispel them.
 func (a *asker) unasked(problem string) {
 	a.lock.Lock()
 	e := &a.evidence
@@ -299,7 +301,8 @@ func (a *asker) doubted() bool {
 	return a.evidence.Unanswered > 0 && a.evidence.Silent < enough
 }
 
-// fresh is true while the backend's silence is new; one that is silent for long alerts nobody.
+// fresh is true while the backend's silence is new. A backend that is silent for long wakes no
+// other probes.
 func (a *asker) fresh() bool {
 	a.lock.Lock()
 	defer a.lock.Unlock()

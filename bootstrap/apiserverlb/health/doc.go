@@ -1,11 +1,11 @@
 // Package health finds out in which state each backend is.
 //
-// Each backend is asked for /readyz over one TLS connection that is kept, together with an HTTP/2
-// ping: the ping shows that the process lives even when /readyz hangs. kube-apiserver answers /readyz to
-// all, but keeps a connection only for who shows a client certificate: each question of somebody
-// anonymous costs a new TLS handshake. So the node's is shown if there is one. That it is missing,
-// expired or refused says nothing of a backend: it is asked anonymously then. A backend that this machine
-// cannot ask at all, as the file of the CA is broken, keeps its state, and its reason says so.
+// Each backend is asked for /readyz over one TLS connection that is kept, together with an HTTP/2 ping:
+// the ping shows that the process lives even when /readyz hangs. kube-apiserver answers /readyz to all
+// clients, but keeps a connection only for a client with a certificate: each anonymous request costs a
+// new TLS handshake. So the probe shows the node's certificate if there is one. When that is missing,
+// expired or refused, the backend is not to blame, and the probe asks anonymously. A backend that this
+// machine cannot ask at all, as the file of the CA is broken, keeps its state, and its reason says so.
 //
 // Backends are asked every few seconds while all is well, and several times a second when something
 // looks wrong: a probe without an answer, a failed or silent new connection, bytes that went to a

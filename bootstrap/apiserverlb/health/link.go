@@ -83,7 +83,7 @@ func isAlert(err error) bool {
 	return errors.As(err, &problem) && problem.Op == "remote error"
 }
 
-// roundTrip1 is for servers without HTTP/2. Who calls it has the turn until the answer is read.
+// roundTrip1 is for servers without HTTP/2. Its caller has the turn until the answer is read.
 func (l *link) roundTrip1(ctx context.Context, request *http.Request) (*http.Response, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = l.connection.SetDeadline(deadline)

@@ -24,14 +24,14 @@ const longestBody = 4 << 10
 // anonymity is how long a server that refused a certificate is shown none: then it may know it, or it is another one.
 const anonymity = time.Minute
 
-// errRefused is an answer to who asks, and not to the question.
+// errRefused says that the server refused the client certificate, and so did not answer the probe.
 var errRefused = errors.New("the server refuses the client certificate")
 
 // errUnasked is why no question was put at all.
 var errUnasked = errors.New("cannot be asked")
 
-// Readyz asks an API server for /readyz over one TLS connection that it keeps. kube-apiserver
-// keeps one only for who shows a certificate (feature gate UnauthenticatedHTTP2DOSMitigation). A
+// Readyz asks an API server for /readyz over one TLS connection that it keeps. kube-apiserver keeps
+// one only for a client with a certificate (feature gate UnauthenticatedHTTP2DOSMitigation). A
 // certificate that it refuses never counts against the server: it is asked again at once, without.
 type Readyz struct {
 	address string
@@ -50,8 +50,8 @@ type Readyz struct {
 }
 
 // NewReadyz returns a Probe of the API server at address, host:port. config is called for each new
-// connection: its ServerName and roots decide who is one of the cluster's, its certificate, if any, is
-// shown. traffic counts the bytes.
+// connection. Its ServerName and roots decide which servers belong to the cluster. Its certificate, if
+// any, is shown. traffic counts the bytes.
 func NewReadyz(address string, config func() (*tls.Config, error), timing Timing, traffic *wire.Counter) *Readyz {
 	return &Readyz{address: address, tls: config, timing: timing, traffic: traffic}
 }

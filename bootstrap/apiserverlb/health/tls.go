@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// TLS returns what Readyz needs to know servers of a cluster by, its CA's certificates, read anew by
-// read for each connection, and the name that every server's certificate has; and who asks: the client
-// certificate that identity, which may be nil, reads for each connection. One that cannot be read or
-// has expired is not shown: a probe is about the server, and kube-apiserver answers anybody.
+// TLS returns the settings of Readyz's connections. read reads the CA's certificates, and identity,
+// which may be nil, the client certificate, both anew for each connection. serverName is the name that
+// every server's certificate has. A client certificate that cannot be read or has expired is not
+// shown: a probe is about the server, and kube-apiserver answers anonymous clients, too.
 func TLS(read func() ([]byte, error), serverName string, identity func() (*tls.Certificate, error)) func() (*tls.Config, error) {
 	return func() (*tls.Config, error) {
 		bundle, err := read()

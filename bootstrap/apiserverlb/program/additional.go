@@ -10,8 +10,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 )
 
-// serveAdditional serves at an additional listener until the context ends. An address that cannot be had
-// is told once and tried again; kubelet, which does not use it, is served all the same.
+// serveAdditional serves at an additional listener until the context ends. It reports once that it
+// cannot listen at an address, and tries again. kubelet does not use this listener and is served
+// meanwhile.
 func (p *Program) serveAdditional(ctx context.Context, wanted configuration.Listener) {
 	log := p.log.WithValues("Address", wanted.ListenAddress)
 	told := false

@@ -12,8 +12,8 @@ import (
 const statusInterval = 10 * time.Second
 
 // notify tells systemd that the program is ready, how it does, and that it lives, until the context
-// ends. It is ready when it listens: it knows a list of backends from its start. Outside of systemd it
-// tells nobody.
+// ends. It is ready when it listens, because it knows backends from its start. Outside of systemd
+// notify does nothing.
 func (p *Program) notify(ctx context.Context) {
 	tell := func(message string) {
 		if _, err := daemon.SdNotify(false, message); err != nil {

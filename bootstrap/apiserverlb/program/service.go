@@ -16,8 +16,8 @@ import (
 // may drop our rules.
 const repairInterval = 30 * time.Second
 
-// service is the address of the Service kubernetes on this machine. What goes wrong with it is told
-// and tried again; kubelet, which does not use it, is served all the same.
+// service is the address of the Service kubernetes on this machine. Failures are reported, and
+// tried again. kubelet does not use this address and is served meanwhile.
 type service struct {
 	// address is the Service's, local where connections to it arrive.
 	address, local netip.AddrPort

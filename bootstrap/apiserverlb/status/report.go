@@ -46,7 +46,8 @@ type Counters struct {
 // Listener is one address where clients connect.
 type Listener struct {
 	Address string `json:"address"`
-	// Open are its clients' connections; no more than Max may be, and MaxPerSource from one address, where that is not 0.
+	// Open is the number of its clients' connections. It is at most Max, and at most MaxPerSource from one address where
+	// that is not 0.
 	Open         int `json:"open"`
 	Max          int `json:"max"`
 	MaxPerSource int `json:"maxPerSource,omitempty"`

@@ -1,5 +1,5 @@
-// Package unit has the systemd unit of the load balancer and where everything that it needs is, for
-// whoever installs it.
+// Package unit has the systemd unit of the load balancer and the paths of all files that it needs,
+// for the code that installs it.
 package unit
 
 import (

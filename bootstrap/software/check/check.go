@@ -112,7 +112,7 @@ func (c *Checker) cri(ctx context.Context) error {
 	return fmt.Errorf("the container runtime at %s does not say whether it is ready", c.Socket)
 }
 
-// client asks the machine itself: a proxy has no part in it, and who answers with a redirect does not work yet.
+// client asks the machine itself, without a proxy. A component that answers with a redirect does not work yet.
 var client = &http.Client{
 	Transport:     &http.Transport{DisableKeepAlives: true},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

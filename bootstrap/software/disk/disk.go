@@ -85,7 +85,7 @@ func (d *Disk) RemoveFolder(folder string) (bool, error) {
 	return err == nil, err
 }
 
-// Read reads a file of which not more is expected than limit.
+// Read reads a file of at most limit bytes.
 func (d *Disk) Read(path string, limit int64) ([]byte, error) {
 	file, err := os.Open(d.Place(path))
 	if err != nil {
@@ -234,7 +234,7 @@ func (d *Disk) WriteInPlace(path string, content []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// Create makes a file for someone who writes it in pieces, below a folder that is not in use yet.
+// Create makes a file for a caller that writes it in pieces, below a folder that is not in use yet.
 func (d *Disk) Create(path string) (*os.File, error) {
 	if err := d.writing("create", path); err != nil {
 		return nil, err

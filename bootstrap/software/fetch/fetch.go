@@ -122,7 +122,7 @@ func (f *Fetcher) All(ctx context.Context, files []File) error {
 	return group.Wait()
 }
 
-// file downloads one file, of which several components may say where it is.
+// file downloads one file. Several components may name it, with addresses of their own.
 func (f *Fetcher) file(ctx context.Context, sum string, files []File) error {
 	there, err := f.complete(sum)
 	if err != nil || there {

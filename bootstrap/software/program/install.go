@@ -159,7 +159,7 @@ func (p *Program) needed(ctx context.Context, r revision) (bool, error) {
 	return len(missing) > 0, err
 }
 
-// keepRunning starts a unit that somebody stopped.
+// keepRunning starts a unit that was stopped.
 func (p *Program) keepRunning(ctx context.Context, r revision) error {
 	unit := r.Component.Unit.Name
 	if unit == "" {

@@ -49,7 +49,7 @@ func (p *Program) setKernel(ctx context.Context, wanted bootstrapv1.SoftwareKern
 	return nil
 }
 
-// noteSysctls notes the values that sysctls had before, and gives back those that the document has no more.
+// noteSysctls notes the values that sysctls had before, and restores those that the document no longer has.
 func (p *Program) noteSysctls(wanted, differing map[string]string) error {
 	before := p.store.State.Sysctls
 	gone := map[string]string{}

@@ -141,7 +141,8 @@ func (p *Program) downloads(revisions []revision) ([]fetch.File, error) {
 	return files, nil
 }
 
-// failedBefore says whether the check of the revision failed, and nobody wants it to be tried again.
+// failedBefore reports whether the check of the revision failed before and the revision must not be
+// tried again.
 func (p *Program) failedBefore(r revision) bool {
 	entry := p.store.Find(r.name)
 	if entry == nil || p.RetryFailed {

@@ -165,7 +165,7 @@ func (p *Program) takeBackIfUsed(ctx context.Context, r revision) error {
 	return p.takeBack(ctx, r.name)
 }
 
-// undoAll makes the machine as it was before the first install, but for software.Dir.
+// undoAll makes the machine as it was before the first install, except for software.Dir.
 func (p *Program) undoAll(ctx context.Context) error {
 	names, err := p.store.Names()
 	if err != nil {

@@ -125,7 +125,7 @@ func (s *Store) Everything(name string) (paths, units []string, err error) {
 	return slices.Compact(paths), slices.Compact(units), nil
 }
 
-// Names are the components of which anything is on the machine or noted, in the order in which they were installed.
+// Names returns the components that have files or notes on the machine, in the order of their installation.
 func (s *Store) Names() ([]string, error) {
 	var names []string
 	for _, c := range s.State.Components {

@@ -199,7 +199,7 @@ func (s *Store) takeAway(name, path string) error {
 	case kept && (ours || !there):
 		err = s.Disk.Move(original, path)
 	case kept:
-		// Somebody else has put something there since: that stays.
+		// Another program has put something there since: that stays.
 		err = s.Disk.Remove(original)
 	case ours:
 		err = s.Disk.Remove(path)

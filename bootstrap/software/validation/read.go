@@ -1,5 +1,5 @@
-// Package validation reads the document of a machine, and refuses what no machine should act on. The API refuses most of
-// it before; the program runs as root, and takes nobody's word for it.
+// Package validation reads the software document of a machine, and refuses what no machine should act on. The API
+// refuses most of it before. But the program runs as root, so it checks again.
 package validation
 
 import (
@@ -59,7 +59,7 @@ func Parse(data []byte) (software.Document, error) {
 	return document, Validate(document)
 }
 
-// checkFormat refuses a document of a newer format before the fields of it, which nobody here knows.
+// checkFormat refuses a document of a newer format, before its unknown fields are refused.
 func checkFormat(data []byte) error {
 	var document struct {
 		FormatVersion int `json:"formatVersion"`

@@ -45,7 +45,7 @@ type Input struct {
 // Addon is one addon.
 type Addon struct {
 	Name string
-	// Mode tells whether the tenant shall have it.
+	// Mode is the addon's mode in spec.
 	Mode func(*controlplanev1.AddonsSpec) controlplanev1.AddonMode
 	// Objects are all of its objects, whether it is wanted or not, without patches.
 	Objects func(*Input) ([]client.Object, error)
@@ -63,7 +63,7 @@ func Label(object client.Object, name string) {
 }
 
 // Decode reads the objects of an embedded asset, strictly. Assets are part of the program: one that
-// does not decode is a mistake of ours, found by the first test.
+// does not decode panics, in the first test already.
 func Decode(asset []byte) []client.Object {
 	reader := utilyaml.NewDocumentDecoder(io.NopCloser(bytes.NewReader(asset)))
 	buffer := make([]byte, len(asset)+1)

@@ -1,7 +1,7 @@
-// Package konnectivity renders what konnectivity has in a tenant: its agents, by which API servers reach
-// nodes, pods and Services, and the rights of agents and servers. The servers are beside each
-// kube-apiserver, in package kubeapiserver. Agents reach them by the load balancer of their worker, in
-// bootstrap/apiserverlb, as bootstrap/cloudinit configures it.
+// Package konnectivity renders konnectivity's objects in a tenant: the agents, and the rights of agents
+// and servers. API servers reach nodes, pods and Services through the agents. A server runs beside each
+// kube-apiserver; package kubeapiserver renders it. Agents reach them by the load balancer of their
+// worker, in bootstrap/apiserverlb, as bootstrap/cloudinit configures it.
 package konnectivity
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 )
 
-// ServerUser is who konnectivity's servers are in the tenant.
+// ServerUser is the user name of konnectivity's servers in the tenant.
 const ServerUser = "system:konnectivity-server"
 
 //go:embed konnectivity.yaml

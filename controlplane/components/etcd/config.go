@@ -13,8 +13,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 )
 
-// Files in CertsDirectory. Peers dial with a certificate of their own that has no SAN: etcd would
-// compare a SAN with the address that a peer comes from, which on the host network is its node's.
+// Files in CertsDirectory. PeerClient has no SAN:
+// docs/decisions/certificates.md#peers-dial-with-a-certificate-without-san.
 const (
 	CAFile        = "ca.crt"
 	ClientCAFile  = "client-ca.crt"
@@ -60,7 +60,7 @@ type transportTLS struct {
 
 // Membership is what configuration files depend on beside a spec: how far the cluster has come.
 type Membership struct {
-	// Bootstrapped is true once every member that the cluster was founded with has joined.
+	// Bootstrapped is true once every first member of the cluster has joined.
 	Bootstrapped bool
 	// Listed are the members that etcd lists. Joining is the one of them, if any, that was added and has
 	// not started yet.
@@ -71,11 +71,10 @@ type Membership struct {
 // Config holds one configuration file a member, named after its pod. It is no part of a rendering:
 // membership changes it, and pods do not restart for it.
 //
-// Until every member has joined, the files found a new cluster; etcd itself refuses a member that
-// comes back without data then, as long as another answers. Afterwards each file names its own
-// member alone: one that finds its data starts with it, one that has lost it finds nobody to join
-// and ends, rather than taking part under its old identity with nothing of what it had promised. The
-// file of a member that was added names all that etcd lists, until it has started once.
+// Until every member has joined, each file names all members. Afterwards it names its own member
+// alone, so that a member without data ends. The file of an added member names all members in etcd's
+// list, until that member has started once. See
+// docs/decisions/etcd.md#a-configuration-file-for-each-member.
 func (c Cluster) Config(in *components.Input, m Membership) (*corev1.ConfigMap, error) {
 	ports := c.Ports(in)
 	files := map[string]string{}
@@ -142,9 +141,9 @@ func Open(file string) (bool, error) {
 	return config.InitialClusterState != existing || strings.Contains(config.InitialCluster, ","), nil
 }
 
-// Joining reports whether a configuration file is that of a member of a cluster that was founded before, and whether
-// it lets the member join now, with the names of all that etcd listed then.
-func Joining(file string) (founded, joining bool, listed []string, err error) {
+// Joining reads a member's configuration file: whether the cluster was bootstrapped when it was written, whether it
+// lets the member join, and the members that etcd listed at that time.
+func Joining(file string) (bootstrapped, joining bool, listed []string, err error) {
 	var config configFile
 	if err := yaml.Unmarshal([]byte(file), &config); err != nil {
 		return false, false, nil, fmt.Errorf("read the configuration of an etcd member: %w", err)
@@ -153,8 +152,8 @@ func Joining(file string) (founded, joining bool, listed []string, err error) {
 		name, _, _ := strings.Cut(peer, "=")
 		listed = append(listed, name)
 	}
-	founded = config.InitialClusterState == existing
-	return founded, founded && len(listed) > 1, listed, nil
+	bootstrapped = config.InitialClusterState == existing
+	return bootstrapped, bootstrapped && len(listed) > 1, listed, nil
 }
 
 func path(file string) string { return CertsDirectory + "/" + file }

@@ -81,8 +81,8 @@ func (c Cluster) ignore(in *components.Input) {
 	}
 }
 
-// Members are the names of the cluster's members, which are also those of their pods and Services: of
-// those that the spec asks for and, while it shrinks, of those that are to go.
+// Members returns the names of the cluster's members. Their pods and Services have the same names.
+// While the cluster shrinks, members that are not removed yet are among them.
 func (c Cluster) Members(in *components.Input) []string {
 	return c.first(in, max(*c.Spec(in).Replicas, in.EtcdMembers[c.Component]))
 }
@@ -233,7 +233,7 @@ func memoryLimit(quota resource.Quantity) resource.Quantity {
 	return limit
 }
 
-// policy lets in who has business with etcd: its members, API servers, and the manager, who asks how it is.
+// policy lets in etcd's members, API servers, and the manager, which probes etcd.
 func (c Cluster) policy(in *components.Input) []client.Object {
 	members, block := components.PodsOf(in, c.Component), c.Ports(in)
 	return components.NetworkPolicy(in, c.Component,

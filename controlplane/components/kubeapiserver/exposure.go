@@ -11,8 +11,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 )
 
-// portHTTPS and portAgents are the names of ports of pods, by which Services lead to them: the number is
-// known only when the host cluster has given it.
+// portHTTPS and portAgents are names of pods' ports. Services use the names, because the host cluster
+// allocates the numbers later.
 const (
 	portHTTPS  = "https"
 	portAgents = "agents"
@@ -21,8 +21,8 @@ const (
 // exposure says how API servers are exposed by their Service.
 type exposure struct {
 	serviceType corev1.ServiceType
-	// local leads each node's port to API servers of that node alone, so that workers' load balancers
-	// know by an address who answers there.
+	// local leads each node's port to API servers of that node alone, so that a worker's load balancer
+	// always finds the same API servers at an address.
 	local corev1.ServiceExternalTrafficPolicy
 	// address is the one that all API servers share; nil if each has that of its node.
 	address func(*corev1.Service) (address, waiting string)

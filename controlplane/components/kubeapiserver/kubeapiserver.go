@@ -54,7 +54,8 @@ func ignore(in *components.Input) {
 	in.Addresses = addresses(in)
 }
 
-// addresses are those that API servers dial or are found by: a member of etcd that is to go is none.
+// addresses are those of the API server's Service and of the etcd members that API servers dial.
+// Members that are about to be removed are left out.
 func addresses(in *components.Input) map[string]string {
 	kept := map[string]string{}
 	dialled := append(etcd.Data.Lasting(in), etcd.Events.Lasting(in)...)

@@ -77,7 +77,7 @@ type Server struct {
 	// Address and Port are where it listens.
 	Address string
 	Port    int
-	// User is who may log in: with OpenSSH the user who runs the test.
+	// User is the user that may log in: with OpenSSH the one who runs the test.
 	User string
 	// HostKey is its public key.
 	HostKey string

@@ -35,7 +35,7 @@ type Cluster struct {
 // New returns the access of a program with these streams.
 func New(program string, streams genericiooptions.IOStreams) *Cluster {
 	flags := genericclioptions.NewConfigFlags(true)
-	// --user is the user of a host; who else the cluster is to know has a context.
+	// --user is the user of a host. To choose another user of the cluster, set --context.
 	flags.AuthInfoName = nil
 	flags.CacheDir = nil // Nothing is asked often enough to be kept.
 	return &Cluster{IOStreams: streams, Program: program, flags: flags}

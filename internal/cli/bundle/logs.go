@@ -66,7 +66,8 @@ func (c *collector) collectLog(ctx context.Context, pod *corev1.Pod, container s
 	c.text(file, string(log))
 }
 
-// maxSkipped is how much longer than what is kept of it a log may be, for its lines are not bounded.
+// maxSkipped bounds how many bytes of a log are read and dropped, as a multiple of what is kept.
+// Lines have no bound of their own.
 const maxSkipped = 64
 
 // end is the end of what a stream has, in whole lines. It is never in memory as a whole. With an error there is what was read.

@@ -74,7 +74,7 @@ func (c *collector) collectResource(ctx context.Context, s *scope, resource sche
 	for _, namespace := range s.namespaces() {
 		selector := ""
 		if !own && !s.providerNamespaces[namespace] {
-			selector = names.ManagedByLabel + "=" + names.ManagedBy // What else runs there is nobody's concern.
+			selector = names.ManagedByLabel + "=" + names.ManagedBy // Other programs run there, too.
 		}
 		c.writeList(ctx, s, resource, namespace, selector)
 	}

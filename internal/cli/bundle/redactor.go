@@ -124,7 +124,8 @@ var telling = regexp.MustCompile(`(?i)passw|secret|token|credential|api_?key|pri
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// object takes secrets out of an object, and who set which field, which is long and nobody reads.
+// object takes secrets out of an object, and its managed fields, which are long and explain no
+// failure.
 func (r *redactor) object(object *unstructured.Unstructured) {
 	object.SetManagedFields(nil)
 	if annotations := object.GetAnnotations(); annotations[lastApplied] != "" {

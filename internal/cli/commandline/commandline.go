@@ -1,4 +1,4 @@
-// Package commandline holds command lines that people read, in documents and in help, to the commands that there are.
+// Package commandline checks that command lines in documents and in help name commands and flags that exist.
 package commandline
 
 import (

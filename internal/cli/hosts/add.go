@@ -93,7 +93,8 @@ func (a *adder) run(ctx context.Context) (err error) {
 	return a.wait(ctx)
 }
 
-// create makes the Secrets and the host once a person, or a fingerprint, confirmed who answers.
+// create makes the Secrets and the host once a person, or a fingerprint, has confirmed the host
+// key.
 func (a *adder) create(ctx context.Context, host *infrav1.IDCHost, keys []privateKey) error {
 	for _, key := range keys {
 		if _, err := a.compareSecret(ctx, key); err != nil {
@@ -117,7 +118,7 @@ func (a *adder) create(ctx context.Context, host *infrav1.IDCHost, keys []privat
 	return nil
 }
 
-// same refuses other values than those of the host that there is. A Secret that is missing is made.
+// same refuses values that differ from those of the existing host. It makes a missing Secret.
 func (a *adder) same(ctx context.Context, existing, wanted *infrav1.IDCHost, keys []privateKey) error {
 	if !existing.DeletionTimestamp.IsZero() {
 		return fmt.Errorf("IDCHost %s is being deleted; wait until it is gone, or choose another name", client.ObjectKeyFromObject(existing))

@@ -29,7 +29,7 @@ func (a *adder) pin(ctx context.Context, host *infrav1.IDCHost, keys []privateKe
 	return err
 }
 
-// confirmed are the host keys of a server that are to be trusted.
+// confirmed returns the host keys of a server that a person, or a fingerprint, has confirmed.
 func (a *adder) confirmed(ctx context.Context, what, flag string, server ssh.Server, through *ssh.Server, fingerprints []string) ([]string, error) {
 	say(a.cluster, "Reading the host keys of the %s %s", what, server.String())
 	shown, err := ssh.ReadHostKeys(ctx, server, through)
@@ -54,7 +54,7 @@ func (a *adder) confirmed(ctx context.Context, what, flag string, server ssh.Ser
 	return lines(shown), nil
 }
 
-// matching are the keys that the fingerprints name. The others came over the same network, and nobody vouches for them.
+// matching are the keys that the fingerprints name. The others came over the same network and are not confirmed.
 func matching(what, flag string, server ssh.Server, shown []ssh.HostKey, fingerprints []string) ([]string, error) {
 	var kept []ssh.HostKey
 	for _, fingerprint := range fingerprints {

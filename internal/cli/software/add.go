@@ -231,7 +231,7 @@ func (a *adder) print(described *bootstrapv1.KOKSoftware) error {
 	return err
 }
 
-// apply makes the KOKSoftware, or changes the mirrors of the one that there is.
+// apply makes the KOKSoftware, or changes the mirrors of the existing one.
 func (a *adder) apply(ctx context.Context, described *bootstrapv1.KOKSoftware) error {
 	writer, err := a.cluster.Client()
 	if err != nil {

@@ -155,7 +155,8 @@ func machinesOf(machines []clusterv1.Machine, idcMachines []infrav1.IDCMachine) 
 	return all
 }
 
-// waitsFor is whom a Machine that is not up waits for, and the condition that says so. A Machine comes up in this order.
+// waitsFor names the object that a Machine waits for before it is up, and the condition that says so. A Machine comes up
+// in this order.
 func waitsFor(m *clusterv1.Machine) (string, Condition) {
 	bootstrap, infrastructure := m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef
 	order := []struct{ condition, who string }{

@@ -1,4 +1,5 @@
-// Package status has the command kok status: what of a cluster is up, what waits, and for whom.
+// Package status has the command kok status: what of a cluster is up, what waits, and what it waits
+// for.
 //
 // gather reads the objects, of makes a Report of them and decides everything, and print writes it for people.
 package status

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// Plain is a text without characters that a terminal would obey: whoever may write a message must not write to the screen of
-// whoever reads it.
+// Plain is a text without characters that a terminal would obey: the author of a message must not control the screen of its
+// reader.
 func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || unicode.IsPrint(r) {

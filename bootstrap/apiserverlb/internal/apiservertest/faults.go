@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// gate holds back those who pass while it is closed.
+// gate makes callers wait while it is closed.
 type gate struct {
 	lock sync.Mutex
 	open chan struct{}

@@ -181,9 +181,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authenticate does as kube-apiserver: a certificate that it does not trust is Unauthorized, and who is
-// not known has an HTTP/2 connection for one request only (k8s.io/apiserver/pkg/endpoints/filters,
-// feature gate UnauthenticatedHTTP2DOSMitigation).
+// authenticate does as kube-apiserver: a certificate that it does not trust is Unauthorized, and an
+// anonymous client has an HTTP/2 connection for one request only
+// (k8s.io/apiserver/pkg/endpoints/filters, feature gate UnauthenticatedHTTP2DOSMitigation).
 func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) bool {
 	shown := r.TLS.PeerCertificates
 	trusted := len(shown) > 0 && !s.Distrust.Load()
