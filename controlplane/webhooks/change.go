@@ -51,7 +51,7 @@ func mayRunAnything(c *controlplanev1.KOKControlPlane) bool {
 	return isMade && !holdsNothing(c) && len(c.Status.Versions) == 0
 }
 
-// holdsNothing reports whether status tells that the etcd of a control plane is yet to be founded. One that is refused
+// holdsNothing reports whether status tells that the etcd of a control plane is yet to be bootstrapped. One that is refused
 // gets no status of etcd, and is refused only when the host cluster has no members of before.
 func holdsNothing(c *controlplanev1.KOKControlPlane) bool {
 	for _, cluster := range c.Status.Etcd {
@@ -62,8 +62,8 @@ func holdsNothing(c *controlplanev1.KOKControlPlane) bool {
 	return conditions.GetReason(c, controlplanev1.AvailableCondition) == controlplanev1.InvalidSpecReason
 }
 
-// validateMembersChange refuses another number of members while a cluster is being founded: its members
-// agree on who founds it by a list that is the same for all.
+// validateMembersChange refuses another number of members while a cluster is being bootstrapped: its first
+// members find each other by a list that is the same for all.
 func validateMembersChange(before, after *controlplanev1.KOKControlPlane, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, cluster := range []struct {
@@ -73,10 +73,10 @@ func validateMembersChange(before, after *controlplanev1.KOKControlPlane, path *
 		{"data", before.Spec.Etcd.Data, after.Spec.Etcd.Data},
 		{"events", before.Spec.Etcd.Events, after.Spec.Etcd.Events},
 	} {
-		formed := slices.ContainsFunc(before.Status.Etcd, func(status controlplanev1.EtcdClusterStatus) bool {
+		bootstrapped := slices.ContainsFunc(before.Status.Etcd, func(status controlplanev1.EtcdClusterStatus) bool {
 			return status.Name == cluster.name && ptr.Deref(status.Bootstrapped, false)
 		})
-		if from, to := ptr.Deref(cluster.before.Replicas, 0), ptr.Deref(cluster.after.Replicas, 0); from != to && !formed {
+		if from, to := ptr.Deref(cluster.before.Replicas, 0), ptr.Deref(cluster.after.Replicas, 0); from != to && !bootstrapped {
 			errs = append(errs, field.Invalid(path.Child(cluster.name, "replicas"), to,
 				fmt.Sprintf("the cluster is being founded with %d members; wait until bootstrapped is true in status.etcd", from)))
 		}

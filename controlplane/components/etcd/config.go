@@ -60,7 +60,7 @@ type transportTLS struct {
 
 // Membership is what configuration files depend on beside a spec: how far the cluster has come.
 type Membership struct {
-	// Bootstrapped is true once every member that the cluster was founded with has joined.
+	// Bootstrapped is true once every first member has joined.
 	Bootstrapped bool
 	// Listed are the members that etcd lists. Joining is the one of them, if any, that was added and has
 	// not started yet.
@@ -142,9 +142,9 @@ func Open(file string) (bool, error) {
 	return config.InitialClusterState != existing || strings.Contains(config.InitialCluster, ","), nil
 }
 
-// Joining reports whether a configuration file is that of a member of a cluster that was founded before, and whether
-// it lets the member join now, with the names of all that etcd listed then.
-func Joining(file string) (founded, joining bool, listed []string, err error) {
+// Joining reports whether a configuration file is that of a member of a cluster that was bootstrapped before, and
+// whether it lets the member join now, with the names of all that etcd listed then.
+func Joining(file string) (bootstrapped, joining bool, listed []string, err error) {
 	var config configFile
 	if err := yaml.Unmarshal([]byte(file), &config); err != nil {
 		return false, false, nil, fmt.Errorf("read the configuration of an etcd member: %w", err)
@@ -153,8 +153,8 @@ func Joining(file string) (founded, joining bool, listed []string, err error) {
 		name, _, _ := strings.Cut(peer, "=")
 		listed = append(listed, name)
 	}
-	founded = config.InitialClusterState == existing
-	return founded, founded && len(listed) > 1, listed, nil
+	bootstrapped = config.InitialClusterState == existing
+	return bootstrapped, bootstrapped && len(listed) > 1, listed, nil
 }
 
 func path(file string) string { return CertsDirectory + "/" + file }
