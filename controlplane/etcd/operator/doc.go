@@ -6,8 +6,9 @@
 //
 //	observe → decide → act, at most once → observe again
 //
-// [cluster.observe] only reads; act.go has every write. The pure packages membership, rollout and lead decide.
-// What they are told is read from etcd and the host cluster's API server in the same run, never from a cache.
+// [cluster.observe] and the deciders only read; act.go has every write. The pure packages membership, rollout and lead
+// decide. What they are told is read from etcd and the host cluster's API server in the same run, never from a cache.
+// In the end, pods on cordoned nodes are told whether a drain may evict them.
 //
 // # What it writes
 //
@@ -30,19 +31,20 @@
 //   - Time: after [FirstRetry], then twice as long up to [Interval], while something is wrong, waits or was done;
 //     every [Interval] while all is well.
 //
-// The control plane is reconciled when the text of a report differs from the one before. A step makes it differ.
+// The control plane is reconciled when the text of a report differs from the one before. A change of the members, or of
+// a pod, makes it differ; who leads is in no status.
 //
 // # What ends a run
 //
-// What a reconcile saw newly ends an observation, which then starts anew. It does not end a step: that is taken to its
-// end first, bounded by [stepTimeout]. Only two things do:
+// What a reconcile saw newly ends an observation, which then starts anew. It does not end a step: the next run waits for
+// that, which [stepTimeout] bounds. Two things end a step at once:
 //
 //   - [Operator.Forget]: the control plane is deleted, paused or another's, or its host cluster's kubeconfig is withdrawn.
 //     Nobody may write any more.
 //   - Another identity, which are the CA, the members' addresses and the connection to the host cluster. The step was
 //     decided for members that are reached, or vouched for, in another way.
 //
-// A write that is cut off so was done or was not: the next run reads which.
+// A write that is cut off was done or was not: the next run reads which.
 //
 // # Why one loop
 //

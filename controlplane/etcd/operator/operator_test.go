@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -176,6 +177,49 @@ func TestAStepThatHasBegun(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestARunThatPanicsIsReportedAsAnEtcdThatDoesNotAnswer(t *testing.T) {
+	task := withKeys(t, newTask(hostOfThree().Build()))
+	begin := func() *Operator {
+		return New(Etcd{Check: func(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health, error) { panic("here") }}, clock.RealClock{}, events.NewFakeRecorder(1))
+	}
+	backgroundtest.InBubble(t, begin, func(t *testing.T, o *Operator, _ *backgroundtest.Woken) {
+		if _, ok := o.Operate(task); ok {
+			t.Error("there is a report before the first run")
+		}
+		backgroundtest.After(time.Second)
+		if report, ok := o.Operate(task); !ok || report.Err == nil || report.Err.Error() != "task etcd-data panicked; the manager's log has the stack" {
+			t.Errorf("%+v, %t", report, ok)
+		}
+	})
+}
+
+// A report of after the step is what status is made of, and wakes the reconcile that makes it.
+func TestAfterAStepEtcdIsObservedAgainAndTheControlPlaneReconciled(t *testing.T) {
+	task, changes, observed := withKeys(t, newTask(hostOfThree().Build())), 0, 0
+	reached := Etcd{
+		Check: func(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health, error) {
+			observed++
+			health := healthy()
+			health.Members = health.Members[:1+min(changes, 1)]
+			health.Members[len(health.Members)-1].Learner = changes > 0
+			return health, nil
+		},
+		Change: func(context.Context, membership.Kind, string, *etcd.Health, map[string]etcd.Address, *tls.Config) error {
+			changes++
+			return nil
+		},
+	}
+	begin := func() *Operator { return New(reached, clock.RealClock{}, events.NewFakeRecorder(100)) }
+	backgroundtest.InBubble(t, begin, func(t *testing.T, o *Operator, w *backgroundtest.Woken) {
+		o.Operate(task)
+		synctest.Wait()
+		report, ok := o.Operate(task)
+		if !ok || len(report.Members) != 2 || report.Change != "added as a learner: blue-etcd-data-1" || changes != 1 || observed != 2 || w.Count() != 1 {
+			t.Errorf("%+v, %t after %d changes and %d observations; woken %d times", report, ok, changes, observed, w.Count())
+		}
+	})
 }
 
 // Of this etcd there is everything to do: it has too many members, pods are outdated, and the leader's node is cordoned.
