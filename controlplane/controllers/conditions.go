@@ -104,7 +104,7 @@ func etcdClusterHealthy(seen *observation) metav1.Condition {
 	for _, component := range etcdComponents {
 		health, state := seen.etcd[component], seen.workloads[component]
 		switch {
-		case health != nil && errors.Is(health.Err, errBeingAsked) && state.works():
+		case health != nil && errors.Is(health.Err, errNotObserved) && state.works():
 			unknown = append(unknown, component+" is being asked")
 		case health != nil && health.Answered():
 			for _, problem := range health.Problems() {

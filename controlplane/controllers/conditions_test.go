@@ -15,6 +15,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
@@ -26,7 +27,7 @@ var errRefused = errors.New("connection refused")
 func settled() *observation {
 	seen := &observation{
 		workloads: map[string]*workloadState{}, pods: map[string][]corev1.Pod{},
-		etcd: map[string]*etcd.Health{}, creationFailures: map[string]string{},
+		etcd: map[string]*operator.Report{}, creationFailures: map[string]string{},
 	}
 	for component, size := range map[string]int32{
 		names.EtcdData: 3, names.EtcdEvents: 3, names.KubeAPIServer: 3, names.KubeControllerManager: 2, names.KubeScheduler: 2,
@@ -38,7 +39,7 @@ func settled() *observation {
 			for i := range size {
 				health.Members = append(health.Members, etcd.Member{Name: podName(component, i), Listed: true, Leader: i == 0})
 			}
-			seen.etcd[component] = health
+			seen.etcd[component] = &operator.Report{Health: health}
 		}
 		seen.workloads[component] = &workloadState{observed: true, desired: size, current: size, updated: size, ready: size, available: size, needed: needed}
 		for i := range size {
@@ -209,7 +210,7 @@ func TestEtcdClusterHealthy(t *testing.T) {
 			unhealthy("etcd-events: alarm NOSPACE on blue-etcd-events-0")},
 		"nobody leads": {func(seen *observation) { seen.etcd[names.EtcdData].Members[0].Leader = false },
 			unhealthy("etcd-data: no member leads")},
-		"a stranger is a member": {func(seen *observation) { seen.etcd[names.EtcdData].Strangers = []string{"evil (1f)"} },
+		"an unknown member is listed": {func(seen *observation) { seen.etcd[names.EtcdData].UnknownMembers = []string{"evil (1f)"} },
 			unhealthy("etcd-data: unexpected member evil (1f)")},
 		"a member is a learner": {func(seen *observation) { seen.etcd[names.EtcdData].Members[2].Learner = true },
 			unhealthy("etcd-data: member blue-etcd-data-2 is a learner")},

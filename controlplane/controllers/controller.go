@@ -4,7 +4,6 @@ package controllers
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -32,8 +31,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/clusters"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
@@ -63,18 +61,24 @@ type Reconciler struct {
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
 	WatchFilterValue string
 
-	// checkEtcd asks an etcd cluster, and changeEtcd changes its members; etcd.Check and etcd.Change unless a
-	// test has none.
-	checkEtcd  func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error)
-	changeEtcd func(ctx context.Context, kind membership.Kind, name string, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) error
-	recorder   events.EventRecorder
-	steps      *flow.Graph[*scope]
-	// questions asks etcds and tenants: a probe.Prober, so that nobody waits for them.
+	// etcd is how etcd clusters are reached.
+	etcd     operator.Etcd
+	recorder events.EventRecorder
+	steps    *flow.Graph[*scope]
+	// etcdOperator observes and changes etcd clusters: an operator.Operator, so that no reconcile waits for them.
+	etcdOperator etcdOperator
+	// questions asks tenants: a probe.Prober, so that no reconcile waits for them.
 	questions questioner
 	// guards stand before tenants.
 	guards tenantapi.Guards
 	// hosts are HostClusters unless a test has none.
 	hosts hostClusters
+}
+
+// etcdOperator is what reconciles see of an operator.Operator.
+type etcdOperator interface {
+	Operate(task *operator.Task) (*operator.Report, bool)
+	Forget(controlPlane client.ObjectKey)
 }
 
 // questioner is what reconciles see of a probe.Prober.
@@ -95,7 +99,6 @@ type questioner interface {
 // +kubebuilder:rbac:groups="",resources=services;configmaps,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;create;update;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;delete
-// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list;delete
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
@@ -107,9 +110,9 @@ type questioner interface {
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
 	cared, hosted := false, false
 	defer func() {
-		// It is gone, deleted, paused or another's: it must not be asked, let alone written to, any more.
+		// It is gone, deleted, paused or another's.
 		if reterr == nil && !cared {
-			r.questions.Forget(request.NamespacedName)
+			r.endBackground(request.NamespacedName)
 		}
 		if reterr == nil && !hosted {
 			r.hosts.Release(request.NamespacedName)
@@ -171,6 +174,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	}
 	cared, hosted = true, true
 	return r.reconcile(ctx, cluster, controlPlane)
+}
+
+// endBackground ends what is done beside reconciles for a control plane: its etcds and its tenant must not be probed any
+// more, let alone written to.
+func (r *Reconciler) endBackground(controlPlane client.ObjectKey) {
+	r.questions.Forget(controlPlane)
+	r.etcdOperator.Forget(controlPlane)
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (ctrl.Result, error) {

@@ -20,6 +20,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -159,7 +160,7 @@ func (tt *tenantTest) readyToDrain() int {
 	}
 	count := 0
 	for i := range pods.Items {
-		if is := podCondition(&pods.Items[i], controlplanev1.PodReadyToDrain); is != nil && is.Status == corev1.ConditionTrue {
+		if is := hostpods.Condition(&pods.Items[i], controlplanev1.PodReadyToDrain); is != nil && is.Status == corev1.ConditionTrue {
 			count++
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -56,7 +57,7 @@ func egressOf(seen *observation) egress {
 	var found egress
 	for i := range seen.pods[names.KubeAPIServer] {
 		pod := &seen.pods[names.KubeAPIServer][i]
-		if podEnded(pod) {
+		if hostpods.Ended(pod) {
 			continue
 		}
 		found.all++

@@ -4,78 +4,74 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/cordon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 )
 
-// errBeingAsked is in the health of an etcd cluster that has not answered for the first time yet.
-var errBeingAsked = errors.New("it is being asked")
+// errNotObserved is in the health of an etcd cluster that was not observed yet.
+var errNotObserved = errors.New("it was not observed yet")
 
-// etcdHealth is what both etcd clusters said of themselves when they were last asked. They are asked
-// in the background, from when a quorum is ready or a pod is to be replaced, and at once when the number
-// of ready members changes, or of those that are to leave their nodes. There is no health of a cluster that cannot be asked yet.
-func (r *Reconciler) etcdHealth(ctx context.Context, s *scope, workloads map[string]*workloadState, leaving map[string][]string) map[string]*etcd.Health {
-	result := map[string]*etcd.Health{}
+// operateEtcd hands both etcd clusters to the operator, which observes and changes them beside reconciles, and returns
+// its last reports. It starts with a cluster when a quorum is ready or a pod is to be replaced; there is no report of
+// one before.
+func (r *Reconciler) operateEtcd(s *scope, workloads map[string]*workloadState, cordoned map[string][]string) map[string]*operator.Report {
+	reports := map[string]*operator.Report{}
 	if s.keys == nil || len(s.input.Addresses) == 0 {
-		return result
+		return reports
 	}
 	for _, cluster := range etcdClusters {
 		state := workloads[cluster.Component]
 		if state == nil || (!state.works() && !state.rolling() && !bootstrapped(s.controlPlane, cluster.Component)) {
 			continue
 		}
-		health := &etcd.Health{Err: errBeingAsked}
-		key := probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: cluster.Component}
-		if answer, ok := r.questions.Ask(key, r.etcdQuestion(ctx, s, cluster, *state, leaving[cluster.Component])); ok {
-			health = healthOf(answer)
-		} else {
-			s.asking = true
+		report, ok := r.etcdOperator.Operate(etcdTask(s, cluster, *state, cordoned[cluster.Component]))
+		if !ok {
+			report, s.asking = &operator.Report{Health: &etcd.Health{Err: errNotObserved}}, true
 		}
-		result[cluster.Component] = health
+		reports[cluster.Component] = report
 	}
-	return result
+	return reports
 }
 
-// healthOf is the health in an answer, which has none when asking panicked.
-func healthOf(answer probe.Answer) *etcd.Health {
-	if health, ok := answer.Value.(*etcd.Health); ok {
-		return health
-	}
-	return &etcd.Health{Err: errors.New(answer.Problem)}
-}
-
-// etcdQuestion asks an etcd cluster how it is, and takes the next step of a change of its members or
-// pods. It keeps nothing of the reconcile but key material and what was decided.
-func (r *Reconciler) etcdQuestion(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, state workloadState, leaving []string) probe.Question {
-	visit := r.newEtcdVisit(ctx, s, cluster, state)
-	visit.leaving = leaving
-	return probe.Question{
-		Identity: identityOf(s.host, s.keys.CA(visit.signer), visit.members),
-		Prompt: fmt.Sprintf("%+v of %d: formed %t, %v, leaving %v",
-			state, visit.desired, visit.formed, etcdStatus(s.controlPlane, cluster.Component).Members, leaving),
-		Timeout: etcdTimeout,
-		Ask:     visit.ask,
+// etcdTask is what the operator is told of an etcd cluster. It holds nothing that this reconcile still changes.
+func etcdTask(s *scope, cluster etcdcomponent.Cluster, state workloadState, cordoned []string) *operator.Task {
+	return &operator.Task{
+		ControlPlane: &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.controlPlane.Namespace, Name: s.controlPlane.Name, UID: s.controlPlane.UID,
+		}},
+		Cluster: cluster, Host: s.host, Keys: s.keys, Input: s.input,
+		PodCount: int(state.desired), Bootstrapped: bootstrapped(s.controlPlane, cluster.Component), RollingOut: state.rolling(),
+		Cordoned: cordoned,
+		Seen:     fmt.Sprintf("%+v, %v", state, etcdStatus(s.controlPlane, cluster.Component).Members),
 	}
 }
 
-// identityOf is different for other members, for members that another CA vouches for, and for another connection to
-// their host cluster: what was asked by the one before ends.
-func identityOf(host *Host, ca *pki.CA, members map[string]etcd.Address) string {
-	identity := &strings.Builder{}
-	fmt.Fprintln(identity, host.Identity)
-	if ca != nil {
-		identity.Write(ca.Bundle)
+// cordonedMembers are, by component, members of etcd whose nodes are cordoned, and those whose pods still say that
+// theirs is.
+func cordonedMembers(ctx context.Context, reader client.Reader, pods map[string][]corev1.Pod) (map[string][]string, error) {
+	members := map[string][]string{}
+	for _, component := range etcdComponents {
+		for i := range pods[component] {
+			pod := &pods[component][i]
+			cordoned, err := cordon.HasPod(ctx, reader, pod)
+			if err != nil {
+				return nil, err
+			}
+			if cordoned {
+				members[component] = append(members[component], pod.Name)
+			} else if hostpods.Condition(pod, controlplanev1.PodReadyToDrain) != nil {
+				members[component] = append(members[component], pod.Name+" no more")
+			}
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		fmt.Fprintf(identity, "%s=%s\n", name, members[name].Client)
-	}
-	return identity.String()
+	return members, nil
 }

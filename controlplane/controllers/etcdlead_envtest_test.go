@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -59,18 +60,18 @@ func (w *writer) failures() []error {
 	return slices.Clone(w.failed)
 }
 
-// leaving are the members that a reconcile has found on cordoned nodes.
-func (e *realEtcd) leaving(ctx context.Context) []string {
+// cordoned are the members that a reconcile has found on cordoned nodes.
+func (e *realEtcd) cordoned(ctx context.Context) []string {
 	e.t.Helper()
-	pods, err := listPods(ctx, e.host, client.ObjectKey{Namespace: "team", Name: "blue"})
+	pods, err := hostpods.List(ctx, e.host, client.ObjectKey{Namespace: "team", Name: "blue"})
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	leaving, err := leavingMembers(ctx, e.host, pods)
+	members, err := cordonedMembers(ctx, e.host, pods)
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	return leaving[names.EtcdData]
+	return members[names.EtcdData]
 }
 
 func (e *realEtcd) nodeOf(member string) string {
@@ -101,7 +102,7 @@ func (e *realEtcd) mayBeDrained(member string) bool {
 	if err := e.host.Get(e.t.Context(), client.ObjectKey{Namespace: "team", Name: member}, pod); err != nil {
 		e.t.Fatal(err)
 	}
-	is := podCondition(pod, controlplanev1.PodReadyToDrain)
+	is := hostpods.Condition(pod, controlplanev1.PodReadyToDrain)
 	return is != nil && is.Status == corev1.ConditionTrue
 }
 

@@ -16,6 +16,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 )
 
 var etcdClusters = []etcdcomponent.Cluster{etcdcomponent.Data, etcdcomponent.Events}
@@ -30,7 +32,7 @@ func etcdStatus(controlPlane *controlplanev1.KOKControlPlane, component string) 
 	return controlplanev1.EtcdClusterStatus{}
 }
 
-// bootstrapped reports whether every member that an etcd cluster was founded with has joined it once.
+// bootstrapped reports whether every first member of an etcd cluster has joined it once.
 func bootstrapped(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
 	return ptr.Deref(etcdStatus(controlPlane, component).Bootstrapped, false)
 }
@@ -147,16 +149,16 @@ func etcdPods(s *scope, cluster etcdcomponent.Cluster) int32 {
 	return int32(pods) //nolint:gosec // A handful.
 }
 
-// renderedEtcd is the rendering of an etcd cluster with as many pods as it has members. In what is stored
-// their number is the one that the cluster was founded with: another one is no new rendering. While
-// renderings are held, what is stored is not replaced.
+// renderedEtcd is the rendering of an etcd cluster with as many pods as it has members. The stored rendering has the
+// number with which the cluster was bootstrapped: another number is no new rendering. While renderings are held, the
+// stored one is not replaced.
 func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, held bool) ([]client.Object, error) {
 	component := cluster.Render()
 	stored, err := s.revisions.Newest(ctx, s.key, component.Name)
 	if err != nil {
 		return nil, err
 	}
-	in := asFounded(s, cluster, stored)
+	in := asBootstrapped(s, cluster, stored)
 	held = held || s.refused != nil || s.evenVoters(component.Name)
 	if !held && s.volatile(component.Name) {
 		if held, err = keepsPods(ctx, s, component, in, stored); err != nil {
@@ -186,8 +188,8 @@ func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, 
 	return append(objects, budget...), nil
 }
 
-// asFounded is the input with as many members as those of the stored rendering of an etcd cluster.
-func asFounded(s *scope, cluster etcdcomponent.Cluster, stored []client.Object) *components.Input {
+// asBootstrapped is the input with as many members as those of the stored rendering of an etcd cluster.
+func asBootstrapped(s *scope, cluster etcdcomponent.Cluster, stored []client.Object) *components.Input {
 	in := &s.input
 	for _, object := range stored {
 		if workload, ok := object.(*appsv1.StatefulSet); ok {
@@ -240,11 +242,11 @@ func leftOf(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, wanted
 	if slices.ContainsFunc(listed, func(m controlplanev1.EtcdMemberStatus) bool { return beyond(m.Name) }) {
 		return true, nil
 	}
-	pods, err := listPods(ctx, s.host.Live, s.key)
+	pods, err := hostpods.List(ctx, s.host.Live, s.key)
 	if err != nil {
 		return false, err
 	}
-	claims, err := liveClaims(ctx, s.host, s.key)
+	claims, err := operator.MembersWithVolume(ctx, s.host.Live, s.key)
 	if err != nil {
 		return false, err
 	}
@@ -252,8 +254,8 @@ func leftOf(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, wanted
 		slices.ContainsFunc(claims, beyond), nil
 }
 
-// deleteFormerServices deletes the Services of members that are gone.
-func deleteFormerServices(ctx context.Context, s *scope, present map[string]*corev1.Service) error {
+// deleteServicesOfRemoved deletes the Services of members that were removed.
+func deleteServicesOfRemoved(ctx context.Context, s *scope, present map[string]*corev1.Service) error {
 	for name, service := range present {
 		for _, cluster := range etcdClusters {
 			if cluster.Ordinal(&s.input, name) < len(cluster.Members(&s.input)) {

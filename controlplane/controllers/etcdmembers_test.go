@@ -93,9 +93,9 @@ func TestAChangeOfMembers(t *testing.T) {
 func TestMembersStayInStatusWhileEtcdDoesNotTellThem(t *testing.T) {
 	before := []controlplanev1.EtcdMemberStatus{{Name: "blue-etcd-data-0", State: voter}}
 	for what, health := range map[string]*etcd.Health{
-		"it was not asked":     nil,
-		"it does not answer":   {Err: errors.New("refused")},
-		"it is asked just now": {Err: errBeingAsked},
+		"there is no report":      nil,
+		"it does not answer":      {Err: errors.New("refused")},
+		"it was not observed yet": {Err: errNotObserved},
 	} {
 		if got := listedMembers(health, before); !slices.Equal(got, before) {
 			t.Errorf("%s: %v", what, got)

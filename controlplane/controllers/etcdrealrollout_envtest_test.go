@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -62,7 +62,7 @@ func TestMembersOfARealEtcdAreReplacedUnderWrites(t *testing.T) {
 	e.expectNothingLost()
 }
 
-func leaderOf(health *etcd.Health) string {
+func leaderOf(health *operator.Report) string {
 	for _, m := range health.Members {
 		if m.Leader {
 			return m.Name

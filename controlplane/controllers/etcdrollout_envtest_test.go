@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -91,7 +92,7 @@ func (r *rolled) expectWorking(least int) {
 	r.t.Helper()
 	count := 0
 	for _, pod := range r.pods() {
-		if podReady(&pod) && pod.DeletionTimestamp == nil {
+		if hostpods.Ready(&pod) && pod.DeletionTimestamp == nil {
 			count++
 		}
 	}
@@ -134,7 +135,7 @@ func (r *rolled) expectUpToDate(cpu string) {
 		r.t.Fatal(err)
 	}
 	for _, pod := range r.pods() {
-		if got := pod.Spec.Containers[0].Resources.Requests.Cpu().String(); got != cpu || !podReady(&pod) ||
+		if got := pod.Spec.Containers[0].Resources.Requests.Cpu().String(); got != cpu || !hostpods.Ready(&pod) ||
 			pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision {
 			r.t.Errorf("%s asks for %s, want %s; its labels are %v", pod.Name, got, cpu, pod.Labels)
 		}

@@ -38,6 +38,7 @@ import (
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
@@ -109,7 +110,7 @@ func newRealEtcd(t *testing.T) *realEtcd {
 		members: map[string]*process{}, starts: map[string]int{}, killed: map[string]bool{}, controlPlane: &controlplanev1.KOKControlPlane{},
 	}
 	e.reconciler = &Reconciler{
-		Host: &Host{Client: host, Live: host}, Clock: clock.RealClock{}, recorder: events.NewFakeRecorder(1000), checkEtcd: etcd.Check, changeEtcd: e.change,
+		Host: &Host{Client: host, Live: host}, Clock: clock.RealClock{}, recorder: events.NewFakeRecorder(1000), etcd: operator.Etcd{Check: etcd.Check, Change: e.change},
 	}
 	for _, spec := range []*controlplanev1.EtcdClusterSpec{&e.controlPlane.Spec.Etcd.Data, &e.controlPlane.Spec.Etcd.Events} {
 		*spec = controlplanev1.EtcdClusterSpec{Replicas: ptr.To[int32](1), QuotaBackendSize: ptr.To(resource.MustParse("2Gi"))}
@@ -163,7 +164,7 @@ func (e *realEtcd) reach(members int32) {
 	err := wait.PollUntilContextTimeout(e.t.Context(), scaleRound, scalePatience, true, func(ctx context.Context) (bool, error) {
 		health := e.round(ctx)
 		last = fmt.Sprintf("%v %s %+v", health.Problems(), health.Change, etcdStatus(e.controlPlane, names.EtcdData).Members)
-		claims, err := liveClaims(ctx, e.reconciler.Host, client.ObjectKey{Namespace: "team", Name: "blue"})
+		claims, err := operator.MembersWithVolume(ctx, e.host, client.ObjectKey{Namespace: "team", Name: "blue"})
 		return voters(e.controlPlane, names.EtcdData) == members && len(health.Problems()) == 0 && health.Change == "" &&
 			len(e.members) == int(members) && len(claims) == int(members) && len(e.services()) == int(members), err
 	})
@@ -172,20 +173,19 @@ func (e *realEtcd) reach(members int32) {
 	}
 }
 
-// round is one reconcile, what the host cluster makes of it, and one visit. Of one that is killed nothing is kept.
-func (e *realEtcd) round(ctx context.Context) *etcd.Health {
+// round is one reconcile, what the host cluster makes of it, and one run of the operator. Of one that is killed nothing is kept.
+func (e *realEtcd) round(ctx context.Context) *operator.Report {
 	s := e.scope(ctx)
 	e.followMembers(ctx, s)
 	if s.growing() == "" {
 		e.roll(s)
 	}
-	visit := e.reconciler.newEtcdVisit(ctx, s, etcdcomponent.Data, workloadState{desired: etcdPods(s, etcdcomponent.Data)})
-	visit.leaving = e.leaving(ctx)
-	health := healthOf(visit.ask(ctx))
-	if !strings.Contains(health.Change, errKilled.Error()) {
-		setEtcd(s, &observation{etcd: map[string]*etcd.Health{names.EtcdData: health}})
+	task := etcdTask(s, etcdcomponent.Data, workloadState{desired: etcdPods(s, etcdcomponent.Data)}, e.cordoned(ctx))
+	report := operator.New(e.reconciler.etcd, e.reconciler.Clock, e.reconciler.recorder).Run(ctx, task)
+	if !strings.Contains(report.Change, errKilled.Error()) {
+		setEtcd(s, &observation{etcd: map[string]*operator.Report{names.EtcdData: report}})
 	}
-	return health
+	return report
 }
 
 // scope is what the steps before etcd leave: addresses, certificates, configuration files.
@@ -208,7 +208,7 @@ func (e *realEtcd) scope(ctx context.Context) *scope {
 			e.create(&corev1.Service{ObjectMeta: e.meta(member, names.EtcdData)})
 		}
 	}
-	if err := deleteFormerServices(ctx, s, present); err != nil {
+	if err := deleteServicesOfRemoved(ctx, s, present); err != nil {
 		e.t.Fatal(err)
 	}
 	secrets, err := Certificates(&s.input, e.keys, "", nil)
@@ -397,7 +397,7 @@ type writer struct {
 
 func (e *realEtcd) write() {
 	e.t.Helper()
-	config, err := e.keys.ClientTLS(clock.RealClock{}, pki.EtcdCA, managerUser, nil, "")
+	config, err := e.keys.ClientTLS(clock.RealClock{}, pki.EtcdCA, names.ManagerUser, nil, "")
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func heldWhileLosing(ctx context.Context, s *scope, cluster etcdcomponent.Cluste
 	if err != nil {
 		return "", err
 	}
-	replaces, err := replacesPods(ctx, s, cluster.Render(), asFounded(s, cluster, stored), stored)
+	replaces, err := replacesPods(ctx, s, cluster.Render(), asBootstrapped(s, cluster, stored), stored)
 	if !replaces || err != nil {
 		return "", err
 	}

@@ -138,8 +138,8 @@ func TestAnUpgradeWaitsForAnEtcdThatTakesItAndLosesMembers(t *testing.T) {
 				t.Fatalf("%d members vote", count)
 			}
 			tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Version, s.Etcd.Image = "v1.36.3", test.image })
-			answers := tt.program.checkEtcd
-			tt.program.checkEtcd = func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
+			answers := tt.program.etcd.Check
+			tt.program.etcd.Check = func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
 				health, err := answers(ctx, members, config)
 				if err == nil {
 					health.Members[0].Err = errors.New("alarm NOSPACE")
@@ -158,7 +158,7 @@ func TestAnUpgradeWaitsForAnEtcdThatTakesItAndLosesMembers(t *testing.T) {
 			tt.expectReconciled("while the quorum would be at risk", test.reconciled)
 			tt.expectVersions("while etcd loses members", test.version)
 
-			tt.program.checkEtcd = answers
+			tt.program.etcd.Check = answers
 			tt.settle()
 			tt.expectReconciled("when etcd has lost them", test.after)
 			tt.expectVersions("when etcd has lost them", "v1.36.3")

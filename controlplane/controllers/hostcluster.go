@@ -46,7 +46,7 @@ func (r *Reconciler) hostOf(ctx context.Context, cluster *clusterv1.Cluster, con
 // hold credentials that are withdrawn. While it is being connected to, what status said before holds: a program
 // that starts writes nothing to settled tenants.
 func (r *Reconciler) withoutHost(controlPlane *controlplanev1.KOKControlPlane, problem *hostclusters.Problem) ctrl.Result {
-	r.questions.Forget(client.ObjectKeyFromObject(controlPlane))
+	r.endBackground(client.ObjectKeyFromObject(controlPlane))
 	again := ctrl.Result{RequeueAfter: settledInterval}
 	if problem.Reason == controlplanev1.InvalidHostKubeconfigReason {
 		again.RequeueAfter = secretInterval
@@ -66,7 +66,7 @@ func (r *Reconciler) withoutHost(controlPlane *controlplanev1.KOKControlPlane, p
 
 // deleteWithoutHost waits for the host cluster, unless nothing was ever made there.
 func (r *Reconciler) deleteWithoutHost(ctx context.Context, tenant client.ObjectKey, controlPlane *controlplanev1.KOKControlPlane, problem *hostclusters.Problem) (gone bool, err error) {
-	r.questions.Forget(client.ObjectKeyFromObject(controlPlane))
+	r.endBackground(client.ObjectKeyFromObject(controlPlane))
 	hosted, err := r.wasHosted(ctx, tenant, controlPlane)
 	if err != nil {
 		return false, fmt.Errorf("find out whether anything was made in the host cluster: %w", err)

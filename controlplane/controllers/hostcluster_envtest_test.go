@@ -32,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -201,7 +202,7 @@ func (h *hostCluster) count(ctx context.Context, set *appsv1.StatefulSet, revisi
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		set.Status.Replicas++
-		if podReady(pod) {
+		if hostpods.Ready(pod) {
 			set.Status.ReadyReplicas++
 			set.Status.AvailableReplicas++
 		}
@@ -297,7 +298,7 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 		} else {
 			ready++
 		}
-		if is := podCondition(pod, corev1.PodReady); is != nil && is.Status == works {
+		if is := hostpods.Condition(pod, corev1.PodReady); is != nil && is.Status == works {
 			continue
 		}
 		changed = true

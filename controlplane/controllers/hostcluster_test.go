@@ -148,7 +148,8 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 				}
 			}
 			questions := &forgotten{}
-			r := &Reconciler{questions: questions}
+			tasks := newTaskbook()
+			r := &Reconciler{questions: questions, etcdOperator: tasks}
 			r.withoutHost(controlPlane, test.problem)
 			available := conditions.Get(controlPlane, controlplanev1.AvailableCondition)
 			if available == nil || available.Status != test.want {
@@ -157,7 +158,7 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 			if test.want == metav1.ConditionUnknown && (available.Reason != test.problem.Reason || available.Message != test.problem.Message) {
 				t.Errorf("available says %v", available)
 			}
-			if len(questions.objects) != 1 {
+			if len(questions.objects) != 1 || tasks.forgotten != 1 {
 				t.Error("work in the background that holds the old client goes on")
 			}
 		})
@@ -233,7 +234,7 @@ func TestADeletionWithoutItsHostCluster(t *testing.T) {
 					return c.List(ctx, list, options...)
 				},
 			}).Build()
-			r := &Reconciler{Host: &Host{Client: management, Live: management, Own: true}, hosts: awayHosts{}, questions: &forgotten{}}
+			r := &Reconciler{Host: &Host{Client: management, Live: management, Own: true}, hosts: awayHosts{}, questions: &forgotten{}, etcdOperator: newTaskbook()}
 			_, err := r.reconcileDelete(t.Context(), cluster, controlPlane)
 			if !errors.Is(err, test.err) {
 				t.Errorf("got the error %v, want %v", err, test.err)

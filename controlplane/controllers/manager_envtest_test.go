@@ -35,6 +35,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
@@ -89,11 +90,10 @@ func startManagerThatChanges(
 		}),
 		Versions: table,
 		Clock:    clock.RealClock{},
-		checkEtcd: func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
+		etcd: operator.Etcd{Check: func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
 			g.ask()
 			return check(ctx, members, config)
-		},
-		changeEtcd: change,
+		}, Change: change},
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	if err := r.SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: 10}); err != nil {

@@ -12,51 +12,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // podsOf lists the pods of a tenant's control plane, by component and name.
 func podsOf(ctx context.Context, s *scope) (map[string][]corev1.Pod, error) {
-	return listPods(ctx, s.host.Client, s.key)
-}
-
-func listPods(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (map[string][]corev1.Pod, error) {
-	list := &corev1.PodList{}
-	if err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.Labels(cluster))); err != nil {
-		return nil, fmt.Errorf("list the pods of cluster %s: %w", cluster, err)
-	}
-	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	pods := map[string][]corev1.Pod{}
-	for _, pod := range list.Items {
-		component := pod.Labels[names.ComponentLabel]
-		pods[component] = append(pods[component], pod)
-	}
-	return pods, nil
-}
-
-func podCondition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == conditionType {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
-func podReady(pod *corev1.Pod) bool {
-	ready := podCondition(pod, corev1.PodReady)
-	return ready != nil && ready.Status == corev1.ConditionTrue
-}
-
-// podEnded reports whether a pod runs no more and never will again: it was evicted, or its host was shut
-// down. It stays as a record beside the one that replaced it.
-func podEnded(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	return hostpods.List(ctx, s.host.Client, s.key)
 }
 
 // versionOf is the Kubernetes version that a pod runs; empty for one that has none, or has ended.
 func versionOf(pod *corev1.Pod) string {
-	if podEnded(pod) {
+	if hostpods.Ended(pod) {
 		return ""
 	}
 	return strings.ReplaceAll(pod.Labels[names.VersionLabel], "_", "+")
@@ -84,14 +51,14 @@ func formerVersion(ctx context.Context, s *scope, component string) (string, err
 // podProblem says why a pod is not ready, in the words of whoever knows: the scheduler, the
 // kubelet, or the last lines of the container. Empty for a ready pod.
 func podProblem(pod *corev1.Pod) string {
-	if podReady(pod) {
+	if hostpods.Ready(pod) {
 		return ""
 	}
 	where := "pod " + pod.Name
 	if pod.Spec.NodeName != "" {
 		where += " on " + pod.Spec.NodeName
 	}
-	if scheduled := podCondition(pod, corev1.PodScheduled); scheduled != nil && scheduled.Status == corev1.ConditionFalse {
+	if scheduled := hostpods.Condition(pod, corev1.PodScheduled); scheduled != nil && scheduled.Status == corev1.ConditionFalse {
 		return fmt.Sprintf("%s is not scheduled: %s", where, scheduled.Message)
 	}
 	// A component starts when its sidecars have started.

@@ -24,6 +24,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
@@ -47,6 +48,17 @@ func (patient) Ask(_ probe.Key, question probe.Question) (probe.Answer, bool) {
 func (patient) Withdraw(probe.Key) {}
 
 func (patient) Forget(client.ObjectKey) {}
+
+// patientOperator operates within a reconcile, so that a test knows when all is done.
+type patientOperator struct{ r *Reconciler }
+
+func (p patientOperator) Operate(task *operator.Task) (*operator.Report, bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), probe.Timeout)
+	defer cancel()
+	return operator.New(p.r.etcd, p.r.Clock, p.r.recorder).Run(ctx, task), true
+}
+
+func (patientOperator) Forget(client.ObjectKey) {}
 
 // nobodyElse is for programs without other host clusters.
 type nobodyElse struct{}
@@ -76,10 +88,11 @@ func newProgram(t *testing.T, g *gate) *program {
 		hosts:     nobodyElse{},
 		Versions:  &supported.Versions{},
 		Clock:     clock.RealClock{},
-		checkEtcd: noEtcd,
+		etcd:      operator.Etcd{Check: noEtcd},
 		questions: patient{},
 		recorder:  events.NewFakeRecorder(1000),
 	}
+	r.etcdOperator = patientOperator{r}
 	r.steps = r.graph()
 	return &program{Reconciler: r, gate: g}
 }

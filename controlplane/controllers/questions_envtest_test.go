@@ -19,6 +19,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 )
 
@@ -31,7 +32,11 @@ func (p *program) inBackground(t *testing.T) workqueue.TypedRateLimitingInterfac
 	if err := prober.Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
-	p.questions = prober
+	etcds := operator.New(p.etcd, p.Clock, p.recorder)
+	if err := etcds.Start(t.Context(), queue); err != nil {
+		t.Fatal(err)
+	}
+	p.questions, p.etcdOperator = prober, etcds
 	return queue
 }
 
@@ -78,7 +83,7 @@ func TestAReconcileDoesNotWaitForAnEtcdThatHangs(t *testing.T) {
 	tt.settle()
 	tt.program = newProgram(t, &gate{})
 	var gaveUp atomic.Int32
-	tt.program.checkEtcd = func(ctx context.Context, _ map[string]etcd.Address, _ *tls.Config) (*etcd.Health, error) {
+	tt.program.etcd.Check = func(ctx context.Context, _ map[string]etcd.Address, _ *tls.Config) (*etcd.Health, error) {
 		<-ctx.Done()
 		gaveUp.Add(1)
 		return nil, ctx.Err()
@@ -102,19 +107,31 @@ type forgetful struct {
 
 func (f forgetful) Forget(controlPlane client.ObjectKey) { f.forgotten[controlPlane]++ }
 
-func TestWhatIsPausedDeletedOrGoneIsAskedNoMore(t *testing.T) {
+// forgetfulOperator counts how often it is told to leave a control plane alone.
+type forgetfulOperator struct {
+	etcdOperator
+	forgotten int
+}
+
+func (f *forgetfulOperator) Forget(client.ObjectKey) { f.forgotten++ }
+
+func TestWhatIsPausedDeletedOrGoneIsLeftAlone(t *testing.T) {
 	tt := newTenantTest(t, single)
-	notes := forgetful{forgotten: map[client.ObjectKey]int{}}
+	notes, etcds := forgetful{forgotten: map[client.ObjectKey]int{}}, &forgetfulOperator{etcdOperator: tt.program.etcdOperator}
 	tt.settle()
-	tt.program.questions = notes
+	tt.program.questions, tt.program.etcdOperator = notes, etcds
 	forgotten := func(when string, want bool) {
 		t.Helper()
 		clear(notes.forgotten)
+		etcds.forgotten = 0
 		if err := tt.reconcile(); err != nil {
 			t.Fatal(err)
 		}
 		if got := notes.forgotten[tt.key] > 0; got != want {
 			t.Errorf("%s it is forgotten: %t", when, got)
+		}
+		if got := etcds.forgotten > 0; got != want {
+			t.Errorf("%s its etcds are forgotten: %t", when, got)
 		}
 	}
 	forgotten("in care", false)

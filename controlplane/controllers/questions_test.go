@@ -1,10 +1,8 @@
 package controllers
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -20,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
@@ -61,95 +58,6 @@ func askable(t *testing.T) *scope {
 		}
 	}
 	return s
-}
-
-func TestEtcdIsAskedInTheBackground(t *testing.T) {
-	notes := newNotebook()
-	r := &Reconciler{questions: notes, Clock: clocktesting.NewFakeClock(time.Now()),
-		checkEtcd: func(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health, error) {
-			t.Error("a reconcile asked etcd itself")
-			return nil, nil
-		}}
-	s, seen := askable(t), settled()
-	health := r.etcdHealth(t.Context(), s, seen.workloads, nil)
-	if !s.asking || !errors.Is(health[names.EtcdData].Err, errBeingAsked) || !errors.Is(health[names.EtcdEvents].Err, errBeingAsked) {
-		t.Errorf("before the first answer: asking %t, %v", s.asking, health)
-	}
-
-	answer := seen.etcd[names.EtcdData]
-	for _, component := range etcdComponents {
-		notes.answers[component] = probe.Answer{Value: answer}
-	}
-	s = askable(t)
-	if health = r.etcdHealth(t.Context(), s, seen.workloads, nil); s.asking || health[names.EtcdData] != answer {
-		t.Errorf("after it: asking %t, %v", s.asking, health)
-	}
-
-	notes.answers[names.EtcdData] = probe.Answer{Problem: "task etcd-data panicked; the manager's log has the stack"}
-	if err := r.etcdHealth(t.Context(), askable(t), seen.workloads, nil)[names.EtcdData].Err; err == nil || err.Error() != "task etcd-data panicked; the manager's log has the stack" {
-		t.Errorf("after a panic: %v", err)
-	}
-}
-
-func TestWhenEtcdIsAskedAnew(t *testing.T) {
-	for name, test := range map[string]struct {
-		change           func(*scope, *observation)
-		identity, prompt bool
-	}{
-		"nothing changed":         {change: func(*scope, *observation) {}},
-		"it was read anew":        {change: func(s *scope, _ *observation) { s.controlPlane = s.controlPlane.DeepCopy() }},
-		"its members have joined": {change: func(s *scope, _ *observation) { s.controlPlane.Status.Etcd[0].Bootstrapped = new(true) }, prompt: true},
-		"etcd lists another": {change: func(s *scope, _ *observation) {
-			s.controlPlane.Status.Etcd[0].Members = append(s.controlPlane.Status.Etcd[0].Members, controlplanev1.EtcdMemberStatus{Name: "blue-etcd-data-1", State: learner})
-		}, prompt: true},
-		"a pod is outdated":                               {change: func(_ *scope, seen *observation) { seen.workloads[names.EtcdData].updated-- }, prompt: true},
-		"a member turned ready":                           {change: func(_ *scope, seen *observation) { seen.workloads[names.EtcdData].ready-- }, prompt: true},
-		"a member's address is new":                       {change: func(s *scope, _ *observation) { s.input.Addresses["blue-etcd-data-0"] = "10.250.0.9" }, identity: true},
-		"there is another CA":                             {change: func(s *scope, _ *observation) { s.keys.EtcdCA.Bundle = []byte("other") }, identity: true},
-		"there is another connection to its host cluster": {change: func(s *scope, _ *observation) { s.host = &Host{Identity: "team/host#2"} }, identity: true},
-		"another cluster's CA":                            {change: func(s *scope, _ *observation) { s.keys.EtcdEventsCA.Bundle = []byte("other") }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			notes := newNotebook()
-			r := &Reconciler{questions: notes}
-			s, seen := askable(t), settled()
-			s.controlPlane.Status.Etcd = []controlplanev1.EtcdClusterStatus{{
-				Name: "data", Replicas: new(int32(3)), ReadyReplicas: new(int32(3)), Bootstrapped: new(false),
-				Members: []controlplanev1.EtcdMemberStatus{{Name: "blue-etcd-data-0", State: voter}},
-			}}
-			r.etcdHealth(t.Context(), s, seen.workloads, nil)
-			before := notes.asked[names.EtcdData]
-			test.change(s, seen)
-			r.etcdHealth(t.Context(), s, seen.workloads, nil)
-			after := notes.asked[names.EtcdData]
-			if (before.Identity != after.Identity) != test.identity || (before.Prompt != after.Prompt) != test.prompt {
-				t.Errorf("before %q, %q; after %q, %q", before.Identity, before.Prompt, after.Identity, after.Prompt)
-			}
-		})
-	}
-}
-
-func TestEtcdWithoutAQuorumIsNotAskedBeforeItsFirst(t *testing.T) {
-	notes := newNotebook()
-	s, seen := askable(t), settled()
-	s.controlPlane.Status.Etcd = nil
-	seen.workloads[names.EtcdData].ready = 1
-	health := (&Reconciler{questions: notes}).etcdHealth(t.Context(), s, seen.workloads, nil)
-	if _, asked := notes.asked[names.EtcdData]; asked || health[names.EtcdData] != nil || health[names.EtcdEvents] == nil {
-		t.Errorf("asked %v, health %v", notes.asked, health)
-	}
-}
-
-func TestEtcdThatIsBeingAskedIsNeitherHealthyNorUnhealthy(t *testing.T) {
-	seen := settled()
-	seen.etcd[names.EtcdEvents] = &etcd.Health{Err: errBeingAsked}
-	got := etcdClusterHealthy(seen)
-	if got.Status != metav1.ConditionUnknown || got.Message != "etcd-events is being asked" {
-		t.Errorf("got %s: %s", got.Status, got.Message)
-	}
-	if joined(seen.etcd[names.EtcdEvents]) {
-		t.Error("members joined that nobody has heard of")
-	}
 }
 
 func TestTheTenantsAnswerIsWhatTheStepWaitsFor(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 )
 
 // recoverEtcd finds out what status said of etcd clusters, when it says nothing: clusterctl move and backups leave
-// status behind. Without it a running cluster would be taken for one that is yet to be founded, and a member that
+// status behind. Without it a running cluster would be taken for one that is yet to be bootstrapped, and a member that
 // comes back without data would be let in. Configuration files and workloads tell it; etcd itself says the
-// rest when it is asked.
+// rest when it is observed.
 func recoverEtcd(ctx context.Context, s *scope) error {
 	for _, cluster := range etcdClusters {
 		if etcdStatus(s.controlPlane, cluster.Component).Name != "" {
@@ -45,7 +45,7 @@ func recoverEtcd(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// recoveredEtcd is what files and the number of pods tell of an etcd cluster; nil for one that was not founded. There
+// recoveredEtcd is what files and the number of pods tell of an etcd cluster; nil for one that was not bootstrapped. There
 // are as many pods as etcd lists members; when the StatefulSet is gone, files alone tell who they are.
 func recoveredEtcd(cluster etcdcomponent.Cluster, s *scope, files map[string]string, pods int32) (*controlplanev1.EtcdClusterStatus, error) {
 	if pods == 0 {
@@ -58,11 +58,11 @@ func recoveredEtcd(cluster etcdcomponent.Cluster, s *scope, files map[string]str
 		if !ok {
 			continue
 		}
-		founded, joining, listed, err := etcdcomponent.Joining(file)
+		bootstrapped, joining, listed, err := etcdcomponent.Joining(file)
 		if err != nil {
 			return nil, fmt.Errorf("the file of %s: %w", name, err)
 		}
-		if !founded {
+		if !bootstrapped {
 			return nil, nil
 		}
 		state := controlplanev1.EtcdMemberVoter

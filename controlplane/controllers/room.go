@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -24,7 +25,7 @@ func checkRoom(ctx context.Context, s *scope, seen *observation) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	hosts, err := hostNodes(ctx, s.host, s.input.Spec.Hosting.NodeSelector)
+	hosts, err := hostpods.CountNodes(ctx, s.host.Live, s.input.Spec.Hosting.NodeSelector)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,8 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 )
@@ -41,7 +43,7 @@ func (tt *tenantTest) tellEtcd(members int) {
 			e.listed[podName(component, int32(i))] = &etcd.Member{Name: podName(component, int32(i)), Listed: true}
 		}
 	}
-	tt.program.checkEtcd, tt.program.changeEtcd = e.check, e.change
+	tt.program.etcd = operator.Etcd{Check: e.check, Change: e.change}
 }
 
 func (e *toldEtcd) check(ctx context.Context, members map[string]etcd.Address, _ *tls.Config) (*etcd.Health, error) {
@@ -51,7 +53,7 @@ func (e *toldEtcd) check(ctx context.Context, members map[string]etcd.Address, _
 		if listed := e.listed[name]; listed != nil {
 			pod := &corev1.Pod{}
 			err := environment.Client.Get(ctx, client.ObjectKey{Namespace: e.namespace, Name: name}, pod)
-			if err == nil && (!podReady(pod) || pod.DeletionTimestamp != nil) {
+			if err == nil && (!hostpods.Ready(pod) || pod.DeletionTimestamp != nil) {
 				err = fmt.Errorf("%s does not answer", name)
 			}
 			listed.Started, listed.Err = listed.Started || err == nil, err

@@ -70,7 +70,7 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 		s.input.Addresses[service.Name] = service.Spec.ClusterIP
 		present[service.Name] = service
 	}
-	if err := deleteFormerServices(ctx, s, present); err != nil {
+	if err := deleteServicesOfRemoved(ctx, s, present); err != nil {
 		return "", err
 	}
 	waiting := s.expose(present[names.Object(s.key.Name, names.KubeAPIServer)], exposed)

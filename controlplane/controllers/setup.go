@@ -25,6 +25,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/cordon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 )
@@ -58,11 +59,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	log := ctrl.LoggerFrom(ctx)
 	r.recorder = mgr.GetEventRecorder("kok-control-plane")
 	r.steps = r.graph()
-	if r.checkEtcd == nil {
-		r.checkEtcd, r.changeEtcd = etcd.Check, etcd.Change
+	if r.etcd.Check == nil {
+		r.etcd = operator.Etcd{Check: etcd.Check, Change: etcd.Change}
 	}
-	questions := probe.New()
-	r.questions, r.hosts = questions, r.HostClusters
+	questions, etcds := probe.New(), operator.New(r.etcd, r.Clock, r.recorder)
+	r.questions, r.etcdOperator, r.hosts = questions, etcds, r.HostClusters
 	if err := metrics.Registry.Register(&tenantCollector{reader: r.Client}); err != nil {
 		return fmt.Errorf("register the metrics of control planes: %w", err)
 	}
@@ -80,6 +81,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostNodeToControlPlanes), builder.WithPredicates(cordon.Predicate())).
 		WatchesRawSource(questions).
+		WatchesRawSource(etcds).
 		WatchesRawSource(r.Versions).
 		WatchesRawSource(r.HostClusters.Source(r.hostObjectToControlPlane)).
 		WithOptions(options)

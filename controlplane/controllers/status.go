@@ -17,6 +17,8 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -28,8 +30,8 @@ type observation struct {
 	workloads map[string]*workloadState
 	// pods by component.
 	pods map[string][]corev1.Pod
-	// etcd is what both clusters say of themselves, by component; nil for one that was not asked.
-	etcd map[string]*etcd.Health
+	// etcd is what the operator reports of both clusters, by component; nil for one that it does not look after yet.
+	etcd map[string]*operator.Report
 	// creationFailures say why pods of a component are not created, by component.
 	creationFailures map[string]string
 	// lostNodes are host nodes that the host cluster does not hear from.
@@ -41,11 +43,19 @@ func (seen *observation) lost(pod *corev1.Pod) bool {
 	return slices.Contains(seen.lostNodes, pod.Spec.NodeName)
 }
 
+// health is what an etcd cluster says of itself; nil for one that was not observed.
+func (seen *observation) health(component string) *etcd.Health {
+	if report := seen.etcd[component]; report != nil {
+		return report.Health
+	}
+	return nil
+}
+
 // lostPods is the number of pods of a component that may well be running.
 func (seen *observation) lostPods(component string) int32 {
 	var count int32
 	for i := range seen.pods[component] {
-		if pod := &seen.pods[component][i]; seen.lost(pod) && !podReady(pod) && !podEnded(pod) {
+		if pod := &seen.pods[component][i]; seen.lost(pod) && !hostpods.Ready(pod) && !hostpods.Ended(pod) {
 			count++
 		}
 	}
@@ -59,7 +69,7 @@ func (seen *observation) mayHave(component string, pods int32) bool {
 }
 
 func (r *Reconciler) observe(ctx context.Context, s *scope) (*observation, error) {
-	seen := &observation{workloads: map[string]*workloadState{}, etcd: map[string]*etcd.Health{}}
+	seen := &observation{workloads: map[string]*workloadState{}, etcd: map[string]*operator.Report{}}
 	var err error
 	if seen.pods, err = podsOf(ctx, s); err != nil {
 		return nil, err
@@ -74,11 +84,11 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (*observation, error
 	if seen.creationFailures, err = creationFailures(ctx, s, workloads, r.Clock.Now()); err != nil {
 		return nil, err
 	}
-	leaving, err := leavingMembers(ctx, s.host.Client, seen.pods)
+	cordoned, err := cordonedMembers(ctx, s.host.Client, seen.pods)
 	if err != nil {
 		return nil, err
 	}
-	seen.etcd = r.etcdHealth(ctx, s, seen.workloads, leaving)
+	seen.etcd = r.operateEtcd(s, seen.workloads, cordoned)
 	seen.lostNodes, err = lostNodes(ctx, s, seen.pods)
 	return seen, err
 }
@@ -122,7 +132,7 @@ func lostNodes(ctx context.Context, s *scope, pods map[string][]corev1.Pod) ([]s
 	suspects := map[string]bool{}
 	for _, ofComponent := range pods {
 		for i := range ofComponent {
-			if !podReady(&ofComponent[i]) && ofComponent[i].Spec.NodeName != "" && ofComponent[i].Status.StartTime != nil {
+			if !hostpods.Ready(&ofComponent[i]) && ofComponent[i].Spec.NodeName != "" && ofComponent[i].Status.StartTime != nil {
 				suspects[ofComponent[i].Spec.NodeName] = true
 			}
 		}
@@ -132,7 +142,7 @@ func lostNodes(ctx context.Context, s *scope, pods map[string][]corev1.Pod) ([]s
 	}
 	var lost []string
 	for _, name := range slices.Sorted(maps.Keys(suspects)) {
-		away, err := isLost(ctx, s.host.Live, name)
+		away, err := hostpods.NodeIsLost(ctx, s.host.Live, name)
 		if err != nil {
 			return nil, err
 		}
@@ -141,20 +151,6 @@ func lostNodes(ctx context.Context, s *scope, pods map[string][]corev1.Pod) ([]s
 		}
 	}
 	return lost, nil
-}
-
-// isLost reports whether the host cluster does not hear from a node.
-func isLost(ctx context.Context, reader client.Reader, name string) (bool, error) {
-	node := &corev1.Node{}
-	if err := reader.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-		if apierrors.IsNotFound(err) {
-			return false, nil
-		}
-		return false, fmt.Errorf("read host node %s: %w", name, err)
-	}
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
-	}), nil
 }
 
 // updateStatus sets the whole status from what was observed.
@@ -198,8 +194,8 @@ func setEtcd(s *scope, seen *observation) {
 			Name:          etcdName(component),
 			Replicas:      ptr.To(wanted),
 			ReadyReplicas: ptr.To(state.ready),
-			Bootstrapped:  ptr.To(bootstrapped(s.controlPlane, component) || joined(seen.etcd[component])),
-			Members:       listedMembers(seen.etcd[component], etcdStatus(s.controlPlane, component).Members),
+			Bootstrapped:  ptr.To(bootstrapped(s.controlPlane, component) || joined(seen.health(component))),
+			Members:       listedMembers(seen.health(component), etcdStatus(s.controlPlane, component).Members),
 		})
 		summary = append(summary, fmt.Sprintf("%d/%d", state.ready, wanted))
 	}

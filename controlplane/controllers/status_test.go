@@ -21,6 +21,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -157,7 +158,7 @@ func TestEtcdIsBootstrappedWhenEveryMemberHasJoinedAndForEver(t *testing.T) {
 		{"nobody can be asked later", nil, true},
 	} {
 		seen := settled()
-		seen.etcd = map[string]*etcd.Health{names.EtcdData: step.health}
+		seen.etcd = map[string]*operator.Report{names.EtcdData: {Health: step.health}}
 		setEtcd(s, seen)
 		if got := bootstrapped(s.controlPlane, names.EtcdData); got != step.want {
 			t.Errorf("%s: bootstrapped is %t", step.name, got)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
@@ -20,13 +21,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
-const (
-	// tenantInterval is how often the objects in a settled tenant are looked at.
-	tenantInterval = 5 * time.Minute
-	// managerUser is who the controller is in a tenant, by a certificate that lives an hour and never
-	// leaves its memory.
-	managerUser = "kok-control-plane"
-)
+// tenantInterval is how often the objects in a settled tenant are looked at.
+const tenantInterval = 5 * time.Minute
 
 // tenantVisit is one question to a tenant's API, asked again and again: does it hold some objects?
 type tenantVisit struct {
@@ -90,7 +86,7 @@ func (v *tenantVisit) connect() error {
 	if v.client != nil {
 		return nil
 	}
-	config, err := v.keys.RESTConfig(v.r.Clock, "https://"+v.address, managerUser, []string{"system:masters"})
+	config, err := v.keys.RESTConfig(v.r.Clock, "https://"+v.address, names.ManagerUser, []string{"system:masters"})
 	if err != nil {
 		return fmt.Errorf("connect to the tenant: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -21,7 +22,7 @@ func (s *scope) volatile(component string) bool {
 }
 
 // keepsPods reports whether what is stored of a volatile etcd cluster is held, because what is wanted would replace
-// its pods, and notes it. Pods may be older than what is stored, when that came while the cluster was founded:
+// its pods, and notes it. Pods may be older than what is stored, when that came before the cluster was bootstrapped:
 // they stay too, and there is nothing to hold.
 func keepsPods(ctx context.Context, s *scope, component components.Component, in *components.Input, stored []client.Object) (bool, error) {
 	older, err := hasOlderPods(ctx, s, component.Name)
@@ -52,7 +53,7 @@ func hasOlderPods(ctx context.Context, s *scope, component string) (bool, error)
 	}
 	pods, err := podsOf(ctx, s)
 	return slices.ContainsFunc(pods[component], func(pod corev1.Pod) bool {
-		return pod.DeletionTimestamp == nil && !podEnded(&pod) && pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
+		return pod.DeletionTimestamp == nil && !hostpods.Ended(&pod) && pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
 	}), err
 }
 

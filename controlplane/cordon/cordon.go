@@ -85,3 +85,11 @@ func Is(ctx context.Context, reader client.Reader, node string) (bool, error) {
 	}
 	return found.Spec.Unschedulable, nil
 }
+
+// HasPod reports whether the node of a pod is cordoned. A pod that is not scheduled has none.
+func HasPod(ctx context.Context, reader client.Reader, pod *corev1.Pod) (bool, error) {
+	if pod.Spec.NodeName == "" {
+		return false, nil
+	}
+	return Is(ctx, reader, pod.Spec.NodeName)
+}

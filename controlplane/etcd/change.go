@@ -12,14 +12,14 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 )
 
-// Change does to a cluster's members what was decided by a health that was asked a moment ago. What was
-// done already is no error; what etcd itself refuses, because of its quorum or because a learner still
-// lacks data, is. It takes at most Timeout.
+// Change does to a cluster's members what was decided by a health that was checked a moment ago. What was
+// done already is no error. What etcd itself refuses is one: the quorum would be at risk, or a learner still
+// lacks data. It takes at most Timeout.
 func Change(ctx context.Context, kind membership.Kind, name string, health *Health, members map[string]Address, config *tls.Config) error {
 	if _, known := members[name]; !known {
 		return fmt.Errorf("%s of etcd member %s: its Service has no address yet", kind, name)
 	}
-	client, err := dial(ctx, health.askedBy(kind, members), config)
+	client, err := dial(ctx, health.voters(kind, members), config)
 	if err != nil {
 		return err
 	}
@@ -55,16 +55,16 @@ func change(ctx context.Context, client *clientv3.Client, kind membership.Kind, 
 	return err
 }
 
-// askedBy are the members that take a change: those that vote and answer. Only the leader gives away its
+// voters are the members that a change is sent to: those that vote and answer. Only the leader gives away its
 // lead.
-func (h *Health) askedBy(kind membership.Kind, members map[string]Address) []Address {
-	var asked []Address
+func (h *Health) voters(kind membership.Kind, members map[string]Address) []Address {
+	var addresses []Address
 	for _, m := range h.Members {
 		if m.Listed && !m.Learner && m.Err == nil && (m.Leader || kind != membership.MoveLeader) {
-			asked = append(asked, members[m.Name])
+			addresses = append(addresses, members[m.Name])
 		}
 	}
-	return asked
+	return addresses
 }
 
 func (h *Health) id(name string) uint64 {

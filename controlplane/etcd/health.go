@@ -1,4 +1,4 @@
-// Package etcd asks etcd clusters about themselves and changes their members, through etcd's own client.
+// Package etcd checks how etcd clusters are, and changes their members, through etcd's own client.
 package etcd
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
-// Timeout bounds one question to one member.
+// Timeout bounds one request to one member.
 const Timeout = 3 * time.Second
 
 // Address is where one member is reached: by clients, and by the other members.
@@ -54,17 +54,11 @@ type Member struct {
 type Health struct {
 	// Members are the expected members, by name.
 	Members []Member
-	// Strangers are members that the cluster lists and nobody expects.
-	Strangers []string
-	// Change is what a change of the members waits for; empty when none is under way.
-	Change string
-	// Rollout is what was done, or must happen first, to replace a pod that is not up to date; empty when all are.
-	Rollout string
-	// Lead is why the lead stays on a node that is cordoned; empty when it does not.
-	Lead string
+	// UnknownMembers are members that the cluster lists and that are not expected.
+	UnknownMembers []string
 	// Alarms are raised alarms, such as "NOSPACE on <member>".
 	Alarms []string
-	// Err is why the cluster could not be asked for its members; nil when it could.
+	// Err is why the cluster did not list its members; nil when it did.
 	Err error
 }
 
@@ -89,8 +83,8 @@ func (h *Health) Problems() []string {
 	if h.Err == nil && !leader {
 		problems = append(problems, "no member leads")
 	}
-	for _, stranger := range h.Strangers {
-		problems = append(problems, fmt.Sprintf("unexpected member %s", stranger))
+	for _, unknown := range h.UnknownMembers {
+		problems = append(problems, fmt.Sprintf("unexpected member %s", unknown))
 	}
 	for _, alarm := range h.Alarms {
 		problems = append(problems, "alarm "+alarm)
@@ -98,13 +92,13 @@ func (h *Health) Problems() []string {
 	return problems
 }
 
-// Answered reports whether anything of the cluster answered: when nothing did, it may be the way
-// there that is broken.
+// Answered reports whether any member answered. When none did, the way there may be broken.
 func (h *Health) Answered() bool {
 	return h.Err == nil || slices.ContainsFunc(h.Members, func(m Member) bool { return m.Err == nil })
 }
 
-// Check asks every member, given by name, and the cluster as a whole. It takes at most twice Timeout.
+// Check asks every member, given by name, for its status, and the cluster for its members. It writes nothing, and takes
+// at most twice Timeout.
 func Check(ctx context.Context, members map[string]Address, config *tls.Config) (*Health, error) {
 	client, err := dial(ctx, slices.Collect(maps.Values(members)), config)
 	if err != nil {
@@ -113,25 +107,25 @@ func Check(ctx context.Context, members map[string]Address, config *tls.Config) 
 	defer client.Close() //nolint:errcheck // Nothing was written through it.
 
 	health := &Health{}
-	var asking sync.WaitGroup
-	asking.Go(func() { health.askCluster(ctx, client, members) })
-	answers := make([]Member, len(members))
+	var checks sync.WaitGroup
+	checks.Go(func() { health.checkCluster(ctx, client, members) })
+	checked := make([]Member, len(members))
 	for i, name := range slices.Sorted(maps.Keys(members)) {
-		asking.Go(func() { answers[i] = askMember(ctx, client, name, members[name].Client) })
+		checks.Go(func() { checked[i] = checkMember(ctx, client, name, members[name].Client) })
 	}
-	asking.Wait()
-	for i := range answers {
+	checks.Wait()
+	for i := range checked {
 		for _, listed := range health.Members {
-			if listed.Name == answers[i].Name {
-				answers[i].ID, answers[i].Listed, answers[i].Learner, answers[i].Started = listed.ID, true, listed.Learner, listed.Started
+			if listed.Name == checked[i].Name {
+				checked[i].ID, checked[i].Listed, checked[i].Learner, checked[i].Started = listed.ID, true, listed.Learner, listed.Started
 			}
 		}
 	}
-	health.Members = answers
+	health.Members = checked
 	return health, nil
 }
 
-func askMember(ctx context.Context, client *clientv3.Client, name, url string) (member Member) {
+func checkMember(ctx context.Context, client *clientv3.Client, name, url string) (member Member) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	member.Name = name
@@ -200,8 +194,8 @@ func dialOptions(members []Address) []grpc.DialOption {
 	})}
 }
 
-// askCluster fills in the members that the cluster lists; it needs a quorum.
-func (h *Health) askCluster(ctx context.Context, client *clientv3.Client, expected map[string]Address) {
+// checkCluster fills in the members that the cluster lists; it needs a quorum.
+func (h *Health) checkCluster(ctx context.Context, client *clientv3.Client, expected map[string]Address) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	defer panics.Recover(ctx, "asking the cluster", &h.Err)
@@ -217,7 +211,7 @@ func (h *Health) askCluster(ctx context.Context, client *clientv3.Client, expect
 		if _, ok := expected[name]; ok {
 			h.Members = append(h.Members, Member{Name: name, ID: m.ID, Learner: m.IsLearner, Started: m.Name != ""})
 		} else {
-			h.Strangers = append(h.Strangers, fmt.Sprintf("%s (%x)", cmp.Or(name, strings.Join(m.PeerURLs, ",")), m.ID))
+			h.UnknownMembers = append(h.UnknownMembers, fmt.Sprintf("%s (%x)", cmp.Or(name, strings.Join(m.PeerURLs, ",")), m.ID))
 		}
 	}
 	alarms, err := client.AlarmList(ctx)

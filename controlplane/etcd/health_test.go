@@ -10,10 +10,10 @@ import (
 )
 
 // What a member answers is not in our hands.
-func TestAPanicWhileEtcdIsAskedIsAnAnswerThatIsMissing(t *testing.T) {
+func TestAPanicWhileEtcdIsCheckedIsAnAnswerThatIsMissing(t *testing.T) {
 	health := &Health{}
-	health.askCluster(t.Context(), nil, nil)
-	member := askMember(t.Context(), nil, "blue-etcd-data-0", "https://192.0.2.1:2379")
+	health.checkCluster(t.Context(), nil, nil)
+	member := checkMember(t.Context(), nil, "blue-etcd-data-0", "https://192.0.2.1:2379")
 	for name, err := range map[string]error{"the cluster": health.Err, "a member": member.Err} {
 		if err == nil || !strings.HasSuffix(err.Error(), "panicked; the manager's log has the stack") {
 			t.Errorf("%s: %v", name, err)

@@ -14,6 +14,9 @@ import (
 const (
 	// FieldManager owns the fields that the controller applies.
 	FieldManager = "kok-control-plane"
+	// ManagerUser is who the manager is in a tenant, and for its etcds, by a certificate that lives an hour and never
+	// leaves the manager's memory.
+	ManagerUser = "kok-control-plane"
 
 	// ManagedByLabel has the value ManagedBy on every object that the controller made. The
 	// manager's caches hold objects with this label only.

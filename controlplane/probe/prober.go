@@ -87,15 +87,10 @@ func (p *Prober) Withdraw(key Key) { p.runner.Withdraw(key) }
 
 // repeated asks, and says when it is asked again.
 func (q Question) repeated() func(context.Context) background.Outcome {
-	retry := FirstRetry
+	backoff := background.Backoff{First: FirstRetry, Most: Interval}
 	return func(ctx context.Context) background.Outcome {
 		answer := q.Ask(ctx)
-		outcome := background.Outcome{Text: errortext.SteadyText(answer.Problem), Value: answer.Value, Again: Interval}
-		if outcome.Text == "" {
-			retry = FirstRetry
-		} else {
-			outcome.Again, retry = retry, min(2*retry, Interval)
-		}
-		return outcome
+		text := errortext.SteadyText(answer.Problem)
+		return background.Outcome{Text: text, Value: answer.Value, Again: backoff.After(text)}
 	}
 }

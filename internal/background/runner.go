@@ -42,7 +42,8 @@ type Task struct {
 	// for its end, and starts anew.
 	Identity string
 	// Prompt is what the reconcile saw that may change the outcome, such as a number of ready pods. Another
-	// prompt starts the task anew like another identity, but the last outcome holds until then.
+	// prompt starts the task anew like another identity, but the last outcome holds until then. What Do does
+	// with Lasting goes on to its end, and the task starts anew after it.
 	Prompt string
 	// Timeout is how long Do may take.
 	Timeout time.Duration
@@ -75,11 +76,25 @@ type Runner struct {
 }
 
 type running struct {
-	key     Key
-	task    Task
-	stop    context.CancelFunc
-	ended   chan struct{}
-	outcome *Outcome
+	key  Key
+	task Task
+	// lasting is the context of all tasks with one identity, and end ends it. stop ends this task alone.
+	lasting   context.Context //nolint:containedctx // The life of an identity, which outlives each of its prompts.
+	end, stop context.CancelFunc
+	ended     chan struct{}
+	outcome   *Outcome
+}
+
+// lastingKey finds the context of the identity in that of a task.
+type lastingKey struct{}
+
+// Lasting is for what Do must not leave half done: another prompt does not end this context, nor does the timeout. It
+// ends when another identity is wanted, or nothing any more. It is ctx where no Runner runs the task.
+func Lasting(ctx context.Context) context.Context {
+	if lasting, ok := ctx.Value(lastingKey{}).(context.Context); ok {
+		return lasting
+	}
+	return ctx
 }
 
 // New returns a Runner with that many places. A task keeps its place for patience at the most.
@@ -108,11 +123,15 @@ func (r *Runner) Run(key Key, task Task) (Outcome, bool) {
 	if known == nil || known.task.Identity != task.Identity || known.task.Prompt != task.Prompt {
 		next := &running{key: key, task: task, ended: make(chan struct{})}
 		if known != nil && known.task.Identity == task.Identity {
-			next.outcome = known.outcome
+			next.outcome, next.lasting, next.end = known.outcome, known.lasting, known.end
+			known.stop()
+			r.ending[key] = known
+		} else {
+			r.end(key)
+			next.lasting, next.end = context.WithCancel(r.ctx)
 		}
-		r.end(key)
 		var ctx context.Context
-		ctx, next.stop = context.WithCancel(r.ctx)
+		ctx, next.stop = context.WithCancel(context.WithValue(next.lasting, lastingKey{}, next.lasting))
 		r.running[key], known = next, next
 		go r.repeat(ctx, known, r.ending[key])
 	}
@@ -140,10 +159,10 @@ func (r *Runner) Withdraw(key Key) {
 	r.end(key)
 }
 
-// end tells a task to end; the caller holds the lock.
+// end tells a task to end, with all before it that have its identity; the caller holds the lock.
 func (r *Runner) end(key Key) {
 	if known := r.running[key]; known != nil {
-		known.stop()
+		known.end()
 		delete(r.running, key)
 		r.ending[key] = known
 	}

@@ -208,3 +208,65 @@ func TestATaskThatIsWithdrawnEndsAlone(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatLastsEndsWithItsIdentityAlone(t *testing.T) {
+	for name, test := range map[string]struct {
+		happens func(*Runner, Task)
+		ends    bool
+	}{
+		"nothing happens":            {func(*Runner, Task) {}, false},
+		"another prompt":             {func(r *Runner, next Task) { next.Prompt = "2 are ready"; r.Run(key("blue"), next) }, false},
+		"another identity":           {func(r *Runner, next Task) { next.Identity = "b"; r.Run(key("blue"), next) }, true},
+		"nothing is wanted any more": {func(r *Runner, _ Task) { r.Forget(key("blue").Object) }, true},
+		"it is withdrawn":            {func(r *Runner, _ Task) { r.Withdraw(key("blue")) }, true},
+		"another prompt, then nothing": {func(r *Runner, next Task) {
+			next.Prompt = "2 are ready"
+			r.Run(key("blue"), next)
+			r.Forget(key("blue").Object)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backgroundtest.InBubble(t, places(10), func(t *testing.T, r *Runner, _ *backgroundtest.Woken) {
+				var under, done, cut atomic.Int32
+				mayEnd := make(chan struct{})
+				task := Task{Identity: "a", Prompt: "1 is ready", Timeout: time.Second, Do: func(ctx context.Context) Outcome {
+					if under.Add(1) > 1 {
+						t.Error("two tasks at the same time")
+					}
+					defer under.Add(-1)
+					select {
+					case <-Lasting(ctx).Done():
+						cut.Add(1)
+					case <-mayEnd:
+					}
+					done.Add(1)
+					return Outcome{}
+				}}
+				r.Run(key("blue"), task)
+				synctest.Wait()
+				test.happens(r, task)
+				backgroundtest.After(time.Minute)
+				if got := cut.Load() > 0; got != test.ends {
+					t.Errorf("it is cut: %t", got)
+				}
+				if !test.ends && done.Load() > 0 {
+					t.Error("it ended by itself")
+				}
+				close(mayEnd)
+				backgroundtest.After(time.Minute)
+			})
+		})
+	}
+}
+
+func TestATaskThatTellsOfAProblemIsDoneAgainSooner(t *testing.T) {
+	backoff := Backoff{First: time.Second, Most: 5 * time.Second}
+	for i, step := range []struct {
+		text string
+		want time.Duration
+	}{{"", 5 * time.Second}, {"away", time.Second}, {"away", 2 * time.Second}, {"refused", 4 * time.Second}, {"away", 5 * time.Second}, {"away", 5 * time.Second}, {"", 5 * time.Second}, {"away", time.Second}} {
+		if got := backoff.After(step.text); got != step.want {
+			t.Errorf("outcome %d, %q: it is done again after %s, want %s", i, step.text, got, step.want)
+		}
+	}
+}

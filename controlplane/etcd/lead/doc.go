@@ -1,7 +1,7 @@
 // Package lead decides which member of an etcd cluster shall lead when the host node of the present leader is
 // cordoned, as it is before a drain. A leader that is evicted loses what other members forward to it in that moment,
 // and its writers wait in vain for seconds; one that gives its lead away in peace loses next to nothing.
-// It is pure: what it is told was read a moment ago, what it says is done by others, and then it is asked again.
+// It is pure: package operator reads the state a moment before, takes the step, and calls again.
 //
 // # What it promises
 //

@@ -1,7 +1,6 @@
-// Package membership decides how an etcd cluster gets from the members that it has to those that it
-// shall have, one step at a time. It is pure: what it is told was read a moment ago, what it says is
-// done by others, and then it is asked again. It remembers nothing, so that whoever asks may be killed
-// between any two steps.
+// Package membership decides how an etcd cluster gets from the members that it has to the desired
+// members, one step at a time. It is pure: package operator reads the state a moment before, takes the
+// step, and calls again. Nothing is remembered, so that the operator may be killed between any two steps.
 //
 // # What it promises
 //

@@ -10,7 +10,7 @@ import (
 type Member struct {
 	// Name is the member's name, or that of its address while it has not started.
 	Name string
-	// Ordinal is its place among the cluster's pods; negative for a member that nobody expects.
+	// Ordinal is its place among the cluster's pods; negative for an unknown member, which is not expected.
 	Ordinal int
 	// Started is true once it ran. Learner is true while it does not vote. Leader is true for the one
 	// that leads. Healthy is true when it answered and reports no error.
@@ -21,7 +21,7 @@ type Member struct {
 type State struct {
 	// Name is what the cluster's pods are called before "-" and their ordinal.
 	Name string
-	// Desired is the number of members that there shall be, Hosts that of nodes that they can run on.
+	// Desired is the number of members that the spec asks for, Hosts the number of nodes that they can run on.
 	Desired, Hosts int
 	// Members are those that etcd lists.
 	Members []Member
@@ -38,7 +38,7 @@ type Kind string
 
 // Kinds of actions. Each is safe to do twice.
 const (
-	// None: the members are those that there shall be, and nothing is left of others.
+	// None: the members are as desired, and nothing is left of others.
 	None Kind = ""
 	// Wait: something must happen first; the reason says what.
 	Wait Kind = "Wait"

@@ -46,7 +46,7 @@ func TestDecide(t *testing.T) {
 		"a single member is all there shall be":   {state: cluster(1, 1)},
 		"a sick member is no reason for a change": {state: sick(cluster(3, 3), 1)},
 		"etcd told no member":                     {state: State{Desired: 3}, want: Action{Kind: Wait}, says: "does not tell"},
-		"a stranger is among the members": {state: func() State {
+		"an unknown member is listed": {state: func() State {
 			s := cluster(3, 5)
 			s.Members = append(s.Members, Member{Name: "red (1f)", Ordinal: -1})
 			return s

@@ -86,8 +86,8 @@ func (w *world) state() State {
 	return s
 }
 
-// visit decides and acts, unless it is killed between both.
-func (w *world) visit() {
+// operate decides and acts, unless it is killed between both.
+func (w *world) operate() {
 	if !w.quorum() {
 		return
 	}
@@ -194,16 +194,16 @@ func (w *world) upset() {
 }
 
 // Whatever happens in whatever order, no step costs the quorum, and once nothing fails any more the members
-// are those that there shall be.
+// are the desired ones.
 func TestAnyChangeKeepsTheQuorumAndComesToItsEnd(t *testing.T) {
 	for seed := range uint64(1000) {
 		w := newWorld(t, seed, []int{1, 3, 5}[seed%3])
 		for range 200 {
-			[]func(){w.visit, w.visit, w.note, w.follow, w.start, w.roll, w.upset}[w.random.IntN(7)]()
+			[]func(){w.operate, w.operate, w.note, w.follow, w.start, w.roll, w.upset}[w.random.IntN(7)]()
 		}
 		clear(w.sick)
 		for range 200 {
-			w.visit()
+			w.operate()
 			w.note()
 			w.follow()
 			w.start()

@@ -1,7 +1,7 @@
 // Package rollout decides which pod of an etcd cluster is deleted next, so that it comes back as its
 // StatefulSet wants it. The StatefulSet's own rolling update deletes the last pod that is not up to date
 // without a look at the others, and a second change, or a host that is away, then costs the quorum. It is
-// pure: what it is told was read a moment ago, what it says is done by others, and then it is asked again.
+// pure: package operator reads the state a moment before, takes the step, and calls again.
 //
 // # What it promises
 //

@@ -28,7 +28,7 @@ type Member struct {
 
 // State is all that a decision depends on.
 type State struct {
-	// Members are all that there shall be.
+	// Members are the desired members.
 	Members []Member
 	// Unsettled is why no member that works may be stopped, whatever the pods are like, such as a change of
 	// the members; empty for no such reason.

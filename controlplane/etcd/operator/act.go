@@ -1,0 +1,118 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+)
+
+// All that this package writes is in this file; each function says for people what it did.
+//
+// +kubebuilder:rbac:groups="",resources=pods,verbs=delete
+// +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// changeDone is what a change of the members did, for people.
+var changeDone = map[membership.Kind]string{
+	membership.AddLearner:  "added as a learner:",
+	membership.Promote:     "votes now:",
+	membership.MoveLeader:  "leads now:",
+	membership.Remove:      "removed:",
+	membership.DeleteClaim: "volume deleted of former member",
+}
+
+// changeMembers changes the members that etcd lists, or deletes what is left of a removed one.
+func (c *cluster) changeMembers(ctx context.Context, kind membership.Kind, member string, health *etcd.Health) (string, error) {
+	var err error
+	if kind == membership.DeleteClaim {
+		err = c.deleteClaim(ctx, member)
+	} else {
+		err = c.operator.etcd.Change(ctx, kind, member, health, c.members, c.tls)
+	}
+	if err != nil {
+		return "", err
+	}
+	did := changeDone[kind] + " " + member
+	c.log.Info("Changed the members of etcd", "step", did)
+	c.event("EtcdMembersChanged", string(kind), "%s: %s", c.Cluster.Component, did)
+	return did, nil
+}
+
+func (c *cluster) deleteClaim(ctx context.Context, member string) error {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.Input.Cluster.Namespace, Name: etcdcomponent.Claim(member)}}
+	if err := c.Host.Client.Delete(ctx, claim); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete PersistentVolumeClaim %s of a former etcd member: %w", client.ObjectKeyFromObject(claim), err)
+	}
+	return nil
+}
+
+// replacePod deletes a pod, unless it is another one by now. Its StatefulSet makes it anew.
+func (c *cluster) replacePod(ctx context.Context, pod *corev1.Pod) (string, error) {
+	err := c.Host.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+		return fmt.Sprintf("member %s is replaced by another hand", pod.Name), nil
+	case err != nil:
+		return "", fmt.Errorf("delete pod %s, which is not up to date: %w", client.ObjectKeyFromObject(pod), err)
+	}
+	did := fmt.Sprintf("member %s is replaced", pod.Name)
+	c.log.Info("Deleted the pod of an etcd member, which comes back up to date", "pod", pod.Name)
+	c.event("EtcdMemberReplaced", "DeletePod", "%s: %s", c.Cluster.Component, did)
+	return did, nil
+}
+
+// moveLead has another member lead.
+func (c *cluster) moveLead(ctx context.Context, to string, health *etcd.Health) (string, error) {
+	if err := c.operator.etcd.Change(ctx, membership.MoveLeader, to, health, c.members, c.tls); err != nil {
+		return "", err
+	}
+	did := changeDone[membership.MoveLeader] + " " + to
+	c.log.Info("Moved the lead of etcd away from a node that is cordoned", "step", did)
+	c.event("EtcdLeaderMoved", string(membership.MoveLeader), "%s: %s, for the node of the member that led is cordoned", c.Cluster.Component, did)
+	return did, nil
+}
+
+// writeReadyToDrain writes a pod's condition ReadyToDrain when it differs, and removes it for nil.
+func (c *cluster) writeReadyToDrain(ctx context.Context, pod *corev1.Pod, want *corev1.PodCondition) error {
+	is := hostpods.Condition(pod, controlplanev1.PodReadyToDrain)
+	if pod.DeletionTimestamp != nil || is == nil && want == nil ||
+		is != nil && want != nil && is.Status == want.Status && is.Reason == want.Reason && is.Message == want.Message {
+		return nil
+	}
+	var condition any = map[string]string{"type": controlplanev1.PodReadyToDrain, "$patch": "delete"}
+	if want != nil {
+		if want.LastTransitionTime = metav1.NewTime(c.operator.clock.Now()); is != nil && is.Status == want.Status {
+			want.LastTransitionTime = is.LastTransitionTime
+		}
+		condition = want
+	}
+	// The UID makes sure that it is this very pod.
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID}, "status": map[string]any{"conditions": []any{condition}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.Host.Client.Status().Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, patch)); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("write the condition %s of pod %s: %w", controlplanev1.PodReadyToDrain, client.ObjectKeyFromObject(pod), err)
+	}
+	return nil
+}
+
+// event records a step as an Event of the control plane.
+func (c *cluster) event(reason, action, format string, args ...any) {
+	c.operator.recorder.Eventf(c.ControlPlane, nil, corev1.EventTypeNormal, reason, action, format, args...)
+}

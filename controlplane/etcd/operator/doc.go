@@ -1,0 +1,55 @@
+// Package operator looks after etcd clusters, beside reconciles: it observes how each one is, and takes one step when
+// its members, their pods or its leader are not where they should be.
+//
+// A reconcile hands over a [Task] with [Operator.Operate], never waits, and gets the last [Report]. The operator has a
+// queue of its own, keyed by control plane and etcd cluster: it never works twice at once for one key. Each run is:
+//
+//	observe → decide → act, at most once → observe again
+//
+// [cluster.observe] and the deciders only read; act.go has every write. The pure packages membership, rollout and lead
+// decide. What they are told is read from etcd and the host cluster's API server in the same run, never from a cache.
+// In the end, pods on cordoned nodes are told whether a drain may evict them.
+//
+// # What it writes
+//
+//	write                               when                                    decided by  if the process dies after it
+//	MemberAdd, of a learner             fewer members than desired              membership  etcd lists the learner: its pod is made, then it is promoted
+//	MemberPromote                       a learner has all data                  membership  etcd lists a voter
+//	MoveLeader                          the leader is about to be removed       membership  the next run removes the member
+//	MemberRemove                        more members than desired               membership  etcd lists it no more: its pod stops, its volume is deleted
+//	delete a PersistentVolumeClaim      its member was removed, its pod is gone membership  the next run finds no claim
+//	delete a pod                        it is not as its StatefulSet wants it   rollout     the StatefulSet makes it anew
+//	MoveLeader                          the node of the leader is cordoned      lead        the next run finds another leader
+//	condition ReadyToDrain of a pod     its node is cordoned, or no more        lead        the next run writes it again, if it differs
+//	an Event of the control plane       after a step                            -           the Event is missing
+//
+// Nothing is remembered between runs: each begins with what etcd and the host cluster say then.
+//
+// # What wakes it
+//
+//   - A reconcile that saw something new: pods, members, a cordon, another number of replicas.
+//   - Time: after [FirstRetry], then twice as long up to [Interval], while something is wrong, waits or was done;
+//     every [Interval] while all is well.
+//
+// The control plane is reconciled when the text of a report differs from the one before. A change of the members, or of
+// a pod, makes it differ; who leads is in no status.
+//
+// # What ends a run
+//
+// What a reconcile saw newly ends an observation, which then starts anew. It does not end a step: the next run waits for
+// that, which [stepTimeout] bounds. Two things end a step at once:
+//
+//   - [Operator.Forget]: the control plane is deleted, paused or another's, or its host cluster's kubeconfig is withdrawn.
+//     Nobody may write any more.
+//   - Another identity, which are the CA, the members' addresses and the connection to the host cluster. The step was
+//     decided for members that are reached, or vouched for, in another way.
+//
+// A write that is cut off was done or was not: the next run reads which.
+//
+// # Why one loop
+//
+// An observer and an operator with a queue each would be two clients of one etcd. The reconcile would have to tell
+// whether a health is of before or after a step: status has as many pods as etcd lists members, so an old list would
+// stop a pod that was just added. In one loop nothing comes between an observation, the step that it leads to, and the
+// observation after it.
+package operator

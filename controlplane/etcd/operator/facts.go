@@ -1,0 +1,115 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// Facts are read from the host cluster's API server: a cache may not know yet what the step before did.
+//
+// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list
+
+// dial is how to connect to a member in a host cluster whose cluster IPs lead nowhere from here; nil for the
+// management cluster.
+func (t *Task) dial(member string) func(context.Context) (net.Conn, error) {
+	if t.Host.Dial == nil {
+		return nil
+	}
+	pod, port := client.ObjectKey{Namespace: t.Input.Cluster.Namespace, Name: member}, t.Cluster.Ports(&t.Input).Client
+	return func(ctx context.Context) (net.Conn, error) { return t.Host.Dial(ctx, pod, port) }
+}
+
+// pods are those of the whole control plane, by component.
+func (c *cluster) pods(ctx context.Context) (map[string][]corev1.Pod, error) {
+	return hostpods.List(ctx, c.Host.Live, c.Input.Cluster)
+}
+
+// statefulSet is the workload of the cluster; the error may be that there is none.
+func (c *cluster) statefulSet(ctx context.Context) (*appsv1.StatefulSet, error) {
+	set := &appsv1.StatefulSet{}
+	key := client.ObjectKey{Namespace: c.Input.Cluster.Namespace, Name: names.Object(c.Input.Cluster.Name, c.Cluster.Component)}
+	if err := c.Host.Live.Get(ctx, key, set); err != nil {
+		return nil, fmt.Errorf("read StatefulSet %s: %w", key, err)
+	}
+	return set, nil
+}
+
+// usedMembers are the ordinals of members that kube-apiservers were told of.
+func (c *cluster) usedMembers(apiServers []corev1.Pod) []int {
+	var arguments []string
+	for i := range apiServers {
+		for _, container := range apiServers[i].Spec.Containers {
+			arguments = append(arguments, container.Args...)
+		}
+	}
+	var used []int
+	for name, address := range c.members {
+		if slices.ContainsFunc(arguments, func(arg string) bool { return strings.Contains(arg, address.Client) }) {
+			used = append(used, c.ordinal(name))
+		}
+	}
+	return used
+}
+
+// openMembers are the ordinals of members whose configuration file lets them start without data. A member without a
+// file is one of them.
+func (c *cluster) openMembers(ctx context.Context) ([]int, error) {
+	config := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: c.Input.Cluster.Namespace, Name: names.Config(c.Input.Cluster.Name, c.Cluster.Component)}
+	if err := c.Host.Live.Get(ctx, key, config); err != nil {
+		return nil, fmt.Errorf("read ConfigMap %s: %w", key, err)
+	}
+	var ordinals []int
+	for name := range c.members {
+		open, err := etcdcomponent.Open(config.Data[name+".yaml"])
+		if err != nil {
+			return nil, fmt.Errorf("ConfigMap %s, member %s: %w", key, name, err)
+		}
+		if open {
+			ordinals = append(ordinals, c.ordinal(name))
+		}
+	}
+	return ordinals, nil
+}
+
+// claims are the ordinals of members that have a volume.
+func (c *cluster) claims(ctx context.Context) ([]int, error) {
+	members, err := MembersWithVolume(ctx, c.Host.Live, c.Input.Cluster)
+	var ordinals []int
+	for _, member := range members {
+		if ordinal := c.ordinal(member); ordinal >= 0 {
+			ordinals = append(ordinals, ordinal)
+		}
+	}
+	return ordinals, err
+}
+
+// MembersWithVolume are the members of both etcd clusters that have a volume.
+func MembersWithVolume(ctx context.Context, reader client.Reader, cluster client.ObjectKey) ([]string, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaimList"))
+	if err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.Labels(cluster))); err != nil {
+		return nil, fmt.Errorf("list the volume claims of cluster %s: %w", cluster, err)
+	}
+	var members []string
+	for _, claim := range list.Items {
+		members = append(members, strings.TrimPrefix(claim.Name, etcdcomponent.Claim("")))
+	}
+	return members, nil
+}

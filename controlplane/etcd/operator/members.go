@@ -1,0 +1,77 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// membersAsDesired reports whether there is nothing to change, without a look at the host cluster: as many members vote
+// as the spec asks for, and nothing is left of others.
+func (c *cluster) membersAsDesired(health *etcd.Health) bool {
+	voting, desired := 0, c.desiredMembers()
+	for _, m := range health.Members {
+		if m.Listed && !m.Learner {
+			voting++
+		}
+	}
+	return voting == desired && len(health.Members) == desired && len(c.members) == desired && len(health.UnknownMembers) == 0
+}
+
+// decideMembers decides on the next change of the members.
+func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health) (decision, error) {
+	state, err := c.membersState(ctx, health)
+	if err != nil {
+		return decision{}, err
+	}
+	action := membership.Decide(state)
+	member := fmt.Sprintf("%s-%d", state.Name, action.Ordinal)
+	switch action.Kind {
+	case membership.None:
+		return decision{}, nil
+	case membership.Wait:
+		return decision{waitsFor: action.Reason}, nil
+	default:
+		return decision{act: func(ctx context.Context) (string, error) { return c.changeMembers(ctx, action.Kind, member, health) }}, nil
+	}
+}
+
+// membersState is all that the next change depends on, as etcd and the host cluster have it now.
+func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (membership.State, error) {
+	state := membership.State{Name: names.Object(c.Input.Cluster.Name, c.Cluster.Component), Desired: c.desiredMembers()}
+	byComponent, err := c.pods(ctx)
+	if err != nil {
+		return state, err
+	}
+	pods := byComponent[c.Cluster.Component]
+	for _, m := range health.Members {
+		if !m.Listed {
+			continue
+		}
+		i := hostpods.Index(pods, m.Name)
+		stopping := i >= 0 && pods[i].DeletionTimestamp != nil
+		state.Members = append(state.Members, membership.Member{
+			Name: m.Name, Ordinal: c.ordinal(m.Name),
+			Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: m.Err == nil && !stopping,
+		})
+	}
+	for _, unknown := range health.UnknownMembers {
+		state.Members = append(state.Members, membership.Member{Name: unknown, Ordinal: -1})
+	}
+	for i := range pods {
+		state.Pods = append(state.Pods, c.ordinal(pods[i].Name))
+	}
+	state.Used = c.usedMembers(byComponent[names.KubeAPIServer])
+	if state.Claims, err = c.claims(ctx); err != nil {
+		return state, err
+	}
+	if state.Open, err = c.openMembers(ctx); err != nil {
+		return state, err
+	}
+	state.Hosts, err = hostpods.CountNodes(ctx, c.Host.Live, c.Input.Spec.Hosting.NodeSelector)
+	return state, err
+}

@@ -1,0 +1,108 @@
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+)
+
+const (
+	// Places is how many runs are in their first moments at the same time.
+	Places = 64
+	// Patience is how long a run keeps its place.
+	Patience = 500 * time.Millisecond
+	// Interval is how often a cluster is observed of which all is well.
+	Interval = time.Minute
+	// FirstRetry is how soon the next run comes after the first one that found something to do.
+	FirstRetry = 250 * time.Millisecond
+
+	// runTimeout bounds a run besides its step: two observations of an etcd that half answers, and what is read between.
+	runTimeout = 5 * etcd.Timeout
+	// stepTimeout bounds a step: a change of the members, or a few writes to the host cluster.
+	stepTimeout = 2 * etcd.Timeout
+)
+
+// Etcd is how etcd clusters are reached: Check is etcd.Check, and Change is etcd.Change, unless a test has none.
+type Etcd struct {
+	Check  func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error)
+	Change func(ctx context.Context, kind membership.Kind, name string, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) error
+}
+
+// Operator looks after etcd clusters. It is a source of the controller whose objects have them.
+type Operator struct {
+	etcd     Etcd
+	clock    clock.PassiveClock
+	recorder events.EventRecorder
+	runner   *background.Runner
+}
+
+// New returns an Operator that does nothing before it is started.
+func New(etcd Etcd, clock clock.PassiveClock, recorder events.EventRecorder) *Operator {
+	return &Operator{etcd: etcd, clock: clock, recorder: recorder, runner: background.New(Places, Patience)}
+}
+
+// Start lets reports that differ from the one before reconcile their control planes through the queue, until the
+// context ends. A controller calls it before its first reconcile.
+func (o *Operator) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	return o.runner.Start(ctx, queue)
+}
+
+// Report is what the last run found and did.
+type Report struct {
+	// Health is how the cluster is, after the step if there was one.
+	*etcd.Health
+	// Change is what was done, or must happen first, to change the members; empty when they are as desired.
+	Change string
+	// Rollout is what was done, or must happen first, to replace a pod that is not up to date; empty when all are.
+	Rollout string
+	// Lead is why the lead stays on a node that is cordoned; empty when it does not.
+	Lead string
+}
+
+// Operate has a cluster looked after from now on, and returns the last report of it; false when there is none yet. It
+// never waits for one.
+func (o *Operator) Operate(task *Task) (*Report, bool) {
+	backoff := background.Backoff{First: FirstRetry, Most: Interval}
+	outcome, ok := o.runner.Run(task.key(), background.Task{
+		Identity: task.Identity(), Prompt: task.Prompt(), Timeout: runTimeout,
+		Do: func(ctx context.Context) background.Outcome {
+			report := o.Run(ctx, task)
+			text := report.text()
+			return background.Outcome{Text: text, Value: report, Again: backoff.After(text)}
+		},
+	})
+	if !ok {
+		return nil, false
+	}
+	if report, ok := outcome.Value.(*Report); ok {
+		return report, true
+	}
+	return &Report{Health: &etcd.Health{Err: errors.New(outcome.Text)}}, true // The run panicked.
+}
+
+// Forget ends all that is done for a control plane, and drops its reports.
+func (o *Operator) Forget(controlPlane client.ObjectKey) { o.runner.Forget(controlPlane) }
+
+// text is all of a report that is for people. A report with another text reconciles the control plane.
+func (r *Report) text() string {
+	lines := r.Problems()
+	for _, line := range []string{r.Change, r.Rollout, r.Lead} {
+		if line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return errortext.SteadyText(strings.Join(lines, "\n"))
+}

@@ -1,0 +1,95 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rollout"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+)
+
+// decideRollout decides on the next pod that is deleted because it is not as its StatefulSet wants it.
+func (c *cluster) decideRollout(ctx context.Context, health *etcd.Health) (decision, error) {
+	set, err := c.statefulSet(ctx)
+	switch {
+	case err != nil:
+		return decision{}, client.IgnoreNotFound(err)
+	case set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType || set.DeletionTimestamp != nil:
+		return decision{}, nil
+	case set.Status.ObservedGeneration != set.Generation || set.Status.UpdateRevision == "":
+		return decision{waitsFor: fmt.Sprintf("the host cluster has not seen the change of StatefulSet %s yet", set.Name)}, nil
+	}
+	byComponent, err := c.pods(ctx)
+	if err != nil {
+		return decision{}, err
+	}
+	pods := byComponent[c.Cluster.Component]
+	state, err := c.rolloutState(ctx, health, set, pods)
+	if err != nil {
+		return decision{}, err
+	}
+	action := rollout.Decide(state)
+	if action.Replace == "" {
+		return decision{waitsFor: action.Reason}, nil
+	}
+	pod := &pods[hostpods.Index(pods, action.Replace)]
+	return decision{act: func(ctx context.Context) (string, error) { return c.replacePod(ctx, pod) }}, nil
+}
+
+// rolloutState is all that the next step depends on. Pods beyond those that the StatefulSet wants go by themselves.
+func (c *cluster) rolloutState(ctx context.Context, health *etcd.Health, set *appsv1.StatefulSet, pods []corev1.Pod) (rollout.State, error) {
+	state := rollout.State{
+		Unsettled: c.unsettled(health),
+		Volatile:  c.Bootstrapped && c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir,
+	}
+	for ordinal := range int(ptr.Deref(set.Spec.Replicas, 1)) {
+		member := rollout.Member{Name: fmt.Sprintf("%s-%d", set.Name, ordinal), Ordinal: ordinal}
+		if i := hostpods.Index(pods, member.Name); i >= 0 {
+			if err := c.addPod(ctx, &member, set, &pods[i]); err != nil {
+				return state, err
+			}
+		}
+		for _, m := range health.Members {
+			if m.Name == member.Name {
+				member.Answers, member.Leader = m.Answered, m.Leader
+				member.InQuorum = m.Answered && m.Follows && m.Listed && !m.Learner
+			}
+		}
+		state.Members = append(state.Members, member)
+	}
+	return state, nil
+}
+
+// addPod adds to a member what its pod, and the node of that, say.
+func (c *cluster) addPod(ctx context.Context, member *rollout.Member, set *appsv1.StatefulSet, pod *corev1.Pod) error {
+	member.Exists, member.Host = true, pod.Spec.NodeName
+	member.Outdated = pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
+	member.Ready, member.Stopping = hostpods.Available(pod, set.Spec.MinReadySeconds, c.operator.clock.Now()), pod.DeletionTimestamp != nil
+	if hostpods.Ready(pod) || member.Host == "" {
+		return nil
+	}
+	var err error
+	member.Lost, err = hostpods.NodeIsLost(ctx, c.Host.Live, member.Host)
+	return err
+}
+
+// unsettled says why no member that works may be stopped; empty for no such reason.
+func (c *cluster) unsettled(health *etcd.Health) string {
+	switch {
+	case health.Err != nil:
+		return fmt.Sprintf("the cluster does not answer: %v", health.Err)
+	case !c.Bootstrapped:
+		return "not all members have joined yet"
+	case slices.ContainsFunc(health.Members, func(m etcd.Member) bool { return m.Learner }):
+		return "its members change"
+	}
+	return ""
+}

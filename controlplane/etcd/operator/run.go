@@ -1,0 +1,107 @@
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"slices"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+)
+
+// cluster is one etcd cluster in one run.
+type cluster struct {
+	*Task
+	operator *Operator
+	log      logr.Logger
+	members  map[string]etcd.Address
+	tls      *tls.Config
+}
+
+// decision is what a decider says: a step to take now, or what must happen first. Both are empty when there is
+// nothing to do.
+type decision struct {
+	// act takes the step, and says for people what it did.
+	act func(context.Context) (did string, err error)
+	// waitsFor is what must happen first, for people.
+	waitsFor string
+}
+
+// decider reads what a decision depends on, and decides. It writes nothing.
+type decider func(context.Context, *etcd.Health) (decision, error)
+
+// Run observes a cluster, takes at most one step, and observes again after it. [Operator.Operate] has it called in the
+// background.
+func (o *Operator) Run(ctx context.Context, task *Task) *Report {
+	c := o.cluster(ctx, task)
+	var err error
+	if c.tls, err = task.Keys.ClientTLS(o.clock, task.signer(), names.ManagerUser, nil, ""); err != nil {
+		return &Report{Health: &etcd.Health{Err: err}}
+	}
+	report := &Report{Health: c.observe(ctx)}
+	acted := false
+	if c.Bootstrapped && report.Err == nil && !c.membersAsDesired(report.Health) {
+		acted, report.Change = c.step(ctx, report.Health, c.decideMembers)
+	}
+	if c.RollingOut && !acted {
+		acted, report.Rollout = c.step(ctx, report.Health, c.decideRollout)
+	}
+	if acted {
+		report.Health = c.observe(ctx)
+	}
+	if len(c.Cordoned) > 0 {
+		c.prepareDrain(ctx, report, acted)
+	}
+	c.log.V(4).Info("Observed etcd", "problems", report.Problems(), "change", report.Change, "rollout", report.Rollout, "lead", report.Lead)
+	return report
+}
+
+func (o *Operator) cluster(ctx context.Context, task *Task) *cluster {
+	log := ctrl.LoggerFrom(ctx).WithValues("object", task.key().Object, "component", task.Cluster.Component)
+	return &cluster{Task: task, operator: o, log: log, members: task.addresses()}
+}
+
+// observe asks etcd how it is, and writes nothing. A member that is not in etcd's list yet, or no longer, does not
+// count as missing.
+func (c *cluster) observe(ctx context.Context) *etcd.Health {
+	health, err := c.operator.etcd.Check(ctx, c.members, c.tls)
+	if err != nil {
+		return &etcd.Health{Err: err}
+	}
+	if c.Bootstrapped && health.Err == nil {
+		health.Members = slices.DeleteFunc(health.Members, func(m etcd.Member) bool {
+			return !m.Listed && c.ordinal(m.Name) >= min(c.desiredMembers(), c.PodCount)
+		})
+	}
+	return health
+}
+
+// step decides, and takes the step if there is one. It says for people what was done, or what must happen first.
+func (c *cluster) step(ctx context.Context, health *etcd.Health, decide decider) (acted bool, says string) {
+	decided, err := decide(ctx, health)
+	switch {
+	case err != nil:
+		return false, errortext.Steady(err)
+	case decided.act == nil:
+		return false, decided.waitsFor
+	case ctx.Err() != nil:
+		return false, errortext.Steady(ctx.Err()) // A reconcile has seen something new, or time is over: the next run decides.
+	}
+	lasting, cancel := lasting(ctx)
+	defer cancel()
+	did, err := decided.act(lasting)
+	if err != nil {
+		return false, errortext.Steady(err)
+	}
+	return true, did
+}
+
+// lasting is the context of writes: they are not left half done because a reconcile has seen something new.
+func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(background.Lasting(ctx), stepTimeout)
+}

@@ -1,0 +1,98 @@
+package operator
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+)
+
+// Task is what a reconcile hands over: an etcd cluster, how it should be, and what was seen of it. Nobody changes it
+// any more.
+type Task struct {
+	// ControlPlane is what the cluster belongs to, and what Events are about: namespace, name and UID.
+	ControlPlane *controlplanev1.KOKControlPlane
+	Cluster      etcdcomponent.Cluster
+	Host         *hostclusters.Host
+	Keys         *pki.KeyMaterial
+	// Input is what the cluster is rendered from.
+	Input components.Input
+	// PodCount is the number of pods that the StatefulSet should have now; it follows etcd's own list.
+	PodCount int
+	// Bootstrapped is true once every first member has joined. Before, the members are not changed.
+	Bootstrapped bool
+	// RollingOut is true while a pod may not be as the StatefulSet wants it.
+	RollingOut bool
+	// Cordoned are members on cordoned nodes, and those whose pods still say that they are, as caches have it.
+	Cordoned []string
+	// Seen is what else the reconcile saw that may change the outcome, such as a number of ready pods.
+	Seen string
+}
+
+func (t *Task) key() background.Key {
+	return background.Key{Object: client.ObjectKeyFromObject(t.ControlPlane), Kind: t.Cluster.Component}
+}
+
+// Identity differs for other members, for members that another CA vouches for, and for another connection to the host
+// cluster: what is done by the one before ends.
+func (t *Task) Identity() string {
+	identity := &strings.Builder{}
+	fmt.Fprintln(identity, t.Host.Identity)
+	if ca := t.Keys.CA(t.signer()); ca != nil {
+		identity.Write(ca.Bundle)
+	}
+	addresses := t.clientURLs()
+	for _, name := range slices.Sorted(maps.Keys(addresses)) {
+		fmt.Fprintf(identity, "%s=%s\n", name, addresses[name])
+	}
+	return identity.String()
+}
+
+// Prompt differs when the reconcile saw, or wants, something new.
+func (t *Task) Prompt() string {
+	return fmt.Sprintf("%d members in %d pods: bootstrapped %t, rolling out %t, cordoned %v, %s",
+		t.desiredMembers(), t.PodCount, t.Bootstrapped, t.RollingOut, t.Cordoned, t.Seen)
+}
+
+// desiredMembers is the number of members that the spec asks for.
+func (t *Task) desiredMembers() int { return len(t.Cluster.Lasting(&t.Input)) }
+
+func (t *Task) ordinal(member string) int { return t.Cluster.Ordinal(&t.Input, member) }
+
+func (t *Task) signer() pki.Signer {
+	if t.Cluster.Component == names.EtcdEvents {
+		return pki.EtcdEventsCA
+	}
+	return pki.EtcdCA
+}
+
+// clientURLs are where members are reached, by name: all that exist, come or go, and have an address.
+func (t *Task) clientURLs() map[string]string {
+	urls := map[string]string{}
+	for _, member := range t.Cluster.Members(&t.Input) {
+		if t.Input.Addresses[member] != "" {
+			urls[member] = t.Cluster.ClientURL(&t.Input, member)
+		}
+	}
+	return urls
+}
+
+// addresses are how members are reached, by clients and by each other.
+func (t *Task) addresses() map[string]etcd.Address {
+	addresses := map[string]etcd.Address{}
+	for member, url := range t.clientURLs() {
+		addresses[member] = etcd.Address{Client: url, Peer: t.Cluster.PeerURL(&t.Input, member), Dial: t.dial(member)}
+	}
+	return addresses
+}
