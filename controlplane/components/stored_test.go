@@ -8,6 +8,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
 )
@@ -22,7 +23,7 @@ func TestFinding7WhatIsRenderedIsNoForgery(t *testing.T) {
 		inputs[variant] = input
 	}
 	for variant, input := range inputs {
-		for _, component := range all {
+		for _, component := range registry.Components {
 			t.Run(component.Name+"/"+variant, func(t *testing.T) {
 				in := input(t)
 				in.RolloutAfter = "2030-01-02T03:04:05Z"
@@ -53,7 +54,7 @@ func TestFinding7WhatIsRenderedIsNoForgery(t *testing.T) {
 func TestFinding7AnotherTenantsPortsAndUserAreForgeries(t *testing.T) {
 	in := variants["default"]()
 	in.User = in.OwnUser()
-	for _, component := range all {
+	for _, component := range registry.Components {
 		objects, err := component.Rendered(in)
 		if err != nil {
 			t.Fatal(err)

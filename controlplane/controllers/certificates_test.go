@@ -24,10 +24,10 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
@@ -238,7 +238,7 @@ func TestCertificateAuthoritiesAreKeptApart(t *testing.T) {
 // No pod gets a key with which it could sign for another component, but the one that signs for nodes.
 func TestPodsGetNoMoreKeysThanTheyNeed(t *testing.T) {
 	of := issue(t, "blue", "")
-	for _, component := range rendering.Components {
+	for _, component := range registry.Components {
 		for _, key := range []string{"ca.key", "etcd-ca.key", "front-proxy-ca.key", "encryption-key"} {
 			if _, there := of.data[component.Name][key]; there {
 				t.Errorf("the Secret of %s holds %s", component.Name, key)
@@ -313,7 +313,7 @@ func podTemplateOf(t *testing.T, of *issued, component components.Component) *co
 // Every file that a command line, a configuration or a kubeconfig names is in what the pod mounts.
 func TestFilesThatComponentsNameExist(t *testing.T) {
 	of := issue(t, "blue", "")
-	for _, component := range rendering.Components {
+	for _, component := range registry.Components {
 		t.Run(component.Name, func(t *testing.T) {
 			pod := podOf(t, of, component)
 			text := strings.Join(pod.Containers[0].Args, "\n")

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
@@ -84,22 +85,18 @@ func (s *scope) allowStored(component string, all patches.Additions, allow patch
 
 // presentPods are the pods of a component as the present spec asks for them; nil where it cannot be rendered.
 func (s *scope) presentPods(name string, table *versions.Table) *corev1.PodSpec {
+	component, found := registry.Components.Named(name)
 	in, _, err := rendering.Sample(s.controlPlane.Spec, table)
+	if !found || err != nil {
+		return nil
+	}
+	objects, err := component.Rendered(in)
 	if err != nil {
 		return nil
 	}
-	for _, component := range rendering.Components {
-		if component.Name != name {
-			continue
-		}
-		objects, err := component.Rendered(in)
-		if err != nil {
-			return nil
-		}
-		for _, object := range objects {
-			if template := patches.PodTemplate(object); template != nil {
-				return &template.Spec
-			}
+	for _, object := range objects {
+		if template := patches.PodTemplate(object); template != nil {
+			return &template.Spec
 		}
 	}
 	return nil

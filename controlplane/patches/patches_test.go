@@ -16,6 +16,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
@@ -45,7 +46,7 @@ func renderSpec(t testing.TB, component string, spec controlplanev1.KOKControlPl
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range rendering.Components {
+	for _, c := range registry.Components {
 		if c.Name == component {
 			objects, err := rendering.ObjectsOf(c, in)
 			if err != nil {
@@ -480,7 +481,7 @@ func TestWhatIsAddedCanBeLimited(t *testing.T) {
 // Each kind that a component has, but for Secrets, is in the tables: a new one must be thought about.
 func TestEveryKindOfEveryComponentHasRules(t *testing.T) {
 	names := []string{}
-	for _, c := range rendering.Components {
+	for _, c := range registry.Components {
 		names = append(names, c.Name)
 	}
 	for _, a := range addons.All {
@@ -502,7 +503,7 @@ func TestEveryKindOfEveryComponentHasRules(t *testing.T) {
 
 // What the standard says of pods, ours meet before any patch, but for the host's network.
 func TestRenderedPodsMeetTheStandardThatPatchedOnesAreHeldTo(t *testing.T) {
-	for _, component := range rendering.Components {
+	for _, component := range registry.Components {
 		for kind := range map[string]bool{"StatefulSet": true, "DaemonSet": true, "Deployment": true} {
 			_, err := patches.Apply(component.Name, renderAll(t, component.Name), []controlplanev1.Patch{merge(component.Name, kind, "{}")}, nil)
 			if err != nil && !strings.Contains(err.Error(), "has no "+kind) {

@@ -1,3 +1,4 @@
+// Package rendering renders what can be rendered of a spec without a cluster, to learn before whether its patches apply.
 package rendering
 
 import (
@@ -9,6 +10,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -41,7 +43,7 @@ func ValidatePatches(spec controlplanev1.KOKControlPlaneSpec, table *versions.Ta
 			errs = append(errs, field.Invalid(path.Index(refused.Index), field.OmitValueType{}, refused.Details()))
 		}
 	}
-	for _, component := range Components {
+	for _, component := range registry.Components {
 		judge(component.Name, func() ([]client.Object, error) { return ObjectsOf(component, in) })
 	}
 	for _, addon := range addons.All {

@@ -14,6 +14,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -43,7 +44,7 @@ func Sample(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table) (*co
 		in.Exposure = components.Exposure{Address: "192.0.2.1", Port: components.DefaultAPIServerPort}
 		in.Ports = ports.OnPodNetwork(in.Exposure.Port)
 	}
-	for _, component := range Components {
+	for _, component := range registry.Components {
 		services, err := servicesOf(component, in)
 		if err != nil {
 			return nil, nil, err

@@ -63,7 +63,14 @@ var (
 
 // Render describes the cluster as a component.
 func (c Cluster) Render() components.Component {
-	return components.Component{Name: c.Component, Ignore: c.ignore, Services: c.services, Objects: c.objects}
+	return components.Component{
+		Name:      c.Component,
+		Condition: controlplanev1.EtcdClusterHealthyCondition,
+		Workload:  func(*controlplanev1.KOKControlPlaneSpec) client.Object { return &appsv1.StatefulSet{} },
+		Ignore:    c.ignore,
+		Services:  c.services,
+		Objects:   c.objects,
+	}
 }
 
 func (c Cluster) ignore(in *components.Input) {

@@ -36,7 +36,32 @@ const (
 var pod []byte
 
 // Component describes kube-apiserver.
-var Component = components.Component{Name: names.KubeAPIServer, Ignore: ignore, Services: services, Objects: objects, Scale: scale}
+var Component = components.Component{
+	Name:       names.KubeAPIServer,
+	After:      []string{names.EtcdData, names.EtcdEvents},
+	Condition:  controlplanev1.ControlPlaneComponentsHealthyCondition,
+	Kubernetes: true,
+	Workload:   kind,
+	OwnHosts:   ownHosts,
+	Ignore:     ignore,
+	Services:   services,
+	Objects:    objects,
+	Scale:      scale,
+}
+
+func kind(spec *controlplanev1.KOKControlPlaneSpec) client.Object {
+	if spec.KubeAPIServer.IsDeployment() {
+		return &appsv1.Deployment{}
+	}
+	return &appsv1.DaemonSet{}
+}
+
+func ownHosts(in *components.Input) (field string, replicas int32) {
+	if in.Spec.KubeAPIServer.IsDeployment() {
+		return "spec.replicas", in.APIServerReplicas
+	}
+	return "", 0
+}
 
 func ignore(in *components.Input) {
 	in.Network.PodCIDRs = nil

@@ -1,0 +1,73 @@
+package components
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+)
+
+// Component describes one part of a control plane. Whatever else must know of components asks their descriptions, which
+// package registry lists.
+type Component struct {
+	// Name is the component's name and the suffix of its objects' names.
+	Name string
+	// After are the components that must work before this one is applied, and have their version before it in an upgrade.
+	// Without any it comes after the certificates.
+	After []string
+	// Condition is the type of the condition that says how the component is.
+	Condition string
+	// Kubernetes is true for a program of Kubernetes: its version is spec.version, and status.versions counts its pods.
+	Kubernetes bool
+	// Workload is an empty object of the kind that the component's pods are of.
+	Workload func(spec *controlplanev1.KOKControlPlaneSpec) client.Object
+	// OwnHosts, if there, says in which field of spec the number of replicas is that need a host node each on the host
+	// network, and the number; an empty field where there are as many as host nodes.
+	OwnHosts func(in *Input) (field string, replicas int32)
+
+	// Ignore clears what the component's objects do not depend on, so that a change of it never
+	// makes the component adopt a new rendering. Patches of other components are cleared for all.
+	Ignore func(in *Input)
+	// Services are rendered first: their addresses are inputs of everything else.
+	Services func(in *Input) ([]*corev1.Service, error)
+	// Objects are all other objects, without patches. They are rendered from what Inputs gives.
+	Objects func(in *Input) ([]client.Object, error)
+	// Scale, if there, sets what may change without a new rendering: the number of replicas, in objects
+	// that were rendered at any time.
+	Scale func(in *Input, objects []client.Object)
+}
+
+// Inputs are the inputs that the component's objects depend on.
+func (c Component) Inputs(in *Input) *Input {
+	own := *in
+	own.Spec = *in.Spec.DeepCopy()
+	c.Ignore(&own)
+	own.Spec.Patches = nil
+	for _, patch := range in.Spec.Patches {
+		if patch.Target.Component == c.Name {
+			own.Spec.Patches = append(own.Spec.Patches, patch)
+		}
+	}
+	return &own
+}
+
+// Rendered are all objects but Services, as the patches of the spec want them.
+func (c Component) Rendered(in *Input) ([]client.Object, error) {
+	objects, err := c.Objects(c.Inputs(in))
+	if err != nil {
+		return nil, err
+	}
+	patched, err := c.Patched(in, objects)
+	if err != nil {
+		return nil, err
+	}
+	boundMemory(objects, patched)
+	return patched, nil
+}
+
+// Patched are objects of the component as the patches of the spec want them. Its error is a
+// *patches.Error.
+func (c Component) Patched(in *Input, objects []client.Object) ([]client.Object, error) {
+	return patches.Apply(c.Name, objects, in.Spec.Patches, nil)
+}
