@@ -5,6 +5,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 )
 
@@ -20,6 +21,8 @@ type Component struct {
 	Condition string
 	// Kubernetes is true for a program of Kubernetes: its version is spec.version, and status.versions counts its pods.
 	Kubernetes bool
+	// Settings are the component's own field of spec; nil for etcd, of whose two clusters spec.etcd has what both share.
+	Settings *Settings
 	// Workload is an empty object of the kind that the component's pods are of.
 	Workload func(spec *controlplanev1.KOKControlPlaneSpec) client.Object
 	// OwnHosts, if there, says in which field of spec the number of replicas is that need a host node each on the host
@@ -36,6 +39,17 @@ type Component struct {
 	// Scale, if there, sets what may change without a new rendering: the number of replicas, in objects
 	// that were rendered at any time.
 	Scale func(in *Input, objects []client.Object)
+}
+
+// Settings are what users set of a component in a field of spec of its own.
+type Settings struct {
+	// Field is the name of that.
+	Field string
+	// Spec is what users can set of every component, Replicas, if there, its number of replicas.
+	Spec     func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ComponentSpec
+	Replicas func(spec *controlplanev1.KOKControlPlaneSpec) **int32
+	// Arguments are what users may say in extraArgs.
+	Arguments arguments.Rules
 }
 
 // Inputs are the inputs that the component's objects depend on.

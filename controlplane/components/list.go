@@ -38,3 +38,8 @@ func (l List) namesOf(is func(Component) bool) []string {
 	}
 	return names
 }
+
+// WithSettings are those with a field of spec of their own.
+func (l List) WithSettings() List {
+	return slices.DeleteFunc(slices.Clone(l), func(c Component) bool { return c.Settings == nil })
+}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -35,6 +36,8 @@ type Replicated struct {
 	// Asset is its Deployment as YAML, and Args, if there, are arguments that depend on the tenant.
 	Asset []byte
 	Args  func(in *Input) map[string]string
+	// Arguments are what users may say in extraArgs.
+	Arguments arguments.Rules
 	// Network, if there, is the part of the tenant's network that Args name.
 	Network func(network Network) Network
 }
@@ -46,7 +49,15 @@ func (r Replicated) Component() Component {
 		After:      []string{names.KubeAPIServer},
 		Condition:  controlplanev1.ControlPlaneComponentsHealthyCondition,
 		Kubernetes: true,
-		Workload:   func(*controlplanev1.KOKControlPlaneSpec) client.Object { return &appsv1.Deployment{} },
+		Settings: &Settings{
+			Field: r.Field,
+			Spec: func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ComponentSpec {
+				return &r.Spec(spec).ComponentSpec
+			},
+			Replicas:  func(spec *controlplanev1.KOKControlPlaneSpec) **int32 { return &r.Spec(spec).Replicas },
+			Arguments: r.Arguments,
+		},
+		Workload: func(*controlplanev1.KOKControlPlaneSpec) client.Object { return &appsv1.Deployment{} },
 		OwnHosts: func(in *Input) (string, int32) {
 			return "spec." + r.Field + ".replicas", ptr.Deref(r.Spec(&in.Spec).Replicas, 0)
 		},

@@ -107,8 +107,12 @@ func withDefaults(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table
 	if spec.Hosting.NodeSelector == nil {
 		spec.Hosting.NodeSelector = map[string]string{controlplanev1.HostNodeLabel: "true"}
 	}
-	for _, replicas := range []**int32{&spec.KubeControllerManager.Replicas, &spec.KubeScheduler.Replicas, &spec.Addons.CoreDNS.Replicas} {
-		*replicas = cmp.Or(*replicas, ptr.To[int32](2))
+	spec.Addons.CoreDNS.Replicas = cmp.Or(spec.Addons.CoreDNS.Replicas, ptr.To[int32](2))
+	for _, component := range registry.Components.WithSettings() {
+		if component.Settings.Replicas != nil {
+			replicas := component.Settings.Replicas(&spec)
+			*replicas = cmp.Or(*replicas, ptr.To[int32](2))
+		}
 	}
 	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
 		cluster.Replicas = cmp.Or(cluster.Replicas, ptr.To[int32](3))

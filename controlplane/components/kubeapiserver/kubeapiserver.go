@@ -41,12 +41,19 @@ var Component = components.Component{
 	After:      []string{names.EtcdData, names.EtcdEvents},
 	Condition:  controlplanev1.ControlPlaneComponentsHealthyCondition,
 	Kubernetes: true,
-	Workload:   kind,
-	OwnHosts:   ownHosts,
-	Ignore:     ignore,
-	Services:   services,
-	Objects:    objects,
-	Scale:      scale,
+	Settings: &components.Settings{
+		Field: "kubeAPIServer",
+		Spec: func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ComponentSpec {
+			return &spec.KubeAPIServer.ComponentSpec
+		},
+		Arguments: rules,
+	},
+	Workload: kind,
+	OwnHosts: ownHosts,
+	Ignore:   ignore,
+	Services: services,
+	Objects:  objects,
+	Scale:    scale,
 }
 
 func kind(spec *controlplanev1.KOKControlPlaneSpec) client.Object {

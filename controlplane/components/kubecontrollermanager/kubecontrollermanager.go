@@ -21,9 +21,10 @@ var Component = components.Replicated{
 	Spec: func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ReplicatedComponentSpec {
 		return &spec.KubeControllerManager
 	},
-	Port:  func(in *components.Input) int32 { return in.Ports.ControllerManager },
-	Asset: deployment,
-	Args:  args,
+	Port:      func(in *components.Input) int32 { return in.Ports.ControllerManager },
+	Asset:     deployment,
+	Args:      args,
+	Arguments: rules,
 	Network: func(network components.Network) components.Network {
 		return components.Network{PodCIDRs: network.PodCIDRs, ServiceCIDRs: network.ServiceCIDRs}
 	},

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -19,6 +20,13 @@ var Component = components.Replicated{
 	Spec: func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ReplicatedComponentSpec {
 		return &spec.KubeScheduler
 	},
-	Port:  func(in *components.Input) int32 { return in.Ports.Scheduler },
-	Asset: deployment,
+	Port:      func(in *components.Input) int32 { return in.Ports.Scheduler },
+	Asset:     deployment,
+	Arguments: rules,
 }.Component()
+
+// rules are those of its arguments.
+var rules = arguments.Rules{Owned: arguments.Client.With(arguments.Owned{
+	"config":          "with a configuration file kube-scheduler ignores kubeconfig, its credentials, and leader-elect; what the file can say of scheduling cannot be set yet",
+	"write-config-to": arguments.Exits,
+})}
