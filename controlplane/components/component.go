@@ -23,6 +23,8 @@ type Component struct {
 	Kubernetes bool
 	// Settings are the component's own field of spec; nil for etcd, of whose two clusters spec.etcd has what both share.
 	Settings *Settings
+	// Patches are what spec.patches may change.
+	Patches patches.Hosted
 	// Workload is an empty object of the kind that the component's pods are of.
 	Workload func(spec *controlplanev1.KOKControlPlaneSpec) client.Object
 	// OwnHosts, if there, says in which field of spec the number of replicas is that need a host node each on the host
@@ -36,6 +38,9 @@ type Component struct {
 	Services func(in *Input) ([]*corev1.Service, error)
 	// Objects are all other objects, without patches. They are rendered from what Inputs gives.
 	Objects func(in *Input) ([]client.Object, error)
+	// Files, if there, is the ConfigMap of a component whose files change with what happens, not with a new rendering: as it
+	// is when the component is made.
+	Files func(in *Input) (*corev1.ConfigMap, error)
 	// Scale, if there, sets what may change without a new rendering: the number of replicas, in objects
 	// that were rendered at any time.
 	Scale func(in *Input, objects []client.Object)
@@ -83,5 +88,8 @@ func (c Component) Rendered(in *Input) ([]client.Object, error) {
 // Patched are objects of the component as the patches of the spec want them. Its error is a
 // *patches.Error.
 func (c Component) Patched(in *Input, objects []client.Object) ([]client.Object, error) {
-	return patches.Apply(c.Name, objects, in.Spec.Patches, nil)
+	return patches.Apply(c.Target(), objects, in.Spec.Patches, nil)
 }
+
+// Target is the component as patches know it.
+func (c Component) Target() patches.Target { return patches.Target{Name: c.Name, Hosted: &c.Patches} }

@@ -11,6 +11,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 )
 
 // Files in the Secret with certificates of a component that talks to kube-apiserver.
@@ -56,6 +57,10 @@ func (r Replicated) Component() Component {
 			},
 			Replicas:  func(spec *controlplanev1.KOKControlPlaneSpec) **int32 { return &r.Spec(spec).Replicas },
 			Arguments: r.Arguments,
+		},
+		Patches: patches.Hosted{
+			Workloads: []string{"Deployment"}, Containers: []string{r.Name},
+			Replicas: "set spec." + r.Field + ".replicas", Image: "set spec." + r.Field + ".image", Args: "set spec." + r.Field + ".extraArgs",
 		},
 		Workload: func(*controlplanev1.KOKControlPlaneSpec) client.Object { return &appsv1.Deployment{} },
 		OwnHosts: func(in *Input) (string, int32) {

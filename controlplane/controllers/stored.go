@@ -21,8 +21,9 @@ import (
 // write ControllerRevisions gets no more by them than who may write control planes.
 func (s *scope) judgeStored(allow patches.Allow, table *versions.Table) {
 	of := func(component string) patches.Stored {
+		described, _ := registry.Components.Named(component)
 		return patches.Stored{
-			Cluster: s.key, Component: component, HostNetwork: !s.input.OnPodNetwork(),
+			Cluster: s.key, Component: component, Containers: described.Patches.Containers, HostNetwork: !s.input.OnPodNetwork(),
 			FirstPort: s.controlPlane.Spec.Hosting.Ports.First, User: s.ownUser(),
 			Allow: func(all patches.Additions) []string { return s.allowStored(component, all, allow, table) },
 		}

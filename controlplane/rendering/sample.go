@@ -13,7 +13,6 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
@@ -80,14 +79,12 @@ func ObjectsOf(component components.Component, in *components.Input) ([]client.O
 	for _, service := range services {
 		objects = append(objects, service)
 	}
-	for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
-		if cluster.Component == component.Name {
-			config, err := cluster.Config(in, etcd.Membership{})
-			if err != nil {
-				return nil, err
-			}
-			objects = append(objects, config)
+	if component.Files != nil {
+		files, err := component.Files(in)
+		if err != nil {
+			return nil, err
 		}
+		objects = append(objects, files)
 	}
 	return objects, nil
 }

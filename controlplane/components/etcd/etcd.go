@@ -21,6 +21,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
@@ -41,6 +42,8 @@ var statefulSet []byte
 type Cluster struct {
 	// Component is names.EtcdData or names.EtcdEvents.
 	Component string
+	// Field is the cluster's field in spec.etcd.
+	Field string
 	// Spec and Ports choose this cluster's part of the input.
 	Spec  func(in *components.Input) controlplanev1.EtcdClusterSpec
 	Ports func(in *components.Input) ports.EtcdPorts
@@ -50,12 +53,14 @@ var (
 	// Data holds everything but events.
 	Data = Cluster{
 		Component: names.EtcdData,
+		Field:     "data",
 		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Data },
 		Ports:     func(in *components.Input) ports.EtcdPorts { return in.Ports.EtcdData },
 	}
 	// Events holds events only.
 	Events = Cluster{
 		Component: names.EtcdEvents,
+		Field:     "events",
 		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Events },
 		Ports:     func(in *components.Input) ports.EtcdPorts { return in.Ports.EtcdEvents },
 	}
@@ -66,10 +71,19 @@ func (c Cluster) Render() components.Component {
 	return components.Component{
 		Name:      c.Component,
 		Condition: controlplanev1.EtcdClusterHealthyCondition,
-		Workload:  func(*controlplanev1.KOKControlPlaneSpec) client.Object { return &appsv1.StatefulSet{} },
-		Ignore:    c.ignore,
-		Services:  c.services,
-		Objects:   c.objects,
+		Patches: patches.Hosted{
+			Workloads: []string{"StatefulSet"}, Containers: []string{"etcd"}, Services: true, Quorum: true,
+			Replicas: "set spec.etcd." + c.Field + ".replicas",
+			Image:    "set spec.etcd.image",
+			Args:     "each member reads a configuration file that the controller writes",
+			Storage:  "set spec.etcd." + c.Field + ".storage",
+			Config:   "the controller writes each member's configuration, remove it from the patch",
+		},
+		Workload: func(*controlplanev1.KOKControlPlaneSpec) client.Object { return &appsv1.StatefulSet{} },
+		Ignore:   c.ignore,
+		Services: c.services,
+		Objects:  c.objects,
+		Files:    func(in *components.Input) (*corev1.ConfigMap, error) { return c.Config(in, Membership{}) },
 	}
 }
 

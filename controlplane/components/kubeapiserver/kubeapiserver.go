@@ -20,6 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 )
 
 // Names of the leaf certificates in the component's Secret, as the asset's arguments name them.
@@ -47,6 +48,13 @@ var Component = components.Component{
 			return &spec.KubeAPIServer.ComponentSpec
 		},
 		Arguments: rules,
+	},
+	Patches: patches.Hosted{
+		Workloads: []string{"DaemonSet", "Deployment"}, Containers: []string{names.KubeAPIServer, konnectivityServer}, Services: true,
+		Replicas: "set spec.replicas, with spec.kubeAPIServer.workload Deployment",
+		Image:    "set spec.kubeAPIServer.image",
+		Args:     "set spec.kubeAPIServer.extraArgs",
+		Config:   "set spec.kubeAPIServer.jwt, spec.kubeAPIServer.audit or spec.addons.konnectivity",
 	},
 	Workload: kind,
 	OwnHosts: ownHosts,
