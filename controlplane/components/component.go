@@ -31,6 +31,8 @@ type Component struct {
 	// network, and the number; an empty field where there are as many as host nodes.
 	OwnHosts func(in *Input) (field string, replicas int32)
 
+	// Certificates are the content of the component's Secret.
+	Certificates func(in *Input, of Issuance) (Certificates, error)
 	// Ignore clears what the component's objects do not depend on, so that a change of it never
 	// makes the component adopt a new rendering. Patches of other components are cleared for all.
 	Ignore func(in *Input)

@@ -12,6 +12,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 // Files in the Secret with certificates of a component that talks to kube-apiserver.
@@ -66,8 +67,9 @@ func (r Replicated) Component() Component {
 		OwnHosts: func(in *Input) (string, int32) {
 			return "spec." + r.Field + ".replicas", ptr.Deref(r.Spec(&in.Spec).Replicas, 0)
 		},
-		Ignore:  r.ignore,
-		Objects: r.objects,
+		Certificates: r.certificates,
+		Ignore:       r.ignore,
+		Objects:      r.objects,
 	}
 }
 
@@ -120,6 +122,30 @@ func (r Replicated) objects(in *Input) ([]client.Object, error) {
 	SpreadReplicas(&template.Spec, in)
 	objects := append([]client.Object{workload}, DisruptionBudget(in, r.Name, *spec.Replicas)...)
 	return append(objects, NetworkPolicy(in, r.Name)...), nil
+}
+
+// certificates are one to serve with, and one to dial kube-apiserver with as the user "system:<component>", to which
+// Kubernetes binds the component's role.
+func (r Replicated) certificates(in *Input, _ Issuance) (Certificates, error) {
+	user := "system:" + r.Name
+	kubeconfig, err := pki.ComponentKubeconfig(pki.KubeconfigFile{
+		Server:   "https://" + in.APIServerAddress(),
+		User:     user,
+		CAFile:   KeyMaterialDirectory + "/" + pki.CACert,
+		CertFile: CertsDirectory + "/" + ClientCert + ".crt",
+		KeyFile:  CertsDirectory + "/" + ClientCert + ".key",
+	})
+	if err != nil {
+		return Certificates{}, err
+	}
+	return Certificates{
+		Leaves: []pki.Leaf{
+			{Name: ServerCert, Signer: pki.ClusterCA, CommonName: r.Name, Usages: Serving,
+				DNSNames: []string{"localhost", r.Name}, IPs: IPs("127.0.0.1", "::1")},
+			{Name: ClientCert, Signer: pki.ClusterCA, CommonName: user, Usages: Dialing},
+		},
+		Files: map[string][]byte{KubeconfigFile: kubeconfig},
+	}, nil
 }
 
 // Strategy is how a Deployment replaces its pods.

@@ -23,6 +23,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 // QuotaAnnotation makes members restart, one by one, when their quota changes: etcd reads its
@@ -47,6 +48,9 @@ type Cluster struct {
 	// Spec and Ports choose this cluster's part of the input.
 	Spec  func(in *components.Input) controlplanev1.EtcdClusterSpec
 	Ports func(in *components.Input) ports.EtcdPorts
+	// signer signs the certificates of members, and trusted are whom members trust as each other and as clients.
+	signer  pki.Signer
+	trusted func(keys *pki.KeyMaterial) (ca, clientCA []byte)
 }
 
 var (
@@ -54,6 +58,8 @@ var (
 	Data = Cluster{
 		Component: names.EtcdData,
 		Field:     "data",
+		signer:    pki.EtcdCA,
+		trusted:   trustedByData,
 		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Data },
 		Ports:     func(in *components.Input) ports.EtcdPorts { return in.Ports.EtcdData },
 	}
@@ -61,6 +67,8 @@ var (
 	Events = Cluster{
 		Component: names.EtcdEvents,
 		Field:     "events",
+		signer:    pki.EtcdEventsCA,
+		trusted:   trustedByEvents,
 		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Events },
 		Ports:     func(in *components.Input) ports.EtcdPorts { return in.Ports.EtcdEvents },
 	}
@@ -79,11 +87,12 @@ func (c Cluster) Render() components.Component {
 			Storage:  "set spec.etcd." + c.Field + ".storage",
 			Config:   "the controller writes each member's configuration, remove it from the patch",
 		},
-		Workload: func(*controlplanev1.KOKControlPlaneSpec) client.Object { return &appsv1.StatefulSet{} },
-		Ignore:   c.ignore,
-		Services: c.services,
-		Objects:  c.objects,
-		Files:    func(in *components.Input) (*corev1.ConfigMap, error) { return c.Config(in, Membership{}) },
+		Workload:     func(*controlplanev1.KOKControlPlaneSpec) client.Object { return &appsv1.StatefulSet{} },
+		Certificates: c.certificates,
+		Ignore:       c.ignore,
+		Services:     c.services,
+		Objects:      c.objects,
+		Files:        func(in *components.Input) (*corev1.ConfigMap, error) { return c.Config(in, Membership{}) },
 	}
 }
 

@@ -35,7 +35,7 @@ const EgressAnnotation = "kok.cluster.x-k8s.io/egress-through-workers"
 
 var (
 	//go:embed konnectivity.yaml
-	konnectivity []byte
+	konnectivityPod []byte
 	//go:embed egress-selector.yaml
 	egressSelector string
 )
@@ -65,7 +65,7 @@ func ConfinesEgress(pod *corev1.Pod) bool {
 func addKonnectivity(template *corev1.PodTemplateSpec, in *components.Input) {
 	metav1.SetMetaDataAnnotation(&template.ObjectMeta, EgressAnnotation, egressSelections())
 	pod := &template.Spec
-	addition := components.Decode[corev1.PodSpec](konnectivity)
+	addition := components.Decode[corev1.PodSpec](konnectivityPod)
 	server := &addition.InitContainers[0]
 	server.Image = cmp.Or(in.Spec.Addons.Konnectivity.ServerImage,
 		fmt.Sprintf("%s/kas-network-proxy/proxy-server:%s", in.Spec.ImageRepository, in.KonnectivityImageTag))

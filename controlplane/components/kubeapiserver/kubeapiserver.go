@@ -4,7 +4,6 @@ package kubeapiserver
 
 import (
 	_ "embed"
-	"net"
 	"strconv"
 	"strings"
 
@@ -56,12 +55,13 @@ var Component = components.Component{
 		Args:     "set spec.kubeAPIServer.extraArgs",
 		Config:   "set spec.kubeAPIServer.jwt, spec.kubeAPIServer.audit or spec.addons.konnectivity",
 	},
-	Workload: kind,
-	OwnHosts: ownHosts,
-	Ignore:   ignore,
-	Services: services,
-	Objects:  objects,
-	Scale:    scale,
+	Workload:     kind,
+	OwnHosts:     ownHosts,
+	Certificates: certificates,
+	Ignore:       ignore,
+	Services:     services,
+	Objects:      objects,
+	Scale:        scale,
 }
 
 func kind(spec *controlplanev1.KOKControlPlaneSpec) client.Object {
@@ -104,11 +104,6 @@ func addresses(in *components.Input) map[string]string {
 		}
 	}
 	return kept
-}
-
-// Address is the host and port of the API server's Service.
-func Address(in *components.Input) string {
-	return net.JoinHostPort(in.Addresses[names.Object(in.Cluster.Name, names.KubeAPIServer)], strconv.Itoa(int(in.Network.APIServerPort)))
 }
 
 func services(in *components.Input) ([]*corev1.Service, error) {
