@@ -7,6 +7,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
 // Component describes one part of a control plane. Whatever else must know of components asks their descriptions, which
@@ -21,6 +22,8 @@ type Component struct {
 	Condition string
 	// Kubernetes is true for a program of Kubernetes: its version is spec.version, and status.versions counts its pods.
 	Kubernetes bool
+	// Ports are those that it listens on.
+	Ports []ports.Port
 	// Settings are the component's own field of spec; nil for etcd, of whose two clusters spec.etcd has what both share.
 	Settings *Settings
 	// Patches are what spec.patches may change.

@@ -12,6 +12,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
@@ -34,7 +35,7 @@ type Replicated struct {
 	Field string
 	Spec  func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ReplicatedComponentSpec
 	// Port is where it serves HTTPS.
-	Port func(in *Input) int32
+	Port ports.Port
 	// Asset is its Deployment as YAML, and Args, if there, are arguments that depend on the tenant.
 	Asset []byte
 	Args  func(in *Input) map[string]string
@@ -67,6 +68,7 @@ func (r Replicated) Component() Component {
 		OwnHosts: func(in *Input) (string, int32) {
 			return "spec." + r.Field + ".replicas", ptr.Deref(r.Spec(&in.Spec).Replicas, 0)
 		},
+		Ports:        []ports.Port{r.Port},
 		Certificates: r.certificates,
 		Ignore:       r.ignore,
 		Objects:      r.objects,
@@ -89,7 +91,7 @@ func (r Replicated) ignore(in *Input) {
 }
 
 func (r Replicated) objects(in *Input) ([]client.Object, error) {
-	spec, port := *r.Spec(&in.Spec), r.Port(in)
+	spec, port := *r.Spec(&in.Spec), in.Ports.Number(r.Port)
 	workload := Decode[appsv1.Deployment](r.Asset)
 	SetMeta(workload, in, r.Name, names.Object(in.Cluster.Name, r.Name))
 	workload.Spec.Replicas = spec.Replicas
@@ -105,7 +107,7 @@ func (r Replicated) objects(in *Input) ([]client.Object, error) {
 	container := &template.Spec.Containers[0]
 	container.Image = in.Image(r.Name, spec.Image)
 	container.Args = Args(container.Args, args, spec.ExtraArgs)
-	SetPort(container, "https", port)
+	SetPort(container, r.Port.Name, port)
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
 		Probe(probe, port)
 	}

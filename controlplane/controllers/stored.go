@@ -13,6 +13,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -50,7 +51,7 @@ func (s *scope) ownUser() int64 {
 		return 0
 	}
 	in := s.input
-	in.Ports.APIServer = first
+	in.Ports = ports.Of(first)
 	return in.OwnUser()
 }
 

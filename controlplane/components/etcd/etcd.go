@@ -45,9 +45,10 @@ type Cluster struct {
 	Component string
 	// Field is the cluster's field in spec.etcd.
 	Field string
-	// Spec and Ports choose this cluster's part of the input.
-	Spec  func(in *components.Input) controlplanev1.EtcdClusterSpec
-	Ports func(in *components.Input) ports.EtcdPorts
+	// Spec chooses this cluster's part of the input.
+	Spec func(in *components.Input) controlplanev1.EtcdClusterSpec
+	// client is where clients connect to, peer where other members do, metrics is for probes and metrics.
+	client, peer, metrics ports.Port
 	// signer signs the certificates of members, and trusted are whom members trust as each other and as clients.
 	signer  pki.Signer
 	trusted func(keys *pki.KeyMaterial) (ca, clientCA []byte)
@@ -61,7 +62,9 @@ var (
 		signer:    pki.EtcdCA,
 		trusted:   trustedByData,
 		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Data },
-		Ports:     func(in *components.Input) ports.EtcdPorts { return in.Ports.EtcdData },
+		client:    ports.Port{Name: "client", Offset: 1, Usual: 2379},
+		peer:      ports.Port{Name: "peer", Offset: 2, Usual: 2380},
+		metrics:   ports.Port{Name: "metrics", Offset: 3, Usual: 2381, Loopback: true},
 	}
 	// Events holds events only.
 	Events = Cluster{
@@ -70,9 +73,22 @@ var (
 		signer:    pki.EtcdEventsCA,
 		trusted:   trustedByEvents,
 		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Events },
-		Ports:     func(in *components.Input) ports.EtcdPorts { return in.Ports.EtcdEvents },
+		client:    ports.Port{Name: "client", Offset: 4, Usual: 2379},
+		peer:      ports.Port{Name: "peer", Offset: 5, Usual: 2380},
+		metrics:   ports.Port{Name: "metrics", Offset: 6, Usual: 2381, Loopback: true},
 	}
 )
+
+// Ports are the numbers of the ports of the members of one cluster.
+type Ports struct{ Client, Peer, Metrics int32 }
+
+// Ports are those of the cluster's members.
+func (c Cluster) Ports(in *components.Input) Ports { return c.PortsOf(in.Ports) }
+
+// PortsOf are those of the cluster's members by what a tenant has.
+func (c Cluster) PortsOf(tenant ports.Ports) Ports {
+	return Ports{Client: tenant.Number(c.client), Peer: tenant.Number(c.peer), Metrics: tenant.Number(c.metrics)}
+}
 
 // Render describes the cluster as a component.
 func (c Cluster) Render() components.Component {
@@ -88,6 +104,7 @@ func (c Cluster) Render() components.Component {
 			Config:   "the controller writes each member's configuration, remove it from the patch",
 		},
 		Workload:     func(*controlplanev1.KOKControlPlaneSpec) client.Object { return &appsv1.StatefulSet{} },
+		Ports:        []ports.Port{c.client, c.peer, c.metrics},
 		Certificates: c.certificates,
 		Ignore:       c.ignore,
 		Services:     c.services,
@@ -229,9 +246,9 @@ func (c Cluster) adaptPod(template *corev1.PodTemplateSpec, in *components.Input
 	}
 
 	block := c.Ports(in)
-	components.SetPort(container, "client", block.Client)
-	components.SetPort(container, "peer", block.Peer)
-	components.SetPort(container, "metrics", block.Metrics)
+	components.SetPort(container, c.client.Name, block.Client)
+	components.SetPort(container, c.peer.Name, block.Peer)
+	components.SetPort(container, c.metrics.Name, block.Metrics)
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
 		components.Probe(probe, block.Metrics)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
 // Names of the leaf certificates in the component's Secret, as the asset's arguments name them.
@@ -34,6 +35,14 @@ const (
 
 //go:embed pod.yaml
 var pod []byte
+
+// Ports of kube-apiserver and of konnectivity's server beside it. Load balancers of workers know the agents' by its offset.
+var (
+	HTTPS              = ports.Port{Name: portHTTPS}
+	KonnectivityAgent  = ports.Port{Name: portAgents, Offset: controlplanev1.KonnectivityPortOffset}
+	KonnectivityAdmin  = ports.Port{Name: "admin", Offset: 10, Loopback: true}
+	KonnectivityHealth = ports.Port{Name: "health", Offset: 11, Loopback: true}
+)
 
 // Component describes kube-apiserver.
 var Component = components.Component{
@@ -57,6 +66,7 @@ var Component = components.Component{
 	},
 	Workload:     kind,
 	OwnHosts:     ownHosts,
+	Ports:        []ports.Port{HTTPS, KonnectivityAgent, KonnectivityAdmin, KonnectivityHealth},
 	Certificates: certificates,
 	Ignore:       ignore,
 	Services:     services,
@@ -219,7 +229,7 @@ func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
 	}
 	container.Args = components.Args(container.Args, args, spec.ExtraArgs)
 
-	components.SetPort(container, "https", in.Ports.APIServer)
+	components.SetPort(container, HTTPS.Name, in.Ports.APIServer)
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
 		components.Probe(probe, in.Ports.APIServer)
 	}

@@ -9,10 +9,14 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
 //go:embed deployment.yaml
 var deployment []byte
+
+// HTTPS is where it serves its metrics and health.
+var HTTPS = ports.Port{Name: "https", Offset: 7, Usual: 10257}
 
 // Component describes kube-controller-manager.
 var Component = components.Replicated{
@@ -21,7 +25,7 @@ var Component = components.Replicated{
 	Spec: func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ReplicatedComponentSpec {
 		return &spec.KubeControllerManager
 	},
-	Port:      func(in *components.Input) int32 { return in.Ports.ControllerManager },
+	Port:      HTTPS,
 	Asset:     deployment,
 	Args:      args,
 	Arguments: rules,

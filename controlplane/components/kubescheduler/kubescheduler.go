@@ -8,10 +8,14 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
 //go:embed deployment.yaml
 var deployment []byte
+
+// HTTPS is where it serves its metrics and health.
+var HTTPS = ports.Port{Name: "https", Offset: 8, Usual: 10259}
 
 // Component describes kube-scheduler.
 var Component = components.Replicated{
@@ -20,7 +24,7 @@ var Component = components.Replicated{
 	Spec: func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ReplicatedComponentSpec {
 		return &spec.KubeScheduler
 	},
-	Port:      func(in *components.Input) int32 { return in.Ports.Scheduler },
+	Port:      HTTPS,
 	Asset:     deployment,
 	Arguments: rules,
 }.Component()
