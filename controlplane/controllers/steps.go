@@ -22,7 +22,11 @@ const (
 
 // graph is the order in which a control plane is made. What does not depend on each other runs
 // together. While one waits or fails, those after it adopt nothing new, and keep up what is stored of them.
-func (r *Reconciler) graph() *flow.Graph[*scope] {
+func (r *Reconciler) graph() *flow.Graph[*scope] { return flow.New(observeStep, r.order()...) }
+
+// order are the steps of the graph. Those of components are in the order of the registry: both etcds, kube-apiserver, then
+// what talks to that.
+func (r *Reconciler) order() []flow.Step[*scope] {
 	steps := []flow.Step[*scope]{
 		{Name: stepKeyMaterial, Run: r.ensureKeyMaterial},
 		// Key material tells whether anything was ever made in a host cluster: it is made before all else.
@@ -35,12 +39,11 @@ func (r *Reconciler) graph() *flow.Graph[*scope] {
 	for _, component := range registry.Components {
 		steps = append(steps, r.componentStep(component))
 	}
-	steps = append(steps,
+	return append(steps,
 		flow.Step[*scope]{Name: stepLoadBalancer, After: []string{names.KubeAPIServer}, Run: r.ensureLoadBalancer, Keep: r.keepLoadBalancer},
 		flow.Step[*scope]{Name: stepTenantObjects, After: []string{names.KubeAPIServer, stepKubeconfig}, Run: r.applyTenantObjects},
 		flow.Step[*scope]{Name: stepAddons, After: []string{stepTenantObjects}, Run: r.applyAddons},
 	)
-	return flow.New(observeStep, steps...)
 }
 
 // componentStep applies a component after those that its description names. Etcd's members are applied with care of
