@@ -1,159 +1,94 @@
-// Package arguments knows which command line arguments of a component belong to the controller,
-// because they wire the component to its tenant, and what a person can set in their place.
+// Package arguments has what descriptions of components say of command line arguments: which belong to the controller,
+// because they wire a component to its tenant, and what a person can set in their place.
 package arguments
 
 import (
 	"fmt"
 	"strings"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/arguments"
 )
 
+// Reasons that arguments of several components belong to the controller for.
 const (
-	listener        = "the controller gives every tenant its own port of a host node; pin the block with hosting.ports"
-	servingCert     = "the controller issues and renews the serving certificate; add names and addresses with kubeAPIServer.certSANs"
-	ownCert         = "the controller issues and renews the serving certificate"
-	trust           = "the controller sets which certificate authorities of the tenant are trusted"
-	credentials     = "the controller issues and renews the credentials that this component uses"
-	etcdWiring      = "the controller connects the tenant's API server to the tenant's etcd clusters"
-	encryption      = "set encryptionAtRest instead"
-	authentication  = "set kubeAPIServer.jwt instead, the list of trusted issuers; anonymous requests reach health checks only"
-	authorization   = "the controller sets authorization to Node and RBAC, which joining nodes need"
-	serviceAccounts = "the controller owns the tenant's service account issuer and key"
-	serviceRange    = "set clusterNetwork.services of the Cluster instead"
-	podRange        = "set clusterNetwork.pods of the Cluster instead"
-	leaderElection  = "replicas of this component must elect a leader by the tenant's own lease"
-	signing         = "the controller sets which certificate authorities of the tenant sign certificates"
-	exits           = "the program would print and exit"
-	audit           = "kubeAPIServer.audit sets it; remove one of the two"
-	shutdown        = "the pod's grace period is made for the value that the controller sets"
+	Listener        = "the controller gives every tenant its own port of a host node; pin the block with hosting.ports"
+	Trust           = "the controller sets which certificate authorities of the tenant are trusted"
+	Credentials     = "the controller issues and renews the credentials that this component uses"
+	ServiceAccounts = "the controller owns the tenant's service account issuer and key"
+	ServiceRange    = "set clusterNetwork.services of the Cluster instead"
+	LeaderElection  = "replicas of this component must elect a leader by the tenant's own lease"
+	Exits           = "the program would print and exit"
+
+	ownCert = "the controller issues and renews the serving certificate"
 )
 
-var apiServer = arguments.Owned{
-	"admission-control":                       "it replaces every default; use enable-admission-plugins and disable-admission-plugins instead",
-	"advertise-address":                       "an API server advertises the address of the host node it runs on",
-	"anonymous-auth":                          authentication,
-	"authentication-config":                   authentication,
-	"authorization-*":                         authorization,
-	"bind-address":                            listener,
-	"cert-dir":                                servingCert,
-	"client-ca-file":                          trust,
-	"egress-selector-config-file":             "the controller sets how the API server reaches nodes, pods and services",
-	"enable-bootstrap-token-auth":             "joining nodes need bootstrap tokens",
-	"encryption-provider-config*":             encryption,
-	"endpoint-reconciler-type":                "workers find the API servers by the endpoints that it writes",
-	"etcd-cafile":                             etcdWiring,
-	"etcd-certfile":                           etcdWiring,
-	"etcd-keyfile":                            etcdWiring,
-	"etcd-prefix":                             etcdWiring,
-	"etcd-servers*":                           etcdWiring,
-	"help":                                    exits,
-	"kubelet-client-*":                        credentials,
-	"oidc-*":                                  authentication,
-	"permit-address-sharing":                  listener,
-	"permit-port-sharing":                     listener,
-	"proxy-client-*":                          credentials,
-	"requestheader-*":                         trust,
-	"secure-port":                             listener,
-	"service-account-issuer":                  serviceAccounts,
-	"service-account-jwks-uri":                serviceAccounts,
-	"service-account-key-file":                serviceAccounts,
-	"service-account-signing-*":               serviceAccounts,
-	"service-cluster-ip-range":                serviceRange,
-	"shutdown-delay-duration":                 shutdown,
-	"shutdown-watch-termination-grace-period": shutdown,
-	"storage-backend":                         etcdWiring,
-	"tls-cert-file":                           servingCert,
-	"tls-private-key-file":                    servingCert,
-	"version":                                 exits,
+// Owned are arguments that belong to the controller, by name, with why or what to set in their place. A name that ends
+// in "*" stands for all that start so.
+type Owned = arguments.Owned
+
+// Rules are what a person may say of the arguments of a component.
+type Rules struct {
+	// Owned belong to the controller.
+	Owned Owned
+	// Values are what the control plane needs in arguments that a person may set, by name.
+	Values map[string]func(value string) error
 }
 
-// client are the arguments of a component that is a client of the API server.
-var client = arguments.Owned{
-	"authentication-kubeconfig":              credentials,
-	"authentication-skip-lookup":             trust,
-	"authentication-tolerate-lookup-failure": trust,
+// Reason says whether an argument belongs to the controller, and why or what to set in its place.
+func (r Rules) Reason(name string) (reason string, owned bool) { return r.Owned.Reason(name) }
+
+// CheckValue refuses a value of an argument that is not owned, but in which the control plane needs something.
+func (r Rules) CheckValue(name, value string) error {
+	if check := r.Values[name]; check != nil {
+		return check(value)
+	}
+	return nil
+}
+
+// Client are those of a program of Kubernetes that is a client of the API server.
+var Client = Owned{
+	"authentication-kubeconfig":              Credentials,
+	"authentication-skip-lookup":             Trust,
+	"authentication-tolerate-lookup-failure": Trust,
 	"authorization-always-allow-paths":       "only health checks are open to everyone",
-	"authorization-kubeconfig":               credentials,
-	"bind-address":                           listener,
+	"authorization-kubeconfig":               Credentials,
+	"bind-address":                           Listener,
 	"cert-dir":                               ownCert,
-	"client-ca-file":                         trust,
-	"help":                                   exits,
-	"kubeconfig":                             credentials,
-	"leader-elect":                           leaderElection,
-	"leader-elect-resource-*":                leaderElection,
-	"master":                                 credentials,
-	"permit-address-sharing":                 listener,
-	"permit-port-sharing":                    listener,
-	"requestheader-*":                        trust,
-	"secure-port":                            listener,
+	"client-ca-file":                         Trust,
+	"help":                                   Exits,
+	"kubeconfig":                             Credentials,
+	"leader-elect":                           LeaderElection,
+	"leader-elect-resource-*":                LeaderElection,
+	"master":                                 Credentials,
+	"permit-address-sharing":                 Listener,
+	"permit-port-sharing":                    Listener,
+	"requestheader-*":                        Trust,
+	"secure-port":                            Listener,
 	"tls-cert-file":                          ownCert,
 	"tls-private-key-file":                   ownCert,
-	"version":                                exits,
+	"version":                                Exits,
 }
 
-var controllerManager = client.With(arguments.Owned{
-	"allocate-node-cidrs":                     podRange,
-	"cidr-allocator-type":                     podRange,
-	"cluster-cidr":                            podRange,
-	"cluster-name":                            "it is the name of the Cluster",
-	"cluster-signing-cert-file":               signing,
-	"cluster-signing-key-file":                signing,
-	"cluster-signing-kube-apiserver-client-*": signing,
-	"cluster-signing-kubelet-client-*":        signing,
-	"cluster-signing-kubelet-serving-*":       signing,
-	"cluster-signing-legacy-unknown-*":        signing,
-	"root-ca-file":                            trust,
-	"service-account-private-key-file":        serviceAccounts,
-	"service-cluster-ip-range":                serviceRange,
-	"use-service-account-credentials":         "every controller acts with its own service account and rights",
-})
-
-var byComponent = map[string]arguments.Owned{
-	names.KubeAPIServer:         apiServer,
-	names.KubeControllerManager: controllerManager,
-	names.KubeScheduler: client.With(arguments.Owned{
-		"config":          "with a configuration file kube-scheduler ignores kubeconfig, its credentials, and leader-elect; what the file can say of scheduling cannot be set yet",
-		"write-config-to": exits,
-	}),
-}
-
-// Owned says whether an argument of a component (names.KubeAPIServer, ...) belongs to the controller,
-// and why or what to set in its place.
-func Owned(component, name string) (reason string, owned bool) {
-	return byComponent[component].Reason(name)
-}
-
-// OwnedByAudit says the same of the API server's arguments once spec.kubeAPIServer.audit is set. A
-// webhook that receives audit events can be given in any case.
-func OwnedByAudit(name string) (reason string, owned bool) {
-	return arguments.Owned{"audit-log-*": audit, "audit-policy-file": audit}.Reason(name)
-}
-
-// CheckValue refuses a value of an argument that is not owned, but in which the control plane needs
-// something.
-func CheckValue(component, name, value string) error {
-	switch component + "/" + name {
-	case names.KubeAPIServer + "/enable-admission-plugins":
-		return mustContain(value, "without it a node could change other nodes", "NodeRestriction")
-	case names.KubeAPIServer + "/disable-admission-plugins":
-		if contains(value, "NodeRestriction") {
-			return fmt.Errorf("must not contain NodeRestriction: without it a node could change other nodes")
+// MustContain wants elements in a value that is a list; otherwise says what would happen.
+func MustContain(otherwise string, elements ...string) func(value string) error {
+	return func(value string) error {
+		for _, element := range elements {
+			if !contains(value, element) {
+				return fmt.Errorf("must contain %s: %s", element, otherwise)
+			}
 		}
-	case names.KubeControllerManager + "/controllers":
-		return mustContain(value, "nodes could not join", "bootstrapsigner", "tokencleaner")
+		return nil
 	}
-	return nil
 }
 
-func mustContain(list, otherwise string, elements ...string) error {
-	for _, element := range elements {
-		if !contains(list, element) {
-			return fmt.Errorf("must contain %s: %s", element, otherwise)
+// MustNotContain wants no such element in a value that is a list.
+func MustNotContain(otherwise, element string) func(value string) error {
+	return func(value string) error {
+		if contains(value, element) {
+			return fmt.Errorf("must not contain %s: %s", element, otherwise)
 		}
+		return nil
 	}
-	return nil
 }
 
 func contains(list, element string) bool {

@@ -1,12 +1,21 @@
-package arguments
+package arguments_test
 
 import (
 	"testing"
 
 	. "github.com/onsi/gomega"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
+
+// rules are those that the description of a component has.
+func rules(name string) arguments.Rules {
+	component, _ := registry.Components.Named(name)
+	return component.Settings.Arguments
+}
 
 func TestOwned(t *testing.T) {
 	cases := []struct {
@@ -31,7 +40,7 @@ func TestOwned(t *testing.T) {
 		{names.KubeScheduler, "config", "kube-scheduler ignores kubeconfig"},
 	}
 	for _, tc := range cases {
-		reason, owned := Owned(tc.component, tc.name)
+		reason, owned := rules(tc.component).Reason(tc.name)
 		NewWithT(t).Expect(owned).To(BeTrue(), "%s --%s", tc.component, tc.name)
 		NewWithT(t).Expect(reason).To(ContainSubstring(tc.reason), "%s --%s", tc.component, tc.name)
 	}
@@ -48,7 +57,7 @@ func TestTuningStaysWithTheUser(t *testing.T) {
 	}
 	for component, list := range free {
 		for _, name := range list {
-			_, owned := Owned(component, name)
+			_, owned := rules(component).Reason(name)
 			NewWithT(t).Expect(owned).To(BeFalse(), "%s --%s", component, name)
 		}
 	}
@@ -60,10 +69,10 @@ func TestOwnedByAudit(t *testing.T) {
 		"audit-policy-file": true, "audit-log-path": true, "audit-log-maxsize": true,
 		"audit-webhook-config-file": false, "v": false,
 	} {
-		_, owned := OwnedByAudit(name)
+		_, owned := kubeapiserver.OwnedByAudit(name)
 		g.Expect(owned).To(Equal(want), name)
 	}
-	_, owned := Owned(names.KubeAPIServer, "audit-log-path")
+	_, owned := kubeapiserver.Component.Settings.Arguments.Reason("audit-log-path")
 	g.Expect(owned).To(BeFalse(), "without spec.kubeAPIServer.audit the log is the user's")
 }
 
@@ -79,7 +88,7 @@ func TestCheckValue(t *testing.T) {
 		{names.KubeScheduler, "controllers", "*", ""},
 	}
 	for _, tc := range cases {
-		err := CheckValue(tc.component, tc.name, tc.value)
+		err := rules(tc.component).CheckValue(tc.name, tc.value)
 		if tc.want == "" {
 			NewWithT(t).Expect(err).NotTo(HaveOccurred(), "%v", tc)
 			continue

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
 )
@@ -49,7 +50,7 @@ func render(t *testing.T, component components.Component, in *components.Input) 
 
 func TestRenderings(t *testing.T) {
 	for variant, input := range variants {
-		for _, component := range all {
+		for _, component := range registry.Components {
 			t.Run(component.Name+"/"+variant, func(t *testing.T) {
 				golden.Compare(t, filepath.Join(component.Name, variant+".yaml"), render(t, component, input()))
 			})

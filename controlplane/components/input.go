@@ -10,13 +10,11 @@ import (
 	"hash/fnv"
 	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -123,54 +121,4 @@ func (in *Input) Image(name, override string) string {
 		return override
 	}
 	return fmt.Sprintf("%s/%s:%s", in.Spec.ImageRepository, name, versions.ImageTag(in.Version))
-}
-
-// Component is one part of a control plane: what it is called, and how it is rendered.
-type Component struct {
-	// Name is the component's name and the suffix of its objects' names.
-	Name string
-	// Ignore clears what the component's objects do not depend on, so that a change of it never
-	// makes the component adopt a new rendering. Patches of other components are cleared for all.
-	Ignore func(in *Input)
-	// Services are rendered first: their addresses are inputs of everything else.
-	Services func(in *Input) ([]*corev1.Service, error)
-	// Objects are all other objects, without patches. They are rendered from what Inputs gives.
-	Objects func(in *Input) ([]client.Object, error)
-	// Scale, if there, sets what may change without a new rendering: the number of replicas, in objects
-	// that were rendered at any time.
-	Scale func(in *Input, objects []client.Object)
-}
-
-// Inputs are the inputs that the component's objects depend on.
-func (c Component) Inputs(in *Input) *Input {
-	own := *in
-	own.Spec = *in.Spec.DeepCopy()
-	c.Ignore(&own)
-	own.Spec.Patches = nil
-	for _, patch := range in.Spec.Patches {
-		if patch.Target.Component == c.Name {
-			own.Spec.Patches = append(own.Spec.Patches, patch)
-		}
-	}
-	return &own
-}
-
-// Rendered are all objects but Services, as the patches of the spec want them.
-func (c Component) Rendered(in *Input) ([]client.Object, error) {
-	objects, err := c.Objects(c.Inputs(in))
-	if err != nil {
-		return nil, err
-	}
-	patched, err := c.Patched(in, objects)
-	if err != nil {
-		return nil, err
-	}
-	boundMemory(objects, patched)
-	return patched, nil
-}
-
-// Patched are objects of the component as the patches of the spec want them. Its error is a
-// *patches.Error.
-func (c Component) Patched(in *Input, objects []client.Object) ([]client.Object, error) {
-	return patches.Apply(c.Name, objects, in.Spec.Patches, nil)
 }

@@ -20,6 +20,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
@@ -144,7 +145,7 @@ var sameBytes = map[string][]string{
 
 func TestComponentsAdoptARenderingOnlyForWhatConcernsThem(t *testing.T) {
 	for _, change := range changes {
-		for _, component := range all {
+		for _, component := range registry.Components {
 			t.Run(change.name+"/"+component.Name, func(t *testing.T) {
 				before, after := variants["customised"](), variants["customised"]()
 				change.edit(after)
@@ -217,7 +218,7 @@ func TestReduceTakesOutStorageClassesWithoutAName(t *testing.T) {
 func TestReplicasOfAPIServersAreNoInput(t *testing.T) {
 	before, after := variants["load-balancer"](), variants["load-balancer"]()
 	after.APIServerReplicas = 5
-	for _, component := range all {
+	for _, component := range registry.Components {
 		if hash(t, component, before) != hash(t, component, after) {
 			t.Errorf("%s would adopt a new rendering", component.Name)
 		}
@@ -233,7 +234,7 @@ func TestReplicasOfAPIServersAreNoInput(t *testing.T) {
 }
 
 func TestWhereAPIServersAreReachedConcernsThemAlone(t *testing.T) {
-	for _, component := range all {
+	for _, component := range registry.Components {
 		before, after := variants["load-balancer"](), variants["load-balancer"]()
 		after.Exposure.Address = "192.0.2.81"
 		if same := hash(t, component, before) == hash(t, component, after); same == (component.Name == names.KubeAPIServer) {
@@ -359,7 +360,7 @@ func TestHashesOfInputsAreStable(t *testing.T) {
 	hashes := map[string]map[string]string{}
 	for variant, input := range variants {
 		hashes[variant] = map[string]string{}
-		for _, component := range all {
+		for _, component := range registry.Components {
 			hashes[variant][component.Name] = hash(t, component, input())
 		}
 	}
@@ -369,10 +370,10 @@ func TestHashesOfInputsAreStable(t *testing.T) {
 // The tables of this program are no inputs: a newer program with other defaults must not restart
 // what runs.
 func TestDefaultsOfTheProgramAreNoInputs(t *testing.T) {
-	for _, component := range all {
+	for _, component := range registry.Components {
 		before, after := variants["default"](), variants["default"]()
 		after.EtcdImageTag, after.KonnectivityImageTag = "3.6.99-0", "v0.99.0"
-		after.Ports.KonnectivityAgent++
+		after.Ports = ports.Of(20040)
 		if hash(t, component, before) != hash(t, component, after) {
 			t.Errorf("%s would adopt a new rendering", component.Name)
 		}
@@ -380,7 +381,7 @@ func TestDefaultsOfTheProgramAreNoInputs(t *testing.T) {
 }
 
 func TestExtraVolumesOfEveryKindAreMounted(t *testing.T) {
-	for _, component := range all[2:] {
+	for _, component := range registry.Components[2:] {
 		rendered, err := component.Objects(component.Inputs(variants["customised"]()))
 		if err != nil {
 			t.Fatal(err)
@@ -399,7 +400,7 @@ func TestExtraVolumesOfEveryKindAreMounted(t *testing.T) {
 // What a revision was made for decides whether a rollout's time calls for a new one; its hash must not, or
 // setting a time to come, or taking one away, would restart everything.
 func TestARolloutRestartsPodsButIsNoInput(t *testing.T) {
-	for _, component := range all {
+	for _, component := range registry.Components {
 		before, after := variants["customised"](), variants["customised"]()
 		after.RolloutAfter = "2026-01-02T03:04:05Z"
 		if hash(t, component, before) != hash(t, component, after) {

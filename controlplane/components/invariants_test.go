@@ -18,6 +18,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
@@ -25,7 +26,7 @@ import (
 // eachRendering runs a check on every component in every variant.
 func eachRendering(t *testing.T, check func(t *testing.T, in *components.Input, component components.Component, objects []client.Object)) {
 	for variant, input := range variants {
-		for _, component := range all {
+		for _, component := range registry.Components {
 			t.Run(component.Name+"/"+variant, func(t *testing.T) {
 				in := input()
 				objects, err := component.Objects(component.Inputs(in))
@@ -220,7 +221,7 @@ func selects(objects []client.Object, labels map[string]string) bool {
 func TestVersionsOfVendors(t *testing.T) {
 	in := variants["default"]()
 	in.Version = "v1.36.3+vendor.1"
-	for _, component := range all {
+	for _, component := range registry.Components {
 		objects, err := component.Objects(component.Inputs(in))
 		if err != nil {
 			t.Fatal(err)
@@ -266,7 +267,7 @@ func TestPortsAreDeclaredAndInTheTenantsBlock(t *testing.T) {
 			in := input()
 			block := ports.Block(in.Spec.Hosting.Ports.First)
 			users := map[int32]string{}
-			for _, component := range all {
+			for _, component := range registry.Components {
 				// Each pod has ports of its own there.
 				if in.OnPodNetwork() {
 					clear(users)
@@ -431,7 +432,7 @@ func TestRolloutsAndDrainsDoNotGetStuck(t *testing.T) {
 
 func TestRenderingIsPure(t *testing.T) {
 	for variant, input := range variants {
-		for _, component := range all {
+		for _, component := range registry.Components {
 			t.Run(component.Name+"/"+variant, func(t *testing.T) {
 				in := input()
 				first := render(t, component, in)

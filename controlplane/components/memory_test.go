@@ -11,6 +11,8 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
 )
@@ -46,7 +48,7 @@ func TestEveryContainerIsBoundedBesideThoseOfOtherTenants(t *testing.T) {
 		if variant == "customised" {
 			continue // resources of its spec take the place of the defaults
 		}
-		for _, component := range all {
+		for _, component := range registry.Components {
 			for name, container := range containersRendered(t, component, input()) {
 				requests, limits := container.Resources.Requests, container.Resources.Limits
 				if requests.Cpu().IsZero() || requests.Memory().IsZero() || limits.Memory().Cmp(*requests.Memory()) <= 0 {
@@ -79,7 +81,7 @@ func TestTheTableOfRequestsAndLimitsIsTrue(t *testing.T) {
 		documented[markdown.Code(row["container"])[0]] = strings.Join([]string{row["CPU request"], row["memory request"], limit}, " ")
 	}
 	rendered := map[string]string{}
-	for _, component := range all {
+	for _, component := range registry.Components {
 		in := variants["default"]()
 		in.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
 		for name, container := range containersRendered(t, component, in) {
@@ -98,16 +100,16 @@ func TestTheLimitOfEtcdGrowsWithItsQuota(t *testing.T) {
 		size := resource.MustParse(quota)
 		in.Spec.Etcd.Data.QuotaBackendSize = &size
 		for component, want := range map[int]string{0: want, 1: "6Gi"} {
-			limits := containersRendered(t, all[component], in)["etcd"].Resources.Limits
+			limits := containersRendered(t, registry.Components[component], in)["etcd"].Resources.Limits
 			if limit := limits.Memory(); limit.String() != want {
-				t.Errorf("with a quota of %s for the data %s may have %s, want %s", quota, all[component].Name, limit, want)
+				t.Errorf("with a quota of %s for the data %s may have %s, want %s", quota, registry.Components[component].Name, limit, want)
 			}
 		}
 	}
 }
 
 func TestWhatPeopleSayOfMemoryHolds(t *testing.T) {
-	scheduler := all[4]
+	scheduler := kubescheduler.Component
 	quantity := resource.MustParse
 	for name, test := range map[string]struct {
 		spec    *corev1.ResourceRequirements
@@ -150,7 +152,7 @@ func TestWhatPeopleSayOfMemoryHolds(t *testing.T) {
 func TestContainersOfPatchesKeepWhatTheySay(t *testing.T) {
 	in := variants["default"]()
 	in.Spec.Patches = []controlplanev1.Patch{patchFor(names.KubeScheduler, "Deployment", `spec: {template: {spec: {containers: [{name: side, image: registry.example/side:v1}]}}}`)}
-	side := containersRendered(t, all[4], in)["side"]
+	side := containersRendered(t, kubescheduler.Component, in)["side"]
 	if side.Image == "" || len(side.Env) > 0 || len(side.Resources.Limits) > 0 {
 		t.Errorf("it is %+v", side)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -66,8 +67,8 @@ func TestWhoMayReachWhat(t *testing.T) {
 		names.KubeControllerManager: nil,
 		names.KubeScheduler:         nil,
 	} {
-		i := slices.IndexFunc(all, func(c components.Component) bool { return c.Name == component })
-		rendered, err := all[i].Objects(all[i].Inputs(in))
+		described, _ := registry.Components.Named(component)
+		rendered, err := described.Objects(described.Inputs(in))
 		if err != nil {
 			t.Fatal(err)
 		}

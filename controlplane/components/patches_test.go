@@ -14,6 +14,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
 )
 
@@ -93,7 +94,7 @@ func withPatches(t *testing.T, component components.Component, in *components.In
 
 func TestPatchedRenderings(t *testing.T) {
 	for variant, input := range patched {
-		for _, component := range all {
+		for _, component := range registry.Components {
 			t.Run(component.Name+"/"+variant, func(t *testing.T) {
 				golden.Compare(t, filepath.Join(component.Name, variant+".yaml"), documents(t, withPatches(t, component, input(t))...))
 			})
@@ -103,7 +104,7 @@ func TestPatchedRenderings(t *testing.T) {
 
 // Whatever is rendered in any mode can be patched, and a golden file shows how a patch changed one of its kind.
 func TestGoldenFilesShowAPatchOfEveryKindOfEveryComponent(t *testing.T) {
-	for _, component := range all {
+	for _, component := range registry.Components {
 		rendered, shown := map[string]bool{}, map[string]bool{}
 		for _, input := range variants {
 			for _, object := range withPatches(t, component, input()) {
@@ -128,7 +129,7 @@ func TestGoldenFilesShowAPatchOfEveryKindOfEveryComponent(t *testing.T) {
 
 // A patch reaches the objects that it is for, and nothing else.
 func TestAPatchChangesObjectsOfItsTargetOnly(t *testing.T) {
-	for _, component := range all {
+	for _, component := range registry.Components {
 		plain := map[string][]byte{}
 		for _, object := range withPatches(t, component, variants["default"]()) {
 			plain[object.GetObjectKind().GroupVersionKind().Kind+object.GetName()] = documents(t, object)
@@ -153,10 +154,10 @@ func TestAPatchChangesObjectsOfItsTargetOnly(t *testing.T) {
 
 // Patches of others, and their order among them, are none of a component's business.
 func TestPatchesOfOthersAreNoInputs(t *testing.T) {
-	for _, component := range all {
+	for _, component := range registry.Components {
 		in := variants["default"]()
 		without := hash(t, component, in)
-		for _, other := range all {
+		for _, other := range registry.Components {
 			if other.Name != component.Name {
 				in.Spec.Patches = append(in.Spec.Patches, annotate(other.Name, "Service"))
 			}

@@ -1,12 +1,19 @@
 package components
 
 import (
+	"strconv"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 // Files in the Secret with certificates of a component that talks to kube-apiserver.
@@ -21,20 +28,86 @@ const (
 	KeyMaterialDirectory = "/etc/kubernetes/key-material"
 )
 
-// Replicated renders a component that runs as a Deployment with leader election and talks to
-// kube-apiserver.
-func Replicated(asset []byte, in *Input, component string, spec controlplanev1.ReplicatedComponentSpec, port int32, args map[string]string) []client.Object {
-	workload := Decode[appsv1.Deployment](asset)
-	SetMeta(workload, in, component, names.Object(in.Cluster.Name, component))
+// Replicated describes a program of Kubernetes that runs as a Deployment with leader election and talks to kube-apiserver.
+type Replicated struct {
+	Name string
+	// Field is the component's field in spec, and Spec the value of that.
+	Field string
+	Spec  func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ReplicatedComponentSpec
+	// Port is where it serves HTTPS.
+	Port ports.Port
+	// Asset is its Deployment as YAML, and Args, if there, are arguments that depend on the tenant.
+	Asset []byte
+	Args  func(in *Input) map[string]string
+	// Arguments are what users may say in extraArgs.
+	Arguments arguments.Rules
+	// Network, if there, is the part of the tenant's network that Args name.
+	Network func(network Network) Network
+}
+
+// Component is the whole description.
+func (r Replicated) Component() Component {
+	return Component{
+		Name:       r.Name,
+		After:      []string{names.KubeAPIServer},
+		Condition:  controlplanev1.ControlPlaneComponentsHealthyCondition,
+		Kubernetes: true,
+		Settings: &Settings{
+			Field: r.Field,
+			Spec: func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ComponentSpec {
+				return &r.Spec(spec).ComponentSpec
+			},
+			Replicas:  func(spec *controlplanev1.KOKControlPlaneSpec) **int32 { return &r.Spec(spec).Replicas },
+			Arguments: r.Arguments,
+		},
+		Patches: patches.Hosted{
+			Workloads: []string{"Deployment"}, Containers: []string{r.Name},
+			Replicas: "set spec." + r.Field + ".replicas", Image: "set spec." + r.Field + ".image", Args: "set spec." + r.Field + ".extraArgs",
+		},
+		Workload: func(*controlplanev1.KOKControlPlaneSpec) client.Object { return &appsv1.Deployment{} },
+		OwnHosts: func(in *Input) (string, int32) {
+			return "spec." + r.Field + ".replicas", ptr.Deref(r.Spec(&in.Spec).Replicas, 0)
+		},
+		Ports:        []ports.Port{r.Port},
+		Certificates: r.certificates,
+		Ignore:       r.ignore,
+		Objects:      r.objects,
+	}
+}
+
+func (r Replicated) ignore(in *Input) {
+	network := Network{}
+	if r.Network != nil {
+		network = r.Network(in.Network)
+	}
+	in.Addresses, in.Network, in.Exposure = nil, network, Exposure{}
+	own := controlplanev1.KOKControlPlaneSpec{
+		Hosting:         in.Spec.Hosting,
+		ImageRepository: in.Spec.ImageRepository,
+		ImagePullSecret: in.Spec.ImagePullSecret,
+	}
+	*r.Spec(&own) = *r.Spec(&in.Spec)
+	in.Spec = own
+}
+
+func (r Replicated) objects(in *Input) ([]client.Object, error) {
+	spec, port := *r.Spec(&in.Spec), in.Ports.Number(r.Port)
+	workload := Decode[appsv1.Deployment](r.Asset)
+	SetMeta(workload, in, r.Name, names.Object(in.Cluster.Name, r.Name))
 	workload.Spec.Replicas = spec.Replicas
-	workload.Spec.Selector = Selector(in, component)
+	workload.Spec.Selector = Selector(in, r.Name)
 	workload.Spec.Strategy = Strategy(in)
 
+	args := map[string]string{}
+	if r.Args != nil {
+		args = r.Args(in)
+	}
+	args["secure-port"] = strconv.Itoa(int(port))
 	template := &workload.Spec.Template
 	container := &template.Spec.Containers[0]
-	container.Image = in.Image(component, spec.Image)
+	container.Image = in.Image(r.Name, spec.Image)
 	container.Args = Args(container.Args, args, spec.ExtraArgs)
-	SetPort(container, "https", port)
+	SetPort(container, r.Port.Name, port)
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
 		Probe(probe, port)
 	}
@@ -43,14 +116,38 @@ func Replicated(asset []byte, in *Input, component string, spec controlplanev1.R
 		case "kok-key-material":
 			volume.Secret.SecretName = names.KeyMaterial(in.Cluster.Name)
 		case "kok-certs":
-			volume.Secret.SecretName = names.Certs(in.Cluster.Name, component)
+			volume.Secret.SecretName = names.Certs(in.Cluster.Name, r.Name)
 		}
 	}
-	FinishPod(template, in, component, spec.ComponentSpec)
+	FinishPod(template, in, r.Name, spec.ComponentSpec)
 	SetVersion(template, in)
 	SpreadReplicas(&template.Spec, in)
-	objects := append([]client.Object{workload}, DisruptionBudget(in, component, *spec.Replicas)...)
-	return append(objects, NetworkPolicy(in, component)...)
+	objects := append([]client.Object{workload}, DisruptionBudget(in, r.Name, *spec.Replicas)...)
+	return append(objects, NetworkPolicy(in, r.Name)...), nil
+}
+
+// certificates are one to serve with, and one to dial kube-apiserver with as the user "system:<component>", to which
+// Kubernetes binds the component's role.
+func (r Replicated) certificates(in *Input, _ Issuance) (Certificates, error) {
+	user := "system:" + r.Name
+	kubeconfig, err := pki.ComponentKubeconfig(pki.KubeconfigFile{
+		Server:   "https://" + in.APIServerAddress(),
+		User:     user,
+		CAFile:   KeyMaterialDirectory + "/" + pki.CACert,
+		CertFile: CertsDirectory + "/" + ClientCert + ".crt",
+		KeyFile:  CertsDirectory + "/" + ClientCert + ".key",
+	})
+	if err != nil {
+		return Certificates{}, err
+	}
+	return Certificates{
+		Leaves: []pki.Leaf{
+			{Name: ServerCert, Signer: pki.ClusterCA, CommonName: r.Name, Usages: Serving,
+				DNSNames: []string{"localhost", r.Name}, IPs: IPs("127.0.0.1", "::1")},
+			{Name: ClientCert, Signer: pki.ClusterCA, CommonName: user, Usages: Dialing},
+		},
+		Files: map[string][]byte{KubeconfigFile: kubeconfig},
+	}, nil
 }
 
 // Strategy is how a Deployment replaces its pods.

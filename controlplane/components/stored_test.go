@@ -8,6 +8,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
 )
@@ -22,7 +23,7 @@ func TestFinding7WhatIsRenderedIsNoForgery(t *testing.T) {
 		inputs[variant] = input
 	}
 	for variant, input := range inputs {
-		for _, component := range all {
+		for _, component := range registry.Components {
 			t.Run(component.Name+"/"+variant, func(t *testing.T) {
 				in := input(t)
 				in.RolloutAfter = "2030-01-02T03:04:05Z"
@@ -33,14 +34,14 @@ func TestFinding7WhatIsRenderedIsNoForgery(t *testing.T) {
 				// Those nodes are other ones than the default.
 				limits := webhooks.DefaultLimits()
 				limits.HostNodes = in.Spec.Hosting.NodeSelector
-				stored := patches.Stored{Cluster: in.Cluster, Component: component.Name, HostNetwork: !in.OnPodNetwork(), User: in.User, Allow: limits.Allow}
+				stored := patches.Stored{Cluster: in.Cluster, Component: component.Name, Containers: component.Patches.Containers, HostNetwork: !in.OnPodNetwork(), User: in.User, Allow: limits.Allow}
 				if stored.HostNetwork {
 					stored.FirstPort = in.Ports.APIServer
 				}
 				for _, problem := range stored.Judge(objects) {
 					t.Error(problem)
 				}
-				other := patches.Stored{Cluster: client.ObjectKey{Namespace: "team", Name: "green"}, Component: component.Name, HostNetwork: true}
+				other := patches.Stored{Cluster: client.ObjectKey{Namespace: "team", Name: "green"}, Component: component.Name, Containers: component.Patches.Containers, HostNetwork: true}
 				if len(objects) > 0 && len(other.Judge(objects)) < len(objects) {
 					t.Error("it passes as that of another tenant")
 				}
@@ -53,12 +54,12 @@ func TestFinding7WhatIsRenderedIsNoForgery(t *testing.T) {
 func TestFinding7AnotherTenantsPortsAndUserAreForgeries(t *testing.T) {
 	in := variants["default"]()
 	in.User = in.OwnUser()
-	for _, component := range all {
+	for _, component := range registry.Components {
 		objects, err := component.Rendered(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := patches.Stored{Cluster: in.Cluster, Component: component.Name, HostNetwork: true, FirstPort: in.Ports.APIServer, User: in.User}
+		own := patches.Stored{Cluster: in.Cluster, Component: component.Name, Containers: component.Patches.Containers, HostNetwork: true, FirstPort: in.Ports.APIServer, User: in.User}
 		ofPorts, ofUser := own, own
 		ofPorts.FirstPort += controlplanev1.PortBlockSize
 		ofUser.User++

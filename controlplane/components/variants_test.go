@@ -13,16 +13,9 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
-
-var all = []components.Component{
-	etcd.Data.Render(), etcd.Events.Render(), kubeapiserver.Component, kubecontrollermanager.Component, kubescheduler.Component,
-}
 
 // variants are the inputs that golden files exist for.
 var variants = map[string]func() *components.Input{
@@ -107,7 +100,7 @@ func input(spec controlplanev1.KOKControlPlaneSpec, network components.Network, 
 
 func services(in *components.Input) []*corev1.Service {
 	var found []*corev1.Service
-	for _, component := range all {
+	for _, component := range registry.Components {
 		if component.Services == nil {
 			continue
 		}

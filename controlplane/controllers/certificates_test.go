@@ -24,10 +24,10 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
@@ -122,25 +122,25 @@ func TestCertificatesNameStableAddressesOnly(t *testing.T) {
 		usages          []x509.ExtKeyUsage
 		dns, ips        []string
 	}{
-		{names.EtcdData, "blue-etcd-data-0", "blue-etcd-data-0", both, []string{"localhost", "blue-etcd-data-0", "blue-etcd-data-0.team.svc"}, append([]string{"10.250.0.11"}, loopback...)},
-		{names.EtcdData, "blue-etcd-data-2", "blue-etcd-data-2", both, []string{"localhost", "blue-etcd-data-2", "blue-etcd-data-2.team.svc"}, append([]string{"fd00:250::13"}, loopback...)},
-		{names.EtcdEvents, "blue-etcd-events-0", "blue-etcd-events-0", both, []string{"localhost", "blue-etcd-events-0", "blue-etcd-events-0.team.svc"}, append([]string{"10.250.0.14"}, loopback...)},
+		{names.EtcdData, "blue-etcd-data-0", "blue-etcd-data-0", components.Both, []string{"localhost", "blue-etcd-data-0", "blue-etcd-data-0.team.svc"}, append([]string{"10.250.0.11"}, loopback...)},
+		{names.EtcdData, "blue-etcd-data-2", "blue-etcd-data-2", components.Both, []string{"localhost", "blue-etcd-data-2", "blue-etcd-data-2.team.svc"}, append([]string{"fd00:250::13"}, loopback...)},
+		{names.EtcdEvents, "blue-etcd-events-0", "blue-etcd-events-0", components.Both, []string{"localhost", "blue-etcd-events-0", "blue-etcd-events-0.team.svc"}, append([]string{"10.250.0.14"}, loopback...)},
 		// etcd compares SANs of a peer with the address that it comes from, which is its node's.
-		{names.EtcdData, etcd.PeerClient, "blue-etcd-data", dialer, nil, nil},
-		{names.EtcdEvents, etcd.PeerClient, "blue-etcd-events", dialer, nil, nil},
-		{names.KubeAPIServer, kubeapiserver.ServerCert, "kube-apiserver", server,
+		{names.EtcdData, etcd.PeerClient, "blue-etcd-data", components.Dialing, nil, nil},
+		{names.EtcdEvents, etcd.PeerClient, "blue-etcd-events", components.Dialing, nil, nil},
+		{names.KubeAPIServer, kubeapiserver.ServerCert, "kube-apiserver", components.Serving,
 			[]string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.example.local", "localhost",
 				"blue-kube-apiserver", "blue-kube-apiserver.team.svc", "api.example", "other.example"},
 			append([]string{"10.250.0.10", "10.96.0.1", "fd00:96::1", "203.0.113.7"}, loopback...)},
-		{names.KubeAPIServer, kubeapiserver.EtcdClientCert, "kube-apiserver-etcd-client", dialer, nil, nil},
-		{names.KubeAPIServer, kubeapiserver.KubeletClientCert, "kube-apiserver-kubelet-client", dialer, nil, nil},
-		{names.KubeAPIServer, kubeapiserver.FrontProxyClientCert, "front-proxy-client", dialer, nil, nil},
-		{names.KubeAPIServer, kubeapiserver.KonnectivityServerCert, "konnectivity-server", server, []string{"localhost", "konnectivity-server"}, loopback},
-		{names.KubeAPIServer, kubeapiserver.KonnectivityClientCert, "system:konnectivity-server", dialer, nil, nil},
-		{names.KubeControllerManager, components.ServerCert, "kube-controller-manager", server, []string{"localhost", "kube-controller-manager"}, loopback},
-		{names.KubeControllerManager, components.ClientCert, "system:kube-controller-manager", dialer, nil, nil},
-		{names.KubeScheduler, components.ServerCert, "kube-scheduler", server, []string{"localhost", "kube-scheduler"}, loopback},
-		{names.KubeScheduler, components.ClientCert, "system:kube-scheduler", dialer, nil, nil},
+		{names.KubeAPIServer, kubeapiserver.EtcdClientCert, "kube-apiserver-etcd-client", components.Dialing, nil, nil},
+		{names.KubeAPIServer, kubeapiserver.KubeletClientCert, "kube-apiserver-kubelet-client", components.Dialing, nil, nil},
+		{names.KubeAPIServer, kubeapiserver.FrontProxyClientCert, "front-proxy-client", components.Dialing, nil, nil},
+		{names.KubeAPIServer, kubeapiserver.KonnectivityServerCert, "konnectivity-server", components.Serving, []string{"localhost", "konnectivity-server"}, loopback},
+		{names.KubeAPIServer, kubeapiserver.KonnectivityClientCert, "system:konnectivity-server", components.Dialing, nil, nil},
+		{names.KubeControllerManager, components.ServerCert, "kube-controller-manager", components.Serving, []string{"localhost", "kube-controller-manager"}, loopback},
+		{names.KubeControllerManager, components.ClientCert, "system:kube-controller-manager", components.Dialing, nil, nil},
+		{names.KubeScheduler, components.ServerCert, "kube-scheduler", components.Serving, []string{"localhost", "kube-scheduler"}, loopback},
+		{names.KubeScheduler, components.ClientCert, "system:kube-scheduler", components.Dialing, nil, nil},
 	} {
 		t.Run(test.component+"/"+test.leaf, func(t *testing.T) {
 			certificate := of.certificate(t, test.component, test.leaf)
@@ -238,7 +238,7 @@ func TestCertificateAuthoritiesAreKeptApart(t *testing.T) {
 // No pod gets a key with which it could sign for another component, but the one that signs for nodes.
 func TestPodsGetNoMoreKeysThanTheyNeed(t *testing.T) {
 	of := issue(t, "blue", "")
-	for _, component := range rendering.Components {
+	for _, component := range registry.Components {
 		for _, key := range []string{"ca.key", "etcd-ca.key", "front-proxy-ca.key", "encryption-key"} {
 			if _, there := of.data[component.Name][key]; there {
 				t.Errorf("the Secret of %s holds %s", component.Name, key)
@@ -313,7 +313,7 @@ func podTemplateOf(t *testing.T, of *issued, component components.Component) *co
 // Every file that a command line, a configuration or a kubeconfig names is in what the pod mounts.
 func TestFilesThatComponentsNameExist(t *testing.T) {
 	of := issue(t, "blue", "")
-	for _, component := range rendering.Components {
+	for _, component := range registry.Components {
 		t.Run(component.Name, func(t *testing.T) {
 			pod := podOf(t, of, component)
 			text := strings.Join(pod.Containers[0].Args, "\n")
@@ -432,16 +432,5 @@ func TestAServiceRangeThatIsNoneIsRefused(t *testing.T) {
 	of.in.Network.ServiceCIDRs = []string{"10.96.0.0"}
 	if _, err := Certificates(of.in, of.keys, "", nil); err == nil || !strings.Contains(err.Error(), "spec.clusterNetwork.services.cidrBlocks") {
 		t.Errorf("err = %v", err)
-	}
-}
-
-func TestFirstAddressesOfServiceRanges(t *testing.T) {
-	for cidr, want := range map[string]string{
-		"10.96.0.0/12": "10.96.0.1", "10.96.5.0/12": "10.96.0.1", "10.0.0.248/29": "10.0.0.249", "fd00::/112": "fd00::1", "fd00:96::abcd/112": "fd00:96::1",
-	} {
-		got, err := firstServiceAddresses([]string{cidr})
-		if err != nil || len(got) != 1 || got[0].String() != want {
-			t.Errorf("of %s it is %v, %v", cidr, got, err)
-		}
 	}
 }

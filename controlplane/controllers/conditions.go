@@ -13,16 +13,12 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
-var (
-	etcdComponents       = []string{names.EtcdData, names.EtcdEvents}
-	kubernetesComponents = []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler}
-	workloadComponents   = append(append([]string{}, etcdComponents...), kubernetesComponents...)
-)
+var etcdComponents = registry.Components.OfCondition(controlplanev1.EtcdClusterHealthyCondition)
 
 // ownedConditions are the conditions that the controller sets.
 var ownedConditions = []string{
@@ -133,7 +129,7 @@ func etcdClusterHealthy(seen *observation) metav1.Condition {
 func componentsHealthy(seen *observation) metav1.Condition {
 	const name = controlplanev1.ControlPlaneComponentsHealthyCondition
 	var unhealthy, unknown []string
-	for _, component := range kubernetesComponents {
+	for _, component := range registry.Components.OfCondition(name) {
 		state := seen.workloads[component]
 		switch {
 		case state.complete():
@@ -168,7 +164,7 @@ func available(s *scope, seen *observation) metav1.Condition {
 	case c.Status == metav1.ConditionFalse && c.Reason != controlplanev1.WaitingReason:
 		missing = append(missing, c.Message)
 	}
-	for _, component := range workloadComponents {
+	for _, component := range registry.Components.Names() {
 		state := seen.workloads[component]
 		switch {
 		case state.works():
@@ -189,7 +185,7 @@ func available(s *scope, seen *observation) metav1.Condition {
 
 func rollingOut(seen *observation) metav1.Condition {
 	var messages []string
-	for _, component := range workloadComponents {
+	for _, component := range registry.Components.Names() {
 		if state := seen.workloads[component]; state != nil && state.current > 0 && state.updated < state.current {
 			message := fmt.Sprintf("%s: %d of %d pods are up to date", component, state.updated, state.current)
 			if health := seen.etcd[component]; health != nil && health.Rollout != "" {
@@ -203,7 +199,7 @@ func rollingOut(seen *observation) metav1.Condition {
 
 func scalingUp(s *scope, seen *observation) metav1.Condition {
 	var messages []string
-	for _, component := range workloadComponents {
+	for _, component := range registry.Components.Names() {
 		if change := gaining(s, seen, component); change != "" {
 			messages = append(messages, change)
 		} else if state := seen.workloads[component]; state != nil && state.current < state.desired {
@@ -215,7 +211,7 @@ func scalingUp(s *scope, seen *observation) metav1.Condition {
 
 func scalingDown(s *scope, seen *observation) metav1.Condition {
 	var messages []string
-	for _, component := range workloadComponents {
+	for _, component := range registry.Components.Names() {
 		if change := losing(s, seen, component); change != "" {
 			messages = append(messages, change)
 		} else if state := seen.workloads[component]; state != nil && state.current > state.desired {

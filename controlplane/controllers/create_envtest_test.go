@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -45,7 +46,7 @@ func TestComponentsStartInTheirOrder(t *testing.T) {
 
 func startInOrder(t *testing.T, firstEtcd, secondEtcd string) {
 	tt := newTenantTest(t, single)
-	for _, component := range workloadComponents {
+	for _, component := range registry.Components.Names() {
 		tt.host.stopped[component] = true
 	}
 	etcds := []string{names.EtcdData, names.EtcdEvents}
@@ -58,8 +59,8 @@ func startInOrder(t *testing.T, firstEtcd, secondEtcd string) {
 		{"", etcds, "etcd-data"},
 		{firstEtcd, etcds, secondEtcd},
 		{secondEtcd, append([]string{names.KubeAPIServer}, etcds...), "kube-apiserver"},
-		{names.KubeAPIServer, workloadComponents, "kube-controller-manager"},
-		{names.KubeControllerManager, workloadComponents, "kube-scheduler"},
+		{names.KubeAPIServer, registry.Components.Names(), "kube-controller-manager"},
+		{names.KubeControllerManager, registry.Components.Names(), "kube-scheduler"},
 	} {
 		delete(tt.host.stopped, step.starts)
 		tt.settle()
@@ -91,7 +92,7 @@ func TestAControlPlaneStartsWithAQuorumOfEachEtcd(t *testing.T) {
 	}
 	delete(tt.host.stopped, names.EtcdEvents)
 	tt.settle()
-	if got := tt.workloads(); !slices.Equal(got, slices.Sorted(slices.Values(workloadComponents))) {
+	if got := tt.workloads(); !slices.Equal(got, slices.Sorted(slices.Values(registry.Components.Names()))) {
 		t.Errorf("with a quorum of both there are %v", got)
 	}
 }
@@ -185,7 +186,7 @@ func objectsOfATenant() []string {
 	for _, component := range []string{"blue-kube-controller-manager", "blue-kube-scheduler"} {
 		all = append(all, "Deployment "+component, "PodDisruptionBudget "+component)
 	}
-	for _, component := range workloadComponents {
+	for _, component := range registry.Components.Names() {
 		all = append(all, "ControllerRevision blue-"+component+"-1", "Secret blue-"+component+"-certs")
 	}
 	for _, secret := range []string{"apiserver-lb", "ca", "encryption", "etcd", "etcd-events", "kubeconfig", "proxy", "sa"} {

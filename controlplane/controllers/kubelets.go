@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
@@ -63,7 +64,7 @@ func (s *scope) leaves(ctx context.Context) (string, error) {
 	for _, running := range s.controlPlane.Status.Versions {
 		newest = newer(newest, running.Version)
 	}
-	for _, component := range workloadComponents {
+	for _, component := range registry.Components.Names() {
 		if !isMinorUpgrade(newest, s.input.Version) {
 			return "", nil
 		}

@@ -17,6 +17,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
@@ -124,7 +125,7 @@ func TestAPatchChangesItsComponentAlone(t *testing.T) {
 			t.Errorf("that %s changed is %t", name, changed)
 		}
 	}
-	for _, component := range workloadComponents {
+	for _, component := range registry.Components.Names() {
 		if tt.generated()["ControllerRevision blue-"+component+"-2"] != nil != (component == names.KubeScheduler) {
 			t.Errorf("%s adopted a new rendering, or the scheduler did not", component)
 		}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -215,7 +216,7 @@ func TestANewProgramKeepsWhatTheOldOneRendered(t *testing.T) {
 			}
 		}
 	}
-	if revisions != len(workloadComponents) {
+	if revisions != len(registry.Components.Names()) {
 		t.Fatalf("there are %d revisions", revisions)
 	}
 	tt.settle()

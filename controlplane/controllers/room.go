@@ -3,12 +3,9 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"slices"
 
-	"k8s.io/utils/ptr"
-
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // replicasField is a number of replicas in the spec.
@@ -45,16 +42,15 @@ func withoutAllReplicas(s *scope, seen *observation) []replicasField {
 	if s.input.OnPodNetwork() {
 		return nil
 	}
-	spec := &s.input.Spec
-	fields := []replicasField{
-		{names.KubeControllerManager, "spec.kubeControllerManager.replicas", int(ptr.Deref(spec.KubeControllerManager.Replicas, 0))},
-		{names.KubeScheduler, "spec.kubeScheduler.replicas", int(ptr.Deref(spec.KubeScheduler.Replicas, 0))},
+	var fields []replicasField
+	for _, component := range registry.Components {
+		state := seen.workloads[component.Name]
+		if component.OwnHosts == nil || state == nil || state.complete() {
+			continue
+		}
+		if path, replicas := component.OwnHosts(&s.input); path != "" {
+			fields = append(fields, replicasField{component.Name, path, int(replicas)})
+		}
 	}
-	if spec.KubeAPIServer.IsDeployment() {
-		fields = append(fields, replicasField{names.KubeAPIServer, "spec.replicas", int(s.input.APIServerReplicas)})
-	}
-	return slices.DeleteFunc(fields, func(field replicasField) bool {
-		state := seen.workloads[field.component]
-		return state == nil || state.complete()
-	})
+	return fields
 }

@@ -17,8 +17,8 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 )
 
 // applyServices makes the Services of all components and learns their addresses. An address is
@@ -41,7 +41,7 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 	in := s.input
 	in.Addresses, in.Exposure = recorded, exposed
 	var applied []client.Object
-	for _, component := range rendering.Components {
+	for _, component := range registry.Components {
 		if component.Services == nil {
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
@@ -112,18 +112,13 @@ func workloadsOf(ctx context.Context, s *scope) (map[string]client.Object, error
 	return workloads, nil
 }
 
+// workloadKinds are empty objects of the kinds of components' workloads, by component.
 func workloadKinds(controlPlane *controlplanev1.KOKControlPlane) map[string]client.Object {
-	var apiServer client.Object = &appsv1.DaemonSet{}
-	if controlPlane.Spec.KubeAPIServer.IsDeployment() {
-		apiServer = &appsv1.Deployment{}
+	kinds := map[string]client.Object{}
+	for _, component := range registry.Components {
+		kinds[component.Name] = component.Workload(&controlPlane.Spec)
 	}
-	return map[string]client.Object{
-		names.EtcdData:              &appsv1.StatefulSet{},
-		names.EtcdEvents:            &appsv1.StatefulSet{},
-		names.KubeAPIServer:         apiServer,
-		names.KubeControllerManager: &appsv1.Deployment{},
-		names.KubeScheduler:         &appsv1.Deployment{},
-	}
+	return kinds
 }
 
 // lostNodes are the nodes of unready pods that the host cluster does not hear from: their pods may
@@ -219,7 +214,7 @@ func etcdSpec(controlPlane *controlplanev1.KOKControlPlane, component string) co
 // of API servers at it, from older to newer. Without such a pod what was seen last stays.
 func setVersions(controlPlane *controlplanev1.KOKControlPlane, pods map[string][]corev1.Pod) {
 	apiServers := map[string]int32{}
-	for _, component := range []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler} {
+	for _, component := range registry.Components.Kubernetes() {
 		for i := range pods[component] {
 			version := versionOf(&pods[component][i])
 			if version == "" {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -387,7 +388,7 @@ func TestMessagesAreCutBetweenLetters(t *testing.T) {
 
 func TestEveryComponentHasItsWorkloadKind(t *testing.T) {
 	kinds := workloadKinds(&controlplanev1.KOKControlPlane{})
-	if got := slices.Sorted(maps.Keys(kinds)); !slices.Equal(got, slices.Sorted(slices.Values(workloadComponents))) {
+	if got := slices.Sorted(maps.Keys(kinds)); !slices.Equal(got, slices.Sorted(slices.Values(registry.Components.Names()))) {
 		t.Errorf("got %v", got)
 	}
 }

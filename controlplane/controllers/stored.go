@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -20,8 +22,9 @@ import (
 // write ControllerRevisions gets no more by them than who may write control planes.
 func (s *scope) judgeStored(allow patches.Allow, table *versions.Table) {
 	of := func(component string) patches.Stored {
+		described, _ := registry.Components.Named(component)
 		return patches.Stored{
-			Cluster: s.key, Component: component, HostNetwork: !s.input.OnPodNetwork(),
+			Cluster: s.key, Component: component, Containers: described.Patches.Containers, HostNetwork: !s.input.OnPodNetwork(),
 			FirstPort: s.controlPlane.Spec.Hosting.Ports.First, User: s.ownUser(),
 			Allow: func(all patches.Additions) []string { return s.allowStored(component, all, allow, table) },
 		}
@@ -48,7 +51,7 @@ func (s *scope) ownUser() int64 {
 		return 0
 	}
 	in := s.input
-	in.Ports.APIServer = first
+	in.Ports = ports.Of(first)
 	return in.OwnUser()
 }
 
@@ -84,22 +87,18 @@ func (s *scope) allowStored(component string, all patches.Additions, allow patch
 
 // presentPods are the pods of a component as the present spec asks for them; nil where it cannot be rendered.
 func (s *scope) presentPods(name string, table *versions.Table) *corev1.PodSpec {
+	component, found := registry.Components.Named(name)
 	in, _, err := rendering.Sample(s.controlPlane.Spec, table)
+	if !found || err != nil {
+		return nil
+	}
+	objects, err := component.Rendered(in)
 	if err != nil {
 		return nil
 	}
-	for _, component := range rendering.Components {
-		if component.Name != name {
-			continue
-		}
-		objects, err := component.Rendered(in)
-		if err != nil {
-			return nil
-		}
-		for _, object := range objects {
-			if template := patches.PodTemplate(object); template != nil {
-				return &template.Spec
-			}
+	for _, object := range objects {
+		if template := patches.PodTemplate(object); template != nil {
+			return &template.Spec
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 )
@@ -43,7 +44,7 @@ func (tt *tenantTest) expectUser(when string, user int64) {
 	for _, deployment := range deployments.Items {
 		templates[deployment.Name] = deployment.Spec.Template
 	}
-	if len(templates) != len(workloadComponents) {
+	if len(templates) != len(registry.Components.Names()) {
 		tt.t.Errorf("%s: there are %d workloads", when, len(templates))
 	}
 	for name, template := range templates {

@@ -12,6 +12,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/sparse"
@@ -42,7 +43,7 @@ func Configuration(apiServers, serviceCIDRs []string, tenant ports.Ports) ([]byt
 		// It is there whether agents run or not: konnectivity can be switched on without new machines.
 		AdditionalListeners: []configuration.Listener{{
 			ListenAddress: net.JoinHostPort("127.0.0.1", strconv.Itoa(controlplanev1.KonnectivityLocalPort)),
-			BackendPort:   int(tenant.KonnectivityAgent),
+			BackendPort:   int(tenant.Number(kubeapiserver.KonnectivityAgent)),
 		}},
 	}, &configuration.Configuration{})
 	if err != nil {

@@ -40,6 +40,9 @@ const (
 	Provider      = "control-plane-kok"
 )
 
+// KubeletClientUser is whom kube-apiserver is to kubelets: the common name of its certificate, to which a role is bound.
+const KubeletClientUser = "kube-apiserver-kubelet-client"
+
 // Components of a control plane, as values of ComponentLabel and suffixes of object names.
 const (
 	EtcdData              = "etcd-data"

@@ -1,68 +1,36 @@
 package patches
 
-import (
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-)
-
-// instead are the fields of spec that say what a patch of a component must not.
-type instead struct{ replicas, image, args, storage string }
-
-var insteadOf = map[string]instead{
-	names.EtcdData: {
-		replicas: "set spec.etcd.data.replicas", image: "set spec.etcd.image",
-		args: "each member reads a configuration file that the controller writes", storage: "set spec.etcd.data.storage",
-	},
-	names.EtcdEvents: {
-		replicas: "set spec.etcd.events.replicas", image: "set spec.etcd.image",
-		args: "each member reads a configuration file that the controller writes", storage: "set spec.etcd.events.storage",
-	},
-	names.KubeAPIServer: {
-		replicas: "set spec.replicas, with spec.kubeAPIServer.workload Deployment", image: "set spec.kubeAPIServer.image", args: "set spec.kubeAPIServer.extraArgs",
-	},
-	names.KubeControllerManager: {
-		replicas: "set spec.kubeControllerManager.replicas",
-		image:    "set spec.kubeControllerManager.image", args: "set spec.kubeControllerManager.extraArgs",
-	},
-	names.KubeScheduler: {
-		replicas: "set spec.kubeScheduler.replicas",
-		image:    "set spec.kubeScheduler.image", args: "set spec.kubeScheduler.extraArgs",
-	},
+// Hosted is what the description of a component says of patches: which objects in the host cluster they may have as
+// their target, and which fields of spec they must leave to those who set them.
+type Hosted struct {
+	// Workloads are the kinds of workload that the component can have. Beside one is always a PodDisruptionBudget and a
+	// NetworkPolicy, or can be.
+	Workloads []string
+	// Containers are the names of the containers that its pods can have by themselves.
+	Containers []string
+	// Services is true if the component has any.
+	Services bool
+	// Quorum is true if never more than one of its pods may be away.
+	Quorum bool
+	// Replicas, Image, Args, Storage and Config say what to do in place of a patch of the field or the ConfigMap of that name.
+	// A component without Config has no ConfigMap.
+	Replicas, Image, Args, Storage, Config string
 }
 
-func isHosted(component string) bool {
-	_, hosted := insteadOf[component]
-	return hosted
-}
-
-// hostRules say what a patch may change of a component's objects in the host cluster, by kind. They list
-// every kind that the component can have, except Secrets.
-func hostRules(component string) map[string]rule {
-	fields := insteadOf[component]
-	switch component {
-	case names.EtcdData, names.EtcdEvents:
-		return map[string]rule{
-			"StatefulSet":         workload(fields),
-			"PodDisruptionBudget": budget(false),
-			"NetworkPolicy":       networkPolicy,
-			"Service":             object(nil),
-			"ConfigMap":           configMap("the controller writes each member's configuration, remove it from the patch"),
-		}
-	case names.KubeAPIServer:
-		return map[string]rule{
-			"DaemonSet":           workload(fields),
-			"Deployment":          workload(fields),
-			"PodDisruptionBudget": budget(true),
-			"NetworkPolicy":       networkPolicy,
-			"Service":             object(nil),
-			"ConfigMap":           configMap("set spec.kubeAPIServer.jwt, spec.kubeAPIServer.audit or spec.addons.konnectivity"),
-		}
-	default:
-		return map[string]rule{
-			"Deployment":          workload(fields),
-			"PodDisruptionBudget": budget(true),
-			"NetworkPolicy":       networkPolicy,
-		}
+// rules say what a patch may change of a component's objects, by kind. They list every kind that the component can have,
+// but for Secrets.
+func (h *Hosted) rules() map[string]rule {
+	rules := map[string]rule{"PodDisruptionBudget": budget(!h.Quorum), "NetworkPolicy": networkPolicy}
+	for _, kind := range h.Workloads {
+		rules[kind] = workload(h)
 	}
+	if h.Services {
+		rules["Service"] = object(nil)
+	}
+	if h.Config != "" {
+		rules["ConfigMap"] = configMap(h.Config)
+	}
+	return rules
 }
 
 // object allows new labels and annotations, and changes of further fields by their rules.
@@ -112,23 +80,23 @@ const (
 	probed    = "only the numbers of a probe can be patched"
 )
 
-func workload(fields instead) rule {
+func workload(fields *Hosted) rule {
 	return object(map[string]rule{"spec": only(map[string]rule{
 		"minReadySeconds":         free,
 		"progressDeadlineSeconds": free,
 		"revisionHistoryLimit":    free,
 		"template":                only(map[string]rule{"metadata": only(map[string]rule{"labels": marks, "annotations": marks}), "spec": pod(fields)}),
 
-		"replicas":             kept(fields.replicas),
+		"replicas":             kept(fields.Replicas),
 		"strategy":             kept(podByPod),
 		"updateStrategy":       kept(podByPod),
-		"volumeClaimTemplates": kept(fields.storage),
+		"volumeClaimTemplates": kept(fields.Storage),
 	})})
 }
 
 // pod lists what a person may decide of pods; what is not here, such as the host's namespaces, service
 // account tokens and what a pod needs to stop in order, is the controller's.
-func pod(fields instead) rule {
+func pod(fields *Hosted) rule {
 	return only(map[string]rule{
 		"affinity":                  free,
 		"dnsConfig":                 free,
@@ -147,13 +115,13 @@ func pod(fields instead) rule {
 			"/tolerations/-, or for all components with spec.hosting.tolerations"),
 
 		"containers":     each("name", container(fields)),
-		"initContainers": each("name", container(instead{image: "set spec.addons.konnectivity.serverImage", args: "they belong to the controller"})),
+		"initContainers": each("name", container(&Hosted{Image: "set spec.addons.konnectivity.serverImage", Args: "they belong to the controller"})),
 		"volumes":        each("name", kept("add a volume of another name, or set extraVolumes of the component")),
 	})
 }
 
 // container is a container that is rendered, not one that a patch adds.
-func container(fields instead) rule {
+func container(fields *Hosted) rule {
 	probe := only(map[string]rule{
 		"failureThreshold": free, "initialDelaySeconds": free, "periodSeconds": free, "successThreshold": free, "timeoutSeconds": free,
 		"httpGet": kept(probed),
@@ -170,9 +138,9 @@ func container(fields instead) rule {
 		"readinessProbe":  probe,
 		"startupProbe":    probe,
 
-		"args":    kept(fields.args),
-		"command": kept(fields.args),
-		"image":   kept(fields.image),
+		"args":    kept(fields.Args),
+		"command": kept(fields.Args),
+		"image":   kept(fields.Image),
 		"ports":   kept(blockOnly),
 	})
 }

@@ -50,15 +50,23 @@ type Additions struct {
 // Allow says what is wrong with additions, where not everybody may add everything; nil allows all.
 type Allow func(Additions) []string
 
+// Target is a component or an addon, whose objects patches may change.
+type Target struct {
+	// Name is what patches call it.
+	Name string
+	// Hosted is there for a component in the host cluster.
+	Hosted *Hosted
+}
+
 // Apply gives a component's objects as patches want them: those of patches that are for the component,
 // one after the other. The objects that it is given stay as they are. Objects are all of the component,
 // or a part: a patch for a kind that is not among them, and which the component can have, is passed over.
 // The error is an *Error.
-func Apply(component string, objects []client.Object, patches []controlplanev1.Patch, allow Allow) ([]client.Object, error) {
+func Apply(target Target, objects []client.Object, patches []controlplanev1.Patch, allow Allow) ([]client.Object, error) {
 	patched := slices.Clone(objects)
-	rules := rulesOf(component, objects)
+	rules := target.rules(objects)
 	for i, patch := range patches {
-		if patch.Target.Component != component {
+		if patch.Target.Component != target.Name {
 			continue
 		}
 		refuse := func(problem string) error {
@@ -73,7 +81,7 @@ func Apply(component string, objects []client.Object, patches []controlplanev1.P
 			if object.GetObjectKind().GroupVersionKind().Kind != patch.Target.Kind {
 				continue
 			}
-			result, err := applyOne(patch, objects[j], object, rule, allow)
+			result, err := applyOne(patch, target, objects[j], object, rule, allow)
 			if err != nil {
 				return nil, refuse(err.Error())
 			}
@@ -92,7 +100,7 @@ func unknownKind(target controlplanev1.PatchTarget, rules map[string]rule) strin
 }
 
 // applyOne applies a patch to an object, which earlier patches made of the rendered one.
-func applyOne(patch controlplanev1.Patch, rendered, object client.Object, rule rule, allow Allow) (client.Object, error) {
+func applyOne(patch controlplanev1.Patch, target Target, rendered, object client.Object, rule rule, allow Allow) (client.Object, error) {
 	before, err := toFields(rendered)
 	if err != nil {
 		return nil, err
@@ -114,7 +122,7 @@ func applyOne(patch controlplanev1.Patch, rendered, object client.Object, rule r
 	if err != nil {
 		return nil, err
 	}
-	if isHosted(patch.Target.Component) {
+	if target.Hosted != nil {
 		problems = finishPod(rendered, result, allow)
 	}
 	if len(problems) > 0 {

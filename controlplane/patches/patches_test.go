@@ -16,6 +16,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
@@ -25,6 +26,14 @@ import (
 func render(t testing.TB, component string) []client.Object {
 	t.Helper()
 	return renderSpec(t, component, controlplanev1.KOKControlPlaneSpec{})
+}
+
+// target is a component or an addon as its description has it.
+func target(name string) patches.Target {
+	if component, found := registry.Components.Named(name); found {
+		return component.Target()
+	}
+	return patches.Target{Name: name}
 }
 
 // renderAll has what another mode adds besides.
@@ -45,7 +54,7 @@ func renderSpec(t testing.TB, component string, spec controlplanev1.KOKControlPl
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range rendering.Components {
+	for _, c := range registry.Components {
 		if c.Name == component {
 			objects, err := rendering.ObjectsOf(c, in)
 			if err != nil {
@@ -302,7 +311,7 @@ func TestPatchesThatAreRefused(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			objects := renderAll(t, tc.patch.Target.Component)
-			_, err := patches.Apply(tc.patch.Target.Component, objects, []controlplanev1.Patch{merge("none", "None", ""), tc.patch}, nil)
+			_, err := patches.Apply(target(tc.patch.Target.Component), objects, []controlplanev1.Patch{merge("none", "None", ""), tc.patch}, nil)
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("got  %v\nwant %s", err, tc.want)
 			}
@@ -317,7 +326,7 @@ func TestPatchesThatAreRefused(t *testing.T) {
 func apply[T client.Object](t *testing.T, list ...controlplanev1.Patch) T {
 	t.Helper()
 	component := list[0].Target.Component
-	objects, err := patches.Apply(component, render(t, component), list, nil)
+	objects, err := patches.Apply(target(component), render(t, component), list, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -432,7 +441,7 @@ func TestAPatchMayRepeatItsTarget(t *testing.T) {
 
 func TestObjectsThatArePatchedStayAsTheyWere(t *testing.T) {
 	objects := render(t, "kube-apiserver")
-	_, err := patches.Apply("kube-apiserver", objects, []controlplanev1.Patch{
+	_, err := patches.Apply(target("kube-apiserver"), objects, []controlplanev1.Patch{
 		podPatch("kube-apiserver", "DaemonSet", `{"nodeSelector":{"a":"b"},"containers":[{"name":"a","image":"a:b"}]}`),
 		merge("kube-apiserver", "Service", "metadata: {labels: {a: b}}"),
 	}, nil)
@@ -449,7 +458,7 @@ func TestAPatchWaitsForAnObjectThatIsNotThere(t *testing.T) {
 	objects := slices.DeleteFunc(render(t, "kube-scheduler"), func(object client.Object) bool {
 		return object.GetObjectKind().GroupVersionKind().Kind == "PodDisruptionBudget"
 	})
-	patched, err := patches.Apply("kube-scheduler", objects, []controlplanev1.Patch{merge("kube-scheduler", "PodDisruptionBudget", "metadata: {labels: {a: b}}")}, nil)
+	patched, err := patches.Apply(target("kube-scheduler"), objects, []controlplanev1.Patch{merge("kube-scheduler", "PodDisruptionBudget", "metadata: {labels: {a: b}}")}, nil)
 	if err != nil || !reflect.DeepEqual(patched, objects) {
 		t.Errorf("%v, %v", patched, err)
 	}
@@ -461,7 +470,7 @@ func TestWhatIsAddedCanBeLimited(t *testing.T) {
 		operations("kube-scheduler", "Deployment", "{op: add, path: /spec/template/spec/tolerations/-, value: {key: a, operator: Exists}}"),
 	}
 	var seen []patches.Additions
-	_, err := patches.Apply("kube-scheduler", render(t, "kube-scheduler"), list, func(added patches.Additions) []string {
+	_, err := patches.Apply(target("kube-scheduler"), render(t, "kube-scheduler"), list, func(added patches.Additions) []string {
 		seen = append(seen, added)
 		if len(added.Tolerations) > 0 {
 			return []string{"no tolerations"}
@@ -480,7 +489,7 @@ func TestWhatIsAddedCanBeLimited(t *testing.T) {
 // Each kind that a component has, but for Secrets, is in the tables: a new one must be thought about.
 func TestEveryKindOfEveryComponentHasRules(t *testing.T) {
 	names := []string{}
-	for _, c := range rendering.Components {
+	for _, c := range registry.Components {
 		names = append(names, c.Name)
 	}
 	for _, a := range addons.All {
@@ -492,7 +501,7 @@ func TestEveryKindOfEveryComponentHasRules(t *testing.T) {
 	for _, component := range names {
 		for _, object := range renderAll(t, component) {
 			kind := object.GetObjectKind().GroupVersionKind().Kind
-			patched, err := patches.Apply(component, []client.Object{object}, []controlplanev1.Patch{merge(component, kind, "metadata: {annotations: {a: b}}")}, nil)
+			patched, err := patches.Apply(target(component), []client.Object{object}, []controlplanev1.Patch{merge(component, kind, "metadata: {annotations: {a: b}}")}, nil)
 			if err != nil || patched[0].GetAnnotations()["a"] != "b" {
 				t.Errorf("%s of %s: %v", kind, component, err)
 			}
@@ -502,9 +511,9 @@ func TestEveryKindOfEveryComponentHasRules(t *testing.T) {
 
 // What the standard says of pods, ours meet before any patch, but for the host's network.
 func TestRenderedPodsMeetTheStandardThatPatchedOnesAreHeldTo(t *testing.T) {
-	for _, component := range rendering.Components {
+	for _, component := range registry.Components {
 		for kind := range map[string]bool{"StatefulSet": true, "DaemonSet": true, "Deployment": true} {
-			_, err := patches.Apply(component.Name, renderAll(t, component.Name), []controlplanev1.Patch{merge(component.Name, kind, "{}")}, nil)
+			_, err := patches.Apply(target(component.Name), renderAll(t, component.Name), []controlplanev1.Patch{merge(component.Name, kind, "{}")}, nil)
 			if err != nil && !strings.Contains(err.Error(), "has no "+kind) {
 				t.Error(err)
 			}
@@ -545,7 +554,7 @@ func FuzzApply(f *testing.F) {
 		if variant&2 > 0 {
 			patch.Type = controlplanev1.PatchJSON6902
 		}
-		patched, err := patches.Apply(component, objects, []controlplanev1.Patch{patch}, nil)
+		patched, err := patches.Apply(target(component), objects, []controlplanev1.Patch{patch}, nil)
 		if err != nil {
 			if !patches.IsRefused(err) {
 				t.Errorf("%v", err)

@@ -23,8 +23,9 @@ import (
 type Stored struct {
 	// Cluster is the tenant that the rendering is of.
 	Cluster client.ObjectKey
-	// Component is the part of its control plane.
-	Component string
+	// Component is the part of its control plane, and Containers are the names of those that its pods have by themselves.
+	Component  string
+	Containers []string
 	// HostNetwork is true where pods may be on the network of their hosts.
 	HostNetwork bool
 	// FirstPort is the first port of the tenant's port block. User is the UID of its pods, where the tenant has one of its
@@ -250,15 +251,6 @@ func (s Stored) sourcesAreOwn(source corev1.VolumeSource) bool {
 // judgeContainers judges containers beside the component's own as it would those of a patch.
 func (s Stored) judgeContainers(pod corev1.PodSpec) []string {
 	own := corev1.PodSpec{Volumes: slices.DeleteFunc(slices.Clone(pod.Volumes), func(v corev1.Volume) bool { return !isOwnVolume(v) })}
-	added := slices.DeleteFunc(containers(pod), func(c corev1.Container) bool { return slices.Contains(ownContainers[s.Component], c.Name) })
+	added := slices.DeleteFunc(containers(pod), func(c corev1.Container) bool { return slices.Contains(s.Containers, c.Name) })
 	return append(checkNames(pod), checkAddedContainers(own, added)...)
-}
-
-// ownContainers are the names of the containers that components have.
-var ownContainers = map[string][]string{
-	names.EtcdData:              {"etcd"},
-	names.EtcdEvents:            {"etcd"},
-	names.KubeAPIServer:         {names.KubeAPIServer, "konnectivity-server"},
-	names.KubeControllerManager: {names.KubeControllerManager},
-	names.KubeScheduler:         {names.KubeScheduler},
 }

@@ -11,14 +11,14 @@ var imagesOf = map[string]string{
 	"kube-proxy":   "set spec.addons.kubeProxy.image",
 }
 
-// rulesOf are the rules of a component, by kind. Those of an addon are of the kinds that it has.
-func rulesOf(component string, objects []client.Object) map[string]rule {
-	if isHosted(component) {
-		return hostRules(component)
+// rules are those of a target, by kind. Those of an addon are of the kinds that it has.
+func (t Target) rules(objects []client.Object) map[string]rule {
+	if t.Hosted != nil {
+		return t.Hosted.rules()
 	}
 	rules := map[string]rule{}
 	for _, object := range objects {
-		rules[object.GetObjectKind().GroupVersionKind().Kind] = tenantRule(imagesOf[component])
+		rules[object.GetObjectKind().GroupVersionKind().Kind] = tenantRule(imagesOf[t.Name])
 	}
 	return rules
 }

@@ -31,7 +31,7 @@ func TestFinding11APatchDoesNotRunPodsAsAnotherTenantsUser(t *testing.T) {
 				Target: controlplanev1.PatchTarget{Component: names.KubeScheduler, Kind: "Deployment"},
 				Type:   controlplanev1.PatchStrategicMerge, Patch: `{"spec":{"template":{"spec":` + test.pod + `}}}`,
 			}
-			_, err := patches.Apply(names.KubeScheduler, render(t, names.KubeScheduler), []controlplanev1.Patch{patch}, nil)
+			_, err := patches.Apply(target(names.KubeScheduler), render(t, names.KubeScheduler), []controlplanev1.Patch{patch}, nil)
 			if refused := err != nil && strings.Contains(err.Error(), "are those of tenants; remove it"); refused != test.refused || !test.refused && err != nil {
 				t.Errorf("refused: %t, %v", refused, err)
 			}

@@ -8,66 +8,46 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
 
+// Port is a port of a component. Descriptions of components have them.
+type Port struct {
+	// Name is what its pods call it.
+	Name string
+	// Offset is its place in the block of a tenant on the host network. It never changes: certificates, members and
+	// kubeconfigs of running tenants name the ports.
+	Offset int32
+	// Usual is its number on the pod network, where each pod has its own; 0 stands for Offset above the port at which API
+	// servers are exposed.
+	Usual int32
+	// Loopback is true where only the pod itself and probes may connect. On the pod network probes come from outside.
+	Loopback bool
+}
+
 // Ports are the ports of one tenant's components. On the host network each is free on every host node, or
 // serves this tenant.
 type Ports struct {
-	// APIServer is where kube-apiserver serves HTTPS.
+	// APIServer is where kube-apiserver serves HTTPS: the first of the block, or the port that is exposed.
 	APIServer int32
-	// EtcdData are the ports of the etcd cluster that holds everything but events.
-	EtcdData EtcdPorts
-	// EtcdEvents are the ports of the etcd cluster that holds events.
-	EtcdEvents EtcdPorts
-	// ControllerManager is where kube-controller-manager serves HTTPS.
-	ControllerManager int32
-	// Scheduler is where kube-scheduler serves HTTPS.
-	Scheduler int32
-	// KonnectivityAgent is where konnectivity agents of the tenant's nodes connect to.
-	KonnectivityAgent int32
-	// KonnectivityAdmin is the konnectivity server's own API, on loopback.
-	KonnectivityAdmin int32
-	// KonnectivityHealth is for the konnectivity server's probes.
-	KonnectivityHealth int32
+	// First is the first of the block; 0 on the pod network.
+	First int32
 }
 
-// EtcdPorts are the ports of the members of one etcd cluster.
-type EtcdPorts struct {
-	// Client is where clients connect to.
-	Client int32
-	// Peer is where other members connect to.
-	Peer int32
-	// Metrics is for probes and metrics.
-	Metrics int32
-}
+// Of returns the ports of the block that starts with first.
+func Of(first int32) Ports { return Ports{APIServer: first, First: first} }
 
-// Of returns the ports of the block that starts with first. The offsets never change: certificates,
-// members and kubeconfigs of running tenants name the ports. Offsets from 12 on are kept for later.
-func Of(first int32) Ports {
-	return Ports{
-		APIServer:          first,
-		EtcdData:           EtcdPorts{Client: first + 1, Peer: first + 2, Metrics: first + 3},
-		EtcdEvents:         EtcdPorts{Client: first + 4, Peer: first + 5, Metrics: first + 6},
-		ControllerManager:  first + 7,
-		Scheduler:          first + 8,
-		KonnectivityAgent:  first + controlplanev1.KonnectivityPortOffset,
-		KonnectivityAdmin:  first + 10,
-		KonnectivityHealth: first + 11,
+// OnPodNetwork returns the ports of components on the pod network, where kube-apiserver listens as it is exposed.
+func OnPodNetwork(apiServer int32) Ports { return Ports{APIServer: apiServer} }
+
+// Number is the number of a port.
+func (p Ports) Number(port Port) int32 {
+	switch {
+	case port.Offset == 0:
+		return p.APIServer
+	case p.First != 0:
+		return p.First + port.Offset
+	case port.Usual != 0:
+		return port.Usual
 	}
-}
-
-// OnPodNetwork returns the ports of components on the pod network, where each pod has its own: the usual
-// ones of etcd, kube-controller-manager and kube-scheduler, and kube-apiserver's as it is exposed.
-func OnPodNetwork(apiServer int32) Ports {
-	member := EtcdPorts{Client: 2379, Peer: 2380, Metrics: 2381}
-	return Ports{
-		APIServer:          apiServer,
-		EtcdData:           member,
-		EtcdEvents:         member,
-		ControllerManager:  10257,
-		Scheduler:          10259,
-		KonnectivityAgent:  apiServer + controlplanev1.KonnectivityPortOffset,
-		KonnectivityAdmin:  apiServer + 10,
-		KonnectivityHealth: apiServer + 11,
-	}
+	return p.APIServer + port.Offset
 }
 
 // Span is a range of ports, both ends included.

@@ -1,44 +1,29 @@
 package ports
 
 import (
-	"reflect"
 	"testing"
 
 	. "github.com/onsi/gomega"
-
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
 
-func TestPortsNeverMove(t *testing.T) {
-	NewWithT(t).Expect(Of(20040)).To(Equal(Ports{
-		APIServer:          20040,
-		EtcdData:           EtcdPorts{Client: 20041, Peer: 20042, Metrics: 20043},
-		EtcdEvents:         EtcdPorts{Client: 20044, Peer: 20045, Metrics: 20046},
-		ControllerManager:  20047,
-		Scheduler:          20048,
-		KonnectivityAgent:  20049,
-		KonnectivityAdmin:  20050,
-		KonnectivityHealth: 20051,
-	}))
-}
-
-func TestPortsAreDistinctAndInTheBlock(t *testing.T) {
-	g := NewWithT(t)
-	seen := map[int64]bool{}
-	var walk func(v reflect.Value)
-	walk = func(v reflect.Value) {
-		if v.Kind() == reflect.Struct {
-			for i := range v.NumField() {
-				walk(v.Field(i))
+func TestNumbers(t *testing.T) {
+	for name, test := range map[string]struct {
+		ports Ports
+		port  Port
+		want  int32
+	}{
+		"the API server's is the first of the block":             {Of(20040), Port{}, 20040},
+		"another's is its place in the block":                    {Of(20040), Port{Offset: 8, Usual: 10259}, 20048},
+		"the API server's on the pod network is the exposed one": {OnPodNetwork(31234), Port{}, 31234},
+		"another's on the pod network is the usual one":          {OnPodNetwork(31234), Port{Offset: 8, Usual: 10259}, 10259},
+		"one without a usual number goes by the exposed one":     {OnPodNetwork(31234), Port{Offset: 9}, 31243},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.ports.Number(test.port); got != test.want {
+				t.Errorf("it is %d, want %d", got, test.want)
 			}
-			return
-		}
-		g.Expect(seen).NotTo(HaveKey(v.Int()))
-		seen[v.Int()] = true
-		g.Expect(v.Int()).To(And(BeNumerically(">=", 20040), BeNumerically("<", 20040+controlplanev1.PortBlockSize)))
+		})
 	}
-	walk(reflect.ValueOf(Of(20040)))
-	g.Expect(seen).To(HaveLen(12))
 }
 
 func TestParseRange(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -24,7 +25,7 @@ func Images(version, repository string, table *versions.Table) ([]string, error)
 		return nil, err
 	}
 	var all []client.Object
-	for _, component := range Components {
+	for _, component := range registry.Components {
 		objects, err := ObjectsOf(component, in)
 		if err != nil {
 			return nil, err

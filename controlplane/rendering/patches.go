@@ -1,3 +1,4 @@
+// Package rendering renders what can be rendered of a spec without a cluster, to learn before whether its patches apply.
 package rendering
 
 import (
@@ -9,6 +10,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -26,8 +28,8 @@ func ValidatePatches(spec controlplanev1.KOKControlPlaneSpec, table *versions.Ta
 		return nil //nolint:nilerr // See above.
 	}
 	var errs field.ErrorList
-	judge := func(component string, render func() ([]client.Object, error)) {
-		isTarget := func(p controlplanev1.Patch) bool { return p.Target.Component == component }
+	judge := func(target patches.Target, render func() ([]client.Object, error)) {
+		isTarget := func(p controlplanev1.Patch) bool { return p.Target.Component == target.Name }
 		if !slices.ContainsFunc(spec.Patches, isTarget) {
 			return
 		}
@@ -35,17 +37,17 @@ func ValidatePatches(spec controlplanev1.KOKControlPlaneSpec, table *versions.Ta
 		if err != nil {
 			return
 		}
-		_, err = patches.Apply(component, objects, spec.Patches, allow)
+		_, err = patches.Apply(target, objects, spec.Patches, allow)
 		var refused *patches.Error
 		if errors.As(err, &refused) {
 			errs = append(errs, field.Invalid(path.Index(refused.Index), field.OmitValueType{}, refused.Details()))
 		}
 	}
-	for _, component := range Components {
-		judge(component.Name, func() ([]client.Object, error) { return ObjectsOf(component, in) })
+	for _, component := range registry.Components {
+		judge(component.Target(), func() ([]client.Object, error) { return ObjectsOf(component, in) })
 	}
 	for _, addon := range addons.All {
-		judge(addon.Name, func() ([]client.Object, error) { return addons.Render(addon, tenant) })
+		judge(patches.Target{Name: addon.Name}, func() ([]client.Object, error) { return addons.Render(addon, tenant) })
 	}
 	return errs
 }

@@ -9,12 +9,13 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
 // Whoever collects metrics is let in by one patch, also where nobody was let in before.
 func TestEveryNetworkPolicyTakesTheDocumentedPatch(t *testing.T) {
-	for _, component := range Components {
+	for _, component := range registry.Components {
 		t.Run(component.Name, func(t *testing.T) {
 			spec := controlplanev1.KOKControlPlaneSpec{}
 			spec.Hosting.NetworkMode = controlplanev1.NetworkModePod

@@ -7,6 +7,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
@@ -16,7 +17,7 @@ func TestAnEmptySpecCanBeRendered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, component := range Components {
+	for _, component := range registry.Components {
 		objects, err := ObjectsOf(component, in)
 		if err != nil || len(objects) < 2 {
 			t.Errorf("%s has %d objects: %v", component.Name, len(objects), err)

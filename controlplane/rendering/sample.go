@@ -13,7 +13,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -42,7 +42,7 @@ func Sample(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table) (*co
 		in.Exposure = components.Exposure{Address: "192.0.2.1", Port: components.DefaultAPIServerPort}
 		in.Ports = ports.OnPodNetwork(in.Exposure.Port)
 	}
-	for _, component := range Components {
+	for _, component := range registry.Components {
 		services, err := servicesOf(component, in)
 		if err != nil {
 			return nil, nil, err
@@ -78,14 +78,12 @@ func ObjectsOf(component components.Component, in *components.Input) ([]client.O
 	for _, service := range services {
 		objects = append(objects, service)
 	}
-	for _, cluster := range []etcd.Cluster{etcd.Data, etcd.Events} {
-		if cluster.Component == component.Name {
-			config, err := cluster.Config(in, etcd.Membership{})
-			if err != nil {
-				return nil, err
-			}
-			objects = append(objects, config)
+	if component.Files != nil {
+		files, err := component.Files(in)
+		if err != nil {
+			return nil, err
 		}
+		objects = append(objects, files)
 	}
 	return objects, nil
 }
@@ -105,8 +103,12 @@ func withDefaults(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table
 	if spec.Hosting.NodeSelector == nil {
 		spec.Hosting.NodeSelector = map[string]string{controlplanev1.HostNodeLabel: "true"}
 	}
-	for _, replicas := range []**int32{&spec.KubeControllerManager.Replicas, &spec.KubeScheduler.Replicas, &spec.Addons.CoreDNS.Replicas} {
-		*replicas = cmp.Or(*replicas, ptr.To[int32](2))
+	spec.Addons.CoreDNS.Replicas = cmp.Or(spec.Addons.CoreDNS.Replicas, ptr.To[int32](2))
+	for _, component := range registry.Components.WithSettings() {
+		if component.Settings.Replicas != nil {
+			replicas := component.Settings.Replicas(&spec)
+			*replicas = cmp.Or(*replicas, ptr.To[int32](2))
+		}
 	}
 	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
 		cluster.Replicas = cmp.Or(cluster.Replicas, ptr.To[int32](3))

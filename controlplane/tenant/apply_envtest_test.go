@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/envtest/plain"
 )
 
@@ -293,7 +294,7 @@ func TestRightsAreThoseOfKubeadm(t *testing.T) {
 	node := authorizationv1.SubjectAccessReviewSpec{User: "system:node:a", Groups: []string{nodesGroup}}
 	token := authorizationv1.SubjectAccessReviewSpec{User: "system:bootstrap:abcdef", Groups: []string{NodeBootstrapTokenGroup}}
 	anonymous := authorizationv1.SubjectAccessReviewSpec{User: anonymousUser, Groups: []string{unauthenticatedGroup}}
-	apiServer := authorizationv1.SubjectAccessReviewSpec{User: KubeletClientUser}
+	apiServer := authorizationv1.SubjectAccessReviewSpec{User: names.KubeletClientUser}
 	for _, test := range []struct {
 		who                                         authorizationv1.SubjectAccessReviewSpec
 		verb, namespace, group, resource, sub, name string

@@ -5,6 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // Names and groups that kubeadm uses (k8s.io/kubernetes/cmd/kubeadm/app/constants).
@@ -44,7 +46,7 @@ func rbac() []client.Object {
 		clusterBinding(getNodesRole, getNodesRole, bootstrappers),
 
 		// kube-apiserver reaches kubelets for logs and exec.
-		clusterBinding("kubeadm:apiserver-kubelet-client", "system:kubelet-api-admin", user(KubeletClientUser)),
+		clusterBinding("kubeadm:apiserver-kubelet-client", "system:kubelet-api-admin", user(names.KubeletClientUser)),
 
 		// The local load balancer follows the API servers.
 		role(metav1.NamespaceDefault, apiServerEndpointsRole, rbacv1.PolicyRule{

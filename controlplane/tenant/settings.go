@@ -18,8 +18,6 @@ const (
 	// LocalServer is where a worker's local load balancer listens. Workers reach the tenant's API
 	// there and nowhere else.
 	LocalServer = "127.0.0.1:6443"
-	// KubeletClientUser is the common name of the certificate that kube-apiserver shows to kubelets.
-	KubeletClientUser = "kube-apiserver-kubelet-client"
 	// NodeBootstrapTokenGroup is what a bootstrap token must name in auth-extra-groups for a machine
 	// to join with it.
 	NodeBootstrapTokenGroup = "system:bootstrappers:kubeadm:default-node-token"

@@ -23,17 +23,16 @@ import (
 	authenticationcel "k8s.io/apiserver/pkg/authentication/cel"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 )
 
+// validateKubeAPIServer has the rules for what can be said of kube-apiserver alone.
 func validateKubeAPIServer(spec controlplanev1.KubeAPIServerSpec, path *field.Path) field.ErrorList {
-	errs := validateComponent(names.KubeAPIServer, spec.ComponentSpec, path)
-	errs = append(errs, validateCertSANs(spec.CertSANs, path.Child("certSANs"))...)
+	errs := validateCertSANs(spec.CertSANs, path.Child("certSANs"))
 	if spec.Audit != nil {
 		errs = append(errs, validateAuditPolicy(spec.Audit.Policy, path.Child("audit", "policy"))...)
 		for i, arg := range spec.ExtraArgs {
-			if reason, owned := arguments.OwnedByAudit(arg.Name); owned {
+			if reason, owned := kubeapiserver.OwnedByAudit(arg.Name); owned {
 				errs = append(errs, field.Invalid(path.Child("extraArgs").Index(i).Child("name"), arg.Name, reason))
 			}
 		}

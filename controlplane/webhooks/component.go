@@ -14,27 +14,29 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 )
 
 // validateComponent has the rules for what can be said of every component.
-func validateComponent(component string, spec controlplanev1.ComponentSpec, path *field.Path) field.ErrorList {
+func validateComponent(settings *components.Settings, all *controlplanev1.KOKControlPlaneSpec, path *field.Path) field.ErrorList {
+	spec := settings.Spec(all)
 	errs := validateImage(spec.Image, path.Child("image"))
-	errs = append(errs, validateArgs(component, spec.ExtraArgs, path.Child("extraArgs"))...)
+	errs = append(errs, validateArgs(settings.Arguments, spec.ExtraArgs, path.Child("extraArgs"))...)
 	errs = append(errs, validateResources(spec.Resources, path.Child("resources"))...)
 	return append(errs, validateVolumes(spec.ExtraVolumes, path.Child("extraVolumes"))...)
 }
 
-func validateArgs(component string, args []controlplanev1.Arg, path *field.Path) field.ErrorList {
+func validateArgs(rules arguments.Rules, args []controlplanev1.Arg, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, arg := range args {
-		if reason, owned := arguments.Owned(component, arg.Name); owned {
+		if reason, owned := rules.Reason(arg.Name); owned {
 			errs = append(errs, field.Invalid(path.Index(i).Child("name"), arg.Name, "belongs to the controller: "+reason))
 			continue
 		}
 		if arg.Value == nil {
 			continue
 		}
-		if err := arguments.CheckValue(component, arg.Name, *arg.Value); err != nil {
+		if err := rules.CheckValue(arg.Name, *arg.Value); err != nil {
 			errs = append(errs, field.Invalid(path.Index(i).Child("value"), *arg.Value, err.Error()))
 		}
 	}

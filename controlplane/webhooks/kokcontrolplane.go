@@ -117,19 +117,7 @@ func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits, tabl
 	path := field.NewPath("spec")
 	errs := validateEndpoint(c.Spec.ControlPlaneEndpoint, path.Child("controlPlaneEndpoint"))
 	errs = append(errs, validateOtherHostCluster(c, path)...)
-	errs = append(errs, settings{
-		nodeSelector:          c.Spec.Hosting.NodeSelector,
-		tolerations:           c.Spec.Hosting.Tolerations,
-		exposure:              c.Spec.Hosting.Exposure.Type,
-		imageRepository:       c.Spec.ImageRepository,
-		imagePullSecret:       c.Spec.ImagePullSecret,
-		kubeAPIServer:         c.Spec.KubeAPIServer,
-		kubeControllerManager: c.Spec.KubeControllerManager,
-		kubeScheduler:         c.Spec.KubeScheduler,
-		etcd:                  c.Spec.Etcd,
-		encryptionAtRest:      c.Spec.EncryptionAtRest,
-		addons:                c.Spec.Addons,
-	}.validate(path, limits)...)
+	errs = append(errs, validateSettings(&c.Spec, path, limits)...)
 	if len(errs) > 0 {
 		return errs
 	}

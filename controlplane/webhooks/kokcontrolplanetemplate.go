@@ -28,32 +28,21 @@ var _ admission.Validator[*controlplanev1.KOKControlPlaneTemplate] = &KOKControl
 // ValidateCreate refuses a template from which no working control plane could be made.
 func (w *KOKControlPlaneTemplate) ValidateCreate(_ context.Context, t *controlplanev1.KOKControlPlaneTemplate) (admission.Warnings, error) {
 	path := field.NewPath("spec", "template")
-	spec := t.Spec.Template.Spec
+	spec := specOf(t.Spec.Template.Spec)
 	errs := t.Spec.Template.ObjectMeta.Validate(path.Child("metadata"))
-	errs = append(errs, settings{
-		nodeSelector:          spec.Hosting.NodeSelector,
-		tolerations:           spec.Hosting.Tolerations,
-		exposure:              spec.Hosting.Exposure.Type,
-		imageRepository:       spec.ImageRepository,
-		imagePullSecret:       spec.ImagePullSecret,
-		kubeAPIServer:         spec.KubeAPIServer,
-		kubeControllerManager: spec.KubeControllerManager,
-		kubeScheduler:         spec.KubeScheduler,
-		etcd:                  spec.Etcd,
-		encryptionAtRest:      spec.EncryptionAtRest,
-		addons:                spec.Addons,
-	}.validate(path.Child("spec"), w.Limits)...)
+	errs = append(errs, validateSettings(&spec, path.Child("spec"), w.Limits)...)
 	if len(errs) == 0 {
-		errs = w.Limits.validatePatches(specOf(spec), w.Versions.Table(), path.Child("spec", "patches"))
+		errs = w.Limits.validatePatches(spec, w.Versions.Table(), path.Child("spec", "patches"))
 	}
 	return nil, invalid("KOKControlPlaneTemplate", t.Name, errs)
 }
 
-// specOf is the part of a template's spec that renderings depend on.
+// specOf is a template's spec as that of a control plane. What only control planes have is unset.
 func specOf(spec controlplanev1.KOKControlPlaneTemplateResourceSpec) controlplanev1.KOKControlPlaneSpec {
 	return controlplanev1.KOKControlPlaneSpec{
 		Hosting: controlplanev1.HostingSpec{
-			NetworkMode: spec.Hosting.NetworkMode, Exposure: controlplanev1.ExposureSpec{Type: spec.Hosting.Exposure.Type},
+			KubeconfigRef: spec.Hosting.KubeconfigRef,
+			NetworkMode:   spec.Hosting.NetworkMode, Exposure: controlplanev1.ExposureSpec{Type: spec.Hosting.Exposure.Type},
 			NodeSelector: spec.Hosting.NodeSelector, Tolerations: spec.Hosting.Tolerations,
 		},
 		ImageRepository:       spec.ImageRepository,
@@ -62,8 +51,10 @@ func specOf(spec controlplanev1.KOKControlPlaneTemplateResourceSpec) controlplan
 		KubeControllerManager: spec.KubeControllerManager,
 		KubeScheduler:         spec.KubeScheduler,
 		Etcd:                  spec.Etcd,
+		EncryptionAtRest:      spec.EncryptionAtRest,
 		Addons:                spec.Addons,
 		Patches:               spec.Patches,
+		Rollout:               spec.Rollout,
 	}
 }
 

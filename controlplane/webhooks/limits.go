@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
@@ -70,29 +71,27 @@ func (l Limits) validatePorts(block controlplanev1.PortBlock, path *field.Path) 
 			ports.Block(block.First), l.HostPorts))}
 }
 
-func (l Limits) validate(s settings, path *field.Path) field.ErrorList {
-	errs := l.validateNodeSelector(s.nodeSelector, path.Child("hosting", "nodeSelector"))
-	errs = append(errs, l.validateTolerations(s.tolerations, path.Child("hosting", "tolerations"))...)
-	if s.imageRepository != "" {
-		errs = append(errs, l.validateRepository(spelledOut(s.imageRepository), s.imageRepository, path.Child("imageRepository"))...)
+func (l Limits) validate(spec *controlplanev1.KOKControlPlaneSpec, path *field.Path) field.ErrorList {
+	errs := l.validateNodeSelector(spec.Hosting.NodeSelector, path.Child("hosting", "nodeSelector"))
+	errs = append(errs, l.validateTolerations(spec.Hosting.Tolerations, path.Child("hosting", "tolerations"))...)
+	if spec.ImageRepository != "" {
+		errs = append(errs, l.validateRepository(spelledOut(spec.ImageRepository), spec.ImageRepository, path.Child("imageRepository"))...)
 	}
+	for _, component := range registry.Components.WithSettings() {
+		errs = append(errs, l.validateImage(component.Settings.Spec(spec).Image, path.Child(component.Settings.Field, "image"))...)
+	}
+	errs = append(errs, l.validateImage(spec.Etcd.Image, path.Child("etcd", "image"))...)
 	// Images of the other addons run in the tenant, where the tenant decides on them.
-	for _, hosted := range []struct {
-		image string
-		path  *field.Path
-	}{
-		{s.kubeAPIServer.Image, path.Child("kubeAPIServer", "image")},
-		{s.kubeControllerManager.Image, path.Child("kubeControllerManager", "image")},
-		{s.kubeScheduler.Image, path.Child("kubeScheduler", "image")},
-		{s.etcd.Image, path.Child("etcd", "image")},
-		{s.addons.Konnectivity.ServerImage, path.Child("addons", "konnectivity", "serverImage")},
-	} {
-		// What is malformed is refused elsewhere.
-		if named, err := reference.ParseNormalizedNamed(hosted.image); hosted.image != "" && err == nil {
-			errs = append(errs, l.validateRepository(named.Name(), hosted.image, hosted.path)...)
-		}
+	return append(errs, l.validateImage(spec.Addons.Konnectivity.ServerImage, path.Child("addons", "konnectivity", "serverImage"))...)
+}
+
+// validateImage judges an image that runs in the host cluster. One that is malformed is refused elsewhere.
+func (l Limits) validateImage(image string, path *field.Path) field.ErrorList {
+	named, err := reference.ParseNormalizedNamed(image)
+	if image == "" || err != nil {
+		return nil
 	}
-	return errs
+	return l.validateRepository(named.Name(), image, path)
 }
 
 // validateNodeSelector accepts an unset selector: it is one of a template, and what is made of it has

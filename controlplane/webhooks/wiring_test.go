@@ -13,12 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
@@ -73,14 +70,14 @@ func rendered(t *testing.T, component components.Component) []corev1.PodSpec {
 
 // TestWiringCannotBeReplaced keeps the list of owned arguments and what is rendered in step.
 func TestWiringCannotBeReplaced(t *testing.T) {
-	for _, component := range []components.Component{kubeapiserver.Component, kubecontrollermanager.Component, kubescheduler.Component} {
+	for _, component := range registry.Components.WithSettings() {
 		for _, pod := range rendered(t, component) {
 			for _, arg := range pod.Containers[0].Args {
 				name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-				_, owned := arguments.Owned(component.Name, name)
-				_, audit := arguments.OwnedByAudit(name)
+				_, owned := component.Settings.Arguments.Reason(name)
+				_, audit := kubeapiserver.OwnedByAudit(name)
 				NewWithT(t).Expect(owned || audit || slices.Contains(replaceable, name)).To(BeTrue(),
-					"%s is rendered with --%s, which nothing keeps a person from replacing: list it in package arguments, or here if it may be replaced", component.Name, name)
+					"%s is rendered with --%s, which nothing keeps a person from replacing: list it in the component's folder, or here if it may be replaced", component.Name, name)
 			}
 		}
 	}
@@ -88,11 +85,11 @@ func TestWiringCannotBeReplaced(t *testing.T) {
 
 // TestRenderedDefaultsAreAllowed renders what a person could write to keep a default.
 func TestRenderedDefaultsAreAllowed(t *testing.T) {
-	for _, component := range []components.Component{kubeapiserver.Component, kubecontrollermanager.Component, kubescheduler.Component} {
+	for _, component := range registry.Components.WithSettings() {
 		for _, pod := range rendered(t, component) {
 			for _, arg := range pod.Containers[0].Args {
 				name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-				NewWithT(t).Expect(arguments.CheckValue(component.Name, name, value)).To(Succeed(), "%s --%s=%s", component.Name, name, value)
+				NewWithT(t).Expect(component.Settings.Arguments.CheckValue(name, value)).To(Succeed(), "%s --%s=%s", component.Name, name, value)
 			}
 		}
 	}
@@ -100,9 +97,7 @@ func TestRenderedDefaultsAreAllowed(t *testing.T) {
 
 // TestMountsCannotBeCovered keeps the list of reserved directories and what is mounted in step.
 func TestMountsCannotBeCovered(t *testing.T) {
-	for _, component := range []components.Component{
-		kubeapiserver.Component, kubecontrollermanager.Component, kubescheduler.Component, etcd.Data.Render(), etcd.Events.Render(),
-	} {
+	for _, component := range registry.Components {
 		for _, pod := range rendered(t, component) {
 			for _, mount := range pod.Containers[0].VolumeMounts {
 				NewWithT(t).Expect(slices.ContainsFunc(reserved, func(directory string) bool { return nested(mount.MountPath, directory) })).To(BeTrue(),

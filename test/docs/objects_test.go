@@ -19,6 +19,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
@@ -70,7 +71,7 @@ func compare(t *testing.T, documented, rendered map[objects.Object]string) {
 // What is rendered in every mode is always there; an object that is not has a row which says when it is.
 func TestObjectsInTheHostClusterAreAsTheReferenceSays(t *testing.T) {
 	rendered := map[objects.Object]string{}
-	for _, component := range rendering.Components {
+	for _, component := range registry.Components {
 		modes := golden(t, "components/testdata/"+component.Name+"/*.yaml")
 		seen := map[objects.Object]map[string]bool{}
 		for mode, all := range modes {
@@ -138,7 +139,7 @@ func TestTargetsOfPatchesAreAsTheReferenceSays(t *testing.T) {
 		}
 	}
 	var components []string
-	for _, component := range rendering.Components {
+	for _, component := range registry.Components {
 		components = append(components, component.Name)
 	}
 	for _, a := range addons.All {

@@ -18,8 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/attack"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/probe"
 )
@@ -57,23 +60,23 @@ func (s *siege) doors(ctx context.Context) []attack.Door {
 		}
 		return list
 	}
-	etcdPorts := func(e ports.EtcdPorts) []int32 { return []int32{e.Client, e.Peer, e.Metrics} }
+	etcdPorts := func(e etcd.Ports) []int32 { return []int32{e.Client, e.Peer, e.Metrics} }
 	own := s.attacked.ports(ctx)
 	doors := []attack.Door{
 		{Target: "the host cluster's API", Addresses: []string{address(cloud, 6443)}, Paths: secrets},
 		{Target: "kubelets of host nodes", Addresses: everywhere(append(nodes, cloud), 10250, 10255), Paths: []string{"/pods", "/metrics"}},
 		{Target: "the host cluster's etcd", Addresses: everywhere([]string{cloud}, 2379, 2380, 2381), Paths: []string{"/version", "/metrics"}},
-		{Target: "etcd of the tenant's own data", Addresses: everywhere(nodes, etcdPorts(own.EtcdData)...), Paths: []string{"/version", "/members", "/metrics"}},
-		{Target: "etcd of the tenant's own events", Addresses: everywhere(nodes, etcdPorts(own.EtcdEvents)...), Paths: []string{"/version", "/members", "/metrics"}},
-		{Target: "konnectivity's administration of its own", Addresses: everywhere(nodes, own.KonnectivityAdmin, own.KonnectivityHealth), Paths: []string{"/metrics", "/debug/pprof/"}},
+		{Target: "etcd of the tenant's own data", Addresses: everywhere(nodes, etcdPorts(etcd.Data.PortsOf(own))...), Paths: []string{"/version", "/members", "/metrics"}},
+		{Target: "etcd of the tenant's own events", Addresses: everywhere(nodes, etcdPorts(etcd.Events.PortsOf(own))...), Paths: []string{"/version", "/members", "/metrics"}},
+		{Target: "konnectivity's administration of its own", Addresses: everywhere(nodes, own.Number(kubeapiserver.KonnectivityAdmin), own.Number(kubeapiserver.KonnectivityHealth)), Paths: []string{"/metrics", "/debug/pprof/"}},
 	}
 	for _, t := range s.neighbours {
 		block := t.ports(ctx)
 		doors = append(doors,
 			attack.Door{Target: "the API of " + t.Name, Addresses: everywhere(nodes, block.APIServer), Paths: []string{"/api/v1/secrets", "/metrics"}},
-			attack.Door{Target: "etcd of " + t.Name, Addresses: everywhere(nodes, append(etcdPorts(block.EtcdData), etcdPorts(block.EtcdEvents)...)...), Paths: []string{"/version", "/members", "/metrics"}},
-			attack.Door{Target: "kube-controller-manager and kube-scheduler of " + t.Name, Addresses: everywhere(nodes, block.ControllerManager, block.Scheduler), Paths: []string{"/metrics", "/configz"}},
-			attack.Door{Target: "konnectivity of " + t.Name, Addresses: everywhere(nodes, block.KonnectivityAgent, block.KonnectivityAdmin, block.KonnectivityHealth), Paths: []string{"/metrics"}},
+			attack.Door{Target: "etcd of " + t.Name, Addresses: everywhere(nodes, append(etcdPorts(etcd.Data.PortsOf(block)), etcdPorts(etcd.Events.PortsOf(block))...)...), Paths: []string{"/version", "/members", "/metrics"}},
+			attack.Door{Target: "kube-controller-manager and kube-scheduler of " + t.Name, Addresses: everywhere(nodes, block.Number(kubecontrollermanager.HTTPS), block.Number(kubescheduler.HTTPS)), Paths: []string{"/metrics", "/configz"}},
+			attack.Door{Target: "konnectivity of " + t.Name, Addresses: everywhere(nodes, block.Number(kubeapiserver.KonnectivityAgent), block.Number(kubeapiserver.KonnectivityAdmin), block.Number(kubeapiserver.KonnectivityHealth)), Paths: []string{"/metrics"}},
 		)
 	}
 	for _, key := range ownManagers {
@@ -138,7 +141,7 @@ func (s *siege) agents(ctx context.Context) {
 		pods, err := t.pods(ctx, names.KubeAPIServer)
 		Expect(err).NotTo(HaveOccurred())
 		for _, pod := range pods {
-			list = append(list, address(pod.Status.HostIP, t.ports(ctx).KonnectivityAgent))
+			list = append(list, address(pod.Status.HostIP, t.ports(ctx).Number(kubeapiserver.KonnectivityAgent)))
 		}
 		return list
 	}

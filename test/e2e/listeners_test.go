@@ -25,8 +25,9 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/processes"
 )
@@ -125,15 +126,15 @@ func (t *tenant) doorsByComponent(ctx context.Context) map[string]map[int32]door
 	peer := func(component string) probe.Credential {
 		return certificate("a peer of "+component, keyPair(t.secret(ctx, names.Certs(t.Name, component)), etcd.PeerClient))
 	}
-	member := func(component string, block ports.EtcdPorts) map[int32]door {
+	member := func(component string, block etcd.Ports) map[int32]door {
 		return map[int32]door{block.Client: {"/version", etcdClient}, block.Peer: {"/members", peer(component)}}
 	}
 	return map[string]map[int32]door{
 		names.KubeAPIServer:         {block.APIServer: {"/api/v1/namespaces", admin}},
-		names.KubeControllerManager: {block.ControllerManager: {"/metrics", admin}},
-		names.KubeScheduler:         {block.Scheduler: {"/metrics", admin}},
-		names.EtcdData:              member(names.EtcdData, block.EtcdData),
-		names.EtcdEvents:            member(names.EtcdEvents, block.EtcdEvents),
+		names.KubeControllerManager: {block.Number(kubecontrollermanager.HTTPS): {"/metrics", admin}},
+		names.KubeScheduler:         {block.Number(kubescheduler.HTTPS): {"/metrics", admin}},
+		names.EtcdData:              member(names.EtcdData, etcd.Data.PortsOf(block)),
+		names.EtcdEvents:            member(names.EtcdEvents, etcd.Events.PortsOf(block)),
 	}
 }
 
@@ -145,7 +146,7 @@ func (t *tenant) probed(ctx context.Context) map[string]int32 {
 		return nil
 	}
 	block := t.ports(ctx)
-	return map[string]int32{names.EtcdData: block.EtcdData.Metrics, names.EtcdEvents: block.EtcdEvents.Metrics}
+	return map[string]int32{names.EtcdData: etcd.Data.PortsOf(block).Metrics, names.EtcdEvents: etcd.Events.PortsOf(block).Metrics}
 }
 
 // admits reports whether the NetworkPolicy of a listener's component lets anybody in there.

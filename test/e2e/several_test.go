@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 )
@@ -65,7 +66,7 @@ var _ = Describe("A foreign process on a host port", Label(full, faults), Ordere
 	It("shows in a condition that names the port, and goes away with the process", func(ctx SpecContext) {
 		hosts, err := requireLab().Hosts()
 		Expect(err).NotTo(HaveOccurred())
-		taken := ports.Of(first).Scheduler
+		taken := ports.Of(first).Number(kubescheduler.HTTPS)
 		var foreign []net.Listener
 		for _, h := range hosts {
 			Expect(h.InNetwork(func() error {

@@ -29,6 +29,7 @@ import (
 	"go.uber.org/zap"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
@@ -262,9 +263,9 @@ func (t *tenant) snapshot(ctx context.Context) map[string]running.Pod {
 // etcd is a client of one of the tenant's etcd clusters, with the certificate that its API servers use.
 func (t *tenant) etcd(ctx context.Context, component string) *clientv3.Client {
 	GinkgoHelper()
-	block := t.ports(ctx).EtcdData
+	block := etcd.Data.PortsOf(t.ports(ctx))
 	if component == names.EtcdEvents {
-		block = t.ports(ctx).EtcdEvents
+		block = etcd.Events.PortsOf(t.ports(ctx))
 	}
 	services := &corev1.ServiceList{}
 	listAll(ctx, services, client.InNamespace(t.Namespace), client.MatchingLabels(names.ComponentLabels(t.ObjectKey, component)))

@@ -18,9 +18,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/controllers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
@@ -99,9 +97,7 @@ func Render(ctx context.Context, config *Config) (*Rendering, error) {
 		return nil, err
 	}
 	result := &Rendering{Keys: keys}
-	for _, component := range []components.Component{
-		etcd.Data.Render(), etcd.Events.Render(), kubeapiserver.Component, kubecontrollermanager.Component, kubescheduler.Component,
-	} {
+	for _, component := range registry.Components {
 		processes, err := r.component(ctx, component)
 		if err != nil {
 			return nil, fmt.Errorf("render %s: %w", component.Name, err)

@@ -21,7 +21,9 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 // QuotaAnnotation makes members restart, one by one, when their quota changes: etcd reads its
@@ -41,29 +43,74 @@ var statefulSet []byte
 type Cluster struct {
 	// Component is names.EtcdData or names.EtcdEvents.
 	Component string
-	// Spec and Ports choose this cluster's part of the input.
-	Spec  func(in *components.Input) controlplanev1.EtcdClusterSpec
-	Ports func(in *components.Input) ports.EtcdPorts
+	// Field is the cluster's field in spec.etcd.
+	Field string
+	// Spec chooses this cluster's part of the input.
+	Spec func(in *components.Input) controlplanev1.EtcdClusterSpec
+	// client is where clients connect to, peer where other members do, metrics is for probes and metrics.
+	client, peer, metrics ports.Port
+	// signer signs the certificates of members, and trusted are whom members trust as each other and as clients.
+	signer  pki.Signer
+	trusted func(keys *pki.KeyMaterial) (ca, clientCA []byte)
 }
 
 var (
 	// Data holds everything but events.
 	Data = Cluster{
 		Component: names.EtcdData,
+		Field:     "data",
+		signer:    pki.EtcdCA,
+		trusted:   trustedByData,
 		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Data },
-		Ports:     func(in *components.Input) ports.EtcdPorts { return in.Ports.EtcdData },
+		client:    ports.Port{Name: "client", Offset: 1, Usual: 2379},
+		peer:      ports.Port{Name: "peer", Offset: 2, Usual: 2380},
+		metrics:   ports.Port{Name: "metrics", Offset: 3, Usual: 2381, Loopback: true},
 	}
 	// Events holds events only.
 	Events = Cluster{
 		Component: names.EtcdEvents,
+		Field:     "events",
+		signer:    pki.EtcdEventsCA,
+		trusted:   trustedByEvents,
 		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Events },
-		Ports:     func(in *components.Input) ports.EtcdPorts { return in.Ports.EtcdEvents },
+		client:    ports.Port{Name: "client", Offset: 4, Usual: 2379},
+		peer:      ports.Port{Name: "peer", Offset: 5, Usual: 2380},
+		metrics:   ports.Port{Name: "metrics", Offset: 6, Usual: 2381, Loopback: true},
 	}
 )
 
+// Ports are the numbers of the ports of the members of one cluster.
+type Ports struct{ Client, Peer, Metrics int32 }
+
+// Ports are those of the cluster's members.
+func (c Cluster) Ports(in *components.Input) Ports { return c.PortsOf(in.Ports) }
+
+// PortsOf are those of the cluster's members by what a tenant has.
+func (c Cluster) PortsOf(tenant ports.Ports) Ports {
+	return Ports{Client: tenant.Number(c.client), Peer: tenant.Number(c.peer), Metrics: tenant.Number(c.metrics)}
+}
+
 // Render describes the cluster as a component.
 func (c Cluster) Render() components.Component {
-	return components.Component{Name: c.Component, Ignore: c.ignore, Services: c.services, Objects: c.objects}
+	return components.Component{
+		Name:      c.Component,
+		Condition: controlplanev1.EtcdClusterHealthyCondition,
+		Patches: patches.Hosted{
+			Workloads: []string{"StatefulSet"}, Containers: []string{"etcd"}, Services: true, Quorum: true,
+			Replicas: "set spec.etcd." + c.Field + ".replicas",
+			Image:    "set spec.etcd.image",
+			Args:     "each member reads a configuration file that the controller writes",
+			Storage:  "set spec.etcd." + c.Field + ".storage",
+			Config:   "the controller writes each member's configuration, remove it from the patch",
+		},
+		Workload:     func(*controlplanev1.KOKControlPlaneSpec) client.Object { return &appsv1.StatefulSet{} },
+		Ports:        []ports.Port{c.client, c.peer, c.metrics},
+		Certificates: c.certificates,
+		Ignore:       c.ignore,
+		Services:     c.services,
+		Objects:      c.objects,
+		Files:        func(in *components.Input) (*corev1.ConfigMap, error) { return c.Config(in, Membership{}) },
+	}
 }
 
 func (c Cluster) ignore(in *components.Input) {
@@ -199,9 +246,9 @@ func (c Cluster) adaptPod(template *corev1.PodTemplateSpec, in *components.Input
 	}
 
 	block := c.Ports(in)
-	components.SetPort(container, "client", block.Client)
-	components.SetPort(container, "peer", block.Peer)
-	components.SetPort(container, "metrics", block.Metrics)
+	components.SetPort(container, c.client.Name, block.Client)
+	components.SetPort(container, c.peer.Name, block.Peer)
+	components.SetPort(container, c.metrics.Name, block.Metrics)
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
 		components.Probe(probe, block.Metrics)
 	}

@@ -102,7 +102,7 @@ func nodePort(service *corev1.Service) int32 { return service.Spec.Ports[0].Node
 func servedPorts(in *components.Input) []int32 {
 	served := []int32{in.Ports.APIServer}
 	if in.Spec.Addons.Konnectivity.Managed() {
-		served = append(served, in.Ports.KonnectivityAgent)
+		served = append(served, in.Ports.Number(KonnectivityAgent))
 	}
 	return served
 }

@@ -35,7 +35,7 @@ const EgressAnnotation = "kok.cluster.x-k8s.io/egress-through-workers"
 
 var (
 	//go:embed konnectivity.yaml
-	konnectivity []byte
+	konnectivityPod []byte
 	//go:embed egress-selector.yaml
 	egressSelector string
 )
@@ -65,25 +65,26 @@ func ConfinesEgress(pod *corev1.Pod) bool {
 func addKonnectivity(template *corev1.PodTemplateSpec, in *components.Input) {
 	metav1.SetMetaDataAnnotation(&template.ObjectMeta, EgressAnnotation, egressSelections())
 	pod := &template.Spec
-	addition := components.Decode[corev1.PodSpec](konnectivity)
+	addition := components.Decode[corev1.PodSpec](konnectivityPod)
 	server := &addition.InitContainers[0]
+	agents, admin, health := in.Ports.Number(KonnectivityAgent), in.Ports.Number(KonnectivityAdmin), in.Ports.Number(KonnectivityHealth)
 	server.Image = cmp.Or(in.Spec.Addons.Konnectivity.ServerImage,
 		fmt.Sprintf("%s/kas-network-proxy/proxy-server:%s", in.Spec.ImageRepository, in.KonnectivityImageTag))
 	server.Args = components.Args(server.Args, map[string]string{
-		"admin-port":          strconv.Itoa(int(in.Ports.KonnectivityAdmin)),
+		"admin-port":          strconv.Itoa(int(admin)),
 		"agent-bind-address":  bindAddress(in),
-		"agent-port":          strconv.Itoa(int(in.Ports.KonnectivityAgent)),
+		"agent-port":          strconv.Itoa(int(agents)),
 		"health-bind-address": in.ProbeAddress(bindAddress(in)),
-		"health-port":         strconv.Itoa(int(in.Ports.KonnectivityHealth)),
+		"health-port":         strconv.Itoa(int(health)),
 	}, nil)
 	if in.OnPodNetwork() {
 		// Two of them may be on one node.
 		server.Env[0].ValueFrom.FieldRef.FieldPath = "metadata.name"
 	}
-	components.SetPort(server, "agents", in.Ports.KonnectivityAgent)
-	components.SetPort(server, "admin", in.Ports.KonnectivityAdmin)
-	components.SetPort(server, "health", in.Ports.KonnectivityHealth)
-	components.Probe(server.LivenessProbe, in.Ports.KonnectivityHealth)
+	components.SetPort(server, KonnectivityAgent.Name, agents)
+	components.SetPort(server, KonnectivityAdmin.Name, admin)
+	components.SetPort(server, KonnectivityHealth.Name, health)
+	components.Probe(server.LivenessProbe, health)
 
 	pki := addition.Volumes[1].Projected.Sources
 	pki[0].Secret.Name = names.KeyMaterial(in.Cluster.Name)

@@ -4,7 +4,6 @@ package kubeapiserver
 
 import (
 	_ "embed"
-	"net"
 	"strconv"
 	"strings"
 
@@ -20,6 +19,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
 // Names of the leaf certificates in the component's Secret, as the asset's arguments name them.
@@ -35,8 +36,57 @@ const (
 //go:embed pod.yaml
 var pod []byte
 
+// Ports of kube-apiserver and of konnectivity's server beside it. Load balancers of workers know the agents' by its offset.
+var (
+	HTTPS              = ports.Port{Name: portHTTPS}
+	KonnectivityAgent  = ports.Port{Name: portAgents, Offset: controlplanev1.KonnectivityPortOffset}
+	KonnectivityAdmin  = ports.Port{Name: "admin", Offset: 10, Loopback: true}
+	KonnectivityHealth = ports.Port{Name: "health", Offset: 11, Loopback: true}
+)
+
 // Component describes kube-apiserver.
-var Component = components.Component{Name: names.KubeAPIServer, Ignore: ignore, Services: services, Objects: objects, Scale: scale}
+var Component = components.Component{
+	Name:       names.KubeAPIServer,
+	After:      []string{names.EtcdData, names.EtcdEvents},
+	Condition:  controlplanev1.ControlPlaneComponentsHealthyCondition,
+	Kubernetes: true,
+	Settings: &components.Settings{
+		Field: "kubeAPIServer",
+		Spec: func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ComponentSpec {
+			return &spec.KubeAPIServer.ComponentSpec
+		},
+		Arguments: rules,
+	},
+	Patches: patches.Hosted{
+		Workloads: []string{"DaemonSet", "Deployment"}, Containers: []string{names.KubeAPIServer, konnectivityServer}, Services: true,
+		Replicas: "set spec.replicas, with spec.kubeAPIServer.workload Deployment",
+		Image:    "set spec.kubeAPIServer.image",
+		Args:     "set spec.kubeAPIServer.extraArgs",
+		Config:   "set spec.kubeAPIServer.jwt, spec.kubeAPIServer.audit or spec.addons.konnectivity",
+	},
+	Workload:     kind,
+	OwnHosts:     ownHosts,
+	Ports:        []ports.Port{HTTPS, KonnectivityAgent, KonnectivityAdmin, KonnectivityHealth},
+	Certificates: certificates,
+	Ignore:       ignore,
+	Services:     services,
+	Objects:      objects,
+	Scale:        scale,
+}
+
+func kind(spec *controlplanev1.KOKControlPlaneSpec) client.Object {
+	if spec.KubeAPIServer.IsDeployment() {
+		return &appsv1.Deployment{}
+	}
+	return &appsv1.DaemonSet{}
+}
+
+func ownHosts(in *components.Input) (field string, replicas int32) {
+	if in.Spec.KubeAPIServer.IsDeployment() {
+		return "spec.replicas", in.APIServerReplicas
+	}
+	return "", 0
+}
 
 func ignore(in *components.Input) {
 	in.Network.PodCIDRs = nil
@@ -65,11 +115,6 @@ func addresses(in *components.Input) map[string]string {
 		}
 	}
 	return kept
-}
-
-// Address is the host and port of the API server's Service.
-func Address(in *components.Input) string {
-	return net.JoinHostPort(in.Addresses[names.Object(in.Cluster.Name, names.KubeAPIServer)], strconv.Itoa(int(in.Network.APIServerPort)))
 }
 
 func services(in *components.Input) ([]*corev1.Service, error) {
@@ -185,7 +230,7 @@ func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
 	}
 	container.Args = components.Args(container.Args, args, spec.ExtraArgs)
 
-	components.SetPort(container, "https", in.Ports.APIServer)
+	components.SetPort(container, HTTPS.Name, in.Ports.APIServer)
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
 		components.Probe(probe, in.Ports.APIServer)
 	}

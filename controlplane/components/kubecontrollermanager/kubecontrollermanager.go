@@ -1,4 +1,4 @@
-// Package kubecontrollermanager renders kube-controller-manager.
+// Package kubecontrollermanager describes and renders kube-controller-manager.
 package kubecontrollermanager
 
 import (
@@ -6,39 +6,42 @@ import (
 	"strconv"
 	"strings"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
 //go:embed deployment.yaml
 var deployment []byte
 
+// HTTPS is where it serves its metrics and health.
+var HTTPS = ports.Port{Name: "https", Offset: 7, Usual: 10257}
+
 // Component describes kube-controller-manager.
-var Component = components.Component{Name: names.KubeControllerManager, Ignore: ignore, Objects: objects}
+var Component = components.Replicated{
+	Name:  names.KubeControllerManager,
+	Field: "kubeControllerManager",
+	Spec: func(spec *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ReplicatedComponentSpec {
+		return &spec.KubeControllerManager
+	},
+	Port:      HTTPS,
+	Asset:     deployment,
+	Args:      args,
+	Arguments: rules,
+	Network: func(network components.Network) components.Network {
+		return components.Network{PodCIDRs: network.PodCIDRs, ServiceCIDRs: network.ServiceCIDRs}
+	},
+}.Component()
 
-func ignore(in *components.Input) {
-	in.Addresses, in.Network.DNSDomain, in.Exposure = nil, "", components.Exposure{}
-	in.Spec = controlplanev1.KOKControlPlaneSpec{
-		Hosting:               in.Spec.Hosting,
-		ImageRepository:       in.Spec.ImageRepository,
-		ImagePullSecret:       in.Spec.ImagePullSecret,
-		KubeControllerManager: in.Spec.KubeControllerManager,
-	}
-}
-
-func objects(in *components.Input) ([]client.Object, error) {
+func args(in *components.Input) map[string]string {
 	args := map[string]string{
 		"allocate-node-cidrs":      strconv.FormatBool(len(in.Network.PodCIDRs) > 0),
 		"cluster-name":             in.Cluster.Name,
-		"secure-port":              strconv.Itoa(int(in.Ports.ControllerManager)),
 		"service-cluster-ip-range": strings.Join(in.Network.ServiceCIDRs, ","),
 	}
 	if len(in.Network.PodCIDRs) > 0 {
 		args["cluster-cidr"] = strings.Join(in.Network.PodCIDRs, ",")
 	}
-	return components.Replicated(deployment, in, names.KubeControllerManager,
-		in.Spec.KubeControllerManager, in.Ports.ControllerManager, args), nil
+	return args
 }

@@ -1,0 +1,48 @@
+package components
+
+import (
+	"crypto/x509"
+	"net"
+	"strconv"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+)
+
+// What certificates are good for: to serve with, to dial with, or both.
+var (
+	Serving = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	Dialing = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	Both    = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+)
+
+// Certificates are what the Secret of a component holds: leaves, and files beside them. Names and addresses in leaves are
+// stable ones only: Services, loopback, the endpoint. A pod that moves needs no new certificate; who dials a node's
+// address names the server itself.
+type Certificates struct {
+	Leaves []pki.Leaf
+	Files  map[string][]byte
+}
+
+// Issuance is what certificates depend on beside the inputs of renderings: a change of it reaches Secrets alone.
+type Issuance struct {
+	// Keys are the tenant's certificate authorities.
+	Keys *pki.KeyMaterial
+	// Endpoint is the host by which the tenant's API is reached, SANs are further names and addresses of it.
+	Endpoint string
+	SANs     []string
+}
+
+// IPs are addresses for a leaf.
+func IPs(texts ...string) []net.IP {
+	ips := make([]net.IP, 0, len(texts))
+	for _, text := range texts {
+		ips = append(ips, net.ParseIP(text))
+	}
+	return ips
+}
+
+// APIServerAddress is the host and port of the API server's Service.
+func (in *Input) APIServerAddress() string {
+	return net.JoinHostPort(in.Addresses[names.Object(in.Cluster.Name, names.KubeAPIServer)], strconv.Itoa(int(in.Network.APIServerPort)))
+}

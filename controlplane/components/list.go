@@ -1,0 +1,45 @@
+package components
+
+import "slices"
+
+// List are components in the order in which they are applied and told of.
+type List []Component
+
+// Names are the names of all.
+func (l List) Names() []string {
+	return l.namesOf(func(Component) bool { return true })
+}
+
+// Kubernetes are the names of those whose version is spec.version.
+func (l List) Kubernetes() []string {
+	return l.namesOf(func(c Component) bool { return c.Kubernetes })
+}
+
+// OfCondition are the names of those that a condition tells of.
+func (l List) OfCondition(condition string) []string {
+	return l.namesOf(func(c Component) bool { return c.Condition == condition })
+}
+
+// Named is the component of a name, if there is one.
+func (l List) Named(name string) (component Component, found bool) {
+	i := slices.IndexFunc(l, func(c Component) bool { return c.Name == name })
+	if i < 0 {
+		return Component{}, false
+	}
+	return l[i], true
+}
+
+func (l List) namesOf(is func(Component) bool) []string {
+	var names []string
+	for _, component := range l {
+		if is(component) {
+			names = append(names, component.Name)
+		}
+	}
+	return names
+}
+
+// WithSettings are those with a field of spec of their own.
+func (l List) WithSettings() List {
+	return slices.DeleteFunc(slices.Clone(l), func(c Component) bool { return c.Settings == nil })
+}

@@ -1,0 +1,20 @@
+// Package registry has the list of the components of a control plane. A new one is a folder beside this one and a line here; what
+// everything else needs of a component follows from its description.
+package registry
+
+import (
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
+)
+
+// Components are those of every control plane, in the order in which they are applied and told of.
+var Components = components.List{
+	etcd.Data.Render(),
+	etcd.Events.Render(),
+	kubeapiserver.Component,
+	kubecontrollermanager.Component,
+	kubescheduler.Component,
+}
