@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
-
 )
 
 func TestNumbers(t *testing.T) {
