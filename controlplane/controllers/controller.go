@@ -42,6 +42,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
 // Reconciler reconciles KOKControlPlanes.
@@ -139,10 +140,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KObj(cluster)))
 	}
 
-	if added, err := r.ensureHeld(ctx, cluster, controlPlane); err != nil || added {
+	if added, err := r.ensureHeld(writes.Because(ctx, "finalizer"), cluster, controlPlane); err != nil || added {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, clusterOrEmpty(cluster), controlPlane); err != nil || isPaused || requeue {
+	if isPaused, requeue, err := paused.EnsurePausedCondition(writes.Because(ctx, "paused"), r.Client, clusterOrEmpty(cluster), controlPlane); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
 	}
 
@@ -155,7 +156,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		if reterr == nil {
 			options = append(options, patch.WithStatusObservedGeneration{})
 		}
-		err := helper.Patch(ctx, controlPlane, options...)
+		err := helper.Patch(writes.Because(ctx, "status"), controlPlane, options...)
 		if !controlPlane.DeletionTimestamp.IsZero() {
 			err = kerrors.FilterOut(err, apierrors.IsNotFound)
 		}
@@ -165,7 +166,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	}()
 
 	if !controlPlane.DeletionTimestamp.IsZero() {
-		result, err := r.reconcileDelete(ctx, cluster, controlPlane)
+		result, err := r.reconcileDelete(writes.Because(ctx, "deletion"), cluster, controlPlane)
 		hosted = controllerutil.ContainsFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
 		return result, err
 	}

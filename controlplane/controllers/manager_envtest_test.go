@@ -38,6 +38,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
 const managerAccount = "system:serviceaccount:" + managerNamespace + ":manager"
@@ -64,9 +65,10 @@ func startManagerThatChanges(
 	access := g.through()
 	access.Impersonate.UserName = managerAccount
 	mgr, err := ctrl.NewManager(access, ctrl.Options{
-		Scheme:  environment.Scheme,
-		Metrics: metricsserver.Options{BindAddress: "0"},
-		Cache:   cache.Options{ByObject: HostCache()},
+		Scheme:    environment.Scheme,
+		Metrics:   metricsserver.Options{BindAddress: "0"},
+		Cache:     cache.Options{ByObject: HostCache()},
+		NewClient: writes.NewClient,
 		// One program runs many of them.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
 const (
@@ -99,6 +100,10 @@ func (v *tenantVisit) connect() error {
 	if v.probe, err = rest.UnversionedRESTClientFor(config); err != nil {
 		return fmt.Errorf("connect to the tenant: %w", err)
 	}
-	v.client, err = tenant.NewClient(config)
-	return err
+	c, err := tenant.NewClient(config)
+	if err != nil {
+		return err
+	}
+	v.client = writes.Tell(c, writes.Tenant)
+	return nil
 }
