@@ -36,6 +36,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
@@ -70,6 +71,10 @@ type Reconciler struct {
 	changeEtcd func(ctx context.Context, kind membership.Kind, name string, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) error
 	recorder   events.EventRecorder
 	steps      *flow.Graph[*scope]
+	// figures are what metrics say of each control plane.
+	figures figures
+	// written is what this program last wrote of each control plane's status.
+	written writtenStatus
 	// questions asks etcds and tenants: a probe.Prober, so that nobody waits for them.
 	questions questioner
 	// guards stand before tenants.
@@ -118,6 +123,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	}()
 	controlPlane := &controlplanev1.KOKControlPlane{}
 	if err := r.Client.Get(ctx, request.NamespacedName, controlPlane); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.figures.forget(request.NamespacedName)
+			r.written.forget(request.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if r.WatchFilterValue != "" && controlPlane.Labels[clusterv1.WatchLabel] != r.WatchFilterValue {
@@ -147,6 +156,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		return ctrl.Result{}, err
 	}
 
+	before, did := r.written.last(controlPlane.DeepCopy()), &deeds{}
 	helper, err := patch.NewHelper(controlPlane, r.Client)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -160,9 +170,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		if !controlPlane.DeletionTimestamp.IsZero() {
 			err = kerrors.FilterOut(err, apierrors.IsNotFound)
 		}
+		after := controlPlane
 		if err != nil {
 			reterr = errors.Join(reterr, fmt.Errorf("write the status: %w", err))
+			after = before // The next reconcile finds the changes of status again.
 		}
+		r.record(controlPlane, eventsOf(before, after, did))
+		r.written.keep(after)
 	}()
 
 	if !controlPlane.DeletionTimestamp.IsZero() {
@@ -171,10 +185,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		return result, err
 	}
 	cared, hosted = true, true
-	return r.reconcile(ctx, cluster, controlPlane)
+	return r.reconcile(ctx, cluster, controlPlane, did)
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (ctrl.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, did *deeds) (ctrl.Result, error) {
 	blockMove(controlPlane, !controlPlane.Spec.Hosting.Elsewhere())
 	host, err := r.hostOf(ctx, cluster, controlPlane)
 	if err != nil {
@@ -185,6 +199,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 		return ctrl.Result{}, err
 	}
 	s := newScope(cluster, controlPlane, r.Versions.Table(), host, r.store(host), r.Clock.Now())
+	s.deeds = did
 	s.judgeStored(r.Allow, r.Versions.Table())
 	if host.Warning != "" {
 		s.note(errors.New(host.Warning))
@@ -208,7 +223,18 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 		return ctrl.Result{}, errors.Join(err, stepErrors(s))
 	}
 	wasInitialized := conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition)
+	ran := controlPlane.Status.Versions
 	updateStatus(s, seen)
+	r.figures.record(s, seen)
+	if upgraded(ran, controlPlane.Status.Versions) != "" {
+		since, err := s.revisions.RenderedSince(ctx, s.key, names.KubeAPIServer, s.input.Version)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if !since.IsZero() {
+			did.upgradeTook = r.Clock.Since(since)
+		}
+	}
 	if !wasInitialized && conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) {
 		r.recorder.Eventf(controlPlane, nil, corev1.EventTypeNormal, "Initialized", "Initialize",
 			"The API of %s answers at %s", s.input.Version, endpointAddress(controlPlane))

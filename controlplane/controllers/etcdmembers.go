@@ -262,6 +262,7 @@ func deleteFormerServices(ctx context.Context, s *scope, present map[string]*cor
 			if err := s.host.Client.Delete(ctx, service, client.Preconditions{UID: &service.UID}); err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("delete Service %s of a former etcd member: %w", client.ObjectKeyFromObject(service), err)
 			}
+			s.host.Applier.Dismiss("Service", service)
 		}
 	}
 	return nil

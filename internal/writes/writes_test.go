@@ -133,7 +133,9 @@ func says(t *testing.T, line string, wrote []string) {
 func TestWhatTheServerRefusedIsNoWrite(t *testing.T) {
 	errRefused := errors.New("refused")
 	refusing := interceptor.NewClient(world(), interceptor.Funcs{
-		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return errRefused },
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+			return errRefused
+		},
 	})
 	ctx, lines := listen(t.Context())
 	before := counted(t)
