@@ -5,10 +5,12 @@ package controllers
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -41,7 +43,11 @@ func TestEventsTellTheLifeOfATenant(t *testing.T) {
 		c.Spec.Version = "v1.36.2"
 	})
 	tt.settle()
-	tt.events()
+	for _, text := range tt.events() {
+		if strings.HasPrefix(text, corev1.EventTypeWarning) || strings.Contains(text, "Rollout") || strings.Contains(text, "Scale") {
+			t.Errorf("while it was made it said %s", text)
+		}
+	}
 	controlPlane := func(change func(*controlplanev1.KOKControlPlane)) {
 		edit(t, tt.key, &controlplanev1.KOKControlPlane{}, change)
 	}
