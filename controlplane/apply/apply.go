@@ -32,6 +32,19 @@ type Applier struct {
 	// settled remembers the resource version at which an object was last found or made equal to a
 	// rendering, so that something a webhook of that cluster always changes back is not fought over.
 	settled sync.Map
+	// known remembers the UID of each object that was found or made, repaired the resource version at which one was
+	// found edited: a cache may show that again for a moment.
+	known, repaired sync.Map
+}
+
+// Result is what Apply did.
+type Result struct {
+	// Live is the object as it is now.
+	Live client.Object
+	// Wrote is true when that took a write.
+	Wrote bool
+	// Repair is what was repaired; nil when nobody had edited or deleted the object.
+	Repair *Repair
 }
 
 type settledKey struct {
@@ -47,57 +60,69 @@ func New(c client.Client) *Applier { return &Applier{client: c} }
 
 // Forget drops what is remembered of a tenant's objects.
 func (a *Applier) Forget(tenant client.ObjectKey) {
-	a.settled.Range(func(key, _ any) bool {
-		if key.(settledKey).tenant == tenant {
-			a.settled.Delete(key)
-		}
-		return true
-	})
+	for _, memory := range []*sync.Map{&a.settled, &a.known, &a.repaired} {
+		memory.Range(func(key, _ any) bool {
+			if key.(settledKey).tenant == tenant {
+				memory.Delete(key)
+			}
+			return true
+		})
+	}
 }
 
 // Apply makes the live object have every field of desired, and no spec or data field that another
-// manager added. It returns the live object as it is now, and whether it wrote.
-func (a *Applier) Apply(ctx context.Context, desired client.Object) (live client.Object, changed bool, err error) {
+// manager added.
+func (a *Applier) Apply(ctx context.Context, desired client.Object) (Result, error) {
 	wanted, err := a.prepare(desired)
 	if err != nil {
-		return nil, false, err
+		return Result{}, err
 	}
-	live = desired.DeepCopyObject().(client.Object)
+	live := desired.DeepCopyObject().(client.Object)
 	key := client.ObjectKeyFromObject(desired)
 	memory := settledKey{tenant: names.Tenant(desired), kind: wanted.GetKind(), name: key}
 	rendering := wanted.GetAnnotations()[RenderingAnnotation]
+	var repair *Repair
 
 	switch err := a.client.Get(ctx, key, live); {
 	case apierrors.IsNotFound(err):
 	case err != nil:
-		return nil, false, fmt.Errorf("read %s %s: %w", wanted.GetKind(), key, err)
+		return Result{}, fmt.Errorf("read %s %s: %w", wanted.GetKind(), key, err)
 	default:
 		if last, ok := a.settled.Load(memory); ok && last == (settledValue{live.GetResourceVersion(), rendering}) {
-			return live, false, nil
+			return Result{Live: live}, nil
 		}
 		drift, err := a.drift(wanted, live)
 		if err != nil {
-			return nil, false, err
+			return Result{}, err
 		}
 		if drift == none {
-			a.settled.Store(memory, settledValue{live.GetResourceVersion(), rendering})
-			return live, false, nil
+			a.remember(memory, live, rendering)
+			return Result{Live: live}, nil
 		}
+		repair = a.edited(memory, live, drift, rendering)
 		if drift == foreignFields {
 			if err := a.takeOver(ctx, live); err != nil {
-				return nil, false, err
+				return Result{}, err
 			}
 		}
 	}
 
 	if err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(wanted),
 		client.FieldOwner(names.FieldManager), client.ForceOwnership); err != nil {
-		return nil, false, fmt.Errorf("apply %s %s: %w", desired.GetObjectKind().GroupVersionKind().Kind, key, err)
+		return Result{}, fmt.Errorf("apply %s %s: %w", desired.GetObjectKind().GroupVersionKind().Kind, key, err)
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, live); err != nil {
-		return nil, false, fmt.Errorf("read the applied %s %s: %w", wanted.GetKind(), key, err)
+	made := desired.DeepCopyObject().(client.Object)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(wanted.Object, made); err != nil {
+		return Result{}, fmt.Errorf("read the applied %s %s: %w", wanted.GetKind(), key, err)
 	}
-	return live, true, a.settle(memory, wanted, live, rendering)
+	repair = a.count(memory, live, made, repair)
+	return Result{Live: made, Wrote: true, Repair: repair}, a.settle(memory, wanted, made, rendering)
+}
+
+// remember keeps that an object is equal to a rendering.
+func (a *Applier) remember(memory settledKey, live client.Object, rendering string) {
+	a.known.Store(memory, live.GetUID())
+	a.settled.Store(memory, settledValue{live.GetResourceVersion(), rendering})
 }
 
 // settle remembers an object as the API server returned it. It forgets one that has fields which others added after it was
@@ -107,11 +132,10 @@ func (a *Applier) settle(memory settledKey, wanted *unstructured.Unstructured, l
 	if err != nil {
 		return err
 	}
+	a.remember(memory, live, rendering)
 	if drift == foreignFields {
 		a.settled.Delete(memory)
-		return nil
 	}
-	a.settled.Store(memory, settledValue{live.GetResourceVersion(), rendering})
 	return nil
 }
 

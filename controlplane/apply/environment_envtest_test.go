@@ -196,11 +196,11 @@ func pick[T client.Object](t *testing.T, objects []client.Object, name string) T
 
 func mustApply(t *testing.T, a *Applier, object client.Object) (client.Object, bool) {
 	t.Helper()
-	live, changed, err := a.Apply(t.Context(), object.DeepCopyObject().(client.Object))
+	result, err := a.Apply(t.Context(), object.DeepCopyObject().(client.Object))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return live, changed
+	return result.Live, result.Wrote
 }
 
 // current is an object as the API server has it now.

@@ -143,7 +143,7 @@ func TestALateCacheDoesNoHarm(t *testing.T) {
 			was := test.before(t, story{wanted: wanted, older: older, a: a})
 			before := current(t, wanted)
 
-			_, _, err := New(late(t, was)).Apply(t.Context(), wanted.DeepCopy())
+			_, err := New(late(t, was)).Apply(t.Context(), wanted.DeepCopy())
 			if raced := apierrors.IsConflict(err); raced != test.raced || err != nil && !raced {
 				t.Errorf("err = %v", err)
 			}

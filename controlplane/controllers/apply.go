@@ -109,7 +109,9 @@ func applyAll(ctx context.Context, s *scope, objects []client.Object) ([]client.
 		}
 		group.Go(func() (err error) {
 			defer panics.Recover(ctx, "applying an object", &err)
-			live[i], _, err = s.host.Applier.Apply(ctx, object)
+			result, err := s.host.Applier.Apply(ctx, object)
+			live[i] = result.Live
+			s.deeds.repair(result.Repair)
 			return err
 		})
 	}

@@ -34,12 +34,14 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
 // Reconciler reconciles KOKControlPlanes.
@@ -65,6 +67,10 @@ type Reconciler struct {
 	etcd     operator.Etcd
 	recorder events.EventRecorder
 	steps    *flow.Graph[*scope]
+	// figures are what metrics say of each control plane.
+	figures figures
+	// written is what this program last wrote of each control plane's status.
+	written writtenStatus
 	// etcdOperator observes and changes etcd clusters: an operator.Operator, so that no reconcile waits for them.
 	etcdOperator etcdOperator
 	// questions asks tenants: a probe.Prober, so that no reconcile waits for them.
@@ -120,6 +126,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	}()
 	controlPlane := &controlplanev1.KOKControlPlane{}
 	if err := r.Client.Get(ctx, request.NamespacedName, controlPlane); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.figures.forget(request.NamespacedName)
+			r.written.forget(request.NamespacedName)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if r.WatchFilterValue != "" && controlPlane.Labels[clusterv1.WatchLabel] != r.WatchFilterValue {
@@ -142,13 +152,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KObj(cluster)))
 	}
 
-	if added, err := r.ensureHeld(ctx, cluster, controlPlane); err != nil || added {
+	if added, err := r.ensureHeld(writes.Because(ctx, "finalizer"), cluster, controlPlane); err != nil || added {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, clusterOrEmpty(cluster), controlPlane); err != nil || isPaused || requeue {
+	if isPaused, requeue, err := paused.EnsurePausedCondition(writes.Because(ctx, "paused"), r.Client, clusterOrEmpty(cluster), controlPlane); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
 	}
 
+	before, did := r.written.last(controlPlane.DeepCopy()), &deeds{}
 	helper, err := patch.NewHelper(controlPlane, r.Client)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -158,22 +169,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		if reterr == nil {
 			options = append(options, patch.WithStatusObservedGeneration{})
 		}
-		err := helper.Patch(ctx, controlPlane, options...)
+		err := helper.Patch(writes.Because(ctx, "status"), controlPlane, options...)
 		if !controlPlane.DeletionTimestamp.IsZero() {
 			err = kerrors.FilterOut(err, apierrors.IsNotFound)
 		}
+		after := controlPlane
 		if err != nil {
 			reterr = errors.Join(reterr, fmt.Errorf("write the status: %w", err))
+			after = before // The next reconcile finds the changes of status again.
 		}
+		r.record(controlPlane, eventsOf(before, after, did))
+		r.written.keep(after)
 	}()
 
 	if !controlPlane.DeletionTimestamp.IsZero() {
-		result, err := r.reconcileDelete(ctx, cluster, controlPlane)
+		result, err := r.reconcileDelete(writes.Because(ctx, "deletion"), cluster, controlPlane)
 		hosted = controllerutil.ContainsFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
 		return result, err
 	}
 	cared, hosted = true, true
-	return r.reconcile(ctx, cluster, controlPlane)
+	return r.reconcile(ctx, cluster, controlPlane, did)
 }
 
 // endBackground ends what is done beside reconciles for a control plane: its etcds and its tenant must not be probed any
@@ -183,7 +198,7 @@ func (r *Reconciler) endBackground(controlPlane client.ObjectKey) {
 	r.etcdOperator.Forget(controlPlane)
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (ctrl.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, did *deeds) (ctrl.Result, error) {
 	blockMove(controlPlane, !controlPlane.Spec.Hosting.Elsewhere())
 	host, err := r.hostOf(ctx, cluster, controlPlane)
 	if err != nil {
@@ -194,6 +209,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 		return ctrl.Result{}, err
 	}
 	s := newScope(cluster, controlPlane, r.Versions.Table(), host, r.store(host), r.Clock.Now())
+	s.deeds = did
 	s.judgeStored(r.Allow, r.Versions.Table())
 	if host.Warning != "" {
 		s.note(errors.New(host.Warning))
@@ -217,7 +233,18 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 		return ctrl.Result{}, errors.Join(err, stepErrors(s))
 	}
 	wasInitialized := conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition)
+	ran := controlPlane.Status.Versions
 	updateStatus(s, seen)
+	r.figures.record(s, seen)
+	if upgraded(ran, controlPlane.Status.Versions) != "" {
+		since, err := s.revisions.RenderedSince(ctx, s.key, names.KubeAPIServer, s.input.Version)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if !since.IsZero() {
+			did.upgradeTook = r.Clock.Since(since)
+		}
+	}
 	if !wasInitialized && conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) {
 		r.recorder.Eventf(controlPlane, nil, corev1.EventTypeNormal, "Initialized", "Initialize",
 			"The API of %s answers at %s", s.input.Version, endpointAddress(controlPlane))

@@ -93,6 +93,8 @@ type gate struct {
 	// lost, and nothing passes any more. Zero for none.
 	killAfter int
 	dead      bool
+	// taken is the number of writes that the API server took.
+	taken int
 	// denied are the requests that the API server forbade.
 	denied []request
 	// asked is how often an etcd was asked.
@@ -138,6 +140,9 @@ func (g *gate) wrap(inner http.RoundTripper) http.RoundTripper {
 		if err == nil && response.StatusCode == http.StatusForbidden {
 			g.deny(request{sent.Method, sent.URL.Path, sent.URL.RawQuery})
 		}
+		if err == nil && response.StatusCode < http.StatusMultipleChoices && (request{method: sent.Method, path: sent.URL.Path}).writes() {
+			g.took()
+		}
 		if lost && err == nil {
 			_ = response.Body.Close()
 			return nil, errReplyLost
@@ -169,6 +174,12 @@ func (g *gate) deny(r request) {
 	g.lock.Lock()
 	defer g.lock.Unlock()
 	g.denied = append(g.denied, r)
+}
+
+func (g *gate) took() {
+	g.lock.Lock()
+	defer g.lock.Unlock()
+	g.taken++
 }
 
 func (g *gate) forbidden() []request {

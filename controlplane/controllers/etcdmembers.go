@@ -264,6 +264,7 @@ func deleteServicesOfRemoved(ctx context.Context, s *scope, present map[string]*
 			if err := s.host.Client.Delete(ctx, service, client.Preconditions{UID: &service.UID}); err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("delete Service %s of a former etcd member: %w", client.ObjectKeyFromObject(service), err)
 			}
+			s.host.Applier.Dismiss("Service", service)
 		}
 	}
 	return nil

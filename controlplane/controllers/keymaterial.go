@@ -32,6 +32,9 @@ func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) (string, e
 		return "", err
 	}
 	s.keys = keys
+	for _, ca := range []pki.CA{keys.ClusterCA, keys.EtcdCA, keys.EtcdEventsCA, keys.FrontProxyCA} {
+		s.endsAt(ca.Certificate.NotAfter)
+	}
 	// One event each: Kubernetes folds events of one reason into a series, and keeps only the first text.
 	if len(keys.Generated) > 0 {
 		r.recorder.Eventf(s.controlPlane, nil, corev1.EventTypeNormal, "KeyMaterialGenerated", "GenerateKey",
@@ -85,6 +88,7 @@ func (r *Reconciler) ensureCertificates(ctx context.Context, s *scope) (string, 
 			defer panics.Recover(ctx, "issuing certificates", &err)
 			result, err := s.store.EnsureLeaves(ctx, s.keys, secret)
 			s.renewAt(result.RenewAt)
+			s.endsAt(result.EndsAt)
 			return err
 		})
 	}
@@ -98,6 +102,7 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 		Server:  "https://" + endpointAddress(s.controlPlane),
 	})
 	s.renewAt(result.RenewAt)
+	s.endsAt(result.EndsAt)
 	// Whoever finds the control plane initialized connects by it.
 	return result.Unsafe, err
 }

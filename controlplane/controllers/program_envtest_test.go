@@ -29,6 +29,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
 // There is no etcd in these tests, so that its health is unknown; the lab's tests ask real ones.
@@ -81,7 +82,7 @@ func newProgram(t *testing.T, g *gate) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := interceptor.NewClient(inner, interceptor.Funcs{List: listClusters})
+	c := writes.Tell(interceptor.NewClient(inner, interceptor.Funcs{List: listClusters}), writes.Management)
 	r := &Reconciler{
 		Client: c, APIReader: c,
 		Host:      &Host{Client: c, Live: c, Applier: apply.New(c), Claims: ports.New(c, c, managerNamespace, ports.DefaultRange), Own: true},

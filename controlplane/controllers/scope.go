@@ -55,9 +55,11 @@ type scope struct {
 	live map[string]client.Object
 	// asking is true when a question that was handed over has no answer yet.
 	asking bool
-	// nextRenewal is when the first certificate is due.
-	nextRenewal time.Time
-	outcomes    []flow.Outcome
+	// nextRenewal is when the first certificate is due, firstEnd when the first one ends.
+	nextRenewal, firstEnd time.Time
+	outcomes              []flow.Outcome
+	// deeds are what Events are made of.
+	deeds *deeds
 }
 
 // newScope gathers what a reconcile starts from.
@@ -69,8 +71,9 @@ func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKContro
 		host:         host,
 		store:        store,
 		live:         map[string]client.Object{},
+		deeds:        &deeds{},
 	}
-	s.revisions = &revision.Store{Client: host.Client, Live: host.Live, Owner: s.hostOwner()}
+	s.revisions = &revision.Store{Client: host.Client, Live: host.Live, Owner: s.hostOwner(), Adopted: func(a revision.Adoption) { s.deeds.adopt(a) }}
 	if problems := rendering.ValidatePatches(controlPlane.Spec, table, nil, field.NewPath("spec", "patches")); len(problems) > 0 {
 		s.refused = problems.ToAggregate()
 	}
@@ -146,6 +149,15 @@ func (s *scope) renewAt(at time.Time) {
 	defer s.lock.Unlock()
 	if !at.IsZero() && (s.nextRenewal.IsZero() || at.Before(s.nextRenewal)) {
 		s.nextRenewal = at
+	}
+}
+
+// endsAt notes that a certificate ends at a time; zero for none.
+func (s *scope) endsAt(at time.Time) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if !at.IsZero() && (s.firstEnd.IsZero() || at.Before(s.firstEnd)) {
+		s.firstEnd = at
 	}
 }
 

@@ -47,5 +47,6 @@ func deleteReferenced(ctx context.Context, s *scope, reference revision.Referenc
 	if apierrors.IsConflict(err) {
 		return nil
 	}
+	s.host.Applier.Dismiss(reference.Kind, live)
 	return client.IgnoreNotFound(err)
 }

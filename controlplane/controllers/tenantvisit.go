@@ -19,6 +19,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
 // tenantInterval is how often the objects in a settled tenant are looked at.
@@ -95,6 +96,10 @@ func (v *tenantVisit) connect() error {
 	if v.probe, err = rest.UnversionedRESTClientFor(config); err != nil {
 		return fmt.Errorf("connect to the tenant: %w", err)
 	}
-	v.client, err = tenant.NewClient(config)
-	return err
+	c, err := tenant.NewClient(config)
+	if err != nil {
+		return err
+	}
+	v.client = writes.Tell(c, writes.Tenant)
+	return nil
 }

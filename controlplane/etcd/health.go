@@ -46,8 +46,8 @@ type Member struct {
 	Listed, Learner, Started bool
 	// Leader is true for the member that leads.
 	Leader bool
-	// DatabaseSize is the size of its database in bytes.
-	DatabaseSize int64
+	// DatabaseSize is the size of its database in bytes, DatabaseQuota what it may become; zero when it did not say.
+	DatabaseSize, DatabaseQuota int64
 }
 
 // Health is the state of one etcd cluster.
@@ -137,7 +137,7 @@ func checkMember(ctx context.Context, client *clientv3.Client, name, url string)
 	}
 	member.Answered, member.Follows = true, status.Leader != 0
 	member.Leader = status.Leader == status.Header.MemberId
-	member.DatabaseSize = status.DbSize
+	member.DatabaseSize, member.DatabaseQuota = status.DbSize, status.DbSizeQuota
 	if len(status.Errors) > 0 {
 		member.Err = fmt.Errorf("it reports %s", strings.Join(status.Errors, ", "))
 	}

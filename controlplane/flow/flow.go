@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
 // Step is a node of the graph.
@@ -100,7 +101,7 @@ func (g *Graph[T]) Run(ctx context.Context, target T) []Outcome {
 
 func runStep[T any](ctx context.Context, step Step[T], target T) (waiting string, err error) {
 	defer panics.Recover(ctx, "step "+step.Name, &err)
-	return step.Run(ctx, target)
+	return step.Run(writes.Because(ctx, step.Name), target)
 }
 
 func keepStep[T any](ctx context.Context, step Step[T], target T) (err error) {
@@ -108,7 +109,7 @@ func keepStep[T any](ctx context.Context, step Step[T], target T) (err error) {
 	if step.Keep == nil {
 		return nil
 	}
-	return step.Keep(ctx, target)
+	return step.Keep(writes.Because(ctx, step.Name), target)
 }
 
 func (g *Graph[T]) index(name string) int {

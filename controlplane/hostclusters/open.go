@@ -25,6 +25,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
 const (
@@ -77,8 +78,9 @@ func (o Options) open(ctx context.Context, op opening) (*Host, func(context.Cont
 	if err != nil {
 		return nil, nil, err
 	}
+	writing := writes.Tell(live, writes.Host)
 	check := func(ctx context.Context) error {
-		return withWayOut(ensureNamespaces(ctx, live, op.namespace, o.PortNamespace), op.namespace)
+		return withWayOut(ensureNamespaces(writes.Because(ctx, "host-cluster"), writing, op.namespace, o.PortNamespace), op.namespace)
 	}
 	if err := check(bounded); err != nil {
 		return nil, nil, err
@@ -105,6 +107,7 @@ func (o Options) open(ctx context.Context, op opening) (*Host, func(context.Cont
 	if err != nil {
 		return nil, nil, err
 	}
+	cached = writes.Tell(cached, writes.Host)
 	return &Host{
 		Client: cached, Live: live, Applier: apply.New(cached),
 		Claims:   ports.New(cached, live, o.PortNamespace, o.HostPorts),

@@ -20,6 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
 // longestWait bounds one wait for the time of a renewal: timers stand still while a machine sleeps.
@@ -90,7 +91,7 @@ func (c *Clusters) tryRenew(ctx context.Context, self *connection, token account
 		return err
 	}
 	// It fails when the Secret is another by now than the one that was read.
-	if err := c.writer.Update(ctx, secret); err != nil {
+	if err := c.writer.Update(writes.Because(ctx, "host-cluster"), secret); err != nil {
 		return client.IgnoreNotFound(ignoreConflict(err))
 	}
 	ctrl.LoggerFrom(ctx).Info("Renewed the token in the kubeconfig of a host cluster", "ServiceAccount", token.account.String())

@@ -7,10 +7,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
 const (
@@ -74,7 +76,7 @@ func (p *Prober) Start(ctx context.Context, queue workqueue.TypedRateLimitingInt
 func (p *Prober) Ask(key Key, question Question) (Answer, bool) {
 	outcome, ok := p.runner.Run(key, background.Task{
 		Identity: question.Identity, Prompt: question.Prompt,
-		Timeout: cmp.Or(question.Timeout, Timeout), Do: question.repeated(),
+		Timeout: cmp.Or(question.Timeout, Timeout), Do: question.repeated(key),
 	})
 	return Answer{Problem: outcome.Text, Value: outcome.Value}, ok
 }
@@ -85,11 +87,12 @@ func (p *Prober) Forget(object types.NamespacedName) { p.runner.Forget(object) }
 // Withdraw stops one question and drops its answer.
 func (p *Prober) Withdraw(key Key) { p.runner.Withdraw(key) }
 
-// repeated asks, and says when it is asked again.
-func (q Question) repeated() func(context.Context) background.Outcome {
+// repeated asks, and says when it is asked again. What is logged meanwhile names the question.
+func (q Question) repeated(key Key) func(context.Context) background.Outcome {
 	backoff := background.Backoff{First: FirstRetry, Most: Interval}
 	return func(ctx context.Context) background.Outcome {
-		answer := q.Ask(ctx)
+		named := ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("for", key.Object.String()))
+		answer := q.Ask(writes.Because(named, key.Kind))
 		text := errortext.SteadyText(answer.Problem)
 		return background.Outcome{Text: text, Value: answer.Value, Again: backoff.After(text)}
 	}

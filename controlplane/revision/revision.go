@@ -47,8 +47,21 @@ type Store struct {
 	Judge func(component string, objects []client.Object) []string
 	// Holds reports whether a component may have an object of a kind and name; nil lets everything pass.
 	Holds func(component string, kind metav1.TypeMeta, name string) bool
+	// Adopted, when set, is called for each new revision that takes the place of a former one.
+	Adopted func(Adoption)
 	// User is the UID of the pods of new revisions. 0 is the UID that all older tenants share.
 	User int64
+}
+
+// Adoption is a new revision of a component that takes the place of a former one.
+type Adoption struct {
+	// Component has the revision of that name and number.
+	Component, Name string
+	Number          int64
+	// From and To are the Kubernetes versions of both; From is empty when an older program wrote it.
+	From, To string
+	// Due is true when the former one is older than the rollout's time.
+	Due bool
 }
 
 // content is what a revision holds. It is immutable: the API server refuses changes of it.
@@ -76,6 +89,7 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 		return nil, err
 	}
 	var number int64 = 1
+	adoption := Adoption{Component: component, To: s.Version}
 	if n := len(revisions); n > 0 {
 		newest := &revisions[n-1]
 		stored, err := contentOf(newest)
@@ -86,6 +100,7 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 			return s.objects(newest, stored, component)
 		}
 		number = newest.Revision + 1
+		adoption.From, adoption.Due = stored.Version, !isFor(newest, stored, rolloutAfter)
 	}
 
 	objects, err := render()
@@ -99,6 +114,10 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 	created, err := s.create(ctx, cluster, component, number, s.newContent(inputs, objects, former, rolloutAfter))
 	if err != nil {
 		return nil, err
+	}
+	if s.Adopted != nil && len(revisions) > 0 {
+		adoption.Name, adoption.Number = created.Name, number
+		s.Adopted(adoption)
 	}
 	if err := s.prune(ctx, revisions); err != nil {
 		return nil, err
@@ -229,6 +248,23 @@ func (s *Store) RenderedVersion(ctx context.Context, cluster client.ObjectKey, c
 		return "", err
 	}
 	return stored.Version, nil
+}
+
+// RenderedSince is when the component took the version of its newest revision that the cache knows; zero when there is
+// no revision of that version.
+func (s *Store) RenderedSince(ctx context.Context, cluster client.ObjectKey, component, version string) (since time.Time, err error) {
+	revisions, err := list(ctx, s.Client, cluster, component)
+	if err != nil {
+		return since, err
+	}
+	for i := range slices.Backward(revisions) {
+		stored, err := contentOf(&revisions[i])
+		if err != nil || stored.Version != version {
+			return since, err
+		}
+		since = revisions[i].CreationTimestamp.Time
+	}
+	return since, nil
 }
 
 // RenderedUser is the UID of the pods of the newest revision, 0 when an older manager wrote it. The cache may lack the

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
 // Options are the flags that all managers have.
@@ -122,6 +123,7 @@ func (o *Options) New(name string, scheme *runtime.Scheme, byObject map[client.O
 		PprofBindAddress:              o.profiler,
 		Metrics:                       *metricsOptions,
 		Cache:                         o.cacheOptions(byObject),
+		NewClient:                     writes.NewClient,
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: uncached}},
 		// With controller-runtime v0.24.1 a stop can hang: the priority queue holds its lock while it hands
 		// out an item that no worker takes any more.

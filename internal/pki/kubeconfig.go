@@ -36,6 +36,8 @@ type KubeconfigResult struct {
 	Changed bool
 	// RenewAt is when the client certificate in it is due.
 	RenewAt time.Time
+	// EndsAt is when that certificate ends; zero for a Secret that this controller did not make.
+	EndsAt time.Time
 	// Unsafe says why one that this controller did not make must not be used by Cluster API; empty otherwise.
 	Unsafe string
 }
@@ -48,7 +50,7 @@ func (s *Store) EnsureKubeconfig(ctx context.Context, material *KeyMaterial, req
 	key := client.ObjectKey{Namespace: request.Cluster.Namespace, Name: secret.Name(request.Cluster.Name, secret.Kubeconfig)}
 	result := KubeconfigResult{}
 	changed, err := s.Management.settle(ctx, key, func(present *corev1.Secret) error {
-		result.RenewAt, result.Unsafe = time.Time{}, ""
+		result.RenewAt, result.EndsAt, result.Unsafe = time.Time{}, time.Time{}, ""
 		if present.ResourceVersion != "" && !ours(present) && !controlledBy(present, request.Owner) {
 			if err := untrusted.CheckReach(present.Data[secret.KubeconfigDataName]); err != nil {
 				result.Unsafe = fmt.Sprintf("Secret %s, which this control plane did not make, has an unsafe kubeconfig: %v; delete the Secret", key, err)
@@ -69,7 +71,7 @@ func (s *Store) EnsureKubeconfig(ctx context.Context, material *KeyMaterial, req
 			renewAt = now.Add(certs.ClientCertificateRenewalDuration)
 		}
 		present.Data = map[string][]byte{secret.KubeconfigDataName: content}
-		result.RenewAt = renewAt
+		result.RenewAt, result.EndsAt = renewAt, renewAt.Add(certs.ClientCertificateRenewalDuration)
 		return nil
 	})
 	if err != nil {

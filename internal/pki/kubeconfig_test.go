@@ -29,6 +29,9 @@ func TestEnsureKubeconfigMeetsTheContract(t *testing.T) {
 	w := newWorld(t)
 	material := w.ensure()
 	result := w.kubeconfig(material, "https://10.0.0.1:6443")
+	if end := w.clock.Now().Add(2 * certs.ClientCertificateRenewalDuration); result.EndsAt.Sub(end).Abs() > time.Minute {
+		t.Errorf("EndsAt = %s", result.EndsAt)
+	}
 	if half := w.clock.Now().Add(certs.ClientCertificateRenewalDuration); !result.Changed || result.RenewAt.Sub(half).Abs() > time.Minute {
 		t.Errorf("%+v", result)
 	}

@@ -70,6 +70,9 @@ func TestEnsureLeavesIssuesWhatVerifies(t *testing.T) {
 	if half := w.clock.Now().Add(leafLife / 2); result.RenewAt.Before(half.Add(-time.Hour)) || result.RenewAt.After(half) {
 		t.Errorf("RenewAt = %s", result.RenewAt)
 	}
+	if end := w.clock.Now().Add(leafLife); result.EndsAt.Before(end.Add(-time.Hour)) || result.EndsAt.After(end) {
+		t.Errorf("EndsAt = %s", result.EndsAt)
+	}
 	data := w.get(w.host, leafs.Name).Data
 	if len(data) != 5 || string(data["kubeconfig"]) != "x" {
 		t.Errorf("%d data keys", len(data))

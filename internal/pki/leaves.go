@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/certs"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -28,6 +29,8 @@ type LeafResult struct {
 	Changed bool
 	// RenewAt is when the next leaf is due; zero if none will be.
 	RenewAt time.Time
+	// EndsAt is when the first leaf ends; zero for a Secret without leaves.
+	EndsAt time.Time
 }
 
 // EnsureLeaves makes the Secret hold the wanted leaves and files and nothing else.
@@ -40,7 +43,7 @@ func (s *Store) EnsureLeaves(ctx context.Context, material *KeyMaterial, secret 
 	changed, err := s.Host.settle(ctx, secret.Key, func(present *corev1.Secret) error {
 		now := s.Clock.Now()
 		wanted := make(map[string][]byte, 2*len(secret.Leaves)+len(secret.Files))
-		result.RenewAt = time.Time{}
+		result.RenewAt, result.EndsAt = time.Time{}, time.Time{}
 		for _, leaf := range secret.Leaves {
 			issuer := material.CA(leaf.Signer)
 			if issuer == nil {
@@ -51,6 +54,11 @@ func (s *Store) EnsureLeaves(ctx context.Context, material *KeyMaterial, secret 
 				return err
 			}
 			result.RenewAt = earlier(result.RenewAt, renewAt)
+			certificate, err := certs.DecodeCertPEM(wanted[leaf.CertKey()])
+			if err != nil {
+				return fmt.Errorf("leaf %q: %w", leaf.Name, err)
+			}
+			result.EndsAt = earlier(result.EndsAt, certificate.NotAfter)
 		}
 		for name, content := range secret.Files {
 			if _, clash := wanted[name]; clash {

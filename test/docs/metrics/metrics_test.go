@@ -72,7 +72,9 @@ func TestAlertsAreOfMetricsAndLabelsThatThereAre(t *testing.T) {
 	}
 	var expressions []string
 	for _, alert := range alerts {
-		expressions = append(expressions, strings.Split(alert["expression"], " or ")...)
+		for _, alternative := range strings.Split(alert["expression"], " or ") {
+			expressions = append(expressions, strings.Split(alternative, " / ")...)
+		}
 	}
 	for _, expression := range expressions {
 		found := inExpression.FindAllStringSubmatch(expression, -1)

@@ -1,0 +1,255 @@
+package controllers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
+)
+
+// Reasons of Events that eventsOf makes; docs/reference/events.md lists them with the others.
+const (
+	reasonUpgradeStarted  = "UpgradeStarted"
+	reasonUpgradeFinished = "UpgradeFinished"
+	reasonRolloutStarted  = "RolloutStarted"
+	reasonRolloutFinished = "RolloutFinished"
+	reasonScaleStarted    = "ScaleStarted"
+	reasonScaleFinished   = "ScaleFinished"
+	reasonRepaired        = "Repaired"
+)
+
+// deeds are what a reconcile did that status does not tell. Steps add to them side by side.
+type deeds struct {
+	lock     sync.Mutex
+	adopted  []revision.Adoption
+	repaired []apply.Repair
+	// upgradeTook is how long an upgrade took that ended, from when API servers were rendered for it; zero for no such end.
+	upgradeTook time.Duration
+}
+
+// adopt adds a rendering that a component took in place of another. What is stored of Services is their addresses.
+func (d *deeds) adopt(adoption revision.Adoption) {
+	if adoption.Component == names.Services {
+		return
+	}
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	d.adopted = append(d.adopted, adoption)
+}
+
+// repair adds a repair; nil for none.
+func (d *deeds) repair(repair *apply.Repair) {
+	if repair == nil {
+		return
+	}
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	d.repaired = append(d.repaired, *repair)
+}
+
+// event is an Event about a control plane.
+type event struct {
+	kind, reason, action, note string
+	// related tells apart Events of one reason, which Kubernetes would fold into one; nil for none.
+	related *corev1.ObjectReference
+}
+
+// writtenStatus is the status that this program last wrote of each control plane. A cache may still show the one before,
+// from which each change would be found again.
+type writtenStatus struct {
+	lock sync.Mutex
+	of   map[client.ObjectKey]*controlplanev1.KOKControlPlane
+}
+
+// last is what was last written, or what is stored when this program wrote nothing yet.
+func (w *writtenStatus) last(stored *controlplanev1.KOKControlPlane) *controlplanev1.KOKControlPlane {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	if written := w.of[client.ObjectKeyFromObject(stored)]; written != nil && written.UID == stored.UID {
+		return written
+	}
+	return stored
+}
+
+func (w *writtenStatus) keep(controlPlane *controlplanev1.KOKControlPlane) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	if w.of == nil {
+		w.of = map[client.ObjectKey]*controlplanev1.KOKControlPlane{}
+	}
+	kept := &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: controlPlane.Namespace, Name: controlPlane.Name, UID: controlPlane.UID}}
+	controlPlane.Status.DeepCopyInto(&kept.Status)
+	w.of[client.ObjectKeyFromObject(controlPlane)] = kept
+}
+
+func (w *writtenStatus) forget(controlPlane client.ObjectKey) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	delete(w.of, controlPlane)
+}
+
+func (r *Reconciler) record(controlPlane *controlplanev1.KOKControlPlane, events []event) {
+	for _, e := range events {
+		var related runtime.Object
+		if e.related != nil {
+			related = e.related
+		}
+		r.recorder.Eventf(controlPlane, related, e.kind, e.reason, e.action, "%s", e.note)
+	}
+}
+
+// eventsOf are the Events of one reconcile: what the stored status was before and is after it, and what it did. Each
+// stands for a change of status, or for a write, that happens once; a program that starts anew finds neither again.
+func eventsOf(before, after *controlplanev1.KOKControlPlane, did *deeds) []event {
+	var all []event
+	for _, repair := range did.repaired {
+		all = append(all, event{corev1.EventTypeWarning, reasonRepaired, "Apply", repair.String(), ptr.To(repair.Object)})
+	}
+	for _, adoption := range did.adopted {
+		all = append(all, startsOf(after.Namespace, adoption)...)
+	}
+	if !conditions.IsTrue(before, controlplanev1.InitializedCondition) {
+		return all // All that happens is the making of the control plane.
+	}
+	all = append(all, scaleOfEtcd(before, after)...)
+	all = append(all, scaleOfAPIServers(before, after)...)
+	if ended(before, after, controlplanev1.RollingOutCondition) {
+		all = append(all, normal(reasonRolloutFinished, "RollOut", "All pods are up to date"+since(before, after, controlplanev1.RollingOutCondition)))
+	}
+	if from := upgraded(before.Status.Versions, after.Status.Versions); from != "" {
+		note := fmt.Sprintf("The upgrade from %s to %s is over", from, after.Status.Versions[0].Version)
+		if did.upgradeTook > 0 {
+			note += fmt.Sprintf(", after %s", did.upgradeTook.Round(time.Second))
+		}
+		all = append(all, normal(reasonUpgradeFinished, "Upgrade", note))
+	}
+	return all
+}
+
+func normal(reason, action, note string) event {
+	return event{kind: corev1.EventTypeNormal, reason: reason, action: action, note: note}
+}
+
+// startsOf are the starts that an adopted rendering is. kube-apiserver is the first of Kubernetes' components that an
+// upgrade reaches, and has another rendering for each version.
+func startsOf(namespace string, adoption revision.Adoption) []event {
+	upgrades := adoption.From != "" && adoption.From != adoption.To
+	why := "the spec, or what it takes from the Cluster, changed"
+	switch {
+	case upgrades:
+		why = fmt.Sprintf("the version was %s and is %s", adoption.From, adoption.To)
+	case adoption.Due:
+		why = "spec.rollout.after has passed"
+	}
+	start := normal(reasonRolloutStarted, "Adopt", fmt.Sprintf("%s takes a new rendering, revision %d: %s", adoption.Component, adoption.Number, why))
+	start.related = &corev1.ObjectReference{
+		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision", Namespace: namespace, Name: adoption.Name,
+	}
+	if !upgrades || adoption.Component != names.KubeAPIServer {
+		return []event{start}
+	}
+	return []event{start, normal(reasonUpgradeStarted, "Upgrade", fmt.Sprintf("The upgrade from %s to %s reaches the API servers", adoption.From, adoption.To))}
+}
+
+// scaleOfEtcd goes by etcd's own list of members.
+func scaleOfEtcd(before, after *controlplanev1.KOKControlPlane) []event {
+	var all []event
+	for _, component := range etcdComponents {
+		was, is := etcdStatus(before, component), etcdStatus(after, component)
+		from, to := ptr.Deref(was.Replicas, 0), ptr.Deref(is.Replicas, 0)
+		if !bootstrapped(before, component) || from == 0 || to == 0 {
+			continue
+		}
+		if from != to {
+			all = append(all, scale(reasonScaleStarted, component, fmt.Sprintf("%s goes from %d to %d members", component, from, to)))
+		}
+		if hasMembers(is, to) && !hasMembers(was, to) {
+			all = append(all, scale(reasonScaleFinished, component, fmt.Sprintf("%s has as many voting members as are wanted, %d%s", component, to, sinceScale(before, after))))
+		}
+	}
+	return all
+}
+
+// hasMembers reports whether an etcd cluster has so many members, and all vote.
+func hasMembers(status controlplanev1.EtcdClusterStatus, wanted int32) bool {
+	voting := !slices.ContainsFunc(status.Members, func(m controlplanev1.EtcdMemberStatus) bool { return m.State != controlplanev1.EtcdMemberVoter })
+	return voting && len(status.Members) == int(wanted)
+}
+
+// scaleOfAPIServers leaves out numbers of a workload that is missing or not observed yet, and those that a rollout moves.
+func scaleOfAPIServers(before, after *controlplanev1.KOKControlPlane) []event {
+	var all []event
+	from, to := ptr.Deref(before.Status.DesiredReplicas, 0), ptr.Deref(after.Status.DesiredReplicas, 0)
+	if from != 0 && to != 0 && from != to {
+		all = append(all, scale(reasonScaleStarted, names.KubeAPIServer, fmt.Sprintf("%s goes from %d to %d pods", names.KubeAPIServer, from, to)))
+	}
+	rolls := conditions.IsTrue(before, controlplanev1.RollingOutCondition) || conditions.IsTrue(after, controlplanev1.RollingOutCondition)
+	if !rolls && scaling(before, names.KubeAPIServer) && !scaling(after, names.KubeAPIServer) {
+		all = append(all, scale(reasonScaleFinished, names.KubeAPIServer, fmt.Sprintf("%s has as many pods as are wanted, %d%s", names.KubeAPIServer, to, sinceScale(before, after))))
+	}
+	return all
+}
+
+// scale is an Event about the number of a component's pods. The action tells components apart.
+func scale(reason, component, note string) event { return normal(reason, "Scale-"+component, note) }
+
+var scalingConditions = []string{controlplanev1.ScalingUpCondition, controlplanev1.ScalingDownCondition}
+
+// scaling reports whether status says that a component has not the number of pods that it shall have.
+func scaling(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
+	return slices.ContainsFunc(scalingConditions, func(name string) bool {
+		condition := conditions.Get(controlPlane, name)
+		return condition != nil && condition.Status == metav1.ConditionTrue &&
+			slices.ContainsFunc(strings.Split(condition.Message, "\n"), func(line string) bool { return strings.HasPrefix(line, component+": ") })
+	})
+}
+
+// ended reports whether a condition was true and is false.
+func ended(before, after *controlplanev1.KOKControlPlane, name string) bool {
+	return conditions.IsTrue(before, name) && conditions.IsFalse(after, name)
+}
+
+// since says how long a condition was true that has ended; empty for one that has not.
+func since(before, after *controlplanev1.KOKControlPlane, name string) string {
+	if !ended(before, after, name) {
+		return ""
+	}
+	took := conditions.Get(after, name).LastTransitionTime.Sub(conditions.Get(before, name).LastTransitionTime.Time)
+	return fmt.Sprintf(", after %s", took.Round(time.Second))
+}
+
+func sinceScale(before, after *controlplanev1.KOKControlPlane) string {
+	for _, name := range scalingConditions {
+		if took := since(before, after, name); took != "" {
+			return took
+		}
+	}
+	return ""
+}
+
+// upgraded is the version that the last pod left, when all are at one version and not all were; empty otherwise.
+func upgraded(before, after []clusterv1.StatusVersion) string {
+	if len(after) != 1 {
+		return ""
+	}
+	i := slices.IndexFunc(before, func(v clusterv1.StatusVersion) bool { return v.Version != after[0].Version })
+	if i < 0 {
+		return ""
+	}
+	return before[i].Version
+}

@@ -1,0 +1,251 @@
+package controllers
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
+)
+
+var eventTime = time.Date(2026, 7, 1, 2, 0, 0, 0, time.UTC)
+
+// told is a settled control plane of three members and three API servers, changed.
+func told(changes ...func(*controlplanev1.KOKControlPlane)) *controlplanev1.KOKControlPlane {
+	c := &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue", UID: "1"}}
+	c.Status.Versions = []clusterv1.StatusVersion{{Version: "v1.35.1", Replicas: 3}}
+	c.Status.DesiredReplicas = ptr.To[int32](3)
+	for _, name := range []string{"data", "events"} {
+		c.Status.Etcd = append(c.Status.Etcd, controlplanev1.EtcdClusterStatus{
+			Name: name, Replicas: ptr.To[int32](3), Bootstrapped: ptr.To(true), Members: members(3),
+		})
+	}
+	is(controlplanev1.InitializedCondition, metav1.ConditionTrue, 0, "")(c)
+	for _, name := range []string{controlplanev1.RollingOutCondition, controlplanev1.ScalingUpCondition, controlplanev1.ScalingDownCondition} {
+		is(name, metav1.ConditionFalse, 0, "")(c)
+	}
+	for _, change := range changes {
+		change(c)
+	}
+	return c
+}
+
+// is gives a condition a status since some minutes after eventTime.
+func is(name string, status metav1.ConditionStatus, minutes int, message string) func(*controlplanev1.KOKControlPlane) {
+	return func(c *controlplanev1.KOKControlPlane) {
+		c.Status.Conditions = slices.DeleteFunc(c.Status.Conditions, func(present metav1.Condition) bool { return present.Type == name })
+		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
+			Type: name, Status: status, Reason: "Test", Message: message,
+			LastTransitionTime: metav1.NewTime(eventTime.Add(time.Duration(minutes) * time.Minute)),
+		})
+	}
+}
+
+func members(voters int, learners ...string) []controlplanev1.EtcdMemberStatus {
+	var all []controlplanev1.EtcdMemberStatus
+	for i := range voters {
+		all = append(all, controlplanev1.EtcdMemberStatus{Name: names.Object("blue", names.EtcdData) + string(rune('0'+i)), State: controlplanev1.EtcdMemberVoter})
+	}
+	for _, name := range learners {
+		all = append(all, controlplanev1.EtcdMemberStatus{Name: name, State: controlplanev1.EtcdMemberLearner})
+	}
+	return all
+}
+
+func data(wanted int32, listed []controlplanev1.EtcdMemberStatus) func(*controlplanev1.KOKControlPlane) {
+	return func(c *controlplanev1.KOKControlPlane) {
+		c.Status.Etcd[0].Replicas, c.Status.Etcd[0].Members = ptr.To(wanted), listed
+	}
+}
+
+func apiServers(desired int32) func(*controlplanev1.KOKControlPlane) {
+	return func(c *controlplanev1.KOKControlPlane) { c.Status.DesiredReplicas = ptr.To(desired) }
+}
+
+func atVersions(running ...string) func(*controlplanev1.KOKControlPlane) {
+	return func(c *controlplanev1.KOKControlPlane) {
+		c.Status.Versions = nil
+		for _, version := range running {
+			c.Status.Versions = append(c.Status.Versions, clusterv1.StatusVersion{Version: version})
+		}
+	}
+}
+
+func adopts(adopted ...revision.Adoption) *deeds { return &deeds{adopted: adopted} }
+
+func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
+	type change = func(*controlplanev1.KOKControlPlane)
+	const up, down, rolling = controlplanev1.ScalingUpCondition, controlplanev1.ScalingDownCondition, controlplanev1.RollingOutCondition
+	fresh := is(controlplanev1.InitializedCondition, metav1.ConditionFalse, 0, "")
+	for name, test := range map[string]struct {
+		before, after []change
+		did           *deeds
+		want          []string
+	}{
+		"a settled control plane says nothing": {},
+		"one that is made says nothing of its rollouts and numbers": {
+			before: []change{fresh, is(rolling, metav1.ConditionTrue, 0, ""), apiServers(1), data(1, members(1))},
+			after:  []change{is(rolling, metav1.ConditionFalse, 3, "")},
+		},
+		"a component takes another rendering for a change of the spec": {
+			did:  adopts(revision.Adoption{Component: names.EtcdData, Name: "blue-etcd-data-4", Number: 4, From: "v1.35.1", To: "v1.35.1"}),
+			want: []string{"Normal RolloutStarted Adopt: etcd-data takes a new rendering, revision 4: the spec, or what it takes from the Cluster, changed"},
+		},
+		"a component takes another rendering when the rollout's time has passed": {
+			did:  adopts(revision.Adoption{Component: names.KubeScheduler, Number: 2, From: "v1.35.1", To: "v1.35.1", Due: true}),
+			want: []string{"Normal RolloutStarted Adopt: kube-scheduler takes a new rendering, revision 2: spec.rollout.after has passed"},
+		},
+		"the addresses of Services are no rendering that pods have": {
+			did: func() *deeds { d := &deeds{}; d.adopt(revision.Adoption{Component: names.Services}); return d }(),
+		},
+		"a rendering of an older program starts no upgrade": {
+			did:  adopts(revision.Adoption{Component: names.KubeAPIServer, Number: 2, To: "v1.36.3"}),
+			want: []string{"Normal RolloutStarted Adopt: kube-apiserver takes a new rendering, revision 2: the spec, or what it takes from the Cluster, changed"},
+		},
+		"an upgrade starts with the API servers, once": {
+			did: adopts(
+				revision.Adoption{Component: names.EtcdData, Number: 2, From: "v1.35.1", To: "v1.36.3"},
+				revision.Adoption{Component: names.KubeAPIServer, Number: 3, From: "v1.35.1", To: "v1.36.3"}),
+			want: []string{
+				"Normal RolloutStarted Adopt: etcd-data takes a new rendering, revision 2: the version was v1.35.1 and is v1.36.3",
+				"Normal RolloutStarted Adopt: kube-apiserver takes a new rendering, revision 3: the version was v1.35.1 and is v1.36.3",
+				"Normal UpgradeStarted Upgrade: The upgrade from v1.35.1 to v1.36.3 reaches the API servers",
+			},
+		},
+		"an upgrade under way says nothing": {before: []change{atVersions("v1.35.1", "v1.36.3")}, after: []change{atVersions("v1.35.1", "v1.36.3")}},
+		"an upgrade is over when the last pod is at the new version": {
+			before: []change{atVersions("v1.35.1", "v1.36.3")}, after: []change{atVersions("v1.36.3")}, did: &deeds{upgradeTook: 754 * time.Second},
+			want: []string{"Normal UpgradeFinished Upgrade: The upgrade from v1.35.1 to v1.36.3 is over, after 12m34s"},
+		},
+		"an upgrade that was taken back is over too": {
+			before: []change{atVersions("v1.35.1", "v1.35.2")}, after: []change{atVersions("v1.35.1")},
+			want: []string{"Normal UpgradeFinished Upgrade: The upgrade from v1.35.2 to v1.35.1 is over"},
+		},
+		"versions that are known again after a move are no upgrade": {before: []change{atVersions()}, after: []change{atVersions("v1.36.3")}},
+		"a rollout is over": {
+			before: []change{is(rolling, metav1.ConditionTrue, 0, "")}, after: []change{is(rolling, metav1.ConditionFalse, 5, "")},
+			want: []string{"Normal RolloutFinished RollOut: All pods are up to date, after 5m0s"},
+		},
+		"a rollout of which nobody knows is not over": {
+			before: []change{is(rolling, metav1.ConditionTrue, 0, "")}, after: []change{is(rolling, metav1.ConditionUnknown, 5, "")},
+		},
+		"etcd begins to grow": {
+			after: []change{data(5, members(3)), is(up, metav1.ConditionTrue, 1, "etcd-data: 3 of 5 members vote")},
+			want:  []string{"Normal ScaleStarted Scale-etcd-data: etcd-data goes from 3 to 5 members"},
+		},
+		"etcd grows": {before: []change{data(5, members(3, "x"))}, after: []change{data(5, members(4))}},
+		"etcd has grown": {
+			before: []change{data(5, members(4, "x")), is(up, metav1.ConditionTrue, 1, "etcd-data: 4 of 5 members vote")},
+			after:  []change{data(5, members(5)), is(up, metav1.ConditionFalse, 8, "")},
+			want:   []string{"Normal ScaleFinished Scale-etcd-data: etcd-data has as many voting members as are wanted, 5, after 7m0s"},
+		},
+		"etcd has shrunk": {
+			before: []change{data(1, members(2)), is(down, metav1.ConditionTrue, 1, "etcd-data: 2 members exist, 1 are wanted")},
+			after:  []change{data(1, members(1)), is(down, metav1.ConditionFalse, 2, "")},
+			want:   []string{"Normal ScaleFinished Scale-etcd-data: etcd-data has as many voting members as are wanted, 1, after 1m0s"},
+		},
+		"API servers begin to be more": {
+			after: []change{apiServers(5), is(up, metav1.ConditionTrue, 1, "kube-apiserver: 3 of 5 pods exist")},
+			want:  []string{"Normal ScaleStarted Scale-kube-apiserver: kube-apiserver goes from 3 to 5 pods"},
+		},
+		"API servers are more": {
+			before: []change{apiServers(5), is(up, metav1.ConditionTrue, 1, "etcd-data: 3 of 5 members vote\nkube-apiserver: 3 of 5 pods exist")},
+			after:  []change{apiServers(5), is(up, metav1.ConditionTrue, 1, "etcd-data: 3 of 5 members vote")},
+			want:   []string{"Normal ScaleFinished Scale-kube-apiserver: kube-apiserver has as many pods as are wanted, 5"},
+		},
+		"a pod too many during a rollout is no scale": {
+			before: []change{is(rolling, metav1.ConditionTrue, 0, ""), is(down, metav1.ConditionTrue, 1, "kube-apiserver: 4 pods exist, 3 are wanted")},
+			after:  []change{is(rolling, metav1.ConditionTrue, 0, "")},
+		},
+		"a workload that is missing is no scale": {after: []change{apiServers(0)}},
+		"a repair names the object and the field manager": {
+			did: &deeds{repaired: []apply.Repair{
+				{Object: corev1.ObjectReference{Kind: "Service", Name: "blue-etcd-data-0"}, Editors: []string{"kubectl-edit"}},
+				{Object: corev1.ObjectReference{Kind: "Deployment", Name: "blue-kube-scheduler"}},
+				{Object: corev1.ObjectReference{Kind: "ConfigMap", Name: "blue-etcd-data-config"}, Deleted: true},
+			}},
+			want: []string{
+				`Warning Repaired Apply: Service blue-etcd-data-0 was edited by "kubectl-edit" and is put back`,
+				"Warning Repaired Apply: Deployment blue-kube-scheduler was edited and is put back; the API server does not tell by whom",
+				"Warning Repaired Apply: ConfigMap blue-etcd-data-config was deleted and is made again",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.did == nil {
+				test.did = &deeds{}
+			}
+			before, after := told(test.before...), told(test.after...)
+			if diff := cmp.Diff(test.want, notes(eventsOf(before, after, test.did))); diff != "" {
+				t.Errorf("want (-) and got (+):\n%s", diff)
+			}
+			if again := notes(eventsOf(after, after, &deeds{})); again != nil {
+				t.Errorf("the next reconcile says %v", again)
+			}
+		})
+	}
+}
+
+func notes(events []event) []string {
+	var all []string
+	for _, e := range events {
+		all = append(all, e.kind+" "+e.reason+" "+e.action+": "+e.note)
+	}
+	return all
+}
+
+// Kubernetes folds Events into one whose type, reason, action and related object are the same.
+func TestNoTwoEventsOfAReconcileAreFoldedIntoOne(t *testing.T) {
+	did := adopts(
+		revision.Adoption{Component: names.EtcdData, Name: "blue-etcd-data-2"}, revision.Adoption{Component: names.EtcdEvents, Name: "blue-etcd-events-2"})
+	did.repair(&apply.Repair{Object: corev1.ObjectReference{Kind: "Service", Name: "a"}})
+	did.repair(&apply.Repair{Object: corev1.ObjectReference{Kind: "Service", Name: "b"}})
+	did.repair(nil)
+	more := func(c *controlplanev1.KOKControlPlane) {
+		for i := range c.Status.Etcd {
+			c.Status.Etcd[i].Replicas = ptr.To[int32](5)
+		}
+	}
+	type identity struct {
+		kind, reason, action string
+		related              corev1.ObjectReference
+	}
+	seen := map[identity]bool{}
+	all := eventsOf(told(), told(more), did)
+	for _, e := range all {
+		seen[identity{e.kind, e.reason, e.action, ptr.Deref(e.related, corev1.ObjectReference{})}] = true
+	}
+	if len(all) != 6 || len(seen) != len(all) {
+		t.Errorf("%d Events would be %d", len(all), len(seen))
+	}
+}
+
+func TestALateCacheTellsNothingTwice(t *testing.T) {
+	stored := told(apiServers(3))
+	w := &writtenStatus{}
+	if w.last(stored) != stored {
+		t.Error("a program that wrote nothing goes by another status than the stored one")
+	}
+	w.keep(told(apiServers(5)))
+	if now := eventsOf(w.last(stored), told(apiServers(5)), &deeds{}); now != nil {
+		t.Errorf("it says again %v", notes(now))
+	}
+	other := told()
+	other.UID = "2"
+	if w.last(other) != other {
+		t.Error("a control plane that was made anew has the status of the one before")
+	}
+	w.forget(clientKey(stored))
+	if w.last(stored) != stored {
+		t.Error("what was forgotten is still known")
+	}
+}

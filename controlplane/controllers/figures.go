@@ -1,0 +1,162 @@
+package controllers
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+)
+
+// Figures of single tenants have the labels of Cluster API's own metrics, and no series for each pod.
+var (
+	databaseBytes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kok_etcd_database_bytes",
+		Help: "Size of the largest database among the members of an etcd cluster, when it last answered.",
+	}, []string{"cluster_namespace", "cluster_name", "etcd"})
+	databaseQuotaBytes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kok_etcd_database_quota_bytes",
+		Help: "Size at which an etcd cluster takes no more writes.",
+	}, []string{"cluster_namespace", "cluster_name", "etcd"})
+	certificatesEnd = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kok_certificates_end_timestamp_seconds",
+		Help: "When the first certificate of a tenant ends, as a Unix time.",
+	}, []string{"cluster_namespace", "cluster_name"})
+	upgradesWaiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kok_upgrades_waiting",
+		Help: "Upgrades of control planes that wait, by what they wait for.",
+	}, []string{"reason"})
+)
+
+// What upgrades wait for.
+const (
+	waitsForKubelets = "kubelets"
+	waitsForVersion  = "version"
+	waitsForPatches  = "patches"
+	waitsForMembers  = "etcd-members"
+	waitsForPerson   = "failure"
+)
+
+var waitingReasons = []string{waitsForKubelets, waitsForVersion, waitsForPatches, waitsForMembers, waitsForPerson}
+
+func init() {
+	metrics.Registry.MustRegister(databaseBytes, databaseQuotaBytes, certificatesEnd, upgradesWaiting)
+	for _, reason := range waitingReasons {
+		upgradesWaiting.WithLabelValues(reason)
+	}
+}
+
+// figures are what is known of each control plane for metrics that are of single tenants, or count some.
+type figures struct {
+	lock sync.Mutex
+	of   map[client.ObjectKey]tenantFigures
+}
+
+type tenantFigures struct {
+	// cluster is the Cluster that series are named after.
+	cluster client.ObjectKey
+	// waits is what an upgrade waits for; empty for none that waits.
+	waits string
+}
+
+// record keeps what a reconcile knows. What it does not know, such as the database of an etcd that does not answer, stays.
+func (f *figures) record(s *scope, seen *observation) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	if f.of == nil {
+		f.of = map[client.ObjectKey]tenantFigures{}
+	}
+	key := client.ObjectKeyFromObject(s.controlPlane)
+	now := tenantFigures{cluster: s.key, waits: upgradeWaits(s)}
+	f.count(f.of[key].waits, now.waits)
+	f.of[key] = now
+	for _, component := range etcdComponents {
+		if size, quota := databaseOf(seen.health(component)); size > 0 {
+			labels := []string{s.key.Namespace, s.key.Name, etcdName(component)}
+			databaseBytes.WithLabelValues(labels...).Set(float64(size))
+			wanted := int64(0)
+			if spec := etcdSpec(s.controlPlane, component).QuotaBackendSize; spec != nil {
+				wanted = spec.Value()
+			}
+			databaseQuotaBytes.WithLabelValues(labels...).Set(float64(cmp.Or(quota, wanted)))
+		}
+	}
+	if !s.firstEnd.IsZero() {
+		certificatesEnd.WithLabelValues(s.key.Namespace, s.key.Name).Set(float64(s.firstEnd.Unix()))
+	}
+}
+
+// forget takes back what was said of a control plane that is gone.
+func (f *figures) forget(controlPlane client.ObjectKey) {
+	f.lock.Lock()
+	defer f.lock.Unlock()
+	known, ok := f.of[controlPlane]
+	if !ok {
+		return
+	}
+	f.count(known.waits, "")
+	delete(f.of, controlPlane)
+	labels := prometheus.Labels{"cluster_namespace": known.cluster.Namespace, "cluster_name": known.cluster.Name}
+	for _, vector := range []*prometheus.GaugeVec{databaseBytes, databaseQuotaBytes, certificatesEnd} {
+		vector.DeletePartialMatch(labels)
+	}
+}
+
+// count moves one upgrade from what it waited for to what it waits for now.
+func (f *figures) count(before, now string) {
+	if before == now {
+		return
+	}
+	if before != "" {
+		upgradesWaiting.WithLabelValues(before).Dec()
+	}
+	if now != "" {
+		upgradesWaiting.WithLabelValues(now).Inc()
+	}
+}
+
+// databaseOf is the size of the largest database among members, and the smallest quota; zero when none said it.
+func databaseOf(health *etcd.Health) (size, quota int64) {
+	if health == nil {
+		return 0, 0
+	}
+	for _, member := range health.Members {
+		size = max(size, member.DatabaseSize)
+		if member.DatabaseQuota > 0 && (quota == 0 || member.DatabaseQuota < quota) {
+			quota = member.DatabaseQuota
+		}
+	}
+	return size, quota
+}
+
+// upgradeWaits is what an upgrade waits for beside its own rollout; empty when none is wanted, or when it goes on.
+func upgradeWaits(s *scope) string {
+	wanted := versions.Normalize(s.controlPlane.Spec.Version)
+	running := s.controlPlane.Status.Versions
+	if !slices.ContainsFunc(running, func(v clusterv1.StatusVersion) bool { return v.Version != wanted }) {
+		return ""
+	}
+	changes := func(component string) bool {
+		return bootstrapped(s.controlPlane, component) && voters(s.controlPlane, component) != *etcdSpec(s.controlPlane, component).Replicas
+	}
+	switch {
+	case s.waits != "":
+		return waitsForKubelets
+	case s.unsupported != nil:
+		return waitsForVersion
+	case s.refused != nil:
+		return waitsForPatches
+	case slices.ContainsFunc(etcdComponents, changes):
+		return waitsForMembers
+	case slices.ContainsFunc(s.outcomes, func(o flow.Outcome) bool { return o.Err != nil && !isRace(o.Err) }):
+		return waitsForPerson
+	}
+	return ""
+}
