@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	_ "github.com/kube-on-kube/cluster-api-provider-kok/internal/panics" // kok_panics_total, also of a manager that has recovered none
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
