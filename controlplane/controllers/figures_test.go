@@ -12,6 +12,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -67,9 +68,9 @@ func TestAnUpgradeWaitsForOneThing(t *testing.T) {
 func TestFiguresFollowAControlPlaneAndGoWithIt(t *testing.T) {
 	f := &figures{}
 	end := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
-	answered := &observation{etcd: map[string]*etcd.Health{names.EtcdData: {Members: []etcd.Member{
+	answered := &observation{etcd: map[string]*operator.Report{names.EtcdData: {Health: &etcd.Health{Members: []etcd.Member{
 		{DatabaseSize: 100, DatabaseQuota: 1000}, {DatabaseSize: 300, DatabaseQuota: 900}, {},
-	}}}}
+	}}}}}
 	size := func() float64 { return testutil.ToFloat64(databaseBytes.WithLabelValues("team", "blue", "data")) }
 	s := measured(upgradeTo("v1.36.3"), func(s *scope) {
 		s.waits = "kubelets"
