@@ -25,6 +25,13 @@ import (
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
+// Reasons of Events; docs/reference/events.md lists them.
+const (
+	reasonMembersChanged = "EtcdMembersChanged"
+	reasonMemberReplaced = "EtcdMemberReplaced"
+	reasonLeaderMoved    = "EtcdLeaderMoved"
+)
+
 // changeDone is what a change of the members did, for people.
 var changeDone = map[membership.Kind]string{
 	membership.AddLearner:  "added as a learner:",
@@ -47,7 +54,7 @@ func (c *cluster) changeMembers(ctx context.Context, kind membership.Kind, membe
 	}
 	did := changeDone[kind] + " " + member
 	c.log.Info("Changed the members of etcd", "step", did)
-	c.event("EtcdMembersChanged", string(kind), "%s: %s", c.Cluster.Component, did)
+	c.event(reasonMembersChanged, string(kind), "%s: %s", c.Cluster.Component, did)
 	return did, nil
 }
 
@@ -70,7 +77,7 @@ func (c *cluster) replacePod(ctx context.Context, pod *corev1.Pod) (string, erro
 	}
 	did := fmt.Sprintf("member %s is replaced", pod.Name)
 	c.log.Info("Deleted the pod of an etcd member, which comes back up to date", "pod", pod.Name)
-	c.event("EtcdMemberReplaced", "DeletePod", "%s: %s", c.Cluster.Component, did)
+	c.event(reasonMemberReplaced, "DeletePod", "%s: %s", c.Cluster.Component, did)
 	return did, nil
 }
 
@@ -81,7 +88,7 @@ func (c *cluster) moveLead(ctx context.Context, to string, health *etcd.Health) 
 	}
 	did := changeDone[membership.MoveLeader] + " " + to
 	c.log.Info("Moved the lead of etcd away from a node that is cordoned", "step", did)
-	c.event("EtcdLeaderMoved", string(membership.MoveLeader), "%s: %s, for the node of the member that led is cordoned", c.Cluster.Component, did)
+	c.event(reasonLeaderMoved, string(membership.MoveLeader), "%s: %s, for the node of the member that led is cordoned", c.Cluster.Component, did)
 	return did, nil
 }
 
