@@ -37,7 +37,7 @@ func TestAServiceThatIsDeletedWhileItIsAppliedKeepsItsAddress(t *testing.T) {
 	before := tt.service(name)
 	tt.delete(before.DeepCopy())
 	host := *tt.program.Host
-	host.Client = interceptor.NewClient(host.Client.(client.WithWatch), interceptor.Funcs{
+	host.Client = intercept(host.Client, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			err := c.List(ctx, list, options...)
 			if services, ok := list.(*corev1.ServiceList); ok && err == nil {

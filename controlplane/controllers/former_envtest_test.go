@@ -98,7 +98,7 @@ func TestAStatefulSetThatLostItsLabelsGetsThemBack(t *testing.T) {
 	key := tt.inNamespace("blue-etcd-events")
 	edit(t, key, &appsv1.StatefulSet{}, func(set *appsv1.StatefulSet) { set.Labels = nil })
 	host := *tt.program.Host
-	host.Client = interceptor.NewClient(host.Client.(client.WithWatch), interceptor.Funcs{
+	host.Client = intercept(host.Client, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, asked client.ObjectKey, object client.Object, options ...client.GetOption) error {
 			if err := c.Get(ctx, asked, object, options...); err != nil || asked != key || object.GetLabels()[names.ManagedByLabel] != "" {
 				return err
