@@ -45,7 +45,7 @@ type Replicated struct {
 	Network func(network Network) Network
 }
 
-// Component is the whole description.
+// Component makes the description of the component.
 func (r Replicated) Component() Component {
 	return Component{
 		Name:       r.Name,

@@ -48,8 +48,8 @@
 //
 // # Why one loop
 //
-// An observer and an operator with a queue each would be two clients of one etcd. The reconcile would have to tell
-// whether a health is of before or after a step: status has as many pods as etcd lists members, so an old list would
-// stop a pod that was just added. In one loop nothing comes between an observation, the step that it leads to, and the
+// An observer and an operator with a queue each would be two clients of one etcd. The reconcile could not tell
+// a health from before a step from one after it. The StatefulSet gets as many pods as etcd lists members, so an old list
+// would stop a pod that was just added. In one loop nothing comes between an observation, the step that it leads to, and the
 // observation after it.
 package operator

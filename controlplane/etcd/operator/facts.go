@@ -35,12 +35,12 @@ func (t *Task) dial(member string) func(context.Context) (net.Conn, error) {
 	return func(ctx context.Context) (net.Conn, error) { return t.Host.Dial(ctx, pod, port) }
 }
 
-// pods are those of the whole control plane, by component.
+// pods lists the pods of the control plane, by component.
 func (c *cluster) pods(ctx context.Context) (map[string][]corev1.Pod, error) {
 	return hostpods.List(ctx, c.Host.Live, c.Input.Cluster)
 }
 
-// statefulSet is the workload of the cluster; the error may be that there is none.
+// statefulSet reads the StatefulSet of the cluster. It returns a NotFound error when the cluster has none.
 func (c *cluster) statefulSet(ctx context.Context) (*appsv1.StatefulSet, error) {
 	set := &appsv1.StatefulSet{}
 	key := client.ObjectKey{Namespace: c.Input.Cluster.Namespace, Name: names.Object(c.Input.Cluster.Name, c.Cluster.Component)}

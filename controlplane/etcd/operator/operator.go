@@ -72,8 +72,8 @@ type Report struct {
 	Lead string
 }
 
-// Operate has a cluster looked after from now on, and returns the last report of it; false when there is none yet. It
-// never waits for one.
+// Operate starts to look after a cluster, or goes on with another task. It returns the last report, and false before the
+// first one. It never waits.
 func (o *Operator) Operate(task *Task) (*Report, bool) {
 	backoff := background.Backoff{First: FirstRetry, Most: Interval}
 	outcome, ok := o.runner.Run(task.key(), background.Task{
