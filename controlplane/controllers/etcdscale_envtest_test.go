@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
@@ -110,7 +111,7 @@ func newRealEtcd(t *testing.T) *realEtcd {
 		members: map[string]*process{}, starts: map[string]int{}, killed: map[string]bool{}, controlPlane: &controlplanev1.KOKControlPlane{},
 	}
 	e.reconciler = &Reconciler{
-		Host: &Host{Client: host, Live: host}, Clock: clock.RealClock{}, recorder: events.NewFakeRecorder(1000), etcd: operator.Etcd{Check: etcd.Check, Change: e.change},
+		Host: &Host{Client: host, Live: host, Applier: apply.New(host)}, Clock: clock.RealClock{}, recorder: events.NewFakeRecorder(1000), etcd: operator.Etcd{Check: etcd.Check, Change: e.change},
 	}
 	for _, spec := range []*controlplanev1.EtcdClusterSpec{&e.controlPlane.Spec.Etcd.Data, &e.controlPlane.Spec.Etcd.Events} {
 		*spec = controlplanev1.EtcdClusterSpec{Replicas: ptr.To[int32](1), QuotaBackendSize: ptr.To(resource.MustParse("2Gi"))}
