@@ -25,7 +25,7 @@ import (
 const (
 	// How long watches may be away on an idle machine after an API server was killed, and after one went silent.
 	killGap    = 1200 * time.Millisecond
-	silenceGap = 1100 * time.Millisecond
+	silenceGap = 2300 * time.Millisecond
 )
 
 // What only a real worker shows of its load balancer; docs/load-balancer-tests.md has the faults that processes show.

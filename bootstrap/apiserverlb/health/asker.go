@@ -150,7 +150,7 @@ func (a *asker) answered(answer arrival) {
 	switch e := a.evidence; {
 	case answer.took <= a.checker.timing.Answer:
 		a.late = 0
-	case e.Silent < enough && e.Unanswered+e.Slow > 0:
+	case e.Silent < deadly && e.Unanswered+e.Slow > 0:
 		a.late++
 	}
 	a.evidence.Last = answer.Answer
@@ -171,7 +171,7 @@ func (a *asker) unasked(problem string) {
 	e := &a.evidence
 	told := e.Unasked != ""
 	e.Unasked = problem
-	if e.Silent < enough {
+	if e.Silent < deadly {
 		e.Silent, e.Unanswered = 0, 0
 	}
 	a.lock.Unlock()
@@ -199,10 +199,8 @@ func (a *asker) unanswered(started time.Time, allowed time.Duration, alive bool)
 		e.Slow = 0
 		e.Unanswered++
 	default:
-		// All are silent, or this machine is: nothing is known of this one in particular.
-		if e.Silent < enough {
-			e.Silent = 0
-		}
+		// All are silent, or this machine is: nothing is known of this one in particular, so the count of its silent probes
+		// stays. Only a sign of life ends it: a machine that is late now and then must find a hanging server too.
 		e.Slow = 0
 		e.Unanswered++
 	}
@@ -216,7 +214,7 @@ func (a *asker) judge() {
 	a.lock.Lock()
 	a.evidence.Listed, a.evidence.Connections = a.backend.Listed(), a.backend.Established()
 	verdict := Judge(a.evidence)
-	silent := a.evidence.Silent >= enough
+	silent := a.evidence.Silent >= deadly
 	before := a.backend.Judge(verdict)
 	a.lock.Unlock()
 	if before.State == verdict.State {
@@ -298,7 +296,7 @@ func (a *asker) allowed() time.Duration {
 func (a *asker) doubted() bool {
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	return a.evidence.Unanswered > 0 && a.evidence.Silent < enough
+	return a.evidence.Unanswered > 0 && a.evidence.Silent < deadly
 }
 
 // fresh is true while the backend's silence is new. A backend that is silent for long wakes no

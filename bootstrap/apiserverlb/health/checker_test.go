@@ -155,12 +155,20 @@ func (w *world) carry(address string) *carried {
 	return c
 }
 
-func TestASilentBackendDiesAndItsConnectionsAreResetWithinASecondOfASign(t *testing.T) {
+// soonDead is how long after a sign a silent backend dies at the latest: eight probes, and what it takes to begin.
+const soonDead = 2200 * time.Millisecond
+
+func TestASilentBackendDrainsWithinASecondOfASignAndDiesWithItsConnectionsASecondLater(t *testing.T) {
 	inBubble(t, func(w *world) {
 		ours, theirs := w.carry(first), w.carry(second)
 		w.answer(first, silence)
 		w.backend(first).CountSent(100)
 		after(time.Second)
+		w.expect(first, backends.Draining)
+		if ours.reset.Load() {
+			t.Error("its connection is reset already")
+		}
+		after(soonDead - time.Second)
 		w.expect(first, backends.Dead)
 		w.expect(second, backends.Ready)
 		if !ours.reset.Load() || theirs.reset.Load() {
@@ -172,8 +180,51 @@ func TestASilentBackendDiesAndItsConnectionsAreResetWithinASecondOfASign(t *test
 	})
 }
 
+// A busy host keeps a server waiting for longer than a second now and then, and the next one right after.
+func TestBackendsThatAreSilentForAWhileKeepTheirConnections(t *testing.T) {
+	inBubble(t, func(w *world) {
+		kept := map[string]*carried{first: w.carry(first), second: w.carry(second)}
+		for range 3 {
+			for _, address := range []string{first, second} {
+				w.answer(address, silence)
+				w.backend(address).CountSent(100)
+				after(1500 * time.Millisecond)
+				w.expect(address, backends.Draining)
+				w.answer(address, serving)
+				w.probes[address].catchUp(serving)
+				after(600 * time.Millisecond)
+				w.expect(address, backends.Ready)
+			}
+		}
+		for address, connection := range kept {
+			if connection.reset.Load() {
+				t.Errorf("the connection to %s was reset", address)
+			}
+		}
+	})
+}
+
+// A machine whose own timers are late once a second finds a hanging server all the same.
+func TestASilentBackendDiesAlsoWhenOwnTimersAreLateNowAndThen(t *testing.T) {
+	inBubble(t, func(w *world) {
+		ours := w.carry(first)
+		w.answer(first, silence)
+		w.backend(first).CountSent(100)
+		for range 10 {
+			w.late.Store(true)
+			after(300 * time.Millisecond)
+			w.late.Store(false)
+			after(700 * time.Millisecond)
+		}
+		w.expect(first, backends.Dead)
+		if !ours.reset.Load() {
+			t.Error("its connection was not reset")
+		}
+	})
+}
+
 // A regular probe may fall between the fault and its sign: it counts like the others.
-func TestASilentBackendThatWasJustAskedDiesWithinASecondOfASign(t *testing.T) {
+func TestASilentBackendThatWasJustAskedDiesAsSoon(t *testing.T) {
 	for asked := time.Duration(0); asked <= 250*time.Millisecond; asked += 10 * time.Millisecond {
 		t.Run("after "+asked.String(), func(t *testing.T) {
 			inBubble(t, func(w *world) {
@@ -181,7 +232,7 @@ func TestASilentBackendThatWasJustAskedDiesWithinASecondOfASign(t *testing.T) {
 				w.backend(first).CountSent(100)
 				after(asked)
 				w.regularProbe(first)
-				after(time.Second - asked)
+				after(soonDead - asked)
 				w.expect(first, backends.Dead)
 			})
 		})
@@ -212,7 +263,7 @@ func TestABackendThatHangsAgainDiesAsSoonAsTheFirstTime(t *testing.T) {
 		for range 3 {
 			w.answer(first, silence)
 			w.backend(first).CountSent(100)
-			after(time.Second)
+			after(soonDead)
 			w.expect(first, backends.Dead)
 			after(3 * time.Second)
 			w.answer(first, serving)

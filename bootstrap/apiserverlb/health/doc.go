@@ -21,6 +21,7 @@
 // worst thing to do to one that works. A probe counts as silent only when nothing at all came from
 // the backend meanwhile, not even bytes of the connections that it carries; when another backend did
 // answer meanwhile, so that it is not the network or this machine; and when the timers of this
-// process were not late, so that it is not this machine that starves. Three such probes in a row are
-// a dead backend.
+// process were not late, so that it is not this machine that starves. After three such probes
+// the backend gets no new connections; after eight, which take two seconds, it is dead, and those that it carries are
+// reset. Signs of life start the count anew, and nothing else does.
 package health

@@ -52,8 +52,13 @@ type Evidence struct {
 	Unasked string
 }
 
-// enough is how many probes in a row change a state that one must not.
-const enough = 3
+const (
+	// enough is how many probes in a row change a state that one must not.
+	enough = 3
+	// deadly is how many silent probes in a row cost a backend its connections: two seconds.
+	// docs/decisions/workers.md#a-hanging-api-server-keeps-its-connections-for-two-seconds.
+	deadly = 8
+)
 
 // Judge decides what is held of a backend. It is the only place that does.
 func Judge(e Evidence) backends.Verdict {
@@ -63,8 +68,10 @@ func Judge(e Evidence) backends.Verdict {
 		return backends.Verdict{State: state, Reason: reason, Suspect: e.Unanswered > 0, Answers: answers}
 	}
 	switch {
+	case e.Silent >= deadly:
+		return verdict(backends.Dead, "silent for %d probes while another backend answered", deadly)
 	case e.Silent >= enough:
-		return verdict(backends.Dead, "silent for %d probes while another backend answered", enough)
+		return verdict(backends.Draining, "silent for %d probes while another backend answered; open connections still wait", enough)
 	case e.Last.Kind == Refused && e.Connections == 0:
 		return verdict(backends.Dead, "refuses connections: %s", e.Last.Problem)
 	case e.Last.Kind == Refused:

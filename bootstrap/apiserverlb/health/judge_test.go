@@ -19,7 +19,9 @@ func TestJudge(t *testing.T) {
 		"a member that answers is ready":                {Evidence{Listed: true, Last: serving}, backends.Ready, false, true},
 		"one silent probe makes it suspect":             {Evidence{Listed: true, Last: serving, Silent: 1, Unanswered: 1}, backends.Ready, true, true},
 		"two silent probes make it suspect":             {Evidence{Listed: true, Last: serving, Silent: 2, Unanswered: 2}, backends.Ready, true, true},
-		"three silent probes are death":                 {Evidence{Listed: true, Last: serving, Silent: 3, Unanswered: 3, Connections: 9}, backends.Dead, true, true},
+		"three silent probes drain":                     {Evidence{Listed: true, Last: serving, Silent: 3, Unanswered: 3, Connections: 9}, backends.Draining, true, true},
+		"seven silent probes drain":                     {Evidence{Listed: true, Last: serving, Silent: 7, Unanswered: 7, Connections: 9}, backends.Draining, true, true},
+		"eight silent probes are death":                 {Evidence{Listed: true, Last: serving, Silent: 8, Unanswered: 8, Connections: 9}, backends.Dead, true, true},
 		"any number of probes that do not count as silent leave the state": {
 			Evidence{Listed: true, Last: serving, Unanswered: 99}, backends.Ready, true, true,
 		},
@@ -32,7 +34,7 @@ func TestJudge(t *testing.T) {
 		"a hanging /readyz of a living server drains":            {Evidence{Listed: true, Last: serving, Slow: 3}, backends.Draining, false, false},
 		"one slow /readyz changes nothing":                       {Evidence{Listed: true, Last: serving, Slow: 1}, backends.Ready, false, true},
 		"one that cannot be asked stays ready":                   {Evidence{Listed: true, Last: serving, Unasked: "no CA"}, backends.Ready, false, true},
-		"one that cannot be asked stays dead":                    {Evidence{Listed: true, Last: serving, Silent: 3, Unanswered: 3, Unasked: "no CA"}, backends.Dead, true, true},
+		"one that cannot be asked stays dead":                    {Evidence{Listed: true, Last: serving, Silent: 8, Unanswered: 8, Unasked: "no CA"}, backends.Dead, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Judge(test.evidence)

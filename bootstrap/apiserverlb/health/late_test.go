@@ -82,10 +82,10 @@ func TestABackendThatHangsIsFoundAlsoWhenAnswersWereLate(t *testing.T) {
 		own, others time.Duration
 		within      time.Duration
 	}{
-		"nobody's":            {0, 0, 1000 * time.Millisecond},
-		"those of the others": {0, 400 * time.Millisecond, 2000 * time.Millisecond},
-		"its own":             {400 * time.Millisecond, 0, 2500 * time.Millisecond},
-		"all":                 {400 * time.Millisecond, 400 * time.Millisecond, 3000 * time.Millisecond},
+		"nobody's":            {0, 0, soonDead},
+		"those of the others": {0, 400 * time.Millisecond, soonDead + time.Second},
+		"its own":             {400 * time.Millisecond, 0, soonDead + 1500*time.Millisecond},
+		"all":                 {400 * time.Millisecond, 400 * time.Millisecond, soonDead + 2*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *world) {
@@ -120,7 +120,7 @@ func TestBackendsWhoseAnswersAreInTimeAgainAreGivenNoMoreThanOthers(t *testing.T
 		w.slowDown(0)
 		w.answer(first, silence)
 		w.backend(first).CountSent(100)
-		after(time.Second)
+		after(soonDead)
 		w.expect(first, backends.Dead)
 	})
 }

@@ -25,7 +25,7 @@ type Timing struct {
 	Late time.Duration
 }
 
-// DefaultTiming finds a hanging server in about a second while there is traffic.
+// DefaultTiming has a hanging server drain in about a second and dead in about two while there is traffic.
 var DefaultTiming = Timing{
 	Answer:     250 * time.Millisecond,
 	Recheck:    500 * time.Millisecond,

@@ -13,7 +13,7 @@ import (
 const (
 	// killBound and stopBound are how long watches may be away after SIGKILL and SIGSTOP.
 	killBound = 1200 * time.Millisecond
-	stopBound = 1100 * time.Millisecond
+	stopBound = 2300 * time.Millisecond
 )
 
 func TestNoFreshRequestFailsWhenAnAPIServerIsKilled(t *testing.T) {
