@@ -100,6 +100,7 @@ func TestWhatClientGoPutsRightIsNoFailureButARawError(t *testing.T) {
 			if failed := len(failures) > 0; failed != test.failed || r.Attempts() != 1 {
 				t.Errorf("%d attempts, failures %v", r.Attempts(), failures)
 			}
+			server.Close() // Every handler has ended then, also that of a connection that broke.
 			for _, failure := range failures {
 				if failure.Write != (test.request == 1) {
 					t.Errorf("of a write: %v", failure.Write)

@@ -61,7 +61,7 @@ type Options struct {
 	Stall time.Duration
 	// Pause is the time before servers that may be away for a moment are asked again; 5 seconds if unset.
 	Pause time.Duration
-	// Say is told what is going on, without secrets.
+	// Say is told what is going on, without secrets, one line at a time although files are downloaded side by side.
 	Say func(format string, args ...any)
 }
 
@@ -163,7 +163,7 @@ func (f *Fetcher) round(ctx context.Context, sum, component string, sources []so
 		started := time.Now()
 		size, err := f.within(ctx, s, sum)
 		if err == nil {
-			f.say("downloaded %.12s for %s from %s: %s in %.1f s", sum, component, s.shown(), disk.Size(size), time.Since(started).Seconds())
+			f.tell("downloaded %.12s for %s from %s: %s in %.1f s", sum, component, s.shown(), disk.Size(size), time.Since(started).Seconds())
 			f.avoid(slices.Collect(maps.Values(failures)))
 			return nil, true, nil
 		}
@@ -174,7 +174,7 @@ func (f *Fetcher) round(ctx context.Context, sum, component string, sources []so
 			full = err
 		}
 		failures[s.shown()] = bounded(s.shown() + ": " + software.WithoutSecrets(plain(err).Error()))
-		f.say("avoided %s", failures[s.shown()])
+		f.tell("avoided %s", failures[s.shown()])
 		if passing(err) {
 			again = append(again, s)
 		}
@@ -205,6 +205,13 @@ func bounded(text string) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:maxFailure], "") + "..."
+}
+
+// tell says a line.
+func (f *Fetcher) tell(format string, args ...any) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.say(format, args...)
 }
 
 // rest waits before servers are asked again, and says whether there is time left.

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,9 +33,8 @@ func digest(content string) string {
 // fetcher downloads to a folder, and keeps what it says.
 type fetcher struct {
 	*Fetcher
-	t     *testing.T
-	mutex sync.Mutex
-	said  []string
+	t    *testing.T
+	said []string
 }
 
 func newFetcher(t *testing.T, mirrors ...software.Mirror) *fetcher {
@@ -44,8 +42,6 @@ func newFetcher(t *testing.T, mirrors ...software.Mirror) *fetcher {
 	f.Fetcher = New(Options{
 		Disk: &disk.Disk{Root: t.TempDir()}, Mirrors: mirrors, Stall: 300 * time.Millisecond, Pause: time.Millisecond,
 		Say: func(format string, args ...any) {
-			f.mutex.Lock()
-			defer f.mutex.Unlock()
 			f.said = append(f.said, fmt.Sprintf(format, args...))
 		},
 	})
