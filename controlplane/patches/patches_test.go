@@ -33,6 +33,11 @@ func target(name string) patches.Target {
 	if component, found := registry.Components.Named(name); found {
 		return component.Target()
 	}
+	for _, a := range addons.All {
+		if a.Name == name {
+			return a.Target()
+		}
+	}
 	return patches.Target{Name: name}
 }
 
