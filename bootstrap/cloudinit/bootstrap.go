@@ -9,6 +9,7 @@ import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 //go:embed assets
@@ -24,16 +25,12 @@ func asset(name string) []byte {
 }
 
 const (
-	fetchProgram   = stepDir + "fetch"
-	downloadPrefix = stepDir + "download-"
-	successFile    = stepDir + "success"
+	fetchProgram   = onworker.StepDir + "fetch"
+	downloadPrefix = onworker.StepDir + "download-"
+	successFile    = onworker.StepDir + "success"
 	// partSuffix is what the fetch program adds to the name of a file that is not complete.
 	partSuffix = ".part"
 )
-
-// DownloadsFile lists, in JSON, the files that steps of the bootstrap put on the machine: no entry of the document names
-// those. An infrastructure provider that gives a machine back reads there what to remove or to restore.
-const DownloadsFile = stepDir + "downloads.json"
 
 // steps collects the command lines of the bootstrap unit, and the files that they need.
 type steps struct {
@@ -53,7 +50,7 @@ func (s *steps) run(program string, args ...string) {
 // commands run the user's commands, each from a file of its own.
 func (s *steps) commands(name string, commands []string) {
 	for i, command := range commands {
-		path := fmt.Sprintf("%s%s-%02d", stepDir, name, i)
+		path := fmt.Sprintf("%s%s-%02d", onworker.StepDir, name, i)
 		s.files = append(s.files, ownFile(path, "0700", []byte(command+"\n")))
 		s.run("/bin/sh", "-e", path)
 	}
@@ -81,14 +78,14 @@ func (s *steps) downloads(downloads []bootstrapv1.Download) error {
 	if err != nil {
 		return fmt.Errorf("list the files of spec.software.downloads: %w", err)
 	}
-	s.files = append(s.files, ownFile(DownloadsFile, "0644", append(list, '\n')))
+	s.files = append(s.files, ownFile(onworker.DownloadsFile, "0644", append(list, '\n')))
 	return nil
 }
 
 // addBootstrap adds the unit that is the order of the bootstrap, and starts it.
 func addBootstrap(d *document, in *Input) error {
 	s := &steps{}
-	s.run("/bin/rm", "--force", SentinelFile)
+	s.run("/bin/rm", "--force", onworker.SentinelFile)
 	switch in.Spec.Software.Mode {
 	case bootstrapv1.SoftwarePackages, bootstrapv1.SoftwareURLs:
 		if err := s.downloads(in.Spec.Software.Downloads); err != nil {
@@ -102,9 +99,9 @@ func addBootstrap(d *document, in *Input) error {
 	s.commands("pre-kubelet", in.Spec.PreKubeletCommands)
 	s.run("/bin/mkdir", "--parents", "--mode=0755", unit.CertificatesDir)
 	s.run("systemctl", "daemon-reload")
-	s.run("systemctl", "enable", containerdUnit, unit.Name, kubeletUnit)
+	s.run("systemctl", "enable", onworker.ContainerdUnit, unit.Name, onworker.KubeletUnit)
 	// A package may have started what was not configured yet.
-	for _, name := range []string{containerdUnit, unit.Name, kubeletUnit} {
+	for _, name := range []string{onworker.ContainerdUnit, unit.Name, onworker.KubeletUnit} {
 		s.run("systemctl", "restart", name)
 	}
 	if in.Spec.Software.Mode == bootstrapv1.SoftwareDescribed {
@@ -112,13 +109,13 @@ func addBootstrap(d *document, in *Input) error {
 	}
 	s.commands("post-kubelet", in.Spec.PostKubeletCommands)
 	s.files = append(s.files, ownFile(successFile, "0644", []byte("success\n")))
-	s.run("/usr/bin/install", "-D", "--mode=0644", successFile, SentinelFile)
+	s.run("/usr/bin/install", "-D", "--mode=0644", successFile, onworker.SentinelFile)
 	if s.err != nil {
 		return s.err
 	}
 
-	content := string(asset(bootstrapUnit)) + "ExecStart=" + strings.Join(s.lines, "\nExecStart=") + "\n"
-	d.WriteFiles = append(append(d.WriteFiles, s.files...), ownFile(unitDir+bootstrapUnit, "0644", []byte(content)))
-	d.RunCmd = [][]string{{"systemctl", "daemon-reload"}, {"systemctl", "start", bootstrapUnit}}
+	content := string(asset(onworker.BootstrapUnit)) + "ExecStart=" + strings.Join(s.lines, "\nExecStart=") + "\n"
+	d.WriteFiles = append(append(d.WriteFiles, s.files...), ownFile(onworker.UnitDir+onworker.BootstrapUnit, "0644", []byte(content)))
+	d.RunCmd = [][]string{{"systemctl", "daemon-reload"}, {"systemctl", "start", onworker.BootstrapUnit}}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 // fetch runs the program that machines run.
@@ -172,7 +173,7 @@ func installer(t *testing.T, in Input) (program, result []byte, output string, e
 	t.Helper()
 	dir := t.TempDir()
 	for path, content := range contents(t, render(t, in)) {
-		if !strings.HasPrefix(path, stepDir) {
+		if !strings.HasPrefix(path, onworker.StepDir) {
 			continue
 		}
 		at := filepath.Join(dir, path)

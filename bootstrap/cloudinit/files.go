@@ -5,20 +5,20 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 // reserved are the files, and with a slash at the end the directories, that are the controller's or
 // written by the programs that it starts.
 var reserved = []string{
-	ownDir, CAFile, BootstrapKubeconfig, Kubeconfig, KubeletConfiguration, KubeletEnvironment, "/var/lib/kubelet/pki/", filepath.Dir(configuration.DefaultPath) + "/", "/var/lib/kok-apiserver-lb/", "/var/lib/private/",
-	software.Dir, unitDir + kubeletUnit, unit.Path, unit.ServiceAddressPath, unitDir + bootstrapUnit, kubeletDropIn, containerdDropIn, "/run/cluster-api/",
+	onworker.Dir, CAFile, BootstrapKubeconfig, onworker.Kubeconfig, KubeletConfiguration, onworker.KubeletEnvironment, "/var/lib/kubelet/pki/",
+	onworker.LoadBalancerDir, onworker.LoadBalancerStateLink, "/var/lib/private/",
+	software.Dir, onworker.UnitDir + onworker.KubeletUnit, unit.Path, unit.ServiceAddressPath, onworker.UnitDir + onworker.BootstrapUnit, kubeletDropIn, containerdDropIn, onworker.SentinelDir,
 }
 
 // ReservedPath says whether a file is the controller's.
@@ -33,7 +33,7 @@ func ReservedPath(path string) bool {
 
 // OwnedUnit says whether a unit comes with the bootstrap data.
 func OwnedUnit(name string) bool {
-	return name == kubeletUnit || name == unit.Name || name == bootstrapUnit
+	return name == onworker.KubeletUnit || name == unit.Name || name == onworker.BootstrapUnit
 }
 
 // addFiles adds the user's files. It comes last, so that none replaces one of ours.

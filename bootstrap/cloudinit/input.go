@@ -50,29 +50,11 @@ const (
 	// LocalServer is where the machine's load balancer listens: kubelet reaches the API there alone.
 	LocalServer = "127.0.0.1:6443"
 
-	// SentinelFile is there once the bootstrap succeeded (contract for BootstrapConfig, "Sentinel file").
-	SentinelFile = "/run/cluster-api/bootstrap-success.complete"
-
 	// CAFile is the certificate of the cluster's certificate authority.
 	CAFile = "/etc/kubernetes/pki/ca.crt"
 	// BootstrapKubeconfig is what kubelet asks for its first certificate with.
 	BootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
-	// Kubeconfig is what kubelet writes once it has a certificate.
-	Kubeconfig = "/etc/kubernetes/kubelet.conf"
 	// KubeletConfiguration is kubelet's configuration file.
 	KubeletConfiguration = "/var/lib/kubelet/config.yaml"
-	// KubeletEnvironment may set KUBELET_EXTRA_ARGS: an infrastructure provider or an image puts there
-	// what is true of one machine only, such as --provider-id.
-	KubeletEnvironment = "/etc/default/kubelet"
-
-	containerdSocket = "unix:///run/containerd/containerd.sock"
-	unitDir          = "/etc/systemd/system/"
-	ownDir           = "/etc/kok/"
-	stepDir          = ownDir + "bootstrap/"
-	proxyFile        = ownDir + "proxy.env"
-	registryDir      = "/etc/containerd/certs.d/"
-
-	containerdUnit = "containerd.service"
-	kubeletUnit    = "kubelet.service"
-	bootstrapUnit  = "kok-bootstrap.service"
+	registryDir          = "/etc/containerd/certs.d/"
 )

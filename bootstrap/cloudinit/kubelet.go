@@ -16,11 +16,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/sparse"
 )
 
-const kubeletDropIn = unitDir + kubeletUnit + ".d/90-kok.conf"
+const kubeletDropIn = onworker.UnitDir + onworker.KubeletUnit + ".d/90-kok.conf"
 
 // addCluster adds what kubelet knows of the cluster: the CA that it trusts, and the token with
 // which it asks for a certificate. It adds no credential of an administrator.
@@ -59,10 +60,10 @@ func addKubelet(d *document, in *Input) error {
 	if err != nil {
 		return fmt.Errorf("spec.kubelet: %w", err)
 	}
-	dropIn := "[Service]\nEnvironmentFile=-" + KubeletEnvironment + "\nExecStart=\nExecStart=" + line + " $KUBELET_EXTRA_ARGS\n"
+	dropIn := "[Service]\nEnvironmentFile=-" + onworker.KubeletEnvironment + "\nExecStart=\nExecStart=" + line + " $KUBELET_EXTRA_ARGS\n"
 	d.WriteFiles = append(d.WriteFiles,
 		ownFile(KubeletConfiguration, "0644", content),
-		ownFile(unitDir+kubeletUnit, "0644", asset(kubeletUnit)),
+		ownFile(onworker.UnitDir+onworker.KubeletUnit, "0644", asset(onworker.KubeletUnit)),
 		ownFile(kubeletDropIn, "0644", []byte(dropIn)))
 	return nil
 }
@@ -88,7 +89,7 @@ func kubeletConfiguration(in *Input) (*kubeletv1beta1.KubeletConfiguration, erro
 		Authorization:            kubeletv1beta1.KubeletAuthorization{Mode: kubeletv1beta1.KubeletAuthorizationModeWebhook},
 		ClusterDNS:               []string{dns},
 		ClusterDomain:            in.Cluster.DNSDomain,
-		ContainerRuntimeEndpoint: containerdSocket,
+		ContainerRuntimeEndpoint: onworker.ContainerdSocket,
 		HealthzBindAddress:       "127.0.0.1",
 		RotateCertificates:       true,
 		ServerTLSBootstrap:       true,
@@ -153,7 +154,7 @@ func checkKubelet(spec bootstrapv1.KubeletSpec) error {
 }
 
 func kubeletArgs(in *Input) ([]string, error) {
-	args := []string{"--config=" + KubeletConfiguration, "--kubeconfig=" + Kubeconfig, "--bootstrap-kubeconfig=" + BootstrapKubeconfig}
+	args := []string{"--config=" + KubeletConfiguration, "--kubeconfig=" + onworker.Kubeconfig, "--bootstrap-kubeconfig=" + BootstrapKubeconfig}
 	spec := in.Spec.Kubelet
 	if len(spec.NodeLabels) > 0 {
 		labels := make([]string, 0, len(spec.NodeLabels))

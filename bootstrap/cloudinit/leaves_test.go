@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 // leavesOf is all that a document says, taken to pieces as the programs do that read it: cloud-init, systemd, kubelet and
@@ -45,7 +46,7 @@ func leavesOf(t testing.TB, data []byte) map[string]string {
 func fileLeaves(at, path, content string) map[string]string {
 	leaves := map[string]string{}
 	switch {
-	case strings.HasPrefix(path, unitDir):
+	case strings.HasPrefix(path, onworker.UnitDir):
 		for i, line := range strings.Split(content, "\n") {
 			unitLine(leaves, fmt.Sprintf("%s line %d", at, i), line)
 		}
@@ -67,7 +68,7 @@ func fileLeaves(at, path, content string) map[string]string {
 			leaves[at] = content
 		}
 		flatten(leaves, at, parsed)
-	case path == proxyFile:
+	case path == onworker.ProxyFile:
 		for i, line := range strings.Split(content, "\n") {
 			leaves[fmt.Sprintf("%s line %d", at, i)] = line
 		}
@@ -110,7 +111,7 @@ func flatten(leaves map[string]string, at string, value any) {
 // bootstrapLines are the command lines of the bootstrap unit.
 func bootstrapLines(files map[string]string) []string {
 	var lines []string
-	for line := range strings.SplitSeq(files[unitDir+bootstrapUnit], "\n") {
+	for line := range strings.SplitSeq(files[onworker.UnitDir+onworker.BootstrapUnit], "\n") {
 		if command, found := strings.CutPrefix(line, "ExecStart="); found {
 			lines = append(lines, command)
 		}

@@ -6,6 +6,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/sparse"
 )
@@ -17,7 +18,7 @@ func addLoadBalancer(d *document, in *Input) error {
 	}
 	config := &configuration.Configuration{
 		ListenAddress: LocalServer, SeedBackends: in.Cluster.APIServers, CertificateAuthorityFile: CAFile,
-		KubeconfigFile: Kubeconfig, StateFile: unit.StateFile,
+		KubeconfigFile: onworker.Kubeconfig, StateFile: unit.StateFile,
 		ServiceAddress: service,
 	}
 	if port := in.Cluster.KonnectivityPort; port != 0 {

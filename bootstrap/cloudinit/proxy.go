@@ -3,9 +3,11 @@ package cloudinit
 import (
 	"fmt"
 	"strings"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
-const containerdDropIn = unitDir + containerdUnit + ".d/90-kok-proxy.conf"
+const containerdDropIn = onworker.UnitDir + onworker.ContainerdUnit + ".d/90-kok-proxy.conf"
 
 // addProxy writes the proxies into an environment file, for containerd and the steps of the bootstrap.
 func addProxy(d *document, in *Input) error {
@@ -33,7 +35,7 @@ func addProxy(d *document, in *Input) error {
 		fmt.Fprintf(&content, "%s=\"%s\"\n%s=\"%s\"\n", variable.name, variable.value, strings.ToLower(variable.name), variable.value)
 	}
 	d.WriteFiles = append(d.WriteFiles,
-		ownFile(proxyFile, "0600", []byte(content.String())),
-		ownFile(containerdDropIn, "0644", []byte("[Service]\nEnvironmentFile="+proxyFile+"\n")))
+		ownFile(onworker.ProxyFile, "0600", []byte(content.String())),
+		ownFile(containerdDropIn, "0644", []byte("[Service]\nEnvironmentFile="+onworker.ProxyFile+"\n")))
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 func TestRenderIsDeterministic(t *testing.T) {
@@ -71,7 +72,7 @@ func TestRenderRefuses(t *testing.T) {
 		"an argument of the controller": {func(in *Input) {
 			in.Spec.Kubelet.ExtraArgs = []bootstrapv1.Arg{{Name: "authorization-mode", Value: ptr.To("AlwaysAllow")}}
 		}, "belongs to the controller"},
-		"a download over a file of ours": {func(in *Input) { in.Spec.Software = download("https://a.example", Kubeconfig) }, "software.downloads[0].path"},
+		"a download over a file of ours": {func(in *Input) { in.Spec.Software = download("https://a.example", onworker.Kubeconfig) }, "software.downloads[0].path"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := minimal("v1.36.3")
@@ -130,8 +131,8 @@ func TestFilesCannotBeReplaced(t *testing.T) {
 		}
 	}
 	// The unit that is rendered takes its environment from it, and the infrastructure provider puts the provider ID there.
-	if !ReservedPath(KubeletEnvironment) {
-		t.Errorf("%s can be replaced", KubeletEnvironment)
+	if !ReservedPath(onworker.KubeletEnvironment) {
+		t.Errorf("%s can be replaced", onworker.KubeletEnvironment)
 	}
 }
 
@@ -159,7 +160,7 @@ func TestCredentialsInURLsAreForRootAlone(t *testing.T) {
 	}
 	for _, file := range d.WriteFiles {
 		holds := strings.Contains(contents(t, data)[file.Path], "p4ss")
-		if wanted := file.Path == proxyFile || file.Path == downloadPrefix+"00.urls"; holds != wanted || holds && file.Permissions != "0600" {
+		if wanted := file.Path == onworker.ProxyFile || file.Path == downloadPrefix+"00.urls"; holds != wanted || holds && file.Permissions != "0600" {
 			t.Errorf("%s, which has mode %s, holds credentials: %t", file.Path, file.Permissions, holds)
 		}
 	}
@@ -212,7 +213,7 @@ func TestFilesThatStepsFetchAreListed(t *testing.T) {
 	second.Path = "/usr/bin/<b>"
 	in.Spec.Software.Downloads = append(in.Spec.Software.Downloads, second)
 	var listed []string
-	if err := json.Unmarshal([]byte(contents(t, render(t, in))[DownloadsFile]), &listed); err != nil {
+	if err := json.Unmarshal([]byte(contents(t, render(t, in))[onworker.DownloadsFile]), &listed); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"/usr/local/bin/kok-apiserver-lb", "/usr/local/bin/kok-apiserver-lb.part", "/usr/bin/<b>", "/usr/bin/<b>.part"}
@@ -222,7 +223,7 @@ func TestFilesThatStepsFetchAreListed(t *testing.T) {
 	if !strings.Contains(string(asset("fetch.sh")), "$path"+partSuffix) {
 		t.Error("the fetch program writes elsewhere")
 	}
-	if list, there := contents(t, render(t, minimal("v1.36.3")))[DownloadsFile]; there {
+	if list, there := contents(t, render(t, minimal("v1.36.3")))[onworker.DownloadsFile]; there {
 		t.Errorf("without downloads there is %q", list)
 	}
 }
@@ -231,9 +232,9 @@ func TestStepsAreInOrder(t *testing.T) {
 	lines := bootstrapLines(contents(t, render(t, full("v1.36.3"))))
 	last := -1
 	for _, step := range []string{
-		"/bin/rm --force " + SentinelFile, "/bin/sh " + fetchProgram, "/bin/sh -e " + stepDir + "pre-kubelet-00", "/bin/mkdir --parents --mode=0755 /var/lib/kubelet/pki", "systemctl daemon-reload",
+		"/bin/rm --force " + onworker.SentinelFile, "/bin/sh " + fetchProgram, "/bin/sh -e " + onworker.StepDir + "pre-kubelet-00", "/bin/mkdir --parents --mode=0755 /var/lib/kubelet/pki", "systemctl daemon-reload",
 		"systemctl restart containerd.service", "systemctl restart kok-apiserver-lb.service", "systemctl restart kubelet.service",
-		"/bin/sh -e " + stepDir + "post-kubelet-00", "/usr/bin/install",
+		"/bin/sh -e " + onworker.StepDir + "post-kubelet-00", "/usr/bin/install",
 	} {
 		at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, step) })
 		if at <= last {

@@ -11,11 +11,12 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 const (
-	installerDir     = stepDir + "installer/"
-	installerProgram = stepDir + "fetch-installer"
+	installerDir     = onworker.StepDir + "installer/"
+	installerProgram = onworker.StepDir + "fetch-installer"
 )
 
 // install fetches the program kok-software, which then installs all else by its document.

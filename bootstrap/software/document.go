@@ -4,6 +4,7 @@ package software
 
 import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 // Where things are on a machine.
@@ -13,7 +14,7 @@ const (
 	// Program is the program kok-software.
 	Program = Dir + "bin/kok-software"
 	// DocumentFile is the Document, in JSON. Only root reads it: it may hold passwords of mirrors.
-	DocumentFile = "/etc/kok/software.json"
+	DocumentFile = onworker.Dir + "software.json"
 	// ResultFile is the Result of the last run, in JSON.
 	ResultFile = Dir + "result.json"
 )

@@ -42,7 +42,7 @@ func Objects(in *addon.Input) (wanted, unwanted []client.Object, err error) {
 			wanted = append(wanted, pullSecret)
 			usePullSecret(objects, pullSecret.Name)
 		}
-		objects, err = patches.Apply(patches.Target{Name: a.Name}, objects, in.Patches, nil)
+		objects, err = patches.Apply(a.Target(), objects, in.Patches, nil)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -73,7 +73,7 @@ func (a *Applier) Forget(tenant client.ObjectKey) {
 // Apply makes the live object have every field of desired, and no spec or data field that another
 // manager added.
 func (a *Applier) Apply(ctx context.Context, desired client.Object) (Result, error) {
-	wanted, err := a.prepare(desired)
+	wanted, err := Prepare(desired, a.client.Scheme())
 	if err != nil {
 		return Result{}, err
 	}
@@ -139,10 +139,10 @@ func (a *Applier) settle(memory settledKey, wanted *unstructured.Unstructured, l
 	return nil
 }
 
-// prepare turns a typed object into what is sent: without what only the server sets, with the hash
-// of the rest.
-func (a *Applier) prepare(desired client.Object) (*unstructured.Unstructured, error) {
-	gvk, err := apiutil.GVKForObject(desired, a.client.Scheme())
+// Prepare turns a typed object into what is sent: without what only the server sets, with the hash
+// of the rest in the RenderingAnnotation.
+func Prepare(desired client.Object, scheme *runtime.Scheme) (*unstructured.Unstructured, error) {
+	gvk, err := apiutil.GVKForObject(desired, scheme)
 	if err != nil {
 		return nil, fmt.Errorf("apply %T %s: %w", desired, client.ObjectKeyFromObject(desired), err)
 	}
@@ -151,12 +151,12 @@ func (a *Applier) prepare(desired client.Object) (*unstructured.Unstructured, er
 		return nil, err
 	}
 	wanted.SetGroupVersionKind(gvk)
-	return wanted, Mark(wanted)
+	return wanted, mark(wanted)
 }
 
-// Mark gives an object the RenderingAnnotation with the hash of the rest. A Service that asks for an address
+// mark gives an object the RenderingAnnotation with the hash of the rest. A Service that asks for an address
 // is no other rendering than one that is given it.
-func Mark(wanted *unstructured.Unstructured) error {
+func mark(wanted *unstructured.Unstructured) error {
 	rest := wanted
 	if wanted.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Service") {
 		rest = wanted.DeepCopy()

@@ -272,7 +272,7 @@ func TestChangesCoverEveryInput(t *testing.T) {
 			// What a mode adds is in variants of its own.
 			"spec.hosting.networkMode", "spec.hosting.exposure", "spec.kubeAPIServer.workload",
 		}, path) {
-			t.Errorf("%s is not set in customised", path)
+			t.Errorf("%s is a new input of renderings: set it in customised, and say in changes which components adopt a rendering for it", path)
 		}
 	}
 	before := fields(t, variants["customised"]())

@@ -14,11 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
@@ -514,6 +516,32 @@ func TestAllConditionsAreSetAndOwned(t *testing.T) {
 	}
 	if len(set) > 0 {
 		t.Errorf("%v are set and not owned", set)
+	}
+}
+
+// kok status shows what is not as it should be. It has to know of which conditions False is good. CONTRIBUTING.md, "A new
+// condition", promises that this test fails when it does not.
+func TestKokStatusShowsEveryConditionThatIsNotAsItShouldBe(t *testing.T) {
+	s, seen := initializedScope(), settled()
+	s.controlPlane.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
+	of := issue(t, "blue", "")
+	of.in.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
+	seen.apiServersAre(podTemplateOf(t, of, kubeapiserver.Component))
+	setConditions(s, seen)
+	for _, c := range status.NewsOf(s.controlPlane) {
+		t.Errorf("kok status shows %s, which is %s of a control plane of which all is well: is False good? Add it to trueIsNews of internal/cli/status", c.Type, c.Status)
+	}
+	if t.Failed() {
+		return
+	}
+	other := map[metav1.ConditionStatus]metav1.ConditionStatus{metav1.ConditionTrue: metav1.ConditionFalse, metav1.ConditionFalse: metav1.ConditionTrue}
+	for _, c := range s.controlPlane.Status.Conditions {
+		controlPlane := s.controlPlane.DeepCopy()
+		conditions.Set(controlPlane, condition(c.Type, other[c.Status], "Other"))
+		news := status.NewsOf(controlPlane)
+		if shown := len(news) == 1 && news[0].Type == c.Type; shown == (c.Type == controlplanev1.MovableCondition) {
+			t.Errorf("kok status shows %v of a control plane of which %s is %s: see NewsOf of internal/cli/status", news, c.Type, other[c.Status])
+		}
 	}
 }
 

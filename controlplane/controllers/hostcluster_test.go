@@ -165,6 +165,40 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 	}
 }
 
+// staysWhileAway are the conditions that stay as they are while the host cluster cannot be used, and why they may.
+var staysWhileAway = map[string]string{
+	clusterv1.PausedCondition:                     "it was set before, and tells of objects in the management cluster",
+	controlplanev1.InitializedCondition:           "it never turns back",
+	controlplanev1.CertificatesAvailableCondition: "nobody makes or removes keys and certificates meanwhile",
+	controlplanev1.AddonsInstalledCondition:       "nobody installs or removes addons meanwhile",
+	controlplanev1.EgressConfinedCondition:        "API servers run as they were rendered, and none is replaced meanwhile",
+	controlplanev1.RollingOutCondition:            "a rollout stops where it is",
+	controlplanev1.ScalingUpCondition:             "a change of the number stops where it is",
+	controlplanev1.ScalingDownCondition:           "a change of the number stops where it is",
+	controlplanev1.MovableCondition:               "it follows from spec",
+	controlplanev1.DeletingCondition:              "a deletion has a path of its own, deleteWithoutHost",
+}
+
+// A condition that withoutHost forgets would stay True although nobody sees what it tells of. CONTRIBUTING.md, "A new
+// condition", promises that this test fails then.
+func TestEveryConditionIsUnknownWithoutTheHostClusterOrHasAReasonToStay(t *testing.T) {
+	_, controlPlane := elsewhere(func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {})
+	for _, owned := range ownedConditions {
+		conditions.Set(controlPlane, condition(owned, metav1.ConditionTrue, "Before"))
+	}
+	r := &Reconciler{questions: &forgotten{}, etcdOperator: newTaskbook()}
+	r.withoutHost(controlPlane, &hostclusters.Problem{Reason: controlplanev1.HostClusterUnreachableReason, Message: "no answer"})
+	for _, owned := range ownedConditions {
+		stays := conditions.GetReason(controlPlane, owned) == "Before"
+		switch why := staysWhileAway[owned]; {
+		case stays && why == "":
+			t.Errorf("%s stays True while the host cluster is away: set it in withoutHost, or say in staysWhileAway why it still holds", owned)
+		case !stays && why != "":
+			t.Errorf("%s is set by withoutHost: remove it from staysWhileAway", owned)
+		}
+	}
+}
+
 // askedHosts note for whom they are asked.
 type askedHosts struct {
 	awayHosts

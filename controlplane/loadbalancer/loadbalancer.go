@@ -14,6 +14,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/unit"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/sparse"
 )
@@ -24,9 +25,7 @@ const (
 	// CAFile is where the machine must have the certificate of the cluster's CA, the key tls.crt of Cluster
 	// API's Secret "<cluster>-ca". It is a file of the load balancer's own: kubeadm refuses to join where
 	// its own is there already.
-	CAFile = "/etc/kok-apiserver-lb/ca.crt"
-	// Kubeconfig is what kubelet writes once it has a certificate, and kubeadm's path for it.
-	Kubeconfig = "/etc/kubernetes/kubelet.conf"
+	CAFile = onworker.LoadBalancerDir + "ca.crt"
 )
 
 // Configuration is the load balancer's configuration file for a machine of the tenant with these API
@@ -38,7 +37,7 @@ func Configuration(apiServers, serviceCIDRs []string, tenant ports.Ports) ([]byt
 	}
 	content, err := sparse.YAML(&configuration.Configuration{
 		ListenAddress: configuration.DefaultListenAddress, SeedBackends: apiServers,
-		CertificateAuthorityFile: CAFile, KubeconfigFile: Kubeconfig, StateFile: unit.StateFile,
+		CertificateAuthorityFile: CAFile, KubeconfigFile: onworker.Kubeconfig, StateFile: unit.StateFile,
 		ServiceAddress: service,
 		// It is there whether agents run or not: konnectivity can be switched on without new machines.
 		AdditionalListeners: []configuration.Listener{{

@@ -56,6 +56,8 @@ type Target struct {
 	Name string
 	// Hosted is there for a component in the host cluster.
 	Hosted *Hosted
+	// Image says, of an addon, what a person sets instead of patching an image.
+	Image string
 }
 
 // Apply gives a component's objects as patches want them: those of patches that are for the component,

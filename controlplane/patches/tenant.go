@@ -4,13 +4,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// imagesOf are the fields of spec that say which images addons have, by addon.
-var imagesOf = map[string]string{
-	"coredns":      "set spec.addons.coreDNS.image",
-	"konnectivity": "set spec.addons.konnectivity.agentImage",
-	"kube-proxy":   "set spec.addons.kubeProxy.image",
-}
-
 // rules are those of a target, by kind. Those of an addon are of the kinds that it has.
 func (t Target) rules(objects []client.Object) map[string]rule {
 	if t.Hosted != nil {
@@ -18,7 +11,7 @@ func (t Target) rules(objects []client.Object) map[string]rule {
 	}
 	rules := map[string]rule{}
 	for _, object := range objects {
-		rules[object.GetObjectKind().GroupVersionKind().Kind] = tenantRule(imagesOf[t.Name])
+		rules[object.GetObjectKind().GroupVersionKind().Kind] = tenantRule(t.Image)
 	}
 	return rules
 }

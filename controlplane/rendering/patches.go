@@ -47,7 +47,7 @@ func ValidatePatches(spec controlplanev1.KOKControlPlaneSpec, table *versions.Ta
 		judge(component.Target(), func() ([]client.Object, error) { return ObjectsOf(component, in) })
 	}
 	for _, addon := range addons.All {
-		judge(patches.Target{Name: addon.Name}, func() ([]client.Object, error) { return addons.Render(addon, tenant) })
+		judge(addon.Target(), func() ([]client.Object, error) { return addons.Render(addon, tenant) })
 	}
 	return errs
 }

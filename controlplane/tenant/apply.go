@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -48,11 +47,8 @@ func Apply(ctx context.Context, tenant client.Client, objects []client.Object) (
 
 func applyOne(ctx context.Context, tenant client.Client, object client.Object) (written bool, err error) {
 	defer panics.Recover(ctx, "applying an object of the tenant", &err)
-	wanted, err := render(object)
-	if err == nil {
-		// Fields of an earlier rendering that this one lacks have to be removed.
-		err = apply.Mark(wanted)
-	}
+	// The mark tells of fields of an earlier rendering that this one lacks: they have to be removed.
+	wanted, err := apply.Prepare(object, tenant.Scheme())
 	if err != nil {
 		return false, err
 	}
@@ -98,17 +94,6 @@ func ensureNamespace(ctx context.Context, tenant client.Client, name string) err
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	return nil
-}
-
-// render is the object with the fields that we say something about.
-func render(object client.Object) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return nil, fmt.Errorf("convert %T %s: %w", object, client.ObjectKeyFromObject(object), err)
-	}
-	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	unstructured.RemoveNestedField(content, "status")
-	return &unstructured.Unstructured{Object: content}, nil
 }
 
 func roleRefDiffers(live, wanted *unstructured.Unstructured) bool {

@@ -183,7 +183,7 @@ func TestApplyRepairsWhatAPersonChanged(t *testing.T) {
 				t.Error("nothing was written")
 			}
 			for _, object := range all {
-				wanted, err := render(object)
+				wanted, err := apply.Prepare(object, tenant.Scheme())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
 )
 
@@ -41,10 +43,11 @@ func TestObjectsAreAsInTheGoldenFile(t *testing.T) {
 			}
 			var out bytes.Buffer
 			for _, object := range objects {
-				rendered, err := render(object)
+				rendered, err := apply.Prepare(object, clientgoscheme.Scheme)
 				if err != nil {
 					t.Fatal(err)
 				}
+				rendered.SetAnnotations(nil) // It is the mark of the rest.
 				content, err := yaml.Marshal(rendered.Object)
 				if err != nil {
 					t.Fatal(err)

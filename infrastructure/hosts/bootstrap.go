@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 const (
@@ -25,16 +26,12 @@ const (
 	// unitName is the unit that runs cloud-init, and unitFile is where it is, until the next boot.
 	unitName = "kok-cloud-init.service"
 	unitFile = "/run/systemd/system/" + unitName
-	// bootstrapUnit is what bootstrap data of a KOKConfig starts; its journal says what failed.
-	bootstrapUnit = "kok-bootstrap.service"
-	// sentinelDir holds sentinelFile, which the bootstrap data makes when all went well.
-	sentinelDir  = "/run/cluster-api"
-	sentinelFile = sentinelDir + "/bootstrap-success.complete"
+	// sentinelFile is what the bootstrap data makes when all went well.
+	sentinelFile = onworker.SentinelFile
 	// kubeletFile may set arguments of kubelet (kubeadm's drop-in of kubelet.service reads it, too).
-	kubeletFile = "/etc/default/kubelet"
-
+	kubeletFile = onworker.KubeletEnvironment
 	// kubeconfigFile is what kubelet writes when it has joined a cluster.
-	kubeconfigFile = "/etc/kubernetes/kubelet.conf"
+	kubeconfigFile = onworker.Kubeconfig
 
 	// hostnameFile and hostsFile change with the host's name.
 	hostnameFile = "/etc/hostname"
@@ -267,12 +264,12 @@ func (h *Host) lastWords(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	units, err := h.units(ctx, bootstrapUnit)
+	units, err := h.units(ctx, onworker.BootstrapUnit)
 	if err != nil {
 		return "", err
 	}
 	if units[0].active == "failed" {
-		journal, err := h.excerpt(ctx, "journalctl", "--unit="+bootstrapUnit, "--boot", "--lines=20", "--output=cat", "--no-pager")
+		journal, err := h.excerpt(ctx, "journalctl", "--unit="+onworker.BootstrapUnit, "--boot", "--lines=20", "--output=cat", "--no-pager")
 		if err != nil {
 			return "", err
 		}

@@ -7,20 +7,26 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 // nodeUnits are stopped in this order: what starts others first, the load balancer after its user.
-var nodeUnits = []string{unitName, bootstrapUnit, kubeletUnit, "kok-apiserver-lb.service"}
+var nodeUnits = []string{unitName, onworker.BootstrapUnit, kubeletUnit, onworker.LoadBalancerUnit}
 
-// unitFolder is where administrators, and bootstrap data, put units.
-const unitFolder = "/etc/systemd/system"
+var (
+	// unitFolder is where administrators, and bootstrap data, put units.
+	unitFolder = path.Clean(onworker.UnitDir)
+	// sentinelDir holds sentinelFile.
+	sentinelDir = path.Clean(onworker.SentinelDir)
+)
 
 // nodePaths are what a node has and a plain host has not.
 var nodePaths = []string{
 	"/var/lib/kubelet", "/etc/kubernetes", "/etc/cni/net.d", "/var/lib/cni", "/run/flannel",
 	"/var/lib/calico", "/run/calico", "/run/cilium", "/var/log/pods", "/var/log/containers",
-	"/etc/kok", "/etc/kok-apiserver-lb", "/var/lib/kok-apiserver-lb", "/var/lib/private/kok-apiserver-lb", "/run/kok-apiserver-lb",
-	sentinelDir, unitFile,
+	path.Clean(onworker.Dir), path.Clean(onworker.LoadBalancerDir), path.Clean(onworker.LoadBalancerStateLink), path.Clean(onworker.LoadBalancerState),
+	"/run/kok-apiserver-lb", sentinelDir, unitFile,
 	temporaryOf(unitFile), temporaryOf(cloudConfigFile), temporaryOf(kubeletFile),
 }
 

@@ -7,15 +7,14 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 const (
-	containerdUnit   = "containerd.service"
-	containerdSocket = "unix:///run/containerd/containerd.sock"
+	containerdUnit = onworker.ContainerdUnit
 	// tasksDir has a folder for each container of Kubernetes that runs, whether containerd does or not.
 	tasksDir = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
-	// proxyFile has the proxies, with their passwords, that a KOKConfig lets containerd use.
-	proxyFile = "/etc/kok/proxy.env"
 	// namespacesDir has the network namespaces of pods, named cni-...
 	namespacesDir = "/run/netns"
 )
@@ -58,7 +57,7 @@ func (h *Host) removePods(ctx context.Context, record *Record, programs []string
 		}
 	}
 	if slices.Contains(programs, "crictl") {
-		if _, err := h.try(ctx, "crictl", "--runtime-endpoint", containerdSocket, "rmp", "--all", "--force"); err != nil {
+		if _, err := h.try(ctx, "crictl", "--runtime-endpoint", onworker.ContainerdSocket, "rmp", "--all", "--force"); err != nil {
 			return err
 		}
 	}
@@ -80,7 +79,7 @@ func (h *Host) removePods(ctx context.Context, record *Record, programs []string
 // isContainerds reports whether containerd reads a file, or is it.
 func isContainerds(file string) bool {
 	return strings.HasPrefix(file, "/etc/containerd/") || strings.Contains(file, "/"+containerdUnit+".d/") ||
-		slices.Contains([]string{proxyFile, unitFolder + "/" + containerdUnit}, file) || path.Base(file) == "containerd"
+		slices.Contains([]string{onworker.ProxyFile, unitFolder + "/" + containerdUnit}, file) || path.Base(file) == "containerd"
 }
 
 // restartContainerd lets a containerd that runs read the host's own settings: it goes on with those of its start, and

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 // footprint is what bootstrap data says that it puts on a host by name.
@@ -39,10 +40,6 @@ var aptFiles = []string{
 	"/etc/apt/apt.conf.d/90cloud-init-aptproxy", "/etc/apt/apt.conf.d/94cloud-init-config", "/etc/apt/sources.list",
 }
 
-// downloadsFile lists the files that the steps of a KOKConfig's bootstrap put on a host: the targets of its
-// software.downloads (bootstrap/cloudinit, DownloadsFile).
-const downloadsFile = "/etc/kok/bootstrap/downloads.json"
-
 // cloudConfig is the part of a cloud-config that names files and users.
 type cloudConfig struct {
 	WriteFiles []struct {
@@ -70,7 +67,7 @@ func footprintOf(userData []byte) footprint {
 	}
 	for _, file := range config.WriteFiles {
 		found.addFile(file.Path)
-		if file.Path == downloadsFile {
+		if file.Path == onworker.DownloadsFile {
 			found.addDownloads(file.Encoding, file.Content)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 // Keys of authorized_keys, in base64.
@@ -30,7 +31,7 @@ write_files:
   content: changed
 - path: /etc/systemd/system/containerd.service.d/90-kok-proxy.conf
   content: EnvironmentFile=/etc/kok/proxy.env
-- path: ` + downloadsFile + `
+- path: ` + onworker.DownloadsFile + `
   encoding: b64
   content: WyIvdXNyL2xvY2FsL2Jpbi9rdWJlbGV0IiwgIi91c3IvbG9jYWwvYmluL2t1YmVsZXQucGFydCIsICIvdXNyL2Jpbi9jdHIiXQo= # /usr/local/bin/kubelet, its .part, /usr/bin/ctr
 users:

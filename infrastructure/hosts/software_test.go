@@ -13,6 +13,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 // newBare is a host with nothing but what the probe wants, for which kok-software brings the rest.
@@ -29,7 +30,7 @@ func newBare(t *testing.T) *simulated {
 // bareWorker is a machine whose bootstrap data fetch kok-software like other downloads.
 func bareWorker() Machine {
 	machine := worker()
-	machine.UserData = []byte(strings.Replace(userData, "write_files:\n", "write_files:\n- path: "+downloadsFile+
+	machine.UserData = []byte(strings.Replace(userData, "write_files:\n", "write_files:\n- path: "+onworker.DownloadsFile+
 		"\n  content: '[\""+software.Program+"\", \""+software.Program+".part\"]'\n", 1))
 	return machine
 }
@@ -86,7 +87,7 @@ func (s *simulated) bringDownloads() {
 const downloadsData = `#cloud-config
 write_files:
 - path: /etc/systemd/system/containerd.service
-- path: ` + downloadsFile + `
+- path: ` + onworker.DownloadsFile + `
   content: '["/usr/local/bin/containerd", "/usr/local/bin/ctr"]'
 `
 

@@ -12,6 +12,7 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 func TestSecretsStayOutOfMessages(t *testing.T) {
@@ -138,12 +139,12 @@ func TestFootprint(t *testing.T) {
 		"one with a template": {"## template: jinja\n#cloud-config\nwrite_files:\n- path: /run/kubeadm/kubeadm.yaml\n", []string{"/run/kubeadm/kubeadm.yaml"}, nil},
 		"a script":            {"#!/bin/sh\necho: a\n", nil, nil},
 		"nothing":             {"", nil, nil},
-		"downloads": {"write_files: [{path: " + downloadsFile + ", encoding: b64, content: WyIvdXNyL2Jpbi9hIiwgIi91c3IvYmluL2EucGFydCJdCg==}]\n",
-			[]string{downloadsFile, "/usr/bin/a", "/usr/bin/a.part"}, nil},
-		"downloads as text": {"write_files: [{path: " + downloadsFile + ", content: '[\"/usr/bin/a\", \"relative\"]'}]\n", []string{downloadsFile, "/usr/bin/a"}, nil},
-		"a download of kok-software": {"write_files: [{path: " + downloadsFile + ", content: '[\"/opt/kok-software/bin/kok-software\", \"/opt/kok-software.list\"]'}]\n",
-			[]string{downloadsFile, "/opt/kok-software.list"}, nil},
-		"no list of downloads": {"write_files: [{path: " + downloadsFile + ", content: '{}'}]\n", []string{downloadsFile}, nil},
+		"downloads": {"write_files: [{path: " + onworker.DownloadsFile + ", encoding: b64, content: WyIvdXNyL2Jpbi9hIiwgIi91c3IvYmluL2EucGFydCJdCg==}]\n",
+			[]string{onworker.DownloadsFile, "/usr/bin/a", "/usr/bin/a.part"}, nil},
+		"downloads as text": {"write_files: [{path: " + onworker.DownloadsFile + ", content: '[\"/usr/bin/a\", \"relative\"]'}]\n", []string{onworker.DownloadsFile, "/usr/bin/a"}, nil},
+		"a download of kok-software": {"write_files: [{path: " + onworker.DownloadsFile + ", content: '[\"/opt/kok-software/bin/kok-software\", \"/opt/kok-software.list\"]'}]\n",
+			[]string{onworker.DownloadsFile, "/opt/kok-software.list"}, nil},
+		"no list of downloads": {"write_files: [{path: " + onworker.DownloadsFile + ", content: '{}'}]\n", []string{onworker.DownloadsFile}, nil},
 		"odd paths":            {"write_files:\n- path: relative\n- path: /etc/../etc/a\n- path: /etc/a\n- {}\n", []string{"/etc/a"}, nil},
 		"odd users":            {"users:\n- -rf\n- [a]\n- 'a b'\n- default\n- plain\n", []string{sudoersFile}, []account{{"plain", nil}}},
 		"keys in a list":       {"users:\n- name: a\n  ssh_authorized_keys: ['no-pty ssh-ed25519 " + tenantKey + " me', odd]\n", []string{sudoersFile}, []account{{"a", []string{tenantKey}}}},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 // Usage is what shows whether a host is in use. It stays the same while nothing on the host
@@ -32,7 +33,7 @@ type Usage struct {
 	Addresses []netip.Addr
 }
 
-const kubeletUnit = "kubelet.service"
+const kubeletUnit = onworker.KubeletUnit
 
 // softwareState is there while kok-software has anything on a host.
 const softwareState = software.Dir + "state.json"

@@ -4,9 +4,7 @@ import (
 	"context"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/cluster-api/util/topology"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
@@ -60,16 +58,7 @@ func (*IDCClusterTemplate) ValidateUpdate(ctx context.Context, before, after *in
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil
 	}
-	request, err := admission.RequestFromContext(ctx)
-	if err != nil {
-		return nil, apierrors.NewInternalError(err)
-	}
-	if topology.IsDryRunRequest(request, after) {
-		return nil, nil
-	}
-	return nil, invalid("IDCClusterTemplate", after.Name, field.ErrorList{field.Invalid(
-		field.NewPath("spec", "template"), field.OmitValueType{},
-		"is immutable; create a new IDCClusterTemplate and name it in the ClusterClass")})
+	return nil, immutable(ctx, "IDCClusterTemplate", after, field.NewPath("spec", "template"), "ClusterClass")
 }
 
 // ValidateDelete allows every deletion.

@@ -4,9 +4,7 @@ import (
 	"context"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"sigs.k8s.io/cluster-api/util/topology"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
@@ -29,22 +27,12 @@ func (*IDCMachineTemplate) ValidateCreate(_ context.Context, t *infrav1.IDCMachi
 	return nil, invalid("IDCMachineTemplate", t.Name, errs)
 }
 
-// ValidateUpdate refuses changes: machines that were made of a template would not follow. The topology
-// controller's dry runs are let through (contract for InfraMachine, "support for SSA dry run").
+// ValidateUpdate refuses changes: machines that were made of a template would not follow.
 func (*IDCMachineTemplate) ValidateUpdate(ctx context.Context, before, after *infrav1.IDCMachineTemplate) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec.Template.Spec, after.Spec.Template.Spec) {
 		return nil, nil
 	}
-	request, err := admission.RequestFromContext(ctx)
-	if err != nil {
-		return nil, apierrors.NewInternalError(err)
-	}
-	if topology.IsDryRunRequest(request, after) {
-		return nil, nil
-	}
-	return nil, invalid("IDCMachineTemplate", after.Name, field.ErrorList{field.Invalid(
-		field.NewPath("spec", "template", "spec"), field.OmitValueType{},
-		"is immutable; create a new IDCMachineTemplate and name it in the MachineDeployment or ClusterClass")})
+	return nil, immutable(ctx, "IDCMachineTemplate", after, field.NewPath("spec", "template", "spec"), "MachineDeployment or ClusterClass")
 }
 
 // ValidateDelete allows every deletion.

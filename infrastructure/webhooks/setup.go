@@ -1,12 +1,16 @@
 package webhooks
 
 import (
+	"context"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/cluster-api/util/topology"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 )
@@ -37,4 +41,18 @@ func invalid(kind, name string, errs field.ErrorList) error {
 		return nil
 	}
 	return apierrors.NewInvalid(schema.GroupKind{Group: infrav1.GroupVersion.Group, Kind: kind}, name, errs)
+}
+
+// immutable refuses a change of a template, and says by what it is named. The topology controller's dry runs are let through
+// (contract for InfraMachine, "support for SSA dry run").
+func immutable(ctx context.Context, kind string, template client.Object, path *field.Path, namedBy string) error {
+	request, err := admission.RequestFromContext(ctx)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if topology.IsDryRunRequest(request, template) {
+		return nil
+	}
+	return invalid(kind, template.GetName(), field.ErrorList{field.Invalid(path, field.OmitValueType{},
+		fmt.Sprintf("is immutable; create a new %s and name it in the %s", kind, namedBy))})
 }

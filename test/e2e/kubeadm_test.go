@@ -18,6 +18,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
@@ -100,7 +101,7 @@ var _ = Describe("Workers that kubeadm joins", Ordered, Label(full, onWorkers), 
 		machines := t.machines(ctx)
 		Expect(machines[0].Spec.Bootstrap.ConfigRef.Kind).To(Equal("KubeadmConfig"))
 		worker = labHost(t.hostOf(ctx, machines[0]))
-		content, err := worker.Exec(ctx, nil, "cat", loadbalancer.Kubeconfig)
+		content, err := worker.Exec(ctx, nil, "cat", onworker.Kubeconfig)
 		Expect(err).NotTo(HaveOccurred())
 		kubelet, err := clientcmd.Load(content)
 		Expect(err).NotTo(HaveOccurred())

@@ -15,11 +15,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 const (
 	// DefaultPath is where the program looks for its configuration.
-	DefaultPath = "/etc/kok-apiserver-lb/config.yaml"
+	DefaultPath = onworker.LoadBalancerDir + "config.yaml"
 	// DefaultListenAddress is where clients connect.
 	DefaultListenAddress = "127.0.0.1:6443"
 	// DefaultStatusAddress serves status, metrics and health.

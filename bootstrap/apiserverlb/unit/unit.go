@@ -4,13 +4,15 @@ package unit
 
 import (
 	_ "embed"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 const (
 	// Name is the unit's name.
-	Name = "kok-apiserver-lb.service"
+	Name = onworker.LoadBalancerUnit
 	// Path is where the unit is installed.
-	Path = "/etc/systemd/system/" + Name
+	Path = onworker.UnitDir + Name
 	// Program is the program's name. The unit finds it in any directory of the system's path.
 	Program = "kok-apiserver-lb"
 	// CertificatesDir is kubelet's. It must be there before the unit is started, and kubelet may not have
@@ -18,7 +20,7 @@ const (
 	CertificatesDir = "/var/lib/kubelet/pki"
 	// StateFile is where the unit lets the program keep its list of API servers: systemd keeps the state
 	// of a dynamic user there, and the usual link to it is not in the unit's view of the file system.
-	StateFile = "/var/lib/private/kok-apiserver-lb/backends.json"
+	StateFile = onworker.LoadBalancerState + "backends.json"
 	// AdminName is the unit of a person's own systemd; its instances are the kubeconfigs in AdminDir, by
 	// their names without AdminSuffix.
 	AdminName = "kok-apiserver-lb@.service"

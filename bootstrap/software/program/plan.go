@@ -18,6 +18,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/packages"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/unpack"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/validation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 // revision is a component as this machine gets it. Any difference in what it has makes another digest.
@@ -61,7 +62,7 @@ func (r revision) files() map[string]file {
 		files[f.Path] = file{*f.Content, fs.FileMode(mode).Perm()}
 	}
 	if r.Component.Unit.Content != "" {
-		files[software.UnitDir+r.Component.Unit.Name] = file{r.Component.Unit.Content, 0o644}
+		files[onworker.UnitDir+r.Component.Unit.Name] = file{r.Component.Unit.Content, 0o644}
 	}
 	return files
 }

@@ -11,10 +11,11 @@ import (
 	"strings"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 // copied says whether a path gets a copy. systemctl resolves links of units when it enables them, and disable removes them.
-func copied(path string) bool { return strings.HasPrefix(path, software.UnitDir) }
+func copied(path string) bool { return strings.HasPrefix(path, onworker.UnitDir) }
 
 // linkTo is where the link at a path of a component leads to.
 func (s *Store) linkTo(name, path string) string {

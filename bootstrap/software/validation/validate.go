@@ -11,6 +11,7 @@ import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/kernel"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 var (
@@ -63,7 +64,7 @@ func ownPaths(c bootstrapv1.SoftwareComponent) []string {
 		paths = append(paths, file.Path)
 	}
 	if c.Unit.Content != "" {
-		paths = append(paths, software.UnitDir+c.Unit.Name)
+		paths = append(paths, onworker.UnitDir+c.Unit.Name)
 	}
 	return paths
 }
@@ -181,8 +182,8 @@ func checkMode(mode string) error {
 
 // kept are folders and files that belong to the program, the bootstrap data or the kernel.
 var kept = []string{
-	software.UnitDir + "kubelet.service", software.UnitDir + "kubelet.service.d/", software.UnitDir + "kok-apiserver-lb.service",
-	software.UnitDir + "kok-apiserver-lb.service.d/", software.UnitDir + "kok-bootstrap.service", software.Dir, path.Dir(software.DocumentFile) + "/",
+	onworker.UnitDir + onworker.KubeletUnit, onworker.UnitDir + onworker.KubeletUnit + ".d/", onworker.UnitDir + onworker.LoadBalancerUnit,
+	onworker.UnitDir + onworker.LoadBalancerUnit + ".d/", onworker.UnitDir + onworker.BootstrapUnit, software.Dir, onworker.Dir,
 	"/proc/", "/sys/", "/dev/", "/run/", kernel.ModulesFile, kernel.SysctlsFile,
 }
 

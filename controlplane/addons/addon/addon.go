@@ -13,6 +13,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 )
 
 // NameLabel names the addon that an object in a tenant belongs to.
@@ -47,10 +48,17 @@ type Addon struct {
 	Name string
 	// Mode is the addon's mode in spec.
 	Mode func(*controlplanev1.AddonsSpec) controlplanev1.AddonMode
+	// ImageField is its field in spec with the image of its pods.
+	ImageField string
 	// Objects are all of its objects, whether it is wanted or not, without patches.
 	Objects func(*Input) ([]client.Object, error)
 	// ReadOnce are the files in its ConfigMap that the pods of its DaemonSet read once, when they start.
 	ReadOnce []string
+}
+
+// Target is the addon as a target of patches.
+func (a Addon) Target() patches.Target {
+	return patches.Target{Name: a.Name, Image: "set spec." + a.ImageField}
 }
 
 // Label marks an object as one of an addon.

@@ -18,9 +18,10 @@ var manifests []byte
 
 // Addon is CoreDNS.
 var Addon = addon.Addon{
-	Name:    "coredns",
-	Mode:    func(spec *controlplanev1.AddonsSpec) controlplanev1.AddonMode { return spec.CoreDNS.Mode },
-	Objects: objects,
+	Name:       "coredns",
+	Mode:       func(spec *controlplanev1.AddonsSpec) controlplanev1.AddonMode { return spec.CoreDNS.Mode },
+	ImageField: "addons.coreDNS.image",
+	Objects:    objects,
 }
 
 // corefile answers for the tenant's domain and asks the node's resolvers for the rest; a change of it

@@ -25,9 +25,10 @@ var manifests []byte
 
 // Addon is konnectivity.
 var Addon = addon.Addon{
-	Name:    "konnectivity",
-	Mode:    func(spec *controlplanev1.AddonsSpec) controlplanev1.AddonMode { return spec.Konnectivity.Mode },
-	Objects: objects,
+	Name:       "konnectivity",
+	Mode:       func(spec *controlplanev1.AddonsSpec) controlplanev1.AddonMode { return spec.Konnectivity.Mode },
+	ImageField: "addons.konnectivity.agentImage",
+	Objects:    objects,
 
 	ReadOnce: []string{"kubeconfig"},
 }

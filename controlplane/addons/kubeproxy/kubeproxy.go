@@ -23,9 +23,10 @@ var manifests []byte
 
 // Addon is kube-proxy.
 var Addon = addon.Addon{
-	Name:    "kube-proxy",
-	Mode:    func(spec *controlplanev1.AddonsSpec) controlplanev1.AddonMode { return spec.KubeProxy.Mode },
-	Objects: objects,
+	Name:       "kube-proxy",
+	Mode:       func(spec *controlplanev1.AddonsSpec) controlplanev1.AddonMode { return spec.KubeProxy.Mode },
+	ImageField: "addons.kubeProxy.image",
+	Objects:    objects,
 
 	ReadOnce: []string{"config.yaml", "kubeconfig"},
 }

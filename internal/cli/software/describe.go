@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 var (
@@ -42,11 +43,11 @@ func describe(files []checked, s settings) bootstrapv1.KOKSoftwareSpec {
 			{Name: plugins},
 			{
 				Name: containerd, After: []string{runc, plugins},
-				Unit:  bootstrapv1.SoftwareUnit{Name: "containerd.service", Content: containerdUnit},
+				Unit:  bootstrapv1.SoftwareUnit{Name: onworker.ContainerdUnit, Content: containerdUnit},
 				Files: []bootstrapv1.SoftwareFile{{Path: "/etc/containerd/config.toml", Content: ptr.To(s.containerdConfig), Mode: "0644"}},
 				Check: bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckCRI, TimeoutSeconds: 60},
 			},
-			{Name: balancer, Check: bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckUnit, Unit: "kok-apiserver-lb.service", TimeoutSeconds: 60}},
+			{Name: balancer, Check: bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckUnit, Unit: onworker.LoadBalancerUnit, TimeoutSeconds: 60}},
 			{
 				Name: kubelet, After: []string{containerd},
 				Check: bootstrapv1.SoftwareCheck{Type: bootstrapv1.CheckHTTP, URL: "http://127.0.0.1:10248/healthz", TimeoutSeconds: 60},

@@ -116,9 +116,14 @@ func controlPlaneOf(c *controlplanev1.KOKControlPlane, deployments []appsv1.Depl
 			}
 		}
 	}
-	// Whether clusterctl may move it says nothing of how it is.
-	p.Conditions = news(c, controlplanev1.MovableCondition)
+	p.Conditions = NewsOf(c)
 	return p
+}
+
+// NewsOf are the conditions of a control plane that are not as they should be.
+func NewsOf(c *controlplanev1.KOKControlPlane) []Condition {
+	// Whether clusterctl may move it says nothing of how it is.
+	return news(c, controlplanev1.MovableCondition)
 }
 
 func machineDeploymentOf(d *clusterv1.MachineDeployment) MachineDeployment {
