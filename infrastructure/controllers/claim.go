@@ -22,8 +22,8 @@ type claimed struct {
 	problem string
 	// reason goes with problem.
 	reason string
-	// asking is true while a host is asked whether it is free.
-	asking bool
+	// checking is true while a host is checked before its claim.
+	checking bool
 }
 
 // claims reserves hosts for machines.
@@ -32,8 +32,8 @@ type claims struct {
 	client.Client
 	// live reads from the API server: decisions are never made on what a cache says of a claim.
 	live client.Reader
-	// ask asks hosts. It may be nil for code that claims no host.
-	ask asker
+	// check is called before a claim. It may be nil for code that claims no host.
+	check hostChecker
 }
 
 // claim gives a machine its host, or finds the one it has. The machine becomes as it is stored. Every
@@ -68,14 +68,14 @@ func (c *claims) claim(ctx context.Context, machine *infrav1.IDCMachine, failure
 		return c.lost(ctx, machine, why)
 	}
 	if !mine {
-		said, err := c.ask(ctx, machine, host)
+		check, err := c.check(ctx, machine, host)
 		switch {
 		case err != nil:
 			return claimed{}, err
-		case !said.known:
-			return claimed{asking: true}, nil
-		case said.refusal != "":
-			return c.lost(ctx, machine, "is "+said.refusal)
+		case !check.known:
+			return claimed{checking: true}, nil
+		case check.refusal != "":
+			return c.lost(ctx, machine, "is "+check.refusal)
 		}
 	}
 	// A restore, or a person, may have taken the finalizer from a host that is claimed.
@@ -98,7 +98,7 @@ func providerID(host *infrav1.IDCHost, machine *infrav1.IDCMachine) string {
 	return "idc://" + host.Namespace + "/" + host.Name + "/" + machine.Spec.InstanceID
 }
 
-// choose finds a host that is free, and says so itself.
+// choose finds a host that is free by its status, and by a probe right now.
 func (c *claims) choose(ctx context.Context, machine *infrav1.IDCMachine, failureDomain string) (claimed, error) {
 	list := &infrav1.IDCHostList{}
 	if err := c.List(ctx, list, client.InNamespace(machine.Namespace)); err != nil {
@@ -112,16 +112,16 @@ func (c *claims) choose(ctx context.Context, machine *infrav1.IDCMachine, failur
 		if claimedBy(host, machine) {
 			return claimed{host: host}, nil
 		}
-		said, err := c.ask(ctx, machine, host)
+		check, err := c.check(ctx, machine, host)
 		switch {
 		case err != nil:
 			return claimed{}, err
-		case !said.known:
-			return claimed{asking: true}, nil
-		case said.refusal == "":
+		case !check.known:
+			return claimed{checking: true}, nil
+		case check.refusal == "":
 			return claimed{host: host}, nil
 		}
-		found.reject(host, said.refusal, said.detail)
+		found.reject(host, check.refusal, check.detail)
 	}
 	return claimed{reason: infrav1.NoHostReason, problem: found.message(machine.Namespace)}, nil
 }

@@ -28,14 +28,14 @@ type cleanUpSeen struct {
 
 // cleanUp has a host cleaned in the background, again and again until it is clean, and returns how it went the last
 // time; nil when it has not ended yet. What is not the host's failure is tried again after awayRetry.
-func cleanUp(work runner, key background.Key, operator Operator, host *infrav1.IDCHost, instanceID string, awayRetry time.Duration) *cleanUpSeen {
+func cleanUp(work runner, key background.Key, hostClient HostClient, host *infrav1.IDCHost, instanceID string, awayRetry time.Duration) *cleanUpSeen {
 	host = host.DeepCopy()
 	tries := 0
 	outcome, known := work.Run(key, background.Task{
 		Identity: "clean-up/" + instanceID + "/" + host.Name + "/" + accessOf(host),
 		Timeout:  cleanUpTimeout,
 		Do: func(ctx context.Context) background.Outcome {
-			err := operator.CleanUp(ctx, host, instanceID)
+			err := hostClient.CleanUp(ctx, host, instanceID)
 			switch {
 			case err == nil:
 				return background.Outcome{Text: "clean", Value: cleanUpSeen{}}

@@ -38,7 +38,7 @@ func (r *HostReconciler) cleanLate(ctx context.Context, host *infrav1.IDCHost) (
 	}
 	quarantine := host.Spec.Quarantine
 	key := background.Key{Object: client.ObjectKeyFromObject(host), Kind: "clean-up"}
-	seen := cleanUp(r.probes, key, r.Operator, host, quarantine.InstanceID, probeRetry)
+	seen := cleanUp(r.probes, key, r.Hosts, host, quarantine.InstanceID, probeRetry)
 	if seen == nil {
 		return false, nil
 	}

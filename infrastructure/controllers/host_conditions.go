@@ -22,8 +22,8 @@ var ownedHostConditions = []string{
 	clusterv1.PausedCondition, infrav1.ReachableCondition, infrav1.HealthyCondition, infrav1.AvailableCondition,
 }
 
-// setHostConditions writes what was seen into the status. Until the first answer what was said before
-// holds: a program that starts makes no host unavailable.
+// setHostConditions writes what a probe saw into the status. Until the first probe of this program has ended, the stored
+// conditions stay: a restart of the manager makes no host unavailable.
 func setHostConditions(host *infrav1.IDCHost, seen hostSeen, answered bool, user hostUser) {
 	if answered || conditions.Get(host, infrav1.ReachableCondition) == nil {
 		conditions.Set(host, reachable(seen, answered))
@@ -45,13 +45,13 @@ func reachable(seen hostSeen, answered bool) metav1.Condition {
 	var failed *ssh.Error
 	switch {
 	case !answered:
-		return condition(name, metav1.ConditionUnknown, infrav1.NotAskedReason, "the host is being asked")
+		return condition(name, metav1.ConditionUnknown, infrav1.NotAskedReason, "the first probe of the host is under way")
 	case seen.err == nil:
 		return condition(name, metav1.ConditionTrue, infrav1.ReachableReason, "")
 	case errors.As(seen.err, &failed):
 		return condition(name, metav1.ConditionFalse, reachReason(failed), failed.Error())
 	case errors.Is(seen.err, context.DeadlineExceeded):
-		return condition(name, metav1.ConditionUnknown, infrav1.ProbeFailedReason, fmt.Sprintf("the host is too slow: after %s there were questions left (%v); "+
+		return condition(name, metav1.ConditionUnknown, infrav1.ProbeFailedReason, fmt.Sprintf("the host is too slow: after %s the probe had not ended (%v); "+
 			"see to its load, and that it can look up its own name, for which sudo may wait for a DNS server", probeTimeout, seen.err))
 	default:
 		return condition(name, metav1.ConditionUnknown, infrav1.ProbeFailedReason, seen.err.Error())
@@ -84,7 +84,7 @@ func healthy(seen hostSeen, answered bool) metav1.Condition {
 	const name = infrav1.HealthyCondition
 	switch {
 	case !answered:
-		return condition(name, metav1.ConditionUnknown, infrav1.NotAskedReason, "the host is being asked")
+		return condition(name, metav1.ConditionUnknown, infrav1.NotAskedReason, "the first probe of the host is under way")
 	case seen.err != nil:
 		return condition(name, metav1.ConditionUnknown, infrav1.NotReachableReason, "see condition "+infrav1.ReachableCondition)
 	case seen.problem != nil:

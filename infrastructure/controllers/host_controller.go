@@ -39,8 +39,8 @@ type HostReconciler struct {
 	Client client.Client
 	// APIReader reads from the API server.
 	APIReader client.Reader
-	// Operator works on hosts.
-	Operator Operator
+	// Hosts works on hosts.
+	Hosts HostClient
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
 	WatchFilterValue string
 
@@ -239,7 +239,7 @@ func (r *HostReconciler) probe(host *infrav1.IDCHost) (hostSeen, bool) {
 		Timeout:  probeTimeout,
 		Do: func(ctx context.Context) background.Outcome {
 			seen := hostSeen{}
-			seen.facts, seen.problem, seen.err = r.Operator.Probe(ctx, host)
+			seen.facts, seen.problem, seen.err = r.Hosts.Probe(ctx, host)
 			return seen.outcome(instanceID)
 		},
 	})
@@ -270,7 +270,7 @@ func (s hostSeen) outcome(instanceID string) background.Outcome {
 			panic(err) // Strings and numbers.
 		}
 		outcome.Text += string(facts)
-		if hosts.Judge(&s.facts.Usage, &hosts.Claimant{InstanceID: instanceID}).Use == hosts.Somebodys {
+		if hosts.Judge(&s.facts.Usage, &hosts.Claimant{InstanceID: instanceID}).Use == hosts.OfOthers {
 			outcome.Again = probeRetry
 		}
 	}

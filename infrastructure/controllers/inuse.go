@@ -81,7 +81,7 @@ func (s *hostSeen) judge(ctx context.Context, reader client.Reader, host *infrav
 	claimant.Bootstrapped = machine != nil && ptr.Deref(machine.Status.Initialization.Provisioned, false)
 	found := hosts.Judge(&s.facts.Usage, claimant)
 	switch found.Use {
-	case hosts.Somebodys:
+	case hosts.OfOthers:
 		s.problem = &hosts.Problem{Reason: hosts.InUse, Message: inUse(host, found.Err(), leaveHost)}
 	case hosts.TakenOver:
 		s.takenOver = found.Fact

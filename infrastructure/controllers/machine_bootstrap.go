@@ -106,7 +106,7 @@ func (r *MachineReconciler) bootstrapOnce(ctx context.Context, host *infrav1.IDC
 		return hosts.Progress{}, err
 	}
 	machine.Reached, machine.Nodes = claimant.Reached, claimant.Nodes
-	return r.Operator.Bootstrap(ctx, host, machine)
+	return r.Hosts.Bootstrap(ctx, host, machine)
 }
 
 // workKind is the kind of all tasks that work on a machine's host: there is one at a time.

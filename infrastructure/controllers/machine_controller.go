@@ -30,8 +30,8 @@ type MachineReconciler struct {
 	Client client.Client
 	// APIReader reads from the API server.
 	APIReader client.Reader
-	// Operator works on hosts.
-	Operator Operator
+	// Hosts works on hosts.
+	Hosts HostClient
 	// Clock measures how long a clean-up takes.
 	Clock clock.PassiveClock
 	// CleanUpTimeout is how long after the deletion of a machine its host may be away; then the machine
@@ -147,7 +147,7 @@ func (r *MachineReconciler) reconcile(ctx context.Context, cluster *clusterv1.Cl
 	s := &machineScope{machine: machine, owner: owner}
 	s.waiting = waitingFor(cluster, owner, machine)
 	if s.waiting == nil {
-		c := claims{Client: r.Client, live: r.APIReader, ask: r.askHost}
+		c := claims{Client: r.Client, live: r.APIReader, check: r.checkHost}
 		had := machine.Spec.ProviderID != ""
 		claim, err := c.claim(ctx, machine, owner.Spec.FailureDomain)
 		if err != nil {
@@ -156,15 +156,15 @@ func (r *MachineReconciler) reconcile(ctx context.Context, cluster *clusterv1.Cl
 			}
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
-		if claim.asking {
-			return ctrl.Result{RequeueAfter: probeTimeout}, nil // The answer wakes.
+		if claim.checking {
+			return ctrl.Result{RequeueAfter: probeTimeout}, nil // The end of the probe wakes this machine.
 		}
 		if claim.host == nil && claim.problem == "" {
 			return ctrl.Result{RequeueAfter: raceRetry}, nil
 		}
 		s.claim = claim
 		if claim.host != nil && !had {
-			r.work.Forget(client.ObjectKeyFromObject(machine)) // What hosts answered.
+			r.work.Forget(client.ObjectKeyFromObject(machine)) // Checks of hosts.
 			r.event(machine, "HostClaimed", "Claim", "IDCHost %s is reserved", claim.host.Name)
 		}
 	}

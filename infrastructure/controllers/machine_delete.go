@@ -56,7 +56,7 @@ func (r *MachineReconciler) reconcileDelete(ctx context.Context, machine *infrav
 // when there is no quarantine.
 func (r *MachineReconciler) cleanUp(machine *infrav1.IDCMachine, host *infrav1.IDCHost) (*infrav1.HostQuarantine, string) {
 	key := background.Key{Object: client.ObjectKeyFromObject(machine), Kind: workKind}
-	seen := cleanUp(r.work, key, r.Operator, host, machine.Spec.InstanceID, cleanUpRetry)
+	seen := cleanUp(r.work, key, r.Hosts, host, machine.Spec.InstanceID, cleanUpRetry)
 	if seen == nil {
 		return nil, fmt.Sprintf("IDCHost %s is being cleaned", host.Name)
 	}

@@ -28,7 +28,7 @@ func multiTenancy(t *testing.T, _ *site) {
 
 func hostsHaveKeysOfTheirOwn(t *testing.T) {
 	s := newSite(t)
-	s.operator = &loggedIn{fleet: s.fleet, ssh: &SSHOperator{Secrets: (&mortal{}).client(t)}}
+	s.hostClient = &loggedIn{fleet: s.fleet, ssh: &SSHHostClient{Secrets: (&mortal{}).client(t)}}
 	other := map[string]string{"a": "b", "b": "a"}
 	for tenant := range other {
 		server := sshtest.StartWithoutCommands(t)
@@ -66,10 +66,10 @@ func hostsHaveKeysOfTheirOwn(t *testing.T) {
 	}
 }
 
-// loggedIn is an operator that logs in to SSH servers, and then does in a fleet what it would do there. Their commands fail.
+// loggedIn is a HostClient that logs in to SSH servers, and then does in a fleet what it would do there. Their commands fail.
 type loggedIn struct {
 	fleet *fleet
-	ssh   *SSHOperator
+	ssh   *SSHHostClient
 }
 
 func (o *loggedIn) Probe(ctx context.Context, host *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error) {

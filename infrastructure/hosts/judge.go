@@ -18,8 +18,8 @@ const (
 	Ours Use = "Ours"
 	// TakenOver means that the host is in use, and that a person allowed a machine to have it.
 	TakenOver Use = "TakenOver"
-	// Somebodys means that the host must not be changed.
-	Somebodys Use = "Somebodys"
+	// OfOthers means that others use the host: it must not be changed.
+	OfOthers Use = "OfOthers"
 )
 
 // Node is one of the host cluster.
@@ -42,8 +42,8 @@ type Claimant struct {
 	TakeOver string
 }
 
-// Judgement is whose a host is.
-type Judgement struct {
+// Verdict says whose a host is.
+type Verdict struct {
 	Use Use
 	// Fact shows that the host is in use. It is empty for a free host, for one of our machines, and for a host
 	// with a Record of another inventory.
@@ -54,27 +54,27 @@ type Judgement struct {
 
 // Judge decides whose a host is. Records come first: what runs beside the machine's own record is the machine's, and a
 // machine of another inventory cannot be taken over, for its record says what to put back.
-func Judge(usage *Usage, claimant *Claimant) Judgement {
+func Judge(usage *Usage, claimant *Claimant) Verdict {
 	switch {
 	case usage.Record != nil && usage.Record.InstanceID != claimant.InstanceID:
-		return Judgement{Use: Somebodys, Record: usage.Record}
+		return Verdict{Use: OfOthers, Record: usage.Record}
 	case usage.Record != nil || claimant.Bootstrapped:
-		return Judgement{Use: Ours}
+		return Verdict{Use: Ours}
 	}
 	fact := factOf(usage, claimant)
 	switch fact {
 	case "":
-		return Judgement{Use: Free}
+		return Verdict{Use: Free}
 	case claimant.TakeOver:
-		return Judgement{Use: TakenOver, Fact: fact}
+		return Verdict{Use: TakenOver, Fact: fact}
 	default:
-		return Judgement{Use: Somebodys, Fact: fact}
+		return Verdict{Use: OfOthers, Fact: fact}
 	}
 }
 
 // Err is an *InUseError for a host that is in use.
-func (j *Judgement) Err() error {
-	if j.Use != Somebodys {
+func (j *Verdict) Err() error {
+	if j.Use != OfOthers {
 		return nil
 	}
 	return &InUseError{Record: j.Record, Fact: j.Fact}

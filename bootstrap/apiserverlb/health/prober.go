@@ -8,23 +8,23 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
 )
 
-// asker asks one backend again and again and keeps the evidence.
-type asker struct {
+// prober probes one backend again and again, and keeps the evidence.
+type prober struct {
 	checker *Checker
 	backend *backends.Backend
 	probe   Probe
 	stop    context.CancelFunc
 	answers chan arrival
-	// nudge has the backend asked because of another one.
+	// nudge has the backend probed at once, because another one does not answer.
 	nudge chan struct{}
 
 	lock     sync.Mutex
 	evidence Evidence
-	// heard is when the backend last gave a sign of life to a probe or on a connection.
-	heard time.Time
+	// lastSign is when the backend last gave a sign of life, to a probe or on a connection.
+	lastSign time.Time
 	// troubled is how many probes in a row found the backend other than ready.
 	troubled int
-	// late is how many doubts in a row a late answer dispelled.
+	// late is how many late answers in a row came after a doubt.
 	late    int
 	traffic traffic
 }
@@ -36,25 +36,25 @@ type arrival struct {
 	took time.Duration
 }
 
-func (a *asker) run(ctx context.Context) {
-	defer a.probe.Close()
+func (p *prober) run(ctx context.Context) {
+	defer p.probe.Close()
 	for {
 		started := time.Now()
-		if a.wanted() {
-			a.ask(ctx, started)
+		if p.wanted() {
+			p.send(ctx, started)
 		}
-		if !a.pause(ctx, started) {
+		if !p.pause(ctx, started) {
 			return
 		}
 	}
 }
 
-// wanted is false for a seed that is not listed while a listed backend is ready: it needs no probe.
-func (a *asker) wanted() bool {
-	if a.backend.Listed() || !a.backend.Idle() {
+// wanted is false for a seed that needs no probe: it is not listed, carries nothing, and a listed backend is ready.
+func (p *prober) wanted() bool {
+	if p.backend.Listed() || !p.backend.Idle() {
 		return true
 	}
-	for _, other := range a.checker.set.All() {
+	for _, other := range p.checker.set.All() {
 		if other.Listed() && other.Verdict().State == backends.Ready && other.Verdict().Answers {
 			return false
 		}
@@ -62,23 +62,24 @@ func (a *asker) wanted() bool {
 	return true
 }
 
-// ask sends a probe and waits for an answer, as long as one may take, or until another backend's doubt needs a witness.
-func (a *asker) ask(ctx context.Context, started time.Time) {
-	c := a.checker
+// send sends a probe and waits for an answer: as long as one may take, or until another backend stops answering and this
+// one has to be probed anew.
+func (p *prober) send(ctx context.Context, started time.Time) {
+	c := p.checker
 	c.lock.Lock()
 	c.probes++
 	c.lock.Unlock()
-	a.catchUp()
-	if a.doubted() {
-		c.nudgeOthers(a)
+	p.catchUp()
+	if p.doubted() {
+		c.nudgeOthers(p)
 	}
-	received := a.backend.Received()
-	asking, cancel := context.WithTimeout(ctx, c.timing.Patience)
+	received := p.backend.Received()
+	probing, cancel := context.WithTimeout(ctx, c.timing.Patience)
 	go func() {
 		defer cancel()
-		a.probe.Ask(asking, func(answer Answer) {
+		p.probe.Send(probing, func(answer Answer) {
 			select {
-			case a.answers <- arrival{answer, time.Now(), time.Since(started)}:
+			case p.answers <- arrival{answer, time.Now(), time.Since(started)}:
 			default:
 			}
 		})
@@ -86,53 +87,52 @@ func (a *asker) ask(ctx context.Context, started time.Time) {
 	alive, poked := false, false
 	timer := time.NewTimer(c.timing.Answer)
 	defer timer.Stop()
-	allowed := a.allowed()
-	// longer is set while it is waited for longer than usual.
+	allowed := p.allowed()
+	// longer is set once the prober waits longer than usual.
 	var longer <-chan struct{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.backend.Poked():
-			// The silence of this probe must count too. For that, other backends must have answered
-			// meanwhile.
+		case <-p.backend.Poked():
+			// This probe counts as silent only when another backend answers meanwhile: probe the others, too.
 			poked = true
-			a.noteSign()
-		case answer := <-a.answers:
+			p.noteSign()
+		case answer := <-p.answers:
 			if answer.Kind != Alive {
-				a.answered(answer)
+				p.answered(answer)
 				if poked {
 					// The answer may be older than the sign of failure that poked this backend.
-					a.backend.Poke()
+					p.backend.Poke()
 				}
 				return
 			}
 			alive = true
-			a.hear(answer.at)
+			p.noteAlive(answer.at)
 		case <-longer:
 			return
 		case <-timer.C:
 			if more := allowed - c.timing.Answer; more > 0 && longer == nil {
-				longer = a.nudge
+				longer = p.nudge
 				timer.Reset(more)
 				continue
 			}
-			a.unanswered(started, allowed, alive || a.backend.Received() != received)
+			p.unanswered(started, allowed, alive || p.backend.Received() != received)
 			return
 		}
 	}
 }
 
-// catchUp takes what came since the last question was given up. An answer to the past must not pass for one to the next
-// question: a backend that hung and came back answers all at once what it was asked meanwhile.
-func (a *asker) catchUp() {
+// catchUp takes answers to earlier probes, so that none passes for an answer to the next one: a backend that hung and came
+// back answers all probes at once.
+func (p *prober) catchUp() {
 	for {
 		select {
-		case answer := <-a.answers:
+		case answer := <-p.answers:
 			if answer.Kind != Alive {
-				a.answered(answer)
+				p.answered(answer)
 			} else {
-				a.hear(answer.at)
+				p.noteAlive(answer.at)
 			}
 		default:
 			return
@@ -140,56 +140,54 @@ func (a *asker) catchUp() {
 	}
 }
 
-func (a *asker) answered(answer arrival) {
-	if answer.Kind == Unasked {
-		a.unasked(answer.Problem)
+func (p *prober) answered(answer arrival) {
+	if answer.Kind == NotProbed {
+		p.notProbed(answer.Problem)
 		return
 	}
-	a.lock.Lock()
-	a.evidence.Unasked = ""
-	switch e := a.evidence; {
-	case answer.took <= a.checker.timing.Answer:
-		a.late = 0
+	p.lock.Lock()
+	p.evidence.NotProbed = ""
+	switch e := p.evidence; {
+	case answer.took <= p.checker.timing.Answer:
+		p.late = 0
 	case e.Silent < enough && e.Unanswered+e.Slow > 0:
-		a.late++
+		p.late++
 	}
-	a.evidence.Last = answer.Answer
-	a.evidence.Silent, a.evidence.Unanswered, a.evidence.Slow = 0, 0, 0
+	p.evidence.Last = answer.Answer
+	p.evidence.Silent, p.evidence.Unanswered, p.evidence.Slow = 0, 0, 0
 	if answer.Kind != Refused {
-		a.heard = latest(a.heard, answer.at)
+		p.lastSign = latest(p.lastSign, answer.at)
 	}
-	// What was sent before the probe is not waited for any longer.
-	a.traffic.waiting = time.Time{}
-	a.lock.Unlock()
-	a.judge()
+	// The backend answers: nothing that was sent before counts as unanswered.
+	p.traffic.waiting = time.Time{}
+	p.lock.Unlock()
+	p.judge()
 }
 
-// unasked notes that the backend could not be asked. Doubts are not kept, because no answer can
-// dispel them.
-func (a *asker) unasked(problem string) {
-	a.lock.Lock()
-	e := &a.evidence
-	told := e.Unasked != ""
-	e.Unasked = problem
+// notProbed notes that this machine could not send the probe. Doubts end: no answer could end them later.
+func (p *prober) notProbed(problem string) {
+	p.lock.Lock()
+	e := &p.evidence
+	told := e.NotProbed != ""
+	e.NotProbed = problem
 	if e.Silent < enough {
 		e.Silent, e.Unanswered = 0, 0
 	}
-	a.lock.Unlock()
+	p.lock.Unlock()
 	if !told {
-		a.checker.log.Error(nil, "A backend keeps its state", "Backend", a.backend.Address, "Reason", problem)
+		p.checker.log.Error(nil, "A backend keeps its state", "Backend", p.backend.Address, "Reason", problem)
 	}
-	a.judge()
+	p.judge()
 }
 
-// unanswered notes a probe without an answer in the time that it was allowed; alive is true when the backend gave another
-// sign of life meanwhile.
-func (a *asker) unanswered(started time.Time, allowed time.Duration, alive bool) {
-	c := a.checker
+// unanswered notes a probe without an answer in the time allowed. alive is true when the backend gave another sign of life.
+func (p *prober) unanswered(started time.Time, allowed time.Duration, alive bool) {
+	c := p.checker
 	late := c.late(started) || time.Since(started) > allowed+c.timing.Late
-	others := c.othersHeard(a, started)
-	a.lock.Lock()
-	e := &a.evidence
-	e.Unasked = ""
+	others := c.othersAlive(p, started)
+	p.lock.Lock()
+	e := &p.evidence
+	e.NotProbed = ""
 	switch {
 	case alive:
 		e.Slow++
@@ -199,52 +197,52 @@ func (a *asker) unanswered(started time.Time, allowed time.Duration, alive bool)
 		e.Slow = 0
 		e.Unanswered++
 	default:
-		// All are silent, or this machine is: nothing is known of this one in particular.
+		// All backends are silent, or this machine is late: that says nothing of this backend.
 		if e.Silent < enough {
 			e.Silent = 0
 		}
 		e.Slow = 0
 		e.Unanswered++
 	}
-	a.lock.Unlock()
-	a.judge()
+	p.lock.Unlock()
+	p.judge()
 }
 
 // judge gives the backend its verdict and acts on a change.
-func (a *asker) judge() {
-	c := a.checker
-	a.lock.Lock()
-	a.evidence.Listed, a.evidence.Connections = a.backend.Listed(), a.backend.Established()
-	verdict := Judge(a.evidence)
-	silent := a.evidence.Silent >= enough
-	before := a.backend.Judge(verdict)
-	a.lock.Unlock()
+func (p *prober) judge() {
+	c := p.checker
+	p.lock.Lock()
+	p.evidence.Listed, p.evidence.Connections = p.backend.Listed(), p.backend.Established()
+	verdict := Judge(p.evidence)
+	silent := p.evidence.Silent >= enough
+	before := p.backend.Judge(verdict)
+	p.lock.Unlock()
 	if before.State == verdict.State {
 		return
 	}
 	reset := 0
 	if silent {
-		reset = a.backend.Reset()
+		reset = p.backend.Reset()
 		c.lock.Lock()
 		c.resets += uint64(reset)
 		c.lock.Unlock()
 	}
-	c.log.Info("A backend changed its state", "Backend", a.backend.Address, "Before", before.State.String(), "State", verdict.State.String(), "Reason", verdict.Reason, "ConnectionsReset", reset)
+	c.log.Info("A backend changed its state", "Backend", p.backend.Address, "Before", before.State.String(), "State", verdict.State.String(), "Reason", verdict.Reason, "ConnectionsReset", reset)
 }
 
-// pause waits until the next probe is due, or wanted sooner; false when the context ended.
-func (a *asker) pause(ctx context.Context, started time.Time) bool {
-	c := a.checker
+// pause waits until the next probe is due, or a poke or nudge wants it sooner. It is false when the context ended.
+func (p *prober) pause(ctx context.Context, started time.Time) bool {
+	c := p.checker
 	alert, none := c.mood()
-	a.lock.Lock()
-	if a.backend.Verdict().State == backends.Ready {
-		a.troubled = 0
+	p.lock.Lock()
+	if p.backend.Verdict().State == backends.Ready {
+		p.troubled = 0
 	} else {
-		a.troubled++
+		p.troubled++
 	}
-	next := c.timing.next(alert, none, a.troubled)
-	a.lock.Unlock()
-	// However often it is poked, a backend is not asked more often than this.
+	next := c.timing.next(alert, none, p.troubled)
+	p.lock.Unlock()
+	// Pokes never make probes more frequent than this.
 	soonest := time.NewTimer(time.Until(started.Add(c.timing.Answer / 2)))
 	defer soonest.Stop()
 	select {
@@ -257,18 +255,18 @@ func (a *asker) pause(ctx context.Context, started time.Time) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-a.backend.Poked():
-		a.noteSign()
-	case <-a.nudge:
+	case <-p.backend.Poked():
+		p.noteSign()
+	case <-p.nudge:
 	case <-due.C:
 	}
 	return true
 }
 
-func (a *asker) hear(at time.Time) {
-	a.lock.Lock()
-	defer a.lock.Unlock()
-	a.heard = latest(a.heard, at)
+func (p *prober) noteAlive(at time.Time) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	p.lastSign = latest(p.lastSign, at)
 }
 
 func latest(one, other time.Time) time.Time {
@@ -278,33 +276,32 @@ func latest(one, other time.Time) time.Time {
 	return other
 }
 
-func (a *asker) heardAt() time.Time {
-	a.lock.Lock()
-	defer a.lock.Unlock()
-	return a.heard
+func (p *prober) lastSignAt() time.Time {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	return p.lastSign
 }
 
-// allowed is how long the next answer may take before its absence is a doubt.
-func (a *asker) allowed() time.Duration {
-	a.lock.Lock()
-	defer a.lock.Unlock()
-	if a.evidence.Unanswered > 0 {
-		return a.checker.timing.Answer
+// allowed is how long the next answer may take before the backend is in doubt.
+func (p *prober) allowed() time.Duration {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if p.evidence.Unanswered > 0 {
+		return p.checker.timing.Answer
 	}
-	return a.checker.timing.allowed(a.late)
+	return p.checker.timing.allowed(p.late)
 }
 
 // doubted is true when the last probe had no answer.
-func (a *asker) doubted() bool {
-	a.lock.Lock()
-	defer a.lock.Unlock()
-	return a.evidence.Unanswered > 0 && a.evidence.Silent < enough
+func (p *prober) doubted() bool {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	return p.evidence.Unanswered > 0 && p.evidence.Silent < enough
 }
 
-// fresh is true while the backend's silence is new. A backend that is silent for long wakes no
-// other probes.
-func (a *asker) fresh() bool {
-	a.lock.Lock()
-	defer a.lock.Unlock()
-	return a.evidence.Unanswered < long
+// fresh is true while the backend's silence is new. A backend that is silent for long makes no others be probed faster.
+func (p *prober) fresh() bool {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	return p.evidence.Unanswered < long
 }
