@@ -14,8 +14,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
-// HostClient works on hosts. Errors that are an *ssh.Error say that a host was not reached, or that the connection ended;
-// those that are a *HostError say that the host did not do what it should. All others say nothing of the host.
+// HostClient works on hosts. An *ssh.Error says that the host was not reached, or that the connection ended. A *HostError
+// says that the host itself failed. Other errors say nothing about the host.
 type HostClient interface {
 	// Probe is hosts.Probe.
 	Probe(ctx context.Context, host *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error)
@@ -25,7 +25,7 @@ type HostClient interface {
 	CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error
 }
 
-// HostError says that a host, which we were logged in to, did not do what it should, or not in time.
+// HostError says that the host failed, or was too slow, after the login.
 type HostError struct {
 	// Err is what went wrong.
 	Err error
@@ -45,7 +45,7 @@ type SSHHostClient struct {
 
 var _ HostClient = &SSHHostClient{}
 
-// Probe logs in and looks whether the host can be made a machine.
+// Probe logs in and checks whether the host can be made a machine. It writes nothing.
 func (c *SSHHostClient) Probe(ctx context.Context, host *infrav1.IDCHost) (facts *hosts.Facts, problem *hosts.Problem, err error) {
 	err = c.with(ctx, host, func(h *hosts.Host) error {
 		facts, problem, err = h.Probe(ctx)
@@ -54,7 +54,7 @@ func (c *SSHHostClient) Probe(ctx context.Context, host *infrav1.IDCHost) (facts
 	return facts, problem, err
 }
 
-// Bootstrap logs in and makes the host a machine, or goes on with it.
+// Bootstrap logs in and begins to make the host a machine, or goes on with that.
 func (c *SSHHostClient) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (progress hosts.Progress, err error) {
 	err = c.with(ctx, host, func(h *hosts.Host) error {
 		progress, err = h.Bootstrap(ctx, machine)
@@ -63,7 +63,7 @@ func (c *SSHHostClient) Bootstrap(ctx context.Context, host *infrav1.IDCHost, ma
 	return progress, err
 }
 
-// CleanUp logs in and makes the machine a plain host again.
+// CleanUp logs in and removes from the host what the machine brought.
 func (c *SSHHostClient) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error {
 	return c.with(ctx, host, func(h *hosts.Host) error { return h.CleanUp(ctx, instanceID) })
 }

@@ -23,7 +23,7 @@ import (
 // Their flag --namespace bounds the cache and is controller-runtime's.
 func multiTenancy(t *testing.T, _ *site) {
 	t.Run("every visit to a host is with the key of its tenant", hostsHaveKeysOfTheirOwn)
-	t.Run("an object is cared for when it has the watch label", watchFilterIsObeyed)
+	t.Run("an object is active for when it has the watch label", watchFilterIsObeyed)
 }
 
 func hostsHaveKeysOfTheirOwn(t *testing.T) {
