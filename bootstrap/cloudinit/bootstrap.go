@@ -27,12 +27,12 @@ const (
 	fetchProgram   = stepDir + "fetch"
 	downloadPrefix = stepDir + "download-"
 	successFile    = stepDir + "success"
-	// partSuffix is what the fetch program adds to the name of a file that is not complete.
+	// partSuffix is what the fetch program adds to the name of an incomplete file.
 	partSuffix = ".part"
 )
 
-// DownloadsFile lists, in JSON, the files that steps of the bootstrap put on the machine: no entry of the document names
-// those. An infrastructure provider that gives a machine back reads there what to remove or to restore.
+// DownloadsFile lists, in JSON, the files that steps of the bootstrap download: the entries of the document do not name them.
+// The infrastructure provider reads it to remove or restore these files when it releases the host.
 const DownloadsFile = stepDir + "downloads.json"
 
 // steps collects the command lines of the bootstrap unit, and the files that they need.
@@ -85,7 +85,7 @@ func (s *steps) downloads(downloads []bootstrapv1.Download) error {
 	return nil
 }
 
-// addBootstrap adds the unit that is the order of the bootstrap, and starts it.
+// addBootstrap adds the unit that runs all steps of the bootstrap in order, and the command that starts it.
 func addBootstrap(d *document, in *Input) error {
 	s := &steps{}
 	s.run("/bin/rm", "--force", SentinelFile)
@@ -103,7 +103,7 @@ func addBootstrap(d *document, in *Input) error {
 	s.run("/bin/mkdir", "--parents", "--mode=0755", unit.CertificatesDir)
 	s.run("systemctl", "daemon-reload")
 	s.run("systemctl", "enable", containerdUnit, unit.Name, kubeletUnit)
-	// A package may have started what was not configured yet.
+	// A package may have started a unit before it was configured.
 	for _, name := range []string{containerdUnit, unit.Name, kubeletUnit} {
 		s.run("systemctl", "restart", name)
 	}

@@ -29,8 +29,8 @@ func (*IDCMachineTemplate) ValidateCreate(_ context.Context, t *infrav1.IDCMachi
 	return nil, invalid("IDCMachineTemplate", t.Name, errs)
 }
 
-// ValidateUpdate refuses changes: machines that were made of a template would not follow. The topology
-// controller's dry runs are let through (contract for InfraMachine, "support for SSA dry run").
+// ValidateUpdate refuses changes: a change of a template would not reach machines that exist. Dry runs of the topology
+// controller are allowed (contract for InfraMachine, "support for SSA dry run").
 func (*IDCMachineTemplate) ValidateUpdate(ctx context.Context, before, after *infrav1.IDCMachineTemplate) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec.Template.Spec, after.Spec.Template.Spec) {
 		return nil, nil

@@ -21,7 +21,7 @@ type link struct {
 	http1 *bufio.Reader
 	// turn is held by the request that is on an HTTP/1.1 connection. Several probes may wait for one new connection.
 	turn chan struct{}
-	// certified is true when a client certificate was ready to be shown.
+	// certified is true when the connection could show a client certificate.
 	certified bool
 	// waiting is how many requests were sent since the last answer.
 	waiting int
