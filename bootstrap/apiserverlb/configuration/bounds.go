@@ -21,7 +21,8 @@ type Bounds struct {
 }
 
 // DescriptorBounds are the default bounds of a process with a number of file descriptors. A third of them are for
-// ListenAddress, a third for the Service, and an eighth of that for one pod. The rest is for additional listeners, attempts at servers, probes and status.
+// ListenAddress, a third for the Service, and an eighth of that for one pod. The rest is for additional listeners, attempts
+// at servers, probes and status.
 func (c *Configuration) DescriptorBounds(descriptors uint64) (Bounds, error) {
 	third := max(1, int(min(descriptors/3/perConnection, mostConnections)))
 	b := Bounds{Listen: cmp.Or(c.MaxConnections, third), Service: cmp.Or(c.MaxServiceConnections, third), Additional: max(1, third/16)}

@@ -150,7 +150,7 @@ func (a *adder) check() error {
 	return nil
 }
 
-// describe downloads every file and compares it with what is published of it.
+// describe downloads every file and compares it with its published SHA-256.
 func (a *adder) describe(ctx context.Context, namespace string) (bootstrapv1.KOKSoftwareSpec, error) {
 	none := bootstrapv1.KOKSoftwareSpec{}
 	a.settings.mirrors = a.mirrors()
@@ -197,7 +197,7 @@ func (a *adder) mirrors() []bootstrapv1.SoftwareMirror {
 	return mirrors
 }
 
-// readable are the mirrors with the password in the Secret.
+// readable are the mirrors with the password from the Secret, so that files can be read from them.
 func (a *adder) readable(ctx context.Context, namespace string) ([]software.Mirror, error) {
 	secret := &corev1.Secret{}
 	if a.secret != "" {
