@@ -94,7 +94,7 @@ func checkUser(command string, user int) error {
 	return nil
 }
 
-// run does something as root, until it is done, interrupted or out of time.
+// run runs something as root, until it ends, is interrupted or is out of time.
 func (o *options) run(command *cobra.Command, do func(ctx context.Context, p *program.Program) error) error {
 	if err := checkUser(command.CommandPath(), os.Geteuid()); err != nil {
 		return err
