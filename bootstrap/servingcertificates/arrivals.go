@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxRequests is how many requests of a tenant are kept: the largest cluster has 5,000 nodes, each asks twice when it
+	// maxRequests is how many requests of a tenant are kept: the largest cluster has 5,000 nodes, each makes two when it
 	// joins, and Kubernetes deletes requests that were decided on after an hour.
 	maxRequests = 30_000
 	// maxRequest is the greatest size of a request that is kept, in bytes: kubelet's have about 1,000.

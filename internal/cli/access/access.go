@@ -37,7 +37,7 @@ func New(program string, streams genericiooptions.IOStreams) *Cluster {
 	flags := genericclioptions.NewConfigFlags(true)
 	// --user is the user of a host. To choose another user of the cluster, set --context.
 	flags.AuthInfoName = nil
-	flags.CacheDir = nil // Nothing is asked often enough to be kept.
+	flags.CacheDir = nil // No cache: a command reads everything once.
 	return &Cluster{IOStreams: streams, Program: program, flags: flags}
 }
 

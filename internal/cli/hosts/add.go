@@ -30,8 +30,8 @@ right: on the host, "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub" shows the
 and the keys that you name are taken, no others. With --yes whatever answers is trusted: use it in networks alone where
 nobody can stand between.
 
-Then the command waits until the controller has logged in, and prints what it found. What keeps the host from being used is
-told while it waits; put it right, the host is asked again every 15 seconds.
+Then the command waits until the controller has logged in, and prints what it found. While it waits, it says what keeps the
+host from being used. Put that right: the controller probes the host again every 15 seconds.
 
 The same command again changes nothing and waits again. Other values than those of the IDCHost are refused.
 

@@ -71,7 +71,7 @@ func newAdd(cluster *access.Cluster) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&a.name, "name", "", "Name of the KOKSoftware; software-VERSION if empty.")
 	flags.StringVar(&a.from, "from", "", "URL of a mirror, below which files are as on the projects' servers, for example https://mirror.example.com/upstream.")
-	flags.BoolVar(&a.exclusive, "exclusive", false, "Machines ask the mirror alone, and never the projects' servers.")
+	flags.BoolVar(&a.exclusive, "exclusive", false, "Machines download from the mirror only, and never from the projects' servers.")
 	flags.StringVar(&a.caFile, "ca-file", "", "File with the certificate authority of the mirror, as PEM; the system's if empty.")
 	flags.StringVar(&a.secret, "secret", "", "Secret of type kubernetes.io/basic-auth, with the label "+giveaway.Label+"=true, with the user and the password of the mirror.")
 	flags.StringSliceVar(&a.architectures, "architectures", []string{"amd64"}, "Architectures of machines: amd64, arm64.")

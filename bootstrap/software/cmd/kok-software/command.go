@@ -58,7 +58,7 @@ back: the revision before comes back, or nothing if there was none. The result o
 	}
 	install.Flags().StringVar(&o.document, "document", software.DocumentFile, "File with the document, in JSON.")
 	install.Flags().BoolVar(&o.retryFailed, "retry-failed", false, "Try revisions again whose check failed before.")
-	install.Flags().DurationVar(&o.stall, "stall-time", fetch.DefaultStall, "How long a server may send no byte until another one is asked.")
+	install.Flags().DurationVar(&o.stall, "stall-time", fetch.DefaultStall, "How long a server may send no byte until another one is tried.")
 	checks := &cobra.Command{
 		Use: "check", Short: "Check every component; one that never worked is taken back when it does not", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
