@@ -116,7 +116,8 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.tenantConcurrency})
 }
 
-// hasAPI keeps clustercache from an attempt before there is an API: the next one would be half a minute later.
+// hasAPI keeps clustercache from connecting before there is an API: after a failure it would try again only half a minute
+// later.
 func hasAPI(cluster *clusterv1.Cluster) bool {
 	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
 }

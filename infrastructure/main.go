@@ -62,16 +62,16 @@ func run(ctx context.Context, opts *options) error {
 }
 
 func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
-	operator := &controllers.SSHOperator{Secrets: mgr.GetAPIReader()}
+	hostClient := &controllers.SSHHostClient{Secrets: mgr.GetAPIReader()}
 	concurrency := controller.Options{MaxConcurrentReconciles: opts.concurrency}
 	for _, reconciler := range []interface {
 		SetupWithManager(context.Context, ctrl.Manager, controller.Options) error
 	}{
 		&controllers.HostReconciler{
-			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Operator: operator, WatchFilterValue: opts.WatchFilter,
+			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Hosts: hostClient, WatchFilterValue: opts.WatchFilter,
 		},
 		&controllers.MachineReconciler{
-			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Operator: operator, WatchFilterValue: opts.WatchFilter,
+			Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Hosts: hostClient, WatchFilterValue: opts.WatchFilter,
 			CleanUpTimeout: opts.cleanUpTimeout,
 		},
 		&controllers.ClusterReconciler{Client: mgr.GetClient(), WatchFilterValue: opts.WatchFilter},

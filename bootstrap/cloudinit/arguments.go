@@ -17,7 +17,7 @@ const (
 	registration = "a node must register itself to join"
 )
 
-// ownedArgs are kubelet's arguments that wire it to its cluster, and those for which there is a field.
+// ownedArgs are kubelet's arguments that connect it to its cluster, and those for which there is a field.
 var ownedArgs = arguments.Owned{
 	"anonymous-auth":             access,
 	"authentication-*":           access,

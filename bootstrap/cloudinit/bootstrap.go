@@ -28,7 +28,7 @@ const (
 	fetchProgram   = onworker.StepDir + "fetch"
 	downloadPrefix = onworker.StepDir + "download-"
 	successFile    = onworker.StepDir + "success"
-	// partSuffix is what the fetch program adds to the name of a file that is not complete.
+	// partSuffix is what the fetch program adds to the name of an incomplete file.
 	partSuffix = ".part"
 )
 
@@ -82,7 +82,7 @@ func (s *steps) downloads(downloads []bootstrapv1.Download) error {
 	return nil
 }
 
-// addBootstrap adds the unit that is the order of the bootstrap, and starts it.
+// addBootstrap adds the unit that runs all steps of the bootstrap in order, and the command that starts it.
 func addBootstrap(d *document, in *Input) error {
 	s := &steps{}
 	s.run("/bin/rm", "--force", onworker.SentinelFile)
@@ -100,7 +100,7 @@ func addBootstrap(d *document, in *Input) error {
 	s.run("/bin/mkdir", "--parents", "--mode=0755", unit.CertificatesDir)
 	s.run("systemctl", "daemon-reload")
 	s.run("systemctl", "enable", onworker.ContainerdUnit, unit.Name, onworker.KubeletUnit)
-	// A package may have started what was not configured yet.
+	// A package may have started a unit before it was configured.
 	for _, name := range []string{onworker.ContainerdUnit, unit.Name, onworker.KubeletUnit} {
 		s.run("systemctl", "restart", name)
 	}

@@ -47,8 +47,7 @@ type aptSource struct {
 	Key    string `json:"key,omitempty"`
 }
 
-// packageName is a package, with a version or without: cloud-init has a pair for the one and a string
-// for the other.
+// packageName is a package with an optional version. cloud-init takes a pair with a version, and a string without.
 type packageName struct {
 	name, version string
 }
@@ -81,7 +80,7 @@ type writeFile struct {
 	Permissions string `json:"permissions"`
 	Encoding    string `json:"encoding"`
 	Content     string `json:"content"`
-	// Defer writes the file after users and packages are there.
+	// Defer writes the file after users were made and packages installed.
 	Defer bool `json:"defer,omitempty"`
 }
 

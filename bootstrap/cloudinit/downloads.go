@@ -10,7 +10,7 @@ import (
 
 var sha256s = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// checkedDownload is a download that the fetch program takes, with its mode.
+// checkedDownload is a download as the fetch program takes it, and its mode.
 func checkedDownload(field string, download bootstrapv1.Download) (bootstrapv1.Download, error) {
 	if err := CheckPath(download.Path); err != nil {
 		return download, invalid(field+".path", download.Path, err)

@@ -13,8 +13,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
-// reserved are the files, and with a slash at the end the directories, that are the controller's or
-// written by the programs that it starts.
+// reserved are the files and, with a slash at their end, directories that belong to the controller or to programs that it
+// starts.
 var reserved = []string{
 	onworker.Dir, CAFile, BootstrapKubeconfig, onworker.Kubeconfig, KubeletConfiguration, onworker.KubeletEnvironment, "/var/lib/kubelet/pki/",
 	onworker.LoadBalancerDir, onworker.LoadBalancerStateLink, "/var/lib/private/",
@@ -74,7 +74,7 @@ func (in *Input) file(field string, file bootstrapv1.File) (writeFile, error) {
 	if !octal.MatchString(rendered.Permissions) {
 		return rendered, invalid(field+".permissions", file.Permissions, fmt.Errorf("must be four octal digits, for example 0644"))
 	}
-	// Other users may be among those that the document adds.
+	// The owner may be a user that the document adds.
 	rendered.Defer = rendered.Owner != "root:root"
 
 	var content []byte
@@ -101,8 +101,8 @@ func (in *Input) file(field string, file bootstrapv1.File) (writeFile, error) {
 	return rendered, nil
 }
 
-// Decode takes the base64 off a content and checks that what a machine will read is well-formed; what
-// was compressed stays so.
+// Decode decodes the base64 of a content, and checks that it is well-formed for the machine. Compressed content stays
+// compressed.
 func Decode(encoding bootstrapv1.Encoding, content []byte) ([]byte, error) {
 	if encoding == "" {
 		return content, nil

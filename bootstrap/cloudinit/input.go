@@ -13,7 +13,7 @@ type Input struct {
 	Spec bootstrapv1.KOKConfigSpec
 	// Contents are the contents of files that Spec takes from Secrets.
 	Contents map[bootstrapv1.SecretKey][]byte
-	// Software is what the KOKSoftware describes that Spec names; nil when Spec names none.
+	// Software is the content of the KOKSoftware that Spec names; nil when Spec names none.
 	Software *Software
 	// Cluster is what is known of the machine's cluster.
 	Cluster Cluster
@@ -21,7 +21,7 @@ type Input struct {
 	Token string
 }
 
-// Software is what a KOKSoftware describes.
+// Software is the content of a KOKSoftware.
 type Software struct {
 	// Installers are where the program kok-software comes from.
 	Installers []bootstrapv1.SoftwareInstaller
@@ -35,24 +35,22 @@ type Cluster struct {
 	CABundle []byte
 	// APIServers are the addresses of the API servers, each as host:port.
 	APIServers []string
-	// KonnectivityPort is where konnectivity serves agents at those addresses; zero when that is not known
-	// of the cluster.
+	// KonnectivityPort is the port at which konnectivity serves agents at those addresses; zero when it is not known.
 	KonnectivityPort int
 	// PodCIDRs may be empty, ServiceCIDRs must not.
 	PodCIDRs, ServiceCIDRs []string
-	// DNSDomain is services.DefaultDNSDomain if empty.
+	// DNSDomain is the cluster's; empty stands for services.DefaultDNSDomain.
 	DNSDomain string
 }
 
-// Where things are on the machine. The paths of kubelet are those of kubeadm, which people and
-// programs know.
+// Paths on the machine. Those of kubelet are the same as with kubeadm, which people and programs know.
 const (
-	// LocalServer is where the machine's load balancer listens: kubelet reaches the API there alone.
+	// LocalServer is where the machine's load balancer listens. kubelet reaches the API only there.
 	LocalServer = "127.0.0.1:6443"
 
 	// CAFile is the certificate of the cluster's certificate authority.
 	CAFile = "/etc/kubernetes/pki/ca.crt"
-	// BootstrapKubeconfig is what kubelet asks for its first certificate with.
+	// BootstrapKubeconfig is the kubeconfig with which kubelet requests its first certificate.
 	BootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
 	// KubeletConfiguration is kubelet's configuration file.
 	KubeletConfiguration = "/var/lib/kubelet/config.yaml"

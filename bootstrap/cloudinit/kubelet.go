@@ -23,8 +23,8 @@ import (
 
 const kubeletDropIn = onworker.UnitDir + onworker.KubeletUnit + ".d/90-kok.conf"
 
-// addCluster adds what kubelet knows of the cluster: the CA that it trusts, and the token with
-// which it asks for a certificate. It adds no credential of an administrator.
+// addCluster adds the CA that kubelet trusts, and the token with which it requests a certificate. It adds no administrator's
+// credential.
 func addCluster(d *document, in *Input) error {
 	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"tenant": {
@@ -93,7 +93,7 @@ func kubeletConfiguration(in *Input) (*kubeletv1beta1.KubeletConfiguration, erro
 		HealthzBindAddress:       "127.0.0.1",
 		RotateCertificates:       true,
 		ServerTLSBootstrap:       true,
-		// A machine may have cgroup v1 alone; from v1.35 on kubelet would end there by default.
+		// A machine may have only cgroup v1, where kubelet from v1.35 on ends by default.
 		FailCgroupV1:       ptr.To(false),
 		RegisterWithTaints: taints(in.Spec.Kubelet.Taints),
 
@@ -120,8 +120,8 @@ func kubeletConfiguration(in *Input) (*kubeletv1beta1.KubeletConfiguration, erro
 	}, nil
 }
 
-// taints are those of a new Node. Cluster API removes its own when it has set the Machine's labels. Users who know
-// KubeadmConfig may have set that taint themselves, and no Node can have a key and effect twice.
+// taints are those of a new Node. Cluster API removes its own taint when it has set the Machine's labels. Users may have set
+// that taint themselves, as with KubeadmConfig, and a Node cannot have a key and effect twice.
 func taints(set []corev1.Taint) []corev1.Taint {
 	first := clusterv1.NodeUninitializedTaint
 	if slices.ContainsFunc(set, func(taint corev1.Taint) bool { return taint.MatchTaint(&first) }) {
@@ -130,7 +130,7 @@ func taints(set []corev1.Taint) []corev1.Taint {
 	return append([]corev1.Taint{first}, set...)
 }
 
-// checkKubelet wants lines of text where the API has free text: YAML would change what is not printable.
+// checkKubelet refuses unprintable text in fields where the API has free text, because YAML would change it.
 func checkKubelet(spec bootstrapv1.KubeletSpec) error {
 	set := spec.Configuration
 	lines := []string{string(set.CgroupDriver), string(set.CPUManagerPolicy), string(set.TopologyManagerPolicy), set.ContainerLogMaxSize, ptr.Deref(set.ResolvConf, "")}

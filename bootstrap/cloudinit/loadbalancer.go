@@ -22,7 +22,7 @@ func addLoadBalancer(d *document, in *Input) error {
 		ServiceAddress: service,
 	}
 	if port := in.Cluster.KonnectivityPort; port != 0 {
-		// It is there whether agents run or not: konnectivity can be switched on without new machines.
+		// It is always there, so that konnectivity can be switched on without new machines.
 		local := fmt.Sprintf("127.0.0.1:%d", controlplanev1.KonnectivityLocalPort)
 		config.AdditionalListeners = []configuration.Listener{{ListenAddress: local, BackendPort: port}}
 	}

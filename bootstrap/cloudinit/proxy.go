@@ -31,7 +31,7 @@ func addProxy(d *document, in *Input) error {
 		if err := checkWord(variable.value); err != nil {
 			return invalid(variable.field, variable.value, err)
 		}
-		// Programs differ in which of the two names they read.
+		// Some programs read the name in upper case, others that in lower case.
 		fmt.Fprintf(&content, "%s=\"%s\"\n%s=\"%s\"\n", variable.name, variable.value, strings.ToLower(variable.name), variable.value)
 	}
 	d.WriteFiles = append(d.WriteFiles,

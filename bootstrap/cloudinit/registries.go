@@ -42,14 +42,14 @@ func addRegistries(d *document, in *Input) error {
 				host.CA = fmt.Sprintf("%sca-%d.crt", dir, j)
 				d.WriteFiles = append(d.WriteFiles, ownFile(host.CA, "0644", []byte(endpoint.CABundle)))
 			}
-			// containerd asks the hosts in the order of the file: each is marshalled by itself.
+			// containerd tries the hosts in the order of the file, so each is marshalled by itself.
 			section, err := toml.Marshal(map[string]map[string]registryHost{"host": {endpoint.URL: host}})
 			if err != nil {
 				return fmt.Errorf("spec.%s.endpoints[%d]: marshal hosts.toml: %w", field, j, err)
 			}
 			hosts = append(hosts, bytes.TrimPrefix(section, []byte("[host]\n"))...)
 			if j == 0 && ptr.Deref(mirror.Exclusive, false) {
-				// containerd asks the server last: here it is the mirror again.
+				// containerd tries the server last. With exclusive that is the mirror again.
 				host.Server = endpoint.URL
 				top, err := toml.Marshal(host)
 				if err != nil {
@@ -63,7 +63,7 @@ func addRegistries(d *document, in *Input) error {
 	return nil
 }
 
-// CheckRegistry wants a registry as it is in the names of images.
+// CheckRegistry refuses a registry that cannot be in the name of an image.
 func CheckRegistry(registry string) error {
 	if !registryNames.MatchString(registry) {
 		return errors.New("must be a host with an optional port, for example registry.k8s.io, or _default")
@@ -71,7 +71,7 @@ func CheckRegistry(registry string) error {
 	return nil
 }
 
-// CheckURL wants a URL that curl and containerd understand.
+// CheckURL refuses a URL that curl or containerd does not understand.
 func CheckURL(value string) error {
 	if err := checkWord(value); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
-// Render is the cloud-config document of a machine. An error names the field of the KOKConfig, its
-// Machine or its Cluster that must be another.
+// Render makes the cloud-config document of a machine. An error names the field to change, of the KOKConfig, its Machine or
+// its Cluster.
 func Render(in Input) ([]byte, error) {
 	if err := in.check(); err != nil {
 		return nil, err
@@ -29,8 +29,8 @@ func Render(in Input) ([]byte, error) {
 	return d.marshal()
 }
 
-// oldestKubelet is the oldest minor whose kubelet is known to take what is written here. Of newer ones
-// none is refused: which versions there are is said by the control plane alone.
+// oldestKubelet is the oldest minor whose kubelet accepts this configuration. No newer one is refused: the control plane
+// decides which versions are supported.
 const oldestKubelet = "v1.34"
 
 func checkVersion(version string) error {

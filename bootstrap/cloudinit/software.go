@@ -19,7 +19,7 @@ const (
 	installerProgram = onworker.StepDir + "fetch-installer"
 )
 
-// install fetches the program kok-software, which then installs all else by its document.
+// install adds the steps that fetch kok-software and run it. The program installs all else from its document.
 func (s *steps) install(described *Software) error {
 	if described == nil {
 		return errors.New("spec.software: the KOKSoftware was not read")
@@ -74,7 +74,7 @@ func marshalDocument(document software.Document) ([]byte, error) {
 	return data, nil
 }
 
-// installer writes down, for one architecture, where the program is and what its SHA-256 is.
+// installer is the file with the URLs and the SHA-256 of the program for one architecture.
 func (s *steps) installer(installer bootstrapv1.SoftwareInstaller, mirrors []software.Mirror) error {
 	if !sha256s.MatchString(installer.SHA256) {
 		return errors.New("sha256 must be 64 hexadecimal digits in lower case")

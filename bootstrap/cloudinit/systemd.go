@@ -24,7 +24,7 @@ func commandLine(program string, args ...string) (string, error) {
 
 var escapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, `$`, `$$`, `%`, `%%`)
 
-// quote leaves plain words as they are, for people who read the unit.
+// quote quotes an argument. Plain words stay as they are, so that people can read the unit.
 func quote(arg string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_=/.:,+@", r)

@@ -14,7 +14,8 @@ var (
 	account = regexp.MustCompile(`^[a-z_][a-z0-9_-]*$`)
 )
 
-// checkLine wants printable text on one line: programs that read it line by line see one value.
+// checkLine refuses text that is not printable, or has several lines: programs that read line by line would see several
+// values.
 func checkLine(value string) error {
 	for _, r := range value {
 		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
@@ -24,7 +25,7 @@ func checkLine(value string) error {
 	return nil
 }
 
-// checkWord wants a line without blanks and quotes.
+// checkWord refuses a line with blanks or quotes.
 func checkWord(value string) error {
 	if value == "" {
 		return fmt.Errorf("must not be empty")
@@ -35,8 +36,7 @@ func checkWord(value string) error {
 	return nil
 }
 
-// CheckPath wants the path of a file: absolute, in its shortest form, with nothing that a program could
-// take for something else.
+// CheckPath refuses a path that is not absolute, not in its shortest form, or that a program could take for something else.
 func CheckPath(value string) error {
 	if err := checkWord(value); err != nil {
 		return err

@@ -1,9 +1,9 @@
 // Package controllers reconciles KOKConfigs: it makes the bootstrap data of each machine once, keeps
 // the machine's bootstrap token valid until it has joined, and revokes it then.
 //
-// The Secret with the bootstrap data is the record of the token: it is written first, the tenant learns
-// of the token from it, and only then the data is handed out. So a manager that ends in the middle
-// leaves nothing that the next one would mint again.
+// The Secret with the bootstrap data is the record of the token. The controller writes it first, then makes the tenant
+// accept the token in it, and only then hands the data out. So after a manager that ended in the middle the next one goes
+// on with the same token.
 package controllers
 
 import (
@@ -31,8 +31,8 @@ import (
 
 // Reconciler reconciles KOKConfigs.
 type Reconciler struct {
-	// Client writes to the management cluster; its reads come from a cache that holds no content of
-	// Secrets but that of certificate authorities and kubeconfigs.
+	// Client writes to the management cluster. Its reads come from a cache, which has the content only of Secrets with
+	// certificate authorities and kubeconfigs.
 	Client client.Client
 	// APIReader reads from the management cluster's API server.
 	APIReader client.Reader
@@ -108,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 
 func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, error) {
 	if !s.created() && s.machine.Spec.Bootstrap.DataSecretName != nil {
-		// A move to another management cluster or a restore loses status; the Machine's spec has it.
+		// A move to another management cluster or a restore drops status. The Machine's spec still has the name.
 		s.setCreated(*s.machine.Spec.Bootstrap.DataSecretName)
 	}
 	if s.created() {
@@ -117,8 +117,8 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope) (ctrl.Result, erro
 	return r.create(ctx, s)
 }
 
-// keep keeps up what was created: the Secret, and the token until the machine has joined. The content of
-// the Secret is never changed: an infrastructure provider may have read it.
+// keep repairs owner and label of the Secret, and keeps the token valid until the machine has joined. It never changes the
+// content of the Secret: an infrastructure provider may have read it.
 func (r *Reconciler) keep(ctx context.Context, s *scope) (ctrl.Result, error) {
 	found, err := r.keepSecret(ctx, s)
 	switch {
@@ -139,8 +139,7 @@ func (r *Reconciler) keep(ctx context.Context, s *scope) (ctrl.Result, error) {
 	return r.keepToken(ctx, s)
 }
 
-// keepToken keeps the token valid while the machine needs it. When that fails, it is unknown how long the
-// tenant accepts the token.
+// keepToken keeps the token valid while the machine needs it. When that fails, the condition is Unknown.
 func (r *Reconciler) keepToken(ctx context.Context, s *scope) (result ctrl.Result, err error) {
 	ended := s.joined() || !s.machine.DeletionTimestamp.IsZero()
 	if !ended {

@@ -23,10 +23,10 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 )
 
-// unwatchedInterval is how often something is looked at that has no watch.
+// unwatchedInterval is how often objects without a watch are read.
 const unwatchedInterval = 15 * time.Second
 
-// create makes the bootstrap data, and says so when it could not.
+// create makes the bootstrap data. When it cannot, the condition says why.
 func (r *Reconciler) create(ctx context.Context, s *scope) (ctrl.Result, error) {
 	result, err := r.makeData(ctx, s)
 	if err != nil && !apierrors.IsConflict(err) {
@@ -74,14 +74,14 @@ func (r *Reconciler) makeData(ctx context.Context, s *scope) (ctrl.Result, error
 	return r.renewalDue(s), nil
 }
 
-// invalidError is about what a person must change.
+// invalidError says what a person must change in the spec.
 type invalidError struct{ error }
 
-// conflictError is about a Secret that belongs to something else.
+// conflictError says that a Secret belongs to something else.
 type conflictError struct{ error }
 
-// gather reads all that the data depends on but the token. Without an input and an error it waits, and the
-// condition says for what.
+// gather reads all that the data depends on, except the token. When it returns neither an input nor an error, something is
+// missing, and the condition says what.
 func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client) (*cloudinit.Input, ctrl.Result, error) {
 	authority := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: secret.Name(s.cluster.Name, secret.ClusterCA)}
@@ -169,8 +169,9 @@ func (r *Reconciler) contents(ctx context.Context, config *bootstrapv1.KOKConfig
 	return contents, nil
 }
 
-// givenAway reads a Secret that a spec names, and whose content goes to machines. No cache has it: it has no label of
-// its Cluster. Nothing is told of one that must not be given away, not even which keys it has.
+// givenAway reads a Secret that a spec names and whose content goes to machines. It reads from the API server, because the
+// cache has only Secrets with the label of a Cluster. Errors tell nothing of a Secret that must not be given away, not even
+// its keys.
 func (r *Reconciler) givenAway(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	live := &corev1.Secret{}
 	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, live)
@@ -194,7 +195,7 @@ func (r *Reconciler) tenantProblem(s *scope) string {
 	return r.TenantProblem(client.ObjectKeyFromObject(s.cluster))
 }
 
-// unreachable waits for a connection to the tenant, whose coming wakes the controller.
+// unreachable waits for a connection to the tenant. A new connection wakes the controller.
 func (r *Reconciler) unreachable(s *scope, err error) (ctrl.Result, error) {
 	if !errors.Is(err, clustercache.ErrClusterNotConnected) {
 		return ctrl.Result{}, fmt.Errorf("connect to the tenant: %w", err)

@@ -26,8 +26,7 @@ const (
 	formatKey = "format"
 )
 
-// mint writes the Secret and makes the tenant accept the token in it. A Secret that is there already has
-// the token that is used.
+// mint writes the Secret and makes the tenant accept the token in it. When the Secret exists already, its token is used.
 func (r *Reconciler) mint(ctx context.Context, s *scope, tenant client.Client, in *cloudinit.Input) error {
 	live, err := r.liveSecret(ctx, s)
 	if err != nil {
@@ -45,7 +44,7 @@ func (r *Reconciler) mint(ctx context.Context, s *scope, tenant client.Client, i
 	}
 	err = r.accept(ctx, s, tenant, in.Token)
 	if errors.Is(err, tokens.ErrTaken) {
-		// The id is by chance another machine's. The data was not handed out yet: it gets another token.
+		// Another machine has the same id by chance. The data was not handed out yet, so it gets another token.
 		if in.Token, err = tokens.New(); err != nil {
 			return err
 		}
@@ -110,8 +109,8 @@ func (r *Reconciler) writeSecret(ctx context.Context, s *scope, live *corev1.Sec
 	return nil
 }
 
-// owns reports whether a Secret is the config's, also after a restore that gave the config another UID or left the
-// Secret without an owner: then it is that of a config whose data was handed out, by the Cluster's label.
+// owns reports whether a Secret is the config's, also after a restore. A restored config may have another UID. A restored
+// Secret may have no owner: then it is the config's when the data was handed out and the Secret has the Cluster's label.
 func (s *scope) owns(live *corev1.Secret) bool {
 	if live.Type != clusterv1.ClusterSecretType {
 		return false
@@ -127,8 +126,8 @@ func (s *scope) ownerReference() metav1.OwnerReference {
 	return *metav1.NewControllerRef(s.config, bootstrapv1.GroupVersion.WithKind("KOKConfig"))
 }
 
-// adopt gives a Secret the owner and the label that clean-up, moves and the cache go by. It reports whether the
-// Secret had others.
+// adopt gives a Secret the owner and the label that garbage collection, moves and the cache need. It reports whether they
+// were missing.
 func (s *scope) adopt(live *corev1.Secret) bool {
 	if s.adopted(live) {
 		return false
@@ -146,8 +145,8 @@ func (s *scope) adopted(found *corev1.Secret) bool {
 	return owner != nil && owner.UID == s.config.UID && found.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name
 }
 
-// keepSecret reports whether the data Secret is there, and repairs its owner and label. The cache has only
-// Secrets with the label: one that is not there may have lost it.
+// keepSecret reports whether the data Secret exists, and repairs its owner and label. When the cache lacks it, the API server
+// is read: the cache has only Secrets with the label.
 func (r *Reconciler) keepSecret(ctx context.Context, s *scope) (found bool, _ error) {
 	key := client.ObjectKey{Namespace: s.config.Namespace, Name: s.config.Status.DataSecretName}
 	seen := &corev1.Secret{}

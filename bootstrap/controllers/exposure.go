@@ -11,9 +11,9 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 )
 
-// outOfReach says why a machine can never reach the tenant's API servers; empty for one that may. Machines of
-// a data centre are outside of the host cluster, where a control plane without exposure has no address; of
-// those of other infrastructure nothing is known.
+// outOfReach says why a machine can never reach the tenant's API servers; empty when it may. A control plane without exposure
+// has no address outside of the host cluster, and machines of a data centre are outside. Where machines of other
+// infrastructure are is not known.
 func (r *Reconciler) outOfReach(ctx context.Context, s *scope) (string, error) {
 	machine, ref := s.machine.Spec.InfrastructureRef, s.cluster.Spec.ControlPlaneRef
 	if machine.Kind != "IDCMachine" || machine.APIGroup != infrav1.GroupVersion.Group ||

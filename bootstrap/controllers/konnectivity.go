@@ -11,8 +11,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/references"
 )
 
-// konnectivityPort is where konnectivity serves agents at the addresses of the API servers, which all have
-// the same port. It is zero for control planes of other providers, where it is unknown.
+// konnectivityPort is the port at which konnectivity serves agents, at the addresses of the API servers; they all have the
+// same port. It is zero for control planes of other providers, where it is not known.
 func konnectivityPort(cluster *clusterv1.Cluster, apiServers []string) (int, error) {
 	if !references.HasKOKControlPlane(cluster) {
 		return 0, nil

@@ -33,14 +33,14 @@ func (s *scope) setCreated(name string) {
 	s.config.Status.DataSecretName = name
 }
 
-// used reports whether an infrastructure provider surely has read the bootstrap data.
+// used reports whether an infrastructure provider is known to have read the bootstrap data.
 func (s *scope) used() bool {
 	return s.machine.Spec.ProviderID != "" || ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false) || s.joined()
 }
 
 func (s *scope) joined() bool { return s.machine.Status.NodeRef.IsDefined() }
 
-// blocked says what keeps the bootstrap data from being made, besides what only the tenant knows.
+// blocked says what keeps the bootstrap data from being made, as far as the management cluster knows.
 func (s *scope) blocked() (reason, message string) {
 	switch {
 	case util.IsControlPlaneMachine(s.machine):
@@ -82,7 +82,7 @@ func write(ctx context.Context, helper *patch.Helper, config *bootstrapv1.KOKCon
 	return nil
 }
 
-// setReady sums the conditions up: the data is there, and the token in it is good or not needed.
+// setReady sums up the conditions: ready when the data is there and its token is valid or no longer needed.
 func setReady(config *bootstrapv1.KOKConfig) {
 	ready := metav1.Condition{Type: bootstrapv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: bootstrapv1.ReadyReason}
 	token := conditions.Get(config, bootstrapv1.BootstrapTokenValidCondition)
@@ -103,8 +103,8 @@ func ownedByMachinePool(config *bootstrapv1.KOKConfig) bool {
 	})
 }
 
-// refuseMachinePool says why nothing happens: a MachinePool has one config for all its machines, and
-// each machine must have a token of its own.
+// refuseMachinePool writes why no bootstrap data is made: a MachinePool has one config for all its machines, and each
+// machine needs a token of its own.
 func (r *Reconciler) refuseMachinePool(ctx context.Context, config *bootstrapv1.KOKConfig) error {
 	helper, err := patch.NewHelper(config, r.Client)
 	if err != nil {

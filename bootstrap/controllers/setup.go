@@ -27,8 +27,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/references"
 )
 
-// Cache makes a manager's cache hold Secrets of clusters only, and the content of those alone that are
-// read from it: certificate authorities and kubeconfigs.
+// Cache makes a manager's cache hold only Secrets of Clusters, and their content only where it is read: certificate
+// authorities and kubeconfigs.
 func Cache() map[client.Object]cache.ByObject {
 	ofClusters, err := labels.NewRequirement(clusterv1.ClusterNameLabel, selection.Exists, nil)
 	if err != nil {
@@ -80,7 +80,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return nil
 }
 
-// clusterChanged lets pass what the bootstrap data waits for or depends on.
+// clusterChanged passes changes of a Cluster that the bootstrap data waits for or depends on.
 var clusterChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*clusterv1.Cluster)

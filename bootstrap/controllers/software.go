@@ -19,7 +19,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 )
 
-// softwareName is the name of the KOKSoftware that a config asks for; empty for none.
+// softwareName is the name of the KOKSoftware for a config; empty for none.
 func softwareName(spec bootstrapv1.SoftwareSpec, version string) string {
 	switch {
 	case spec.Mode != bootstrapv1.SoftwareDescribed:
@@ -35,7 +35,7 @@ func byVersion(spec bootstrapv1.SoftwareSpec) string {
 	return cmp.Or(spec.ByVersion, bootstrapv1.DefaultSoftwareByVersion)
 }
 
-// notThereError is about an object that the bootstrap data needs and a person has to make or to mark.
+// notThereError names an object that the bootstrap data needs and that a person has to make or to label.
 type notThereError struct{ reason, message string }
 
 func (e *notThereError) Error() string { return e.message }
@@ -72,7 +72,8 @@ func missingSoftware(namespace, name, version string) string {
 	return fmt.Sprintf("there is no KOKSoftware %s; make it, for example with: kok software add %s --name %s --namespace %s", name, version, name, namespace)
 }
 
-// mirrors are those of a KOKSoftware with the content of their Secrets, which clusterctl move takes along from then on.
+// mirrors are a KOKSoftware's, with the content of their Secrets. It labels the Secrets, so that clusterctl move takes them
+// along.
 func (r *Reconciler) mirrors(ctx context.Context, described *bootstrapv1.KOKSoftware) ([]software.Mirror, error) {
 	var mirrors []software.Mirror
 	for i, mirror := range described.Spec.Mirrors {

@@ -31,7 +31,7 @@ func (r *Reconciler) accept(ctx context.Context, s *scope, tenant client.Client,
 		return err
 	}
 	if former := s.config.Status.BootstrapToken.ID; former != "" && former != tokens.ID(token) {
-		// It was in bootstrap data that were deleted before they were used.
+		// The former token was in bootstrap data that were deleted before they were used.
 		if err := tokens.Revoke(ctx, tenant, former); err != nil {
 			return err
 		}
@@ -41,8 +41,8 @@ func (r *Reconciler) accept(ctx context.Context, s *scope, tenant client.Client,
 	return nil
 }
 
-// renew keeps the token of a machine valid that has not joined. The token itself stays the same, also
-// when it has expired while no manager ran.
+// renew keeps the token valid while the machine has not joined. The token itself stays the same, even when it expired while
+// no manager ran.
 func (r *Reconciler) renew(ctx context.Context, s *scope) (ctrl.Result, error) {
 	status := s.config.Status.BootstrapToken
 	if !status.ExpirationTime.IsZero() && status.ExpirationTime.Sub(r.Clock.Now()) > r.TokenTTL/2 {
@@ -74,7 +74,7 @@ func (r *Reconciler) renewalDue(s *scope) ctrl.Result {
 	return ctrl.Result{RequeueAfter: max(due, time.Second)}
 }
 
-// revoke ends the token of a machine that has joined or goes away.
+// revoke ends the token of a machine that has joined, or that is being deleted.
 func (r *Reconciler) revoke(ctx context.Context, s *scope) (ctrl.Result, error) {
 	if conditions.GetReason(s.config, bootstrapv1.BootstrapTokenValidCondition) == bootstrapv1.BootstrapTokenRevokedReason {
 		s.noteRevoked(s.config.Status.BootstrapToken.ID)
@@ -111,14 +111,14 @@ func (r *Reconciler) revoke(ctx context.Context, s *scope) (ctrl.Result, error) 
 	return ctrl.Result{}, nil
 }
 
-// noteRevoked writes down where a move and a restore keep it that a token was revoked.
+// noteRevoked writes an annotation that the token was revoked: a move and a restore keep annotations, and drop status.
 func (s *scope) noteRevoked(id string) {
 	if id != "" {
 		annotations.AddAnnotations(s.config, map[string]string{bootstrapv1.TokenRevokedAnnotation: id})
 	}
 }
 
-// revokedBefore reports whether the machine's token was revoked already, also when status has been lost since.
+// revokedBefore reports whether the machine's token was revoked already, even when a move or a restore dropped status.
 func (r *Reconciler) revokedBefore(ctx context.Context, s *scope) (bool, error) {
 	revoked := s.config.Annotations[bootstrapv1.TokenRevokedAnnotation]
 	if revoked == "" {
@@ -128,11 +128,11 @@ func (r *Reconciler) revokedBefore(ctx context.Context, s *scope) (bool, error) 
 		return id == revoked, nil
 	}
 	token, err := r.recordedToken(ctx, s)
-	// Data that was made anew, and a copy of the config, have another token.
+	// The annotation is of another token when the data was made anew, or when the config is a copy.
 	return token == "" || tokens.ID(token) == revoked, err
 }
 
-// recordedToken is the token in the data Secret; empty when the Secret is gone or another's.
+// recordedToken is the token in the data Secret; empty when the Secret is gone or not the config's.
 func (r *Reconciler) recordedToken(ctx context.Context, s *scope) (string, error) {
 	live := &corev1.Secret{}
 	err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: s.config.Namespace, Name: s.config.Status.DataSecretName}, live)
@@ -150,7 +150,7 @@ func (r *Reconciler) recordedToken(ctx context.Context, s *scope) (string, error
 	return token, nil
 }
 
-// apiServers are the addresses of the tenant's API servers, as they announce them themselves.
+// apiServers are the addresses in the EndpointSlice default/kubernetes, which the tenant's API servers write.
 func apiServers(ctx context.Context, tenant client.Reader) ([]string, error) {
 	slice := &discoveryv1.EndpointSlice{}
 	err := tenant.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, slice)

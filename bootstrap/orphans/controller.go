@@ -27,10 +27,10 @@ import (
 )
 
 const (
-	// interval is how often the Nodes of a tenant are looked through. A watch of all Nodes would cost more than an
-	// orphan does, which is only in the way of people.
+	// interval is how often the Nodes of a tenant are listed. An orphan does no harm but to confuse people: a watch of all
+	// Nodes would cost more.
 	interval = 10 * time.Minute
-	// mostAtOnce is how many are deleted at once; others come the next time.
+	// mostAtOnce is how many orphans one reconcile deletes.
 	mostAtOnce = 500
 )
 
@@ -41,9 +41,9 @@ type Reconciler struct {
 	APIReader client.Reader
 	// Tenants has connections to tenants.
 	Tenants clustercache.ClusterCache
-	// Guard is the one before the tenant of a Cluster.
+	// Guard returns the guard for the tenant of a Cluster.
 	Guard func(cluster client.ObjectKey) *tenantapi.Guard
-	// Clock tells how long a kubelet is silent.
+	// Clock measures how long a kubelet is silent.
 	Clock clock.PassiveClock
 	// WatchFilterValue restricts the controller to Clusters with this value of Cluster API's watch label.
 	WatchFilterValue string
@@ -67,7 +67,7 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 	return nil
 }
 
-// Reconcile looks through the Nodes of one Cluster's tenant.
+// Reconcile deletes the orphans of one Cluster's tenant.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	cluster := &clusterv1.Cluster{}
 	if err := r.Client.Get(ctx, request.NamespacedName, cluster); err != nil {
@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	err := r.deleteOrphans(ctx, cluster)
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
-		return ctrl.Result{}, nil // The connection wakes the controller when it is there.
+		return ctrl.Result{}, nil // A new connection wakes the controller.
 	}
 	return ctrl.Result{RequeueAfter: wait.Jitter(interval, 0.1)}, err
 }
@@ -101,7 +101,7 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, cluster *clusterv1.Clust
 	}
 	var problems []error
 	for _, node := range found {
-		// One that is heard of again in the meantime is another version.
+		// A Node whose kubelet reports again has another resource version.
 		err := tenant.Delete(ctx, node, client.Preconditions{UID: &node.UID, ResourceVersion: ptr.To(node.ResourceVersion)})
 		switch {
 		case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
@@ -114,7 +114,7 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, cluster *clusterv1.Clust
 	return errors.Join(problems...)
 }
 
-// orphans are the orphaned Nodes of a tenant, by the Machines that the API server knows: a cache may be behind.
+// orphans are the orphaned Nodes of a tenant, by the Machines that the API server has: the cache may be late.
 func (r *Reconciler) orphans(ctx context.Context, tenant client.Reader, cluster *clusterv1.Cluster) ([]*corev1.Node, error) {
 	suspects, err := r.suspects(ctx, tenant, cluster)
 	if err != nil || len(suspects) == 0 {
@@ -133,7 +133,7 @@ func (r *Reconciler) orphans(ctx context.Context, tenant client.Reader, cluster 
 	return found, nil
 }
 
-// suspects are the Nodes of a tenant that are orphans by the Machines that the cache knows.
+// suspects are the Nodes of a tenant that are orphans by the Machines in the cache.
 func (r *Reconciler) suspects(ctx context.Context, tenant client.Reader, cluster *clusterv1.Cluster) ([]*corev1.Node, error) {
 	machines, err := machinesOf(ctx, r.Client, cluster)
 	if err != nil {
@@ -148,7 +148,7 @@ func (r *Reconciler) suspects(ctx context.Context, tenant client.Reader, cluster
 	return found, err
 }
 
-// whatIsJudged is what Orphaned and a deletion go by: the rest of a Node may be large.
+// whatIsJudged keeps the fields of a Node that Orphaned and the deletion need: the rest may be large.
 func whatIsJudged(node *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion}}
 	kept.Spec.ProviderID = node.Spec.ProviderID

@@ -9,12 +9,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// silence is how long a kubelet must not have been heard of.
+// silence is how long kubelet must have been silent.
 const silence = 5 * time.Minute
 
-// Orphaned reports whether a Node of a Cluster in that namespace has lost its Machine for good: a host of the data
-// centre became that Node, no Machine of the Cluster has it or could be about to, and its kubelet is silent. A kubelet
-// that is heard of still runs pods; a joining one may be long without a network, but it is not silent.
+// Orphaned reports whether a Node of a Cluster in that namespace has lost its Machine for good. All of this is true then: the
+// Node was a host of the data centre, no Machine of the Cluster has it or may become it, and its kubelet is silent. A kubelet
+// that reports still runs pods. A joining Node may be without a network for long, but its kubelet reports.
 func Orphaned(node *corev1.Node, namespace string, machines []clusterv1.Machine, now time.Time) bool {
 	if !strings.HasPrefix(node.Spec.ProviderID, "idc://"+namespace+"/") || !silentFor(node, silence, now) {
 		return false
@@ -26,7 +26,7 @@ func Orphaned(node *corev1.Node, namespace string, machines []clusterv1.Machine,
 	})
 }
 
-// silentFor reports whether Kubernetes has not heard of a kubelet for that time: it calls such a Node's readiness unknown.
+// silentFor reports whether kubelet has been silent for that time. Kubernetes then sets the Node's condition Ready to Unknown.
 func silentFor(node *corev1.Node, least time.Duration, now time.Time) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
 		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionUnknown && now.Sub(condition.LastTransitionTime.Time) >= least

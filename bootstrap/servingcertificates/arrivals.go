@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// maxRequests is how many requests of a tenant are kept: the largest cluster has 5,000 nodes, each asks twice when it
+	// maxRequests is how many requests of a tenant are kept: the largest cluster has 5,000 nodes, each makes two when it
 	// joins, and Kubernetes deletes requests that were decided on after an hour.
 	maxRequests = 30_000
-	// maxRequest is how large one is, in bytes: kubelet's have about 1,000.
+	// maxRequest is the greatest size of a request that is kept, in bytes: kubelet's have about 1,000.
 	maxRequest = 8 << 10
 )
 
-// whatIsDecidedBy is what the caches of tenants keep of a request. One that no kubelet makes is kept by its name alone,
-// and as if it had been decided on.
+// whatIsDecidedBy keeps in the caches of tenants the fields of a request that decisions need. Of a request that no kubelet
+// makes it keeps the name alone, and marks it as decided.
 func whatIsDecidedBy(in any) (any, error) {
 	request, ok := in.(*certificatesv1.CertificateSigningRequest)
 	if !ok {
@@ -43,11 +43,11 @@ func whatIsDecidedBy(in any) (any, error) {
 	}, nil
 }
 
-// beginning is all of a name that Kubernetes takes.
+// beginning is a name, cut to the greatest length that Kubernetes accepts.
 func beginning(name string) string { return string([]byte(name[:min(len(name), 253)])) }
 
-// arrivals wakes the controller for each request that is to be decided on, and leaves a tenant alone that has more than
-// are kept.
+// arrivals wakes the controller for each request that needs a decision. It makes the guard leave a tenant alone that has
+// more than maxRequests.
 type arrivals struct {
 	cluster client.ObjectKey
 	guard   *tenantapi.Guard

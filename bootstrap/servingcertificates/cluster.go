@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// others are the names and addresses in a request that no node has: a machine's own ones, with which every
-// program on every machine reaches something else, those of Services, and the control plane's endpoint.
+// others are the names and addresses in a request that no node may have: those of loopback, which mean another program on
+// each machine, those of Services, and the control plane's endpoint.
 func (c Cluster) others(certificate *x509.CertificateRequest) []string {
 	var others []string
 	for _, name := range certificate.DNSNames {
@@ -25,7 +25,7 @@ func (c Cluster) others(certificate *x509.CertificateRequest) []string {
 }
 
 func (c Cluster) otherName(name string) string {
-	// A name may end in the dot of DNS's root.
+	// A name may end in a dot, which stands for the root of DNS.
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	switch {
 	case slices.Contains([]string{"kubernetes", "kubernetes.default", "kubernetes.default.svc"}, name):

@@ -24,22 +24,21 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
-// waitInterval is how often a request is looked at that waits for what has no watch: a Node's own
-// addresses.
+// waitInterval is how often a request is looked at that waits for something without a watch, such as a Node's own addresses.
 const waitInterval = 10 * time.Second
 
 const (
-	// requestsATurn is how many requests of a tenant are looked at before others have their turn: decisions are written at
-	// the rate of the client, and a tenant's administrator makes requests faster.
+	// requestsATurn is how many requests of a tenant one reconcile looks at. A tenant's administrator can make requests faster
+	// than the rate limit of the client lets decisions be written: others must have their turn, too.
 	requestsATurn = 100
-	// nextTurn is how soon a tenant with more of them has the next one.
+	// nextTurn is how soon a tenant with more requests is reconciled again.
 	nextTurn = time.Second
 )
 
 // Reconciler decides on kubelets' requests for certificates in tenants. It decides on serving certificates and, in tenants
-// of a KOKControlPlane, on the first client certificate, which a bootstrap token asks for. It handles nodes whose Machine
-// has a KOKConfig, and all nodes of a KOKControlPlane: there kubelets ask for serving certificates with every bootstrap
-// provider. See docs/decisions/certificates.md#the-manager-approves-first-certificates-the-tenant-approves-renewals.
+// of a KOKControlPlane, on first client certificates, which nodes request with a bootstrap token. It handles nodes whose
+// Machine has a KOKConfig, and all nodes of a KOKControlPlane: there kubelets request serving certificates whatever the
+// bootstrap provider is. See docs/decisions/certificates.md#the-manager-approves-first-certificates-the-tenant-approves-renewals.
 type Reconciler struct {
 	// Client reads from the management cluster's cache.
 	Client client.Reader
@@ -47,7 +46,7 @@ type Reconciler struct {
 	APIReader client.Reader
 	// Tenants has connections to tenants.
 	Tenants clustercache.ClusterCache
-	// Guard is the one before the tenant of a Cluster.
+	// Guard returns the guard for the tenant of a Cluster.
 	Guard func(cluster client.ObjectKey) *tenantapi.Guard
 	// WatchFilterValue restricts the controller to Clusters with this value of Cluster API's watch label.
 	WatchFilterValue string
@@ -85,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	result, err := r.decideAll(ctx, cluster, identity, ours, machines.Items)
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
-		// As other controllers of Cluster API do; the connection wakes this one before.
+		// Cluster API's own controllers wait as long. A new connection wakes this one sooner.
 		return ctrl.Result{RequeueAfter: time.Minute}, nil
 	}
 	return result, err
@@ -101,7 +100,7 @@ func bootstrappedByKOK(machines []clusterv1.Machine) []clusterv1.Machine {
 	return ours
 }
 
-// identityOf is what no node of a Cluster may pass itself off as.
+// identityOf has the names and addresses that no node of a Cluster may have.
 func identityOf(cluster *clusterv1.Cluster) (Cluster, error) {
 	networks, err := services.Networks(services.CIDRs(cluster))
 	if err != nil {
@@ -127,12 +126,12 @@ func (r *Reconciler) decideAll(ctx context.Context, owner *clusterv1.Cluster, id
 	if err := tenant.List(ctx, requests); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list the certificate signing requests of the tenant: %w", err)
 	}
-	// Most Machines have addresses: then the addresses of all others need not be read.
+	// They are read at most once, and only for a Machine without addresses.
 	holders := sync.OnceValues(func() (*holders, error) { return r.holders(ctx, owner, all) })
 	var result ctrl.Result
 	var problems []error
 	turn := 0
-	// In another order each time, or those that wait would keep others from their turn for good.
+	// The order is random: otherwise requests that wait would keep others from their turn for ever.
 	for _, i := range rand.Perm(len(requests.Items)) {
 		if !Pending(&requests.Items[i]) {
 			continue
@@ -142,7 +141,7 @@ func (r *Reconciler) decideAll(ctx context.Context, owner *clusterv1.Cluster, id
 			break
 		}
 		if _, isFirst := TokenID(&requests.Items[i]); isFirst {
-			// Other control planes have kube-controller-manager approve these.
+			// In tenants of other control planes kube-controller-manager approves these.
 			if references.HasKOKControlPlane(owner) {
 				waits, err := r.decideFirst(ctx, tenant, cluster, requests.Items[i].DeepCopy(), all)
 				if waits {
@@ -161,8 +160,7 @@ func (r *Reconciler) decideAll(ctx context.Context, owner *clusterv1.Cluster, id
 	return result, errors.Join(problems...)
 }
 
-// decide writes the decision on one request. It tells whether the request waits for something that does not
-// wake the controller.
+// decide decides on one request and writes that. It reports whether the request waits for something without a watch.
 func (r *Reconciler) decide(ctx context.Context, tenant client.Client, cluster client.ObjectKey, identity Cluster, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine, holders func() (*holders, error)) (waits bool, _ error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("CertificateSigningRequest", klog.KObj(request), "user", request.Spec.Username)
 	node, unwatched, err := r.gather(ctx, cluster, request, machines, holders)
@@ -177,7 +175,7 @@ func (r *Reconciler) decide(ctx context.Context, tenant client.Client, cluster c
 	return false, write(ctx, tenant, request, decision, "KOKServingCertificate")
 }
 
-// decideFirst writes the decision on one request for a node's first client certificate.
+// decideFirst decides on one request for a node's first client certificate and writes that.
 func (r *Reconciler) decideFirst(ctx context.Context, tenant client.Client, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine) (waits bool, _ error) {
 	joining, err := r.joining(ctx, cluster, request, machines)
 	if err != nil {
@@ -214,8 +212,8 @@ func write(ctx context.Context, tenant client.Client, request *certificatesv1.Ce
 	return nil
 }
 
-// gather finds out what is known of the node that a request comes from; unwatched is true when nothing
-// tells the controller that more is known.
+// gather finds out what is known of the node that a request comes from. unwatched is true when no watch wakes the controller
+// once more is known.
 func (r *Reconciler) gather(ctx context.Context, cluster client.ObjectKey, request *certificatesv1.CertificateSigningRequest, machines []clusterv1.Machine, holders func() (*holders, error)) (_ Node, unwatched bool, _ error) {
 	name, isNode := NodeName(request)
 	if !isNode {

@@ -27,12 +27,11 @@ const (
 	Approve Action = "Approve"
 	// Deny refuses the request for good; kubelet will make another one.
 	Deny Action = "Deny"
-	// Wait leaves the request as it is: something that it depends on is not known yet, or the request
-	// is for others to decide.
+	// Wait leaves the request as it is: something that the decision depends on is not known yet, or others decide on it.
 	Wait Action = "Wait"
 )
 
-// Decision is what a request deserves, and why.
+// Decision says what is done with a request, and why.
 type Decision struct {
 	Action Action
 	// Message says why, in words for the person who reads the request.
@@ -57,22 +56,23 @@ type Node struct {
 	// Addresses are the names and IP addresses that the node may serve at, besides its own name. Empty while
 	// they are not known yet.
 	Addresses []string
-	// Others are names and addresses of others, with whose they are, where the node's own word must do for Addresses.
+	// Others are names and addresses of others, with their holders. They are set when Addresses come from the node itself,
+	// which may lie.
 	Others []Holder
 }
 
 // Holder says which object has a name or an address.
 type Holder struct{ Address, Whose string }
 
-// NodeName is the name of the node that a request comes from, by the user that the tenant
-// authenticated; false when it is no node.
+// NodeName is the name of the node that a request comes from, by the user that the tenant authenticated; false when that is
+// no node.
 func NodeName(request *certificatesv1.CertificateSigningRequest) (string, bool) {
 	name, found := strings.CutPrefix(request.Spec.Username, nodeUserPrefix)
 	return name, found && name != "" && slices.Contains(request.Spec.Groups, nodesGroup)
 }
 
-// Pending reports whether a request is for a kubelet's serving certificate, or for a node's first client certificate, and
-// is not decided on yet.
+// Pending reports whether a request needs a decision here: it is for a kubelet's serving certificate or a node's first client
+// certificate, and nobody has decided yet.
 func Pending(request *certificatesv1.CertificateSigningRequest) bool {
 	_, isFirst := TokenID(request)
 	if request.Spec.SignerName != certificatesv1.KubeletServingSignerName && !isFirst || len(request.Status.Certificate) > 0 {
@@ -83,7 +83,7 @@ func Pending(request *certificatesv1.CertificateSigningRequest) bool {
 	})
 }
 
-// Decide says what a pending request deserves. The rules for its form are those of the signer
+// Decide decides on a pending request. The rules for its form are those of the signer
 // kubernetes.io/kubelet-serving
 // (https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/#kubernetes-signers).
 func Decide(request *certificatesv1.CertificateSigningRequest, cluster Cluster, node Node) Decision {
@@ -155,7 +155,7 @@ func parse(request *certificatesv1.CertificateSigningRequest, name string) (*x50
 	return certificate, nil
 }
 
-// checkUsages wants the usages of a certificate for one purpose.
+// checkUsages refuses usages other than those of the one purpose.
 func checkUsages(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) error {
 	for _, required := range []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, purpose} {
 		if !slices.Contains(usages, required) {
@@ -172,7 +172,7 @@ func checkUsages(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsa
 	return nil
 }
 
-// foreignNames are those that a request asks for and that are not the node's.
+// foreignNames are names and addresses in a request that are not the node's.
 func foreignNames(certificate *x509.CertificateRequest, name string, addresses []string) []string {
 	var foreign []string
 	for _, asked := range certificate.DNSNames {
@@ -188,7 +188,7 @@ func foreignNames(certificate *x509.CertificateRequest, name string, addresses [
 	return foreign
 }
 
-// taken are the names and addresses in a request that others have.
+// taken are names and addresses in a request that others have.
 func (n Node) taken(certificate *x509.CertificateRequest) []string {
 	var taken []string
 	for _, other := range n.Others {

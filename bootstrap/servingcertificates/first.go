@@ -13,8 +13,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// TokenID is the id of the bootstrap token that a request for a node's first client certificate came with; false for
-// every other request. Renewals come with the certificate before: kube-controller-manager of the tenant approves them.
+// TokenID is the id of the bootstrap token that a request for a node's first client certificate came with; false for every
+// other request. A renewal comes with the node's certificate: the tenant's kube-controller-manager approves it.
 func TokenID(request *certificatesv1.CertificateSigningRequest) (string, bool) {
 	id, found := strings.CutPrefix(request.Spec.Username, bootstrapapi.BootstrapUserPrefix)
 	return id, found && request.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName
@@ -24,19 +24,19 @@ func TokenID(request *certificatesv1.CertificateSigningRequest) (string, bool) {
 type Joining struct {
 	// Machine is the one that the token was made for; nil for a token that was made for none.
 	Machine *clusterv1.Machine
-	// Names are what the Machine's configuration calls the node, besides the Machine's own names.
+	// Names are names of the node in the Machine's configuration, besides the Machine's own names.
 	Names []string
-	// Unsure says why it is not known yet whose the token is; empty when it is known.
+	// Unsure says why it is not known yet which Machine the token is for; empty when it is known.
 	Unsure string
-	// Held is true while the tenant holds the token.
+	// Held is true while the tenant accepts the token.
 	Held bool
-	// NodeThere is true when the tenant has a Node of the name that is asked for.
+	// NodeThere is true when the tenant has a Node of the requested name.
 	NodeThere bool
 }
 
-// DecideFirst says what a pending request for a node's first client certificate deserves: a token gives the right to be
-// the one node that it was made for, and one that was made for none gives it to be a new node. The rules for its form are
-// those of the signer kubernetes.io/kube-apiserver-client-kubelet.
+// DecideFirst decides on a pending request for a node's first client certificate. A token that was made for a Machine gives
+// the right to be that Machine's node. A token that was made for none gives the right to be a new node. The rules for the
+// request's form are those of the signer kubernetes.io/kube-apiserver-client-kubelet.
 func DecideFirst(request *certificatesv1.CertificateSigningRequest, joining Joining, machines []clusterv1.Machine) Decision {
 	name, err := parseFirst(request)
 	if err != nil {
@@ -130,8 +130,8 @@ func namesOf(machine *clusterv1.Machine) []string {
 	return append(names, addressNames(machine)...)
 }
 
-// addressNames are the names among a Machine's addresses, with the host names that DNS names begin with. Nodes have
-// lower case.
+// addressNames are the names among a Machine's addresses, and the first labels of DNS names, in lower case like names of
+// Nodes.
 func addressNames(machine *clusterv1.Machine) []string {
 	var names []string
 	for _, address := range machine.Status.Addresses {

@@ -13,8 +13,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/references"
 )
 
-// holders lists the objects that have names and addresses in a Cluster. When two nodes claim the same one, neither gets
-// it, because either may lie.
+// holders has all names and addresses in a Cluster, each with the object that has it. When two nodes claim the same one,
+// neither gets it, because either may lie.
 type holders struct {
 	apiServers []Holder
 	machines   []clusterv1.Machine
@@ -61,7 +61,7 @@ func (h *holders) addAPIServer(addresses ...string) {
 	}
 }
 
-// besides are all but a Machine and its node.
+// besides leaves out what a Machine and its node have.
 func (h *holders) besides(machine, node string) []Holder {
 	others := append([]Holder(nil), h.apiServers...)
 	for i := range h.machines {

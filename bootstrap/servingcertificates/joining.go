@@ -31,7 +31,7 @@ func (r *Reconciler) joining(ctx context.Context, cluster client.ObjectKey, requ
 	}
 	name, err := parseFirst(request)
 	if err != nil {
-		// The request is denied for its form.
+		// DecideFirst denies the request because of its form.
 		return joining, nil //nolint:nilerr // See above.
 	}
 	live, err := r.Tenants.GetUncachedClient(ctx, cluster)
@@ -72,7 +72,7 @@ func (r *Reconciler) ownerOfToken(ctx context.Context, namespace, id string, mac
 		case known == id:
 			return Joining{Machine: machine, Names: overrides(config)}, nil
 		case known == "" && !machine.Status.NodeRef.IsDefined():
-			// A move takes no status along; it comes back in a moment.
+			// A move drops status. The controller of KOKConfigs writes it again in a moment.
 			unsure = fmt.Sprintf("the bootstrap token of KOKConfig %s is not known yet", config.Name)
 		}
 	}
@@ -83,7 +83,7 @@ func (r *Reconciler) ownerOfToken(ctx context.Context, namespace, id string, mac
 	return Joining{Unsure: unsure}, nil
 }
 
-// ownerByKubeadm is ownerOfToken for kubeadm's provider, which need not be installed.
+// ownerByKubeadm is ownerOfToken for the kubeadm bootstrap provider, which may not be installed.
 func (r *Reconciler) ownerByKubeadm(ctx context.Context, namespace, id string, machines []clusterv1.Machine) (*clusterv1.Machine, []string, error) {
 	configs := &kubeadmv1.KubeadmConfigList{}
 	err := r.APIReader.List(ctx, configs, client.InNamespace(namespace))

@@ -15,9 +15,8 @@ func sameIP(address string, ip net.IP) bool {
 	return parsed != nil && parsed.Equal(ip)
 }
 
-// machineOf is the Machine of a node: the one that refers to it or, until Cluster API has found the
-// node, the one that has its name or an address with its name. Nil when there is none, or more than one
-// could be it.
+// machineOf is the Machine of a node: the one whose nodeRef names it. Until Cluster API has set nodeRef, it is the Machine
+// that has the node's name, as its own or among its addresses. It is nil when no Machine, or more than one, has it.
 func machineOf(node string, machines []clusterv1.Machine) *clusterv1.Machine {
 	if i := slices.IndexFunc(machines, func(m clusterv1.Machine) bool { return m.Status.NodeRef.Name == node }); i >= 0 {
 		return &machines[i]
@@ -53,14 +52,13 @@ func machineAddresses(machine *clusterv1.Machine) []string {
 	return addresses
 }
 
-// trustsNode reports whether the addresses that a node says of itself must do: its infrastructure is
-// there and names none.
+// trustsNode reports whether the addresses in the Node are used: the Machine's infrastructure is ready and has none.
 func trustsNode(machine *clusterv1.Machine) bool {
 	return len(machine.Status.Addresses) == 0 && ptr.Deref(machine.Status.Initialization.InfrastructureProvisioned, false)
 }
 
-// nodeAddresses are the IP addresses of a Node. Its names are not among them: a node writes them into its status
-// as it likes, and its own name it may have anyway.
+// nodeAddresses are the IP addresses of a Node. Host names in its status are left out: a node may write any there, and its
+// own name is allowed anyway.
 func nodeAddresses(node *corev1.Node) []string {
 	var addresses []string
 	for _, address := range node.Status.Addresses {

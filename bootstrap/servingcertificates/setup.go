@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// TenantCache makes the caches of tenants hold of requests what a decision needs. A selector cannot choose two signers.
+// TenantCache makes the caches of tenants hold only the fields of requests that a decision needs. It cannot leave out whole
+// requests: a selector chooses one signer, and two count.
 func TenantCache() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&certificatesv1.CertificateSigningRequest{}: {Transform: whatIsDecidedBy},

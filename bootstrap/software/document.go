@@ -1,5 +1,5 @@
-// Package software is what the bootstrap data and the program kok-software agree on: the document that tells a machine
-// which software it needs, where things are on the machine, and what the program says when it could not install it.
+// Package software has what bootstrap data and kok-software share: the document with the software of a machine, paths on the
+// machine, and the result that the program writes.
 package software
 
 import (
@@ -7,9 +7,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
-// Where things are on a machine.
+// Paths on a machine.
 const (
-	// Dir holds all that the program keeps: what it installed, and what it notes.
+	// Dir has everything of the program: what it installed, and its notes.
 	Dir = "/opt/kok-software/"
 	// Program is the program kok-software.
 	Program = Dir + "bin/kok-software"
@@ -19,15 +19,15 @@ const (
 	ResultFile = Dir + "result.json"
 )
 
-// Format is the newest format of Documents that this version knows. A field that a machine must not overlook is a new
-// format: test data list the fields of each.
+// Format is the newest format of Documents that this version knows. A new field that a machine must not ignore needs a new
+// format. Test data list the fields of each format.
 const Format = 1
 
-// Document tells a machine which software it needs. It is complete by itself: a program on the machine can work from it
-// while the management cluster is away.
+// Document describes the software of a machine. It is complete: the machine needs no connection to the management cluster to
+// install it.
 type Document struct {
-	// FormatVersion is the oldest format that has all fields of this document: machines may have an older kok-software,
-	// which their KOKSoftware names, and that reads what it knows. It is 0 for 1, from before there were others.
+	// FormatVersion is the oldest format that has all fields of this document. A KOKSoftware may name an older kok-software,
+	// which accepts formats that it knows. 0 stands for 1: the first format had no field for it.
 	FormatVersion int `json:"formatVersion,omitempty"`
 	// Name is that of the KOKSoftware, for people.
 	Name string `json:"name"`
@@ -54,20 +54,20 @@ type Endpoint struct {
 	Password string `json:"password,omitempty"`
 }
 
-// Reason says in one word why software could not be installed. Reasons are those of the condition Bootstrapped of an
-// IDCMachine, too.
+// Reason says in one word why software could not be installed. The condition Bootstrapped of an IDCMachine has the same
+// reasons.
 type Reason string
 
 const (
-	// NoVariant means that no variant of a component is for what the machine is.
+	// NoVariant means that no variant of a component matches the machine.
 	NoVariant Reason = "SoftwareNotForHost"
 	// NoSource means that no server gave a file with the right SHA-256.
 	NoSource Reason = "SoftwareNotAvailable"
 	// NoRoom means that a disk is full.
 	NoRoom Reason = "NoRoomForSoftware"
-	// NotWorking means that what was installed does not work; what was there before came back.
+	// NotWorking means that the new software does not work. The software before was put back.
 	NotWorking Reason = "SoftwareNotWorking"
-	// NotInstalled means anything else that went wrong.
+	// NotInstalled means any other failure.
 	NotInstalled Reason = "SoftwareNotInstalled"
 )
 

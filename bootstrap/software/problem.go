@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Problem is an error that says what the Result of a run is.
+// Problem is an error with the Result of a run.
 type Problem struct {
 	Reason    Reason
 	Component string
 	Err       error
 }
 
-// Problemf is a Problem of a component, or of none.
+// Problemf makes a Problem of a component, or of none.
 func Problemf(reason Reason, component, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Component: component, Err: fmt.Errorf(format, args...)}
 }
 
-// OfComponent says whose error it is, unless the error says so itself.
+// OfComponent adds the component to an error, unless the error has one.
 func OfComponent(name string, err error) error {
 	if err == nil {
 		return nil
@@ -42,7 +42,7 @@ func (p *Problem) Error() string {
 
 func (p *Problem) Unwrap() error { return p.Err }
 
-// maxMessage is how long the message of a Result may be: it becomes that of a condition.
+// maxMessage bounds the message of a Result, which becomes the message of a condition.
 const maxMessage = 4096
 
 // ResultOf is the Result of a run that ended with an error, or with none.
@@ -69,7 +69,7 @@ var (
 	credentials = regexp.MustCompile(`[^\s"'/]+:[^\s"'/]*@`)
 )
 
-// WithoutSecrets is a text with no user, password and query in its URLs.
+// WithoutSecrets removes user, password and query from URLs in a text.
 func WithoutSecrets(text string) string {
 	text = urls.ReplaceAllStringFunc(text, func(found string) string {
 		scheme, rest, _ := strings.Cut(found, "://")

@@ -34,7 +34,8 @@ func Sources(mirrors []Mirror, address string) []Source {
 	return []Source{{URL: address}}
 }
 
-// after is what of an address comes after a prefix, which ends at a slash: a server's name does not fit a longer one.
+// after is the part of an address after a prefix. The prefix must end at a slash, so that a server's name does not match a
+// longer one.
 func after(address, prefix string) (rest string, fits bool) {
 	rest, fits = strings.CutPrefix(address, strings.TrimSuffix(prefix, "/"))
 	if !fits || rest == "" || rest[0] != '/' {

@@ -1,6 +1,6 @@
 // Package tokens keeps the bootstrap token of one machine in its tenant: a Secret that Kubernetes
 // authenticates by (https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens). A token
-// is made once, by New; everything else is about a token that is there already.
+// is made once, by New. All other functions take a token that exists.
 package tokens
 
 import (
@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// Group is what a token gives the right to join to, as in kubeadm.
+	// Group is the group of everybody who uses a token, as in kubeadm. It may join nodes.
 	Group = "system:bootstrappers:kubeadm:default-node-token"
 	// DefaultTTL is how long a token lives unless it is renewed.
 	DefaultTTL = 15 * time.Minute
@@ -44,8 +44,8 @@ func ID(token string) string {
 	return id
 }
 
-// Ensure makes the tenant accept a token until expiration, for the machine that description names. It
-// makes a token that has expired valid again, and returns ErrTaken when the id is another token's.
+// Ensure makes the tenant accept a token until expiration, for the machine that description names. It also makes an expired
+// token valid again. It returns ErrTaken when another token has the id.
 func Ensure(ctx context.Context, tenant client.Client, token, description string, expiration time.Time) error {
 	id, secret, _ := strings.Cut(token, ".")
 	wanted := &corev1.Secret{

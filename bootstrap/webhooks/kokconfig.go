@@ -24,9 +24,9 @@ func (*KOKConfig) ValidateCreate(_ context.Context, c *bootstrapv1.KOKConfig) (a
 	return nil, invalid("KOKConfig", c.Name, validateSpec(c.Spec, field.NewPath("spec")))
 }
 
-// ValidateUpdate refuses a change after which no machine could be bootstrapped. Changes are allowed:
-// until the bootstrap data was made they have an effect, afterwards in-place updates of Cluster API may
-// write here what they did to the machine.
+// ValidateUpdate refuses a change after which no machine could be bootstrapped. Other changes are allowed. They have an
+// effect until the bootstrap data was made. Later, in-place updates of Cluster API may write here what they changed on the
+// machine.
 func (*KOKConfig) ValidateUpdate(_ context.Context, before, after *bootstrapv1.KOKConfig) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil

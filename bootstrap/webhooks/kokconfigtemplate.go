@@ -26,8 +26,8 @@ func (*KOKConfigTemplate) ValidateCreate(_ context.Context, t *bootstrapv1.KOKCo
 	return nil, invalid("KOKConfigTemplate", t.Name, append(errs, validateSpec(t.Spec.Template.Spec, path.Child("spec"))...))
 }
 
-// ValidateUpdate refuses changes: machines that exist would not be told of them. Cluster API's topology
-// controller may try one in a dry run, to learn whether a template must be replaced (contract for
+// ValidateUpdate refuses changes: they would not reach machines that exist. Cluster API's topology controller may try a
+// change in a dry run, to find out whether it must replace the template (contract for
 // BootstrapConfig, "support for SSA dry run").
 func (*KOKConfigTemplate) ValidateUpdate(ctx context.Context, before, after *bootstrapv1.KOKConfigTemplate) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec.Template.Spec, after.Spec.Template.Spec) {

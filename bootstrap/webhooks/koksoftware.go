@@ -17,7 +17,7 @@ import (
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-bootstrap-cluster-x-k8s-io-v1alpha1-koksoftware,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=bootstrap.cluster.x-k8s.io,resources=koksoftwares,versions=v1alpha1,name=validation.koksoftware.bootstrap.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1
 
-// KOKSoftware validates KOKSoftware. What must not change is in the schema.
+// KOKSoftware validates KOKSoftware. The schema keeps immutable fields from changing.
 type KOKSoftware struct{}
 
 var _ admission.Validator[*bootstrapv1.KOKSoftware] = &KOKSoftware{}
@@ -35,7 +35,7 @@ func (*KOKSoftware) ValidateUpdate(_ context.Context, before, after *bootstrapv1
 	return nil, invalid("KOKSoftware", after.Name, validateDescribed(after.Spec, field.NewPath("spec")))
 }
 
-// ValidateDelete allows every deletion: machines that were made have what they need.
+// ValidateDelete allows every deletion: machines that exist do not read it any more.
 func (*KOKSoftware) ValidateDelete(context.Context, *bootstrapv1.KOKSoftware) (admission.Warnings, error) {
 	return nil, nil
 }
@@ -62,7 +62,7 @@ func validateDescribed(spec bootstrapv1.KOKSoftwareSpec, path *field.Path) field
 	return validateDocument(spec, path)
 }
 
-// validateDocument refuses what the program on the machine would refuse: what is stored cannot be changed.
+// validateDocument refuses what kok-software would refuse on the machine: a stored KOKSoftware is immutable.
 func validateDocument(spec bootstrapv1.KOKSoftwareSpec, path *field.Path) field.ErrorList {
 	err := validation.Validate(software.Document{Components: spec.Components, Kernel: spec.Kernel})
 	if err == nil {
@@ -116,7 +116,7 @@ func validateComponents(components []bootstrapv1.SoftwareComponent, path *field.
 	return append(errs, validateOrder(components, path)...)
 }
 
-// validateOwned wants a path that is neither ours nor that of another component.
+// validateOwned refuses a path that is ours, or that of another component.
 func validateOwned(value, component string, owners map[string]string, path *field.Path) field.ErrorList {
 	if errs := validatePath(value, path); len(errs) > 0 {
 		return errs

@@ -32,7 +32,7 @@ func validateKubelet(spec bootstrapv1.KubeletSpec, path *field.Path) field.Error
 	return append(errs, validateConfiguration(spec.Configuration, path.Child("configuration"))...)
 }
 
-// validateNodeLabels has kubelet's own rule: it ends when it is given a label that it must not set.
+// validateNodeLabels has kubelet's own rule: kubelet does not start with a label that it must not set.
 func validateNodeLabels(labels map[string]string, path *field.Path) field.ErrorList {
 	errs := metav1validation.ValidateLabels(labels, path)
 	for _, key := range slices.Sorted(maps.Keys(labels)) {

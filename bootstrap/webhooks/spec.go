@@ -12,7 +12,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
 )
 
-// validateSpec holds what KOKConfigs and KOKConfigTemplates have in common.
+// validateSpec has the rules for the specs of KOKConfigs and KOKConfigTemplates.
 func validateSpec(spec bootstrapv1.KOKConfigSpec, path *field.Path) field.ErrorList {
 	errs := validateKubelet(spec.Kubelet, path.Child("kubelet"))
 	errs = append(errs, validateSoftware(spec.Software, path.Child("software"))...)
@@ -28,7 +28,7 @@ func validateSpec(spec bootstrapv1.KOKConfigSpec, path *field.Path) field.ErrorL
 	return errs
 }
 
-// check turns an error of a rule into one of a field.
+// check adds the field to an error of a rule.
 func check(err error, path *field.Path, value any) field.ErrorList {
 	if err == nil {
 		return nil

@@ -129,7 +129,7 @@ func checkMember(ctx context.Context, client *clientv3.Client, name, url string)
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	member.Name = name
-	defer panics.Recover(ctx, "asking a member", &member.Err)
+	defer panics.Recover(ctx, "checking a member", &member.Err)
 	status, err := client.Status(ctx, url)
 	if err != nil {
 		member.Err = err
@@ -198,7 +198,7 @@ func dialOptions(members []Address) []grpc.DialOption {
 func (h *Health) checkCluster(ctx context.Context, client *clientv3.Client, expected map[string]Address) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	defer panics.Recover(ctx, "asking the cluster", &h.Err)
+	defer panics.Recover(ctx, "checking the cluster", &h.Err)
 	list, err := client.MemberList(ctx)
 	if err != nil {
 		h.Err = err

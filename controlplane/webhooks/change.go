@@ -48,12 +48,12 @@ func validateVersionChange(before, after *controlplanev1.KOKControlPlane, table 
 // backups leave status behind. One that has no ports or endpoint yet was never made.
 func mayRunAnything(c *controlplanev1.KOKControlPlane) bool {
 	isMade := c.Spec.ControlPlaneEndpoint.Host != "" && (c.Spec.Hosting.OnPodNetwork() || c.Spec.Hosting.Ports.First != 0)
-	return isMade && !holdsNothing(c) && len(c.Status.Versions) == 0
+	return isMade && !neverBootstrapped(c) && len(c.Status.Versions) == 0
 }
 
-// holdsNothing reports whether status says that etcd is not bootstrapped yet. A control plane with reason InvalidSpec
-// has no status of etcd. The controller gives that reason only when the host cluster has no members of it.
-func holdsNothing(c *controlplanev1.KOKControlPlane) bool {
+// neverBootstrapped reports whether status says that etcd is not bootstrapped yet: then it holds no data. A control plane
+// with reason InvalidSpec has no status of etcd: the controller gives that reason only when no etcd member of it exists.
+func neverBootstrapped(c *controlplanev1.KOKControlPlane) bool {
 	for _, cluster := range c.Status.Etcd {
 		if cluster.Name == "data" {
 			return !ptr.Deref(cluster.Bootstrapped, false)

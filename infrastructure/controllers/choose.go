@@ -16,7 +16,7 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 )
 
-// choice are the hosts that a machine may have, best first, and why others will not do.
+// choice has the hosts that a machine may have, best first, and why it may not have the others.
 type choice struct {
 	hosts    []*infrav1.IDCHost
 	rejected []rejection
@@ -30,8 +30,8 @@ type rejection struct {
 	why string
 }
 
-// choose sorts out hosts for a machine. Machines that look at the same time prefer different hosts, so
-// that they rarely race for one.
+// choose decides which hosts a machine may have. Machines that choose at the same time prefer different hosts, so that
+// they rarely race for one.
 func choose(machine *infrav1.IDCMachine, failureDomain string, all []infrav1.IDCHost) (choice, error) {
 	selector := labels.Everything()
 	if machine.Spec.HostSelector != nil {
@@ -78,13 +78,13 @@ func b2i(is bool) int {
 	return 0
 }
 
-// rank is a number that a machine and a host have together (rendezvous hashing).
+// rank orders the hosts for one machine, in another order for each machine (rendezvous hashing).
 func rank(machine *infrav1.IDCMachine, host *infrav1.IDCHost) uint64 {
 	sum := sha256.Sum256([]byte(machine.Spec.InstanceID + "/" + host.Name))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// Why hosts are rejected that look like free ones otherwise.
+// Why a host is rejected that no machine has claimed.
 const (
 	inUseByOthers = "in use by others, see their conditions"
 	notHealthy    = "not healthy, see their conditions"
@@ -121,7 +121,7 @@ func unfit(host *infrav1.IDCHost, machine *infrav1.IDCMachine, selector labels.S
 	}
 }
 
-// capacity is what a host has: what a person said, else what the host said.
+// capacity is what a host has: by its spec or, where spec has nothing, by the last probe.
 func capacity(host *infrav1.IDCHost) corev1.ResourceList {
 	all := corev1.ResourceList{}
 	for _, source := range []corev1.ResourceList{host.Status.Capacity, host.Spec.Capacity} {

@@ -17,28 +17,27 @@ import (
 type claimed struct {
 	// host is the machine's; nil when it has none.
 	host *infrav1.IDCHost
-	// problem says why it has none, and the way out; empty when another write was faster, or the next
-	// try has better chances.
+	// problem says why it has none, and the way out. It is empty when the next try may succeed, because another write was
+	// faster.
 	problem string
 	// reason goes with problem.
 	reason string
-	// asking is true while a host is asked whether it is free.
-	asking bool
+	// checking is true while a host is checked before its claim.
+	checking bool
 }
 
 // claims reserves hosts for machines.
 type claims struct {
 	// Client writes, and lists from a cache.
 	client.Client
-	// live reads from the API server: decisions are never made on what a cache says of a claim.
+	// live reads from the API server: a claim is never decided on what a cache has.
 	live client.Reader
-	// ask asks hosts. It may be nil for code that claims no host.
-	ask asker
+	// check is called before a claim. It may be nil for code that claims no host.
+	check hostChecker
 }
 
-// claim gives a machine its host, or finds the one it has. The machine becomes as it is stored. Every
-// write carries the version that the decision was made on; an error that is a conflict means that
-// another one was faster.
+// claim gives a machine its host, or finds the one it has. It updates machine to what the API server has. Every write
+// carries the resource version that it was decided on: a conflict means that another write was faster.
 func (c *claims) claim(ctx context.Context, machine *infrav1.IDCMachine, failureDomain string) (claimed, error) {
 	if err := c.live.Get(ctx, client.ObjectKeyFromObject(machine), machine); err != nil {
 		return claimed{}, err
@@ -68,17 +67,17 @@ func (c *claims) claim(ctx context.Context, machine *infrav1.IDCMachine, failure
 		return c.lost(ctx, machine, why)
 	}
 	if !mine {
-		said, err := c.ask(ctx, machine, host)
+		check, err := c.check(ctx, machine, host)
 		switch {
 		case err != nil:
 			return claimed{}, err
-		case !said.known:
-			return claimed{asking: true}, nil
-		case said.refusal != "":
-			return c.lost(ctx, machine, "is "+said.refusal)
+		case !check.known:
+			return claimed{checking: true}, nil
+		case check.refusal != "":
+			return c.lost(ctx, machine, "is "+check.refusal)
 		}
 	}
-	// A restore, or a person, may have taken the finalizer from a host that is claimed.
+	// A restore or a person may have removed the finalizer of a claimed host.
 	if !mine || host.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(host, infrav1.IDCHostFinalizer) {
 		if err := c.reserve(ctx, host, machine); err != nil {
 			return claimed{}, err
@@ -92,13 +91,13 @@ func (c *claims) claim(ctx context.Context, machine *infrav1.IDCMachine, failure
 	return claimed{host: host}, nil
 }
 
-// providerID names a machine on its host in the way that Nodes and Machines do. No two machines have the same, not even
-// one after the other on one host: Cluster API finds the Node by it, and the Node of the one before may still be there.
+// providerID identifies a machine in its Machine and its Node. Two machines never have the same one, not even one after the
+// other on one host: Cluster API finds the Node by it, and the Node of the first may still be there.
 func providerID(host *infrav1.IDCHost, machine *infrav1.IDCMachine) string {
 	return "idc://" + host.Namespace + "/" + host.Name + "/" + machine.Spec.InstanceID
 }
 
-// choose finds a host that is free, and says so itself.
+// choose finds a host that is free by its status, and by a probe right now.
 func (c *claims) choose(ctx context.Context, machine *infrav1.IDCMachine, failureDomain string) (claimed, error) {
 	list := &infrav1.IDCHostList{}
 	if err := c.List(ctx, list, client.InNamespace(machine.Namespace)); err != nil {
@@ -112,16 +111,16 @@ func (c *claims) choose(ctx context.Context, machine *infrav1.IDCMachine, failur
 		if claimedBy(host, machine) {
 			return claimed{host: host}, nil
 		}
-		said, err := c.ask(ctx, machine, host)
+		check, err := c.check(ctx, machine, host)
 		switch {
 		case err != nil:
 			return claimed{}, err
-		case !said.known:
-			return claimed{asking: true}, nil
-		case said.refusal == "":
+		case !check.known:
+			return claimed{checking: true}, nil
+		case check.refusal == "":
 			return claimed{host: host}, nil
 		}
-		found.reject(host, said.refusal, said.detail)
+		found.reject(host, check.refusal, check.detail)
 	}
 	return claimed{reason: infrav1.NoHostReason, problem: found.message(machine.Namespace)}, nil
 }
@@ -142,8 +141,8 @@ func taken(host *infrav1.IDCHost) string {
 	}
 }
 
-// lost lets a machine look for another host while nothing was done on its first one. After that it
-// reports the loss to a person.
+// lost makes the machine look for another host while nothing was done on its first one. Later it reports the loss for a
+// person.
 func (c *claims) lost(ctx context.Context, machine *infrav1.IDCMachine, why string) (claimed, error) {
 	name := machine.Spec.HostRef.Name
 	if machine.Spec.ProviderID == "" {
@@ -162,8 +161,7 @@ func (c *claims) lost(ctx context.Context, machine *infrav1.IDCMachine, why stri
 	}, nil
 }
 
-// reserve writes the claim on a host that is free, together with the finalizer that keeps the host from
-// vanishing under its machine.
+// reserve writes the claim of a free host, and with it the finalizer, so that nobody deletes a claimed IDCHost.
 func (c *claims) reserve(ctx context.Context, host *infrav1.IDCHost, machine *infrav1.IDCMachine) error {
 	err := c.patchHost(ctx, host, func() {
 		host.Spec.Claim = &infrav1.HostClaim{Name: machine.Name, InstanceID: machine.Spec.InstanceID}
@@ -175,8 +173,8 @@ func (c *claims) reserve(ctx context.Context, host *infrav1.IDCHost, machine *in
 	return nil
 }
 
-// release gives a host back. With a quarantine no machine gets it. A person's quarantine stays until that person
-// removes it, and the host is cleaned up only then, because the person may be working on it.
+// release ends the claim of a host, and begins a quarantine unless it is nil. A person's quarantine stays until that person
+// removes it. The host is cleaned up only then, because the person may be working on it.
 func (c *claims) release(ctx context.Context, host *infrav1.IDCHost, quarantine *infrav1.HostQuarantine) error {
 	err := c.patchHost(ctx, host, func() {
 		host.Spec.Claim = nil
@@ -197,13 +195,14 @@ func (c *claims) release(ctx context.Context, host *infrav1.IDCHost, quarantine 
 	return nil
 }
 
-// byPerson reports whether a person put a claimed host into quarantine. The controller does so when it releases one.
+// byPerson reports whether a person put a claimed host into quarantine. The controller itself does so only when it
+// releases the host.
 func byPerson(host *infrav1.IDCHost) bool {
 	return host.Spec.Quarantine != nil && host.Spec.Quarantine.InstanceID == ""
 }
 
-// held is the host that a machine has claimed; nil without one. The machine names it, unless a write was missed: only
-// then are all hosts read.
+// held returns the host that a machine has claimed; nil without one. Usually the machine names it. Only when it does not,
+// because a write is missing, all hosts are read.
 func (c *claims) held(ctx context.Context, machine *infrav1.IDCMachine) (*infrav1.IDCHost, error) {
 	if machine.Spec.InstanceID == "" {
 		return nil, nil

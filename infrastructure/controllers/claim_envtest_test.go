@@ -141,11 +141,11 @@ func (s *site) program(m *mortal) *program {
 	c := m.client(s.t)
 	return &program{
 		machines: &MachineReconciler{
-			Client: c, APIReader: c, Operator: s.operator, WatchFilterValue: s.watchFilter,
+			Client: c, APIReader: c, Hosts: s.hostClient, WatchFilterValue: s.watchFilter,
 			Clock: clocktesting.NewFakePassiveClock(time.Now()), CleanUpTimeout: time.Hour,
 			work: newInline(), recorder: events.NewFakeRecorder(1000),
 		},
-		hosts:    &HostReconciler{Client: c, APIReader: c, Operator: s.operator, WatchFilterValue: s.watchFilter, probes: newInline(), recorder: events.NewFakeRecorder(1000)},
+		hosts:    &HostReconciler{Client: c, APIReader: c, Hosts: s.hostClient, WatchFilterValue: s.watchFilter, probes: newInline(), recorder: events.NewFakeRecorder(1000)},
 		clusters: &ClusterReconciler{Client: c, WatchFilterValue: s.watchFilter},
 	}
 }

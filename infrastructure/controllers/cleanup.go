@@ -11,31 +11,32 @@ import (
 )
 
 const (
-	// cleanUpTimeout bounds one clean-up; pods with large volumes take long to be removed.
+	// cleanUpTimeout bounds one clean-up. The removal of pods with large volumes takes long.
 	cleanUpTimeout = 5 * time.Minute
-	// cleanUpRetry is when a clean-up is tried again.
+	// cleanUpRetry is how soon a clean-up is tried again.
 	cleanUpRetry = 5 * time.Second
-	// cleanUpTries is how often a host that answers may fail, or not be done in time, before it is put into quarantine.
+	// cleanUpTries is how often the clean-up of a host that answers may fail before the host is put into quarantine.
 	cleanUpTries = 3
 )
 
 // cleanUpSeen is how a clean-up went.
 type cleanUpSeen struct {
-	// tries is how often the host itself failed; one that was not reached did not, nor when its Secret could not be read.
+	// tries counts the failures of the host itself. It does not count when the host was not reached, or its Secret was not
+	// read.
 	tries int
 	err   error
 }
 
-// cleanUp has a host cleaned in the background, again and again until it is clean, and returns how it went the last
-// time; nil when it has not ended yet. What is not the host's failure is tried again after awayRetry.
-func cleanUp(work runner, key background.Key, operator Operator, host *infrav1.IDCHost, instanceID string, awayRetry time.Duration) *cleanUpSeen {
+// cleanUp cleans up a host in the background, again and again until it is clean. It returns the result of the last try; nil
+// when none has ended yet. A failure that is not the host's own is tried again after awayRetry.
+func cleanUp(work runner, key background.Key, hostClient HostClient, host *infrav1.IDCHost, instanceID string, awayRetry time.Duration) *cleanUpSeen {
 	host = host.DeepCopy()
 	tries := 0
 	outcome, known := work.Run(key, background.Task{
 		Identity: "clean-up/" + instanceID + "/" + host.Name + "/" + accessOf(host),
 		Timeout:  cleanUpTimeout,
 		Do: func(ctx context.Context) background.Outcome {
-			err := operator.CleanUp(ctx, host, instanceID)
+			err := hostClient.CleanUp(ctx, host, instanceID)
 			switch {
 			case err == nil:
 				return background.Outcome{Text: "clean", Value: cleanUpSeen{}}
@@ -56,8 +57,8 @@ func cleanUp(work runner, key background.Key, operator Operator, host *infrav1.I
 	return &seen
 }
 
-// hostFailed reports whether the host itself failed: it was reached, and so is not put right by waiting for it. What
-// else goes wrong, such as a host or an API server that is away, or a Secret that is not there, may pass.
+// hostFailed reports whether the host itself failed. Then waiting does not help. Other failures may pass: a host or an API
+// server is away, or a Secret is not there.
 func hostFailed(err error) bool {
 	var failed *HostError
 	return errors.As(err, &failed)

@@ -20,7 +20,7 @@ import (
 )
 
 // Whose failure it is when a clean-up does not end well, by a real SSH server that breaks.
-func TestTheOperatorTellsAHostThatFailsFromWhatIsNotItsFault(t *testing.T) {
+func TestTheHostClientTellsAHostThatFailsFromWhatIsNotItsFault(t *testing.T) {
 	for name, test := range map[string]struct {
 		// forced is what the server runs in place of every command.
 		forced  string
@@ -53,7 +53,7 @@ func TestTheOperatorTellsAHostThatFailsFromWhatIsNotItsFault(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 			defer cancel()
-			err := (&SSHOperator{Secrets: secrets}).CleanUp(ctx, host, "1")
+			err := (&SSHHostClient{Secrets: secrets}).CleanUp(ctx, host, "1")
 			var lost *ssh.Error
 			if err == nil || hostFailed(err) != test.failed || (errors.As(err, &lost) && lost.Reason == ssh.Lost) != test.lost {
 				t.Errorf("%T %v", err, err)

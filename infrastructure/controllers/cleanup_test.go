@@ -17,9 +17,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background/backgroundtest"
 )
 
-// cleaner is an Operator whose clean-ups are a function.
+// cleaner is a HostClient whose clean-ups are a function.
 type cleaner struct {
-	Operator
+	HostClient
 	clean func(context.Context) error
 }
 
@@ -48,10 +48,10 @@ func TestOnlyWhatTheHostDoesCountsAgainstIt(t *testing.T) {
 			backgroundtest.InBubble(t, begin, func(t *testing.T, work *background.Runner, _ *backgroundtest.Woken) {
 				host := &infrav1.IDCHost{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "host-1"}}
 				key := background.Key{Object: client.ObjectKeyFromObject(host), Kind: "clean-up"}
-				operator := &cleaner{clean: func(context.Context) error { return test.err }}
-				cleanUp(work, key, operator, host, "1", probeRetry)
+				hostClient := &cleaner{clean: func(context.Context) error { return test.err }}
+				cleanUp(work, key, hostClient, host, "1", probeRetry)
 				backgroundtest.After(5 * probeRetry)
-				seen := cleanUp(work, key, operator, host, "1", probeRetry)
+				seen := cleanUp(work, key, hostClient, host, "1", probeRetry)
 				if seen == nil || !errors.Is(seen.err, test.err) || (seen.tries >= cleanUpTries) != test.counts || (seen.tries > 0) != test.counts {
 					t.Errorf("it is %+v", seen)
 				}

@@ -22,8 +22,8 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 )
 
-// ClusterReconciler says of IDCClusters that they are provisioned, and which failure domains there are.
-// Nothing is made for a cluster, and nothing is left when it goes.
+// ClusterReconciler writes into the status of IDCClusters that they are provisioned, and which failure domains there are.
+// It makes nothing else for a cluster, so that a deletion has nothing to clean up.
 type ClusterReconciler struct {
 	// Client writes; its reads come from a cache.
 	Client client.Client
@@ -74,8 +74,8 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 // maxFailureDomains is how many the contract allows.
 const maxFailureDomains = 100
 
-// failureDomains are those of the hosts, sorted. Each is marked as good for Machines of control planes,
-// for providers that have such Machines.
+// failureDomains are those of the hosts, sorted. Each may have Machines of control planes: some control plane providers
+// have such Machines.
 func failureDomains(hosts []infrav1.IDCHost) []clusterv1.FailureDomain {
 	var all []clusterv1.FailureDomain
 	for _, host := range hosts {

@@ -2,9 +2,9 @@
 //
 // A machine gets its host in three writes. Each fails when another write was faster: hostRef on the
 // IDCMachine, then claim on the IDCHost, then providerID on the IDCMachine. A machine names one host at
-// a time and a host names one machine. So the next reconcile of either controller finishes or takes
-// back what was interrupted. Work on a host begins after the third.
+// a time, and a host names one machine: so the next reconcile of either controller can finish or undo an interrupted claim.
+// Work on the host begins after the third write.
 //
-// Work on hosts runs in the background. Status holds what can be observed again after clusterctl
-// moved the objects. Spec holds what must not get lost.
+// Work on hosts runs in the background. Spec holds what must not get lost: clusterctl move keeps it. Status holds what can
+// be observed again after a move.
 package controllers

@@ -101,8 +101,8 @@ type site struct {
 	t         *testing.T
 	namespace string
 	fleet     *fleet
-	// operator is what controllers work on the fleet with.
-	operator Operator
+	// hostClient is what controllers work on the fleet with.
+	hostClient HostClient
 	// watchFilter is the value of the watch label that controllers care for; empty for all.
 	watchFilter string
 }
@@ -111,7 +111,7 @@ func newSite(t *testing.T) *site {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "site-"}}
 	s := &site{Environment: environment, t: t, fleet: newFleet(t)}
-	s.operator = s.fleet
+	s.hostClient = s.fleet
 	s.create(namespace)
 	s.namespace = namespace.Name
 	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "hosts"}, Data: map[string][]byte{"ssh-privatekey": []byte("x")}})
@@ -274,7 +274,7 @@ func (s *site) manager(change func(*MachineReconciler)) (stop func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	machines := &MachineReconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Operator: s.operator, WatchFilterValue: s.watchFilter}
+	machines := &MachineReconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Hosts: s.hostClient, WatchFilterValue: s.watchFilter}
 	if change != nil {
 		change(machines)
 	}
@@ -282,7 +282,7 @@ func (s *site) manager(change func(*MachineReconciler)) (stop func()) {
 	for _, reconciler := range []interface {
 		SetupWithManager(context.Context, ctrl.Manager, controller.Options) error
 	}{
-		&HostReconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Operator: s.operator, WatchFilterValue: s.watchFilter},
+		&HostReconciler{Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Hosts: s.hostClient, WatchFilterValue: s.watchFilter},
 		machines,
 		&ClusterReconciler{Client: mgr.GetClient(), WatchFilterValue: s.watchFilter},
 	} {

@@ -11,8 +11,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
-// waitForCleanUp puts a host into quarantine until it is clean, which a person just took out of theirs. The last machine
-// on it went without a clean-up meanwhile.
+// waitForCleanUp handles a host whose last machine was deleted without a clean-up while a person had the host in quarantine.
+// Once the person ends that quarantine, it begins one that lasts until the host is clean.
 func (r *HostReconciler) waitForCleanUp(ctx context.Context, host *infrav1.IDCHost) error {
 	c := claims{Client: r.Client, live: r.APIReader}
 	changed := host.DeepCopy()
@@ -27,8 +27,8 @@ func (r *HostReconciler) waitForCleanUp(ctx context.Context, host *infrav1.IDCHo
 	return nil
 }
 
-// cleanLate has a host cleaned whose machine went while the host was away. Once that is done the host is free; when
-// it fails although the host answers, a person must act. It reports whether it changed the host.
+// cleanLate cleans up a host whose machine was deleted while the host was away. Once it is clean, the host is free. When the
+// clean-up fails although the host answers, a person must act. It reports whether it changed the IDCHost.
 func (r *HostReconciler) cleanLate(ctx context.Context, host *infrav1.IDCHost) (bool, error) {
 	if host.Spec.UncleanInstanceID != "" && host.Spec.Claim == nil && host.Spec.Quarantine == nil {
 		return true, r.waitForCleanUp(ctx, host)
@@ -38,7 +38,7 @@ func (r *HostReconciler) cleanLate(ctx context.Context, host *infrav1.IDCHost) (
 	}
 	quarantine := host.Spec.Quarantine
 	key := background.Key{Object: client.ObjectKeyFromObject(host), Kind: "clean-up"}
-	seen := cleanUp(r.probes, key, r.Operator, host, quarantine.InstanceID, probeRetry)
+	seen := cleanUp(r.probes, key, r.Hosts, host, quarantine.InstanceID, probeRetry)
 	if seen == nil {
 		return false, nil
 	}

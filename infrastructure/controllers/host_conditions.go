@@ -22,8 +22,8 @@ var ownedHostConditions = []string{
 	clusterv1.PausedCondition, infrav1.ReachableCondition, infrav1.HealthyCondition, infrav1.AvailableCondition,
 }
 
-// setHostConditions writes what was seen into the status. Until the first answer what was said before
-// holds: a program that starts makes no host unavailable.
+// setHostConditions writes what a probe saw into the status. Until the first probe of this program has ended, the stored
+// conditions stay: a restart of the manager makes no host unavailable.
 func setHostConditions(host *infrav1.IDCHost, seen hostSeen, answered bool, user hostUser) {
 	if answered || conditions.Get(host, infrav1.ReachableCondition) == nil {
 		conditions.Set(host, reachable(seen, answered))
@@ -39,19 +39,19 @@ func condition(conditionType string, status metav1.ConditionStatus, reason, mess
 	return metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: message}
 }
 
-// reachable is about the way to the host.
+// reachable is the condition about the way to the host.
 func reachable(seen hostSeen, answered bool) metav1.Condition {
 	const name = infrav1.ReachableCondition
 	var failed *ssh.Error
 	switch {
 	case !answered:
-		return condition(name, metav1.ConditionUnknown, infrav1.NotAskedReason, "the host is being asked")
+		return condition(name, metav1.ConditionUnknown, infrav1.NotAskedReason, "the first probe of the host is under way")
 	case seen.err == nil:
 		return condition(name, metav1.ConditionTrue, infrav1.ReachableReason, "")
 	case errors.As(seen.err, &failed):
 		return condition(name, metav1.ConditionFalse, reachReason(failed), failed.Error())
 	case errors.Is(seen.err, context.DeadlineExceeded):
-		return condition(name, metav1.ConditionUnknown, infrav1.ProbeFailedReason, fmt.Sprintf("the host is too slow: after %s there were questions left (%v); "+
+		return condition(name, metav1.ConditionUnknown, infrav1.ProbeFailedReason, fmt.Sprintf("the host is too slow: after %s the probe had not ended (%v); "+
 			"see to its load, and that it can look up its own name, for which sudo may wait for a DNS server", probeTimeout, seen.err))
 	default:
 		return condition(name, metav1.ConditionUnknown, infrav1.ProbeFailedReason, seen.err.Error())
@@ -73,18 +73,18 @@ func reachReason(failed *ssh.Error) string {
 	}
 }
 
-// healthReasons are the reasons of a host's problems in conditions.
+// healthReasons maps a host's problems to reasons of HealthyCondition.
 var healthReasons = map[string]string{
 	hosts.SudoMissing: infrav1.SudoMissingReason, hosts.DiskFull: infrav1.DiskFullReason,
 	hosts.SoftwareMissing: infrav1.SoftwareMissingReason, hosts.InUse: infrav1.InUseReason,
 }
 
-// healthy is about what the host is like.
+// healthy is the condition about the host itself.
 func healthy(seen hostSeen, answered bool) metav1.Condition {
 	const name = infrav1.HealthyCondition
 	switch {
 	case !answered:
-		return condition(name, metav1.ConditionUnknown, infrav1.NotAskedReason, "the host is being asked")
+		return condition(name, metav1.ConditionUnknown, infrav1.NotAskedReason, "the first probe of the host is under way")
 	case seen.err != nil:
 		return condition(name, metav1.ConditionUnknown, infrav1.NotReachableReason, "see condition "+infrav1.ReachableCondition)
 	case seen.problem != nil:
@@ -96,7 +96,7 @@ func healthy(seen hostSeen, answered bool) metav1.Condition {
 	}
 }
 
-// available is whether the host can be had.
+// available is the condition that says whether a machine may claim the host.
 func available(host *infrav1.IDCHost, user hostUser) metav1.Condition {
 	const name = infrav1.AvailableCondition
 	no := func(reason, message string) metav1.Condition {
@@ -116,7 +116,7 @@ func available(host *infrav1.IDCHost, user hostUser) metav1.Condition {
 			way += "; it is cleaned after that, and then free"
 		}
 		since := ""
-		if !host.Spec.Quarantine.Since.IsZero() { // A person need not say it.
+		if !host.Spec.Quarantine.Since.IsZero() { // A person may leave it out.
 			since = " since " + host.Spec.Quarantine.Since.UTC().Format(time.RFC3339)
 		}
 		return no(infrav1.QuarantinedReason, fmt.Sprintf("in quarantine%s: %s; %s", since, host.Spec.Quarantine.Reason, way))
@@ -133,8 +133,8 @@ func available(host *infrav1.IDCHost, user hostUser) metav1.Condition {
 	return condition(name, metav1.ConditionTrue, infrav1.FreeReason, "")
 }
 
-// claimLost is the way out for a host whose machine is gone: no step of a clean-up was taken on it yet, and the
-// controller takes them all.
+// claimLost says how to free a host whose machine is gone. No clean-up was begun: with the command in the message the
+// controller cleans the host up.
 func claimLost(host *infrav1.IDCHost) string {
 	lost := fmt.Sprintf("IDCMachine %s (instance %s), which claimed the host, is gone without giving it back; when clusterctl moves it here, wait for it; else ",
 		host.Spec.Claim.Name, host.Spec.Claim.InstanceID)
@@ -146,8 +146,8 @@ func claimLost(host *infrav1.IDCHost) string {
 		host.Name, host.Namespace, host.Spec.Claim.InstanceID)
 }
 
-// setFacts writes what the host said of itself. Memory is rounded, so that a kernel's update does not
-// change it.
+// setFacts writes into status what the probe found out. Memory is rounded, so that an update of the kernel does not change
+// it.
 func setFacts(host *infrav1.IDCHost, facts *hosts.Facts) {
 	host.Status.System = infrav1.SystemInfo{
 		Architecture: facts.Architecture, KernelVersion: facts.KernelVersion, OSImage: facts.OSImage, Programs: facts.Programs,
@@ -163,8 +163,8 @@ func setFacts(host *infrav1.IDCHost, facts *hosts.Facts) {
 // maxAddresses is how many addresses the schema has room for.
 const maxAddresses = 16
 
-// setAddresses writes the addresses that a host has before it is a machine. A tenant that may add some on its node
-// could otherwise have them certified as its own. clusterctl move takes no status along: then there is nothing to keep.
+// setAddresses writes the addresses of a host, and keeps them while a machine has the host: otherwise a tenant could add
+// addresses on its node and get certificates for them. After clusterctl move, which drops status, they are written once.
 func setAddresses(host *infrav1.IDCHost, facts *hosts.Facts) {
 	if host.Spec.Claim != nil && len(host.Status.Addresses) > 0 {
 		return

@@ -33,14 +33,14 @@ type runner interface {
 	Withdraw(background.Key)
 }
 
-// HostReconciler watches the health of IDCHosts and says which can be had.
+// HostReconciler probes IDCHosts, and says in their status which of them machines may claim.
 type HostReconciler struct {
 	// Client writes; its reads come from a cache.
 	Client client.Client
 	// APIReader reads from the API server.
 	APIReader client.Reader
-	// Operator works on hosts.
-	Operator Operator
+	// Hosts works on hosts.
+	Hosts HostClient
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
 	WatchFilterValue string
 
@@ -55,11 +55,11 @@ type HostReconciler struct {
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile asks one host how it is and writes that down.
+// Reconcile writes the result of the last probe of one host into its status, and keeps the probe running.
 func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
-	asked := false
+	probing := false
 	defer func() {
-		if reterr == nil && !asked {
+		if reterr == nil && !probing {
 			r.probes.Forget(request.NamespacedName)
 		}
 	}()
@@ -101,7 +101,7 @@ func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_
 	if err := r.markForMove(ctx, host); err != nil {
 		return ctrl.Result{}, err
 	}
-	asked = true
+	probing = true
 	if freed, err := r.cleanLate(ctx, host); err != nil || freed {
 		return ctrl.Result{}, err
 	}
@@ -119,13 +119,13 @@ func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_
 
 // hostUser is the machine that has a host.
 type hostUser struct {
-	// machine that the claim names; nil when there is none, or it is another one of that name.
+	// machine is the one in the claim; nil when it is gone, or when another one has its name now.
 	machine *infrav1.IDCMachine
-	// cluster may pause the host: that of the machine or, when a machine is gone, see pausingCluster.
+	// cluster may pause the host. It is the machine's or, when the machine is gone, that of pausingCluster.
 	cluster *clusterv1.Cluster
 }
 
-// userOf finds the machine that a host's claim names. Its absence is asked of the API server itself.
+// userOf finds the machine that a host's claim names. When the cache lacks it, the API server is read.
 func (r *HostReconciler) userOf(ctx context.Context, host *infrav1.IDCHost) (user hostUser, err error) {
 	if host.Spec.Claim == nil {
 		user.cluster, err = r.pausingCluster(ctx, host)
@@ -155,8 +155,8 @@ func (r *HostReconciler) userOf(ctx context.Context, host *infrav1.IDCHost) (use
 	return user, nil
 }
 
-// releaseDouble gives a host back that was claimed for a machine which by then had named another one.
-// Nothing was done on it: work begins only when both name each other.
+// releaseDouble releases a host whose machine names another host by now. Nothing was done on this one: work begins only
+// when host and machine name each other.
 func (r *HostReconciler) releaseDouble(ctx context.Context, host *infrav1.IDCHost, user hostUser) (bool, error) {
 	if user.machine == nil || user.machine.Spec.HostRef == nil || user.machine.Spec.HostRef.Name == host.Name {
 		return false, nil
@@ -173,8 +173,7 @@ func (r *HostReconciler) releaseDouble(ctx context.Context, host *infrav1.IDCHos
 	return true, c.release(ctx, host.DeepCopy(), nil)
 }
 
-// markForMove gives the Secrets with the host's keys the label that makes clusterctl move take them
-// along with the host.
+// markForMove labels the Secrets with the host's keys, so that clusterctl move takes them along with the host.
 func (r *HostReconciler) markForMove(ctx context.Context, host *infrav1.IDCHost) error {
 	names := []string{host.Spec.KeySecretRef.Name}
 	if host.Spec.Bastion != nil {
@@ -206,7 +205,7 @@ func (r *HostReconciler) markForMove(ctx context.Context, host *infrav1.IDCHost)
 
 const (
 	probeTimeout = 30 * time.Second
-	// probeInterval is how often a host is asked that is well, probeRetry one that is not.
+	// probeInterval is how often a host that is well is probed, probeRetry how often another one.
 	probeInterval = time.Minute
 	probeRetry    = 15 * time.Second
 )
@@ -220,7 +219,7 @@ type hostSeen struct {
 	takenOver string
 }
 
-// instanceOf is the instance of the machine that claims a host; empty for none.
+// instanceOf is the instance ID in the claim of a host; empty without a claim.
 func instanceOf(host *infrav1.IDCHost) string {
 	if host.Spec.Claim == nil {
 		return ""
@@ -228,18 +227,18 @@ func instanceOf(host *infrav1.IDCHost) string {
 	return host.Spec.Claim.InstanceID
 }
 
-// probe keeps a probe of the host running, and returns the result of the last one; false before the
-// first.
+// probe keeps a probe of the host running in the background, and returns the result of the last one; false before the first
+// has ended.
 func (r *HostReconciler) probe(host *infrav1.IDCHost) (hostSeen, bool) {
 	host = host.DeepCopy()
 	instanceID := instanceOf(host)
 	outcome, ok := r.probes.Run(background.Key{Object: client.ObjectKeyFromObject(host), Kind: "probe"}, background.Task{
-		// Probe at once after a quarantine ends, and after a claim or release: the last result no longer holds.
+		// A claim, a release and the end of a quarantine make the last result invalid, and begin a new probe at once.
 		Identity: fmt.Sprintf("%s/%s/%t", accessOf(host), instanceID, host.Spec.Quarantine != nil),
 		Timeout:  probeTimeout,
 		Do: func(ctx context.Context) background.Outcome {
 			seen := hostSeen{}
-			seen.facts, seen.problem, seen.err = r.Operator.Probe(ctx, host)
+			seen.facts, seen.problem, seen.err = r.Hosts.Probe(ctx, host)
 			return seen.outcome(instanceID)
 		},
 	})
@@ -253,8 +252,7 @@ func (r *HostReconciler) probe(host *infrav1.IDCHost) (hostSeen, bool) {
 	return seen, true
 }
 
-// outcome is that of a probe. A host with a problem, or one that is in use, is probed again sooner, so that a
-// repair shows soon.
+// outcome is the outcome of a probe. A host with a problem, or in use, is probed again sooner, so that a repair shows soon.
 func (s hostSeen) outcome(instanceID string) background.Outcome {
 	outcome := background.Outcome{Value: s, Again: probeInterval}
 	if s.err != nil {
@@ -270,14 +268,14 @@ func (s hostSeen) outcome(instanceID string) background.Outcome {
 			panic(err) // Strings and numbers.
 		}
 		outcome.Text += string(facts)
-		if hosts.Judge(&s.facts.Usage, &hosts.Claimant{InstanceID: instanceID}).Use == hosts.Somebodys {
+		if hosts.Judge(&s.facts.Usage, &hosts.Claimant{InstanceID: instanceID}).Use == hosts.OfOthers {
 			outcome.Again = probeRetry
 		}
 	}
 	return outcome
 }
 
-// accessOf identifies how a host is reached: another way is another question.
+// accessOf identifies the way to a host. When it changes, background work on the host starts anew.
 func accessOf(host *infrav1.IDCHost) string {
 	data, err := json.Marshal([]any{host.Spec.SSHServer, host.Spec.Bastion})
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
 )
 
-// Nodes are asked for in the cluster that the manager runs in. That is the host cluster, unless a KOKControlPlane names
-// another one; what is a node of such shows it by its kubelet.
+// The manager lists the Nodes of the cluster that it runs in. That is the host cluster, unless a KOKControlPlane names
+// another one. The probe recognises nodes of other clusters by their kubelet.
 //
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 
@@ -41,8 +41,8 @@ func claimantOf(ctx context.Context, reader client.Reader, host *infrav1.IDCHost
 	return claimant, nil
 }
 
-// becameOf reports whether one of our machines made the host this Node. The Node may be in this cluster, because a tenant
-// may be its own management cluster.
+// becameOf reports whether the host is this Node because of one of our machines. A tenant that is its own management
+// cluster has such Nodes here.
 func becameOf(host *infrav1.IDCHost, node *corev1.Node) bool {
 	own := "idc://" + host.Namespace + "/" + host.Name
 	return node.Spec.ProviderID == own || strings.HasPrefix(node.Spec.ProviderID, own+"/")
@@ -58,7 +58,7 @@ func addressesOf(node *corev1.Node) []netip.Addr {
 	return addresses
 }
 
-// TrimNode keeps of a Node in the cache what is read of it.
+// TrimNode keeps in the cache only those fields of a Node that are read.
 func TrimNode(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
@@ -69,7 +69,7 @@ func TrimNode(object any) (any, error) {
 	return trimmed, nil
 }
 
-// judge decides whose the host is, by what it said of itself the last time and what is known here now.
+// judge decides whose the host is, by the facts of the last probe and the Nodes and machines that are known now.
 func (s *hostSeen) judge(ctx context.Context, reader client.Reader, host *infrav1.IDCHost, machine *infrav1.IDCMachine, instanceID string) error {
 	if s.facts == nil { // It did not answer.
 		return nil
@@ -81,7 +81,7 @@ func (s *hostSeen) judge(ctx context.Context, reader client.Reader, host *infrav
 	claimant.Bootstrapped = machine != nil && ptr.Deref(machine.Status.Initialization.Provisioned, false)
 	found := hosts.Judge(&s.facts.Usage, claimant)
 	switch found.Use {
-	case hosts.Somebodys:
+	case hosts.OfOthers:
 		s.problem = &hosts.Problem{Reason: hosts.InUse, Message: inUse(host, found.Err(), leaveHost)}
 	case hosts.TakenOver:
 		s.takenOver = found.Fact
@@ -95,7 +95,7 @@ const (
 	leaveMachine = "delete the Machine: its replacement gets another host"
 )
 
-// inUse says why a host is not touched, and the ways out.
+// inUse says why a host is not changed, and the ways out.
 func inUse(host *infrav1.IDCHost, err error, otherwise string) string {
 	var refused *hosts.InUseError
 	if !errors.As(err, &refused) || refused.Fact == "" {

@@ -51,7 +51,7 @@ func (s *site) addNode(name, providerID, address string) *corev1.Node {
 	return added
 }
 
-func TestAHostThatIsSomebodysIsClaimedWhenAPersonRepeatsTheFact(t *testing.T) {
+func TestAHostOfOthersIsClaimedWhenAPersonRepeatsTheFact(t *testing.T) {
 	s := newSite(t)
 	s.fleet.edit("host-1", theirs)
 	s.host("host-1", nil)
@@ -108,7 +108,7 @@ func TestAHostThatIsANodeOfTheHostClusterIsNotClaimedWhileItIs(t *testing.T) {
 }
 
 // A host was free when it was asked the last time.
-func TestAHostThatBecameSomebodysIsNotClaimedByItsOldStatus(t *testing.T) {
+func TestAHostThatOthersTookIsNotClaimedByItsOldStatus(t *testing.T) {
 	s := newSite(t)
 	s.host("host-a", nil)
 	p := s.program(&mortal{writesLeft: 1000})
@@ -146,7 +146,7 @@ func TestAHostThatBecameSomebodysIsNotClaimedByItsOldStatus(t *testing.T) {
 	s.untouched("host-a")
 }
 
-// lateComer is an Operator of a fleet whose host becomes somebody's between the claim and the first change.
+// lateComer is a HostClient of a fleet whose host becomes somebody's between the claim and the first change.
 type lateComer struct {
 	*fleet
 	comes sync.Once
@@ -157,11 +157,11 @@ func (l *lateComer) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machin
 	return l.fleet.Bootstrap(ctx, host, machine)
 }
 
-func TestAHostThatBecameSomebodysAfterItsClaimIsLeftAsItIs(t *testing.T) {
+func TestAHostThatOthersTookAfterItsClaimIsLeftAsItIs(t *testing.T) {
 	for name, takenOver := range map[string]bool{"and given back with its machine": false, "until a person gives it away": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			s.operator = &lateComer{fleet: s.fleet}
+			s.hostClient = &lateComer{fleet: s.fleet}
 			s.host("host-1", nil)
 			s.manager(nil)
 			says(s, &infrav1.IDCHost{}, "host-1", infrav1.AvailableCondition, infrav1.FreeReason)
@@ -190,7 +190,7 @@ func TestAHostThatBecameSomebodysAfterItsClaimIsLeftAsItIs(t *testing.T) {
 }
 
 // Status does not come along with a move, and the record is on the host.
-func TestAWorkerOfOursIsNeverSomebodys(t *testing.T) {
+func TestAWorkerOfOursIsNeverThatOfOthers(t *testing.T) {
 	s := newSite(t)
 	s.host("host-1", nil)
 	s.machine("worker-1", nil)

@@ -53,7 +53,7 @@ func withNodes(t *testing.T, objects ...client.Object) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 
-func TestTheConditionOfAHostThatIsSomebodysNamesTheFactAndTheWaysOut(t *testing.T) {
+func TestTheConditionOfAHostOfOthersNamesTheFactAndTheWaysOut(t *testing.T) {
 	const kubelet, ofNode = "kubelet runs", "the host cluster's Node idc-1 has the address 192.0.2.7"
 	runs := hosts.Usage{Kubelets: []string{"kubelet.service"}}
 	at := hosts.Usage{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.7")}}
@@ -117,22 +117,22 @@ func TestAProbeSaysTheSameAsLongAsNothingChanges(t *testing.T) {
 		t.Errorf("%q, %q, %q", a.Text, b.Text, c.Text)
 	}
 	if a.Again != probeInterval || seen().outcome("id-2").Again != probeRetry {
-		t.Error("a host that is somebody's is asked as seldom as another")
+		t.Error("a host that is somebody's is probed as seldom as another")
 	}
 }
 
-// asked is an Operator whose hosts answer, and are worked on, by functions.
-type asked struct {
-	Operator
+// hostsBy is a HostClient whose hosts answer, and are worked on, by functions.
+type hostsBy struct {
+	HostClient
 	probe     func() (*hosts.Facts, *hosts.Problem, error)
 	bootstrap func(hosts.Machine) error
 }
 
-func (a *asked) Probe(context.Context, *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error) {
+func (a *hostsBy) Probe(context.Context, *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error) {
 	return a.probe()
 }
 
-func (a *asked) Bootstrap(_ context.Context, _ *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
+func (a *hostsBy) Bootstrap(_ context.Context, _ *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
 	return hosts.Progress{}, a.bootstrap(machine)
 }
 
@@ -150,11 +150,11 @@ func (o once) Withdraw(key background.Key) { delete(o, key) }
 func (o once) Forget(client.ObjectKey)     { clear(o) }
 
 // The status of a host is up to a minute old.
-func TestAHostIsAskedBeforeItIsClaimed(t *testing.T) {
+func TestAHostIsProbedBeforeItIsClaimed(t *testing.T) {
 	usage, failure := hosts.Usage{}, error(nil)
 	var problem *hosts.Problem
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
-	r := &MachineReconciler{Client: withNodes(t, node("idc-1", "", "192.0.2.7")), Clock: clock, work: once{}, Operator: &asked{
+	r := &MachineReconciler{Client: withNodes(t, node("idc-1", "", "192.0.2.7")), Clock: clock, work: once{}, Hosts: &hostsBy{
 		probe: func() (*hosts.Facts, *hosts.Problem, error) {
 			if failure != nil {
 				return nil, nil, failure
@@ -170,25 +170,25 @@ func TestAHostIsAskedBeforeItIsClaimed(t *testing.T) {
 		failure error
 		address string
 		after   time.Duration
-		want    answer
+		want    claimCheck
 	}{
-		{"free", hosts.Usage{}, nil, nil, "192.0.2.8", 0, answer{known: true}},
-		{"a kubelet runs since a second", hosts.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", time.Second, answer{known: true}},
-		{"a kubelet runs since a while", hosts.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", 2 * askedFor, answer{known: true, refusal: inUseByOthers,
+		{"free", hosts.Usage{}, nil, nil, "192.0.2.8", 0, claimCheck{known: true}},
+		{"a kubelet runs since a second", hosts.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", time.Second, claimCheck{known: true}},
+		{"a kubelet runs since a while", hosts.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", 2 * checkHolds, claimCheck{known: true, refusal: inUseByOthers,
 			detail: `IDCHost host-1 is in use: kubelet runs; set its spec.takeOver to "kubelet runs" if this machine may be wiped, or else delete the IDCHost`}},
-		{"free again", hosts.Usage{}, nil, nil, "192.0.2.8", 2 * askedFor, answer{known: true}},
-		{"a Node has its address", hosts.Usage{}, nil, nil, "192.0.2.7", 0, answer{known: true, refusal: inUseByOthers,
+		{"free again", hosts.Usage{}, nil, nil, "192.0.2.8", 2 * checkHolds, claimCheck{known: true}},
+		{"a Node has its address", hosts.Usage{}, nil, nil, "192.0.2.7", 0, claimCheck{known: true, refusal: inUseByOthers,
 			detail: `IDCHost host-1 is in use: the host cluster's Node idc-1 has the address 192.0.2.7; set its spec.takeOver to "the host cluster's Node idc-1 has the address 192.0.2.7" if this machine may be wiped, or else delete the IDCHost`}},
-		{"its disk is full", hosts.Usage{}, &hosts.Problem{Reason: hosts.DiskFull, Message: "no room"}, nil, "192.0.2.8", 2 * askedFor, answer{known: true, refusal: notHealthy}},
-		{"it is away", hosts.Usage{}, nil, errors.New("no route"), "192.0.2.8", 2 * askedFor, answer{known: true, refusal: "without an answer, see their conditions"}},
+		{"its disk is full", hosts.Usage{}, &hosts.Problem{Reason: hosts.DiskFull, Message: "no room"}, nil, "192.0.2.8", 2 * checkHolds, claimCheck{known: true, refusal: notHealthy}},
+		{"it is away", hosts.Usage{}, nil, errors.New("no route"), "192.0.2.8", 2 * checkHolds, claimCheck{known: true, refusal: "without an answer, see their conditions"}},
 	} {
 		usage, problem, failure = step.usage, step.problem, step.failure
 		clock.Step(step.after)
-		got, err := r.askHost(t.Context(), machine, hostAt(step.address))
+		got, err := r.checkHost(t.Context(), machine, hostAt(step.address))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(answer{})); diff != "" {
+		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(claimCheck{})); diff != "" {
 			t.Errorf("%s: %s", step.when, diff)
 		}
 	}
@@ -197,7 +197,7 @@ func TestAHostIsAskedBeforeItIsClaimed(t *testing.T) {
 func TestAVisitKnowsTheNodesThatAreThereByThen(t *testing.T) {
 	nodes := withNodes(t)
 	var visited hosts.Machine
-	r := &MachineReconciler{Client: nodes, Operator: &asked{bootstrap: func(machine hosts.Machine) error { visited = machine; return nil }}}
+	r := &MachineReconciler{Client: nodes, Hosts: &hostsBy{bootstrap: func(machine hosts.Machine) error { visited = machine; return nil }}}
 	for range 2 {
 		if _, err := r.bootstrapOnce(t.Context(), hostAt("192.0.2.7"), hosts.Machine{InstanceID: "id-1", TakeOver: "kubelet runs"}); err != nil {
 			t.Fatal(err)
@@ -234,7 +234,7 @@ func TestAHostThatWasNeverOursIsGivenBackAsItIs(t *testing.T) {
 			machine.DeletionTimestamp = ptr.To(metav1.Now())
 			conditions.Set(machine, condition(infrav1.BootstrappedCondition, metav1.ConditionFalse, test.reason, "x"))
 			machine.Status.Initialization.Provisioned = &test.provisioned
-			r := &MachineReconciler{Clock: clocktesting.NewFakePassiveClock(time.Now()), Operator: &cleaner{clean: func(context.Context) error { return test.err }}}
+			r := &MachineReconciler{Clock: clocktesting.NewFakePassiveClock(time.Now()), Hosts: &cleaner{clean: func(context.Context) error { return test.err }}}
 			r.work = tried{}
 			quarantine, message := r.cleanUp(machine, hostAt("192.0.2.7"))
 			if (quarantine != nil) != test.quarantined || message != "" {
@@ -254,7 +254,7 @@ func (tried) Run(_ background.Key, task background.Task) (outcome background.Out
 	return outcome, true
 }
 
-func TestAMachineSaysWhichHostIsSomebodysWhenItFindsNoOther(t *testing.T) {
+func TestAMachineSaysWhichHostIsOfOthersWhenItFindsNoOther(t *testing.T) {
 	all := []infrav1.IDCHost{free("host-0"), free("host-1"), free("host-2")}
 	for i, message := range []string{"", "IDCHost host-1 is in use: a", "IDCHost host-2 is in use: b"} {
 		if message != "" {

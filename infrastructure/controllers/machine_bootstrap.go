@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// bootstrapTimeout bounds one visit to the host, not all of cloud-init.
+	// bootstrapTimeout bounds one login to the host, not all of cloud-init.
 	bootstrapTimeout = 2 * time.Minute
-	// bootstrapAgain is when the host is visited again while cloud-init runs, bootstrapRetry after a
-	// visit that failed, bootstrapRecheck after cloud-init failed: a person may have put it right.
+	// bootstrapAgain is the time until the next login while cloud-init runs, bootstrapRetry that after a login that failed.
+	// bootstrapRecheck is that after cloud-init failed: a person may put it right.
 	bootstrapAgain   = 100 * time.Millisecond
 	bootstrapRetry   = 5 * time.Second
 	bootstrapRecheck = 30 * time.Second
@@ -33,10 +33,10 @@ const (
 
 // bootstrapSeen is how far a bootstrap is.
 type bootstrapSeen struct {
-	// known is false until the host was visited.
+	// known is false until the first login has ended.
 	known    bool
 	progress hosts.Progress
-	// err says that the host could not be visited, or did not do what it should.
+	// err says that the host was not reached, or failed.
 	err error
 	// data says what is wrong with the bootstrap data.
 	data string
@@ -48,8 +48,8 @@ func (s bootstrapSeen) failed() bool {
 	return s.data != "" || s.known && s.err == nil && s.progress.State == hosts.Failed
 }
 
-// bootstrap has the host made a machine and notes how far that is. Bootstrap data that cannot be used matter only when
-// the host is no machine yet: after clusterctl moved the objects, what became of it is learnt from the host again.
+// bootstrap makes the host a machine in the background, and notes how far that is. Bootstrap data that cannot be used is a
+// problem only while the host is no machine yet. After clusterctl move the host itself tells how far it is.
 func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) error {
 	data, problem, err := r.bootstrapData(ctx, s)
 	if err != nil {
@@ -62,7 +62,7 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	}
 	sum := sha256.Sum256(data)
 	outcome, known := r.work.Run(background.Key{Object: client.ObjectKeyFromObject(s.machine), Kind: workKind}, background.Task{
-		// A change of spec.takeOver starts the work anew at once.
+		// A change of spec.takeOver starts the bootstrap anew at once.
 		Identity: "bootstrap/" + host.Name + "/" + accessOf(host) + "/" + hex.EncodeToString(sum[:]) + "/" + host.Spec.TakeOver,
 		Timeout:  bootstrapTimeout,
 		Do: func(ctx context.Context) background.Outcome {
@@ -99,20 +99,21 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	return nil
 }
 
-// bootstrapOnce continues the bootstrap of the host, unless a Node that has appeared since has its address.
+// bootstrapOnce logs in once and goes on with the bootstrap. It reads the Nodes anew: one that has appeared since may have
+// the host's address.
 func (r *MachineReconciler) bootstrapOnce(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
 	claimant, err := claimantOf(ctx, r.Client, host, machine.InstanceID)
 	if err != nil {
 		return hosts.Progress{}, err
 	}
 	machine.Reached, machine.Nodes = claimant.Reached, claimant.Nodes
-	return r.Operator.Bootstrap(ctx, host, machine)
+	return r.Hosts.Bootstrap(ctx, host, machine)
 }
 
 // workKind is the kind of all tasks that work on a machine's host: there is one at a time.
 const workKind = "work"
 
-// refused is why the host was left as it is; nil when it was not.
+// refused is why the host was not changed, because it is in use; nil when it was.
 func (s bootstrapSeen) refused() *hosts.InUseError {
 	var refused *hosts.InUseError
 	if errors.As(s.err, &refused) {
@@ -142,7 +143,7 @@ func (s bootstrapSeen) outcome() background.Outcome {
 }
 
 // bootstrapData reads the Secret of the bootstrap provider (contract for BootstrapConfig, "Bootstrap
-// data"). It says what is wrong with it in words for people, and then gives none.
+// data"). When they cannot be used, it returns no data, and says for people what is wrong.
 func (r *MachineReconciler) bootstrapData(ctx context.Context, s *machineScope) ([]byte, string, error) {
 	if s.owner.Spec.Bootstrap.DataSecretName == nil {
 		return nil, fmt.Sprintf("Machine %s names no bootstrap data any more", s.owner.Name), nil
@@ -168,8 +169,8 @@ func (r *MachineReconciler) bootstrapData(ctx context.Context, s *machineScope) 
 	return secret.Data["value"], "", nil
 }
 
-// isUserData reports whether cloud-init would do anything with the data. A user who may write Machines can name any
-// Secret of the namespace, and kubeconfigs are stored under the same key (https://cloudinit.readthedocs.io, "User data
+// isUserData reports whether the data are in a format of cloud-init. A user who may write Machines can name any Secret of
+// the namespace, and kubeconfigs are stored under the same key, too (https://cloudinit.readthedocs.io, "User data
 // formats").
 func isUserData(value []byte) bool {
 	return slices.ContainsFunc([]string{"#", "Content-Type:", "MIME-Version:", "\x1f\x8b"}, func(start string) bool { return bytes.HasPrefix(value, []byte(start)) })

@@ -27,7 +27,7 @@ var ownedMachineConditions = []string{
 type machineScope struct {
 	machine *infrav1.IDCMachine
 	owner   *clusterv1.Machine
-	// waiting is what keeps it from getting a host; nil for nothing.
+	// waiting is what the machine waits for before it gets a host; nil for nothing.
 	waiting  *waiting
 	claim    claimed
 	progress bootstrapSeen
@@ -38,7 +38,7 @@ type waiting struct {
 	reason, message string
 }
 
-// updateMachineStatus computes the status from what the reconcile learnt.
+// updateMachineStatus computes the status from the scope.
 func updateMachineStatus(s *machineScope) {
 	status := &s.machine.Status
 	if host := s.claim.host; host != nil {
@@ -54,8 +54,8 @@ func updateMachineStatus(s *machineScope) {
 	conditions.Set(s.machine, machineReady(s.machine))
 }
 
-// addresses are those of the host and the name that cloud-init gives it. The one that the host is reached at may be a
-// name, or be known to a bastion alone: kubelet has one of those that the host itself has, and serves at it.
+// addresses are those of the host, and the name that cloud-init gives it. spec.address alone is not enough: it may be a name,
+// or exist behind a bastion only, and kubelet serves at an address that the host itself has.
 func addresses(host *infrav1.IDCHost, machine *infrav1.IDCMachine) []clusterv1.MachineAddress {
 	kind := clusterv1.MachineInternalDNS
 	reached, err := netip.ParseAddr(host.Spec.Address)
@@ -115,7 +115,7 @@ func bootstrapped(s *machineScope) metav1.Condition {
 	}
 }
 
-// avoided says which sources of software the host avoided. It is learnt once, and kept in the condition.
+// avoided says which sources of software the host avoided. The bootstrap reports it once; the condition keeps it.
 func (s *machineScope) avoided() string {
 	if s.progress.done() {
 		return sourcesAvoided(s.progress.progress.Avoided)
@@ -126,7 +126,7 @@ func (s *machineScope) avoided() string {
 	return ""
 }
 
-// sourcesAvoided names the sources that failed while another delivered. Without such sources it is empty.
+// sourcesAvoided names the sources that failed while another one had the file; empty for none.
 func sourcesAvoided(sources []string) string {
 	if len(sources) == 0 {
 		return ""
@@ -134,7 +134,7 @@ func sourcesAvoided(sources []string) string {
 	return "the software is installed, and other sources gave what these did not: " + strings.Join(sources, "; ") + "; see to them before more machines need them"
 }
 
-// workReason is the reason of an error of work on a host: what a condition of a free host would have.
+// workReason is the reason of an error of work on a host. It is the one that a condition of the IDCHost would have.
 func workReason(err error) string {
 	var unreached *ssh.Error
 	var failed *hosts.ProblemError
@@ -148,19 +148,19 @@ func workReason(err error) string {
 	}
 }
 
-// softwareReasons are the reasons of the program kok-software in conditions.
+// softwareReasons maps what kok-software reports to reasons of BootstrappedCondition.
 var softwareReasons = map[software.Reason]string{
 	software.NoVariant: infrav1.SoftwareNotForHostReason, software.NoSource: infrav1.SoftwareNotAvailableReason,
 	software.NoRoom: infrav1.NoRoomForSoftwareReason, software.NotWorking: infrav1.SoftwareNotWorkingReason,
 	software.NotInstalled: infrav1.SoftwareNotInstalledReason,
 }
 
-// softwareReason is the reason of a host, which may have any.
+// softwareReason is the reason of a problem that a host reports. A host may report anything.
 func softwareReason(result *software.Result) string {
 	return cmp.Or(softwareReasons[result.Reason], infrav1.BootstrapFailedReason)
 }
 
-// softwareFailed says what is not there, in the host's words, which have the way out.
+// softwareFailed is the message about a problem that kok-software reported. Its text has the way out.
 func softwareFailed(host string, result *software.Result) string {
 	what := ""
 	if result.Component != "" {
@@ -170,13 +170,13 @@ func softwareFailed(host string, result *software.Result) string {
 	return fmt.Sprintf("on IDCHost %s the software%s was not installed: %s; put that right, then delete the Machine", host, what, why)
 }
 
-// machineReady is the first of the others that is not as it should be.
+// machineReady sums up: it has reason and message of the first condition that is not true.
 func machineReady(machine *infrav1.IDCMachine) metav1.Condition {
 	for _, cause := range []string{infrav1.HostClaimedCondition, infrav1.BootstrappedCondition} {
 		if found := conditions.Get(machine, cause); found != nil && found.Status != metav1.ConditionTrue {
 			return condition(infrav1.ReadyCondition, metav1.ConditionFalse, found.Reason, found.Message)
 		}
 	}
-	// What Cluster API shows of the Machine is this condition.
+	// Cluster API shows this condition for the Machine.
 	return condition(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, conditions.GetMessage(machine, infrav1.BootstrappedCondition))
 }

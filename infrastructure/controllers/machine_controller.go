@@ -24,18 +24,18 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 )
 
-// MachineReconciler gives IDCMachines their hosts, bootstraps those, and gives them back clean.
+// MachineReconciler claims hosts for IDCMachines, bootstraps them, and releases them clean.
 type MachineReconciler struct {
 	// Client writes; its reads come from a cache.
 	Client client.Client
 	// APIReader reads from the API server.
 	APIReader client.Reader
-	// Operator works on hosts.
-	Operator Operator
+	// Hosts works on hosts.
+	Hosts HostClient
 	// Clock measures how long a clean-up takes.
 	Clock clock.PassiveClock
-	// CleanUpTimeout is how long after the deletion of a machine its host may be away; then the machine
-	// goes, so that another takes its place, and the host is put into quarantine until it was cleaned.
+	// CleanUpTimeout is how long the deletion of a machine waits for a host that is away. Then the machine goes, so that
+	// another takes its place, and the host is in quarantine until it was cleaned up.
 	CleanUpTimeout time.Duration
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
 	WatchFilterValue string
@@ -44,8 +44,8 @@ type MachineReconciler struct {
 	recorder events.EventRecorder
 }
 
-// DefaultCleanUpTimeout is the usual CleanUpTimeout: it is short, because a host that was away is
-// cleaned up later, once it answers again.
+// DefaultCleanUpTimeout is the default of CleanUpTimeout. It is short, because the host is cleaned up later, once it answers
+// again.
 const DefaultCleanUpTimeout = time.Minute
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=idcmachines,verbs=get;list;watch;patch
@@ -59,10 +59,10 @@ const DefaultCleanUpTimeout = time.Minute
 
 // Reconcile brings one machine a step closer to its spec, or to its end.
 func (r *MachineReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
-	cared := false
+	active := false
 	defer func() {
-		// It is gone, moved away, paused or another's: its host must not be worked on any more.
-		if reterr == nil && !cared {
+		// The machine is gone, moved away, paused or another manager's: end the work on its host.
+		if reterr == nil && !active {
 			r.work.Forget(request.NamespacedName)
 		}
 	}()
@@ -83,22 +83,22 @@ func (r *MachineReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 			return ctrl.Result{}, nil
 		}
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Machine", klog.KObj(owner), "Cluster", klog.KObj(cluster)))
-		if added, err := r.ensureHeld(ctx, machine); err != nil || added {
+		if added, err := r.ensureFinalizer(ctx, machine); err != nil || added {
 			return ctrl.Result{}, err
 		}
 	}
 	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, machine); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
 	}
-	cared = true
+	active = true
 	if !machine.DeletionTimestamp.IsZero() {
 		return r.reconcileDelete(ctx, machine)
 	}
 	return r.reconcile(ctx, cluster, owner, machine)
 }
 
-// ownersOf are a machine's Machine and Cluster; nil for one that is not known or, to a machine that is
-// being deleted, gone.
+// ownersOf returns a machine's Machine and Cluster. Each is nil while it is not known, or when it is gone before a machine
+// that is being deleted.
 func (r *MachineReconciler) ownersOf(ctx context.Context, machine *infrav1.IDCMachine) (*clusterv1.Machine, *clusterv1.Cluster, error) {
 	deleting := !machine.DeletionTimestamp.IsZero()
 	owner, err := util.GetOwnerMachine(ctx, r.Client, machine.ObjectMeta)
@@ -115,8 +115,8 @@ func (r *MachineReconciler) ownersOf(ctx context.Context, machine *infrav1.IDCMa
 	return owner, cluster, nil
 }
 
-// ensureHeld gives a new machine its finalizer and its identity, before anything is reserved for it.
-func (r *MachineReconciler) ensureHeld(ctx context.Context, machine *infrav1.IDCMachine) (bool, error) {
+// ensureFinalizer gives a new machine its finalizer and its instance ID, before a host is claimed for it.
+func (r *MachineReconciler) ensureFinalizer(ctx context.Context, machine *infrav1.IDCMachine) (bool, error) {
 	if controllerutil.ContainsFinalizer(machine, infrav1.IDCMachineFinalizer) && machine.Spec.InstanceID != "" {
 		return false, nil
 	}
@@ -131,7 +131,7 @@ func (r *MachineReconciler) ensureHeld(ctx context.Context, machine *infrav1.IDC
 	return true, nil
 }
 
-// ignoreRace takes a lost race for what it is: the watch brings what the other one wrote.
+// ignoreRace returns nil when another write was faster: the watch brings what it wrote.
 func ignoreRace(ctx context.Context, err error) error {
 	if err != nil && apierrors.IsConflict(err) {
 		ctrl.LoggerFrom(ctx).V(4).Info("Another write was faster", "err", err)
@@ -140,14 +140,14 @@ func ignoreRace(ctx context.Context, err error) error {
 	return err
 }
 
-// raceRetry is when to look again after a lost race.
+// raceRetry is how soon to reconcile again when another write was faster.
 const raceRetry = 100 * time.Millisecond
 
 func (r *MachineReconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, owner *clusterv1.Machine, machine *infrav1.IDCMachine) (_ ctrl.Result, reterr error) {
 	s := &machineScope{machine: machine, owner: owner}
 	s.waiting = waitingFor(cluster, owner, machine)
 	if s.waiting == nil {
-		c := claims{Client: r.Client, live: r.APIReader, ask: r.askHost}
+		c := claims{Client: r.Client, live: r.APIReader, check: r.checkHost}
 		had := machine.Spec.ProviderID != ""
 		claim, err := c.claim(ctx, machine, owner.Spec.FailureDomain)
 		if err != nil {
@@ -156,15 +156,15 @@ func (r *MachineReconciler) reconcile(ctx context.Context, cluster *clusterv1.Cl
 			}
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
-		if claim.asking {
-			return ctrl.Result{RequeueAfter: probeTimeout}, nil // The answer wakes.
+		if claim.checking {
+			return ctrl.Result{RequeueAfter: probeTimeout}, nil // The end of the probe wakes this machine.
 		}
 		if claim.host == nil && claim.problem == "" {
 			return ctrl.Result{RequeueAfter: raceRetry}, nil
 		}
 		s.claim = claim
 		if claim.host != nil && !had {
-			r.work.Forget(client.ObjectKeyFromObject(machine)) // What hosts answered.
+			r.work.Forget(client.ObjectKeyFromObject(machine)) // Checks of hosts.
 			r.event(machine, "HostClaimed", "Claim", "IDCHost %s is reserved", claim.host.Name)
 		}
 	}
@@ -189,8 +189,7 @@ func (r *MachineReconciler) reconcile(ctx context.Context, cluster *clusterv1.Cl
 	return ctrl.Result{}, nil
 }
 
-// waitingFor is what keeps a machine from getting a host; nil for nothing. A machine that has one waits
-// for nothing.
+// waitingFor says what a machine waits for before it gets a host; nil for nothing, and for a machine that has one.
 func waitingFor(cluster *clusterv1.Cluster, owner *clusterv1.Machine, machine *infrav1.IDCMachine) *waiting {
 	switch {
 	case machine.Spec.ProviderID != "":

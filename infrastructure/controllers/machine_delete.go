@@ -23,8 +23,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
-// reconcileDelete gives the machine's host back, clean or in quarantine, and lets the machine go.
-// Nothing but the host is needed for it: no Machine, Cluster, Secret with bootstrap data.
+// reconcileDelete releases the machine's host, clean or in quarantine, and removes the finalizer. It needs only the host:
+// Machine, Cluster and bootstrap data may be gone.
 func (r *MachineReconciler) reconcileDelete(ctx context.Context, machine *infrav1.IDCMachine) (_ ctrl.Result, reterr error) {
 	if !controllerutil.ContainsFinalizer(machine, infrav1.IDCMachineFinalizer) {
 		return ctrl.Result{}, nil
@@ -36,7 +36,7 @@ func (r *MachineReconciler) reconcileDelete(ctx context.Context, machine *infrav
 	}
 	if host == nil {
 		r.work.Forget(client.ObjectKeyFromObject(machine))
-		return ctrl.Result{}, r.letGo(ctx, machine)
+		return ctrl.Result{}, r.removeFinalizer(ctx, machine)
 	}
 	quarantine, message := r.cleanUp(machine, host)
 	if message == "" {
@@ -52,11 +52,11 @@ func (r *MachineReconciler) reconcileDelete(ctx context.Context, machine *infrav
 	return ctrl.Result{RequeueAfter: cleanUpRetry}, nil
 }
 
-// cleanUp has the host cleaned. A message says that it is not over; without one it is, and went well
-// when there is no quarantine.
+// cleanUp cleans up the host in the background. A message means that this has not ended. Without a message it has ended:
+// with a quarantine when it failed, with nil when the host is clean.
 func (r *MachineReconciler) cleanUp(machine *infrav1.IDCMachine, host *infrav1.IDCHost) (*infrav1.HostQuarantine, string) {
 	key := background.Key{Object: client.ObjectKeyFromObject(machine), Kind: workKind}
-	seen := cleanUp(r.work, key, r.Operator, host, machine.Spec.InstanceID, cleanUpRetry)
+	seen := cleanUp(r.work, key, r.Hosts, host, machine.Spec.InstanceID, cleanUpRetry)
 	if seen == nil {
 		return nil, fmt.Sprintf("IDCHost %s is being cleaned", host.Name)
 	}
@@ -87,8 +87,8 @@ func wasRefused(machine *infrav1.IDCMachine) bool {
 	return isInUse(machine, infrav1.BootstrappedCondition) && !ptr.Deref(machine.Status.Initialization.Provisioned, false)
 }
 
-// neverOurs reports whether a clean-up found nothing of the machine's on the host, and so changed nothing. What else is on
-// it keeps others from claiming it.
+// neverOurs reports whether a clean-up changed nothing, because nothing on the host is the machine's. The next probe finds
+// what else is on the host, and no machine claims it.
 func neverOurs(err error) bool {
 	var inUse *hosts.InUseError
 	var unclean *hosts.UncleanError
@@ -105,9 +105,9 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:maxReason-3], "") + "..."
 }
 
-// giveBack releases the host, and the machine with the next reconcile.
+// giveBack releases the host. The next reconcile removes the machine's finalizer.
 func (r *MachineReconciler) giveBack(ctx context.Context, c *claims, machine *infrav1.IDCMachine, host *infrav1.IDCHost, quarantine *infrav1.HostQuarantine) error {
-	// From here on the host's own controller may clean it.
+	// From here on the HostReconciler may clean up the host.
 	r.work.Forget(client.ObjectKeyFromObject(machine))
 	if err := c.release(ctx, host, quarantine); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -137,8 +137,8 @@ func shortNote(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// letGo takes the finalizer off.
-func (r *MachineReconciler) letGo(ctx context.Context, machine *infrav1.IDCMachine) error {
+// removeFinalizer lets the API server delete the machine.
+func (r *MachineReconciler) removeFinalizer(ctx context.Context, machine *infrav1.IDCMachine) error {
 	before := machine.DeepCopy()
 	controllerutil.RemoveFinalizer(machine, infrav1.IDCMachineFinalizer)
 	if err := r.Client.Patch(ctx, machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {

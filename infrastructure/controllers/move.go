@@ -12,16 +12,16 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 )
 
-// movedAway reports whether clusterctl copied an object to another management cluster and deletes it in this one. Its
-// host is the other one's from then on, whatever a cache still says of the paused Cluster, which is deleted last.
+// movedAway reports whether clusterctl copied an object to another management cluster and deletes it here. From then on the
+// other management cluster manages its host. The cache may still have the paused Cluster, which is deleted last.
 func movedAway(object client.Object) bool {
 	_, moved := object.GetAnnotations()[clusterctlv1.DeleteForMoveAnnotation]
 	return moved
 }
 
-// pausingCluster is a Cluster that keeps a host from being cleaned whose machine is gone; nil for none. clusterctl
-// pauses all Clusters of a namespace, and no host, while source and target both know the host: neither must clean what
-// the other one may have handed out.
+// pausingCluster returns a paused Cluster that keeps a host without a machine from being cleaned; nil for none. clusterctl
+// pauses all Clusters of a namespace, but no hosts. While it moves objects, both management clusters have the IDCHost, and
+// neither may clean a host that the other one may have given to a machine.
 func (r *HostReconciler) pausingCluster(ctx context.Context, host *infrav1.IDCHost) (*clusterv1.Cluster, error) {
 	if !waitsForCleanUp(host) {
 		return nil, nil

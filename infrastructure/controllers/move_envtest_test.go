@@ -106,7 +106,7 @@ func newTarget(t *testing.T, source *site) *site {
 	if err := grant(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	target := &site{Environment: second, t: t, namespace: source.namespace, fleet: source.fleet, operator: source.operator}
+	target := &site{Environment: second, t: t, namespace: source.namespace, fleet: source.fleet, hostClient: source.hostClient}
 	target.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: source.namespace}})
 	return target
 }

@@ -27,14 +27,14 @@ import (
 )
 
 const (
-	// probePlaces and workPlaces are how many hosts are approached at the same moment.
+	// probePlaces and workPlaces bound how many hosts are connected to at the same time.
 	probePlaces = 32
 	workPlaces  = 32
-	// patience is how long one of them keeps its place.
+	// patience is how long a task keeps its place; it goes on without one.
 	patience = time.Second
 )
 
-// clusterChanges are those of a Cluster that matter here: spec, and what its status says is provisioned.
+// clusterChanges passes changes of a Cluster's spec and status: machines wait for its infrastructure.
 var clusterChanges = predicate.ResourceVersionChangedPredicate{}
 
 // SetupWithManager registers the controller of IDCHosts.
@@ -57,7 +57,7 @@ func (r *HostReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager,
 	return nil
 }
 
-// nodeChanges are those of a Node's addresses. At the start all hosts are looked at anyway.
+// nodeChanges passes changes of a Node's addresses. At the start of the manager all hosts are reconciled anyway.
 var nodeChanges = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 	UpdateFunc: func(e event.UpdateEvent) bool {
@@ -68,7 +68,7 @@ var nodeChanges = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// nodeToHosts wakes the hosts that a Node of the host cluster has an address of.
+// nodeToHosts wakes the hosts with an address that a Node of the host cluster has.
 func (r *HostReconciler) nodeToHosts(ctx context.Context, object client.Object) []reconcile.Request {
 	node, ok := object.(*corev1.Node)
 	if !ok {
@@ -94,7 +94,7 @@ func (r *HostReconciler) nodeToHosts(ctx context.Context, object client.Object) 
 	return requests
 }
 
-// machineToHost wakes the hosts of a machine: the one that it names, and those that it claims.
+// machineToHost wakes the hosts whose claim names the machine.
 func (r *HostReconciler) machineToHost(ctx context.Context, object client.Object) []reconcile.Request {
 	list := &infrav1.IDCHostList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(object.GetNamespace())); err != nil {
@@ -110,10 +110,10 @@ func (r *HostReconciler) machineToHost(ctx context.Context, object client.Object
 	return requests
 }
 
-// clusterToHosts wakes the hosts of a Cluster's machines, which are paused with it, and those whose clean-up it may pause.
+// clusterToHosts wakes the hosts that a Cluster may pause: those of its machines, and those that wait for a clean-up.
 func (r *HostReconciler) clusterToHosts(ctx context.Context, object client.Object) []reconcile.Request {
 	if movedAway(object) {
-		return nil // What it paused goes next.
+		return nil // Its hosts are moved away next.
 	}
 	list := &infrav1.IDCMachineList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(object.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: object.GetName()}); err != nil {
@@ -172,7 +172,7 @@ func (r *MachineReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manag
 	return nil
 }
 
-// hostToMachines wakes the machine that has the host or, for one that is free, those that want one.
+// hostToMachines wakes the machine that has claimed the host or, for a free host, the machines that want one.
 func (r *MachineReconciler) hostToMachines(ctx context.Context, object client.Object) []reconcile.Request {
 	host, ok := object.(*infrav1.IDCHost)
 	if !ok {
@@ -212,7 +212,7 @@ func (r *ClusterReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manag
 	return nil
 }
 
-// hostToClusters wakes all IDCClusters of a namespace: the host may have brought a failure domain.
+// hostToClusters wakes all IDCClusters of a namespace: the host may have a new failure domain.
 func (r *ClusterReconciler) hostToClusters(ctx context.Context, object client.Object) []reconcile.Request {
 	list := &infrav1.IDCClusterList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(object.GetNamespace())); err != nil {

@@ -23,12 +23,12 @@ import (
 // Their flag --namespace bounds the cache and is controller-runtime's.
 func multiTenancy(t *testing.T, _ *site) {
 	t.Run("every visit to a host is with the key of its tenant", hostsHaveKeysOfTheirOwn)
-	t.Run("an object is cared for when it has the watch label", watchFilterIsObeyed)
+	t.Run("an object is active for when it has the watch label", watchFilterIsObeyed)
 }
 
 func hostsHaveKeysOfTheirOwn(t *testing.T) {
 	s := newSite(t)
-	s.operator = &loggedIn{fleet: s.fleet, ssh: &SSHOperator{Secrets: (&mortal{}).client(t)}}
+	s.hostClient = &loggedIn{fleet: s.fleet, ssh: &SSHHostClient{Secrets: (&mortal{}).client(t)}}
 	other := map[string]string{"a": "b", "b": "a"}
 	for tenant := range other {
 		server := sshtest.StartWithoutCommands(t)
@@ -66,10 +66,10 @@ func hostsHaveKeysOfTheirOwn(t *testing.T) {
 	}
 }
 
-// loggedIn is an operator that logs in to SSH servers, and then does in a fleet what it would do there. Their commands fail.
+// loggedIn is a HostClient that logs in to SSH servers, and then does in a fleet what it would do there. Their commands fail.
 type loggedIn struct {
 	fleet *fleet
-	ssh   *SSHOperator
+	ssh   *SSHHostClient
 }
 
 func (o *loggedIn) Probe(ctx context.Context, host *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error) {

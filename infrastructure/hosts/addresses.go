@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// foreignLinks are how devices begin whose addresses are those of containers, pods or Services: of CNI plugins, of
-// kube-proxy and NodeLocal DNSCache, of container engines and of virtual machines.
+// foreignLinks are prefixes of the names of network devices whose addresses belong to containers, pods or Services. CNI
+// plugins, kube-proxy, NodeLocal DNSCache, container engines and virtual machines make them.
 var foreignLinks = []string{
 	"cni", "flannel", "cilium", "lxc", "cali", "vxlan.calico", "tunl", "kube-", "nodelocaldns",
 	"docker", "podman", "nerdctl", "virbr", "vnet",
 }
 
-// dockerBridge is how Docker names the bridges of its networks; other names with br- are of a host's own.
+// dockerBridge matches the names of Docker's bridges. Other bridges named br-... are the host's own.
 var dockerBridge = regexp.MustCompile(`^br-[0-9a-f]{12}$`)
 
 // isForeign reports whether the addresses of a device are not the host's own.
@@ -25,13 +25,13 @@ func isForeign(link string) bool {
 	return link == "lo" || dockerBridge.MatchString(link) || slices.ContainsFunc(foreignLinks, func(prefix string) bool { return strings.HasPrefix(link, prefix) })
 }
 
-// described is a device as ip-address(8) describes it in JSON. What has no address of the scope may have no name.
+// described is a device as ip-address(8) prints it in JSON. A device without an address of the scope may have no name.
 type described struct {
 	Name      string `json:"ifname"`
 	Addresses []struct {
 		Local string `json:"local"`
 		Scope string `json:"scope"`
-		// An address that is being given up, was not granted, or is another one tomorrow (RFC 8981).
+		// Addresses with one of these flags are left out: they are given up, not granted, or change with time (RFC 8981).
 		Deprecated bool `json:"deprecated"`
 		Tentative  bool `json:"tentative"`
 		DADFailed  bool `json:"dadfailed"`
@@ -39,8 +39,8 @@ type described struct {
 	} `json:"addr_info"`
 }
 
-// addresses are those of the host itself, in an order that does not change. The loopback device is left out with what
-// was put there to be served, such as the address of the Service kubernetes.
+// addresses are those of the host itself, in a fixed order. The loopback device is left out, and with it addresses that a
+// program serves there, such as that of the Service kubernetes.
 func (h *Host) addresses(ctx context.Context) ([]netip.Addr, error) {
 	output, err := h.run(ctx, "ip", "-json", "address", "show", "scope", "global")
 	if err != nil {

@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// cloudDir is what cloud-init knows of its instance, and what it may have been seeded with.
+	// cloudDir is where cloud-init keeps its state and its seed.
 	cloudDir = "/var/lib/cloud"
 	seedDir  = cloudDir + "/seed/nocloud"
-	// cloudConfigFile is ours among cloud-init's settings.
+	// cloudConfigFile is the file that we add to cloud-init's settings.
 	cloudConfigFile = "/etc/cloud/cloud.cfg.d/99-kok.cfg"
 	// unitName is the unit that runs cloud-init, and unitFile is where it is, until the next boot.
 	unitName = "kok-cloud-init.service"
 	unitFile = "/run/systemd/system/" + unitName
-	// sentinelFile is what the bootstrap data makes when all went well.
+	// sentinelFile is written by the bootstrap data when they succeeded.
 	sentinelFile = onworker.SentinelFile
 	// kubeletFile may set arguments of kubelet (kubeadm's drop-in of kubelet.service reads it, too).
 	kubeletFile = onworker.KubeletEnvironment
-	// kubeconfigFile is what kubelet writes when it has joined a cluster.
+	// kubeconfigFile is written by kubelet when it has joined a cluster.
 	kubeconfigFile = onworker.Kubeconfig
 
 	// hostnameFile and hostsFile change with the host's name.
@@ -40,13 +40,13 @@ const (
 )
 
 const (
-	// watchTime is how long Bootstrap watches cloud-init before it says how far it is.
+	// watchTime is how long one call of Bootstrap watches cloud-init.
 	watchTime = 5 * time.Second
 	// watchInterval is how often it looks.
 	watchInterval = 250 * time.Millisecond
 )
 
-// Machine is what a host is to become.
+// Machine describes the machine that a host becomes.
 type Machine struct {
 	// Namespace and Name are the IDCMachine's. The name is the host's name, and so the Node's.
 	Namespace, Name string
@@ -54,7 +54,7 @@ type Machine struct {
 	InstanceID string
 	// ProviderID is the Node's.
 	ProviderID string
-	// UserData is the bootstrap data, for cloud-init. A host that is the machine already needs none.
+	// UserData is the bootstrap data, for cloud-init. It may be empty when the host is the machine already.
 	UserData []byte
 	// Reached, Nodes and TakeOver are as Claimant has them.
 	Reached  netip.Addr
@@ -71,10 +71,10 @@ func (m *Machine) dataHash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// words are what an instance ID and a provider ID are: they go into files as they are.
+// words matches instance IDs and provider IDs, which are written into files as they are.
 var words = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]*$`)
 
-// check refuses a machine whose names would be more in a file than a name.
+// check refuses a machine whose names would change the meaning of a file that they are written into.
 func (m *Machine) check() error {
 	for field, value := range map[string]string{"instanceID": m.InstanceID, "providerID": m.ProviderID} {
 		if !words.MatchString(value) {
@@ -84,7 +84,7 @@ func (m *Machine) check() error {
 	return nil
 }
 
-// metaData is what bootstrap data finds as ds.meta_data in templates. JSON is YAML.
+// metaData is what templates of bootstrap data find as ds.meta_data. It is JSON, which is YAML, too.
 func (m *Machine) metaData() ([]byte, error) {
 	return json.Marshal(map[string]string{
 		"instance-id": m.InstanceID, "local-hostname": m.Name, "provider_id": m.ProviderID,
@@ -94,10 +94,9 @@ func (m *Machine) metaData() ([]byte, error) {
 // ErrNoBootstrapData says that a host cannot become a machine without bootstrap data.
 var ErrNoBootstrapData = errors.New("there is no bootstrap data for the host")
 
-// Bootstrap makes a host a machine, or goes on with it, and says after a few seconds at most how far it is. It is called
-// again until the state is Done or Failed; data that differ from those that failed start anew. The error is an
-// *InUseError when the host is in use; then nothing on it was changed. It is a *ProblemError when a probe finds a
-// problem of the host.
+// Bootstrap begins to make a host a machine, or goes on with that, and returns after a few seconds how far it is. Call it
+// again until the state is Done or Failed. After a failure, other bootstrap data start anew. The error is an *InUseError
+// when the host is in use; then nothing on it was changed. It is a *ProblemError when a probe finds a problem of the host.
 func (h *Host) Bootstrap(ctx context.Context, machine Machine) (Progress, error) {
 	progress, err := h.bootstrap(ctx, machine)
 	return progress, h.explain(ctx, err)
@@ -154,7 +153,7 @@ func (h *Host) bootstrap(ctx context.Context, machine Machine) (Progress, error)
 	return h.watch(ctx, record)
 }
 
-// mayHave judges, before the first change, whether the machine may have a host without Record. It returns the fact that a
+// mayHave decides, before the first change, whether the machine may have a host without Record. It returns the fact that a
 // person allowed in spec.takeOver; empty for a free host.
 func (h *Host) mayHave(ctx context.Context, machine *Machine) (takenOver string, err error) {
 	programs, err := h.programs(ctx)
@@ -169,7 +168,7 @@ func (h *Host) mayHave(ctx context.Context, machine *Machine) (takenOver string,
 	return found.Fact, found.Err()
 }
 
-// start seeds and starts cloud-init, unless both was done before.
+// start seeds and starts cloud-init, unless that is done already.
 func (h *Host) start(ctx context.Context, machine Machine, record *Record, unit unitState) error {
 	if !record.Seeded {
 		if err := h.seed(ctx, machine); err != nil {
@@ -183,7 +182,7 @@ func (h *Host) start(ctx context.Context, machine Machine, record *Record, unit 
 	if record.Started {
 		return nil
 	}
-	// It may run or have ended already: a start is recorded only afterwards.
+	// The unit may run already, or have ended: a start is recorded only after it was made.
 	if !unit.loaded || unit.active == "inactive" {
 		if _, err := h.run(ctx, "systemctl", "start", "--no-block", unitName); err != nil {
 			return fmt.Errorf("start cloud-init: %w", err)
@@ -193,7 +192,7 @@ func (h *Host) start(ctx context.Context, machine Machine, record *Record, unit 
 	return h.writeRecord(ctx, record)
 }
 
-// watch looks for the sentinel file, for watchTime at most, and then how far cloud-init is.
+// watch waits for the sentinel file, for watchTime at most, and then finds out how far cloud-init is.
 func (h *Host) watch(ctx context.Context, record *Record) (Progress, error) {
 	made := false
 	err := wait.PollUntilContextTimeout(ctx, watchInterval, watchTime, true, func(ctx context.Context) (_ bool, err error) {
@@ -204,7 +203,7 @@ func (h *Host) watch(ctx context.Context, record *Record) (Progress, error) {
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	} else if wait.Interrupted(err) {
-		err = nil // It runs longer than we watch.
+		err = nil // cloud-init still runs.
 	}
 	if err != nil {
 		return Progress{}, fmt.Errorf("watch cloud-init: %w", err)
@@ -231,13 +230,13 @@ func (h *Host) watch(ctx context.Context, record *Record) (Progress, error) {
 	}
 }
 
-// progress asks for what judge needs. The command line of cloud-init takes longer than all other questions
-// together: it is asked once its unit has ended.
+// progress reads from the host what judge needs. cloud-init's command line is used only once its unit has ended, because it
+// takes longer than all the rest together.
 func (h *Host) progress(ctx context.Context, made bool) (Progress, error) {
 	if made {
 		return judge(true, unitState{}, nil), nil
 	}
-	// The unit first: once it ended, what is not there will not come.
+	// Read the unit first: once it has ended, no sentinel file comes any more.
 	units, err := h.units(ctx, unitName)
 	if err != nil {
 		return Progress{}, err
@@ -258,7 +257,7 @@ func (h *Host) progress(ctx context.Context, made bool) (Progress, error) {
 	return judge(len(sentinel) > 0, units[0], status), nil
 }
 
-// lastWords is the end of what a failed bootstrap wrote.
+// lastWords is the end of the output of a failed bootstrap.
 func (h *Host) lastWords(ctx context.Context) (string, error) {
 	output, err := h.excerpt(ctx, "tail", "--lines=20", outputFile)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
-// nodeUnits are stopped in this order: what starts others first, the load balancer after its user.
+// nodeUnits are stopped in this order: first the units that start others, and kubelet before its load balancer.
 var nodeUnits = []string{unitName, onworker.BootstrapUnit, kubeletUnit, onworker.LoadBalancerUnit}
 
 var (
@@ -21,7 +21,7 @@ var (
 	sentinelDir = path.Clean(onworker.SentinelDir)
 )
 
-// nodePaths are what a node has and a plain host has not.
+// nodePaths are files and folders that a node has and a plain host does not.
 var nodePaths = []string{
 	"/var/lib/kubelet", "/etc/kubernetes", "/etc/cni/net.d", "/var/lib/cni", "/run/flannel",
 	"/var/lib/calico", "/run/calico", "/run/cilium", "/var/log/pods", "/var/log/containers",
@@ -35,9 +35,9 @@ func isNodes(file string) bool {
 	return slices.ContainsFunc(nodePaths, func(dir string) bool { return file == dir || strings.HasPrefix(file, dir+"/") })
 }
 
-// CleanUp makes a host a plain host again, verifies that, and then removes the Record. A host without
-// Record was never touched, or is clean already, unless it shows that it is a node. The error is an *InUseError
-// when the host carries another machine, and contains an *UncleanError when something is left.
+// CleanUp makes a host a plain host again, verifies that, and then removes the Record. A host without Record was never
+// changed, or is clean already, unless it has files of a node. The error is an *InUseError when the host carries another
+// machine, and contains an *UncleanError when something is left.
 func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 	record, err := h.readRecord(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func (h *Host) CleanUp(ctx context.Context, instanceID string) error {
 	return h.removePaths(ctx, stateDir)
 }
 
-// cleanUpSteps are in the order in which each finds what it needs: containerd and its programs go after what they remove.
+// cleanUpSteps are in an order in which each still finds the programs that it needs: containerd goes after its containers.
 func (h *Host) cleanUpSteps(record *Record, programs []string) []step {
 	var imagesStay error
 	return []step{
@@ -84,7 +84,7 @@ func (h *Host) cleanUpSteps(record *Record, programs []string) []step {
 		{"remove packet filter rules", func(ctx context.Context) error { return h.removeRules(ctx, programs) }},
 		{"unmount volumes", func(ctx context.Context) error { return h.unmount(ctx, record) }},
 		{"remove the software of the machine", func(ctx context.Context) error {
-			if imagesStay != nil { // Nothing else knows them.
+			if imagesStay != nil { // Only the machine's containerd can remove them.
 				return errors.New("it stays, for the pods' images could not be removed")
 			}
 			return h.removeSoftware(ctx, softwareDir)
@@ -97,9 +97,8 @@ func (h *Host) cleanUpSteps(record *Record, programs []string) []step {
 	}
 }
 
-// untouched refuses to call a host without Record clean when it has files that every node has: without the Record
-// nothing says what else is left. A bootstrap that ended before it wrote the Record has changed nothing; only its notes
-// are removed.
+// untouched fails for a host without Record that has files which every node has: without the Record nobody knows what else
+// is left. A bootstrap that ended before it wrote the Record has changed nothing; only its notes are removed.
 func (h *Host) untouched(ctx context.Context) error {
 	there, err := h.existing(ctx, kubeconfigFile, sentinelFile, softwareDir, stateDir)
 	if err != nil || len(there) == 0 {
@@ -114,8 +113,8 @@ func (h *Host) untouched(ctx context.Context) error {
 	return &UncleanError{Left: left, NoRecord: true}
 }
 
-// brought returns the units that came with the bootstrap data. Templates (systemd.unit(5)) are apart, because only
-// their instances run.
+// brought returns the units that came with the bootstrap data. It returns templates (systemd.unit(5)) apart, because only
+// instances of a template run.
 func (r *Record) brought() (units, templates []string) {
 	for _, file := range r.Added {
 		name := path.Base(file)
@@ -163,7 +162,7 @@ func (h *Host) stopUnits(ctx context.Context, record *Record) error {
 	return errors.Join(problems...)
 }
 
-// stopInstances stops what runs of a template, and lets nothing of it start at boot.
+// stopInstances stops and disables the instances of a template.
 func (h *Host) stopInstances(ctx context.Context, template string) error {
 	there, err := h.existing(ctx, unitFolder+"/"+template)
 	if err != nil || len(there) == 0 {
@@ -176,8 +175,8 @@ func (h *Host) stopInstances(ctx context.Context, template string) error {
 	return err
 }
 
-// resetCloudInit lets cloud-init forget the machine, with the secrets in its caches, and remember the host's own
-// instance: one that it takes for new at the next boot gets other SSH host keys.
+// resetCloudInit removes cloud-init's state of the machine, with the secrets in its caches, and puts back that of the host's
+// own instance. Otherwise cloud-init would take the host for a new instance at the next boot and make other SSH host keys.
 func (h *Host) resetCloudInit(ctx context.Context, record *Record) error {
 	if _, err := h.run(ctx, "cloud-init", "clean", "--logs"); err != nil {
 		return err
@@ -199,7 +198,7 @@ func (h *Host) resetCloudInit(ctx context.Context, record *Record) error {
 	return h.removePaths(ctx, "/run/cloud-init")
 }
 
-// split tells a node's paths that go from those that stay, empty, because the host mounts something there.
+// split separates a node's paths that are removed from those that are emptied, because the host mounts something there.
 func (r *Record) split(paths []string) (gone, emptied []string) {
 	for _, dir := range paths {
 		if slices.ContainsFunc(r.Mounts, func(point string) bool { return point == dir || strings.HasPrefix(point, dir+"/") }) {
@@ -211,8 +210,8 @@ func (r *Record) split(paths []string) (gone, emptied []string) {
 	return gone, emptied
 }
 
-// removeNode removes a node's files. It touches none while a volume is mounted among them: what is mounted from
-// the same disk is on the same file system, and so looks like a folder.
+// removeNode removes a node's files. It removes none while a volume is mounted among them: a bind mount from the same disk
+// is on the same file system, so a removal would reach into it.
 func (h *Host) removeNode(ctx context.Context, record *Record) error {
 	points, err := h.mounted(ctx, record)
 	if err != nil {
@@ -223,7 +222,7 @@ func (h *Host) removeNode(ctx context.Context, record *Record) error {
 	}
 	gone, emptied := record.split(nodePaths)
 	for _, dir := range slices.Concat(record.Mounts, emptied) {
-		// It cannot remove a mount point in there; what counts is verified afterwards.
+		// find fails on mount points; a later step verifies what is left.
 		if _, err := h.try(ctx, "find", dir, "-xdev", "-mindepth", "1", "-delete"); err != nil {
 			return err
 		}
@@ -231,8 +230,8 @@ func (h *Host) removeNode(ctx context.Context, record *Record) error {
 	return h.removePaths(ctx, gone...)
 }
 
-// removePaths removes files and folders. It stays on their file system: a volume that is still mounted
-// keeps its content, and is reported as left behind.
+// removePaths removes files and folders on their own file system. A volume that is still mounted keeps its content, and is
+// reported as left behind.
 func (h *Host) removePaths(ctx context.Context, paths ...string) error {
 	_, err := h.run(ctx, append([]string{"rm", "-rf", "--one-file-system", "--"}, paths...)...)
 	return err
@@ -249,7 +248,7 @@ func (h *Host) takeBack(ctx context.Context, record *Record) error {
 		return err
 	}
 	for _, file := range record.Replaced {
-		if file == hostsFile || isNodes(file) { // An older controller kept copies of those, too.
+		if file == hostsFile || isNodes(file) { // An older release kept copies of those, too.
 			continue
 		}
 		if err := h.restore(ctx, file); err != nil {
@@ -259,9 +258,9 @@ func (h *Host) takeBack(ctx context.Context, record *Record) error {
 	return h.takeBackUsers(ctx, record)
 }
 
-// rename gives the host its former name. sudo looks the name of the host up: without a line for it in hostsFile, and
-// with a DNS server that is away, each command waits for seconds. So the line changes right after the name, and stays
-// when that cannot be changed.
+// rename gives the host its former name. sudo looks up the host's name: while hostsFile has no line for it and a DNS server
+// is away, each command waits for seconds. So the line changes right after the name, and stays when the name cannot be
+// changed.
 func (h *Host) rename(ctx context.Context, record *Record) error {
 	if record.Hostname != "" {
 		if _, err := h.run(ctx, "hostname", "--", record.Hostname); err != nil {
@@ -274,22 +273,22 @@ func (h *Host) rename(ctx context.Context, record *Record) error {
 	return h.restore(ctx, hostsFile)
 }
 
-// restore puts a file back that the bootstrap data replaced.
+// restore puts back a file that the bootstrap data replaced.
 func (h *Host) restore(ctx context.Context, file string) error {
 	_, err := h.run(ctx, "cp", "--archive", "--remove-destination", "--", originalsDir+file, file)
 	return err
 }
 
-// clockUnits are what reads clockFiles.
+// clockUnits are the units that read clockFiles.
 var clockUnits = []string{"systemd-timesyncd.service", "chrony.service", "chronyd.service", "ntpsec.service", "ntp.service"}
 
-// reload lets systemd, containerd, and what keeps the time, read the host's own settings.
+// reload makes systemd, containerd and clockUnits read the host's own settings.
 func (h *Host) reload(ctx context.Context, record *Record) error {
 	if _, err := h.run(ctx, "systemctl", "daemon-reload"); err != nil {
 		return err
 	}
 	if slices.Contains(record.Added, clockFiles[0]) || slices.Contains(record.Replaced, clockFiles[0]) {
-		// Most are not there.
+		// Most of them do not exist on a host, which is no failure.
 		if _, err := h.try(ctx, append([]string{"systemctl", "try-restart", "--"}, clockUnits...)...); err != nil {
 			return err
 		}
@@ -299,7 +298,7 @@ func (h *Host) reload(ctx context.Context, record *Record) error {
 			return err
 		}
 	}
-	// It is no failure that nothing failed.
+	// reset-failed fails when no unit had failed.
 	_, err := h.try(ctx, append([]string{"systemctl", "reset-failed", "--"}, nodeUnits...)...)
 	return err
 }

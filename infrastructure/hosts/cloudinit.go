@@ -23,7 +23,7 @@ type cloudInitStatus struct {
 
 func (s *cloudInitStatus) running() bool { return strings.HasPrefix(s.Status, "running") }
 
-// cloudInit asks cloud-init how it is. Its exit status repeats what the answer says.
+// cloudInit reads the status of cloud-init. The exit status repeats what the JSON says, and is ignored.
 func (h *Host) cloudInit(ctx context.Context) (*cloudInitStatus, error) {
 	result, err := h.try(ctx, "cloud-init", "status", "--format", "json")
 	if err != nil {
@@ -36,8 +36,7 @@ func (h *Host) cloudInit(ctx context.Context) (*cloudInitStatus, error) {
 	return status, nil
 }
 
-// stage is the stage that cloud-init is in, from the file that it keeps for `cloud-init status`; nil before
-// that file exists.
+// stage reads the stage that cloud-init is in from the file behind `cloud-init status`; nil before that file exists.
 func (h *Host) stage(ctx context.Context) (*cloudInitStatus, error) {
 	result, err := h.try(ctx, "cat", "/run/cloud-init/status.json")
 	if err != nil {
@@ -71,16 +70,16 @@ type Progress struct {
 	State State
 	// Detail is the stage that runs, or what failed.
 	Detail string
-	// Software is why the machine's software could not be installed, fit for a message; nil when that is not what failed.
+	// Software says why the machine's software could not be installed, fit for a message; nil when something else failed.
 	Software *software.Result
-	// Avoided are sources of software that failed before another one gave the file, fit for a message, of a host that is Done.
+	// Avoided are sources of software that failed before another one gave the file, fit for a message. Only Done has them.
 	Avoided []string
-	// Output is the end of what a failed cloud-init wrote, without secrets; empty when Software says what failed.
+	// Output is the end of the output of a failed cloud-init, without secrets; empty when Software says what failed.
 	Output string
 }
 
-// judge decides how far a bootstrap is. The sentinel file is what counts for success (contract for
-// BootstrapConfig, "Sentinel file"): a module that failed may not have mattered.
+// judge decides how far a bootstrap is. The sentinel file means success (contract for BootstrapConfig, "Sentinel file"), even
+// when a module of cloud-init failed.
 func judge(sentinel bool, unit unitState, status *cloudInitStatus) Progress {
 	switch {
 	case sentinel:
@@ -92,9 +91,9 @@ func judge(sentinel bool, unit unitState, status *cloudInitStatus) Progress {
 		}
 		return Progress{State: Running, Detail: detail}
 	case status == nil:
-		return Progress{State: Running, Detail: "cloud-init is asked how it ended"}
+		return Progress{State: Running, Detail: "cloud-init has ended, and its result is read next"}
 	case !unit.loaded && status.running():
-		// The unit is gone since a reboot: cloud-init runs with the same seed as a part of it.
+		// The host was rebooted and the unit is gone: cloud-init runs with the same seed as a part of the boot.
 		return Progress{State: Running, Detail: "cloud-init, after a reboot: " + tidy(status.Detail)}
 	case len(status.Errors) > 0:
 		return Progress{State: Failed, Detail: "cloud-init failed: " + tail([]byte(strings.Join(status.Errors, "; ")))}

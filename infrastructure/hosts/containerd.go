@@ -11,7 +11,7 @@ import (
 // containerdDir is where containerd keeps images and containers.
 const containerdDir = "/var/lib/containerd"
 
-// containerdFolders are what containerd and CNI plugins bring to a host that has no containerd.
+// containerdFolders are folders that containerd and CNI plugins bring to a host without containerd.
 var containerdFolders = []string{
 	"/etc/containerd", "/etc/cni", "/opt/cni", "/opt/containerd", "/run/containerd", "/run/nri", containerdDir,
 }
@@ -29,7 +29,7 @@ func (h *Host) hasContainerd(ctx context.Context) (bool, unitState, error) {
 	return slices.Contains(programs, "containerd") || units[0].loaded, units[0], nil
 }
 
-// noteFolders returns the containerdFolders that are missing on the host, or are an empty disk. There are none on a host
+// noteFolders returns the containerdFolders that are missing on the host, or are an empty disk. It returns none for a host
 // with a containerd of its own.
 func (h *Host) noteFolders(ctx context.Context) ([]string, error) {
 	has, _, err := h.hasContainerd(ctx)
@@ -60,15 +60,15 @@ func (h *Host) noteFolders(ctx context.Context) ([]string, error) {
 	return folders, nil
 }
 
-// newContainerd reports whether the host had nothing of containerd's before: containers and images all came with the machine.
+// newContainerd reports whether the host had nothing of containerd before. Then all containers and images came with the machine.
 func (r *Record) newContainerd() bool { return slices.Contains(r.Folders, containerdDir) }
 
-// folderUse is what becomes of folders that a machine leaves: those that go, disks of the host's own that stay empty, and what is mounted
-// below them.
+// folderUse says what to do with folders that came with a machine: remove them, empty them because they are disks of the
+// host's own, or unmount something below them first.
 type folderUse struct{ gone, disks, below []string }
 
-// broughtFolders are those that came with the machine's containerd. A containerd that stays, for packages do, keeps its
-// settings and plugins.
+// broughtFolders are the folders that came with the machine's containerd. When containerd itself stays, because packages
+// stay, its settings and plugins stay, too.
 func (h *Host) broughtFolders(ctx context.Context, record *Record, stays bool) (folderUse, error) {
 	folders := slices.DeleteFunc(slices.Clone(record.Folders), func(folder string) bool { return stays && folder != containerdDir })
 	found := folderUse{}
@@ -87,14 +87,14 @@ func (h *Host) broughtFolders(ctx context.Context, record *Record, stays bool) (
 	return found, err
 }
 
-// removeContainerd removes what came with a containerd that is new to the host: all folders of one that is gone, and
-// containers and images of one that stays.
+// removeContainerd removes what a containerd that is new to the host brought: all its folders when it is gone, and only
+// containers and images when it stays.
 func (h *Host) removeContainerd(ctx context.Context, record *Record) error {
 	if len(record.Folders) == 0 {
 		return nil
 	}
 	stays, unit, err := h.hasContainerd(ctx)
-	if err != nil || stays && !record.newContainerd() { // removeImages has seen to that.
+	if err != nil || stays && !record.newContainerd() { // removeImages has done that.
 		return err
 	}
 	if unit.runs() {
@@ -105,12 +105,12 @@ func (h *Host) removeContainerd(ctx context.Context, record *Record) error {
 	if err := h.removeFolders(ctx, record, stays); err != nil || !stays || !unit.runs() {
 		return err
 	}
-	// It may never have worked.
+	// containerd may never have worked.
 	_, err = h.try(ctx, "systemctl", "start", "--", containerdUnit)
 	return err
 }
 
-// removeFolders leaves the folders as they are while something uses them: tasksDir, which shows containers that run, is in one.
+// removeFolders changes nothing while a container runs: tasksDir, which shows running containers, is in one of the folders.
 func (h *Host) removeFolders(ctx context.Context, record *Record, stays bool) error {
 	running, err := h.containersLeft(ctx)
 	if err != nil {
@@ -141,8 +141,7 @@ func (h *Host) removeFolders(ctx context.Context, record *Record, stays bool) er
 	return h.removePaths(ctx, folders.gone...)
 }
 
-// containerdLeft names what is left of a containerd that is new to the host. Images of one that stays and runs are named by
-// imagesLeft.
+// containerdLeft names what is left of a containerd that is new to the host. imagesLeft names the images of one that runs.
 func (h *Host) containerdLeft(ctx context.Context, record *Record) ([]string, error) {
 	if len(record.Folders) == 0 {
 		return nil, nil
@@ -173,7 +172,7 @@ func (h *Host) containerdLeft(ctx context.Context, record *Record) ([]string, er
 	return append(left, named("file", files)...), nil
 }
 
-// filesBelow is one thing in a folder that is no folder; none when there is nothing else.
+// filesBelow returns one file below a folder; none when there are only folders.
 func (h *Host) filesBelow(ctx context.Context, folder string) ([]string, error) {
 	output, err := h.run(ctx, "find", folder, "-mindepth", "1", "-not", "-type", "d", "-print0", "-quit")
 	return list(output), err

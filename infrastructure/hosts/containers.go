@@ -13,13 +13,13 @@ import (
 
 const (
 	containerdUnit = onworker.ContainerdUnit
-	// tasksDir has a folder for each container of Kubernetes that runs, whether containerd does or not.
+	// tasksDir has a folder for each running container of Kubernetes, even while containerd does not run.
 	tasksDir = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
 	// namespacesDir has the network namespaces of pods, named cni-...
 	namespacesDir = "/run/netns"
 )
 
-// kubernetes is ctr in the namespace that kubelet's containers are in.
+// kubernetes is the command ctr for the namespace of kubelet's containers.
 func kubernetes(args ...string) []string {
 	return append([]string{"ctr", "--namespace", "k8s.io"}, args...)
 }
@@ -33,9 +33,9 @@ func (h *Host) containers(ctx context.Context) ([]string, error) {
 	return strings.Fields(string(output)), nil
 }
 
-// removePods ends and removes every container of kubelet's, and none of another's. What crictl, which
-// also releases addresses, does not remove, ctr does; containerd, started anew, has forgotten them. A containerd that is new to
-// the host may not work, and is asked only when there is something to end.
+// removePods ends and removes all of kubelet's containers, and no others. crictl removes pods and releases their addresses;
+// ctr removes what crictl left, and a restart makes containerd forget them. A containerd that is new to the host may not
+// work: it is used only when there is something to end.
 func (h *Host) removePods(ctx context.Context, record *Record, programs []string) error {
 	if !slices.Contains(programs, "ctr") {
 		return nil
@@ -65,7 +65,7 @@ func (h *Host) removePods(ctx context.Context, record *Record, programs []string
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	// Some have no task, which is no failure; that nothing is left is verified at the end.
+	// Some containers have no task, which is no failure. Whether anything is left is verified at the end.
 	if _, err := h.try(ctx, kubernetes(append([]string{"tasks", "delete", "--force"}, left...)...)...); err != nil {
 		return err
 	}
@@ -76,14 +76,14 @@ func (h *Host) removePods(ctx context.Context, record *Record, programs []string
 	return err
 }
 
-// isContainerds reports whether containerd reads a file, or is it.
+// isContainerds reports whether a file is containerd's program, or one that containerd reads.
 func isContainerds(file string) bool {
 	return strings.HasPrefix(file, "/etc/containerd/") || strings.Contains(file, "/"+containerdUnit+".d/") ||
 		slices.Contains([]string{onworker.ProxyFile, unitFolder + "/" + containerdUnit}, file) || path.Base(file) == "containerd"
 }
 
-// restartContainerd lets a containerd that runs read the host's own settings: it goes on with those of its start, and
-// with the variables of its environment.
+// restartContainerd restarts a running containerd, so that it reads the host's own settings: it keeps settings and
+// environment variables from its start.
 func (h *Host) restartContainerd(ctx context.Context) error {
 	units, err := h.units(ctx, containerdUnit)
 	if err != nil || !units[0].loaded || !units[0].runs() {
@@ -93,7 +93,7 @@ func (h *Host) restartContainerd(ctx context.Context) error {
 	return err
 }
 
-// entries are what is in a folder; none when it is not there.
+// entries are the names in a folder; none when it does not exist.
 func (h *Host) entries(ctx context.Context, folder string) ([]string, error) {
 	there, err := h.existing(ctx, folder)
 	if err != nil || len(there) == 0 {
@@ -124,7 +124,7 @@ func (h *Host) removeNetwork(ctx context.Context) error {
 		return err
 	}
 	for _, link := range there {
-		// The second of a pair went with the first.
+		// The other device of a pair is gone with the first.
 		if _, err := h.try(ctx, "ip", "link", "delete", link); err != nil {
 			return err
 		}
@@ -132,8 +132,8 @@ func (h *Host) removeNetwork(ctx context.Context) error {
 	return nil
 }
 
-// links are the network devices of a node that are there. The kernel is asked by netlink: /sys of a host that is
-// a container itself may show the devices of another.
+// links are the network devices of a node that exist. They are read by netlink, because /sys may show those of another host
+// where this host is a container.
 func (h *Host) links(ctx context.Context) ([]string, error) {
 	output, err := h.run(ctx, "ip", "-json", "link", "show")
 	if err != nil {

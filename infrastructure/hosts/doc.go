@@ -1,11 +1,10 @@
-// Package hosts is what is done on a host: look whether it can be made a machine (Probe), make it one
-// with the host's own cloud-init (Bootstrap), and make it a plain host again (CleanUp).
+// Package hosts works on a host: Probe checks whether it can be made a machine, Bootstrap makes it one with the host's own
+// cloud-init, and CleanUp makes it a plain host again.
 //
-// Every step asks the host first what is done already, so that each can be cut short and repeated. What
-// a host is used for stands in a file on the host itself, the Record: a second inventory that names the
-// same host sees it, and a clean-up knows what to take back.
+// Every step first reads from the host what is done already: so each can be cut off and repeated. A file on the host itself,
+// the Record, says which machine the host carries. A second inventory with the same host sees it, and a clean-up finds
+// there what to undo.
 //
-// Programs are run with fixed arguments. What comes from users, such as bootstrap data, goes through
-// standard input into files. Answers are read from formats made for programs: JSON, systemctl show,
-// mountinfo, NUL-separated lists.
+// Programs run with fixed arguments. Data of users, such as bootstrap data, goes through standard input into files. Output
+// is read in formats made for programs: JSON, systemctl show, mountinfo, NUL-separated lists.
 package hosts

@@ -14,28 +14,28 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
-// footprint is what bootstrap data says that it puts on a host by name.
+// footprint is what bootstrap data add to a host, as far as they name it.
 type footprint struct {
 	files []string
 	users []account
 }
 
-// account is a user that cloud-init makes, or changes if it is there.
+// account is a user that cloud-init makes, or changes if it exists.
 type account struct {
 	name string
-	// keys are the SSH keys that it gets, in base64.
+	// keys are the SSH keys that the user gets, in base64.
 	keys []string
 }
 
 // sudoersFile has the sudo rules of all users of a cloud-config (cloud-init, ci_sudoers_fn).
 const sudoersFile = "/etc/sudoers.d/90-cloud-init-users"
 
-// clockFiles are the settings of the programs that module ntp knows. It keeps what was there as *.dist.
+// clockFiles are the settings of the programs that cloud-init's module ntp knows. It keeps earlier ones as *.dist.
 var clockFiles = []string{
 	"/etc/systemd/timesyncd.conf.d/cloud-init.conf", "/etc/chrony/chrony.conf", "/etc/chrony.conf", "/etc/ntpsec/ntp.conf", "/etc/ntp.conf",
 }
 
-// aptFiles are those of module apt_configure beside a file and a key for each source.
+// aptFiles are files of cloud-init's module apt_configure, besides a file and a key for each source.
 var aptFiles = []string{
 	"/etc/apt/apt.conf.d/90cloud-init-aptproxy", "/etc/apt/apt.conf.d/94cloud-init-config", "/etc/apt/sources.list",
 }
@@ -57,8 +57,8 @@ type cloudConfig struct {
 	} `json:"apt"`
 }
 
-// footprintOf reads a cloud-config. What a script does, or another format, leaves no footprint here: a
-// clean-up still takes away everything that a node has.
+// footprintOf reads a cloud-config. It does not see what a script does, or data of another format; a clean-up still removes
+// everything that a node has.
 func footprintOf(userData []byte) footprint {
 	config := cloudConfig{}
 	found := footprint{}
@@ -77,7 +77,7 @@ func footprintOf(userData []byte) footprint {
 	if len(config.Users) > 0 {
 		found.addFile(sudoersFile)
 	}
-	if config.SSHAuthorizedKeys != nil { // Keys of no user are root's, beside the default user's.
+	if config.SSHAuthorizedKeys != nil { // Keys without a user are for root and the default user.
 		found.addUser(map[string]any{"name": "root", "ssh_authorized_keys": config.SSHAuthorizedKeys})
 	}
 	if config.NTP != nil {
@@ -97,14 +97,14 @@ func footprintOf(userData []byte) footprint {
 	return found
 }
 
-// addFile adds a path that is absolute. Not those of the program kok-software: it removes them itself when it has undone the rest.
+// addFile adds an absolute path. It leaves out the files of kok-software, which removes them itself.
 func (f *footprint) addFile(file string) {
 	if clean := path.Clean(file); path.IsAbs(clean) && !strings.HasPrefix(clean, software.Dir) && !strings.ContainsRune(clean, 0) && !slices.Contains(f.files, clean) {
 		f.files = append(f.files, clean)
 	}
 }
 
-// addDownloads adds the files of a list as bootstrap data have it.
+// addDownloads adds the files in downloadsFile.
 func (f *footprint) addDownloads(encoding, content string) {
 	list := []byte(content)
 	if encoding == "b64" {
@@ -112,7 +112,7 @@ func (f *footprint) addDownloads(encoding, content string) {
 	}
 	var files []string
 	if json.Unmarshal(list, &files) != nil {
-		return // Nobody but a KOKConfig writes it as we read it.
+		return // Bootstrap data of another provider may use the name for something else.
 	}
 	for _, file := range files {
 		f.addFile(file)
@@ -182,7 +182,7 @@ func isKey(field string) bool {
 	return err == nil && len(blob) > 16 && blob[0] == 0 && blob[1] == 0 && blob[2] == 0
 }
 
-// isUserName reports whether a name is one that useradd accepts, and no option.
+// isUserName reports whether useradd accepts a name, and does not take it for an option.
 func isUserName(name string) bool {
 	return name != "" && len(name) <= 32 && !strings.HasPrefix(name, "-") && !strings.ContainsAny(name, ":/,\n\x00 ")
 }

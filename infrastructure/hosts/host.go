@@ -13,18 +13,18 @@ import (
 
 // Connection runs commands on a host; an *ssh.Client is one.
 type Connection interface {
-	// Run returns how a command ended. An error means that this is unknown.
+	// Run returns how a command ended. An error means that nobody knows how it ended.
 	Run(ctx context.Context, command ssh.Command) (ssh.Result, error)
 }
 
 // Host is a host that we are logged in to.
 type Host struct {
 	connection Connection
-	// sudo comes before what only root may do; empty for root.
+	// sudo is put before commands that need root; empty when the user is root.
 	sudo []string
 }
 
-// New returns a host reached by a connection of that user.
+// New returns the host behind a connection of that user.
 func New(connection Connection, user string) *Host {
 	h := &Host{connection: connection}
 	if user != "root" {
@@ -51,7 +51,7 @@ func (e *CommandError) Error() string {
 	return message
 }
 
-// ProblemError says that a host did not do what it should because of a problem that a probe sees.
+// ProblemError says that work on a host failed because of a problem that a probe found.
 type ProblemError struct {
 	Problem Problem
 	// Err is what went wrong.
@@ -63,7 +63,7 @@ func (e *ProblemError) Error() string { return fmt.Sprintf("%s (%v)", e.Problem.
 // Unwrap returns what went wrong.
 func (e *ProblemError) Unwrap() error { return e.Err }
 
-// explain looks for the cause of a command that failed, which may be a problem that came up since the last probe.
+// explain probes the host after a command failed: the cause may be a problem that came up since the last probe.
 func (h *Host) explain(ctx context.Context, err error) error {
 	var failed *CommandError
 	if !errors.As(err, &failed) {
@@ -80,7 +80,7 @@ func (h *Host) try(ctx context.Context, args ...string) (ssh.Result, error) {
 	return h.connection.Run(ctx, ssh.Command{Args: append(append([]string{}, h.sudo...), args...)})
 }
 
-// excerpt is what a command writes as root; of a text for people its beginning does.
+// excerpt is the beginning of what a command writes as root, for texts of which the beginning is enough.
 func (h *Host) excerpt(ctx context.Context, args ...string) ([]byte, error) {
 	result, err := h.connection.Run(ctx, ssh.Command{Args: append(append([]string{}, h.sudo...), args...), MayBeCut: true})
 	return result.Stdout, err
@@ -114,7 +114,7 @@ func (h *Host) write(ctx context.Context, file string, content []byte) error {
 	temporary := temporaryOf(file)
 	steps := [][]string{
 		{"install", "-m", "0600", "/dev/null", temporary},
-		// dd reads a pipe and a socket alike, which is what standard input is.
+		// Standard input may be a pipe or a socket, and dd reads both.
 		{"dd", "of=" + temporary, "status=none", "conv=fsync"},
 		{"mv", "-f", temporary, file},
 	}
@@ -135,8 +135,8 @@ func temporaryOf(file string) string {
 	return path.Join(path.Dir(file), "."+path.Base(file)+".new")
 }
 
-// existing returns the paths that exist. It also asks for the root folder: an output without it is
-// no answer, but for example a refusal of sudo.
+// existing returns the paths that exist. find also prints the root folder: without it the output is not find's, but for
+// example a refusal of sudo.
 func (h *Host) existing(ctx context.Context, paths ...string) ([]string, error) {
 	args := append(append([]string{"find", "/"}, paths...), "-maxdepth", "0", "-print0")
 	result, err := h.try(ctx, args...)

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// containerdMetadata lists all images. Without this file containerd has none.
+	// containerdMetadata is containerd's list of images. Without this file it has none.
 	containerdMetadata = containerdDir + "/io.containerd.metadata.v1.bolt/meta.db"
 	// imagesAtOnce bounds the length of a command.
 	imagesAtOnce = 100
@@ -31,7 +31,7 @@ func (h *Host) noteImages(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	hasCtr := slices.Contains(programs, "ctr")
-	if !hasCtr && !slices.Contains(programs, "containerd") { // What an older machine left is not used any more.
+	if !hasCtr && !slices.Contains(programs, "containerd") { // There is no containerd that could use old images.
 		return none, nil
 	}
 	units, err := h.units(ctx, containerdUnit)
@@ -49,15 +49,14 @@ func (h *Host) noteImages(ctx context.Context) ([]string, error) {
 	return none, nil
 }
 
-// newImages are those that came since noteImages.
+// newImages are the images that noteImages did not see.
 func (h *Host) newImages(ctx context.Context, record *Record) ([]string, error) {
 	images, err := h.images(ctx)
 	return slices.DeleteFunc(images, func(image string) bool { return slices.Contains(record.Images, image) }), err
 }
 
-// removeImages removes the images that came with the machine: kubelet lets every pod use an image that is there
-// already, even one that needs a password to pull. When containerd itself came with the machine, its images go with
-// its folder.
+// removeImages removes the images that came with the machine: kubelet lets every pod use an image that is on the host, even
+// one that needs a password to pull. When containerd itself came with the machine, removeContainerd removes its images.
 func (h *Host) removeImages(ctx context.Context, record *Record, programs []string) error {
 	if record.Images == nil || record.newContainerd() || !slices.Contains(programs, "ctr") {
 		return nil

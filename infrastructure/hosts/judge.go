@@ -18,11 +18,11 @@ const (
 	Ours Use = "Ours"
 	// TakenOver means that the host is in use, and that a person allowed a machine to have it.
 	TakenOver Use = "TakenOver"
-	// Somebodys means that the host must not be changed.
-	Somebodys Use = "Somebodys"
+	// OfOthers means that others use the host: it must not be changed.
+	OfOthers Use = "OfOthers"
 )
 
-// Node is one of the host cluster.
+// Node is a node of the host cluster.
 type Node struct {
 	Name      string
 	Addresses []netip.Addr
@@ -30,58 +30,59 @@ type Node struct {
 
 // Claimant describes the machine that wants a host, and the Nodes that the host may already be.
 type Claimant struct {
-	// InstanceID is that of the machine that the host is for; empty for none yet.
+	// InstanceID is the machine's; empty while no machine has claimed the host.
 	InstanceID string
-	// Bootstrapped is true when the host is known to have become that machine: what runs on it is the machine's.
+	// Bootstrapped is true once the host has become that machine. Then everything that runs on it is the machine's.
 	Bootstrapped bool
-	// Reached is the address that the host is reached at; not valid when that is a name.
+	// Reached is the address at which the host is reached; not valid when that is a name.
 	Reached netip.Addr
-	// Nodes are those of the host cluster, without any that this host became as a machine.
+	// Nodes are the host cluster's, without those that one of our machines made of this host.
 	Nodes []Node
 	// TakeOver is the fact that a person allowed in spec.takeOver; empty for none.
 	TakeOver string
 }
 
-// Judgement is whose a host is.
-type Judgement struct {
+// Verdict says whose a host is.
+type Verdict struct {
 	Use Use
 	// Fact shows that the host is in use. It is empty for a free host, for one of our machines, and for a host
 	// with a Record of another inventory.
 	Fact string
-	// Record is that of a machine that this inventory does not know.
+	// Record is the host's, when it names a machine that this inventory does not know.
 	Record *Record
 }
 
-// Judge decides whose a host is. Records come first: what runs beside the machine's own record is the machine's, and a
-// machine of another inventory cannot be taken over, for its record says what to put back.
-func Judge(usage *Usage, claimant *Claimant) Judgement {
+// Judge decides whose a host is. Records come first. When the Record is the machine's, everything on the host is the
+// machine's. A machine of another inventory cannot be taken over: its Record would be lost, and with it what a clean-up has
+// to undo.
+func Judge(usage *Usage, claimant *Claimant) Verdict {
 	switch {
 	case usage.Record != nil && usage.Record.InstanceID != claimant.InstanceID:
-		return Judgement{Use: Somebodys, Record: usage.Record}
+		return Verdict{Use: OfOthers, Record: usage.Record}
 	case usage.Record != nil || claimant.Bootstrapped:
-		return Judgement{Use: Ours}
+		return Verdict{Use: Ours}
 	}
 	fact := factOf(usage, claimant)
 	switch fact {
 	case "":
-		return Judgement{Use: Free}
+		return Verdict{Use: Free}
 	case claimant.TakeOver:
-		return Judgement{Use: TakenOver, Fact: fact}
+		return Verdict{Use: TakenOver, Fact: fact}
 	default:
-		return Judgement{Use: Somebodys, Fact: fact}
+		return Verdict{Use: OfOthers, Fact: fact}
 	}
 }
 
 // Err is an *InUseError for a host that is in use.
-func (j *Judgement) Err() error {
-	if j.Use != Somebodys {
+func (j *Verdict) Err() error {
+	if j.Use != OfOthers {
 		return nil
 	}
 	return &InUseError{Record: j.Record, Fact: j.Fact}
 }
 
 // factOf says in one short sentence what shows that a host is in use; empty for nothing. A person repeats it in
-// spec.takeOver, so it has no quotes and is the same each time.
+// spec.takeOver: so it has no quotes, and is the same each time.
 func factOf(usage *Usage, claimant *Claimant) string {
 	var facts []string
 	for _, unit := range usage.Kubelets {
@@ -106,7 +107,7 @@ func factOf(usage *Usage, claimant *Claimant) string {
 	return strings.Join(facts[:last], ", ") + ", and " + facts[last]
 }
 
-// nodeAt is the first Node, by its name, that has one of the addresses, and the least of those.
+// nodeAt returns the first Node, by name, that has one of the addresses, and the lowest of these addresses.
 func nodeAt(nodes []Node, addresses []netip.Addr) (name string, address netip.Addr, found bool) {
 	for i := range nodes {
 		for _, a := range nodes[i].Addresses {

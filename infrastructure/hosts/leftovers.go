@@ -20,7 +20,7 @@ func (e *UncleanError) Error() string {
 	return "after the clean-up there still is: " + strings.Join(e.Left, "; ")
 }
 
-// leftovers names what a clean host must not have. Programs that came with the machine are gone by now.
+// leftovers names what is still on the host and must not be on a clean one. Programs of the machine are gone by now.
 func (h *Host) leftovers(ctx context.Context, record *Record) ([]string, error) {
 	programs, err := h.programs(ctx)
 	if err != nil {
@@ -84,7 +84,7 @@ func (h *Host) imagesLeft(ctx context.Context, record *Record, programs []string
 		return nil, nil
 	}
 	units, err := h.units(ctx, containerdUnit)
-	if err != nil || !units[0].runs() { // It was started if there was anything to remove.
+	if err != nil || !units[0].runs() { // removeImages started it if there were images to remove.
 		return nil, err
 	}
 	images, err := h.newImages(ctx, record)
@@ -101,7 +101,7 @@ func (h *Host) filesLeft(ctx context.Context, record *Record) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	if len(seeds) == 1 && seeds[0] == seedDir { // The host had none of its own.
+	if len(seeds) == 1 && seeds[0] == seedDir { // The host had no seed of its own.
 		paths = append(paths, seedDir)
 	}
 	for _, dir := range emptied {

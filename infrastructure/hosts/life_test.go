@@ -305,7 +305,7 @@ func TestAnotherMachinesHostIsLeftAlone(t *testing.T) {
 		if err != nil || problem != nil {
 			t.Fatalf("probe: %v, %v", problem, err)
 		}
-		for instanceID, use := range map[string]Use{"": Somebodys, "id-2": Somebodys, "id-1": Ours} {
+		for instanceID, use := range map[string]Use{"": OfOthers, "id-2": OfOthers, "id-1": Ours} {
 			if got := Judge(&facts.Usage, &Claimant{InstanceID: instanceID, TakeOver: "kubelet runs"}); got.Use != use {
 				t.Errorf("for machine %q it is %+v", instanceID, got)
 			}

@@ -27,7 +27,7 @@ func parseMounts(mountinfo string, folders []string) []string {
 		if len(fields) < 5 {
 			continue
 		}
-		// The kernel writes no point with two dots: what a host says so would be unmounted elsewhere.
+		// The kernel never writes two dots. A host that does would make umount work outside of the folders.
 		point := unescape(fields[4])
 		if path.Clean(point) == point && slices.ContainsFunc(folders, func(folder string) bool { return point == folder || strings.HasPrefix(point, folder+"/") }) {
 			points = append(points, point)
@@ -52,7 +52,7 @@ func unescape(field string) string {
 	return text.String()
 }
 
-// mounted are the mount points in and below nodePaths that the host did not have of its own.
+// mounted are the mount points in and below nodePaths that are not the host's own.
 func (h *Host) mounted(ctx context.Context, record *Record) ([]string, error) {
 	points, err := h.mountsBelow(ctx, nodePaths...)
 	return slices.DeleteFunc(points, func(point string) bool { return slices.Contains(record.Mounts, point) }), err
@@ -67,8 +67,8 @@ func (h *Host) unmount(ctx context.Context, record *Record) error {
 	return h.unmountAll(ctx, points)
 }
 
-// unmountAll unmounts in the order of the mount points. What is busy goes out of sight at once, and for good when its last
-// user ends: nothing that is removed afterwards reaches into a volume. One that stays keeps no other.
+// unmountAll unmounts the points in their order. It unmounts a busy volume lazily, which hides it at once, so that a later
+// removal cannot reach into it. When one point stays, it goes on with the others.
 func (h *Host) unmountAll(ctx context.Context, points []string) error {
 	var problems []error
 	for _, point := range points {

@@ -12,20 +12,20 @@ import (
 const (
 	// minFreeBytes is the least space that bootstrap data, logs and images' metadata need.
 	minFreeBytes = 1 << 30
-	// minFreeInodes is the least number of files that can still be made.
+	// minFreeInodes is the least number of free inodes.
 	minFreeInodes = 10000
 )
 
-// diskFolders are on the file systems that a node writes to; those of its programs may not be there yet.
+// diskFolders are on the file systems that a node writes to. Some do not exist before the node's programs do.
 var diskFolders = []string{"/", "/var/lib", "/var/lib/cloud", "/var/lib/containerd", "/var/lib/kubelet", "/var/log", "/run"}
 
-// Fields of an IDCHost's status have so many bytes room, with three dots behind what is longer.
+// Bytes that fields of an IDCHost's status have room for. Longer texts are cut, and end with three dots.
 const (
 	maxArchitecture = 61
 	maxSystem       = 253
 )
 
-// Problem is what is wrong with a host, as a reason for programs and a message for people.
+// Problem says what is wrong with a host: Reason for programs, Message for people.
 type Problem struct {
 	Reason  string
 	Message string
@@ -40,24 +40,24 @@ const (
 	InUse = "InUse"
 )
 
-// Facts are what a host says of itself.
+// Facts are what a probe reads from a host.
 type Facts struct {
-	// Architecture is Go's name of the processor's, KernelVersion the kernel's release.
+	// Architecture is the processor's, as Go names it, KernelVersion the kernel's release.
 	Architecture, KernelVersion string
 	// OSImage is the system's pretty name.
 	OSImage string
-	// Programs are those of containerd, ctr, crictl, kubelet and kubeadm that are there.
+	// Programs are those of containerd, ctr, crictl, kubelet and kubeadm that are installed.
 	Programs []string
 	// CPUs is the number of processors, Memory the amount in bytes.
 	CPUs   int64
 	Memory int64
-	// Usage is what Judge decides by whose the host is.
+	// Usage is what Judge decides from.
 	Usage
 }
 
-// Probe reads facts of the host and looks for problems that keep it from becoming a machine; whether it is in use is
-// left to Judge. It changes nothing on the host. A nil problem means that none was found; an error means that the
-// host could not be asked.
+// Probe reads facts of the host, and looks for problems that keep it from becoming a machine. Judge decides whether it is
+// in use. Probe changes nothing on the host. A nil problem means that none was found. An error means that the probe itself
+// failed.
 func (h *Host) Probe(ctx context.Context) (*Facts, *Problem, error) {
 	if len(h.sudo) > 0 {
 		result, err := h.try(ctx, "true")
@@ -122,8 +122,7 @@ func (h *Host) full(ctx context.Context) (*Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	// It ends with status 1 when a folder is not there. An output without the root folder is no
-	// answer.
+	// stat ends with status 1 when a folder does not exist. An output without the root folder is not stat's.
 	if !strings.HasPrefix(string(result.Stdout), "/ ") {
 		return nil, &CommandError{Command: args, ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
 	}
@@ -147,7 +146,7 @@ func (h *Host) full(ctx context.Context) (*Problem, error) {
 	return nil, nil
 }
 
-// architectures are Go's names of what uname -m says.
+// architectures maps what uname -m prints to Go's names.
 var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x"}
 
 func (h *Host) facts(ctx context.Context, programs []string) (*Facts, error) {
@@ -193,7 +192,7 @@ func count(text string) int64 {
 	return max(0, number)
 }
 
-// value is that of a name in lines like os-release(5) and proc_meminfo(5) have.
+// value is the value of a name in lines like those of os-release(5) and proc_meminfo(5).
 func value(text, name, separator string) string {
 	for line := range strings.Lines(text) {
 		if key, found, ok := strings.Cut(strings.TrimSpace(line), separator); ok && key == name {

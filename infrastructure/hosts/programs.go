@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// known are the programs that make a difference to us.
+// known are the programs that probes and clean-ups look for.
 var known = []string{
 	"cloud-init", "systemctl", "containerd", "ctr", "crictl", "kubelet", "kubeadm", "ip", "nft", "iptables-save", "ip6tables-save", "sshd",
 }
@@ -20,7 +20,7 @@ func (h *Host) programs(ctx context.Context) ([]string, error) {
 		}
 		args = append(args, "-name", name)
 	}
-	// A folder that is not there makes find end with status 1.
+	// find ends with status 1 when a folder does not exist.
 	result, err := h.try(ctx, append(args, ")", "-print0")...)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// stateDir holds what we keep on a host while it is a machine.
+	// stateDir has our files on a host while it is a machine.
 	stateDir = "/var/lib/kok-infrastructure"
 	// recordFile is the Record.
 	recordFile = stateDir + "/machine.json"
@@ -30,25 +30,25 @@ type Record struct {
 	Done    bool `json:"done,omitempty"`
 	// Avoided are the sources of software that failed before another one gave the file.
 	Avoided []string `json:"avoided,omitempty"`
-	// Hostname is the host's name before.
+	// Hostname is the name of the host before it became the machine.
 	Hostname string `json:"hostname,omitempty"`
-	// Added are files of the bootstrap data that were not there before; Replaced were, and have a copy.
+	// Added are files of the bootstrap data that did not exist before. Replaced are those that did, of which there is a copy.
 	Added    []string `json:"added,omitempty"`
 	Replaced []string `json:"replaced,omitempty"`
 	// CloudInit is true when cloud-init knew an instance of the host's own, of which there is a copy.
 	CloudInit bool `json:"cloudInit,omitempty"`
-	// Users are those of the bootstrap data that were not there before.
+	// Users are users of the bootstrap data that did not exist before.
 	Users []string `json:"users,omitempty"`
-	// Unlocked are users of the bootstrap data that were there before, with a password, which cloud-init locks.
+	// Unlocked are users of the bootstrap data that existed before, with a password. cloud-init locks it.
 	Unlocked []string `json:"unlocked,omitempty"`
 	// Keys are SSH keys, in base64, that the bootstrap data add to files of authorized keys of the host's own.
 	Keys map[string][]string `json:"keys,omitempty"`
-	// Images are kubelet's images that were there before; nil when they are unknown.
+	// Images are kubelet's images on the host before; nil when they are unknown.
 	Images []string `json:"images"`
-	// Folders are those of containerd that were not there before, or were empty disks; none on a host that had containerd.
+	// Folders are containerd's that did not exist before, or were empty disks; none on a host that had containerd.
 	Folders []string `json:"folders,omitempty"`
-	// Mounts are mount points of the host's own in a node's folders, such as a disk for /var/lib/kubelet:
-	// they stay, without their content.
+	// Mounts are mount points of the host's own in a node's folders, such as a disk for /var/lib/kubelet. A clean-up empties
+	// them and leaves them mounted.
 	Mounts []string `json:"mounts,omitempty"`
 	// TakenOver is the fact that a person allowed in spec.takeOver; empty for a host that was free.
 	TakenOver string `json:"takenOver,omitempty"`
@@ -56,9 +56,9 @@ type Record struct {
 
 // InUseError says that a host is in use.
 type InUseError struct {
-	// Record is what the host says of a machine that is not the one which wants it; nil when it says nothing.
+	// Record is the host's, when it names another machine than the one that wants the host; nil otherwise.
 	Record *Record
-	// Fact is what else shows that the host is in use, as spec.takeOver has to repeat it.
+	// Fact shows in another way that the host is in use. spec.takeOver has to repeat it.
 	Fact string
 }
 
@@ -88,7 +88,7 @@ func (h *Host) readRecord(ctx context.Context) (*Record, error) {
 	return record, nil
 }
 
-// writeRecord writes into stateDir, which note makes.
+// writeRecord writes the Record into stateDir, which note has made.
 func (h *Host) writeRecord(ctx context.Context, record *Record) error {
 	data, err := json.MarshalIndent(record, "", "  ")
 	if err != nil {

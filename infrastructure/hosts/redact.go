@@ -12,7 +12,7 @@ import (
 // others.
 const Redacted = redact.Mark
 
-// tidy makes what a host said fit for a message: valid, printable, without secrets.
+// tidy makes a text from a host fit for a message: valid, printable, without secrets.
 func tidy(text string) string {
 	text = strings.ToValidUTF8(text, "?")
 	text = strings.Map(func(r rune) rune {
@@ -24,10 +24,10 @@ func tidy(text string) string {
 	return strings.TrimSpace(redact.Text(text))
 }
 
-// maxLine is the length of one line of a host's in a message, in bytes.
+// maxLine is the greatest length of a host's line in a message, in bytes.
 const maxLine = 1000
 
-// line makes of what a host said one line of a bounded length, fit for a message.
+// line makes a text from a host one line of at most maxLine bytes, fit for a message.
 func line(text string, length int) string {
 	text = tidy(strings.Join(strings.Fields(text), " "))
 	if len(text) <= length {

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// chainPrefixes are how kubelet, kube-proxy, CNI plugins, flannel, Calico and Cilium name their chains.
+// chainPrefixes are prefixes of the chains of kubelet, kube-proxy, CNI plugins, flannel, Calico and Cilium.
 var chainPrefixes = []string{"KUBE-", "CNI-", "FLANNEL-", "cali-", "CILIUM_", "OLD_CILIUM_"}
 
-// nodeTables are those of kube-proxy, flannel and Calico in their nftables modes.
+// nodeTables are the tables of kube-proxy, flannel and Calico in their nftables modes.
 var nodeTables = []string{"kube-proxy", "flannel-ipv4", "flannel-ipv6", "calico"}
 
 func isNodeChain(name string) bool {
 	return slices.ContainsFunc(chainPrefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// removal makes of what iptables-save prints the input of iptables-restore --noflush that removes a
-// node's chains, and the rules of others that jump to them, and nothing else; empty for nothing to do.
+// removal turns the output of iptables-save into input of iptables-restore --noflush. That removes a node's chains and the
+// rules that jump to them, and nothing else. It is empty when there is nothing to remove.
 func removal(saved string) string {
 	result := &strings.Builder{}
 	table := ""
@@ -63,12 +63,12 @@ func jumpsToNode(rule string) bool {
 	return false
 }
 
-// iptables are the families whose rules a host's programs show.
+// iptables are the programs whose rules are cleaned, one for each address family.
 func iptables(programs []string) []string {
 	return slices.DeleteFunc([]string{"iptables", "ip6tables"}, func(family string) bool { return !slices.Contains(programs, family+"-save") })
 }
 
-// removeRules takes a node's packet filter rules away, those of nftables modes too.
+// removeRules removes a node's packet filter rules, also those of nftables modes.
 func (h *Host) removeRules(ctx context.Context, programs []string) error {
 	for _, family := range iptables(programs) {
 		saved, err := h.run(ctx, family+"-save")
@@ -127,7 +127,7 @@ func (h *Host) nft(ctx context.Context, kind string) ([]nftEntry, error) {
 	return found, nil
 }
 
-// rulesLeft names a node's packet filter rules that are there.
+// rulesLeft names a node's packet filter rules that still exist.
 func (h *Host) rulesLeft(ctx context.Context, programs []string) ([]string, error) {
 	var left []string
 	for _, kind := range []string{"tables", "chains"} {

@@ -14,7 +14,7 @@ var unitContent []byte
 //go:embed assets/99-kok.cfg
 var cloudConfigContent []byte
 
-// seed writes what cloud-init reads.
+// seed writes the files that cloud-init reads.
 func (h *Host) seed(ctx context.Context, machine Machine) error {
 	metaData, err := machine.metaData()
 	if err != nil {
@@ -49,7 +49,7 @@ func (h *Host) seed(ctx context.Context, machine Machine) error {
 	return err
 }
 
-// note writes down, before anything changes, what the machine will change.
+// note records what the machine will change, before anything changes.
 func (h *Host) note(ctx context.Context, machine Machine, takenOver string) (*Record, error) {
 	found := footprintOf(machine.UserData)
 	record := &Record{
@@ -65,7 +65,7 @@ func (h *Host) note(ctx context.Context, machine Machine, takenOver string) (*Re
 		return nil, err
 	}
 	record.Added = slices.DeleteFunc(files, func(file string) bool { return slices.Contains(there, file) })
-	// A node's folders are emptied completely, also of files that others put there.
+	// A node's folders are emptied completely: no file in them is restored.
 	there = slices.DeleteFunc(there, isNodes)
 	record.Replaced = there
 	hostname, err := h.run(ctx, "uname", "-n")
@@ -76,7 +76,7 @@ func (h *Host) note(ctx context.Context, machine Machine, takenOver string) (*Re
 	if record.Mounts, err = h.mountsBelow(ctx, nodePaths...); err != nil {
 		return nil, err
 	}
-	if takenOver != "" { // What a node mounts is in its folders, and goes with it: a disk of the host's own is on one.
+	if takenOver != "" { // Mounts inside of these folders are the node's, and go with it. Only a mount of a whole folder is the host's own.
 		record.Mounts = slices.DeleteFunc(record.Mounts, func(point string) bool { return !slices.Contains(nodePaths, point) })
 	}
 	if record.Images, err = h.noteImages(ctx); err != nil {

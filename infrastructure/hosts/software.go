@@ -21,12 +21,12 @@ const (
 	maxResult = 64 << 10
 	// maxComponent is the length of a component's name, as the schema of KOKSoftware has it.
 	maxComponent = 63
-	// maxAvoided is how many sources that were avoided are told.
+	// maxAvoided is how many avoided sources a message names.
 	maxAvoided = 5
 )
 
-// softwareProblem is why the program kok-software could not install the software of a machine, fit for a message. It is nil
-// when the program did not run, or had no problem, or wrote nothing that can be read.
+// softwareProblem says why kok-software could not install the software of a machine, fit for a message. It is nil when the
+// program did not run, had no problem, or wrote nothing that can be read.
 func (h *Host) softwareProblem(ctx context.Context, file string) (*software.Result, error) {
 	content, err := h.excerpt(ctx, "head", "--bytes="+strconv.Itoa(maxResult), "--", file)
 	if err != nil {
@@ -35,8 +35,7 @@ func (h *Host) softwareProblem(ctx context.Context, file string) (*software.Resu
 	return problemIn(content), nil
 }
 
-// problemIn reads a result file. Any root user of the host may have written it, so it is not
-// trusted.
+// problemIn reads a result file. It trusts nothing in it, because any root user of the host may have written it.
 func problemIn(content []byte) *software.Result {
 	result := software.Result{}
 	if json.Unmarshal(content, &result) != nil || result.Reason == "" {
@@ -58,7 +57,7 @@ func (h *Host) avoidedSources(ctx context.Context, file string) ([]string, error
 	return avoidedIn(content), nil
 }
 
-// avoidedIn reads the same result file, which is not trusted.
+// avoidedIn reads the same result file, and trusts nothing in it either.
 func avoidedIn(content []byte) []string {
 	result := software.Result{}
 	if json.Unmarshal(content, &result) != nil {
@@ -67,7 +66,7 @@ func avoidedIn(content []byte) []string {
 	return tellable(result.Avoided)
 }
 
-// tellable are sources that a file on the host names, fit for a message.
+// tellable returns the sources in a file of the host, fit for a message.
 func tellable(sources []string) []string {
 	var told []string
 	for i, source := range sources {
@@ -80,7 +79,7 @@ func tellable(sources []string) []string {
 	return told
 }
 
-// removeSoftware has the program kok-software undo all that it did on the host.
+// removeSoftware runs kok-software to undo all that it did on the host.
 func (h *Host) removeSoftware(ctx context.Context, dir string) error {
 	program := path.Join(dir, strings.TrimPrefix(software.Program, software.Dir))
 	there, err := h.existing(ctx, dir, program)
@@ -100,7 +99,7 @@ func (h *Host) removeSoftware(ctx context.Context, dir string) error {
 	return h.undo(ctx, program)
 }
 
-// undo runs the program, whatever it writes.
+// undo runs the program and ignores its output.
 func (h *Host) undo(ctx context.Context, program string) error {
 	args := []string{program, "remove"}
 	result, err := h.connection.Run(ctx, ssh.Command{Args: slices.Concat(h.sudo, args), MayBeCut: true})
@@ -110,7 +109,7 @@ func (h *Host) undo(ctx context.Context, program string) error {
 	return err
 }
 
-// nodeRuns names units and containers of a node that run.
+// nodeRuns names running units and containers of a node.
 func (h *Host) nodeRuns(ctx context.Context) ([]string, error) {
 	units, err := h.unitsLeft(ctx)
 	if err != nil {
@@ -120,9 +119,9 @@ func (h *Host) nodeRuns(ctx context.Context) ([]string, error) {
 	return append(units, containers...), err
 }
 
-// removeUnused removes the folder of a program that was never there: its download failed. The program keeps what it notes
-// and installs outside of its own folder; the
-// bootstrap data write a result when they could not get it.
+// removeUnused removes the folder of kok-software when the program is missing because its download failed. Then there is
+// only the folder bin, and the result that the bootstrap data wrote. Anything else was left by a program that did run, and is
+// an error.
 func (h *Host) removeUnused(ctx context.Context, dir string) error {
 	output, err := h.run(ctx, "find", dir, "-mindepth", "1", "-path", dir+"/bin", "-prune", "-o",
 		"-not", "-type", "d", "-not", "-path", dir+"/"+path.Base(software.ResultFile)+"*", "-print0", "-quit")

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// step is one of those that clean a host.
+// step is one step of a clean-up.
 type step struct {
 	name string
 	do   func(context.Context) error
 }
 
-// take takes the steps in their order, also those after one that fails, and returns what failed. The end of the context is
-// a failure: steps are left then.
+// take runs all steps in their order, also after one that failed, and joins their errors. When the context ends, it leaves
+// out the rest, and that is an error, too.
 func take(ctx context.Context, steps []step) (problems []error) {
 	for _, step := range steps {
 		if err := step.do(ctx); err != nil {

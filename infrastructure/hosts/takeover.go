@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// endNode ends and removes the node that a host was which a person gave away: a kubelet that finds another cluster's
-// kubeconfig stays with that. What else its owner put on the host stays. It may be done again.
+// endNode ends and removes the node on a host that a person allowed to take over. A kubelet that found the kubeconfig of its
+// former cluster would rejoin that. Everything else stays on the host. It can be repeated.
 func (h *Host) endNode(ctx context.Context, record *Record) error {
 	programs, err := h.programs(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ type unitState struct {
 	enabled bool
 	// restarts is how often systemd restarted it by itself since the last start by a command.
 	restarts int
-	// started is when its main process was, by the clock that begins with the boot.
+	// started is when its main process started, measured from the boot.
 	started time.Duration
 }
 
@@ -31,7 +31,7 @@ func (u unitState) runs() bool {
 // unitProperties are what parseUnits reads. NRestarts is there since systemd 235.
 const unitProperties = "LoadState,ActiveState,SubState,UnitFileState,NRestarts,ExecMainStartTimestampMonotonic"
 
-// units asks systemd about units, in their order.
+// units reads the state of units from systemd, in their order.
 func (h *Host) units(ctx context.Context, names ...string) ([]unitState, error) {
 	args := append([]string{"systemctl", "show", "--property=" + unitProperties, "--"}, names...)
 	output, err := h.run(ctx, args...)

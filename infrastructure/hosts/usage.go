@@ -15,48 +15,46 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
-// Usage is what shows whether a host is in use. It stays the same while nothing on the host
-// changes.
+// Usage has what shows whether a host is in use. It is the same each time while nothing on the host changes.
 type Usage struct {
-	// Record is that of the machine that the host carries; nil when no inventory made it one.
+	// Record is the host's; nil when it carries no machine of any inventory.
 	Record *Record
 	// Kubelets are the units that run a kubelet, in the order of kubeletUnits.
 	Kubelets []string
-	// Kubeconfig is true when kubeconfigFile is there. Server is the API server that it leads to; empty when it names none
-	// that can be read.
+	// Kubeconfig is true when kubeconfigFile exists. Server is the API server in it; empty when none can be read.
 	Kubeconfig bool
 	Server     string
 	// Software is true when kok-software has installed something for a machine that this inventory does not know. A
 	// clean-up would remove it.
 	Software bool
-	// Addresses are those that other hosts reach it at, without those of pods, containers and Services.
+	// Addresses are those at which other hosts reach it, without those of pods, containers and Services.
 	Addresses []netip.Addr
 }
 
 const kubeletUnit = onworker.KubeletUnit
 
-// softwareState is there while kok-software has anything on a host.
+// softwareState exists while kok-software has installed anything on a host.
 const softwareState = software.Dir + "state.json"
 
-// kubeletUnits are what runs a kubelet: that of packages and of kubeadm, and the programs of k3s, RKE2, k0s and MicroK8s,
-// which have one in them.
+// kubeletUnits are units that run a kubelet: kubelet's own unit, and those of k3s, RKE2, k0s and MicroK8s, whose programs
+// contain a kubelet.
 var kubeletUnits = []string{
 	kubeletUnit, "k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service",
 	"k0scontroller.service", "k0sworker.service", "snap.microk8s.daemon-kubelite.service",
 }
 
 const (
-	// podsDir is what kubelet makes as soon as it accepts its settings.
+	// podsDir is made by kubelet as soon as it has accepted its settings.
 	podsDir = "/var/lib/kubelet/pods"
-	// steady is an uptime that a kubelet without settings does not reach, because it ends sooner.
+	// steady is how long a restarted kubelet has to run before it counts. One without settings ends sooner.
 	steady = 30 * time.Second
 )
 
-// bootedDir is there while systemd runs (sd_booted(3)).
+// bootedDir exists while systemd runs (sd_booted(3)).
 const bootedDir = "/run/systemd/system"
 
-// usage finds out whether the host is in use, and changes nothing on it. Without systemd or ip their facts are missing,
-// and the host cannot become a machine.
+// usage reads what shows whether the host is in use, and changes nothing on it. Without systemd or ip their facts are
+// missing; the probe reports such a host as unfit anyway.
 func (h *Host) usage(ctx context.Context, programs []string) (*Usage, error) {
 	record, err := h.readRecord(ctx)
 	if err != nil {
@@ -69,7 +67,7 @@ func (h *Host) usage(ctx context.Context, programs []string) (*Usage, error) {
 	}
 	found.Software = slices.Contains(there, softwareState)
 	if found.Kubeconfig = slices.Contains(there, kubeconfigFile); found.Kubeconfig {
-		// One line and no more: the file holds credentials.
+		// Read one line only: the file holds credentials.
 		line, err := h.excerpt(ctx, "grep", "--only-matching", "--max-count=1", "--extended-regexp", `server"?: *["']?https?://[^"' ]+`, kubeconfigFile)
 		if err != nil {
 			return nil, err
@@ -110,7 +108,7 @@ func (h *Host) kubelets(ctx context.Context, hadPods bool) ([]string, error) {
 	return running, nil
 }
 
-// runsKubelet tells a kubelet of a cluster from an installed one without settings. systemd starts the latter again and
+// runsKubelet reports whether a unit runs a kubelet with settings. systemd restarts a kubelet without settings again and
 // again, and it ends before it makes podsDir.
 func runsKubelet(unit unitState, hadPods bool, uptime time.Duration) bool {
 	switch {
@@ -125,7 +123,7 @@ func runsKubelet(unit unitState, hadPods bool, uptime time.Duration) bool {
 	}
 }
 
-// uptime is the host's clock that systemd tells times by.
+// uptime is the time since boot, by the clock that systemd uses.
 func (h *Host) uptime(ctx context.Context) (time.Duration, error) {
 	output, err := h.run(ctx, "cat", "/proc/uptime")
 	if err != nil {
@@ -142,8 +140,8 @@ func (h *Host) uptime(ctx context.Context) (time.Duration, error) {
 // serverName is the name or IPv4 address of an API server.
 var serverName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
-// serverIn is the API server in a line of a kubeconfig, without a user, a password and a path; empty for one that no
-// kubelet could reach. The line is the host's: it may be anything.
+// serverIn returns the API server in a line of a kubeconfig, without user, password and path; empty when no kubelet could
+// reach it. The line comes from the host and may be anything.
 func serverIn(line []byte) string {
 	first, _, _ := strings.Cut(string(line), "\n")
 	_, after, found := strings.Cut(first, "http")

@@ -50,7 +50,7 @@ func aHostNode() []Node {
 }
 
 // Somebody's node would be joined to a tenant, and wiped when its machine goes.
-func TestAHostThatIsSomebodysIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+func TestAHostOfOthersIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	running := unitState{loaded: true, active: "active", sub: "running"}
 	for name, test := range map[string]struct {
 		edit  func(*simulated)
@@ -98,7 +98,7 @@ func TestAHostThatIsSomebodysIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 				if err != nil || problem != nil {
 					t.Fatalf("%v, %v", problem, err)
 				}
-				if got := Judge(&facts.Usage, machine.claimant()); got != (Judgement{Use: Somebodys, Fact: test.fact}) {
+				if got := Judge(&facts.Usage, machine.claimant()); got != (Verdict{Use: OfOthers, Fact: test.fact}) {
 					t.Errorf("a probe finds %+v", got)
 				}
 				if s.plain() != before {
@@ -151,7 +151,7 @@ func TestAHostWithAKubeletThatNeverJoinedIsFree(t *testing.T) {
 }
 
 // A machine's own kubelet would pass for somebody's otherwise.
-func TestAMachinesOwnHostIsNeverSomebodys(t *testing.T) {
+func TestAMachinesOwnHostIsNeverThatOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for cut := 1; ; cut++ {
 			s := newSimulated(t)
@@ -160,7 +160,7 @@ func TestAMachinesOwnHostIsNeverSomebodys(t *testing.T) {
 			s.cutAfter = cut
 			_, err := untilEnded(t.Context(), h, machine)
 			s.cutAfter = 0
-			if facts, _, probeErr := h.Probe(t.Context()); probeErr != nil || Judge(&facts.Usage, machine.claimant()).Use == Somebodys {
+			if facts, _, probeErr := h.Probe(t.Context()); probeErr != nil || Judge(&facts.Usage, machine.claimant()).Use == OfOthers {
 				t.Errorf("cut after %q it is %+v, %v", s.ran[cut-1], facts, probeErr)
 			}
 			if _, again := untilEnded(t.Context(), h, machine); again != nil {
@@ -247,32 +247,32 @@ func TestJudgeSaysWhoseAHostIs(t *testing.T) {
 	for name, test := range map[string]struct {
 		usage    Usage
 		claimant Claimant
-		want     Judgement
+		want     Verdict
 	}{
-		"a plain host":                                {Usage{}, Claimant{}, Judgement{Use: Free}},
-		"a plain host of a machine":                   {Usage{}, Claimant{InstanceID: "id-1"}, Judgement{Use: Free}},
-		"a plain host with a word that nothing needs": {Usage{}, Claimant{TakeOver: "kubelet runs"}, Judgement{Use: Free}},
-		"its machine":                                 {Usage{Record: &Record{InstanceID: "id-1"}, Kubelets: []string{kubeletUnit}, Kubeconfig: true}, Claimant{InstanceID: "id-1"}, Judgement{Use: Ours}},
-		"its machine, without its record":             {Usage{Kubelets: []string{kubeletUnit}, Kubeconfig: true}, Claimant{InstanceID: "id-1", Bootstrapped: true}, Judgement{Use: Ours}},
-		"a machine of others":                         {Usage{Record: theirs}, Claimant{InstanceID: "id-1", Bootstrapped: true}, Judgement{Use: Somebodys, Record: theirs}},
-		"a machine of others that a person wants":     {Usage{Record: theirs, Kubelets: []string{kubeletUnit}}, Claimant{TakeOver: "kubelet runs"}, Judgement{Use: Somebodys, Record: theirs}},
-		"a record that names no machine":              {Usage{Record: &Record{}}, Claimant{InstanceID: "id-1"}, Judgement{Use: Somebodys, Record: &Record{}}},
-		"software of nobody whom we know":             {Usage{Software: true}, Claimant{}, Judgement{Use: Somebodys, Fact: "/opt/kok-software/state.json is there"}},
-		"a kubeconfig that leads nowhere":             {Usage{Kubeconfig: true}, Claimant{}, Judgement{Use: Somebodys, Fact: "/etc/kubernetes/kubelet.conf is there"}},
-		"two Nodes at its addresses":                  {at, Claimant{Nodes: nodes}, Judgement{Use: Somebodys, Fact: fact}},
-		"a Node at the address that it is reached at": {Usage{}, Claimant{Nodes: nodes, Reached: address("192.0.2.7")}, Judgement{Use: Somebodys, Fact: fact}},
-		"a host that is reached by its name":          {Usage{}, Claimant{Nodes: []Node{{Name: "a", Addresses: []netip.Addr{{}}}}}, Judgement{Use: Free}},
-		"a Node that a person accepts":                {at, Claimant{Nodes: nodes, TakeOver: fact}, Judgement{Use: TakenOver, Fact: fact}},
+		"a plain host":                                {Usage{}, Claimant{}, Verdict{Use: Free}},
+		"a plain host of a machine":                   {Usage{}, Claimant{InstanceID: "id-1"}, Verdict{Use: Free}},
+		"a plain host with a word that nothing needs": {Usage{}, Claimant{TakeOver: "kubelet runs"}, Verdict{Use: Free}},
+		"its machine":                                 {Usage{Record: &Record{InstanceID: "id-1"}, Kubelets: []string{kubeletUnit}, Kubeconfig: true}, Claimant{InstanceID: "id-1"}, Verdict{Use: Ours}},
+		"its machine, without its record":             {Usage{Kubelets: []string{kubeletUnit}, Kubeconfig: true}, Claimant{InstanceID: "id-1", Bootstrapped: true}, Verdict{Use: Ours}},
+		"a machine of others":                         {Usage{Record: theirs}, Claimant{InstanceID: "id-1", Bootstrapped: true}, Verdict{Use: OfOthers, Record: theirs}},
+		"a machine of others that a person wants":     {Usage{Record: theirs, Kubelets: []string{kubeletUnit}}, Claimant{TakeOver: "kubelet runs"}, Verdict{Use: OfOthers, Record: theirs}},
+		"a record that names no machine":              {Usage{Record: &Record{}}, Claimant{InstanceID: "id-1"}, Verdict{Use: OfOthers, Record: &Record{}}},
+		"software of nobody whom we know":             {Usage{Software: true}, Claimant{}, Verdict{Use: OfOthers, Fact: "/opt/kok-software/state.json is there"}},
+		"a kubeconfig that leads nowhere":             {Usage{Kubeconfig: true}, Claimant{}, Verdict{Use: OfOthers, Fact: "/etc/kubernetes/kubelet.conf is there"}},
+		"two Nodes at its addresses":                  {at, Claimant{Nodes: nodes}, Verdict{Use: OfOthers, Fact: fact}},
+		"a Node at the address that it is reached at": {Usage{}, Claimant{Nodes: nodes, Reached: address("192.0.2.7")}, Verdict{Use: OfOthers, Fact: fact}},
+		"a host that is reached by its name":          {Usage{}, Claimant{Nodes: []Node{{Name: "a", Addresses: []netip.Addr{{}}}}}, Verdict{Use: Free}},
+		"a Node that a person accepts":                {at, Claimant{Nodes: nodes, TakeOver: fact}, Verdict{Use: TakenOver, Fact: fact}},
 		"a Node beside the kubelet that a person accepts": {Usage{Kubelets: []string{kubeletUnit}, Addresses: at.Addresses}, Claimant{Nodes: nodes, TakeOver: "kubelet runs"},
-			Judgement{Use: Somebodys, Fact: "kubelet runs, and " + fact}},
-		"a word that is longer than the fact": {at, Claimant{Nodes: nodes, TakeOver: fact + " "}, Judgement{Use: Somebodys, Fact: fact}},
+			Verdict{Use: OfOthers, Fact: "kubelet runs, and " + fact}},
+		"a word that is longer than the fact": {at, Claimant{Nodes: nodes, TakeOver: fact + " "}, Verdict{Use: OfOthers, Fact: fact}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Judge(&test.usage, &test.claimant)
 			if fmt.Sprintf("%+v", got.Record) != fmt.Sprintf("%+v", test.want.Record) || got.Use != test.want.Use || got.Fact != test.want.Fact {
 				t.Errorf("it is %+v", got)
 			}
-			if refused := got.Err() != nil; refused != (test.want.Use == Somebodys) {
+			if refused := got.Err() != nil; refused != (test.want.Use == OfOthers) {
 				t.Errorf("refused: %t", refused)
 			}
 		})

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// noteUsers writes into the record what users of the bootstrap data add and change, and returns the files of
-// authorized keys that cloud-init makes.
+// noteUsers records which users the bootstrap data add and change, and returns the files of authorized keys that cloud-init
+// makes.
 func (h *Host) noteUsers(ctx context.Context, users []account, record *Record) ([]string, error) {
 	var added []string
 	patterns, err := h.keyFilePatterns(ctx)
@@ -41,8 +41,8 @@ func (h *Host) noteUsers(ctx context.Context, users []account, record *Record) (
 	return added, nil
 }
 
-// noteKeys notes for each file of authorized keys that is there which keys come new, and returns the other files. A
-// file of the host's own is not copied: keys that people add or take away meanwhile must stay as they are.
+// noteKeys records which keys are added to existing files of authorized keys, and returns the files that do not exist. It
+// copies no existing file: keys that people add or remove meanwhile must stay as they are.
 func (h *Host) noteKeys(ctx context.Context, files, keys []string, record *Record) (missing []string, err error) {
 	there, err := h.existing(ctx, files...)
 	if err != nil {
@@ -69,7 +69,7 @@ func (h *Host) noteKeys(ctx context.Context, files, keys []string, record *Recor
 	return missing, nil
 }
 
-// takeBackUsers removes users that came with the bootstrap data, and leaves those of the host's own as they were.
+// takeBackUsers removes users that came with the bootstrap data, and puts the host's own users back as they were.
 func (h *Host) takeBackUsers(ctx context.Context, record *Record) error {
 	for _, name := range record.Users {
 		if _, there, err := h.user(ctx, name); err != nil {
@@ -98,7 +98,7 @@ func (h *Host) takeBackUsers(ctx context.Context, record *Record) error {
 	for _, file := range left {
 		args := []string{"sed", "--in-place", "--follow-symlinks"}
 		for _, key := range record.Keys[file] {
-			args = append(args, `--expression=\,`+key+",d") // Base64 has neither commas nor what sed takes for more than itself.
+			args = append(args, `--expression=\,`+key+",d") // Base64 has no commas, and nothing that sed takes for an operator.
 		}
 		if _, err := h.run(ctx, append(args, "--", file)...); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (h *Host) takeBackUsers(ctx context.Context, record *Record) error {
 	return nil
 }
 
-// keysLeft are the files of authorized keys in which keys of the bootstrap data are.
+// keysLeft are the files of authorized keys that have keys of the bootstrap data.
 func (h *Host) keysLeft(ctx context.Context, record *Record) ([]string, error) {
 	if len(record.Keys) == 0 {
 		return nil, nil
@@ -129,7 +129,7 @@ func (h *Host) keysLeft(ctx context.Context, record *Record) ([]string, error) {
 	return left, nil
 }
 
-// user reports whether a user is there, and its home folder.
+// user reports whether a user exists, and returns its home folder.
 func (h *Host) user(ctx context.Context, name string) (home string, there bool, err error) {
 	args := []string{"getent", "passwd", name}
 	result, err := h.try(ctx, args...)
@@ -151,21 +151,21 @@ func (h *Host) user(ctx context.Context, name string) (home string, there bool, 
 
 // hasPassword reports whether a user may log in with a password of this host, which cloud-init locks.
 func (h *Host) hasPassword(ctx context.Context, name string) (bool, error) {
-	// It fails for a user whom the host knows from elsewhere.
+	// It fails for a user that is not in the host's own files.
 	result, err := h.try(ctx, "passwd", "--status", name)
 	// passwd(1): the second field is P, or PS, for a usable password.
 	fields := strings.Fields(string(result.Stdout))
 	return len(fields) > 1 && strings.HasPrefix(fields[1], "P"), err
 }
 
-// defaultKeyFile is where cloud-init puts keys unless the SSH server reads them elsewhere.
+// defaultKeyFile is where cloud-init writes keys when the SSH server does not read them somewhere else.
 const defaultKeyFile = "%h/.ssh/authorized_keys"
 
-// keyFilePatterns are where the SSH server looks for keys, defaultKeyFile among them.
+// keyFilePatterns are the files in which the SSH server looks for keys, and defaultKeyFile.
 func (h *Host) keyFilePatterns(ctx context.Context) ([]string, error) {
 	patterns := []string{defaultKeyFile}
 	programs, err := h.programs(ctx)
-	if err != nil || !slices.Contains(programs, "sshd") { // Another SSH server, which cloud-init does not ask either.
+	if err != nil || !slices.Contains(programs, "sshd") { // Another SSH server: cloud-init does not read its settings either.
 		return patterns, err
 	}
 	output, err := h.run(ctx, "sshd", "-T")
@@ -180,8 +180,8 @@ func (h *Host) keyFilePatterns(ctx context.Context) ([]string, error) {
 	return patterns, nil
 }
 
-// keyFiles are a user's files of authorized keys (sshd_config(5), AuthorizedKeysFile). Those in the home of a user that
-// is not there yet go with it.
+// keyFiles are a user's files of authorized keys (sshd_config(5), AuthorizedKeysFile). For a user that does not exist yet,
+// files in its home are left out: they are removed with the user.
 func keyFiles(patterns []string, name, home string) []string {
 	var files []string
 	for _, pattern := range patterns {

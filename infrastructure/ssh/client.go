@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// dialTimeout is how long a server has to answer and to let the user in.
+	// dialTimeout bounds connection and login.
 	dialTimeout = 10 * time.Second
-	// keepAliveInterval is how often a connection is asked whether it still is one.
+	// keepAliveInterval is how often a connection is checked.
 	keepAliveInterval = 5 * time.Second
-	// keepAlivePatience is how long an answer to that may take.
+	// keepAlivePatience is how long the answer to a check may take.
 	keepAlivePatience = 15 * time.Second
 )
 
@@ -35,7 +35,7 @@ type Server struct {
 	HostKeys []string
 }
 
-// String is the server as people write it.
+// String is user@address:port.
 func (s *Server) String() string {
 	if s.User == "" {
 		return s.endpoint()
@@ -56,7 +56,7 @@ type Client struct {
 	// User is the user that commands run as.
 	User string
 
-	// server is the host as people write it.
+	// server is the host as String writes it.
 	server  string
 	client  *ssh.Client
 	bastion *ssh.Client
@@ -111,7 +111,7 @@ func connect(ctx context.Context, server *Server, open func(ctx context.Context,
 	if err != nil {
 		return nil, failure(ctx, server, pins, err)
 	}
-	// The handshake knows no context: it ends when its connection does.
+	// The handshake takes no context. It ends when its connection is closed.
 	release := context.AfterFunc(bounded, func() { _ = connection.Close() })
 	config := &ssh.ClientConfig{
 		User:              server.User,
@@ -130,7 +130,7 @@ func connect(ctx context.Context, server *Server, open func(ctx context.Context,
 	return ssh.NewClient(encrypted, channels, requests), nil
 }
 
-// failure tells by how far the handshake came what was wrong. The library has no types for this.
+// failure finds the reason from how far the handshake came: the library has no error types for it.
 func failure(ctx context.Context, server *Server, pins *pinned, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -147,7 +147,7 @@ func failure(ctx context.Context, server *Server, pins *pinned, err error) error
 	return e
 }
 
-// keepAlive closes the connection of a peer that fell silent, which TCP would notice minutes later.
+// keepAlive closes the connection of a silent peer, which TCP would notice only minutes later.
 func (c *Client) keepAlive() {
 	ticker := time.NewTicker(keepAliveInterval)
 	defer ticker.Stop()

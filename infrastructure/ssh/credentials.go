@@ -65,7 +65,7 @@ func ParseHostKey(line string) (ssh.PublicKey, error) {
 // pinned accepts the given host keys alone.
 type pinned struct {
 	keys []ssh.PublicKey
-	// refused is what a server showed instead.
+	// refused is the key that a server showed instead of a pinned one.
 	refused *refusedKey
 	// accepted is true once the server has proved a pinned host key.
 	accepted bool
@@ -88,8 +88,8 @@ func (p *pinned) check(key ssh.PublicKey) error {
 	return p.refused
 }
 
-// algorithms are those of the pinned keys first, so that a server with several keys proves itself with
-// one that is pinned; the others follow, so that a wrong key is told from a server that is away.
+// algorithms has those of the pinned keys first, so that a server with several keys shows a pinned one. The others follow,
+// so that a server without a pinned key shows its own, and is not taken for one that is away.
 func (p *pinned) algorithms() []string {
 	var first []string
 	for _, key := range p.keys {

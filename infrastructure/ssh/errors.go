@@ -6,7 +6,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
-// Reason is what kept a connection from being made, or ended it.
+// Reason says why a connection was not made, or ended.
 type Reason string
 
 const (
@@ -22,11 +22,11 @@ const (
 	CredentialsInvalid Reason = "CredentialsInvalid"
 )
 
-// Error says why there is no connection, or none any more.
+// Error says why a connection was not made, or ended.
 type Error struct {
-	// Reason is what programs decide by.
+	// Reason is for programs.
 	Reason Reason
-	// Server is who could not be reached, as user@address:port; empty when none was tried.
+	// Server is the one that was not reached, as user@address:port; empty when none was tried.
 	Server string
 	// Bastion is true when Server is the bastion in front of the host.
 	Bastion bool
@@ -34,7 +34,7 @@ type Error struct {
 	Err error
 }
 
-// Error says what was tried and what to do, of the same failure in the same words.
+// Error says what was tried and what to do. The same failure always has the same text.
 func (e *Error) Error() string {
 	what, cause := "host", errortext.Steady(e.Err)
 	if e.Bastion {

@@ -20,7 +20,7 @@ type HostKey struct {
 	Fingerprint string
 }
 
-// keyKinds are what servers are asked for, one after the other: a handshake shows one key alone.
+// keyKinds are requested one after the other: a server shows one key in a handshake.
 var keyKinds = [][]string{
 	{ssh.KeyAlgoED25519}, {ssh.KeyAlgoECDSA256}, {ssh.KeyAlgoECDSA384}, {ssh.KeyAlgoECDSA521}, {ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256},
 }
@@ -28,7 +28,7 @@ var keyKinds = [][]string{
 // errShown ends a handshake once the server has proved its key, before a login.
 var errShown = errors.New("the key was shown")
 
-// ReadHostKeys asks a server for its host keys, through a bastion if there is one. It reads only address and port of
+// ReadHostKeys reads the host keys of a server, through a bastion if there is one. It uses only address and port of
 // server. It trusts any server that answers, so a person has to compare the keys that it returns. Every error that is not
 // the context's is an *Error.
 func ReadHostKeys(ctx context.Context, server Server, bastion *Server) ([]HostKey, error) {
@@ -70,12 +70,12 @@ func showKey(ctx context.Context, server *Server, algorithms []string, open func
 		return nil, err
 	}
 	defer connection.Close() //nolint:errcheck // Nothing is written.
-	// The handshake knows no context: it ends when its connection does.
+	// The handshake takes no context. It ends when its connection is closed.
 	release := context.AfterFunc(bounded, func() { _ = connection.Close() })
 	var shown ssh.PublicKey
 	_, _, _, err = ssh.NewClientConn(connection, server.endpoint(), &ssh.ClientConfig{
 		HostKeyAlgorithms: algorithms,
-		// It is called once the signature of the key is verified.
+		// The library calls this once it has verified the signature.
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
 			shown = key
 			return errShown

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// maxOutput is how much of a command's output is kept, in bytes; a host must not fill our memory.
+// maxOutput is how much of a command's output is kept, in bytes: a host must not fill the manager's memory.
 const maxOutput = 1 << 20
 
-// endTime is how long a command whose context ended is waited for. sshd passes no signal on to root's commands.
+// endTime is how long Run waits for a command whose context ended. sshd passes no signal on to root's commands.
 const endTime = 10 * time.Second
 
 // Command is a program and its arguments.
 type Command struct {
-	// Args are the program and its arguments, each of which arrives as it is.
+	// Args are the program and its arguments. Each arrives unchanged.
 	Args []string
 	// Stdin is what the program reads.
 	Stdin []byte
-	// MayBeCut makes do with the first MiB of what the program writes to standard output; more is an error otherwise,
-	// for who reads a list must not take a part for all of it.
+	// MayBeCut accepts that only the first MiB of standard output is kept. Without it, more is an error: a reader of a list
+	// must not take a part for the whole.
 	MayBeCut bool
 }
 
@@ -38,10 +38,9 @@ type Result struct {
 	ExitStatus int
 }
 
-// Run runs a command and waits for its end. An exit status other than 0 is no error: an error means that the
-// command's end is unknown, and is an *Error when the connection ended. Ending the context tells the command to end,
-// and waits for that, some seconds at most. Standard output of more than a MiB is an error unless the command says
-// that it may be cut.
+// Run runs a command and waits for its end. An exit status other than 0 is no error. An error means that nobody knows how
+// the command ended; it is an *Error when the connection ended. When the context ends, Run signals the command and waits
+// some seconds for its end. Standard output of more than a MiB is an error, unless MayBeCut is set.
 func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	result := Result{}
 	session, err := c.client.NewSession()
@@ -87,8 +86,8 @@ func (c *Client) Run(ctx context.Context, command Command) (Result, error) {
 	return result, nil
 }
 
-// explain tells a connection that ended from a server that answers: by a signal that ended the command, or by not
-// letting us run one.
+// explain returns an *Error for a connection that ended. It returns other errors as they are: a signal ended the command, or
+// the server refused to run it.
 func (c *Client) explain(err error) error {
 	var exit *ssh.ExitError
 	var refused *ssh.OpenChannelError
@@ -111,7 +110,7 @@ func (b *bounded) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// plain is what no shell gives a meaning to.
+// plain matches arguments in which no character has a meaning for a shell.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*$`)
 
 // Quote writes arguments so that a POSIX shell reads them back as they are.

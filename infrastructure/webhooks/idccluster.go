@@ -23,7 +23,7 @@ func (*IDCCluster) ValidateCreate(_ context.Context, c *infrav1.IDCCluster) (adm
 	return nil, invalid("IDCCluster", c.Name, validateCluster(c))
 }
 
-// ValidateUpdate refuses an endpoint that no client could reach. CEL rules hold what is immutable.
+// ValidateUpdate refuses an endpoint that no client could reach. CEL rules keep immutable fields from changing.
 func (*IDCCluster) ValidateUpdate(_ context.Context, before, after *infrav1.IDCCluster) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil
@@ -53,7 +53,7 @@ func (*IDCClusterTemplate) ValidateCreate(_ context.Context, t *infrav1.IDCClust
 	return nil, invalid("IDCClusterTemplate", t.Name, t.Spec.Template.ObjectMeta.Validate(field.NewPath("spec", "template", "metadata")))
 }
 
-// ValidateUpdate refuses changes: Clusters follow a template's name, and would not be told of a change.
+// ValidateUpdate refuses changes: a change of a template would not reach the Clusters that name it.
 func (*IDCClusterTemplate) ValidateUpdate(ctx context.Context, before, after *infrav1.IDCClusterTemplate) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil

@@ -19,7 +19,7 @@ type IDCHost struct{}
 
 var _ admission.Validator[*infrav1.IDCHost] = &IDCHost{}
 
-// ValidateCreate refuses a host that could not be reached as it is written.
+// ValidateCreate refuses a host that no connection could reach.
 func (*IDCHost) ValidateCreate(_ context.Context, host *infrav1.IDCHost) (admission.Warnings, error) {
 	return nil, invalid("IDCHost", host.Name, validateHost(host))
 }
@@ -34,12 +34,12 @@ func (*IDCHost) ValidateUpdate(_ context.Context, before, after *infrav1.IDCHost
 	return nil, invalid("IDCHost", after.Name, validateHost(after))
 }
 
-// ValidateDelete allows every deletion: a finalizer keeps a host that is in use.
+// ValidateDelete allows every deletion: a finalizer keeps a claimed host.
 func (*IDCHost) ValidateDelete(context.Context, *infrav1.IDCHost) (admission.Warnings, error) {
 	return nil, nil
 }
 
-// asWritten is what a person writes of a host.
+// asWritten has only the fields that a person writes.
 func asWritten(host *infrav1.IDCHost) infrav1.IDCHostSpec {
 	spec := host.Spec
 	spec.Claim, spec.Quarantine, spec.UncleanInstanceID = nil, nil, ""

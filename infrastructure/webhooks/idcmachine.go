@@ -24,8 +24,8 @@ func (*IDCMachine) ValidateCreate(_ context.Context, machine *infrav1.IDCMachine
 	return nil, invalid("IDCMachine", machine.Name, validateMachine(machine))
 }
 
-// ValidateUpdate refuses a reference to no host, and a provider ID that is not the host's. CEL keeps what a person writes from being
-// changed, and what was stored before a rule came must still get its host.
+// ValidateUpdate refuses a hostRef that is no name, and a provider ID that is not the host's. It does not check other
+// fields: CEL keeps people from changing them, and a machine that was stored before a new rule must still get its host.
 func (*IDCMachine) ValidateUpdate(_ context.Context, before, after *infrav1.IDCMachine) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil
@@ -47,7 +47,7 @@ func validateMachine(machine *infrav1.IDCMachine) field.ErrorList {
 	return append(append(errs, validateHostRef(machine)...), validateProviderID(machine)...)
 }
 
-// validateHostRef refuses what is no name: a machine would wait for it without an end.
+// validateHostRef refuses a hostRef that is no valid name: the machine would wait for it for ever.
 func validateHostRef(machine *infrav1.IDCMachine) field.ErrorList {
 	if machine.Spec.HostRef == nil {
 		return nil
@@ -62,7 +62,7 @@ func validateHostRef(machine *infrav1.IDCMachine) field.ErrorList {
 func validateProviderID(machine *infrav1.IDCMachine) field.ErrorList {
 	if ref := machine.Spec.HostRef; ref != nil && machine.Spec.ProviderID != "" {
 		host := "idc://" + machine.Namespace + "/" + ref.Name
-		// Without the instance it is that of a machine that an older controller made; clusterctl may move it.
+		// An older release made provider IDs without the instance ID. clusterctl may move such a machine here.
 		if want := host + "/" + machine.Spec.InstanceID; machine.Spec.ProviderID != want && machine.Spec.ProviderID != host {
 			return field.ErrorList{field.Invalid(field.NewPath("spec", "providerID"), machine.Spec.ProviderID,
 				fmt.Sprintf("must be %s, which names the host in hostRef and the instanceID; the controller writes them all", want))}

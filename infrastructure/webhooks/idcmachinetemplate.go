@@ -27,7 +27,7 @@ func (*IDCMachineTemplate) ValidateCreate(_ context.Context, t *infrav1.IDCMachi
 	return nil, invalid("IDCMachineTemplate", t.Name, errs)
 }
 
-// ValidateUpdate refuses changes: machines that were made of a template would not follow.
+// ValidateUpdate refuses changes: a change of a template would not reach machines that exist.
 func (*IDCMachineTemplate) ValidateUpdate(ctx context.Context, before, after *infrav1.IDCMachineTemplate) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || apiequality.Semantic.DeepEqual(before.Spec.Template.Spec, after.Spec.Template.Spec) {
 		return nil, nil

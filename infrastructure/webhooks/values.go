@@ -39,7 +39,7 @@ func validateResources(list corev1.ResourceList, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// validateAddress refuses what is neither an IP address nor a DNS name.
+// validateAddress refuses an address that is neither an IP address nor a DNS name.
 func validateAddress(address string, path *field.Path) field.ErrorList {
 	if ip, err := netip.ParseAddr(address); err == nil {
 		if ip.IsUnspecified() || ip.IsMulticast() {
@@ -53,7 +53,7 @@ func validateAddress(address string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// userName is what useradd(8) makes, besides the capital letters that some directories have.
+// userName matches the names that useradd(8) accepts, and capital letters, which some directories have.
 var userName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*\$?$`)
 
 func validateUser(user string, path *field.Path) field.ErrorList {

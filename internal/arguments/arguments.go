@@ -27,7 +27,7 @@ func (o Owned) Reason(name string) (reason string, owned bool) {
 	return reason, owned
 }
 
-// With are these arguments and others; the others' words count for an argument that is in both.
+// With returns these arguments and others. For an argument in both, the message of others counts.
 func (o Owned) With(others Owned) Owned {
 	all := maps.Clone(o)
 	maps.Copy(all, others)

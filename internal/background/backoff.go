@@ -2,8 +2,8 @@ package background
 
 import "time"
 
-// Backoff says when a task is done again whose text says what is wrong: after First, then after twice as long each
-// time, up to Most. Without a text it is done again after Most.
+// Backoff decides when a task runs again. While its outcome has a text, which says what is wrong, that is after First, then
+// after twice as long each time, up to Most. Without a text it is after Most.
 type Backoff struct {
 	First, Most time.Duration
 	next        time.Duration

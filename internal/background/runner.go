@@ -1,15 +1,13 @@
-// Package background runs what takes long, such as work on hosts or questions to tenants, while
-// reconciles go on. A reconcile says what it wants done and gets the last outcome; another outcome wakes
-// it. Nobody waits.
+// Package background runs work that takes longer than a reconcile may, such as work on hosts or probes of tenants. A
+// reconcile hands over a task and gets its last outcome. A different outcome wakes the reconcile. Nobody waits.
 //
-// # Many that hang
+// # Many tasks that hang
 //
-// A Runner has a number of places. A task takes one, in the order in which tasks asked for them, and keeps
-// it for the Runner's patience at the most: the first moments are what costs handshakes and requests, and
-// one that is not done by then only waits for the network. So those that hang never hold up those that do
-// not, and still have all their time: a slow link is not a failure. No more than
-// places*(1+Timeout/patience) tasks are under way at any time, and with k tasks before it a new one begins
-// after k/places*patience at the latest.
+// A Runner has a number of places. Tasks take places in the order in which they came, and each keeps its place at most for
+// the Runner's patience: a task that has not ended by then only waits for the network, and costs little. It goes on without
+// a place until its Timeout. So tasks that hang never hold up others, and a slow link is no failure. At most
+// places*(1+Timeout/patience) tasks run at any time. A task with k tasks before it begins after k/places*patience at the
+// latest.
 package background
 
 import (
@@ -27,42 +25,42 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
-// afterPanic is when a task that panicked is run again.
+// afterPanic is how soon a task that panicked runs again.
 const afterPanic = time.Minute
 
-// Key names a task: the object whose reconcile wants it, and its kind. An object has one task of a kind.
+// Key identifies a task: the object whose reconcile wants it, and its kind. An object has at most one task of a kind.
 type Key struct {
 	Object types.NamespacedName
 	Kind   string
 }
 
-// Task is what a reconcile wants done.
+// Task is work that a reconcile wants done.
 type Task struct {
-	// Identity names the work and what it is done with. Another identity ends the running task, waits
-	// for its end, and starts anew.
+	// Identity names the work and everything that it depends on. A task with another identity ends the running one, waits for
+	// its end, and starts.
 	Identity string
-	// Prompt is what the reconcile saw that may change the outcome, such as a number of ready pods. Another
-	// prompt starts the task anew like another identity, but the last outcome holds until then. What Do does
-	// with Lasting goes on to its end, and the task starts anew after it.
+	// Prompt is something that the reconcile saw and that may change the outcome, such as a number of ready pods. Another
+	// prompt starts the task anew like another identity, but the last outcome stays valid meanwhile. What Do does with the
+	// context Lasting goes on to its end first.
 	Prompt string
 	// Timeout is how long Do may take.
 	Timeout time.Duration
-	// Do does it, and returns soon after its context ended.
+	// Do does the work. It must return soon after its context ended.
 	Do func(ctx context.Context) Outcome
 }
 
-// Outcome is what came of a task.
+// Outcome is the result of a task.
 type Outcome struct {
-	// Text is for people. Two outcomes with the same text are the same: only another one wakes.
+	// Text is for people. Outcomes with the same text count as the same: only a different text wakes the reconcile.
 	Text string
-	// Value is what came of it for programs.
+	// Value is the result for programs.
 	Value any
-	// Again is when it is done again; never for 0.
+	// Again is after which time the task runs again; 0 for never.
 	Again time.Duration
 }
 
-// Runner runs tasks. It is a source of the controller whose objects want them; when that stops, all
-// tasks end.
+// Runner runs tasks. It is a source of the controller whose reconciles hand over tasks. When the controller stops, all tasks
+// end.
 type Runner struct {
 	places   *semaphore.Weighted
 	patience time.Duration
@@ -71,7 +69,7 @@ type Runner struct {
 	ctx     context.Context //nolint:containedctx // The controller's life, which Start learns.
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	running map[Key]*running
-	// ending are tasks that were told to end, until they did.
+	// ending are tasks that were told to end and have not ended yet.
 	ending map[Key]*running
 }
 
@@ -88,8 +86,8 @@ type running struct {
 // lastingKey finds the context of the identity in that of a task.
 type lastingKey struct{}
 
-// Lasting is for what Do must not leave half done: another prompt does not end this context, nor does the timeout. It
-// ends when another identity is wanted, or nothing any more. It is ctx where no Runner runs the task.
+// Lasting returns a context for what Do must not leave half done. Neither another prompt nor the timeout ends it. It ends when
+// a reconcile wants another identity, or no task any more. It is ctx itself where no Runner runs the task.
 func Lasting(ctx context.Context) context.Context {
 	if lasting, ok := ctx.Value(lastingKey{}).(context.Context); ok {
 		return lasting
@@ -102,8 +100,8 @@ func New(places int64, patience time.Duration) *Runner {
 	return &Runner{places: semaphore.NewWeighted(places), patience: patience, running: map[Key]*running{}, ending: map[Key]*running{}}
 }
 
-// Start lets other outcomes reconcile their objects through the queue, until the context ends. A
-// controller calls it before its first reconcile.
+// Start makes different outcomes add their objects to the queue, until the context ends. The controller calls it before its
+// first reconcile.
 func (r *Runner) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	r.lock.Lock()
 	defer r.lock.Unlock()
@@ -193,13 +191,13 @@ func (r *Runner) repeat(ctx context.Context, self, before *running) {
 		select {
 		case <-ctx.Done():
 			return
-		// Tasks that began together must not be done together for ever.
+		// Jitter keeps tasks that began together from running together for ever.
 		case <-time.After(outcome.Again + rand.N(outcome.Again/10+1)):
 		}
 	}
 }
 
-// once does a task when there is a place; false when it was told to end in the meantime.
+// once waits for a place and runs the task once; false when it was told to end meanwhile.
 func (r *Runner) once(ctx context.Context, self *running) (Outcome, bool) {
 	if err := r.places.Acquire(ctx, 1); err != nil {
 		return Outcome{}, false
@@ -214,7 +212,7 @@ func (r *Runner) once(ctx context.Context, self *running) (Outcome, bool) {
 	return outcome, ctx.Err() == nil
 }
 
-// do does the task once. A panic is an outcome too.
+// do runs the task once. A panic becomes an outcome.
 func (s *running) do(ctx context.Context) Outcome {
 	outcome, err := s.try(ctx)
 	if err != nil {
@@ -229,7 +227,7 @@ func (s *running) try(ctx context.Context) (outcome Outcome, err error) {
 	return s.task.Do(ctx), nil
 }
 
-// record keeps an outcome, and reconciles the object when it is another than before.
+// record keeps an outcome, and wakes the reconcile when it differs from the one before.
 func (r *Runner) record(self *running, outcome Outcome) {
 	r.lock.Lock()
 	defer r.lock.Unlock()

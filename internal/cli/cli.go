@@ -59,7 +59,7 @@ func New(program string, streams genericiooptions.IOStreams) *cobra.Command {
 	return root
 }
 
-// rename writes examples as they are typed when the program is called by another name.
+// rename puts the name by which the program was called into examples.
 func rename(command *cobra.Command, program string) {
 	for _, text := range []*string{&command.Example, &command.Long} {
 		*text = strings.ReplaceAll(*text, "  "+name+" ", "  "+program+" ")
@@ -103,7 +103,7 @@ func Run(ctx context.Context, arguments []string, streams genericiooptions.IOStr
 	return status
 }
 
-// observe calls a function before the work of any command begins: an error before that is of how it was called.
+// observe calls a function right before the work of a command begins. An error before that is about the command line.
 func observe(command *cobra.Command, begins func()) {
 	if run := command.RunE; run != nil {
 		command.RunE = func(command *cobra.Command, args []string) error {

@@ -155,11 +155,11 @@ func (s *site) expect(status int, parts []string, arguments ...string) (out stri
 	return out
 }
 
-// operator logs in as the manager does. What it finds on a host no test has: a server here runs no commands.
-type operator struct{ *controllers.SSHOperator }
+// hostClient logs in as the manager does. What it finds on a host no test has: a server here runs no commands.
+type hostClient struct{ *controllers.SSHHostClient }
 
-func (o operator) Probe(ctx context.Context, host *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error) {
-	_, _, err := o.SSHOperator.Probe(ctx, host)
+func (c hostClient) Probe(ctx context.Context, host *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error) {
+	_, _, err := c.SSHHostClient.Probe(ctx, host)
 	var failed *ssh.Error
 	if errors.As(err, &failed) {
 		return nil, nil, err
@@ -179,7 +179,7 @@ func (s *site) manager() {
 		s.t.Fatal(err)
 	}
 	reconciler := &controllers.HostReconciler{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Operator: operator{&controllers.SSHOperator{Secrets: mgr.GetAPIReader()}},
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Hosts: hostClient{&controllers.SSHHostClient{Secrets: mgr.GetAPIReader()}},
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: ptr.To(true), UsePriorityQueue: ptr.To(false)}); err != nil {

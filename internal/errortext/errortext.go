@@ -1,4 +1,4 @@
-// Package errortext puts errors into words for conditions.
+// Package errortext turns errors into texts for conditions.
 package errortext
 
 import (
@@ -7,17 +7,17 @@ import (
 )
 
 var (
-	// ownAddress is what package net says of our own end of a connection, such as 10.0.0.1:40000->.
+	// ownAddress is our own end of a connection in an error of package net, such as 10.0.0.1:40000->.
 	ownAddress = regexp.MustCompile(`\S+->`)
-	// presentTime is what package x509 says of the moment in which it judged a certificate.
+	// presentTime is the present time in an error of package x509.
 	presentTime = regexp.MustCompile(`current time \S+`)
 )
 
-// Steady is what an error says, without what is another one each time: a condition that had it would change with each
-// try, and each change would be the reason for the next.
+// Steady is the text of an error without parts that differ each time. With them a condition would change with each try, and
+// each change would cause the next reconcile.
 func Steady(err error) string { return SteadyText(err.Error()) }
 
-// SteadyText is Steady of an error that is a text already.
+// SteadyText is Steady for a text.
 func SteadyText(text string) string {
 	return short(presentTime.ReplaceAllString(ownAddress.ReplaceAllString(short(text), ""), "the present time"))
 }

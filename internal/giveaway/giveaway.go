@@ -20,7 +20,7 @@ const (
 	Allowed = "true"
 )
 
-// Refused says why a Secret must not be given away, and what a person does if it may be; empty when it may be.
+// Refused says why a Secret must not be given away, and how a person allows it; empty when it may be given away.
 func Refused(secret *corev1.Secret) string {
 	if secret.Labels[Label] == Allowed {
 		return ""

@@ -1,5 +1,5 @@
-// Package manager is what the managers of all providers have in common: the flags of Cluster API's
-// provider contract, logging, and how a manager is made and started.
+// Package manager has what all managers share: the flags of Cluster API's provider contract, logging, and how a manager is
+// made and started.
 package manager
 
 import (

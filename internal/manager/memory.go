@@ -10,8 +10,8 @@ import (
 // memoryLimit is the variable that has the limit of the container, in bytes.
 const memoryLimit = "MEMORY_LIMIT"
 
-// limitMemory has Go collect garbage harder before the container's limit is reached, at nine tenths of it: what is not Go's
-// needs some, too. GOMEMLIMIT goes first, as ever.
+// limitMemory makes Go collect garbage harder at nine tenths of the container's limit. The rest is for memory outside of
+// Go's heap. GOMEMLIMIT takes precedence.
 func limitMemory() error {
 	given := os.Getenv(memoryLimit)
 	if given == "" || os.Getenv("GOMEMLIMIT") != "" {

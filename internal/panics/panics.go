@@ -1,4 +1,4 @@
-// Package panics keeps a panic in the work for one object from ending the program: it works for all others too.
+// Package panics keeps a panic in the work for one object from ending the program, which works for other objects, too.
 package panics
 
 import (

@@ -20,7 +20,7 @@ import (
 
 // Access is the way to the Secrets of one cluster.
 type Access struct {
-	// Cached may be late and may not hold everything: what is missing in it is asked of Live.
+	// Cached reads from a cache, which may be late and may lack Secrets: those are read from Live.
 	Cached client.Reader
 	// Live reads from the API server.
 	Live client.Reader
@@ -34,17 +34,17 @@ type Store struct {
 	Management Access
 	// Host holds what pods mount. It may be the same cluster.
 	Host Access
-	// Clock is asked for the time when validity is judged and certificates are issued.
+	// Clock gives the time for checks of validity and for new certificates.
 	Clock clock.PassiveClock
 }
 
-// attempts bounds how often a write that lost a race is tried on a fresh reading.
+// attempts bounds how often a write is tried again after another writer was faster.
 const attempts = 5
 
 var errRace = errors.New("another writer was faster each time")
 
-// get reads a Secret, nil if there is none. With live false the cache is asked first; fromCache
-// tells whether it answered.
+// get reads a Secret; nil when there is none. Unless live is true, it reads from the cache first. fromCache reports whether
+// the cache had it.
 func (a Access) get(ctx context.Context, key client.ObjectKey, live bool) (secret *corev1.Secret, fromCache bool, err error) {
 	secret = &corev1.Secret{}
 	if !live {
@@ -67,8 +67,7 @@ func (a Access) get(ctx context.Context, key client.ObjectKey, live bool) (secre
 	return secret, false, nil
 }
 
-// write creates or updates a Secret, by whether it has a resource version. lost is true when
-// another writer was faster.
+// write creates a Secret without a resource version, and updates one with. lost is true when another writer was faster.
 func (a Access) write(ctx context.Context, secret *corev1.Secret) (lost bool, err error) {
 	key := client.ObjectKeyFromObject(secret)
 	if secret.ResourceVersion == "" {
@@ -91,9 +90,9 @@ func (a Access) write(ctx context.Context, secret *corev1.Secret) (lost bool, er
 	return false, nil
 }
 
-// settle makes a Secret what mutate makes of it and tells whether that took a write. mutate gets
-// the present Secret, or an empty one with its name; it may be called several times. What the
-// cache holds can only show that nothing is to do: every write is decided on a live reading.
+// settle changes a Secret with mutate and reports whether that took a write. mutate gets the present Secret, or an empty one
+// with its name, and may be called several times. A Secret from the cache can only show that nothing is to be written: every
+// write is decided on what the API server has.
 func (a Access) settle(ctx context.Context, key client.ObjectKey, mutate func(*corev1.Secret) error) (bool, error) {
 	for attempt := range attempts {
 		present, fromCache, err := a.get(ctx, key, attempt > 0)
@@ -124,7 +123,7 @@ func (a Access) settle(ctx context.Context, key client.ObjectKey, mutate func(*c
 	return false, fmt.Errorf("write Secret %s: %w", key, errRace)
 }
 
-// own sets labels and the owner reference of a Secret of ours; other labels and owners stay.
+// own sets labels and owner reference of one of our Secrets. Other labels and owners stay.
 func own(secret *corev1.Secret, labels map[string]string, owner *metav1.OwnerReference) {
 	if secret.Labels == nil && len(labels) > 0 {
 		secret.Labels = map[string]string{}
@@ -133,7 +132,7 @@ func own(secret *corev1.Secret, labels map[string]string, owner *metav1.OwnerRef
 	if owner == nil {
 		return
 	}
-	// A reference to the same owner under an older UID is left by a restored backup.
+	// After a restore the reference may have an older UID of the same owner.
 	index := slices.IndexFunc(secret.OwnerReferences, func(r metav1.OwnerReference) bool {
 		return r.Kind == owner.Kind && r.Name == owner.Name && group(r) == group(*owner)
 	})

@@ -17,8 +17,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
-// TenantServerName is in every tenant's serving certificate: a client that dials an address which
-// is not in it, such as a host node's, verifies this name.
+// TenantServerName is a name in every tenant's serving certificate. A client that dials an address which the certificate
+// lacks, such as a host node's, verifies this name.
 const TenantServerName = "kubernetes.default.svc"
 
 // clientCertificates issues client certificates that live an hour and never leave memory.
@@ -32,7 +32,7 @@ type clientCertificates struct {
 	renewAt time.Time
 }
 
-// get returns a certificate with at least half of its life before it: the same one until then.
+// get returns a certificate that is valid for at least half of its life; the same one as long as that is true.
 func (c *clientCertificates) get() (*tls.Certificate, error) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -103,21 +103,21 @@ func (m *KeyMaterial) RESTConfig(clock clock.PassiveClock, server, commonName st
 	}
 	return &rest.Config{
 		Host: server,
-		// The tenant's API server has priority and fairness; a limit here would only slow creation.
+		// The tenant's API server limits by priority and fairness. A limit here would only make creation slower.
 		QPS: -1,
 		Transport: untrusted.WithoutRedirects(&renewingTransport{
 			certificates: certificates,
 			make: func() *http.Transport {
 				dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 				return utilnet.SetTransportDefaults(&http.Transport{
-					// No proxy: the tenant's API is in the host cluster's network.
+					// No proxy, because the tenant's API is in the host cluster's network.
 					Proxy:               func(*http.Request) (*url.URL, error) { return nil, nil },
 					DialContext:         dialer.DialContext,
 					TLSClientConfig:     m.tlsConfig(certificates, ClusterCA, TenantServerName),
 					TLSHandshakeTimeout: 5 * time.Second,
 					MaxIdleConnsPerHost: 4,
 					IdleConnTimeout:     90 * time.Second,
-					// What is small on the way may be very large here.
+					// No compression: a small compressed answer may be very large once decompressed.
 					DisableCompression:     true,
 					MaxResponseHeaderBytes: 64 << 10,
 				})

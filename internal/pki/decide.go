@@ -30,9 +30,9 @@ func (c *copies) hostLocation() Location {
 	return Location{ObjectKey: client.ObjectKey{Namespace: c.cluster.Namespace, Name: names.KeyMaterial(c.cluster.Name)}, Host: true}
 }
 
-// merge takes each key from the copy that has it. What no copy has is in missing. It fails with
-// *InvalidError when a copy cannot be used or both differ: pods run with the host cluster's copy,
-// so a person should go back to that copy. The program does not do it by itself.
+// merge takes each key from a copy that has it. missing has the keys that neither copy has. It fails with *InvalidError when
+// a copy cannot be used, or when both differ: then a person should go back to the host cluster's copy, with which pods run.
+// The program does not do that by itself.
 func (c *copies) merge() (values map[string][][]byte, missing []item, err error) {
 	values = map[string][][]byte{}
 	for _, it := range items {
@@ -131,7 +131,7 @@ func (c *copies) restoreHost(it item) string {
 		strings.Join(it.hostKeys, ", "), c.managementLocation(it))
 }
 
-// part takes the data of some keys from a Secret; what is not there is empty.
+// part takes the data of some keys from a Secret. A missing key is empty.
 func part(secret *corev1.Secret, keys []string) [][]byte {
 	parts := make([][]byte, len(keys))
 	if secret == nil {

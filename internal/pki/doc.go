@@ -6,8 +6,7 @@
 // docs/decisions/certificates.md#key-material-in-two-places. Copies that differ are an
 // [InvalidError], which says how to go back.
 //
-// Leaf certificates are the opposite: they are reissued whenever they are not as wanted, each on
-// its own, and well before they expire.
+// Leaf certificates are issued anew whenever they are not as wanted, each on its own, and well before they expire.
 //
 // All keys are ECDSA P-256: making an RSA key takes longer than anything else in the creation of a
 // tenant.

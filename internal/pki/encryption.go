@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// encryptionKeySize is what secretbox (XSalsa20 and Poly1305) takes, in bytes.
+	// encryptionKeySize is the size of a key of secretbox (XSalsa20 and Poly1305), in bytes.
 	encryptionKeySize = 32
 	encryptionKeyName = "key1"
 	everyResource     = "*.*"
@@ -21,8 +21,8 @@ const (
 
 // EncryptionConfiguration is the file for kube-apiserver's --encryption-provider-config.
 //
-// What is no longer in spec.resources is still read: the last entry tries the key on everything,
-// and writes plain text. Without it, removing a resource from the list would make it unreadable.
+// Resources that are no longer in spec.resources can still be read: the last entry is for all resources, tries the key, and
+// writes plain text. Without it, the removal of a resource from the list would make its data unreadable.
 func EncryptionConfiguration(spec controlplanev1.EncryptionAtRestSpec, key []byte) ([]byte, error) {
 	identity := apiserverv1.ProviderConfiguration{Identity: &apiserverv1.IdentityConfiguration{}}
 	box := apiserverv1.ProviderConfiguration{Secretbox: &apiserverv1.SecretboxConfiguration{
@@ -41,7 +41,7 @@ func EncryptionConfiguration(spec controlplanev1.EncryptionAtRestSpec, key []byt
 		if len(resources) == 0 {
 			resources = []string{"secrets"}
 		}
-		// Identity comes second so that what was written before a resource was listed is read.
+		// Identity comes second, so that data from before the resource was listed can be read.
 		configuration.Resources = []apiserverv1.ResourceConfiguration{
 			{Resources: resources, Providers: []apiserverv1.ProviderConfiguration{box, identity}},
 		}

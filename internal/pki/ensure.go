@@ -28,22 +28,19 @@ type Request struct {
 	HostOwner *metav1.OwnerReference
 	// Encryption is rendered beside the key.
 	Encryption controlplanev1.EncryptionAtRestSpec
-	// UsedBy says what uses key material already, for people; empty when nothing does, and only then
-	// are keys that are nowhere made. It must ask the API server, not a cache; it is called only when
-	// something is missing in both places.
+	// UsedBy says for people what uses key material already; empty when nothing does. Only then is a key generated that both
+	// places lack. It must read from the API server, not from a cache. It is called only when both places lack something.
 	UsedBy func(context.Context) (string, error)
 }
 
-// Ensure returns the tenant's key material after making sure that both copies are there.
+// Ensure makes both copies of the tenant's key material complete, and returns it.
 //
-// What is missing in one place is restored from the other. What is missing in both is generated if
-// nothing uses it yet, else *LostError is returned. *InvalidError is returned for a copy that
-// cannot be used and for copies that differ. With either of these errors nothing was written.
-// Nothing is written when nothing is to do.
+// A key that one place lacks is restored from the other. A key that both lack is generated when nothing uses it yet;
+// otherwise the error is a *LostError. The error is an *InvalidError when a copy cannot be used, or when copies differ.
+// With either of these errors nothing was written. When both copies are complete, nothing is written either.
 //
-// A key exists once its Secret in the management cluster was created: creation decides between
-// writers that race, and the host cluster's copy is written after. So after a kill at any point the
-// next call goes on with the same keys.
+// The Secret in the management cluster is created first: the API server accepts only one of several writers. The host
+// cluster's copy is written after that. So after a kill at any point the next call goes on with the same keys.
 func (s *Store) Ensure(ctx context.Context, request Request) (*KeyMaterial, error) {
 	log := &KeyMaterial{}
 	for attempt := range attempts {
@@ -142,13 +139,13 @@ func generate(ctx context.Context, request Request, read *copies, values map[str
 	return nil
 }
 
-// managementWrites are the Secrets of the management cluster that must be created or completed. A
-// Secret that a person made is never among them.
+// managementWrites are the Secrets of the management cluster to create or complete. Secrets that a person made are left
+// alone.
 func (c *copies) managementWrites(request Request, values map[string][][]byte) map[string]*corev1.Secret {
 	writes := map[string]*corev1.Secret{}
 	for _, it := range items {
 		present := c.management[it.name]
-		// A person may have removed the label. A Secret that the control plane controls was made here.
+		// A person may have removed the label. The controller's owner reference also shows that we made the Secret.
 		if present != nil && !ours(present) && !controlledBy(present, request.Owner) {
 			continue
 		}
@@ -169,8 +166,8 @@ func (c *copies) managementWrites(request Request, values map[string][][]byte) m
 	return writes
 }
 
-// hostWrite is the host cluster's copy if it must be written. Data keys that are not known stay:
-// they may be key material of a later version.
+// hostWrite is the host cluster's copy when it must be written. Unknown data keys stay: they may be key material of a later
+// release.
 func (c *copies) hostWrite(request Request, values map[string][][]byte) (*corev1.Secret, error) {
 	at := c.hostLocation()
 	wanted := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: at.Name}, Type: corev1.SecretTypeOpaque}
@@ -194,7 +191,7 @@ func (c *copies) hostWrite(request Request, values map[string][][]byte) (*corev1
 	return wanted, nil
 }
 
-// fill sets data that is not there; what is there was found to be the same key.
+// fill sets missing data. Existing data stays: merge has found it to be the same key.
 func fill(secret *corev1.Secret, keys []string, parts [][]byte) {
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
@@ -206,8 +203,8 @@ func fill(secret *corev1.Secret, keys []string, parts [][]byte) {
 	}
 }
 
-// writeAll writes the management cluster's Secrets, then the host cluster's. settled is false when
-// a race was lost and everything must be read again.
+// writeAll writes the management cluster's Secrets, then the host cluster's. settled is false when another writer was faster,
+// and everything must be read again.
 func (s *Store) writeAll(ctx context.Context, read *copies, writes map[string]*corev1.Secret, host *corev1.Secret, missing []item, log *KeyMaterial) (settled bool, err error) {
 	generated := map[string]bool{}
 	for _, it := range missing {
@@ -215,7 +212,7 @@ func (s *Store) writeAll(ctx context.Context, read *copies, writes map[string]*c
 	}
 	var lock sync.Mutex
 	settled = true
-	// Not bound to one another's errors: each Secret that is written is one less to write.
+	// One failure does not stop the others: each Secret that is written now need not be written later.
 	group := errgroup.Group{}
 	for _, it := range items {
 		wanted, ok := writes[it.name]

@@ -96,7 +96,7 @@ func newKubeconfig(material *KeyMaterial, request KubeconfigRequest) ([]byte, er
 	return clientcmd.Write(*config)
 }
 
-// checkKubeconfig returns why a kubeconfig must be made anew, else when it is due.
+// checkKubeconfig returns an error when a kubeconfig must be made anew, and otherwise when that is due.
 func checkKubeconfig(content []byte, material *KeyMaterial, request KubeconfigRequest, now time.Time) (time.Time, error) {
 	if err := untrusted.CheckReach(content); err != nil {
 		return time.Time{}, err

@@ -35,13 +35,13 @@ type Leaf struct {
 	CommonName string
 	// Organizations are groups, for client certificates of Kubernetes.
 	Organizations []string
-	// DNSNames and IPs are what servers are reached by; their order does not matter.
+	// DNSNames and IPs are names and addresses of a server. Their order does not matter.
 	DNSNames []string
 	IPs      []net.IP
 	// Usages is at least one of server and client authentication.
 	Usages []x509.ExtKeyUsage
-	// Lasting makes the leaf valid as long as its signer: for a program that reads it once, when it
-	// starts, and would serve an expired one in the end.
+	// Lasting makes the leaf valid as long as its signer. It is for a program that reads the leaf only when it starts, and would
+	// serve an expired one some day.
 	Lasting bool
 }
 
@@ -97,8 +97,8 @@ func (l Leaf) issue(issuer *CA, now time.Time, life time.Duration) (certificate,
 	return certs.EncodeCertPEM(&x509.Certificate{Raw: der}), key, nil
 }
 
-// check returns why a certificate and key are not, or no longer, what the leaf wants, and else the
-// time of its renewal, zero if a new one could not live longer.
+// check returns an error when a certificate and key are not what the leaf wants, or no longer. Otherwise it returns the time
+// of the renewal; zero when a new one could not be valid for longer.
 func (l Leaf) check(certPEM, keyPEM []byte, issuer *CA, now time.Time) (renewAt time.Time, err error) {
 	certificate, err := certs.DecodeCertPEM(certPEM)
 	if err != nil {
@@ -148,8 +148,7 @@ func ipStrings(ips []net.IP) []string {
 	return out
 }
 
-// ensure keeps the leaf in data if it is as wanted, else issues it. It returns the time of its
-// renewal.
+// ensure keeps the leaf in data when it is as wanted, and issues it otherwise. It returns the time of the renewal.
 func (l Leaf) ensure(data, wanted map[string][]byte, issuer *CA, now time.Time) (time.Time, error) {
 	certificate, key := data[l.CertKey()], data[l.KeyKey()]
 	renewAt, err := l.check(certificate, key, issuer, now)

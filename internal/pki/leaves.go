@@ -33,11 +33,11 @@ type LeafResult struct {
 	EndsAt time.Time
 }
 
-// EnsureLeaves makes the Secret hold the wanted leaves and files and nothing else.
+// EnsureLeaves writes the wanted leaves and files into the Secret, and removes everything else.
 //
-// A leaf is issued again when it is missing, unreadable, signed by another than the present CA,
-// has a key, subject, alternative names or usages that differ from the wanted, or is past half of
-// its life. Others keep their bytes, so that nothing reloads without a reason.
+// A leaf is issued anew when it is missing or unreadable, when another CA than the present one signed it, when its key,
+// subject, alternative names or usages differ from the wanted ones, or when more than half of its life is over. All other
+// leaves keep their bytes, so that nothing reloads without a reason.
 func (s *Store) EnsureLeaves(ctx context.Context, material *KeyMaterial, secret LeafSecret) (LeafResult, error) {
 	result := LeafResult{}
 	changed, err := s.Host.settle(ctx, secret.Key, func(present *corev1.Secret) error {

@@ -154,8 +154,8 @@ func samePublicKey(a, b crypto.PublicKey) bool {
 	return ok && key.Equal(b)
 }
 
-// fingerprint identifies a key by its public part, whatever its encoding; a key that has no public
-// part by a hash of itself.
+// fingerprint identifies a key by its public part, whatever its encoding is. A key without a public part it identifies by a
+// hash of the whole.
 func fingerprint(parts [][]byte) string {
 	hash := sha256.New()
 	rest := bytes.TrimSpace(parts[publicPart])

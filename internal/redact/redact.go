@@ -17,7 +17,7 @@ var secrets = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)((?:password|passwd|passphrase|secret|token|authorization|api[-_]?key)["']?\s*[:=]\s*)(?:"[^"]*"|'[^']*'|(?:bearer |basic )?\S+)`),
 }
 
-// Text is a text without its secrets.
+// Text returns a text without its secrets.
 func Text(text string) string {
 	for _, secret := range secrets {
 		text = secret.ReplaceAllString(text, "${1}"+Mark+"${2}")

@@ -1,5 +1,4 @@
-// Package services knows the network of a tenant's Services: its ranges and domain, and the addresses that are
-// fixed before the Services are there.
+// Package services has what is known of a tenant's Services before they exist: their ranges and domain, and fixed addresses.
 package services
 
 import (

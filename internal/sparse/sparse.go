@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// YAML is value as YAML without what zero, the zero value of the same type, would hold too.
+// YAML is value as YAML, without fields that are equal in zero, the zero value of the same type.
 func YAML(value, zero any) ([]byte, error) {
 	set, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)
 	if err != nil {
@@ -24,7 +24,7 @@ func YAML(value, zero any) ([]byte, error) {
 	return yaml.Marshal(set)
 }
 
-// without removes from set what is the same in unset.
+// without removes from set the fields that are equal in unset.
 func without(set, unset map[string]any) {
 	for key, common := range unset {
 		inner, ok := set[key].(map[string]any)

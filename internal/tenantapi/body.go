@@ -15,12 +15,12 @@ const (
 	maxAnswer = 32 << 20
 	// maxFailure is the most of an answer that tells of a failure: its text gets into logs.
 	maxFailure = 64 << 10
-	// maxHeld is the most that is read of all answers of a tenant at the same time.
+	// maxHeld bounds what is in memory of all answers of a tenant at the same time.
 	maxHeld = 2 * maxAnswer
-	// maxWatch is when a watch is ended, as API servers end them after some minutes: client-go goes on where it was. It
-	// bounds one event, too.
+	// maxWatch is after how many bytes a watch is ended. API servers end watches after some minutes, too, and client-go goes
+	// on where it was. It also bounds one event.
 	maxWatch = 64 << 20
-	// soon is when a watch that brought so much is hostile.
+	// soon is the shortest time in which a watch may bring maxWatch bytes: a faster one is hostile.
 	soon = time.Minute
 	// maxHeader bounds the header of an answer.
 	maxHeader = 64 << 10
@@ -65,7 +65,7 @@ type bounded struct {
 	io.ReadCloser
 	guard       *Guard
 	limit, read int64
-	// err is that of the first Read that failed: code that drains a body reads on.
+	// err is the error of the first Read that failed: code that drains a body goes on reading.
 	err    error
 	closed sync.Once
 }

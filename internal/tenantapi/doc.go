@@ -1,9 +1,7 @@
-// Package tenantapi is how managers speak with the API servers of tenants. The administrators of tenants are
-// not trusted.
+// Package tenantapi connects managers with the API servers of tenants. It does not trust the administrators of tenants.
 //
-// A [Guard] stands before one tenant: what comes from there is bounded, uncompressed and leads nowhere else, and a
-// tenant that goes on to break this is left alone for a time that grows. Requests of a control plane's manager pass it
-// by [Guard.Wrap].
+// A [Guard] checks all answers of one tenant: they are bounded, not compressed, and redirect nowhere. A tenant that breaks
+// this again and again is left alone for a growing time. Requests of a control plane's manager pass the Guard by [Guard.Wrap].
 //
 // Cluster API's ClusterCache reaches tenants through a [Gate], a proxy on the manager's loopback:
 // docs/decisions/security.md#clustercache-goes-through-a-gate-of-ours.

@@ -21,16 +21,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Gate is a proxy on the loopback to the API servers of tenants. It holds the credentials, and its reader of
-// Secrets refuses kubeconfigs that would read a file of the manager or run a program. A client must give the name
-// of a connection, which cannot be guessed, and reaches that tenant alone.
+// Gate is a proxy on loopback to the API servers of tenants. It has the credentials. Its reader of Secrets refuses kubeconfigs
+// that would read a file of the manager or run a program. A client must give the name of a connection, which cannot be
+// guessed, and reaches only that tenant.
 type Gate struct {
 	listener net.Listener
 	server   *http.Server
 	guards   *Guards
 
 	lock sync.Mutex
-	// connections are those of tenants, byName the same by their names.
+	// connections has the connections by tenant, byName the same by their names.
 	connections map[client.ObjectKey]*connection
 	byName      map[string]*connection
 	// problems say which kubeconfigs were refused, and why.
@@ -46,7 +46,7 @@ type connection struct {
 	guard      *Guard
 }
 
-// NewGate listens on the loopback until the context ends; it serves once it is started.
+// NewGate listens on loopback until the context ends. It serves once it is started.
 func NewGate(ctx context.Context, guards *Guards) (*Gate, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -74,7 +74,7 @@ func (g *Gate) Start(ctx context.Context) error {
 // NeedLeaderElection lets a manager start it before its controllers.
 func (g *Gate) NeedLeaderElection() bool { return false }
 
-// Guard is the one before a tenant.
+// Guard returns the guard for a tenant.
 func (g *Gate) Guard(tenant client.ObjectKey) *Guard { return g.guards.Of(tenant) }
 
 // Problem says why there may be no connection to a tenant; empty when the Gate knows of nothing.
@@ -88,8 +88,8 @@ func (g *Gate) Problem(tenant client.ObjectKey) string {
 	return g.guards.Of(tenant).Problem()
 }
 
-// connect is the connection to a tenant by the configuration that was read from a kubeconfig with this hash. Another
-// kubeconfig ends the connection before.
+// connect returns the connection to a tenant with the configuration from a kubeconfig with this hash. It ends the connection
+// of an earlier kubeconfig.
 func (g *Gate) connect(tenant client.ObjectKey, content [32]byte, config *rest.Config) (*connection, error) {
 	g.lock.Lock()
 	defer g.lock.Unlock()
@@ -105,7 +105,7 @@ func (g *Gate) connect(tenant client.ObjectKey, content [32]byte, config *rest.C
 	made.content = content
 	g.end(tenant)
 	for other, known := range g.connections {
-		if known.guard.idle() { // Nobody tells of a Cluster that is gone.
+		if known.guard.idle() { // Its Cluster may be gone: nothing tells the Gate of deletions.
 			g.end(other)
 		}
 	}
@@ -154,7 +154,7 @@ func newConnection(guard *Guard, config *rest.Config) (*connection, error) {
 			Transport:     guard.Wrap(withCredentials),
 			FlushInterval: -1,
 			ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, err error) { fail(w, http.StatusBadGateway, err.Error()) },
-			ErrorLog:      log.New(io.Discard, "", 0), // Clients tell of it.
+			ErrorLog:      log.New(io.Discard, "", 0), // Clients report the errors.
 		},
 	}, nil
 }
@@ -167,7 +167,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	g.lock.Unlock()
 	switch {
 	case known == nil:
-		// ClusterCache connects anew, by the present kubeconfig.
+		// ClusterCache connects again, with the present kubeconfig.
 		fail(w, http.StatusUnauthorized, "the connection to the tenant ended")
 	case request.Method == http.MethodConnect || request.URL.Host != known.host:
 		fail(w, http.StatusForbidden, "a connection to a tenant leads to its API server alone")
@@ -176,7 +176,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// connectionOf is the name of a connection that a request has where it would have a proxy's user.
+// connectionOf is the name of a connection in a request: it is where requests have the user of a proxy.
 func connectionOf(request *http.Request) string {
 	named := &http.Request{Header: http.Header{"Authorization": request.Header["Proxy-Authorization"]}}
 	name, _, _ := named.BasicAuth()
@@ -199,7 +199,7 @@ var reasons = map[int]metav1.StatusReason{
 	http.StatusBadGateway:   metav1.StatusReasonServiceUnavailable,
 }
 
-// address leads a client to a connection.
+// address is the proxy's URL for clients of a connection.
 func (g *Gate) address(known *connection) string {
 	return (&url.URL{Scheme: "http", User: url.User(known.name), Host: g.listener.Addr().String()}).String()
 }

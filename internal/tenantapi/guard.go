@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// tolerated is how many hostile answers in a row leave a tenant with its connection.
+	// tolerated is how many hostile answers in a row have no consequence.
 	tolerated = 2
 	// firstPause and lastPause are how long a tenant is left alone the first time, and at most.
 	firstPause = time.Minute
 	lastPause  = time.Hour
-	// forgiven is how long a tenant must answer well until its earlier offences no longer count.
+	// forgiven is after which time without an offence earlier ones no longer count.
 	forgiven = 10 * time.Minute
 )
 
@@ -38,7 +38,7 @@ const (
 	TooLarge Offence = "too-large"
 	// Compressed is an answer that is compressed although the request did not allow it.
 	Compressed Offence = "compressed"
-	// TooMany is a tenant with more objects than are kept.
+	// TooMany is more objects in a tenant than are kept.
 	TooMany Offence = "too-many"
 )
 
@@ -48,7 +48,7 @@ var offences = []Offence{Redirect, TooLarge, Compressed, TooMany}
 type Guard struct {
 	tenant client.ObjectKey
 	clock  clock.PassiveClock
-	// held is how much of answers, watches excepted, is being read at the moment.
+	// held is how many bytes of answers, without watches, are in memory now.
 	held atomic.Int64
 
 	lock    sync.Mutex
@@ -60,12 +60,12 @@ type Guard struct {
 	until   time.Time
 }
 
-// Wrap is a transport to the tenant that passes the Guard.
+// Wrap returns a transport to the tenant that goes through the Guard.
 func (g *Guard) Wrap(inner http.RoundTripper) http.RoundTripper {
 	return &guarded{guard: g, inner: untrusted.WithoutRedirects(inner)}
 }
 
-// Strike counts a hostile answer; one too many leaves the tenant alone. reason is for people.
+// Strike counts a hostile answer. After one too many the tenant is left alone. reason is for people.
 func (g *Guard) Strike(offence Offence, reason string) {
 	g.strike(offence, reason, 1)
 }
@@ -88,13 +88,13 @@ func (g *Guard) strike(offence Offence, reason string, weight int) {
 	if g.strikes += weight; g.strikes <= tolerated {
 		return
 	}
-	// The next hostile answer after the pause is one too many again.
+	// After the pause one more hostile answer is enough.
 	g.strikes, g.pause = tolerated, min(max(2*g.pause, firstPause), lastPause)
 	g.until = now.Add(g.pause)
 	ctrl.Log.Info("A tenant is left alone for its hostile answers", "Cluster", klog.KRef(g.tenant.Namespace, g.tenant.Name), "reason", reason, "for", g.pause.String())
 }
 
-// forgive forgets what is long ago; the caller holds the lock.
+// forgive forgets old offences. The caller holds the lock.
 func (g *Guard) forgive() {
 	last := g.struck
 	if g.until.After(last) {
@@ -116,12 +116,12 @@ func (g *Guard) Problem() string {
 	return g.reason
 }
 
-// leftAlone is the same as long as the pause lasts, as conditions have it.
+// leftAlone is the message during a pause. It does not change, because conditions have it.
 func (g *Guard) leftAlone() error {
 	return fmt.Errorf("the tenant's API server is left alone for %s: %s; mend what answers at its address", g.pause, g.reason)
 }
 
-// pass is an error while the tenant is left alone.
+// pass returns an error while the tenant is left alone.
 func (g *Guard) pass() error {
 	g.lock.Lock()
 	defer g.lock.Unlock()

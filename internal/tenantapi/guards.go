@@ -37,7 +37,7 @@ type Guards struct {
 	swept  time.Time
 }
 
-// Of is the Guard before a tenant, by its Cluster: always the same while it is in use.
+// Of returns the Guard for a tenant, by its Cluster: always the same one while it is in use.
 func (g *Guards) Of(tenant client.ObjectKey) *Guard {
 	g.lock.Lock()
 	defer g.lock.Unlock()

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// nodesPage is how many Nodes are asked for at once, and nodesPages how often: Kubernetes has 5,000 at most.
+	// nodesPage is the number of Nodes in a page, nodesPages the greatest number of pages: Kubernetes has 5,000 Nodes at most.
 	nodesPage  = 100
 	nodesPages = 100
 	// nodesTime bounds all pages together.
 	nodesTime = time.Minute
-	// maxField is more than is in any field of a Node that is kept.
+	// maxField bounds each field of a Node that is kept. No field of a real Node is longer.
 	maxField = 1 << 10
 )
 
-// EachNode hands over the Nodes of a tenant one by one. The callback must not keep them. A tenant with more Nodes than any
-// cluster can have is taken for hostile.
+// EachNode calls the callback with each Node of a tenant. The callback must not keep them. A tenant with more Nodes than
+// Kubernetes supports counts as hostile.
 func EachNode(ctx context.Context, guard *Guard, tenant client.Reader, do func(*corev1.Node)) error {
 	ctx, cancel := context.WithTimeout(ctx, nodesTime)
 	defer cancel()
@@ -43,7 +43,7 @@ func EachNode(ctx context.Context, guard *Guard, tenant client.Reader, do func(*
 	return guard.refuse(TooMany, fmt.Sprintf("it lists more than %d Nodes", nodesPage*nodesPages))
 }
 
-// plausible reports whether what may be kept of a Node is as long as it can be.
+// plausible reports whether no field of a Node that may be kept is too long.
 func plausible(node *corev1.Node) bool {
 	for _, field := range []string{node.Name, string(node.UID), node.ResourceVersion, node.Spec.ProviderID, node.Status.NodeInfo.KubeletVersion} {
 		if len(field) > maxField {

@@ -17,7 +17,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
-// Reader reads Secrets as inner does, but kubeconfigs of Clusters lead to the Gate.
+// Reader reads Secrets like inner, but puts kubeconfigs that lead to the Gate in place of those of Clusters.
 func (g *Gate) Reader(inner client.Reader) client.Reader { return reader{inner, g} }
 
 type reader struct {
@@ -63,7 +63,7 @@ func (g *Gate) refuse(tenant client.ObjectKey, problem error) error {
 	return problem
 }
 
-// lead is a kubeconfig that leads through the Gate to where the given one leads, without its credentials.
+// lead makes a kubeconfig that leads through the Gate to the same server, without credentials.
 func (g *Gate) lead(tenant client.ObjectKey, kubeconfig []byte) ([]byte, error) {
 	config, err := untrusted.TenantConfig(kubeconfig)
 	if err != nil {

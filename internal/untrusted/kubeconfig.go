@@ -72,7 +72,7 @@ func read(kubeconfig []byte, further func(*clientcmdapi.Cluster) error) (*rest.C
 		config.Proxy = utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment)
 	}
 	secrets := secretsOf(config)
-	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return discreetly(inner, secrets) })
+	config.Wrap(func(inner http.RoundTripper) http.RoundTripper { return redacting(inner, secrets) })
 	return config, nil
 }
 

@@ -16,55 +16,54 @@ import (
 )
 
 const (
-	// shortest is the length of a secret that can be told from a word by chance.
+	// shortest is the least length of a secret that is hidden: a shorter one may be part of any word.
 	shortest = 4
-	// unmistakable is the length from which on a secret is too long to be an ordinary word of an
-	// object.
+	// unmistakable is the least length of a secret that cannot be an ordinary word of an object.
 	unmistakable = 20
 	// longest is how much is read of an answer that holds no object.
 	longest = 1 << 20
 )
 
-// discreet is a transport that removes the connection's secrets from answers. The server, or a proxy, may quote what
-// it was sent, and client-go quotes answers in errors and logs.
-type discreet struct {
+// redactor is a transport that removes the connection's secrets from answers. A server or a proxy may quote what it was
+// sent, and client-go quotes answers in errors and logs.
+type redactor struct {
 	inner   http.RoundTripper
 	secrets []string
 	words   *strings.Replacer
 }
 
-func discreetly(inner http.RoundTripper, secrets []string) http.RoundTripper {
-	return discreet{inner: inner, secrets: secrets, words: hiding(slices.Clone(secrets)...)}
+func redacting(inner http.RoundTripper, secrets []string) http.RoundTripper {
+	return redactor{inner: inner, secrets: secrets, words: hiding(slices.Clone(secrets)...)}
 }
 
 // RoundTrip implements http.RoundTripper.
-func (d discreet) RoundTrip(request *http.Request) (*http.Response, error) {
-	answer, err := d.inner.RoundTrip(request)
+func (r redactor) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer, err := r.inner.RoundTrip(request)
 	if err != nil {
-		return nil, without(d.words, err)
+		return nil, without(r.words, err)
 	}
-	answer.Status = d.words.Replace(answer.Status)
+	answer.Status = r.words.Replace(answer.Status)
 	for _, values := range answer.Header {
 		for i := range values {
-			values[i] = d.words.Replace(values[i])
+			values[i] = r.words.Replace(values[i])
 		}
 	}
 	watched := answer.StatusCode == http.StatusOK && request.URL.Query().Has("watch")
 	if watched || answer.StatusCode < http.StatusMultipleChoices && isObject(answer) {
-		answer.Body = veil(answer.Body, d.words, d.unmistakable(request))
+		answer.Body = redactBody(answer.Body, r.words, r.unmistakable(request))
 		return answer, nil
 	}
-	if err := rewrite(answer, d.words); err != nil {
-		return nil, without(d.words, err)
+	if err := rewrite(answer, r.words); err != nil {
+		return nil, without(r.words, err)
 	}
 	return answer, nil
 }
 
-// unmistakable are the secrets of a request that are hidden in objects too, which may be failures: others may be words
-// of one, but in the whole header.
-func (d discreet) unmistakable(request *http.Request) []string {
+// unmistakable are the secrets of a request that are hidden in objects, too: an object may be a Status that quotes the
+// request. Short secrets could be words of an object and stay, but for the whole header.
+func (r redactor) unmistakable(request *http.Request) []string {
 	secrets := []string{request.Header.Get("Authorization")}
-	for _, secret := range d.secrets {
+	for _, secret := range r.secrets {
 		if len(secret) >= unmistakable {
 			secrets = append(secrets, secret)
 		}
@@ -81,12 +80,12 @@ func isObject(answer *http.Response) bool {
 // rewrite hides secrets in the body of an answer that holds no object.
 func rewrite(answer *http.Response, hide *strings.Replacer) error {
 	defer answer.Body.Close() //nolint:errcheck // It is read.
-	said := &strings.Builder{}
-	if _, err := io.Copy(said, io.LimitReader(answer.Body, longest)); err != nil {
+	text := &strings.Builder{}
+	if _, err := io.Copy(text, io.LimitReader(answer.Body, longest)); err != nil {
 		return err
 	}
-	answer.ContentLength = int64(said.Len())
-	answer.Body = io.NopCloser(strings.NewReader(hide.Replace(said.String())))
+	answer.ContentLength = int64(text.Len())
+	answer.Body = io.NopCloser(strings.NewReader(hide.Replace(text.String())))
 	return nil
 }
 
@@ -96,17 +95,18 @@ func WithoutSecrets(config *rest.Config, err error) error {
 	return without(hiding(secretsOf(config)...), err)
 }
 
-// without is the error itself unless it quotes a secret. Then it wraps nothing, as its cause would quote it too.
+// without returns the error itself unless it quotes a secret. Then it returns a new error that wraps nothing, because the
+// cause quotes the secret, too.
 func without(hide *strings.Replacer, err error) error {
-	said := err.Error()
-	if hidden := hide.Replace(said); hidden != said {
+	text := err.Error()
+	if hidden := hide.Replace(text); hidden != text {
 		return errors.New(hidden)
 	}
 	return err
 }
 
-// hiding puts stars in place of secrets. Lengths stay the same, as protobuf counts; longer secrets go first, as they may
-// hold others.
+// hiding puts stars in place of secrets. The length stays the same, because protobuf has lengths in its messages. Longer
+// secrets go first, because they may contain shorter ones.
 func hiding(secrets ...string) *strings.Replacer {
 	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	var pairs []string

@@ -1,5 +1,5 @@
-// Package writes tells of every write of a manager: one log line, and one count, for each that an API server took. It
-// wraps clients, so that no code which writes has to think of it. Reads pass through. Content of objects is never logged.
+// Package writes logs and counts every write of a manager that an API server accepted. It wraps clients, so that code which
+// writes need not do so. Reads pass through. The content of objects is never logged.
 package writes
 
 import (
@@ -40,7 +40,7 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 	return Tell(c, Management), nil
 }
 
-// Because makes writes with the context tell the step that they are for.
+// Because makes log lines of writes with the context name the step that they are for.
 func Because(ctx context.Context, step string) context.Context {
 	return ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("step", step))
 }
@@ -62,7 +62,7 @@ type named interface {
 	GetName() string
 }
 
-// tell logs and counts a write. What failed is none: its error says what it was, and rest_client_requests_total counts it.
+// tell logs and counts a write. A failed request is no write: its error names it, and rest_client_requests_total counts it.
 func (w writer) tell(ctx context.Context, verb, subresource string, object any, err error) error {
 	if err != nil {
 		return err

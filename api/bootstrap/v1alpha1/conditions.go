@@ -7,8 +7,8 @@ import clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 // Conditions of a KOKConfig, besides clusterv1.PausedCondition.
 const (
-	// ReadyCondition is true while the machine can be, or has been, bootstrapped. Otherwise it has reason and
-	// message of the condition that keeps it from that. Cluster API mirrors it into the Machine's
+	// ReadyCondition is true while the machine can be, or has been, bootstrapped. While it is not true, it has reason
+	// and message of the condition that keeps it from that. Cluster API mirrors it into the Machine's
 	// BootstrapConfigReady condition.
 	ReadyCondition = clusterv1.ReadyCondition
 
@@ -23,7 +23,7 @@ const (
 
 // Reasons of the conditions of a KOKConfig.
 const (
-	// ReadyReason of ReadyCondition: the bootstrap data is there, and its token is good or not needed any more.
+	// ReadyReason of ReadyCondition: the bootstrap data is there, and its token is valid or no longer needed.
 	ReadyReason = clusterv1.ReadyReason
 
 	// DataSecretAvailableReason of DataSecretAvailableCondition: the Secret is there.
@@ -52,8 +52,8 @@ const (
 	// Nothing for a minute; after that, see whether the API servers run.
 	WaitingForAPIServersReason = "WaitingForAPIServers"
 
-	// APIServersOutOfReachReason of DataSecretAvailableCondition: the machine is where no address leads to the
-	// tenant's API servers.
+	// APIServersOutOfReachReason of DataSecretAvailableCondition: no address leads from the machine to the tenant's API
+	// servers.
 	//
 	// Create the control plane with another spec.hosting: see docs/network-modes.md.
 	APIServersOutOfReachReason = "APIServersOutOfReach"
@@ -74,11 +74,11 @@ const (
 	// ReconcileFailedReason of DataSecretAvailableCondition: a request to the management cluster or the tenant
 	// failed, and is tried again.
 	//
-	// The message says which and how: remove the cause of the answer.
+	// The message names the request and its answer: remove the cause.
 	ReconcileFailedReason = "ReconcileFailed"
 
 	// ReferencedSecretNotFoundReason of DataSecretAvailableCondition: a Secret that spec.files takes content from, or that a
-	// mirror of the KOKSoftware names, is not there, or has not the key.
+	// mirror of the KOKSoftware names, is not there, or lacks the key.
 	//
 	// Create the Secret, or add the key, in the namespace of the KOKConfig.
 	ReferencedSecretNotFoundReason = "ReferencedSecretNotFound"
@@ -86,23 +86,23 @@ const (
 	// ReferencedSecretNotForTenantsReason of DataSecretAvailableCondition: a Secret that spec.files takes content from, or that
 	// a mirror of the KOKSoftware names, lacks the label by which a person lets it be given to machines.
 	//
-	// If machines may have what is in it, run the command that the message has.
+	// If machines may have its content, run the command in the message.
 	ReferencedSecretNotForTenantsReason = "ReferencedSecretNotForTenants"
 
 	// SoftwareNotFoundReason of DataSecretAvailableCondition: the KOKSoftware that spec.software names for the Machine's
 	// version is not there.
 	//
-	// Make it by the command that the message has, or name another one in spec.software.
+	// Make it by the command in the message, or name another one in spec.software.
 	SoftwareNotFoundReason = "SoftwareNotFound"
 
 	// DataSecretConflictReason of DataSecretAvailableCondition: a Secret with the name of the data Secret is
 	// there and belongs to something else.
 	//
-	// Delete that Secret, or delete the Machine: another one has another name.
+	// Delete that Secret, or delete the Machine: its replacement has another name.
 	DataSecretConflictReason = "DataSecretConflict"
 
-	// DataSecretLostReason of DataSecretAvailableCondition: the data Secret was deleted after it was used; it is
-	// not made again, and its token is not renewed.
+	// DataSecretLostReason of DataSecretAvailableCondition: the data Secret was deleted after it was used. The controller
+	// neither makes it again nor renews its token.
 	//
 	// Delete the Machine if it does not join.
 	DataSecretLostReason = "DataSecretLost"
@@ -110,12 +110,12 @@ const (
 	// BootstrapTokenValidReason of BootstrapTokenValidCondition: the tenant accepts the token.
 	BootstrapTokenValidReason = "Valid"
 
-	// BootstrapTokenRevokedReason of BootstrapTokenValidCondition: the machine has joined or goes away, and needs
-	// no token.
+	// BootstrapTokenRevokedReason of BootstrapTokenValidCondition: the machine has joined, or is being deleted, and needs no
+	// token.
 	BootstrapTokenRevokedReason = "Revoked"
 
-	// BootstrapTokenUnknownReason of BootstrapTokenValidCondition: the tenant could not be asked, or refused.
+	// BootstrapTokenUnknownReason of BootstrapTokenValidCondition: the tenant could not be reached, or refused.
 	//
-	// As for TenantUnreachableReason. A machine that has not joined by the token's end does so once it is renewed.
+	// Do as for TenantUnreachableReason. A machine that has not joined before the token ends joins once it is renewed.
 	BootstrapTokenUnknownReason = "Unknown"
 )

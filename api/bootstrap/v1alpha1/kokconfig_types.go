@@ -12,11 +12,11 @@ type Format string
 const CloudConfig Format = "cloud-config"
 
 // TokenRevokedAnnotation is set by the controller on a KOKConfig when it has revoked the machine's bootstrap token; its
-// value is the token's id. A move or a restore loses status and keeps it: no token becomes valid again.
+// value is the token's id. A move or a restore drops status and keeps annotations: so no revoked token becomes valid again.
 const TokenRevokedAnnotation = "bootstrap.cluster.x-k8s.io/token-revoked"
 
-// KOKConfigSpec says how a machine becomes a worker. It is read until the bootstrap data was made;
-// later changes have no effect on the machine.
+// KOKConfigSpec says how a machine becomes a worker. Changes after the bootstrap data was made have no effect on the
+// machine.
 type KOKConfigSpec struct {
 	// format of the bootstrap data.
 	// +optional
@@ -65,7 +65,7 @@ type KOKConfigSpec struct {
 	NTP NTPSpec `json:"ntp,omitempty,omitzero"`
 
 	// preKubeletCommands are run by /bin/sh -e as root, in order, after software was installed and
-	// before containerd, the load balancer and kubelet are started. One that fails ends the bootstrap.
+	// before containerd, the load balancer and kubelet are started. A command that fails ends the bootstrap.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -110,7 +110,7 @@ type ProxySpec struct {
 // NTPSpec configures cloud-init's ntp module.
 // +kubebuilder:validation:MinProperties=1
 type NTPSpec struct {
-	// servers are asked for the time.
+	// servers are the NTP servers that the machine takes the time from.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -132,7 +132,7 @@ type KOKConfigStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization is what Cluster API orchestrates the provisioning of a Machine by.
+	// initialization tells Cluster API how far the provisioning of the Machine is.
 	// +optional
 	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
 
@@ -160,7 +160,7 @@ type InitializationStatus struct {
 	DataSecretCreated *bool `json:"dataSecretCreated,omitempty"`
 }
 
-// BootstrapTokenStatus is what was last seen of a machine's bootstrap token.
+// BootstrapTokenStatus is the state of a machine's bootstrap token.
 // +kubebuilder:validation:MinProperties=1
 type BootstrapTokenStatus struct {
 	// id is the public part of the token: the tenant holds it as kube-system/bootstrap-token-<id>.
@@ -169,8 +169,8 @@ type BootstrapTokenStatus struct {
 	// +kubebuilder:validation:MaxLength=6
 	ID string `json:"id,omitempty"`
 
-	// expirationTime is when the token ends unless it is renewed. It is unset once the token was
-	// revoked, which it is when the machine has joined.
+	// expirationTime is when the token ends unless it is renewed. It is unset once the token was revoked, because the machine
+	// has joined.
 	// +optional
 	ExpirationTime metav1.Time `json:"expirationTime,omitempty,omitzero"`
 }

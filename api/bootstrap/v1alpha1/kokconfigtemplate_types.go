@@ -7,8 +7,8 @@ import (
 
 // KOKConfigTemplateSpec is the desired state of a KOKConfigTemplate.
 type KOKConfigTemplateSpec struct {
-	// template is what KOKConfigs are made from. Its spec is immutable: machines that exist would not
-	// be told of a change.
+	// template is what KOKConfigs are made from. Its spec is immutable, because a change would not reach machines that
+	// exist.
 	// +required
 	Template KOKConfigTemplateResource `json:"template,omitempty,omitzero"`
 }

@@ -11,8 +11,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="self.installers == oldSelf.installers",message="installers cannot change: make a KOKSoftware with another name, and name that in the KOKConfigTemplate"
 // +kubebuilder:validation:XValidation:rule="has(self.kernel) == has(oldSelf.kernel) && (!has(self.kernel) || self.kernel == oldSelf.kernel)",message="kernel cannot change: make a KOKSoftware with another name, and name that in the KOKConfigTemplate"
 type KOKSoftwareSpec struct {
-	// installers are where cloud-init gets the program kok-software from, which does everything else, for each
-	// architecture.
+	// installers say for each architecture where cloud-init gets the program kok-software from. That program installs
+	// everything else.
 	// +required
 	// +listType=map
 	// +listMapKey=architecture
@@ -20,7 +20,7 @@ type KOKSoftwareSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	Installers []SoftwareInstaller `json:"installers,omitempty"`
 
-	// mirrors are asked in place of the servers in URLs and images. The first mirror whose prefix fits counts.
+	// mirrors take the place of the servers in URLs and images. The first mirror whose prefix fits counts.
 	// +optional
 	// +listType=map
 	// +listMapKey=prefix
@@ -28,7 +28,7 @@ type KOKSoftwareSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Mirrors []SoftwareMirror `json:"mirrors,omitempty"`
 
-	// components are installed in an order in which each comes after those that it names.
+	// components are what is installed, each after those that its field "after" names.
 	// +required
 	// +listType=map
 	// +listMapKey=name
@@ -85,7 +85,7 @@ type SoftwareMirror struct {
 	// +kubebuilder:validation:MaxItems=16
 	Endpoints []SoftwareEndpoint `json:"endpoints,omitempty"`
 
-	// exclusive keeps machines from asking the server itself when no endpoint has the file.
+	// exclusive keeps machines from the server itself when no endpoint has the file.
 	// +optional
 	Exclusive *bool `json:"exclusive,omitempty"`
 }
@@ -99,8 +99,8 @@ type SoftwareEndpoint struct {
 	// +kubebuilder:validation:MaxLength=2048
 	URL string `json:"url,omitempty"`
 
-	// caBundle is the certificate authority, as PEM, that the endpoint's certificate is checked with; the machine's own if
-	// unset.
+	// caBundle is the certificate authority, as PEM, that the endpoint's certificate is checked with. Unset, it is checked
+	// with those that the machine trusts.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
@@ -141,8 +141,8 @@ type SoftwareComponent struct {
 	// +kubebuilder:validation:items:MaxLength=63
 	After []string `json:"after,omitempty"`
 
-	// variants are what is installed, by what the machine is. The first that matches counts; a machine that none
-	// matches is refused.
+	// variants say what is installed on which machines. The first variant that matches counts. A machine that no variant
+	// matches cannot be bootstrapped.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -162,8 +162,8 @@ type SoftwareComponent struct {
 	// +kubebuilder:validation:MaxItems=64
 	Files []SoftwareFile `json:"files,omitempty"`
 
-	// check is what shows that the component works. A component with a unit is checked when it was started, others at
-	// the end of the bootstrap. If the check fails, the version before comes back.
+	// check shows whether the component works. A component with a unit is checked once it was started, others at the end of
+	// the bootstrap. If the check fails, the version before is put back.
 	// +optional
 	Check SoftwareCheck `json:"check,omitempty,omitzero"`
 }
@@ -198,7 +198,7 @@ type SoftwareVariant struct {
 	Repositories []PackageRepository `json:"repositories,omitempty"`
 }
 
-// SoftwareMatch is what a machine must be. What is unset matches every machine.
+// SoftwareMatch says which machines a variant is for. A field that is unset matches every machine.
 // +kubebuilder:validation:MinProperties=1
 type SoftwareMatch struct {
 	// os are distributions, as ID in /etc/os-release has them, for example debian.
@@ -260,7 +260,7 @@ type SoftwareArchive struct {
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	SHA256 string `json:"sha256,omitempty"`
 
-	// unpack says what of it goes where.
+	// unpack says which of its files go where.
 	// +required
 	// +listType=map
 	// +listMapKey=to
@@ -271,20 +271,20 @@ type SoftwareArchive struct {
 
 // SoftwareUnpack is a file, or a folder, of an archive.
 type SoftwareUnpack struct {
-	// from is a path in a tar archive, which may be compressed by gzip or zstd. It is a file, or with a slash at the end a folder
-	// whose files are meant. Unset, the download itself is the file.
+	// from is a path in a tar archive, which may be compressed by gzip or zstd. It is a file or, with a slash at its end, a
+	// folder of which all files are taken. Unset, the download itself is the file.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	From string `json:"from,omitempty"`
 
-	// to is the absolute path of the file, or with a slash at the end of the folder, on the machine.
+	// to is the absolute path on the machine: of the file or, with a slash at its end, of the folder.
 	// +required
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=512
 	To string `json:"to,omitempty"`
 
-	// mode of the file, in octal. Unset, files of archives have the mode that the archive says, and others 0755.
+	// mode of the file, in octal. Unset, files of archives have the mode that they have there, and others 0755.
 	// +optional
 	// +kubebuilder:validation:MinLength=4
 	// +kubebuilder:validation:MaxLength=4
@@ -331,12 +331,12 @@ type SoftwareFile struct {
 	Mode string `json:"mode,omitempty"`
 }
 
-// SoftwareCheckType is how it is found out whether a component works.
+// SoftwareCheckType says how kok-software checks a component.
 // +kubebuilder:validation:Enum=CRI;HTTP;Unit
 type SoftwareCheckType string
 
 const (
-	// CheckCRI asks the container runtime at /run/containerd/containerd.sock for its state, by CRI.
+	// CheckCRI reads the state of the container runtime at /run/containerd/containerd.sock, by CRI.
 	CheckCRI SoftwareCheckType = "CRI"
 	// CheckHTTP wants an answer with a status from 200 to 299.
 	CheckHTTP SoftwareCheckType = "HTTP"
@@ -344,7 +344,7 @@ const (
 	CheckUnit SoftwareCheckType = "Unit"
 )
 
-// SoftwareCheck is what shows that a component works.
+// SoftwareCheck shows whether a component works.
 //
 // +kubebuilder:validation:XValidation:rule="(self.type == 'HTTP') == has(self.url)",message="url must be set when type is HTTP, and only then"
 // +kubebuilder:validation:XValidation:rule="(self.type == 'Unit') == has(self.unit)",message="unit must be set when type is Unit, and only then"
@@ -354,7 +354,7 @@ type SoftwareCheck struct {
 	// +required
 	Type SoftwareCheckType `json:"type,omitempty"`
 
-	// url is asked for when type is HTTP. It is one of the machine itself, for example http://127.0.0.1:10248/healthz.
+	// url is requested when type is HTTP. It is one of the machine itself, for example http://127.0.0.1:10248/healthz.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -376,7 +376,7 @@ type SoftwareCheck struct {
 	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// SoftwareKernel is what is set in the kernel, at once and at each boot.
+// SoftwareKernel is set in the kernel, at once and at each boot.
 // +kubebuilder:validation:MinProperties=1
 type SoftwareKernel struct {
 	// modules are loaded, for example br_netfilter. One that is built in counts as loaded.

@@ -72,7 +72,7 @@ type TopologyManagerPolicy string
 // +kubebuilder:validation:XValidation:rule="!has(self.shutdownGracePeriodCriticalPods) || has(self.shutdownGracePeriod)",message="shutdownGracePeriodCriticalPods is a part of shutdownGracePeriod: set that too"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxParallelImagePulls) || self.maxParallelImagePulls == 1 || (has(self.serializeImagePulls) && !self.serializeImagePulls)",message="maxParallelImagePulls above 1 needs serializeImagePulls to be false"
 type KubeletConfigurationSpec struct {
-	// cgroupDriver must be the one of containerd. Unset, kubelet asks containerd for it.
+	// cgroupDriver must be that of containerd. Unset, kubelet takes it from containerd.
 	// +optional
 	CgroupDriver CgroupDriver `json:"cgroupDriver,omitempty"`
 

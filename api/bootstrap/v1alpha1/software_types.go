@@ -37,7 +37,7 @@ type SoftwareSpec struct {
 	Ref SoftwareReference `json:"ref,omitempty,omitzero"`
 
 	// byVersion is the beginning of the name of a KOKSoftware. A dash and the Machine's version complete it: with
-	// "software", which it is when neither it nor ref is set, a Machine of v1.36.3 gets what "software-v1.36.3" describes.
+	// "software", the default when ref is unset, a Machine of v1.36.3 gets what "software-v1.36.3" describes.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=188
@@ -169,7 +169,7 @@ type RegistryMirror struct {
 	// +kubebuilder:validation:MaxItems=16
 	Endpoints []RegistryEndpoint `json:"endpoints,omitempty"`
 
-	// exclusive keeps containerd from asking the registry itself when no endpoint has the image.
+	// exclusive keeps containerd from the registry itself when no endpoint has the image.
 	// +optional
 	Exclusive *bool `json:"exclusive,omitempty"`
 }

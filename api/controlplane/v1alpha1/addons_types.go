@@ -7,7 +7,7 @@ type AddonMode string
 const (
 	// AddonManaged installs the addon, upgrades it with the control plane and repairs it.
 	AddonManaged AddonMode = "Managed"
-	// AddonNone leaves it to others; what was managed before is removed.
+	// AddonNone leaves the addon to others. What the control plane installed before is removed.
 	AddonNone AddonMode = "None"
 )
 
@@ -76,13 +76,13 @@ type CoreDNSSpec struct {
 // KonnectivitySpec configures konnectivity: a server beside each kube-apiserver, and an agent on every
 // worker that connects to all of them.
 type KonnectivitySpec struct {
-	// mode is Managed or None. Managed needs workers with the local load balancer, by which agents reach
-	// the servers; everything that the API server sends to nodes, pods, Services and webhooks then goes through an
-	// agent, and it can be led to no address of the host nodes' networks. With None it dials by itself from its host
-	// node, whatever address the tenant's administrators name. A change restarts the API servers, one after the
-	// other; the agents come when all have restarted, and until then those that have reach no node, pod or Service.
-	// Unset when a control plane is created, it becomes Managed, but with hosting.exposure.type NodePort, where it
-	// must be None. Unset later, it stays as it is.
+	// mode is Managed or None. Managed needs workers with the local load balancer, through which agents reach the servers.
+	// Everything that the API server sends to nodes, pods, Services and webhooks then goes through an agent, so that nobody
+	// can make the API server connect to addresses in the host nodes' networks. With None the API server dials every address
+	// by itself, from its host node, also one that the tenant's administrators name. A change restarts the API servers, one
+	// after the other. Agents are installed when all have restarted; until then, API servers that have restarted reach no
+	// node, pod or Service. Unset when a control plane is created, mode becomes Managed, or None with hosting.exposure.type
+	// NodePort, where it must be None. Unset later, it stays as it is.
 	// +optional
 	Mode AddonMode `json:"mode,omitempty"`
 
@@ -102,8 +102,8 @@ type KonnectivitySpec struct {
 }
 
 const (
-	// KonnectivityPortOffset is added to the port of an API server to have the port at the same address
-	// where konnectivity serves agents, in whatever mode it is. It never changes: workers know it.
+	// KonnectivityPortOffset plus the port of an API server is the port at the same address where konnectivity serves agents,
+	// in every mode. It never changes, because workers have it in their configuration.
 	KonnectivityPortOffset = 9
 
 	// KonnectivityLocalPort is the port on 127.0.0.1 of every worker where its local load balancer

@@ -54,8 +54,8 @@ type HostingSpec struct {
 }
 
 // KubeconfigReference names a Secret in the namespace of the control plane whose data key "value" is a
-// kubeconfig, as in the kubeconfig Secrets of Cluster API. All that the kubeconfig needs must be in it:
-// programs, auth providers and paths of files are refused, and so is a connection that is not verified.
+// kubeconfig, as in the kubeconfig Secrets of Cluster API. The kubeconfig must contain all that it needs: programs, auth
+// providers and paths of files are refused, and so is a connection whose certificate is not verified.
 // The Secret gets the label clusterctl.cluster.x-k8s.io/move, so that clusterctl move takes it along.
 type KubeconfigReference struct {
 	// name is the name of the Secret.
@@ -69,7 +69,7 @@ type KubeconfigReference struct {
 // KubeconfigKey is the data key of a Secret with a kubeconfig.
 const KubeconfigKey = "value"
 
-// PortBlockSize is the number of consecutive host ports that one tenant has.
+// PortBlockSize is the number of host ports in a block.
 const PortBlockSize = 20
 
 // PortBlock is a block of PortBlockSize consecutive host ports.
@@ -85,7 +85,7 @@ type PortBlock struct {
 	First int32 `json:"first,omitempty"`
 }
 
-// ComponentSpec is what can be said of every component.
+// ComponentSpec has the fields that every component has.
 type ComponentSpec struct {
 	// image overrides the component's image, with registry, path and tag or digest.
 	// +optional

@@ -32,9 +32,9 @@ const (
 	// on, and of none that is switched off. Their pods run on workers.
 	AddonsInstalledCondition = "AddonsInstalled"
 
-	// EgressConfinedCondition is true while every connection of every API server to nodes, pods, Services and webhooks
-	// goes through the tenant's workers. Else the tenant's administrators can lead API servers to addresses that host
-	// nodes reach. It tells what runs, and keeps nothing from being available.
+	// EgressConfinedCondition is true while every connection of every API server to nodes, pods, Services and webhooks goes
+	// through the tenant's workers. While it is false, the tenant's administrators can make API servers connect to addresses
+	// that host nodes reach. No other condition depends on it.
 	EgressConfinedCondition = "EgressConfined"
 
 	// RollingOutCondition is true while pods of a component are not yet as their workload wants.
@@ -62,11 +62,11 @@ const (
 	// AvailableReason of AvailableCondition and CertificatesAvailableCondition: all is there.
 	AvailableReason = clusterv1.AvailableReason
 
-	// NotAvailableReason of AvailableCondition: the API was not initialized yet, key material is unusable, or a
-	// component has no pod that is ready; of etcd, no majority of its members.
+	// NotAvailableReason of AvailableCondition: the API was not initialized yet, key material is unusable, an etcd cluster has
+	// no quorum of ready members, or another component has no ready pod.
 	//
-	// The message names each component and pod and what keeps it. Put that right; until then other replicas
-	// and workers go on as far as they can.
+	// The message names each component and pod, and what is wrong with it. Put that right. Other replicas and workers go on
+	// meanwhile as far as they can.
 	NotAvailableReason = clusterv1.NotAvailableReason
 
 	// InitializedReason of InitializedCondition: the API has answered.
@@ -83,10 +83,10 @@ const (
 	// Restore one of the two Secrets that the message names from a backup; the other is made from it.
 	KeyMaterialLostReason = "KeyMaterialLost"
 
-	// InvalidKeyMaterialReason of CertificatesAvailableCondition: a Secret holds something that is no usable key
-	// pair, or the two copies of one key differ.
+	// InvalidKeyMaterialReason of CertificatesAvailableCondition: a Secret holds no usable key pair, or the two copies of one
+	// key differ.
 	//
-	// The message names the Secret and its data key. To go back to the other copy, delete what it says.
+	// The message names the Secret and its data key, and what to delete so that the other copy counts.
 	InvalidKeyMaterialReason = "InvalidKeyMaterial"
 
 	// HealthyReason of EtcdClusterHealthyCondition and ControlPlaneComponentsHealthyCondition: every member or
@@ -96,7 +96,7 @@ const (
 	// UnhealthyReason of EtcdClusterHealthyCondition and ControlPlaneComponentsHealthyCondition: not every
 	// member or replica works. The tenant may be available all the same.
 	//
-	// The message names each member or pod with its own last words. Repair them one by one.
+	// The message names each member or pod, and what it reported last. Repair them one by one.
 	UnhealthyReason = "Unhealthy"
 
 	// HealthUnknownReason of AvailableCondition, EtcdClusterHealthyCondition and
@@ -119,8 +119,8 @@ const (
 	// one after the other.
 	KonnectivityOffReason = "KonnectivityOff"
 
-	// NodePortExposureReason of EgressConfinedCondition: with `spec.hosting.exposure.type` NodePort there is no port that
-	// agents of konnectivity could come to.
+	// NodePortExposureReason of EgressConfinedCondition: with `spec.hosting.exposure.type` NodePort there is no port at which
+	// konnectivity's agents could reach its servers.
 	//
 	// Leave it so where the tenant's administrators may reach what host nodes reach, or let the host cluster's network
 	// keep API servers' pods from other addresses. Else create a control plane with the exposure LoadBalancer, or on the
@@ -146,7 +146,7 @@ const (
 	// Nothing for some minutes; the message says what the next one waits for, such as a host node with room.
 	ScalingUpReason = clusterv1.ScalingUpReason
 
-	// NotScalingUpReason of ScalingUpCondition: none is missing.
+	// NotScalingUpReason of ScalingUpCondition: no pod or member is missing.
 	NotScalingUpReason = clusterv1.NotScalingUpReason
 
 	// ScalingDownReason of ScalingDownCondition: pods or members are about to be removed.
@@ -160,7 +160,7 @@ const (
 	// HostedByManagementClusterReason of MovableCondition: pods and data are in the management cluster, and
 	// clusterctl move would delete them there.
 	//
-	// Leave the control plane where it is. After a move that was tried, set spec.paused of its Clusters to false.
+	// Leave the control plane where it is. If somebody tried to move it, set spec.paused of its Cluster to false.
 	HostedByManagementClusterReason = "HostedByManagementCluster"
 
 	// HostedElsewhereReason of MovableCondition: pods and data are in another cluster and stay there.
@@ -169,20 +169,20 @@ const (
 	// ReconciledReason of ReconciledCondition: everything is applied.
 	ReconciledReason = "Reconciled"
 
-	// InvalidSpecReason of AvailableCondition: the control plane or its Cluster asks for something that cannot
-	// work. Nothing was touched.
+	// InvalidSpecReason of AvailableCondition: the spec of the control plane or of its Cluster cannot work. Nothing was made
+	// or changed.
 	//
 	// Change the field that the message names.
 	InvalidSpecReason = "InvalidSpec"
 
-	// NotReferencedReason of AvailableCondition: another object is the Cluster's control plane. Nothing was touched.
+	// NotReferencedReason of AvailableCondition: another object is the Cluster's control plane. Nothing was made or changed.
 	//
 	// Delete this object, which leaves the tenant alone, or correct spec.controlPlaneRef of the Cluster.
 	NotReferencedReason = "NotReferenced"
 
 	// HostClusterConnectingReason of AvailableCondition, EtcdClusterHealthyCondition,
 	// ControlPlaneComponentsHealthyCondition and ReconciledCondition: the host cluster that
-	// spec.hosting.kubeconfigRef names is being connected to.
+	// spec.hosting.kubeconfigRef names is not connected yet.
 	//
 	// Nothing for some seconds.
 	HostClusterConnectingReason = "HostClusterConnecting"
@@ -199,7 +199,7 @@ const (
 	// ControlPlaneComponentsHealthyCondition and ReconciledCondition: the Secret that spec.hosting.kubeconfigRef
 	// names is not there, or its kubeconfig is refused. What runs in the host cluster goes on.
 	//
-	// Make the Secret with what the message asks for.
+	// Make or correct the Secret as the message says.
 	InvalidHostKubeconfigReason = "InvalidHostKubeconfig"
 
 	// WaitingReason of CertificatesAvailableCondition, AddonsInstalledCondition, EgressConfinedCondition and

@@ -6,8 +6,7 @@ import (
 )
 
 const (
-	// KOKControlPlaneFinalizer holds a KOKControlPlane back until nothing of the tenant runs on the
-	// host cluster any more.
+	// KOKControlPlaneFinalizer keeps a KOKControlPlane until nothing of the tenant is left in the host cluster.
 	KOKControlPlaneFinalizer = "controlplane.cluster.x-k8s.io/kok"
 
 	// HostNodeLabel marks, with value "true", the nodes of the host cluster that carry control
@@ -15,7 +14,7 @@ const (
 	HostNodeLabel = "kok.cluster.x-k8s.io/host-node"
 
 	// PodReadyToDrain is a condition of a pod of etcd whose node is cordoned. It is true when the member
-	// does not lead, or is the only one: a drain that waits for it fails no write that etcd could have taken.
+	// does not lead, or is the only one: then its eviction fails no write that another member could have taken.
 	PodReadyToDrain = "kok.cluster.x-k8s.io/ReadyToDrain"
 )
 
@@ -33,8 +32,8 @@ type KOKControlPlaneSpec struct {
 	Version string `json:"version,omitempty"`
 
 	// replicas is the number of API servers when kubeAPIServer.workload is Deployment, by default 2. It
-	// must be unset for a DaemonSet, which runs one on every host node. A number that is removed stays, for
-	// an autoscaler to begin with.
+	// must be unset for a DaemonSet, which runs one on every host node. When the number is removed from spec, the last one
+	// stays in force: so an autoscaler can take over.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
@@ -129,8 +128,8 @@ type APIEndpoint struct {
 // RolloutSpec configures rollouts.
 // +kubebuilder:validation:MinProperties=1
 type RolloutSpec struct {
-	// after makes every component take the newest rendering once this time has passed, even when
-	// nothing in spec changed; an upgrade of the provider alone never restarts a pod.
+	// after makes every component take the newest rendering once this time has passed, even when nothing in spec changed. An
+	// upgrade of the provider alone never restarts a pod.
 	// +optional
 	After metav1.Time `json:"after,omitempty,omitzero"`
 }
@@ -174,7 +173,7 @@ type KOKControlPlaneStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization is what Cluster API orchestrates the first provisioning by.
+	// initialization tells Cluster API how far the first provisioning is.
 	// +optional
 	Initialization InitializationStatus `json:"initialization,omitempty,omitzero"`
 
@@ -203,8 +202,8 @@ type KOKControlPlaneStatus struct {
 	// +optional
 	DesiredReplicas *int32 `json:"desiredReplicas,omitempty"`
 
-	// versions are the Kubernetes versions that components run, from older to newer; an old one
-	// stays until every pod of every component left it.
+	// versions are the Kubernetes versions that components run, from older to newer. An old one stays until no pod of any
+	// component runs it.
 	// +optional
 	// +listType=map
 	// +listMapKey=version
@@ -241,7 +240,7 @@ type InitializationStatus struct {
 	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
 }
 
-// EtcdClusterStatus is what was last seen of one etcd cluster.
+// EtcdClusterStatus is the last known state of one etcd cluster.
 type EtcdClusterStatus struct {
 	// name is "data" or "events".
 	// +required
@@ -249,7 +248,7 @@ type EtcdClusterStatus struct {
 	// +kubebuilder:validation:MaxLength=32
 	Name string `json:"name,omitempty"`
 
-	// replicas is the number of members that spec asks for.
+	// replicas is the number of members in spec.
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
@@ -257,12 +256,12 @@ type EtcdClusterStatus struct {
 	// +optional
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
 
-	// bootstrapped is true once every member has joined. From then on a member without data does not
-	// start by itself: it has forgotten what it voted for.
+	// bootstrapped is true once every first member has joined. From then on a member without data does not start by itself,
+	// because it no longer knows what it voted for.
 	// +optional
 	Bootstrapped *bool `json:"bootstrapped,omitempty"`
 
-	// members are what etcd itself listed last, when it could be asked.
+	// members are those in etcd's own list, as it was last read.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -5,8 +5,8 @@ package v1alpha1
 type NetworkMode string
 
 const (
-	// NetworkModeHost puts pods on the network of their host nodes, each tenant at a block of ports of
-	// its own. It needs nothing of the host cluster's pod network but Services.
+	// NetworkModeHost puts pods on the network of their host nodes. Each tenant has a port block of its own. Of the host
+	// cluster's network it needs only Services.
 	NetworkModeHost NetworkMode = "HostNetwork"
 	// NetworkModePod puts pods on the pod network of the host cluster, at their usual ports, behind
 	// NetworkPolicies.
@@ -18,9 +18,9 @@ const (
 type ExposureType string
 
 const (
-	// ExposureLoadBalancer is by the address that the host cluster's load balancer gives their Service.
+	// ExposureLoadBalancer exposes them at the address that the host cluster's load balancer gives their Service.
 	ExposureLoadBalancer ExposureType = "LoadBalancer"
-	// ExposureNodePort is by a port of the host nodes that they run on.
+	// ExposureNodePort exposes them at a port of the host nodes that they run on.
 	ExposureNodePort ExposureType = "NodePort"
 	// ExposureNone does not expose them. Clients inside the host cluster reach them by their Service.
 	ExposureNone ExposureType = "None"
@@ -31,11 +31,11 @@ const (
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="hosting.exposure is immutable: kubeconfigs, certificates and workers name the addresses that it gave; create a new control plane to expose it otherwise"
 // +kubebuilder:validation:XValidation:rule="!has(self.nodePort) || self.type == 'NodePort'",message="hosting.exposure.nodePort is for type NodePort; remove it, or set type to NodePort"
 type ExposureSpec struct {
-	// type is LoadBalancer, NodePort or None. API servers listen on the port that is exposed and advertise
-	// the address to it, so that the tenant's Service kubernetes is true for its workers.
+	// type is LoadBalancer, NodePort or None. API servers listen on the exposed port and advertise the exposed address, so
+	// that the tenant's Service kubernetes leads its workers to them.
 	// With LoadBalancer the address is the first IP address that the Service gets. With NodePort it is
-	// that of the host node of each API server. With None it is the cluster IP of the Service: workers
-	// must be where it leads somewhere.
+	// that of the host node of each API server. With None it is the cluster IP of the Service, which workers must be able
+	// to reach.
 	// +required
 	Type ExposureType `json:"type,omitempty"`
 

@@ -20,13 +20,13 @@ const (
 	AvailableCondition = clusterv1.AvailableCondition
 )
 
-// Reasons of the conditions of an IDCHost. A host that is claimed stays with its machine whatever they say, and
-// the work goes on once it is put right.
+// Reasons of the conditions of an IDCHost. A claimed host stays with its machine whatever the conditions say, and work on
+// it goes on once a person has put it right.
 const (
 	// ReachableReason of ReachableCondition: the host answered.
 	ReachableReason = "Reachable"
 
-	// NotAskedReason of ReachableCondition and HealthyCondition: the host was not asked yet.
+	// NotAskedReason of ReachableCondition and HealthyCondition: the host was not probed yet.
 	//
 	// Nothing for a minute.
 	NotAskedReason = "NotAsked"
@@ -42,9 +42,9 @@ const (
 	// See to its power, its network, its SSH server, and to spec.address.
 	HostAwayReason = "HostAway"
 
-	// BastionAwayReason of ReachableCondition: the bastion in front of the host does not let us through.
+	// BastionAwayReason of ReachableCondition: there is no way through the bastion in front of the host.
 	//
-	// See to the bastion's power, network and SSH server, which must allow AllowTcpForwarding.
+	// See to the bastion's power, network and SSH server. The server needs AllowTcpForwarding.
 	BastionAwayReason = "BastionAway"
 
 	// HostKeyMismatchReason of ReachableCondition: the server that answers has another host key than the pinned
@@ -58,15 +58,15 @@ const (
 	// Add the public key to authorized_keys of spec.user, or change the Secret.
 	AuthenticationFailedReason = "AuthenticationFailed"
 
-	// ProbeFailedReason of ReachableCondition: asking failed in a way that has no reason of its own.
+	// ProbeFailedReason of ReachableCondition: the probe failed in a way that has no reason of its own.
 	//
-	// The message is the error; it is tried again every 15 seconds.
+	// The message is the error. The host is probed again every 15 seconds.
 	ProbeFailedReason = "ProbeFailed"
 
 	// HealthyReason of HealthyCondition: the host can be made a machine.
 	HealthyReason = "Healthy"
 
-	// NotReachableReason of HealthyCondition: what could not be asked is unknown.
+	// NotReachableReason of HealthyCondition: the host could not be probed, so nothing is known of its health.
 	//
 	// See ReachableCondition.
 	NotReachableReason = "NotReachable"
@@ -91,14 +91,14 @@ const (
 	// the address of a Node of the host cluster, or it carries a machine that this inventory does not know of.
 	//
 	// Delete the IDCHost, or set spec.takeOver to the fact in the message if the machine may be wiped:
-	// docs/data-centre-hosts.md#hosts-that-are-somebodys. Remove a host with a machine of another inventory from one of the
+	// docs/data-centre-hosts.md#hosts-that-others-use. Remove a host with a machine of another inventory from one of the
 	// two; if the other one is gone, clean the host by hand: docs/data-centre-hosts.md#clean-a-host-by-hand.
 	InUseReason = "InUse"
 
-	// FreeReason of AvailableCondition: a machine may claim it.
+	// FreeReason of AvailableCondition: a machine may claim the host.
 	FreeReason = "Free"
 
-	// ClaimedReason of AvailableCondition: a machine has it.
+	// ClaimedReason of AvailableCondition: a machine has the host.
 	ClaimedReason = "Claimed"
 
 	// ClaimLostReason of AvailableCondition: the IDCMachine that claimed the host is gone without giving it back.
@@ -110,35 +110,34 @@ const (
 	// QuarantinedReason of AvailableCondition: a person took the host out, or its clean-up failed.
 	//
 	// The message says why. Clean the host, docs/data-centre-hosts.md#clean-a-host-by-hand, then remove
-	// spec.quarantine. One that was only away is cleaned when it answers.
+	// spec.quarantine. A host that was only away is cleaned by the controller when it answers.
 	QuarantinedReason = "Quarantined"
 
-	// NotHealthyReason of AvailableCondition: it is not reachable or not healthy.
+	// NotHealthyReason of AvailableCondition: the host is not reachable or not healthy.
 	//
-	// See ReachableCondition and HealthyCondition. It is free again once they are true.
+	// See ReachableCondition and HealthyCondition. The host is free again once they are true.
 	NotHealthyReason = "NotHealthy"
 
 	// DeletingReason of AvailableCondition: the IDCHost is being deleted.
 	//
-	// It goes when its machine gave it back: delete the Machine that the message names.
+	// It goes when its machine has given the host back: delete the Machine that the message names.
 	DeletingReason = clusterv1.DeletingReason
 )
 
 // Conditions of an IDCMachine, and of an IDCCluster, besides clusterv1.PausedCondition. An IDCCluster has
 // ReadyCondition alone, true from the start.
 const (
-	// ReadyCondition sums up an IDCMachine: otherwise it has reason and message of the condition that keeps it
-	// from being true. Cluster API mirrors it into the Machine's InfrastructureReady condition.
+	// ReadyCondition sums up an IDCMachine: while it is not true, it has reason and message of the condition that keeps
+	// it from that. Cluster API mirrors it into the Machine's InfrastructureReady condition.
 	ReadyCondition = clusterv1.ReadyCondition
 
 	// HostClaimedCondition is true while a host is reserved for the machine alone.
 	HostClaimedCondition = "HostClaimed"
 
-	// BootstrappedCondition turns true once cloud-init made a node of the host. While it runs the
-	// message says how far it is, and after a failure it ends with the last lines of its output, unless the program
-	// kok-software says what it could not install. While the
-	// claimed host cannot be worked on it has the reason that ReachableCondition or HealthyCondition of the
-	// IDCHost would have.
+	// BootstrappedCondition turns true once cloud-init made a node of the host. While cloud-init runs, the message says how
+	// far it is. After a failure the message says what kok-software could not install, or has the last lines of the output
+	// of cloud-init. While the claimed host cannot be worked on, the condition has the reason that ReachableCondition or
+	// HealthyCondition of the IDCHost would have.
 	BootstrappedCondition = "Bootstrapped"
 
 	// DeletingCondition is true while the machine is being deleted; the message says what is done.
@@ -160,7 +159,7 @@ const (
 	// See the conditions of the machine's KOKConfig.
 	WaitingForBootstrapDataReason = "WaitingForBootstrapData"
 
-	// NoHostReason of HostClaimedCondition: no free and healthy host matches; the message counts why.
+	// NoHostReason of HostClaimedCondition: no free and healthy host matches. The message counts the hosts by what is against them.
 	//
 	// Add IDCHosts, or see why the others are not Free.
 	NoHostReason = "NoHost"
@@ -173,26 +172,27 @@ const (
 	// Delete the Machine: its replacement gets another host.
 	HostLostReason = "HostLost"
 
-	// BootstrappedReason of BootstrappedCondition: cloud-init succeeded. The message names the sources of software that
-	// failed while another one gave the file; so does that of ReadyCondition.
+	// BootstrappedReason of BootstrappedCondition: cloud-init succeeded. When a source of software failed and another one gave
+	// the file, the message names the failed one, here and in ReadyCondition.
 	BootstrappedReason = "Bootstrapped"
 
 	// BootstrappingReason of BootstrappedCondition: cloud-init is being prepared, or runs.
 	//
-	// Nothing for some minutes; the message says which stage runs, or which error is tried again.
+	// Nothing for some minutes. The message says which stage runs, or after which error it is tried again.
 	BootstrappingReason = "Bootstrapping"
 
 	// BootstrapFailedReason of BootstrappedCondition: cloud-init ended without success. It is not tried again with
 	// the same bootstrap data.
 	//
-	// Put the cause right, which the end of its output tells; then delete the Machine, or let a
-	// MachineHealthCheck do it: its host is cleaned and used again.
+	// Put the cause right: the end of its output names it. Then delete the Machine, or let a MachineHealthCheck do so. Its
+	// host is cleaned and used again.
 	BootstrapFailedReason = "BootstrapFailed"
 
-	// SoftwareNotForHostReason of BootstrappedCondition: no variant of the KOKSoftware is for what the host is.
+	// SoftwareNotForHostReason of BootstrappedCondition: no variant of the KOKSoftware is for the host's distribution, version
+	// and architecture.
 	//
-	// Make a KOKSoftware with a variant for it and name that in the KOKConfigTemplate, or let the hostSelector of the
-	// IDCMachineTemplate choose other hosts; then delete the Machine.
+	// Make a KOKSoftware with such a variant and name it in a new KOKConfigTemplate, or let the hostSelector of a new
+	// IDCMachineTemplate choose other hosts. Then delete the Machine.
 	SoftwareNotForHostReason = "SoftwareNotForHost"
 
 	// SoftwareNotAvailableReason of BootstrappedCondition: no server gave the host a file with the right SHA-256, or a
@@ -209,8 +209,8 @@ const (
 
 	// SoftwareNotWorkingReason of BootstrappedCondition: what was installed on the host does not pass its check.
 	//
-	// See on the host, by journalctl -u <unit>, why. Make a KOKSoftware with a version that works and name that in the
-	// KOKConfigTemplate, or put the host right; then delete the Machine.
+	// Run journalctl -u <unit> on the host, which shows why. Make a KOKSoftware with a version that works and name it in a
+	// new KOKConfigTemplate, or put the host right. Then delete the Machine.
 	SoftwareNotWorkingReason = "SoftwareNotWorking"
 
 	// SoftwareNotInstalledReason of BootstrappedCondition: the software could not be installed for another cause.
@@ -225,7 +225,7 @@ const (
 
 	// CleaningUpReason of ReadyCondition and DeletingCondition: the host is being cleaned.
 	//
-	// Nothing: a host that is away holds the machine for a minute, one that cannot be cleaned for three tries.
+	// Nothing: the machine goes after a minute when its host is away, and after three tries when the host cannot be cleaned.
 	CleaningUpReason = "CleaningUp"
 
 	// NotDeletingReason of DeletingCondition: the machine is not being deleted.

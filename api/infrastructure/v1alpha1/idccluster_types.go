@@ -9,8 +9,8 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.controlPlaneEndpoint) || (has(self.controlPlaneEndpoint) && self.controlPlaneEndpoint == oldSelf.controlPlaneEndpoint)",message="controlPlaneEndpoint is immutable once set: kubeconfigs and certificates name it"
 type IDCClusterSpec struct {
-	// controlPlaneEndpoint is where the control plane is reached when a person, and not the control
-	// plane provider, gives it an address. This provider makes none.
+	// controlPlaneEndpoint is where the control plane is reached. A person sets it, or leaves it out so that the control
+	// plane provider gives the address. This provider makes none.
 	// +optional
 	ControlPlaneEndpoint APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 }
@@ -41,7 +41,7 @@ type IDCClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization is what Cluster API orchestrates the first provisioning by.
+	// initialization tells Cluster API how far the first provisioning is.
 	// +optional
 	Initialization IDCClusterInitializationStatus `json:"initialization,omitempty,omitzero"`
 
@@ -61,7 +61,7 @@ type IDCClusterStatus struct {
 // IDCClusterInitializationStatus is part of the contract for infrastructure clusters.
 // +kubebuilder:validation:MinProperties=1
 type IDCClusterInitializationStatus struct {
-	// provisioned is true: hosts are there before the cluster, and nothing else is made for it.
+	// provisioned is always true: the hosts exist before the cluster, and nothing else is made for it.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }

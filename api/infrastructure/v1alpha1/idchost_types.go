@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// IDCHostFinalizer holds a claimed IDCHost back until its machine gave it back. It is written
-	// together with the claim and removed together with it: a free host goes at once.
+	// IDCHostFinalizer keeps a claimed IDCHost until its machine has given it back. It is written and removed together with
+	// the claim: a free host can be deleted at once.
 	IDCHostFinalizer = "infrastructure.cluster.x-k8s.io/idchost-claim"
 
 	// SSHPrivateKey is the key of a Secret that holds a private SSH key in OpenSSH's or PEM's format,
@@ -16,8 +16,8 @@ const (
 	// SSHCertificate is the optional key of a Secret that holds an OpenSSH certificate of that key.
 	SSHCertificate = "ssh-certificate"
 
-	// MoveLabel makes clusterctl move take an object along that no Cluster owns. The definition of
-	// IDCHost has it, and the controller gives it to the Secrets with keys that hosts name.
+	// MoveLabel makes clusterctl move take along an object that no Cluster owns. The CustomResourceDefinition of IDCHosts has
+	// it, and the controller gives it to the Secrets with keys that IDCHosts name.
 	MoveLabel = "clusterctl.cluster.x-k8s.io/move"
 )
 
@@ -47,8 +47,8 @@ type SSHServer struct {
 	// +required
 	KeySecretRef SecretReference `json:"keySecretRef,omitempty,omitzero"`
 
-	// hostKeys are the server's public keys as in the files /etc/ssh/ssh_host_*_key.pub. A server that
-	// has none of them is not talked to.
+	// hostKeys are the server's public keys as in the files /etc/ssh/ssh_host_*_key.pub. The controller logs in to no
+	// server that has none of them.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -67,8 +67,8 @@ type SecretReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// IDCHostSpec is what is known of a host, who uses it, and why it must not be used. The last two are
-// in spec because clusterctl move copies spec and drops status.
+// IDCHostSpec says how a host is reached, who uses it, and why it must not be used. The last two are in spec because
+// clusterctl move copies spec and drops status.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.claim) || !has(self.claim) || self.claim == oldSelf.claim",message="claim cannot be changed to another machine's: delete the Machine, so that the host is given back clean"
 type IDCHostSpec struct {
@@ -95,8 +95,8 @@ type IDCHostSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	TakeOver string `json:"takeOver,omitempty"`
 
-	// capacity is what the host has, for IDCMachines that ask for a least capacity. What is left out,
-	// of cpu and memory, is found out.
+	// capacity is what the host has, for IDCMachines with minCapacity. A probe finds out cpu and memory where they are left
+	// out.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
@@ -104,9 +104,8 @@ type IDCHostSpec struct {
 	// +optional
 	Claim *HostClaim `json:"claim,omitempty"`
 
-	// quarantine keeps the host from being used. The controller sets it when a clean-up failed; a
-	// person who put the host right removes it. When the host was away, the controller also removes
-	// it.
+	// quarantine keeps machines from claiming the host. The controller sets it when a clean-up failed, and a person removes it
+	// once the host is put right. When the clean-up failed because the host was away, the controller removes it itself.
 	// +optional
 	Quarantine *HostQuarantine `json:"quarantine,omitempty"`
 
@@ -121,8 +120,8 @@ type IDCHostSpec struct {
 	UncleanInstanceID string `json:"uncleanInstanceID,omitempty"`
 }
 
-// HostClaim reserves a host for an IDCMachine of the same namespace. It names no UID: those change
-// when clusterctl moves objects.
+// HostClaim reserves a host for an IDCMachine of the same namespace. It has no UID, because UIDs change when clusterctl
+// moves objects.
 type HostClaim struct {
 	// name of the IDCMachine.
 	// +required
@@ -130,8 +129,8 @@ type HostClaim struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
 
-	// instanceID is the IDCMachine's spec.instanceID. It tells machines apart that had the same name
-	// one after the other.
+	// instanceID is the IDCMachine's spec.instanceID. It differs between machines that had the same name one after the
+	// other.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -151,9 +150,9 @@ type HostQuarantine struct {
 	// +optional
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 
-	// instanceID is the spec.instanceID of a machine that went without a clean-up of its host. The controller cleans the
-	// host once it answers, and then takes it out of quarantine. Unset, a person does that; what uncleanInstanceID names is
-	// cleaned afterwards.
+	// instanceID is the spec.instanceID of a machine that was deleted without a clean-up of its host. The controller cleans
+	// the host once it answers, and then ends the quarantine. Unset, a person ends the quarantine, and the controller then
+	// cleans up what uncleanInstanceID names.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -161,7 +160,7 @@ type HostQuarantine struct {
 	InstanceID string `json:"instanceID,omitempty"`
 }
 
-// IDCHostStatus is what was last seen of a host.
+// IDCHostStatus is what the last probe saw of a host.
 type IDCHostStatus struct {
 	// conditions say what is true of the host; every message says what is wrong and the way out.
 	// +optional
@@ -174,13 +173,13 @@ type IDCHostStatus struct {
 	// +optional
 	System SystemInfo `json:"system,omitempty,omitzero"`
 
-	// capacity is what the host said that it has.
+	// capacity is what the host has, by the last probe.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
-	// addresses are the IP addresses that the host said that it has, without those of pods and containers. While a
-	// machine has the host they stay as they were: what a tenant adds on its node is not the host's. After a clusterctl move,
-	// which takes no status along, they are read once more.
+	// addresses are the IP addresses of the host, without those of pods and containers. They do not change while a machine
+	// has the host, because a tenant may add addresses to its node. After a clusterctl move, which drops status, they are read
+	// once more.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -211,7 +210,7 @@ type SystemInfo struct {
 	// +kubebuilder:validation:MaxLength=256
 	OSImage string `json:"osImage,omitempty"`
 
-	// programs are those of containerd, kubelet, kubeadm, crictl and ctr that the host has already.
+	// programs are those of containerd, kubelet, kubeadm, crictl and ctr that are installed on the host.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -236,19 +235,19 @@ type SystemInfo struct {
 // +kubebuilder:printcolumn:name="Memory",type=string,priority=1,JSONPath=`.status.capacity.memory`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 
-// IDCHost is a host in a data centre that can be made a machine of a cluster. IDCMachines choose it by
-// the labels of this object.
+// IDCHost is a host in a data centre. An IDCMachine makes it a machine of a cluster, and chooses it by the labels of this
+// object.
 type IDCHost struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is known of the host.
+	// spec says how the host is reached, and who uses it.
 	// +required
 	Spec IDCHostSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what was last seen of the host.
+	// status is what the last probe saw of the host.
 	// +optional
 	Status IDCHostStatus `json:"status,omitempty,omitzero"`
 }

@@ -9,7 +9,7 @@ import (
 // IDCMachineFinalizer holds an IDCMachine back until its host is clean, or in quarantine.
 const IDCMachineFinalizer = "infrastructure.cluster.x-k8s.io/idcmachine"
 
-// HostRequirements say which hosts will do. The failure domain comes from the Machine.
+// HostRequirements say which hosts a machine may have. Its failure domain is in the Machine.
 type HostRequirements struct {
 	// hostSelector chooses IDCHosts of this namespace by their labels; empty for all.
 	// +optional
@@ -20,7 +20,7 @@ type HostRequirements struct {
 	MinCapacity corev1.ResourceList `json:"minCapacity,omitempty"`
 }
 
-// IDCMachineSpec is which host a machine wants, and which it has.
+// IDCMachineSpec says which host a machine wants, and which it has.
 //
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is immutable once set: the Node has it"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.instanceID) || (has(self.instanceID) && self.instanceID == oldSelf.instanceID)",message="instanceID is immutable once set: the host's claim has it"
@@ -31,19 +31,19 @@ type IDCMachineSpec struct {
 	HostRequirements `json:",inline"`
 
 	// providerID is idc://<namespace>/<name of the IDCHost>/<instanceID>, and the same on the Node. The controller
-	// writes it. Machines that older controllers made have one without the last part.
+	// writes it. A providerID that an older release wrote lacks the last part.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID string `json:"providerID,omitempty"`
 
-	// hostRef is the IDCHost that the machine wants or has; it has it when the host's spec.claim says
-	// so too. The controller writes it.
+	// hostRef names the IDCHost that the machine wants or has. The machine has the host when the host's spec.claim names
+	// the machine, too. The controller writes it.
 	// +optional
 	HostRef *HostReference `json:"hostRef,omitempty"`
 
 	// instanceID identifies the machine on its host, as cloud-init's instance-id. The controller makes
-	// it once; unlike a UID it stays when clusterctl moves the object.
+	// it once. Unlike a UID it stays the same when clusterctl moves the object.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -69,11 +69,11 @@ type IDCMachineStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization is what Cluster API orchestrates the first provisioning by.
+	// initialization tells Cluster API how far the first provisioning is.
 	// +optional
 	Initialization IDCMachineInitializationStatus `json:"initialization,omitempty,omitzero"`
 
-	// addresses are those of the host: its name as a machine, spec.address and the status.addresses of the IDCHost.
+	// addresses are those of the host: its name as a machine, and spec.address and status.addresses of the IDCHost.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -118,7 +118,7 @@ type IDCMachine struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is which host the machine wants, and which it has.
+	// spec says which host the machine wants, and which it has.
 	// +optional
 	Spec IDCMachineSpec `json:"spec,omitempty,omitzero"`
 

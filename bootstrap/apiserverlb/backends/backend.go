@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// State is what new and existing connections may expect of a backend.
+// State says what happens with new and existing connections of a backend.
 type State int
 
 const (
@@ -30,7 +30,7 @@ func (s State) String() string {
 	}
 }
 
-// Verdict is what is held of a backend.
+// Verdict is the judged state of a backend.
 type Verdict struct {
 	State State
 	// Reason says why it is in this state, for people.
@@ -64,14 +64,14 @@ type Backend struct {
 	lock    sync.Mutex
 	verdict Verdict
 	since   time.Time
-	// problem is what went wrong last, and failed when.
+	// problem is what went wrong last; failed is when.
 	problem string
 	failed  time.Time
 	listed  bool
 	seed    bool
-	// carried are connections, and whether each is established.
+	// carried has the backend's connections, and whether each is established.
 	carried map[Connection]bool
-	// connections are the numbers of carried connections by their port.
+	// connections counts the carried connections of each port.
 	connections map[string]int
 }
 
@@ -145,7 +145,7 @@ func (b *Backend) Carry(connection Connection) {
 	b.connections[connection.Port()]++
 }
 
-// Establish notes that a connection that the backend carries is being opened no longer.
+// Establish notes that a carried connection is open now.
 func (b *Backend) Establish(connection Connection) {
 	b.lock.Lock()
 	defer b.lock.Unlock()
@@ -173,7 +173,7 @@ func (b *Backend) Release(connection Connection) {
 	b.connections[connection.Port()]--
 }
 
-// Reset closes all connections that the backend carries, to whatever port, and returns their number.
+// Reset closes all connections that the backend carries, to all ports, and returns their number.
 func (b *Backend) Reset() int {
 	b.lock.Lock()
 	carried := make([]Connection, 0, len(b.carried))
@@ -202,7 +202,7 @@ func (b *Backend) Judge(verdict Verdict) (before Verdict) {
 	return before
 }
 
-// Verdict is what is held of the backend now.
+// Verdict is the present verdict on the backend.
 func (b *Backend) Verdict() Verdict {
 	b.lock.Lock()
 	defer b.lock.Unlock()

@@ -3,6 +3,6 @@
 //
 // Members come from two lists. Seeds are in the configuration and are never forgotten. Listed
 // addresses come from the EndpointSlice default/kubernetes, or, until it was read, from what an
-// earlier run kept on disk. As long as the EndpointSlice was not read in this run both lists count;
-// afterwards a seed that it does not list is used only when nothing else answers.
+// earlier run kept on disk. Both lists count until the EndpointSlice was read in this run. After that, a seed that it does
+// not list is used only when nothing else answers.
 package backends

@@ -12,7 +12,8 @@ import (
 	"syscall"
 )
 
-// ErrItself is why a backend is not dialled that is this program: it would dial itself without end.
+// ErrItself says that a backend is not dialled because its address is this program's own: the program would dial itself
+// without end.
 var ErrItself = errors.New("it is this program's own address")
 
 // ErrEmpty is returned for a list without an address: an empty set of backends is never accepted.
@@ -87,11 +88,10 @@ func (s *Set) Sweep() {
 	}))
 }
 
-// Candidates returns all backends in the order in which a new connection tries them, and how many of
-// them, from the first, are as good as the first. The ready come first, the one with the fewest
-// connections to port before others; when none is ready every backend is worth a try. port is empty for
-// the API server's own. Connections to other ports do not count: a konnectivity agent wants one to each
-// server, and is given the one that it lacks.
+// Candidates returns all backends in the order in which a new connection tries them, and how many of the first are equally
+// good. Ready backends come first, those with the fewest connections to port before others. When none is ready, every backend
+// is tried. port is empty for the API server's own. Connections to other ports do not count: so a konnectivity agent, which
+// wants a connection to each server, gets those that it lacks.
 func (s *Set) Candidates(port string) (ordered []*Backend, good int) {
 	s.lock.RLock()
 	backends := s.backends
@@ -169,7 +169,7 @@ func (s *Set) apply(listed []string) {
 	s.change(next)
 }
 
-// change takes the new members and wakes the goroutines that wait for a change.
+// change sets the members and wakes the goroutines that wait for a change.
 func (s *Set) change(next []*Backend) {
 	slices.SortFunc(next, func(a, b *Backend) int { return strings.Compare(a.Address, b.Address) })
 	if slices.Equal(next, s.backends) {
@@ -188,8 +188,8 @@ func (s *Set) clean(addresses []string) []string {
 	return slices.Compact(cleaned)
 }
 
-// NotItself is the Control of a net.Dialer that dials backends. It returns ErrItself for an address of this program: a
-// backend may be a name, which shows where it leads only now.
+// NotItself is the Control of a net.Dialer that dials backends. It returns ErrItself for an address of this program. It is
+// needed because a backend may be a name, whose address is known only when it is dialled.
 func (s *Set) NotItself(_, address string, _ syscall.RawConn) error {
 	if s.isOwn(address) {
 		return ErrItself

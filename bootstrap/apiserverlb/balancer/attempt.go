@@ -10,24 +10,24 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
 )
 
-// attempt is one backend's chance to have a session, and its carrier when it wins.
+// attempt tries to give a session to one backend, and carries the session's bytes when it wins.
 type attempt struct {
 	session *session
 	backend *backends.Backend
-	// server is nil until it is connected; the session's lock guards that.
+	// server is nil until it is connected. The session's lock guards it.
 	server *net.TCPConn
-	// silent is true once a wait was over without a byte; the session's lock guards it.
+	// silent is true once a wait ended without a byte. The session's lock guards it.
 	silent bool
-	// abandoned is set when another attempt won; the session's lock guards it.
+	// abandoned is set when another attempt won. The session's lock guards it.
 	abandoned bool
 	cancel    context.CancelFunc
-	// asked is when the server was sent the first bytes of the ClientHello.
-	asked time.Time
+	// sentAt is when the server was sent the first bytes of the ClientHello.
+	sentAt time.Time
 	// done is closed when the server's direction has ended.
 	done chan struct{}
 }
 
-// run connects and hands over to a goroutine that carries: the stack that dialling needs would stay as
+// run connects, and starts another goroutine to carry the bytes: this one needs a large stack to dial, which would stay as
 // long as the connection.
 func (a *attempt) run() {
 	from, err := a.connect()
@@ -46,7 +46,7 @@ func (a *attempt) serve(from *source) {
 	defer func() { _ = a.server.Close() }()
 	bytes, err := from.next()
 	if err != nil {
-		// A session that was committed to this backend ends with it, any other goes on to the next.
+		// A session that is committed to this backend ends with it. Any other one goes on to the next backend.
 		a.session.serverEnded(a, err)
 		if errors.Is(err, io.EOF) {
 			err = errClosed
@@ -92,16 +92,15 @@ func (a *attempt) connect() (*source, error) {
 	}
 	a.server, a.cancel, a.done = server, nil, make(chan struct{})
 	if len(s.opening.hello) > 0 {
-		a.ask(s.opening.hello)
+		a.offer(s.opening.hello)
 	}
 	return from, nil
 }
 
-// ask gives the server bytes of the ClientHello. Whether it has them shows in what it answers. The
-// session's lock is held.
-func (a *attempt) ask(bytes []byte) {
-	if a.asked.IsZero() {
-		a.asked = time.Now()
+// offer sends bytes of the ClientHello to the server. A failure shows when nothing comes back. The session's lock is held.
+func (a *attempt) offer(bytes []byte) {
+	if a.sentAt.IsZero() {
+		a.sentAt = time.Now()
 	}
 	_ = a.send(bytes)
 }
@@ -154,7 +153,7 @@ func (s *session) serverEnded(a *attempt, err error) {
 	_ = s.client.SetReadDeadline(time.Now().Add(s.balancer.timing.HalfClosed))
 }
 
-// send writes to the server. Bytes to and from another port say nothing of how the API server does.
+// send writes to the server, and counts the bytes only for the API server's own port: other ports say nothing of its health.
 func (a *attempt) send(bytes []byte) error {
 	if a.session.port == "" {
 		a.backend.CountSent(len(bytes))
@@ -181,8 +180,8 @@ func (a *attempt) abandon() {
 // Port is the session's.
 func (a *attempt) Port() string { return a.session.port }
 
-// Reset is called when the backend is dead: the session that it has is reset, one that it does not
-// have goes on without it.
+// Reset is called when the backend is dead. It resets the session that this attempt has won; a session that is still being
+// opened goes on with other backends.
 func (a *attempt) Reset() {
 	s := a.session
 	s.lock.Lock()

@@ -13,8 +13,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
 )
 
-// maxHello is how many bytes a client may send before a server has sent one, and still be given to
-// another backend. A TLS record has 16 KiB.
+// maxHello is how many bytes a client may send before a server has sent one so that another backend can still get the
+// connection. A TLS record has 16 KiB.
 const maxHello = 16 << 10
 
 var (
@@ -25,15 +25,15 @@ var (
 
 // Timing is how long the balancer waits.
 type Timing struct {
-	// ShortestHedge and LongestHedge bound how long a backend may be silent before another gets the
-	// same ClientHello; between them it is a multiple of what is usual.
+	// ShortestHedge and LongestHedge bound how long a backend may be silent before another gets the same ClientHello. Between
+	// them, the time is a multiple of the usual one.
 	ShortestHedge time.Duration
 	LongestHedge  time.Duration
-	// GiveUp is after which time without a byte from any backend a client is reset.
+	// GiveUp is how long a client waits for a byte from any backend before it is reset.
 	GiveUp time.Duration
 	// HalfClosed is how long one direction stays open after the other ended.
 	HalfClosed time.Duration
-	// Quiet is how long a connection carries nothing before a stop closes it.
+	// Quiet is how long a connection must have carried nothing before a stop closes it.
 	Quiet time.Duration
 }
 
@@ -47,7 +47,7 @@ var DefaultTiming = Timing{
 	Quiet:         100 * time.Millisecond,
 }
 
-// Counters count what became of connections since the start.
+// Counters count connections by what became of them, since the start.
 type Counters struct {
 	// Accepted are the clients' connections.
 	Accepted atomic.Uint64
@@ -64,7 +64,7 @@ type Listener struct {
 	*net.TCPListener
 	// BackendPort is dialled instead of the backends' own port; empty for their own.
 	BackendPort string
-	// Service marks the address of the Service kubernetes, which is given back before others drain.
+	// Service marks the address of the Service kubernetes. It is given back before other connections drain.
 	Service bool
 	// Gate bounds the clients' connections; nil for no bounds.
 	Gate *Gate
@@ -81,7 +81,7 @@ type Balancer struct {
 
 	lock     sync.Mutex
 	sessions map[*session]struct{}
-	// empty is closed when the last session ends; nil while nothing waits for that.
+	// empty is closed when the last session ends; nil while nobody waits for that.
 	empty chan struct{}
 }
 
@@ -89,12 +89,12 @@ type Balancer struct {
 func New(set *backends.Set, timing Timing, log logr.Logger) *Balancer {
 	return &Balancer{
 		backends: set, timing: timing, log: log, hedging: newHedging(timing), sessions: map[*session]struct{}{},
-		// A server that lost its power and came back resets what it no longer knows when it is asked.
+		// A server that lost its power and came back resets a connection that it no longer knows when a keep-alive reaches it.
 		dialer: net.Dialer{Control: set.NotItself, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 6}},
 	}
 }
 
-// Counters returns the counters, which go on counting.
+// Counters returns the live counters.
 func (b *Balancer) Counters() *Counters { return &b.counters }
 
 // Connections is the number of open connections of clients.
@@ -114,7 +114,7 @@ func (b *Balancer) Serve(listener Listener) {
 			return
 		}
 		if err != nil {
-			// Out of file descriptors, most often: connections that end give some back.
+			// Most often there are no file descriptors left. Connections that end free some.
 			b.log.Error(err, "Cannot accept a connection", "Address", listener.Addr().String())
 			<-time.After(pause)
 			pause = min(2*pause, longest)
@@ -128,13 +128,13 @@ func (b *Balancer) Serve(listener Listener) {
 		b.counters.Accepted.Add(1)
 		s := &session{balancer: b, port: listener.BackendPort, client: client, service: listener.Service, gate: listener.Gate}
 		b.add(s)
-		// Here, so that the goroutine that stays needs no deep stack.
+		// This runs here because the session's goroutine must not need a deep stack.
 		s.open()
 		go s.serve()
 	}
 }
 
-// refuse resets a client that is one too many: it sees at once that it has no connection.
+// refuse resets a client that is one too many, so that it sees at once that it has no connection.
 func (b *Balancer) refuse(listener Listener, client *net.TCPConn) {
 	if listener.Gate.tell(time.Now()) {
 		b.log.Info("Refused a connection: too many are open at this listener, in all or from this client's address",
@@ -144,7 +144,7 @@ func (b *Balancer) refuse(listener Listener, client *net.TCPConn) {
 	_ = client.Close()
 }
 
-// ResetService resets the connections that came by the address of the Service.
+// ResetService resets the connections to the Service's address.
 func (b *Balancer) ResetService() {
 	for _, s := range b.all() {
 		if s.service {
@@ -153,8 +153,8 @@ func (b *Balancer) ResetService() {
 	}
 }
 
-// Drain ends the connections, each when it carries nothing, and all when the context ends. It returns
-// when none is left. Listeners must be closed before.
+// Drain closes each connection once it is quiet, and all when the context ends. It returns when none is left. Close the
+// listeners before.
 func (b *Balancer) Drain(ctx context.Context) {
 	empty := b.whenEmpty()
 	seen := map[*session]uint32{}

@@ -3,20 +3,19 @@
 //
 // # Opening
 //
-// A connection is tried at one backend after the other until one of them sends a byte. A backend
-// that refuses, or closes without a byte, is followed by the next at once. One that stays silent is
-// hedged: after a short wait the same first bytes of the client, its ClientHello, go to another
-// backend too, and the backend that answers first gets the connection. That is safe: a ClientHello that
-// no server has answered binds the client to none. The wait grows when all servers are slow, so
-// that hedging does not add to their load.
+// The balancer tries one backend after the other until one of them sends a byte. When a backend refuses, or closes without a
+// byte, the next is tried at once. When a backend stays silent, the balancer hedges: after a short wait it sends the same
+// first bytes of the client, the ClientHello, to another backend as well, and the backend that answers first gets the
+// connection. That is safe, because a ClientHello without an answer binds the client to no server. The wait grows when all
+// servers are slow, so that hedging does not add to their load.
 //
 // # Carrying
 //
-// Two goroutines and two file descriptors a connection. A direction that is idle holds no buffer:
-// it waits for bytes first and takes a buffer from a pool then.
+// A connection takes two goroutines and two file descriptors. An idle direction holds no buffer: it waits for bytes first,
+// and then takes a buffer from a pool.
 //
 // # Closing
 //
-// An end is passed on as what it was. A reset stays a reset: client-go sends a GET that was reset
-// again by itself.
+// The end of one side is passed on to the other in the same form. A reset stays a reset, because client-go repeats a GET
+// that was reset.
 package balancer

@@ -10,8 +10,8 @@ import (
 // refusalsInterval is how often the log names a client that was refused.
 const refusalsInterval = time.Minute
 
-// Gate bounds the open connections of a listener's clients, so that they leave descriptors to those of other listeners.
-// A nil Gate lets everybody in.
+// Gate bounds the open connections of a listener's clients, so that file descriptors are left for other listeners. A nil
+// Gate has no bounds.
 type Gate struct {
 	all, perSource int
 
@@ -19,11 +19,11 @@ type Gate struct {
 	open    int
 	sources map[netip.Addr]int
 	refused uint64
-	// told is when the log named a refused client last.
+	// told is when the log last named a refused client.
 	told time.Time
 }
 
-// NewGate returns a Gate that lets in so many connections, and so many of one source address; zero for no such bound.
+// NewGate returns a Gate that bounds all connections, and those of one source address; zero for no bound.
 func NewGate(all, perSource int) *Gate {
 	return &Gate{all: all, perSource: perSource, sources: map[netip.Addr]int{}}
 }
@@ -35,7 +35,7 @@ func (g *Gate) State() (open int, refused uint64) {
 	return g.open, g.refused
 }
 
-// enter counts a client in, unless that is one too many.
+// enter counts a client, unless that is one too many.
 func (g *Gate) enter(client net.Addr) bool {
 	if g == nil {
 		return true
@@ -54,7 +54,7 @@ func (g *Gate) enter(client net.Addr) bool {
 	return true
 }
 
-// leave counts a client out that entered.
+// leave ends enter.
 func (g *Gate) leave(client net.Addr) {
 	if g == nil {
 		return
@@ -72,7 +72,7 @@ func (g *Gate) leave(client net.Addr) {
 	}
 }
 
-// tell reports whether a refusal should be told now: some are, so that they do not fill the log.
+// tell reports whether the log should name this refusal: only some are named, so that they do not fill the log.
 func (g *Gate) tell(now time.Time) bool {
 	g.lock.Lock()
 	defer g.lock.Unlock()

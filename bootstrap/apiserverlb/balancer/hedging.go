@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// hedgeFactor is how many times longer than usual an answer must take to be hedged.
+	// hedgeFactor is how many times longer than usual an answer must take before the balancer hedges.
 	hedgeFactor = 4
 	// hedgeBurst and hedgesPerSecond bound the additional attempts. A connection beyond them waits
 	// longer; it does not fail.
@@ -14,8 +14,8 @@ const (
 	hedgesPerSecond = 50
 )
 
-// hedging decides when a silent backend is hedged: when it takes much longer than backends usually
-// take here. Servers that are all slow are not asked twice.
+// hedging decides when to hedge: when a backend takes much longer than backends usually take here. When all servers are slow,
+// that is usual, and nothing is hedged.
 type hedging struct {
 	shortest time.Duration
 	longest  time.Duration
@@ -31,14 +31,14 @@ func newHedging(timing Timing) *hedging {
 	return &hedging{shortest: timing.ShortestHedge, longest: timing.LongestHedge, tokens: hedgeBurst, filled: time.Now()}
 }
 
-// wait is how long a backend may be silent.
+// wait is how long a backend may be silent before the balancer hedges.
 func (h *hedging) wait() time.Duration {
 	h.lock.Lock()
 	defer h.lock.Unlock()
 	return min(max(hedgeFactor*h.usual, h.shortest), h.longest)
 }
 
-// answered learns from a first byte that came after a time.
+// answered takes the time to a first byte into the average.
 func (h *hedging) answered(after time.Duration) {
 	h.lock.Lock()
 	defer h.lock.Unlock()

@@ -19,9 +19,9 @@ type session struct {
 	// port is the listener's BackendPort.
 	port   string
 	client *net.TCPConn
-	// service is true when the client came by the Service's address.
+	// service is true when the client connected to the Service's address.
 	service bool
-	// gate let the client in, and counts it out in the end.
+	// gate counted the client, and is left at the end.
 	gate *Gate
 
 	lock sync.Mutex
@@ -36,24 +36,23 @@ type session struct {
 
 // opening is what a session needs until a backend has it.
 type opening struct {
-	// started is when the client was accepted, and then when it had said something.
+	// started is when the client was accepted; later, when it sent its first bytes.
 	started time.Time
 	// hello are the client's bytes so far.
 	hello []byte
-	// untried are the backends that were not tried yet. The first good ones among them may be hedged
-	// with.
+	// untried are the backends that were not tried yet. The first ones, as many as are good, may be used to hedge.
 	untried []*backends.Backend
 	good    int
 	// underway are the attempts that may still win.
 	underway []*attempt
 	hedge    *time.Timer
 	wait     time.Duration
-	// problem is what the last failed attempt ended with.
+	// problem is the error of the last failed attempt.
 	problem error
 }
 
-// serve carries a client's connection until it ends: here its bytes to the server, and in a goroutine
-// of the attempt that won what comes back.
+// serve carries a client's connection until it ends. It sends the client's bytes to the server; a goroutine of the attempt
+// that won brings back the server's.
 func (s *session) serve() {
 	defer s.balancer.remove(s)
 	defer s.end(nil)
@@ -114,7 +113,7 @@ func (s *session) hedge() {
 		s.fail(errSilent)
 		return
 	}
-	// A client that has said nothing yet gets no answer from a server that it is connected to.
+	// A server sends nothing before the client has sent something, so its silence means nothing yet.
 	waiting := len(o.hello) > 0
 	for _, a := range o.underway {
 		waiting = waiting || a.server == nil
@@ -134,7 +133,7 @@ func (s *session) hedge() {
 	o.hedge.Reset(o.wait)
 }
 
-// forward brings bytes of the client to its server, or to all that may become it.
+// forward sends bytes of the client to its server, or to all servers that may become it.
 func (s *session) forward(bytes []byte) error {
 	s.moved.Add(1)
 	s.lock.Lock()
@@ -149,7 +148,7 @@ func (s *session) forward(bytes []byte) error {
 	}
 	defer s.lock.Unlock()
 	if len(o.hello) == 0 {
-		// The wait for an answer begins with the question.
+		// The wait for an answer begins when the client has sent something.
 		o.started = time.Now()
 		o.hedge.Reset(o.wait)
 		o.hello = (*hellos.Get().(*[]byte))[:0]
@@ -157,7 +156,7 @@ func (s *session) forward(bytes []byte) error {
 	o.hello = append(o.hello, bytes...)
 	for _, a := range o.underway {
 		if a.server != nil {
-			a.ask(bytes)
+			a.offer(bytes)
 		}
 	}
 	if len(o.hello) > maxHello {
@@ -180,15 +179,15 @@ func (s *session) commit() error {
 	return errTooMuch
 }
 
-// win is called by the attempt that got a byte. It reports whether the connection is now its own.
+// win is called by an attempt that got a byte. It reports whether the attempt has the session now.
 func (s *session) win(a *attempt) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if s.opening == nil || s.ended {
 		return s.server == a && !s.ended
 	}
-	if !a.asked.IsZero() {
-		s.balancer.hedging.answered(time.Since(a.asked))
+	if !a.sentAt.IsZero() {
+		s.balancer.hedging.answered(time.Since(a.sentAt))
 	}
 	s.choose(a)
 	return true
@@ -221,7 +220,7 @@ func (o *opening) close() {
 // hellos are buffers of ClientHellos. Most ClientHellos have less than 2 KiB.
 var hellos = sync.Pool{New: func() any { return new(make([]byte, 0, 2<<10)) }}
 
-// lost is called by an attempt that failed without a byte from its server: the next follows at once.
+// lost is called by an attempt that failed without a byte from its server. It starts the next one at once.
 func (s *session) lost(a *attempt, err error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -265,7 +264,7 @@ func (s *session) clientEnded(err error) {
 	<-server.done
 }
 
-// end closes everything; err decides whether with a reset.
+// end closes both connections. err decides whether by a reset.
 func (s *session) end(err error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -6,22 +6,23 @@ import (
 )
 
 const (
-	// perConnection are the descriptors of a connection: the client's and the server's.
+	// perConnection is how many descriptors a connection takes: the client's and the server's.
 	perConnection = 2
-	// mostConnections is what one listener gets where descriptors allow more: connections take memory, too.
+	// mostConnections bounds the connections of a listener even when there are enough descriptors: connections take memory, too.
 	mostConnections = 1 << 14
 )
 
 // Bounds are how many connections may be open at the same time.
 type Bounds struct {
-	// Listen are those of clients at ListenAddress, kubelet first of all; Service of pods; PerSource of one pod.
+	// Listen bounds clients at ListenAddress, such as kubelet. Service bounds pods, PerSource one pod.
 	Listen, Service, PerSource int
-	// Additional are those at each of AdditionalListeners.
+	// Additional bounds the clients of each of AdditionalListeners.
 	Additional int
 }
 
-// DescriptorBounds are the bounds of a process with so many file descriptors: a third of them are for ListenAddress, a third
-// for the Service, and an eighth of that for one pod. The rest is for additional listeners, attempts at servers, probes and status.
+// DescriptorBounds are the default bounds of a process with a number of file descriptors. A third of them are for
+// ListenAddress, a third for the Service, and an eighth of that for one pod. The rest is for additional listeners, attempts
+// at servers, probes and status.
 func (c *Configuration) DescriptorBounds(descriptors uint64) (Bounds, error) {
 	third := max(1, int(min(descriptors/3/perConnection, mostConnections)))
 	b := Bounds{Listen: cmp.Or(c.MaxConnections, third), Service: cmp.Or(c.MaxServiceConnections, third), Additional: max(1, third/16)}

@@ -26,7 +26,7 @@ const (
 	DefaultListenAddress = "127.0.0.1:6443"
 	// DefaultStatusAddress serves status, metrics and health.
 	DefaultStatusAddress = "127.0.0.1:6444"
-	// DefaultServerName is in the certificate of every API server.
+	// DefaultServerName is a name in the certificate of every API server.
 	DefaultServerName = "kubernetes.default.svc"
 	// DefaultStopTimeout is how long a stop waits for connections to be quiet.
 	DefaultStopTimeout = 2 * time.Second
@@ -34,34 +34,34 @@ const (
 	longestStopTimeout = time.Minute
 )
 
-// Configuration is what the file says. All times are Go durations, such as "2s".
+// Configuration is the content of the file. All times are Go durations, such as "2s".
 type Configuration struct {
 	// ListenAddress is where clients connect, an IP address of loopback with a port.
 	ListenAddress string `json:"listenAddress,omitempty"`
 	// StatusAddress serves status, metrics and health, an IP address of loopback with a port.
 	StatusAddress string `json:"statusAddress,omitempty"`
-	// SeedBackends are API servers, host:port, to begin with and to come back to.
+	// SeedBackends are API servers, host:port. The program starts with them and never forgets them.
 	SeedBackends []string `json:"seedBackends"`
 	// CertificateAuthorityFile holds the certificates of the cluster's CA, by which probes verify API
 	// servers. It is read again for each new connection of a probe.
 	CertificateAuthorityFile string `json:"certificateAuthorityFile"`
-	// ServerName is what the certificates of API servers are checked for.
+	// ServerName is the name that certificates of API servers must have.
 	ServerName string `json:"serverName,omitempty"`
 	// KubeconfigFile names the user that watches the EndpointSlice default/kubernetes; its server is not
 	// used. Without it only the seeds are known. Probes show the user's client certificate, if it has
 	// one: API servers keep connections only for clients that authenticate.
 	KubeconfigFile string `json:"kubeconfigFile,omitempty"`
-	// StateFile keeps the list of API servers for the next start; empty for nowhere.
+	// StateFile keeps the list of API servers for the next start; empty for none.
 	StateFile string `json:"stateFile,omitempty"`
 	// ServiceAddress is the address, IP:port, of the tenant's Service kubernetes. This program then
 	// serves that address on this machine. Empty means that it does not. It listens there at the port of
 	// ListenAddress, so that the Service's port stays free. Linux only.
 	ServiceAddress string `json:"serviceAddress,omitempty"`
-	// AdditionalListeners carry connections to other ports of the same hosts, such as konnectivity's. An
-	// address that is taken keeps nothing else from working.
+	// AdditionalListeners carry connections to other ports of the same hosts, such as konnectivity's. When another program has
+	// such an address, everything else works all the same.
 	AdditionalListeners []Listener `json:"additionalListeners,omitempty"`
-	// MaxConnections is how many connections clients of ListenAddress may have open. By default, as for the two below, it goes
-	// by the file descriptors that the process may have: DescriptorBounds.
+	// MaxConnections is how many connections clients of ListenAddress may have open. The default of this one and of the two
+	// below is in DescriptorBounds: it depends on the file descriptors that the process may have.
 	MaxConnections int `json:"maxConnections,omitempty"`
 	// MaxServiceConnections is how many connections clients of ServiceAddress, which are pods, may have open.
 	MaxServiceConnections int `json:"maxServiceConnections,omitempty"`
@@ -71,8 +71,8 @@ type Configuration struct {
 	StopTimeout metav1.Duration `json:"stopTimeout,omitempty"`
 }
 
-// Listener carries connections to one port of all hosts that run an API server: a TLS server, as the
-// first to speak is the client. Which host is chosen goes by the states of the API servers.
+// Listener carries connections to one port of all hosts that run an API server. A TLS server must listen there, because the
+// client has to speak first. The states of the API servers decide which host is chosen.
 type Listener struct {
 	// ListenAddress is where clients connect, an IP address of loopback with a port.
 	ListenAddress string `json:"listenAddress"`

@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// OfKubeconfig makes a configuration for an admin's machine of a kubeconfig: its server is the seed,
-// its user watches the EndpointSlice. One that kok kubeconfig wrote says where to listen as well: its
-// server is that address, and its other clusters are the seeds. Both addresses may be empty for these,
-// or the defaults. directory, made when it is missing, gets a copy of the CA's certificates and the
-// list of API servers, each cluster's in a folder of its own.
+// OfKubeconfig makes a configuration for an admin's machine from a kubeconfig. The server of the kubeconfig is the seed, and
+// its user watches the EndpointSlice. A kubeconfig that "kok kubeconfig" wrote also says where to listen: that is its server,
+// and its other clusters are the seeds. Empty addresses stand for those, or for the defaults. OfKubeconfig writes the CA's
+// certificates and the list of API servers into directory, each cluster's into a folder of its own, and makes directory when
+// it is missing.
 func OfKubeconfig(path, listenAddress, statusAddress, directory string) (*Configuration, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -72,8 +72,8 @@ func OfKubeconfig(path, listenAddress, statusAddress, directory string) (*Config
 	return c, c.validate()
 }
 
-// otherServers are those of the clusters beside that of the current context which have its CA, in the
-// order of their names.
+// otherServers are the servers of other clusters in the kubeconfig that have the same CA as the current context's, ordered
+// by the names of the clusters.
 func otherServers(path string) ([]string, error) {
 	config, err := clientcmd.LoadFromFile(path)
 	if err != nil {

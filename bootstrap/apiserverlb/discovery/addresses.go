@@ -12,12 +12,12 @@ import (
 // portName is what kube-apiserver calls its port in the EndpointSlice.
 const portName = "https"
 
-// mostServers is how many API servers a tenant may have: each is asked for its health. A tenant's administrator writes
-// the list, and must not fill a worker's memory with it.
+// mostServers is how many API servers are used. A tenant's administrator can write the list, and each entry costs memory and
+// probes.
 const mostServers = 64
 
-// Addresses are the API servers that an EndpointSlice lists, as host:port, up to mostServers. An endpoint is left out
-// when it is said not to be ready, or has no IP address.
+// Addresses are the API servers that an EndpointSlice lists, as host:port, up to mostServers. Endpoints that are not ready,
+// or have no IP address, are left out.
 func Addresses(slice *discoveryv1.EndpointSlice) []string {
 	port := port(slice.Ports)
 	if port == "" || slice.AddressType == discoveryv1.AddressTypeFQDN {

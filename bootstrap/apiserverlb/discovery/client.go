@@ -27,12 +27,12 @@ type Options struct {
 	Kubeconfig string
 	// Address is the load balancer's own, host:port.
 	Address string
-	// CAFile and ServerName are what servers are known by.
+	// CAFile and ServerName verify the servers' certificates.
 	CAFile     string
 	ServerName string
 	// UserAgent is how requests name this program.
 	UserAgent string
-	// StateFile is where the list is kept; empty for nowhere.
+	// StateFile is where the list is kept; empty for none.
 	StateFile string
 }
 
@@ -50,7 +50,7 @@ func (o Options) configuration(count *wire.Counter) (*rest.Config, error) {
 	config.GroupVersion = &discoveryv1.SchemeGroupVersion
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	// A scheme of one group keeps the memory of all others.
+	// A scheme with one group saves the memory of all other groups.
 	scheme := runtime.NewScheme()
 	if err := discoveryv1.AddToScheme(scheme); err != nil {
 		return nil, err

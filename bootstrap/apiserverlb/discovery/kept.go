@@ -58,8 +58,7 @@ func readBounded(path string) ([]byte, error) {
 	return content, errors.Join(err, file.Close())
 }
 
-// Save keeps the API servers for the next start. The file is whole at any moment, also when the power
-// goes.
+// Save keeps the API servers for the next start. The file is complete at any moment, even after a power failure.
 func Save(path string, backends []string) error {
 	if err := replace(path, encode(backends)); err != nil {
 		return fmt.Errorf("keep the list of API servers: %w", err)
@@ -68,7 +67,7 @@ func Save(path string, backends []string) error {
 }
 
 func encode(backends []string) []byte {
-	content, _ := json.Marshal(kept{Backends: backends}) // Text always has a form.
+	content, _ := json.Marshal(kept{Backends: backends}) // Strings always marshal.
 	return append(content, '\n')
 }
 

@@ -40,9 +40,9 @@ type Watcher struct {
 	traffic wire.Counter
 
 	lock sync.Mutex
-	// known is the list that the EndpointSlice gave last.
+	// known is the list that was last in the EndpointSlice.
 	known []string
-	// unreached is what is wrong with asking, unusable what is wrong with the answer, unsaved what is wrong with the file.
+	// unreached is why no API server was reached, unusable what is wrong with its answer, unsaved why the file was not written.
 	unreached string
 	unusable  string
 	unsaved   string
@@ -58,7 +58,7 @@ func New(options Options, set *backends.Set, log logr.Logger) *Watcher {
 	return &Watcher{options: options, set: set, log: log}
 }
 
-// Status is how discovery goes.
+// Status is the state of discovery.
 type Status struct {
 	// Changed is when the list was read or changed last; zero when it was not read in this run.
 	Changed time.Time
@@ -68,15 +68,14 @@ type Status struct {
 	BytesReceived, BytesSent uint64
 }
 
-// Status returns how discovery goes.
+// Status returns the state of discovery.
 func (w *Watcher) Status() Status {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	return Status{Changed: w.changed, Problem: cmp.Or(w.unreached, w.unusable, w.unsaved), BytesReceived: w.traffic.Received(), BytesSent: w.traffic.Sent()}
 }
 
-// Run watches until the context ends. While the node has no certificate yet, watching fails and is
-// tried again.
+// Run watches until the context ends. Without a certificate of the node a watch fails, and is tried again.
 func (w *Watcher) Run(ctx context.Context) {
 	var saving sync.WaitGroup
 	defer saving.Wait()
@@ -98,7 +97,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// watch lists and watches until the context ends or the identity is refused: then it may be read anew.
+// watch lists and watches until the context ends, or until the identity is refused; the caller then reads it anew.
 func (w *Watcher) watch(ctx context.Context) error {
 	lister, err := w.options.lister(&w.traffic)
 	if err != nil {
@@ -143,8 +142,8 @@ func (w *Watcher) noting(lister *cache.ListWatch, stop context.CancelCauseFunc) 
 	}
 }
 
-// note keeps a problem for the status, and logs it once. What an API server answered is unusable, any
-// other problem keeps us from reaching one.
+// note keeps a problem for the status, and logs it once. An answer of an API server is noted as unusable, any other problem
+// as unreached.
 func (w *Watcher) note(err error) {
 	w.lock.Lock()
 	place := &w.unreached
@@ -165,7 +164,7 @@ func (w *Watcher) reached() {
 	w.unreached = ""
 }
 
-// accept takes what the EndpointSlice lists now.
+// accept makes the addresses in the EndpointSlice the members.
 func (w *Watcher) accept(slice *discoveryv1.EndpointSlice) {
 	addresses := Addresses(slice)
 	slices.Sort(addresses)
@@ -228,7 +227,7 @@ func (s *store) Add(object any) error { return s.take(object) }
 // Update takes a changed EndpointSlice.
 func (s *store) Update(object any) error { return s.take(object) }
 
-// Delete is not believed: some API server answered, so there is one.
+// Delete does nothing: an API server answered, so there is one to list.
 func (s *store) Delete(any) error {
 	(*Watcher)(s).note(fmt.Errorf("EndpointSlice %s/%s was deleted: %w", namespace, name, backends.ErrEmpty))
 	return nil

@@ -10,10 +10,10 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
 )
 
-// Probe asks one backend. It reports answers as they come, also after it returned, until the context
-// ends; silence is reporting nothing. Close frees what it keeps.
+// Probe probes one backend. Send reports answers as they come, until the context ends: also after it returned. It
+// reports nothing when there is no answer. Close closes the connection that it keeps.
 type Probe interface {
-	Ask(ctx context.Context, report func(Answer))
+	Send(ctx context.Context, report func(Answer))
 	Close()
 }
 
@@ -27,17 +27,17 @@ type Checker struct {
 	// late reports whether timers were late since a moment.
 	late func(since time.Time) bool
 
-	lock   sync.Mutex
-	askers map[*backends.Backend]*asker
-	probes uint64
-	resets uint64
+	lock    sync.Mutex
+	probers map[*backends.Backend]*prober
+	probes  uint64
+	resets  uint64
 }
 
 // New returns a Checker that probes nothing before Run.
 func New(set *backends.Set, newProbe func(address string) Probe, timing Timing, log logr.Logger) *Checker {
 	c := &Checker{
 		set: set, newProbe: newProbe, timing: timing, log: log,
-		lateness: NewLateness(timing.Tick, timing.Late), askers: map[*backends.Backend]*asker{},
+		lateness: NewLateness(timing.Tick, timing.Late), probers: map[*backends.Backend]*prober{},
 	}
 	c.late = c.lateness.Since
 	return c
@@ -72,28 +72,28 @@ func (c *Checker) read(counter *uint64) uint64 {
 	return *counter
 }
 
-// Alive is false when the checker is stuck: a watchdog's question. One that is late is alive.
+// Alive is false when the checker is stuck; the watchdog reads it. A checker that is late is alive.
 func (c *Checker) Alive() bool { return !c.lateness.Stuck() }
 
-// follow starts and stops askers as backends come and go.
+// follow starts and stops probers as backends come and go.
 func (c *Checker) follow(ctx context.Context, running *sync.WaitGroup) {
 	present := map[*backends.Backend]bool{}
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	for _, backend := range c.set.All() {
 		present[backend] = true
-		if c.askers[backend] != nil {
+		if c.probers[backend] != nil {
 			continue
 		}
 		mine, stop := context.WithCancel(ctx)
-		a := &asker{checker: c, backend: backend, probe: c.newProbe(backend.Address), stop: stop, answers: make(chan arrival, 16), nudge: make(chan struct{}, 1)}
-		c.askers[backend] = a
-		running.Go(func() { a.run(mine) })
+		p := &prober{checker: c, backend: backend, probe: c.newProbe(backend.Address), stop: stop, answers: make(chan arrival, 16), nudge: make(chan struct{}, 1)}
+		c.probers[backend] = p
+		running.Go(func() { p.run(mine) })
 	}
-	for backend, a := range c.askers {
+	for backend, p := range c.probers {
 		if !present[backend] {
-			a.stop()
-			delete(c.askers, backend)
+			p.stop()
+			delete(c.probers, backend)
 		}
 	}
 }
@@ -103,36 +103,35 @@ func (c *Checker) follow(ctx context.Context, running *sync.WaitGroup) {
 func (c *Checker) look() {
 	now := time.Now()
 	c.lock.Lock()
-	askers := make([]*asker, 0, len(c.askers))
-	for _, a := range c.askers {
-		askers = append(askers, a)
+	probers := make([]*prober, 0, len(c.probers))
+	for _, p := range c.probers {
+		probers = append(probers, p)
 	}
 	c.lock.Unlock()
-	for _, a := range askers {
-		a.look(now)
-		a.judge()
+	for _, p := range probers {
+		p.look(now)
+		p.judge()
 	}
 	c.set.Sweep()
 }
 
-// othersHeard reports whether another backend gave a sign of life since a moment.
-func (c *Checker) othersHeard(than *asker, since time.Time) bool {
+// othersAlive reports whether another backend gave a sign of life since a moment.
+func (c *Checker) othersAlive(than *prober, since time.Time) bool {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	for _, other := range c.askers {
-		if other != than && !other.heardAt().Before(since) {
+	for _, other := range c.probers {
+		if other != than && !other.lastSignAt().Before(since) {
 			return true
 		}
 	}
 	return false
 }
 
-// nudgeOthers has the other backends asked too: the silence of one means something only when others
-// answer.
-func (c *Checker) nudgeOthers(than *asker) {
+// nudgeOthers has the other backends probed at once: the silence of one counts only when others answer.
+func (c *Checker) nudgeOthers(than *prober) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	for _, other := range c.askers {
+	for _, other := range c.probers {
 		if other == than {
 			continue
 		}
@@ -143,17 +142,17 @@ func (c *Checker) nudgeOthers(than *asker) {
 	}
 }
 
-// mood is whether a living backend stopped to answer, and whether none is ready.
+// mood reports whether a living backend stopped answering (alert), and whether no backend is ready (none).
 func (c *Checker) mood() (alert, none bool) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
 	none = true
-	for backend, a := range c.askers {
+	for backend, p := range c.probers {
 		verdict := backend.Verdict()
 		if verdict.State == backends.Ready {
 			none = false
 		}
-		if verdict.State != backends.Dead && verdict.Suspect && a.fresh() {
+		if verdict.State != backends.Dead && verdict.Suspect && p.fresh() {
 			alert = true
 		}
 	}

@@ -18,15 +18,15 @@ type fake struct {
 	answer atomic.Value
 	// delay is how long an answer takes, a time.Duration.
 	delay atomic.Int64
-	asked atomic.Int32
+	sent  atomic.Int32
 
 	lock sync.Mutex
 	// unanswered are the questions that had no answer.
 	unanswered []func(Answer)
 }
 
-func (f *fake) Ask(ctx context.Context, report func(Answer)) {
-	f.asked.Add(1)
+func (f *fake) Send(ctx context.Context, report func(Answer)) {
+	f.sent.Add(1)
 	if answer := f.answer.Load().(Answer); answer.Kind != Unknown {
 		select {
 		case <-time.After(time.Duration(f.delay.Load())):
@@ -143,7 +143,7 @@ func (w *world) regularProbe(address string) {
 	w.checker.lock.Lock()
 	defer w.checker.lock.Unlock()
 	select {
-	case w.checker.askers[w.backend(address)].nudge <- struct{}{}:
+	case w.checker.probers[w.backend(address)].nudge <- struct{}{}:
 	default:
 	}
 }
@@ -225,14 +225,14 @@ func TestASilentBackendDiesAlsoWhenOwnTimersAreLateNowAndThen(t *testing.T) {
 
 // A regular probe may fall between the fault and its sign: it counts like the others.
 func TestASilentBackendThatWasJustAskedDiesAsSoon(t *testing.T) {
-	for asked := time.Duration(0); asked <= 250*time.Millisecond; asked += 10 * time.Millisecond {
-		t.Run("after "+asked.String(), func(t *testing.T) {
+	for probed := time.Duration(0); probed <= 250*time.Millisecond; probed += 10 * time.Millisecond {
+		t.Run("after "+probed.String(), func(t *testing.T) {
 			inBubble(t, func(w *world) {
 				w.answer(first, silence)
 				w.backend(first).CountSent(100)
-				after(asked)
+				after(probed)
 				w.regularProbe(first)
-				after(soonDead - asked)
+				after(soonDead - probed)
 				w.expect(first, backends.Dead)
 			})
 		})
@@ -247,16 +247,16 @@ func TestAPokeDuringAProbeIsFollowedByAnotherProbe(t *testing.T) {
 		w.delay(first, 200*time.Millisecond)
 		w.regularProbe(first)
 		after(100 * time.Millisecond)
-		before := w.probes[first].asked.Load()
+		before := w.probes[first].sent.Load()
 		w.backend(first).Poke()
 		after(125 * time.Millisecond)
-		if asked := w.probes[first].asked.Load() - before; asked != 1 {
-			t.Errorf("%d probes after the poke", asked)
+		if probed := w.probes[first].sent.Load() - before; probed != 1 {
+			t.Errorf("%d probes after the poke", probed)
 		}
 	})
 }
 
-// A server that goes on after a stop answers all that it was asked meanwhile: none of that is an answer to what it is asked
+// A server that goes on after a stop answers all probes that it got meanwhile. None of these answers counts for the one that is sent
 // when it hangs again.
 func TestABackendThatHangsAgainDiesAsSoonAsTheFirstTime(t *testing.T) {
 	inBubble(t, func(w *world) {
@@ -427,13 +427,13 @@ func TestABackendThatLeftTheListDrainsAndIsForgottenWithItsLastConnection(t *tes
 
 func TestASettledBackendIsAskedEveryFewSecondsAndASeedThatIsNotListedNever(t *testing.T) {
 	inBubble(t, func(w *world) {
-		before, seedBefore := w.probes[first].asked.Load(), w.probes[seed].asked.Load()
+		before, seedBefore := w.probes[first].sent.Load(), w.probes[seed].sent.Load()
 		after(10 * time.Minute)
-		if asked := w.probes[first].asked.Load() - before; asked < 95 || asked > 155 {
-			t.Errorf("asked %d times in ten minutes", asked)
+		if probed := w.probes[first].sent.Load() - before; probed < 95 || probed > 155 {
+			t.Errorf("probed %d times in ten minutes", probed)
 		}
-		if asked := w.probes[seed].asked.Load() - seedBefore; asked != 0 {
-			t.Errorf("the seed was asked %d times", asked)
+		if probed := w.probes[seed].sent.Load() - seedBefore; probed != 0 {
+			t.Errorf("the seed was probed %d times", probed)
 		}
 	})
 }
@@ -456,13 +456,13 @@ func TestABackendThatIsDeadForLongIsAskedRarely(t *testing.T) {
 		w.answer(first, silence)
 		after(10 * time.Minute)
 		w.expect(first, backends.Dead)
-		before, living := w.probes[first].asked.Load(), w.probes[second].asked.Load()
+		before, living := w.probes[first].sent.Load(), w.probes[second].sent.Load()
 		after(10 * time.Minute)
-		if asked := w.probes[first].asked.Load() - before; asked > 155 {
-			t.Errorf("the dead was asked %d times in ten minutes", asked)
+		if probed := w.probes[first].sent.Load() - before; probed > 155 {
+			t.Errorf("the dead was probed %d times in ten minutes", probed)
 		}
-		if asked := w.probes[second].asked.Load() - living; asked > 155 {
-			t.Errorf("a living one was asked %d times in ten minutes", asked)
+		if probed := w.probes[second].sent.Load() - living; probed > 155 {
+			t.Errorf("a living one was probed %d times in ten minutes", probed)
 		}
 	})
 }
@@ -472,8 +472,8 @@ func TestAPokeIsAnsweredWithOneProbeOfAll(t *testing.T) {
 		before := w.checker.Probes()
 		w.backend(first).Poke()
 		after(200 * time.Millisecond)
-		if asked := w.checker.Probes() - before; asked < 3 || asked > 5 {
-			t.Errorf("%d probes", asked)
+		if probed := w.checker.Probes() - before; probed < 3 || probed > 5 {
+			t.Errorf("%d probes", probed)
 		}
 	})
 }
@@ -493,9 +493,9 @@ func TestABackendThatCannotBeAskedKeepsItsState(t *testing.T) {
 		w.answer(second, stopped)
 		w.answer(third, silence)
 		after(time.Minute)
-		told, asked := w.logged.Load(), w.checker.Probes()
+		told, probed := w.logged.Load(), w.checker.Probes()
 		for _, address := range members {
-			w.answer(address, Answer{Unasked, "the CA file is broken"})
+			w.answer(address, Answer{NotProbed, "the CA file is broken"})
 		}
 		after(time.Minute)
 		w.expect(first, backends.Ready)
@@ -507,8 +507,8 @@ func TestABackendThatCannotBeAskedKeepsItsState(t *testing.T) {
 		if told = w.logged.Load() - told; int(told) != len(members) {
 			t.Errorf("told %d times", told)
 		}
-		if asked = w.checker.Probes() - asked; asked > 300 {
-			t.Errorf("asked %d times in a minute", asked)
+		if probed = w.checker.Probes() - probed; probed > 300 {
+			t.Errorf("probed %d times in a minute", probed)
 		}
 		for _, address := range members {
 			w.answer(address, serving)

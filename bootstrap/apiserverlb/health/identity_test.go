@@ -37,12 +37,12 @@ func newKnown(t *testing.T, authority *apiservertest.Authority, address string, 
 	return r
 }
 
-// askTimes asks so often and expects success each time. It returns the new connections that it took.
-func askTimes(t *testing.T, times int, r *Readyz, server *apiservertest.Server) int64 {
+// probeTimes probes so often and expects success each time. It returns the new connections that it took.
+func probeTimes(t *testing.T, times int, r *Readyz, server *apiservertest.Server) int64 {
 	t.Helper()
 	before := server.Accepted.Load()
 	for range times {
-		if answer := ask(t, r, 10*time.Second); answer.Kind != Serving {
+		if answer := probeOnce(t, r, 10*time.Second); answer.Kind != Serving {
 			t.Fatalf("answer %+v", answer)
 		}
 	}
@@ -65,7 +65,7 @@ func TestOnlyWhoShowsACertificateKeepsAConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := apiservertest.New(t, authority, "127.0.0.2", nil)
 			r := newKnown(t, authority, server.Address, test.who)
-			if took := askTimes(t, 10, r, server); took != test.connections {
+			if took := probeTimes(t, 10, r, server); took != test.connections {
 				t.Errorf("%d connections for ten probes, expected %d", took, test.connections)
 			}
 		})
@@ -76,16 +76,16 @@ func TestACertificateThatTheServerRefusesDoesNotCountAgainstIt(t *testing.T) {
 	authority := apiservertest.NewAuthority(t)
 	server := apiservertest.New(t, authority, "127.0.0.2", nil)
 	r := newKnown(t, authority, server.Address, &identity{certificate: clientOf(t, authority, time.Hour)})
-	if took := askTimes(t, 2, r, server); took != 1 {
+	if took := probeTimes(t, 2, r, server); took != 1 {
 		t.Errorf("%d connections for two probes", took)
 	}
 	server.Distrust.Store(true)
-	if took := askTimes(t, 3, r, server); took != 3 {
+	if took := probeTimes(t, 3, r, server); took != 3 {
 		t.Errorf("%d connections for three probes without a certificate", took)
 	}
 	server.Distrust.Store(false)
 	r.anonymousUntil = r.anonymousUntil.Add(-anonymity)
-	if took := askTimes(t, 3, r, server); took != 1 {
+	if took := probeTimes(t, 3, r, server); took != 1 {
 		t.Errorf("%d connections for three probes with a certificate that is shown again after a while", took)
 	}
 }
@@ -95,11 +95,11 @@ func TestEachNewConnectionShowsTheCertificateOfThatMoment(t *testing.T) {
 	server := apiservertest.New(t, authority, "127.0.0.2", nil)
 	who := &identity{err: errors.New("no such file")}
 	r := newKnown(t, authority, server.Address, who)
-	if took := askTimes(t, 3, r, server); took != 3 {
+	if took := probeTimes(t, 3, r, server); took != 3 {
 		t.Errorf("%d connections for three probes before there is a certificate", took)
 	}
 	*who = identity{certificate: clientOf(t, authority, time.Hour)}
-	if took := askTimes(t, 3, r, server); took != 1 {
+	if took := probeTimes(t, 3, r, server); took != 1 {
 		t.Errorf("%d connections for three probes with a certificate", took)
 	}
 }
@@ -114,16 +114,16 @@ func TestAQuestionWhoseConnectionWasReplacedSaysNothingOfTheCertificate(t *testi
 	alive := make(chan Answer, 1)
 	go func() {
 		defer close(ended)
-		r.Ask(t.Context(), func(answer Answer) { alive <- answer })
+		r.Send(t.Context(), func(answer Answer) { alive <- answer })
 	}()
 	<-alive
 	r.lock.Lock()
 	r.current.waiting++
 	r.lock.Unlock()
 	server.Slow.Store(false)
-	askTimes(t, 1, r, server)
+	probeTimes(t, 1, r, server)
 	<-ended
-	if took := askTimes(t, 3, r, server); took != 0 || !r.anonymousUntil.IsZero() {
+	if took := probeTimes(t, 3, r, server); took != 0 || !r.anonymousUntil.IsZero() {
 		t.Errorf("%d connections for three probes, no certificate until %v", took, r.anonymousUntil)
 	}
 }
@@ -133,7 +133,7 @@ func TestAServerThatForbidsWhomItKnowsIsAskedByNobody(t *testing.T) {
 	server := apiservertest.New(t, authority, "127.0.0.2", nil)
 	server.Forbid.Store(true)
 	r := newKnown(t, authority, server.Address, &identity{certificate: clientOf(t, authority, time.Hour)})
-	askTimes(t, 3, r, server)
+	probeTimes(t, 3, r, server)
 }
 
 func TestOneOfTwoQuestionsAtOnceIsAnsweredWhenTheirCertificateIsRefused(t *testing.T) {
@@ -143,11 +143,11 @@ func TestOneOfTwoQuestionsAtOnceIsAnsweredWhenTheirCertificateIsRefused(t *testi
 	for range 20 {
 		r := newKnown(t, authority, server.Address, &identity{certificate: clientOf(t, authority, time.Hour)})
 		answers := make(chan Answer, 8)
-		var asking sync.WaitGroup
+		var probing sync.WaitGroup
 		for range 2 {
-			asking.Go(func() { r.Ask(t.Context(), func(answer Answer) { answers <- answer }) })
+			probing.Go(func() { r.Send(t.Context(), func(answer Answer) { answers <- answer }) })
 		}
-		asking.Wait()
+		probing.Wait()
 		r.Close()
 		served := false
 		for len(answers) > 0 {
@@ -173,7 +173,7 @@ func TestAServerThatEndsConnectionsWithACertificateIsAskedWithout(t *testing.T) 
 			server := apiservertest.New(t, authority, "127.0.0.2", nil)
 			server.Strict(version)
 			r := newKnown(t, authority, server.Address, &identity{certificate: clientOf(t, stranger, time.Hour)})
-			askTimes(t, 3, r, server)
+			probeTimes(t, 3, r, server)
 		})
 	}
 }

@@ -17,14 +17,14 @@ const (
 	Serving
 	// NotReady is any other answer of /readyz.
 	NotReady
-	// Alive is an HTTP/2 ping that was answered; /readyz may still be.
+	// Alive is an answered HTTP/2 ping; the answer of /readyz may still come.
 	Alive
 	// Refused is a new connection that the backend's host refused.
 	Refused
 	// Foreign is a server that cannot prove to be one of the cluster's.
 	Foreign
-	// Unasked is a question that this machine could not put: nothing is known of the backend.
-	Unasked
+	// NotProbed is a probe that this machine could not send: it says nothing of the backend.
+	NotProbed
 )
 
 // Answer is what came of a probe.
@@ -48,23 +48,23 @@ type Evidence struct {
 	Unanswered int
 	// Slow is how many probes in a row had no answer of a backend that lives.
 	Slow int
-	// Unasked is why the backend cannot be asked now, empty when it can. It changes no state.
-	Unasked string
+	// NotProbed is why this machine cannot probe the backend now, empty when it can. It changes no state.
+	NotProbed string
 }
 
 const (
-	// enough is how many probes in a row change a state that one must not.
+	// enough is how many probes in a row change the state of a backend where one alone must not.
 	enough = 3
 	// deadly is how many silent probes in a row cost a backend its connections: two seconds.
 	// docs/decisions/workers.md#a-hanging-api-server-keeps-its-connections-for-two-seconds.
 	deadly = 8
 )
 
-// Judge decides what is held of a backend. It is the only place that does.
+// Judge decides the state of a backend from the evidence. Nothing else decides it.
 func Judge(e Evidence) backends.Verdict {
 	answers := e.Last.Kind == Serving && e.Slow < enough
 	verdict := func(state backends.State, format string, args ...any) backends.Verdict {
-		reason := cmp.Or(e.Unasked, fmt.Sprintf(format, args...))
+		reason := cmp.Or(e.NotProbed, fmt.Sprintf(format, args...))
 		return backends.Verdict{State: state, Reason: reason, Suspect: e.Unanswered > 0, Answers: answers}
 	}
 	switch {

@@ -15,7 +15,7 @@ func TestJudge(t *testing.T) {
 		suspect  bool
 		answers  bool
 	}{
-		"a member that nobody asked yet is worth a try": {Evidence{Listed: true}, backends.Ready, false, false},
+		"a member that was never probed is worth a try": {Evidence{Listed: true}, backends.Ready, false, false},
 		"a member that answers is ready":                {Evidence{Listed: true, Last: serving}, backends.Ready, false, true},
 		"one silent probe makes it suspect":             {Evidence{Listed: true, Last: serving, Silent: 1, Unanswered: 1}, backends.Ready, true, true},
 		"two silent probes make it suspect":             {Evidence{Listed: true, Last: serving, Silent: 2, Unanswered: 2}, backends.Ready, true, true},
@@ -33,12 +33,12 @@ func TestJudge(t *testing.T) {
 		"refusing without connections is death":                  {Evidence{Listed: true, Last: refused}, backends.Dead, false, false},
 		"a hanging /readyz of a living server drains":            {Evidence{Listed: true, Last: serving, Slow: 3}, backends.Draining, false, false},
 		"one slow /readyz changes nothing":                       {Evidence{Listed: true, Last: serving, Slow: 1}, backends.Ready, false, true},
-		"one that cannot be asked stays ready":                   {Evidence{Listed: true, Last: serving, Unasked: "no CA"}, backends.Ready, false, true},
-		"one that cannot be asked stays dead":                    {Evidence{Listed: true, Last: serving, Silent: 8, Unanswered: 8, Unasked: "no CA"}, backends.Dead, true, true},
+		"one that cannot be probed stays ready":                  {Evidence{Listed: true, Last: serving, NotProbed: "no CA"}, backends.Ready, false, true},
+		"one that cannot be probed stays dead":                   {Evidence{Listed: true, Last: serving, Silent: 8, Unanswered: 8, NotProbed: "no CA"}, backends.Dead, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Judge(test.evidence)
-			if unasked := test.evidence.Unasked; unasked != "" && got.Reason != unasked {
+			if notProbed := test.evidence.NotProbed; notProbed != "" && got.Reason != notProbed {
 				t.Errorf("the reason is %q", got.Reason)
 			}
 			if got.State != test.state || got.Suspect != test.suspect || got.Answers != test.answers {

@@ -7,7 +7,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/backends"
 )
 
-// mostCalm is how often a backend is asked in a minute at most while all is well.
+// mostCalm is how often a backend is probed in a minute at most while all is well.
 const mostCalm = 16
 
 var members = []string{first, second, third}
@@ -20,17 +20,17 @@ func (w *world) slowDown(delay time.Duration) {
 	after(time.Minute)
 }
 
-// asked is how often each member is asked until what happens is over.
-func (w *world) asked(happens func()) map[string]int32 {
-	asked := map[string]int32{}
+// sent is how often each member is probed until what happens is over.
+func (w *world) sent(happens func()) map[string]int32 {
+	probed := map[string]int32{}
 	for _, address := range members {
-		asked[address] = -w.probes[address].asked.Load()
+		probed[address] = -w.probes[address].sent.Load()
 	}
 	happens()
 	for _, address := range members {
-		asked[address] += w.probes[address].asked.Load()
+		probed[address] += w.probes[address].sent.Load()
 	}
-	return asked
+	return probed
 }
 
 func TestLateAnswersDoNotHaveBackendsAskedMoreOften(t *testing.T) {
@@ -40,9 +40,9 @@ func TestLateAnswersDoNotHaveBackendsAskedMoreOften(t *testing.T) {
 			inBubble(t, func(w *world) {
 				w.slowDown(delay)
 				ours := w.carry(first)
-				for address, asked := range w.asked(func() { after(time.Minute) }) {
-					if asked > mostCalm {
-						t.Errorf("%s was asked %d times in a minute", address, asked)
+				for address, probed := range w.sent(func() { after(time.Minute) }) {
+					if probed > mostCalm {
+						t.Errorf("%s was probed %d times in a minute", address, probed)
 					}
 					w.expect(address, backends.Ready)
 				}
@@ -54,11 +54,11 @@ func TestLateAnswersDoNotHaveBackendsAskedMoreOften(t *testing.T) {
 	}
 }
 
-// While answers are late bytes are not answered soon either: each backend is asked once a second then, by its own sign.
+// While answers are late bytes are not answered soon either: each backend is probed once a second then, by its own sign.
 func TestSignsWhileAnswersAreLateHaveOnlyTheirBackendAsked(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.slowDown(400 * time.Millisecond)
-		asked := w.asked(func() {
+		probed := w.sent(func() {
 			for tenth := range 600 {
 				for _, address := range members {
 					w.backend(address).CountSent(1)
@@ -69,9 +69,9 @@ func TestSignsWhileAnswersAreLateHaveOnlyTheirBackendAsked(t *testing.T) {
 				after(100 * time.Millisecond)
 			}
 		})
-		for address, asked := range asked {
-			if asked > 70 {
-				t.Errorf("%s was asked %d times in a minute", address, asked)
+		for address, probed := range probed {
+			if probed > 70 {
+				t.Errorf("%s was probed %d times in a minute", address, probed)
 			}
 		}
 	})
@@ -93,8 +93,8 @@ func TestABackendThatHangsIsFoundAlsoWhenAnswersWereLate(t *testing.T) {
 				w.delay(first, test.own)
 				after(20 * time.Second)
 				// The answer to a question that is out already would be one more sign of life.
-				for before := int32(-1); before != w.probes[first].asked.Load(); {
-					before = w.probes[first].asked.Load()
+				for before := int32(-1); before != w.probes[first].sent.Load(); {
+					before = w.probes[first].sent.Load()
 					after(time.Second)
 				}
 				ours := w.carry(first)

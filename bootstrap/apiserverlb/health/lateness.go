@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// stuck is how long nothing may happen at a tick before this process is taken for stuck rather than late: longer than a
-// starved machine keeps a process waiting, shorter than a watchdog waits.
+// stuck is how long a tick may be overdue before this process counts as stuck rather than late. That is longer than an
+// overloaded machine keeps a process waiting, and shorter than the watchdog waits.
 const stuck = 5 * time.Second
 
-// Lateness tells whether the timers of this process are late: then silence of others proves nothing.
+// Lateness tells whether the timers of this process are late. While they are, the silence of backends proves nothing.
 type Lateness struct {
 	period    time.Duration
 	tolerance time.Duration
@@ -21,7 +21,7 @@ type Lateness struct {
 	tick atomic.Int64
 }
 
-// NewLateness returns a Lateness that looks every period and takes a delay beyond tolerance as late.
+// NewLateness returns a Lateness with a tick every period. A tick that is delayed by more than tolerance is late.
 func NewLateness(period, tolerance time.Duration) *Lateness {
 	l := &Lateness{period: period, tolerance: tolerance, began: time.Now()}
 	l.last.Store(-1)
@@ -42,7 +42,7 @@ func (l *Lateness) Run(ctx context.Context, each func()) {
 		l.note(time.Since(l.began))
 		each()
 		timer.Reset(l.period)
-		// What each took is not the timer's.
+		// The time that each took must not count as lateness.
 		l.tick.Store(int64(time.Since(l.began)))
 	}
 }
@@ -62,7 +62,7 @@ func (l *Lateness) Since(moment time.Time) bool {
 	return time.Duration(l.last.Load()) >= moment.Sub(l.began) && l.last.Load() >= 0
 }
 
-// Stuck reports whether the last tick is longer ago than lateness explains.
+// Stuck reports whether the process is stuck: the last tick is too long ago for mere lateness.
 func (l *Lateness) Stuck() bool {
 	return time.Since(l.began)-time.Duration(l.tick.Load()) > l.period+stuck
 }

@@ -19,16 +19,15 @@ type link struct {
 	// http2 is nil when the server speaks HTTP/1.1 only.
 	http2 *http2.ClientConn
 	http1 *bufio.Reader
-	// turn is held by the one question that is on a connection of HTTP/1.1; several may wait for the same new one.
+	// turn is held by the request that is on an HTTP/1.1 connection. Several probes may wait for one new connection.
 	turn chan struct{}
-	// certified is true when a client certificate was ready to be shown.
+	// certified is true when the connection could show a client certificate.
 	certified bool
-	// waiting is how many questions went out since the last answer.
+	// waiting is how many requests were sent since the last answer.
 	waiting int
 }
 
-// usable is false for a connection whose last question is unanswered: what hangs may be that
-// connection alone.
+// usable is false for a connection whose last request is unanswered: perhaps only the connection hangs, not the server.
 func (l *link) usable() bool {
 	return l.waiting == 0 && (l.http2 == nil || l.http2.CanTakeNewRequest())
 }
@@ -37,7 +36,7 @@ func (l *link) usable() bool {
 func (r *Readyz) newLink(ctx context.Context) (*link, error) {
 	config, err := r.tls()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnasked, err)
+		return nil, fmt.Errorf("%w: %w", errNotProbed, err)
 	}
 	config = config.Clone()
 	config.NextProtos = []string{"h2", "http/1.1"}

@@ -21,18 +21,19 @@ import (
 // longestBody is how much of an answer of /readyz is read.
 const longestBody = 4 << 10
 
-// anonymity is how long a server that refused a certificate is shown none: then it may know it, or it is another one.
+// anonymity is how long no certificate is shown to a server that refused it. After that it may accept it, or the machine
+// may have another one.
 const anonymity = time.Minute
 
 // errRefused says that the server refused the client certificate, and so did not answer the probe.
 var errRefused = errors.New("the server refuses the client certificate")
 
-// errUnasked is why no question was put at all.
-var errUnasked = errors.New("cannot be asked")
+// errNotProbed says that no probe was sent at all.
+var errNotProbed = errors.New("cannot be probed")
 
-// Readyz asks an API server for /readyz over one TLS connection that it keeps. kube-apiserver keeps
-// one only for a client with a certificate (feature gate UnauthenticatedHTTP2DOSMitigation). A
-// certificate that it refuses never counts against the server: it is asked again at once, without.
+// Readyz requests /readyz of an API server over one TLS connection that it keeps. kube-apiserver keeps connections only
+// of clients with a certificate (feature gate UnauthenticatedHTTP2DOSMitigation). When it refuses the certificate, Readyz
+// repeats the request without one: that never counts against the server.
 type Readyz struct {
 	address string
 	tls     func() (*tls.Config, error)
@@ -56,17 +57,17 @@ func NewReadyz(address string, config func() (*tls.Config, error), timing Timing
 	return &Readyz{address: address, tls: config, timing: timing, traffic: traffic}
 }
 
-// Ask sends one request for /readyz, and a ping with it.
-func (r *Readyz) Ask(ctx context.Context, report func(Answer)) {
-	// A kept connection may have been closed by the server since, or the certificate be refused: once more
-	// on a new one then, without it. One that is being made already may still have shown it.
+// Send sends one request for /readyz, and a ping with it.
+func (r *Readyz) Send(ctx context.Context, report func(Answer)) {
+	// The server may have closed the kept connection, or refuse the certificate: then a new connection is tried, without a
+	// certificate if it was refused. A third try is needed when a connection that was under way had shown it.
 	for range 3 {
 		l, err := r.connect(ctx)
 		if err != nil {
 			r.reportFailure(ctx, err, report)
 			return
 		}
-		answer, err := r.ask(ctx, l, report)
+		answer, err := r.request(ctx, l, report)
 		if err == nil {
 			r.answered(l)
 			report(answer)
@@ -94,8 +95,8 @@ func (r *Readyz) reportFailure(ctx context.Context, err error, report func(Answe
 	var record tls.RecordHeaderError
 	switch {
 	case ctx.Err() != nil:
-	case errors.Is(err, errUnasked):
-		report(Answer{Unasked, err.Error()})
+	case errors.Is(err, errNotProbed):
+		report(Answer{NotProbed, err.Error()})
 	case errors.As(err, &unknown):
 		report(Answer{Foreign, fmt.Sprintf("its certificate is not one of this cluster: %v", unknown.Err)})
 	case errors.As(err, &record):
@@ -107,9 +108,8 @@ func (r *Readyz) reportFailure(ctx context.Context, err error, report func(Answe
 	// Anything else, such as no route, is silence: the network answered, not the backend.
 }
 
-// connect returns the kept connection, or makes one. Only one is being made at a time, and it may
-// take longer than one question: a server that is slow to shake hands is not asked to do it again and
-// again.
+// connect returns the kept connection, or makes one. Only one is made at a time, and it may take longer than one probe:
+// a server that is slow to shake hands must not have to do so again and again.
 func (r *Readyz) connect(ctx context.Context) (*link, error) {
 	r.lock.Lock()
 	if l := r.current; l != nil && l.usable() {
@@ -131,7 +131,7 @@ func (r *Readyz) connect(ctx context.Context) (*link, error) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
 	if r.current == nil {
-		// Without a failure another question, or Close, has dropped the connection since.
+		// No failure: another probe, or Close, has dropped the connection since.
 		return nil, cmp.Or(r.failure, net.ErrClosed)
 	}
 	r.current.waiting++
@@ -156,8 +156,8 @@ func (r *Readyz) dial(done chan struct{}) {
 	}
 }
 
-// ask sends the question over a connection and reads the answer.
-func (r *Readyz) ask(ctx context.Context, l *link, report func(Answer)) (Answer, error) {
+// request sends one request over a connection and reads the answer.
+func (r *Readyz) request(ctx context.Context, l *link, report func(Answer)) (Answer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+r.address+"/readyz", http.NoBody)
 	if err != nil {
 		return Answer{}, err
@@ -204,8 +204,8 @@ func (r *Readyz) answered(l *link) {
 	l.waiting = 0
 }
 
-// drop forgets a connection on which a question failed; false when it is not to be asked again: its time is over, or a
-// question that came later has replaced the connection and brings the answer.
+// drop closes a connection on which a request failed. It reports whether to try again: not when the time is over, nor when
+// a later probe has replaced the connection and brings the answer.
 func (r *Readyz) drop(ctx context.Context, l *link, err error) bool {
 	r.lock.Lock()
 	defer r.lock.Unlock()

@@ -28,13 +28,13 @@ func newReadyz(t *testing.T, authority *apiservertest.Authority, address string)
 	return r
 }
 
-// ask returns the answer that is more than a sign of life, or Unknown for none within the time.
-func ask(t *testing.T, r *Readyz, within time.Duration) Answer {
+// probeOnce returns the answer that is more than a sign of life, or Unknown for none within the time.
+func probeOnce(t *testing.T, r *Readyz, within time.Duration) Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
 	answers := make(chan Answer, 4)
-	go r.Ask(ctx, func(answer Answer) { answers <- answer })
+	go r.Send(ctx, func(answer Answer) { answers <- answer })
 	for {
 		select {
 		case answer := <-answers:
@@ -63,7 +63,7 @@ func TestReadyzTellsWhatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := apiservertest.New(t, authority, "127.0.0.2", nil)
 			test.fault(server)
-			answer := ask(t, newReadyz(t, test.trust, server.Address), 10*time.Second)
+			answer := probeOnce(t, newReadyz(t, test.trust, server.Address), 10*time.Second)
 			if answer.Kind != test.kind || !strings.Contains(answer.Problem, test.problem) {
 				t.Errorf("answer %+v", answer)
 			}
@@ -77,7 +77,7 @@ func TestReadyzTellsWhyItCannotAsk(t *testing.T) {
 	broken := TLS(func() ([]byte, error) { return authority.PEM[:len(authority.PEM)/2], nil }, apiservertest.ServerName, nil)
 	r := NewReadyz(server.Address, broken, patient, &wire.Counter{})
 	t.Cleanup(r.Close)
-	if answer := ask(t, r, 10*time.Second); answer.Kind != Unasked || !strings.Contains(answer.Problem, "holds no certificate") {
+	if answer := probeOnce(t, r, 10*time.Second); answer.Kind != NotProbed || !strings.Contains(answer.Problem, "holds no certificate") {
 		t.Errorf("answer %+v", answer)
 	}
 }
@@ -86,13 +86,13 @@ func TestReadyzOfAServerThatCameBackIsAskedOnANewConnection(t *testing.T) {
 	authority := apiservertest.NewAuthority(t)
 	server := apiservertest.New(t, authority, "127.0.0.2", nil)
 	r := newReadyz(t, authority, server.Address)
-	ask(t, r, 10*time.Second)
+	probeOnce(t, r, 10*time.Second)
 	server.Kill()
-	if answer := ask(t, r, 10*time.Second); answer.Kind != Refused {
+	if answer := probeOnce(t, r, 10*time.Second); answer.Kind != Refused {
 		t.Errorf("of the killed server: %+v", answer)
 	}
 	server.Start()
-	if answer := ask(t, r, 10*time.Second); answer.Kind != Serving {
+	if answer := probeOnce(t, r, 10*time.Second); answer.Kind != Serving {
 		t.Errorf("of the new server: %+v", answer)
 	}
 }
@@ -102,20 +102,20 @@ func TestAConnectionThatIsLostBeforeItWasUsedIsNoAnswer(t *testing.T) {
 	// It was made, and another question or Close dropped it before the one that waited came to use it.
 	r.connecting = make(chan struct{})
 	close(r.connecting)
-	r.Ask(t.Context(), func(answer Answer) { t.Errorf("answer %+v", answer) })
+	r.Send(t.Context(), func(answer Answer) { t.Errorf("answer %+v", answer) })
 }
 
 func TestReadyzOfAHangingServerHasNoAnswer(t *testing.T) {
 	authority := apiservertest.NewAuthority(t)
 	server := apiservertest.New(t, authority, "127.0.0.2", nil)
 	r := newReadyz(t, authority, server.Address)
-	ask(t, r, 10*time.Second)
+	probeOnce(t, r, 10*time.Second)
 	server.Hang()
-	if answer := ask(t, r, 300*time.Millisecond); answer.Kind != Unknown {
+	if answer := probeOnce(t, r, 300*time.Millisecond); answer.Kind != Unknown {
 		t.Errorf("answer %+v", answer)
 	}
 	server.Resume()
-	if answer := ask(t, r, 10*time.Second); answer.Kind != Serving {
+	if answer := probeOnce(t, r, 10*time.Second); answer.Kind != Serving {
 		t.Errorf("after it went on: %+v", answer)
 	}
 }
@@ -128,7 +128,7 @@ func TestAHangingReadyzOfALivingServerIsToldByAPing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	answers := make(chan Answer, 4)
-	go r.Ask(ctx, func(answer Answer) { answers <- answer })
+	go r.Send(ctx, func(answer Answer) { answers <- answer })
 	if answer := <-answers; answer.Kind != Alive {
 		t.Errorf("answer %+v", answer)
 	}
@@ -137,7 +137,7 @@ func TestAHangingReadyzOfALivingServerIsToldByAPing(t *testing.T) {
 func TestReadyzOfWhatIsNoTLSServer(t *testing.T) {
 	authority := apiservertest.NewAuthority(t)
 	address := loopback.Serve(t, func(accepted *net.TCPConn) { _, _ = accepted.Write([]byte("SSH-2.0-OpenSSH_9.9\r\n")) })
-	if answer := ask(t, newReadyz(t, authority, address.String()), 10*time.Second); answer.Kind != Foreign {
+	if answer := probeOnce(t, newReadyz(t, authority, address.String()), 10*time.Second); answer.Kind != Foreign {
 		t.Errorf("answer %+v", answer)
 	}
 }
@@ -170,17 +170,17 @@ func TestAConnectionOfHTTP1HasOneQuestionAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.connection.Close() }()
-	var asking sync.WaitGroup
+	var probing sync.WaitGroup
 	for range questions {
-		asking.Go(func() {
-			if answer, err := r.ask(ctx, l, func(Answer) {}); err != nil || answer.Kind != Serving {
+		probing.Go(func() {
+			if answer, err := r.request(ctx, l, func(Answer) {}); err != nil || answer.Kind != Serving {
 				t.Errorf("answer %+v, %v", answer, err)
 			}
 		})
 	}
-	asking.Wait()
+	probing.Wait()
 	if early.Load() > 0 {
-		t.Errorf("%d questions were asked before the one before was answered", early.Load())
+		t.Errorf("%d requests were sent before the one before was answered", early.Load())
 	}
 }
 

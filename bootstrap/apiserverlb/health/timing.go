@@ -7,17 +7,16 @@ import (
 
 // Timing is how often backends are probed and what counts as silence.
 type Timing struct {
-	// Answer is how long a probe may take, unless late answers are usual, and the interval while something
+	// Answer is how long a probe may take unless late answers are usual. It is also the interval of probes while something
 	// looks wrong.
 	Answer time.Duration
 	// Recheck is the interval for a backend that is not ready.
 	Recheck time.Duration
-	// Longest is the interval for a backend that has not been ready for long, and for all while all is
-	// well.
+	// Longest is the interval for all backends while all is well, and for a backend that has not been ready for long.
 	Longest time.Duration
 	// Patience is how long a late answer still counts as a sign of life.
 	Patience time.Duration
-	// Tick is how often traffic is looked at.
+	// Tick is how often the traffic of backends is checked.
 	Tick time.Duration
 	// Unanswered is how long bytes may go to a backend without any coming back before it is probed.
 	Unanswered time.Duration
@@ -36,12 +35,11 @@ var DefaultTiming = Timing{
 	Late:       100 * time.Millisecond,
 }
 
-// long is how often Recheck comes before it grows to Longest.
+// long is how many probes in a row must find a backend not ready before the interval grows to Longest.
 const long = 60
 
-// next is the time between the start of a probe and that of the next. alert is true when some backend
-// has just stopped to answer, none is true when no backend is ready, troubled is how many probes in a
-// row found the backend other than ready.
+// next is the time from the start of a probe to the start of the next. alert is true when some backend has just stopped
+// answering, none when no backend is ready. troubled is how many probes in a row found the backend not ready.
 func (t Timing) next(alert, none bool, troubled int) time.Duration {
 	switch {
 	case alert:
@@ -58,8 +56,8 @@ func (t Timing) next(alert, none bool, troubled int) time.Duration {
 	return jittered(t.Longest)
 }
 
-// allowed is how long an answer may take when so many doubts in a row were dispelled by late answers. The first is nothing
-// usual; each further one doubles the time.
+// allowed is how long an answer may take when late answers have ended that many doubts in a row. The first does not count;
+// each further one doubles the time.
 func (t Timing) allowed(late int) time.Duration {
 	allowed := t.Answer
 	for range late - 1 {
@@ -68,7 +66,7 @@ func (t Timing) allowed(late int) time.Duration {
 	return allowed
 }
 
-// jittered is a time within a fifth of d: workers that began together must not probe together.
+// jittered is d plus or minus up to a fifth: workers that started together must not probe together.
 func jittered(d time.Duration) time.Duration {
 	return d - d/5 + time.Duration(rand.Int64N(int64(2*d/5)))
 }

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descriptors is how many file descriptors this process may have. Go has raised what is soft to what is hard.
+// descriptors is how many file descriptors this process may have. Go raises the soft limit to the hard one at the start.
 func descriptors() (uint64, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

@@ -7,15 +7,14 @@ import (
 )
 
 const (
-	// gcPercent is the GOGC that suits a live heap of a few MiB: more often collected costs no
-	// processor time worth speaking of.
+	// gcPercent is the value of GOGC. With a live heap of a few MiB, frequent collections cost hardly any processor time.
 	gcPercent = 50
-	// processors are enough for the traffic of one machine. The runtime keeps free memory for each, and
-	// wakes idle ones to look for work: with 64 of them the program is 3 MiB larger.
+	// processors is the value of GOMAXPROCS. It is enough for the traffic of one machine. Go keeps free memory for each
+	// processor, and wakes idle ones: with 64 of them the program takes 3 MiB more.
 	processors = 2
 )
 
-// Economize has the program take little of a worker. The environment (GOGC, GOMAXPROCS) goes before.
+// Economize makes the program take little memory of a worker. GOGC and GOMAXPROCS in the environment take precedence.
 func Economize() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

@@ -6,17 +6,17 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/status"
 )
 
-// statusConnections are those that may ask for status at the same time. Others wait.
+// statusConnections bounds the connections to the status server. Others wait.
 const statusConnections = 64
 
-// gate is the gate of a listener, with what it was made of.
+// gate is the gate of a listener, with its bounds.
 type gate struct {
 	*balancer.Gate
 	address        string
 	all, perSource int
 }
 
-// gatesOf makes a gate for each listener: what fills one takes nothing from the others.
+// gatesOf makes a gate for each listener, so that clients of one take nothing from the others.
 func gatesOf(c *configuration.Configuration, b configuration.Bounds) []*gate {
 	var gates []*gate
 	add := func(address string, all, perSource int) {
@@ -42,7 +42,7 @@ func (p *Program) gate(address string) *balancer.Gate {
 	return nil
 }
 
-// listeners is how full the listeners are.
+// listeners reports for each listener how many connections are open, and the bounds.
 func (p *Program) listeners() []status.Listener {
 	all := make([]status.Listener, len(p.gates))
 	for i, g := range p.gates {

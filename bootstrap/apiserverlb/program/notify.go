@@ -11,9 +11,8 @@ import (
 // statusInterval is how often systemd is told what systemctl status shows.
 const statusInterval = 10 * time.Second
 
-// notify tells systemd that the program is ready, how it does, and that it lives, until the context
-// ends. It is ready when it listens, because it knows backends from its start. Outside of systemd
-// notify does nothing.
+// notify tells systemd, until the context ends, that the program is ready, what its status is, and that it lives. The program
+// is ready as soon as it listens, because it knows seeds from its start. Without systemd notify does nothing.
 func (p *Program) notify(ctx context.Context) {
 	tell := func(message string) {
 		if _, err := daemon.SdNotify(false, message); err != nil {

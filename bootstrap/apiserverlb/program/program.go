@@ -42,7 +42,7 @@ type Program struct {
 	probing wire.Counter
 	// watcher is nil without a kubeconfig.
 	watcher *discovery.Watcher
-	// gates are those of the listeners, by their addresses.
+	// gates are the listeners' gates, by address.
 	gates []*gate
 	// service is nil without a Service's address.
 	service *service
@@ -107,8 +107,8 @@ func identity(c *configuration.Configuration) func() (*tls.Certificate, error) {
 	return func() (*tls.Certificate, error) { return discovery.ClientCertificate(c.KubeconfigFile) }
 }
 
-// Run serves until the context ends, and then stops: it accepts no more connections, gives the
-// Service's address back, and waits as long as the configuration says for connections to be quiet.
+// Run serves until the context ends. Then it accepts no more connections, gives the Service's address back, and waits for
+// connections to be quiet, at most for the configuration's StopTimeout.
 func (p *Program) Run(ctx context.Context) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -121,7 +121,7 @@ func (p *Program) Run(ctx context.Context) error {
 		_ = listener.Close()
 		return fmt.Errorf("listen for status: %w", err)
 	}
-	// What clients use goes on until their connections have drained.
+	// Probes and discovery go on until the clients' connections have drained.
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var running sync.WaitGroup

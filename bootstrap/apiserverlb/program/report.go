@@ -5,7 +5,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 )
 
-// Report says how the program does now.
+// Report is the present state of the program.
 func (p *Program) Report() *status.Report {
 	counters := p.balancer.Counters()
 	report := &status.Report{

@@ -12,14 +12,13 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/serviceaddress"
 )
 
-// repairInterval is how often the Service's address is taken again: a firewall that is started anew
-// may drop our rules.
+// repairInterval is how often the Service's address is taken again: a restart of a firewall may drop our rules.
 const repairInterval = 30 * time.Second
 
 // service is the address of the Service kubernetes on this machine. Failures are reported, and
 // tried again. kubelet does not use this address and is served meanwhile.
 type service struct {
-	// address is the Service's, local where connections to it arrive.
+	// address is the Service's. local is where connections to it arrive.
 	address, local netip.AddrPort
 	serve          func(*net.TCPListener)
 	log            logr.Logger
@@ -31,7 +30,7 @@ type service struct {
 	problem  string
 }
 
-// hold serves at the address and takes it, and again when others undid that, until the context ends.
+// hold takes the address and serves there until the context ends. It takes the address again when others undid that.
 func (s *service) hold(ctx context.Context) {
 	var serving sync.WaitGroup
 	defer serving.Wait()
@@ -82,7 +81,7 @@ func (s *service) close() {
 	}
 }
 
-// giveBack gives the address back. It was closed before.
+// giveBack gives the address back. close must have been called before.
 func (s *service) giveBack() {
 	s.lock.Lock()
 	defer s.lock.Unlock()

@@ -12,7 +12,7 @@ import (
 // table is the name of our table of nftables. It is ours alone.
 const table = "kok-apiserver-lb"
 
-// header is where a header has its fields.
+// header has the places of a header's fields.
 type header struct {
 	family      nftables.TableFamily
 	source      uint32
@@ -27,9 +27,9 @@ func headerOf(address netip.Addr) header {
 	return header{nftables.TableFamilyIPv6, 8, 24, 16}
 }
 
-// setRules replaces our table in one transaction. What comes for the Service, from a pod or from this machine, goes to the
-// local port, and what is answered comes from the Service's; neither is tracked. What this machine sends to itself passes
-// output and prerouting, and stays as output made it.
+// setRules replaces our table in one transaction. The rules send packets for the Service, from pods and from this machine, to
+// the local port, and make answers come from the Service's port. Neither are tracked. Packets of this machine to itself pass
+// output and then prerouting, which leaves them as output made them.
 func setRules(service netip.AddrPort, port uint16) error {
 	c := &nftables.Conn{}
 	h := headerOf(service.Addr())
@@ -49,7 +49,7 @@ func setRules(service netip.AddrPort, port uint16) error {
 	return c.Flush()
 }
 
-// Where the header of TCP has its fields.
+// Places of fields in a TCP header.
 const (
 	sourcePort      = 0
 	destinationPort = 2

@@ -36,8 +36,8 @@ func Listen(ctx context.Context, address netip.AddrPort) (*net.TCPListener, erro
 	return listener.(*net.TCPListener), nil
 }
 
-// Take brings connections to the Service to a port of its address on this machine's loopback. It may be called again, to
-// repair what others undid. What fails leaves nothing behind.
+// Take leads connections to the Service to a port of its address on this machine's loopback. Call it again to repair what
+// others undid. When it fails, it leaves nothing behind.
 func Take(service netip.AddrPort, port uint16) error {
 	if err := take(service, port); err != nil {
 		return errors.Join(err, GiveBack(service))
@@ -60,7 +60,7 @@ func take(service netip.AddrPort, port uint16) error {
 	return nil
 }
 
-// GiveBack undoes Take. It does nothing where there is nothing to undo.
+// GiveBack undoes Take. It does nothing when there is nothing to undo.
 func GiveBack(service netip.AddrPort) error {
 	link, err := netlink.LinkByName(loopback)
 	if err != nil {
@@ -77,8 +77,8 @@ func GiveBack(service netip.AddrPort) error {
 	return errors.Join(failures...)
 }
 
-// onLoopback is the address as the interface has it. It is never chosen as a source: it is known on
-// this machine alone.
+// onLoopback is the address as the interface has it. Linux never chooses it as a source address, because only this machine
+// knows it.
 func onLoopback(address netip.Addr) *netlink.Addr {
 	network := &net.IPNet{IP: address.AsSlice(), Mask: net.CIDRMask(address.BitLen(), address.BitLen())}
 	if address.Is4() {

@@ -44,10 +44,10 @@ func gauge(name, help string, labels ...string) metric {
 	return metric{prometheus.NewDesc(prefix+name, help, labels, nil), prometheus.GaugeValue}
 }
 
-// collector makes metrics of a report when they are asked for.
+// collector makes metrics from a report when they are collected.
 type collector struct{ report func() *Report }
 
-// Describe sends nothing: which metrics there are depends on the backends.
+// Describe sends nothing, because the metrics depend on the backends.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the metrics of the present report.

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Report is everything at one moment.
+// Report is the state of the program at one moment.
 type Report struct {
 	// Version is the program's.
 	Version string `json:"version"`
-	// Server is what to write into a kubeconfig, a URL.
+	// Server is the URL for a kubeconfig.
 	Server string `json:"server"`
 	// Started is when the program began.
 	Started time.Time `json:"started"`
@@ -20,7 +20,7 @@ type Report struct {
 	Listeners []Listener `json:"listeners"`
 	Counters  Counters   `json:"counters"`
 	Discovery Discovery  `json:"discovery"`
-	// Service is absent when the program serves for no Service.
+	// Service is absent when the program serves no Service's address.
 	Service  *Service  `json:"service,omitempty"`
 	Backends []Backend `json:"backends"`
 }
@@ -36,7 +36,7 @@ type Counters struct {
 	Hedged uint64 `json:"hedged"`
 	// Probes are requests for /readyz.
 	Probes uint64 `json:"probes"`
-	// ProbeBytesSent and ProbeBytesReceived are what probes cost on the wire.
+	// ProbeBytesSent and ProbeBytesReceived are the bytes of probes on the wire.
 	ProbeBytesSent     uint64 `json:"probeBytesSent"`
 	ProbeBytesReceived uint64 `json:"probeBytesReceived"`
 	// Reset are connections that were closed because their backend was dead.
@@ -55,15 +55,15 @@ type Listener struct {
 	Refused uint64 `json:"refused"`
 }
 
-// Discovery is how the list of API servers is learnt.
+// Discovery is the state of the list of API servers.
 type Discovery struct {
 	// Confirmed is true when the EndpointSlice was read in this run.
 	Confirmed bool `json:"confirmed"`
 	// Changed is when the list was read or changed last.
 	Changed time.Time `json:"changed,omitzero"`
-	// Problem says what keeps the list from being learnt, or from being written for the next start; empty when nothing does.
+	// Problem says why the list cannot be read, or cannot be written for the next start; empty when all is well.
 	Problem string `json:"problem,omitempty"`
-	// BytesReceived and BytesSent are what discovery cost on the wire.
+	// BytesReceived and BytesSent are the bytes of discovery on the wire.
 	BytesReceived uint64 `json:"bytesReceived"`
 	BytesSent     uint64 `json:"bytesSent"`
 }
@@ -71,7 +71,7 @@ type Discovery struct {
 // Service is the address of the Service kubernetes on this machine.
 type Service struct {
 	Address string `json:"address"`
-	// Taken is true when connections to it come here.
+	// Taken is true while connections to it arrive here.
 	Taken   bool   `json:"taken"`
 	Problem string `json:"problem,omitempty"`
 }
@@ -81,7 +81,7 @@ type Backend struct {
 	Address string `json:"address"`
 	// State is ready, draining or dead.
 	State string `json:"state"`
-	// Reason says why it is in this state, Since when it came to be.
+	// Reason says why it is in this state, Since when that began.
 	Reason string    `json:"reason"`
 	Since  time.Time `json:"since"`
 	// Listed is true for a member by the present list, Seed for one in the configuration.

@@ -17,8 +17,8 @@ import (
 // longestReport is how much of a report is read.
 const longestReport = 4 << 20
 
-// NewServer returns a server of /status, /metrics, /healthz and /readyz. report makes a report of
-// now; alive is false when the program is stuck.
+// NewServer returns a server of /status, /metrics, /healthz and /readyz. report makes the present report. alive is false when
+// the program is stuck.
 func NewServer(report func() *Report, alive func() bool) *http.Server {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{report}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -54,11 +54,11 @@ func Fetch(ctx context.Context, address string) (*Report, error) {
 	client := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{}).DialContext, DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("ask the load balancer at %s, is it running? %w", address, err)
+		return nil, fmt.Errorf("read the status of the load balancer at %s, is it running? %w", address, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("ask the load balancer at %s: it answers %s", address, response.Status)
+		return nil, fmt.Errorf("read the status of the load balancer at %s: it answers %s", address, response.Status)
 	}
 	report := &Report{}
 	if err := json.NewDecoder(io.LimitReader(response.Body, longestReport)).Decode(report); err != nil {

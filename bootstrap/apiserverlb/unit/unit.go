@@ -15,8 +15,8 @@ const (
 	Path = onworker.UnitDir + Name
 	// Program is the program's name. The unit finds it in any directory of the system's path.
 	Program = "kok-apiserver-lb"
-	// CertificatesDir is kubelet's. It must be there before the unit is started, and kubelet may not have
-	// run yet: systemd makes the unit's view of the file system of what is there.
+	// CertificatesDir is kubelet's. Make it before the unit starts, because kubelet may not have run yet, and systemd builds
+	// the unit's view of the file system from what exists then.
 	CertificatesDir = "/var/lib/kubelet/pki"
 	// StateFile is where the unit lets the program keep its list of API servers: systemd keeps the state
 	// of a dynamic user there, and the usual link to it is not in the unit's view of the file system.
@@ -26,20 +26,19 @@ const (
 	AdminName = "kok-apiserver-lb@.service"
 	// AdminDir is in the person's home.
 	AdminDir = ".kube/kok"
-	// AdminSuffix is how the name of a kubeconfig ends.
+	// AdminSuffix is the ending of a kubeconfig's name.
 	AdminSuffix = ".kubeconfig"
 	// ServiceAddressPath is where the drop-in for a configuration with a serviceAddress is installed.
 	ServiceAddressPath = Path + ".d/service-address.conf"
 )
 
-// Service is the unit. It serves loopback only and needs no privilege but to read kubelet's client
-// certificate.
+// Service is the unit. It serves on loopback only. Its only privilege is to read kubelet's client certificate.
 //
 //go:embed kok-apiserver-lb.service
 var Service string
 
-// ServiceAddress is a drop-in with what it takes to have the address of the Service kubernetes. It is
-// needed only with serviceAddress in the configuration.
+// ServiceAddress is a drop-in with the privileges to take the address of the Service kubernetes. It is needed only with
+// serviceAddress in the configuration.
 //
 //go:embed service-address.conf
 var ServiceAddress string

@@ -1,4 +1,4 @@
-// Package check finds out whether a component works.
+// Package check checks whether a component works.
 package check
 
 import (
@@ -50,7 +50,7 @@ func Timeout(c bootstrapv1.SoftwareCheck) time.Duration {
 	return DefaultTimeout
 }
 
-// Wait returns when the check succeeds, or with its last answer after its time.
+// Wait repeats a check until it succeeds. After its time it returns the last failure.
 func (c *Checker) Wait(ctx context.Context, wanted bootstrapv1.SoftwareCheck) error {
 	ctx, cancel := context.WithTimeout(ctx, Timeout(wanted))
 	defer cancel()
@@ -63,7 +63,7 @@ func (c *Checker) Wait(ctx context.Context, wanted bootstrapv1.SoftwareCheck) er
 		if err == nil {
 			return nil
 		}
-		// That the time is over is no answer. gRPC has a clock of its own, and may say so before the context does.
+		// A timeout is no failure of the component. gRPC has a clock of its own, and may report it before the context ends.
 		if last == nil || ctx.Err() == nil && status.Code(errors.Unwrap(err)) != codes.DeadlineExceeded {
 			last = err
 		}
@@ -89,7 +89,7 @@ func (c *Checker) once(ctx context.Context, wanted bootstrapv1.SoftwareCheck, si
 	return fmt.Errorf("check.type: %q is none of CRI, HTTP and Unit", wanted.Type)
 }
 
-// cri wants the runtime to be ready. Its network is not before a CNI plugin is configured, which is the cluster's affair.
+// cri requires that the runtime is ready. It does not require a ready network: the cluster configures the CNI plugin later.
 func (c *Checker) cri(ctx context.Context) error {
 	connection, err := grpc.NewClient("unix://"+c.Socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -112,7 +112,8 @@ func (c *Checker) cri(ctx context.Context) error {
 	return fmt.Errorf("the container runtime at %s does not say whether it is ready", c.Socket)
 }
 
-// client asks the machine itself, without a proxy. A component that answers with a redirect does not work yet.
+// client sends requests to the machine itself, without a proxy. It follows no redirects: a component that redirects does not
+// work yet.
 var client = &http.Client{
 	Transport:     &http.Transport{DisableKeepAlives: true},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -35,7 +35,7 @@ func Choose(document software.Document, machine facts.Facts) ([]Choice, error) {
 	return choices, nil
 }
 
-// variantFor is the first variant that matches. A component without variants has files or a unit alone.
+// variantFor is the first variant that matches. A component without variants has only files or a unit.
 func variantFor(c bootstrapv1.SoftwareComponent, machine facts.Facts, name string) (bootstrapv1.SoftwareVariant, error) {
 	if len(c.Variants) == 0 {
 		return bootstrapv1.SoftwareVariant{}, nil
@@ -59,7 +59,7 @@ func matches(match bootstrapv1.SoftwareMatch, machine facts.Facts) bool {
 		(match.Version == "" || match.Version == machine.Version)
 }
 
-// describe is a match for people.
+// describe writes a match for people.
 func describe(match bootstrapv1.SoftwareMatch) string {
 	words := "any distribution"
 	if len(match.OS) > 0 {
@@ -81,7 +81,7 @@ func describe(match bootstrapv1.SoftwareMatch) string {
 	return words
 }
 
-// order puts each component after those that it names, and leaves the rest as it is in the document.
+// order puts each component after those that it names, and otherwise keeps the document's order.
 func order(components []bootstrapv1.SoftwareComponent) ([]bootstrapv1.SoftwareComponent, error) {
 	byName := map[string]bootstrapv1.SoftwareComponent{}
 	for _, c := range components {

@@ -27,7 +27,7 @@ func (d *Disk) Room(path string, needed int64) error {
 	return nil
 }
 
-// Full makes of an error about a full disk one that says so.
+// Full turns an error about a full disk into a Problem that says so.
 func (d *Disk) Full(path string, err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return software.Problemf(software.NoRoom, "", "the disk of %s is full: %w", path, err)

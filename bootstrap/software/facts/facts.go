@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Facts are what variants are matched with.
+// Facts are the facts of a machine that variants are matched with.
 type Facts struct {
 	// OS and OSVersion are ID and VERSION_ID of os-release(5). Some distributions have no VERSION_ID.
 	OS, OSVersion string
@@ -56,7 +56,7 @@ func Read(root string) (Facts, error) {
 		}
 		found.OS, found.OSVersion = values["ID"], values["VERSION_ID"]
 		if found.OS == "" {
-			// os-release(5) says so.
+			// The default by os-release(5).
 			found.OS = "linux"
 		}
 		return found, nil

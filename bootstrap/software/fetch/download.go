@@ -26,14 +26,14 @@ type download struct {
 	disk *disk.Disk
 	file *os.File
 	hash hash.Hash
-	// done are the bytes that are there, etag the version of the file that they are of.
+	// done is how many bytes were downloaded, etag the version of the file that they are of.
 	done int64
 	etag string
-	// immutable says that the URL names the content, which can be resumed without an etag.
+	// immutable is true when the URL contains a digest: then a download can be resumed without an etag.
 	immutable bool
 }
 
-// errBroken means that the server broke off, and may go on.
+// errBroken means that the server broke off. A resume may work.
 var errBroken = errors.New("it ended early")
 
 // from downloads a file from a URL to a path, and checks its SHA-256.
@@ -54,12 +54,12 @@ func (d *download) from(ctx context.Context, c *http.Client, address, sha256sum 
 	return nil
 }
 
-// finalError is what a server does not do better later.
+// finalError is a failure that a later try does not change.
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
 
-// passing says whether a server may do better later.
+// passing reports whether a later try may work.
 func passing(err error) bool {
 	if final := (finalError{}); errors.As(err, &final) || noRoom(err) || errors.Is(err, errInsecure) || errors.Is(err, errCA) {
 		return false
@@ -70,12 +70,12 @@ func passing(err error) bool {
 	return true
 }
 
-// later says whether a status is one of a server that may do better later.
+// later reports whether the status of an answer may change in a later try.
 func later(status int) bool {
 	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
-// attempt asks for what is missing.
+// attempt requests the missing bytes.
 func (d *download) attempt(ctx context.Context, c *http.Client, address string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -108,7 +108,7 @@ func (d *download) attempt(ctx context.Context, c *http.Client, address string) 
 	return err
 }
 
-// begin goes on where the last attempt ended if the server does, and starts anew if it gives all.
+// begin goes on where the last attempt ended when the server sends the rest, and starts anew when it sends the whole file.
 func (d *download) begin(r *http.Request, response *http.Response) error {
 	wanted := fmt.Sprintf("bytes %d-", d.done)
 	switch {
@@ -133,7 +133,7 @@ func (d *download) begin(r *http.Request, response *http.Response) error {
 	return d.file.Truncate(0)
 }
 
-// noRoom says whether an error is about the disk of this machine.
+// noRoom reports whether an error is about the disk of this machine.
 func noRoom(err error) bool {
 	problem := (*software.Problem)(nil)
 	return errors.As(err, &problem) && problem.Reason == software.NoRoom

@@ -74,7 +74,7 @@ const (
 	rounds = 3
 )
 
-// parallel is how many files are downloaded side by side.
+// parallel is how many files are downloaded at the same time.
 const parallel = 4
 
 // New returns a Fetcher.
@@ -96,7 +96,7 @@ func (f *Fetcher) Avoided() []string {
 	return slices.Sorted(slices.Values(f.avoided))
 }
 
-// All downloads files side by side. Those that are there already are kept.
+// All downloads files, several at a time. It keeps complete files from an earlier run.
 func (f *Fetcher) All(ctx context.Context, files []File) error {
 	bySum := map[string][]File{}
 	var sums []string
@@ -156,7 +156,7 @@ func (f *Fetcher) file(ctx context.Context, sum string, files []File) error {
 		sum, strings.Join(slices.Sorted(maps.Values(failures)), "; "))
 }
 
-// round asks sources until one gives the file. Those that may do better later are asked again.
+// round tries sources until one gives the file, and returns those that may work later.
 func (f *Fetcher) round(ctx context.Context, sum, component string, sources []source, failures map[string]string) (again []source, done bool, err error) {
 	var full error
 	for _, s := range sources {
@@ -197,7 +197,7 @@ func (f *Fetcher) within(ctx context.Context, s source, sum string) (int64, erro
 	return size, err
 }
 
-// maxFailure bounds what is told of one source: a part of it is the server's.
+// maxFailure bounds the message about one source, because part of it comes from the server.
 const maxFailure = 512
 
 func bounded(text string) string {
@@ -214,7 +214,7 @@ func (f *Fetcher) tell(format string, args ...any) {
 	f.say(format, args...)
 }
 
-// rest waits before servers are asked again, and says whether there is time left.
+// rest waits before servers are tried again, and reports whether there is time left.
 func (f *Fetcher) rest(ctx context.Context) bool {
 	timer := time.NewTimer(f.pause)
 	defer timer.Stop()
@@ -232,7 +232,7 @@ func (f *Fetcher) avoid(failures []string) {
 	f.avoided = append(f.avoided, failures...)
 }
 
-// complete says whether the file is there, with the right SHA-256.
+// complete reports whether the file exists with the right SHA-256.
 func (f *Fetcher) complete(sum string) (bool, error) {
 	file, err := os.Open(f.disk.Place(Path(sum)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -279,7 +279,7 @@ func (f *Fetcher) from(ctx context.Context, s source, sum string) (int64, error)
 	return d.done, f.disk.Rename(part, Path(sum))
 }
 
-// isReset says whether a connection was broken off.
+// isReset reports whether a connection broke off.
 func isReset(err error) bool {
 	return errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
 }

@@ -1,5 +1,5 @@
-// Package fetch downloads files that are known by their SHA-256, from the first server that gives them. It takes every
-// server for one that may lie, stall or break off.
+// Package fetch downloads files with a known SHA-256 from the first server that gives them. Every server may lie, stall or
+// break off.
 package fetch
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
-// source is one place of a file.
+// source is one place where a file may be.
 type source struct {
 	// url is that of the file, or of a registry followed by the rest of a reference; it has no user in it.
 	url *url.URL
@@ -22,7 +22,7 @@ type source struct {
 	username, password string
 }
 
-// shown is the source for people.
+// shown is the source in messages, without secrets.
 func (s source) shown() string {
 	if s.image && s.url.Scheme == "https" {
 		return s.url.Host + s.url.Path
@@ -30,7 +30,7 @@ func (s source) shown() string {
 	return (&url.URL{Scheme: s.url.Scheme, Host: s.url.Host, Path: s.url.Path}).String()
 }
 
-// newSource takes the user out of an address.
+// newSource makes a source of an address. It takes user and password out of the address.
 func newSource(address string, image bool) (source, error) {
 	if image && !strings.Contains(address, "://") {
 		address = "https://" + address
@@ -52,7 +52,7 @@ func newSource(address string, image bool) (source, error) {
 	return s, nil
 }
 
-// sourcesOf are the sources of an archive, in the order in which they are asked.
+// sourcesOf are the sources of an archive, in the order in which they are tried.
 func sourcesOf(archive bootstrapv1.SoftwareArchive, mirrors []software.Mirror) ([]source, error) {
 	addresses, image := archive.URLs, false
 	if archive.Image != "" {

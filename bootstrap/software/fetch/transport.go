@@ -22,15 +22,15 @@ var (
 const (
 	connectTimeout = 10 * time.Second
 	maxRedirects   = 10
-	// maxManifest bounds what registries answer that is no layer.
+	// maxManifest bounds answers of registries other than layers.
 	maxManifest = 4 << 20
 )
 
 // layerKey marks the context of a request for a layer, which may be large.
 type layerKey struct{}
 
-// guarded is the transport of one source: it keeps to https, gives up servers that stall, and tells the password to the
-// source's own server alone.
+// guarded is the transport of one source. It allows only https after https, gives up servers that stall, and sends the
+// password only to the source's own server.
 type guarded struct {
 	base   http.RoundTripper
 	source source
@@ -65,7 +65,7 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	r = r.Clone(ctx)
-	// A Referer would tell other servers the query.
+	// A Referer would show the query to other servers.
 	r.Header.Del("Referer")
 	if own && !g.source.image && g.source.username != "" {
 		r.SetBasicAuth(g.source.username, g.source.password)
@@ -89,10 +89,10 @@ func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// enough is how many bytes must come, in the time after which a server stalls, from one that does not.
+// enough is how many bytes must come within the stall time. A server that sends fewer stalls.
 const enough = 16 << 10
 
-// watched is the body of an answer that gives up when too few bytes come. The time that this machine takes to write them
+// watched is the body of an answer. Its Read fails when too few bytes come. The time that this machine takes to write them
 // does not count.
 type watched struct {
 	body    io.ReadCloser
@@ -133,7 +133,7 @@ func (w *watched) Close() error {
 	return err
 }
 
-// client follows redirects of a transport.
+// client makes an HTTP client of a transport. It follows redirects.
 func client(transport http.RoundTripper) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
 		if len(via) >= maxRedirects {
@@ -143,7 +143,7 @@ func client(transport http.RoundTripper) *http.Client {
 	}}
 }
 
-// plain is an error without the URL, which may have secrets in it.
+// plain removes the URL from an error, because it may have secrets.
 func plain(err error) error {
 	for {
 		wrapped := (*url.Error)(nil)

@@ -30,7 +30,7 @@ var (
 	values  = regexp.MustCompile(`^[ -~\t]{0,512}$`)
 )
 
-// Validate refuses names and values that could be taken for something else.
+// Validate refuses names and values that the kernel, or the files for the boot, could take for something else.
 func Validate(k bootstrapv1.SoftwareKernel) error {
 	for _, name := range k.Modules {
 		if !modules.MatchString(name) {
@@ -156,8 +156,8 @@ func (k *Kernel) Set(wanted map[string]string) error {
 	return nil
 }
 
-// GiveBack sets sysctls to values that they had before, as far as the kernel lets it: some go one way, and others went with
-// their module. It returns what could not be given back.
+// GiveBack sets sysctls to the values that they had before, and returns those that could not be set: the kernel lets some
+// change in one direction only, and others are gone with their module.
 func (k *Kernel) GiveBack(values map[string]string) (problems []error) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if there, err := k.Disk.Exists(file(name)); err != nil || !there {
@@ -170,7 +170,7 @@ func (k *Kernel) GiveBack(values map[string]string) (problems []error) {
 	return problems
 }
 
-// Files are what is read at each boot.
+// Files are the files that are read at each boot.
 func Files(wanted bootstrapv1.SoftwareKernel) map[string]string {
 	const head = "# Written by kok-software.\n"
 	files := map[string]string{}

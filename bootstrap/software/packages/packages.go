@@ -16,15 +16,15 @@ import (
 
 // Installer installs packages.
 type Installer interface {
-	// Missing are the packages that are not installed, or not in the version that is wanted.
+	// Missing are the packages that are not installed, or not in the wanted version.
 	Missing(ctx context.Context, wanted []bootstrapv1.Package) ([]bootstrapv1.Package, error)
 	Install(ctx context.Context, wanted []bootstrapv1.Package) error
 }
 
-// APT is the package manager of Debian and what comes from it.
+// APT is the package manager of Debian and of distributions that are based on it.
 type APT struct{}
 
-// options keep apt from asking, from replacing configuration that is there, and from giving up while another apt runs.
+// options make apt ask nothing, keep existing configuration, and wait while another apt runs.
 var options = []string{
 	"--yes", "--quiet", "--no-install-recommends", "--allow-downgrades",
 	"--option=DPkg::Lock::Timeout=300", "--option=Dpkg::Options::=--force-confdef", "--option=Dpkg::Options::=--force-confold",
@@ -54,7 +54,7 @@ func (a APT) Missing(ctx context.Context, wanted []bootstrapv1.Package) ([]boots
 	for _, p := range wanted {
 		args = append(args, p.Name)
 	}
-	// It fails when it does not know one of them, and tells of the others.
+	// dpkg-query fails when it does not know one of the packages, but prints the others.
 	output, err := exec.CommandContext(ctx, "dpkg-query", args...).Output()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		return nil, fmt.Errorf("ask dpkg which packages are installed: %w", err)
@@ -113,7 +113,7 @@ const maxOutput = 800
 func run(ctx context.Context, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C")
-	// A program that is cut short in the middle leaves packages half configured: it may end by itself.
+	// When the context ends, apt is interrupted and may end by itself: a kill would leave packages half configured.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 0
 	output, err := cmd.CombinedOutput()
@@ -133,7 +133,7 @@ const (
 	keysDir    = "/etc/apt/keyrings/"
 )
 
-// RepositoryFiles are the files that add repositories to apt: a key counts for its own repository alone.
+// RepositoryFiles are the files that add repositories to apt. A key is trusted for its own repository only.
 func RepositoryFiles(repositories []bootstrapv1.PackageRepository) map[string]string {
 	files := map[string]string{}
 	for _, r := range repositories {

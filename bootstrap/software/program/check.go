@@ -11,7 +11,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/store"
 )
 
-// Check checks every component. One that never worked is taken back when it does not.
+// Check checks every component. A component that fails and never worked is taken back.
 func (p *Program) Check(ctx context.Context) error {
 	return p.locked(func() ([]string, error) {
 		var errs []error
@@ -54,7 +54,7 @@ func (p *Program) check(ctx context.Context, entry *store.Component) error {
 	return errors.Join(problem, p.takeBack(undo, entry.Name))
 }
 
-// unfinished says why the machine does not use what the document wants, and ends what a run began that was cut short.
+// unfinished says why the machine does not use the document's revisions, and takes back what a cut-off run left in use.
 func (p *Program) unfinished(ctx context.Context, entry *store.Component) error {
 	said, failed := entry.Failed[entry.Wanted]
 	if !failed {

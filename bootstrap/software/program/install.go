@@ -12,7 +12,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/fetch"
 )
 
-// Install makes the machine as the document says. If it never was, and cannot be made so, it is left as it was.
+// Install brings the machine into the state of the document. When that fails on a machine without a successful install, it
+// undoes everything.
 func (p *Program) Install(ctx context.Context, read func() (software.Document, error)) error {
 	return p.locked(func() ([]string, error) {
 		document, err := read()
@@ -49,7 +50,7 @@ func (p *Program) install(ctx context.Context, document software.Document) ([]st
 	return fetcher.Avoided(), p.apply(ctx, document, revisions)
 }
 
-// refuseFailed refuses revisions whose check failed before, and ends what a run began that was cut short meanwhile.
+// refuseFailed refuses revisions whose check failed before, and takes back those that a cut-off run left in use.
 func (p *Program) refuseFailed(ctx context.Context, revisions []revision) error {
 	for _, r := range revisions {
 		if !p.failedBefore(r) {
@@ -88,7 +89,7 @@ func (p *Program) apply(ctx context.Context, document software.Document, revisio
 	return p.Disk.RemoveAll(strings.TrimSuffix(fetch.Dir, "/"))
 }
 
-// removeOthers removes components that the document does not have any more.
+// removeOthers removes components that the document no longer has.
 func (p *Program) removeOthers(ctx context.Context, revisions []revision) error {
 	names, err := p.store.Names()
 	if err != nil {
@@ -110,7 +111,7 @@ func (p *Program) removeOthers(ctx context.Context, revisions []revision) error 
 	return nil
 }
 
-// component makes one component as the document says.
+// component installs one component, or changes it to the document's revision.
 func (p *Program) component(ctx context.Context, r revision) error {
 	entry := p.store.Entry(r.name)
 	entry.Wanted, entry.Check = r.digest, r.Component.Check
@@ -135,7 +136,7 @@ func (p *Program) component(ctx context.Context, r revision) error {
 	}
 	if err := p.replace(ctx, r); err != nil {
 		if entry.Working == r.digest {
-			// It worked before: what is wrong is something else, which an older revision does not mend.
+			// This revision worked before. Something else is wrong, and an older revision would not help.
 			return err
 		}
 		undo, cancel := afterwards(ctx)
@@ -149,7 +150,7 @@ func (p *Program) component(ctx context.Context, r revision) error {
 	return nil
 }
 
-// needed says whether anything must change.
+// needed reports whether anything must change.
 func (p *Program) needed(ctx context.Context, r revision) (bool, error) {
 	inOrder, err := p.store.InOrder(r.name, r.digest)
 	if err != nil || !inOrder || p.store.Find(r.name).Unsettled {

@@ -79,7 +79,8 @@ func (p *Program) noteSysctls(wanted, differing map[string]string) error {
 	return p.store.Save()
 }
 
-// undoKernel gives sysctls the values that they had, and removes the files. Modules stay loaded: others may use them by now.
+// undoKernel sets sysctls to the values that they had before, and removes the files. Modules stay loaded, because others may
+// use them by now.
 func (p *Program) undoKernel() error {
 	for _, path := range kernelFiles {
 		if err := p.Disk.Remove(path); err != nil {

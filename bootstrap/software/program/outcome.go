@@ -13,7 +13,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/store"
 )
 
-// maxStart is how long a unit without a check may take to start.
+// maxStart bounds the start of a unit without a check.
 const maxStart = 5 * time.Minute
 
 // restart restarts a unit, which may take no longer than its check.
@@ -27,7 +27,7 @@ func (p *Program) restart(ctx context.Context, unit string, c bootstrapv1.Softwa
 	return p.Units.Restart(ctx, unit)
 }
 
-// notWorking notes that a revision failed, before it is taken back.
+// notWorking records that a revision failed, before it is taken back.
 func (p *Program) notWorking(ctx context.Context, entry *store.Component, digest, unit string, err error) error {
 	text := err.Error()
 	if unit != "" {
@@ -50,7 +50,8 @@ func (p *Program) notWorking(ctx context.Context, entry *store.Component, digest
 	return errors.Join(software.Problemf(software.NotWorking, entry.Name, "revision %.12s does not work, and %s: %s", digest, back, text), p.store.Save())
 }
 
-// settle notes that a revision is in use. One without a unit is checked later, when the bootstrap started what uses it.
+// settle records that a revision is in use. A component without a unit is checked later, when the bootstrap has started the
+// programs that use it.
 func (p *Program) settle(name, digest string, later bool) error {
 	entry := p.store.Find(name)
 	entry.Unsettled = false

@@ -21,7 +21,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
-// revision is a component as this machine gets it. Any difference in what it has makes another digest.
+// revision is a component as this machine gets it. Every difference in its content gives another digest.
 type revision struct {
 	choose.Choice
 	name, digest string
@@ -42,13 +42,13 @@ func newRevision(c choose.Choice) (revision, error) {
 // hasArchive says whether something is downloaded for the revision.
 func (r revision) hasArchive() bool { return r.Variant.Archive.SHA256 != "" }
 
-// file is one that the document has the content of.
+// file is a file whose content is in the document.
 type file struct {
 	content string
 	mode    fs.FileMode
 }
 
-// files are those of the document, with the unit and what adds repositories to apt.
+// files are the document's files, with the unit and the files for repositories of apt.
 func (r revision) files() map[string]file {
 	files := map[string]file{}
 	for path, content := range packages.RepositoryFiles(r.Variant.Repositories) {
@@ -104,7 +104,7 @@ func (p *Program) stageFile(path string, f file) error {
 	return p.Disk.Write(path, []byte(f.content), f.mode)
 }
 
-// plan is what a document comes to on this machine.
+// plan is what a document means for this machine.
 func (p *Program) plan(document software.Document) ([]revision, error) {
 	machine, err := p.Facts()
 	if err != nil {
@@ -153,7 +153,7 @@ func (p *Program) failedBefore(r revision) bool {
 	return failed
 }
 
-// unitCheck is the check that a component has right after its unit started; none if it has no unit.
+// unitCheck is the check right after the start of a component's unit; none without a unit.
 func unitCheck(c bootstrapv1.SoftwareComponent) (bootstrapv1.SoftwareCheck, bool) {
 	return c.Check, c.Unit.Name != "" && c.Check.Type != ""
 }

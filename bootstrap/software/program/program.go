@@ -1,5 +1,5 @@
-// Package program makes a machine as its document says, checks it, and undoes it. It decides in which order things
-// happen; other packages do them.
+// Package program installs the software of a document on a machine, checks it, and undoes it. It has the order of the steps;
+// other packages do each of them.
 package program
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/units"
 )
 
-// Checker finds out whether a component works.
+// Checker checks whether a component works.
 type Checker interface {
 	Wait(ctx context.Context, wanted bootstrapv1.SoftwareCheck) error
 }
@@ -41,7 +41,7 @@ type Program struct {
 	Packages packages.Installer
 	Kernel   *kernel.Kernel
 	Fetcher  func(mirrors []software.Mirror) Fetcher
-	// RetryFailed has revisions tried again whose check failed before.
+	// RetryFailed also tries revisions whose check failed before.
 	RetryFailed bool
 	// Log has a line for each step.
 	Log io.Writer
@@ -54,12 +54,12 @@ func (p *Program) Say(format string, args ...any) {
 	_, _ = fmt.Fprintln(p.Log, software.WithoutSecrets(fmt.Sprintf(format, args...)))
 }
 
-// step says how long something took.
+// step logs how long something took.
 func (p *Program) step(started time.Time, format string, args ...any) {
 	p.Say("%s in %.1f s", fmt.Sprintf(format, args...), time.Since(started).Seconds())
 }
 
-// locked runs something with the state of the machine, while no other run is under way, and notes its result.
+// locked runs something with the state of the machine, while no other run is under way, and writes its result.
 func (p *Program) locked(run func() ([]string, error)) error {
 	release, err := store.Lock(p.Disk)
 	if err != nil {
@@ -75,10 +75,10 @@ func (p *Program) locked(run func() ([]string, error)) error {
 	return errors.Join(err, p.writeResult(result))
 }
 
-// maxResult is more than any result has.
+// maxResult bounds a result file. No result is as long.
 const maxResult = 1 << 20
 
-// writeResult writes the result if it is another one than the last.
+// writeResult writes the result when it differs from the last one.
 func (p *Program) writeResult(result software.Result) error {
 	data, err := json.MarshalIndent(result, "", "  ")
 	if err != nil {
@@ -99,10 +99,10 @@ func (p *Program) writeResult(result software.Result) error {
 	return nil
 }
 
-// undoTimeout is how long it may take to undo something after the time of a run is over.
+// undoTimeout bounds the undoing after the time of a run is over.
 const undoTimeout = 5 * time.Minute
 
-// afterwards is a context for undoing what a run did, which may be over.
+// afterwards is a context for undoing: that of the run may have ended.
 func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
-// Remove makes the machine as it was before the first install. Packages stay, and so do modules of the kernel.
+// Remove puts the machine back into its state before the first install. Packages and modules of the kernel stay.
 func (p *Program) Remove(ctx context.Context) error {
 	if there, err := p.Disk.Exists(software.Dir); err != nil || !there {
 		return err

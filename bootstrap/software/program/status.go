@@ -38,7 +38,7 @@ type ComponentStatus struct {
 	Failed map[string]string `json:"failed,omitempty"`
 }
 
-// ReadStatus reads what is installed. It changes nothing, and does not wait for a run that is under way.
+// ReadStatus reads what is installed. It changes nothing, and does not wait for another run to end.
 func ReadStatus(d *disk.Disk) (Status, error) {
 	s, err := store.Open(d)
 	if err != nil {
@@ -96,7 +96,7 @@ func readResult(d *disk.Disk) (*software.Result, error) {
 	return result, nil
 }
 
-// lastAvoided are the sources that the last install avoided: a check tells of them, too, and they are not forgotten.
+// lastAvoided are the sources that the last install avoided. A check keeps them in its own result.
 func (p *Program) lastAvoided() []string {
 	result, err := readResult(p.Disk)
 	if err != nil || result == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/store"
 )
 
-// noteUnit notes what a unit is like before the component comes.
+// noteUnit records the state of a unit before the component is installed.
 func (p *Program) noteUnit(ctx context.Context, entry *store.Component, unit string) error {
 	if _, noted := entry.Units[unit]; noted || unit == "" {
 		return nil
@@ -27,7 +27,7 @@ func (p *Program) noteUnit(ctx context.Context, entry *store.Component, unit str
 	return nil
 }
 
-// dropOtherUnits stops the units of a component but one.
+// dropOtherUnits stops all units of a component except one.
 func (p *Program) dropOtherUnits(ctx context.Context, name, keep string) error {
 	_, all, err := p.store.Everything(name)
 	if err != nil {
@@ -38,7 +38,7 @@ func (p *Program) dropOtherUnits(ctx context.Context, name, keep string) error {
 		if unit == keep || entry == nil {
 			continue
 		}
-		// A unit without a note was never started by us.
+		// We never started a unit without a note.
 		if _, noted := entry.Units[unit]; !noted {
 			continue
 		}
@@ -60,7 +60,7 @@ func (p *Program) dropOtherUnits(ctx context.Context, name, keep string) error {
 	return nil
 }
 
-// restoreUnits makes units of a component as they were before it came.
+// restoreUnits puts back the state that units of a component had before it was installed.
 func (p *Program) restoreUnits(ctx context.Context, entry *store.Component, keep string) error {
 	for _, unit := range slices.Sorted(maps.Keys(entry.Units)) {
 		before := entry.Units[unit]
@@ -82,7 +82,7 @@ func (p *Program) restoreUnits(ctx context.Context, entry *store.Component, keep
 	return nil
 }
 
-// undo takes everything of a component away.
+// undo removes everything of a component.
 func (p *Program) undo(ctx context.Context, name string) error {
 	if err := p.dropOtherUnits(ctx, name, ""); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (p *Program) undo(ctx context.Context, name string) error {
 	return p.store.Save()
 }
 
-// takeBack brings the revision back that worked before, or removes the component.
+// takeBack switches back to the revision that worked before, or removes the component.
 func (p *Program) takeBack(ctx context.Context, name string) error {
 	entry := p.store.Find(name)
 	working := entry.Working
@@ -153,7 +153,7 @@ func (p *Program) takeBack(ctx context.Context, name string) error {
 	return p.store.Save()
 }
 
-// takeBackIfUsed ends what a run that was cut short began.
+// takeBackIfUsed takes back a revision that a cut-off run left in use.
 func (p *Program) takeBackIfUsed(ctx context.Context, r revision) error {
 	current, err := p.store.Current(r.name)
 	if err != nil {
@@ -165,7 +165,7 @@ func (p *Program) takeBackIfUsed(ctx context.Context, r revision) error {
 	return p.takeBack(ctx, r.name)
 }
 
-// undoAll makes the machine as it was before the first install, except for software.Dir.
+// undoAll puts the machine back into its state before the first install, except for software.Dir.
 func (p *Program) undoAll(ctx context.Context) error {
 	names, err := p.store.Names()
 	if err != nil {

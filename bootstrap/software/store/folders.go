@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// keepOriginal keeps what is at a path, and is not ours.
+// keepOriginal keeps a file at a path that is not ours.
 func (s *Store) keepOriginal(path string) error {
 	there, err := s.Disk.Exists(path)
 	if err != nil || !there {
@@ -30,7 +30,7 @@ func (s *Store) removeEmpty(folder string) error {
 	return nil
 }
 
-// makeFolders makes folders, and notes them before.
+// makeFolders makes folders. It notes them before it makes them.
 func (s *Store) makeFolders(folder string) error {
 	missing, err := s.Disk.MissingFolders(folder)
 	if err != nil || len(missing) == 0 {
@@ -47,7 +47,7 @@ func (s *Store) makeFolders(folder string) error {
 	return s.Disk.MakeFolder(folder)
 }
 
-// RemoveFolders removes folders that were made and are empty.
+// RemoveFolders removes folders that we made and that are empty.
 func (s *Store) RemoveFolders() error {
 	var left []string
 	for _, folder := range slices.Backward(s.State.Folders) {

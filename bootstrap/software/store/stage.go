@@ -12,7 +12,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 )
 
-// Manifest says what a revision has on the machine. It lies beside the files: no document is needed to remove them.
+// Manifest lists what a revision has on the machine. It is beside the files, so that they can be removed without a document.
 type Manifest struct {
 	// Paths are those of files on the machine.
 	Paths []string `json:"paths,omitempty"`
@@ -28,7 +28,7 @@ const (
 
 func componentDir(name string) string { return componentsDir + name + "/" }
 
-// Staged says whether a revision is on the disk as a whole.
+// Staged reports whether a revision is complete on the disk.
 func (s *Store) Staged(name, digest string) (bool, error) {
 	return s.Disk.Exists(componentDir(name) + digest)
 }
@@ -108,7 +108,7 @@ func (s *Store) revisions(name string) (map[string]Manifest, error) {
 	return found, nil
 }
 
-// Everything is what all revisions of a component have: what the machine may have of it after a run that was cut short.
+// Everything is what all revisions of a component have together: any of it may be on the machine after a run was cut off.
 func (s *Store) Everything(name string) (paths, units []string, err error) {
 	revisions, err := s.revisions(name)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package store keeps revisions of components on a machine: it stages them beside each other, switches between them, and
-// puts back what was there before. Every step can be cut short and done again.
+// puts back what was there before. Every step can be cut off and repeated.
 package store
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/disk"
 )
 
-// Where things are below software.Dir.
+// Places below software.Dir.
 const (
 	stateFile     = software.Dir + "state.json"
 	componentsDir = software.Dir + "components/"
@@ -23,7 +23,7 @@ const (
 	currentLink   = "current"
 )
 
-// State is what the disk does not tell by itself.
+// State has what cannot be seen on the disk.
 type State struct {
 	// Document and Version are those of the last document that was installed, or tried.
 	Document string `json:"document,omitempty"`
@@ -38,7 +38,7 @@ type State struct {
 	Sysctls map[string]string `json:"sysctls,omitempty"`
 }
 
-// Component is what is noted of one component. Revisions are named by their digests.
+// Component has the notes about one component. Revisions are named by their digests.
 type Component struct {
 	Name string `json:"name"`
 	// Wanted is the revision of the last document.
@@ -46,19 +46,19 @@ type Component struct {
 	// Working is the revision that worked last, and Before the one before that; both stay on the disk.
 	Working string `json:"working,omitempty"`
 	Before  string `json:"before,omitempty"`
-	// Failed are revisions whose check failed, and what it said. A person alone has them tried again.
+	// Failed are revisions whose check failed, with its error. They are tried again only when a person asks for it.
 	Failed map[string]string `json:"failed,omitempty"`
-	// Unsettled says that files changed, or are about to, and that the unit was not restarted and checked since.
+	// Unsettled is true when files changed, or are about to, and the unit was not restarted and checked since.
 	Unsettled bool `json:"unsettled,omitempty"`
 	// Check is that of the document.
 	Check bootstrapv1.SoftwareCheck `json:"check,omitzero"`
-	// Copies are paths that are files of this component rather than links to them.
+	// Copies are paths that have copies of this component's files rather than links to them.
 	Copies []string `json:"copies,omitempty"`
 	// Units are the states that units had before the component came.
 	Units map[string]Unit `json:"units,omitempty"`
 }
 
-// Unit is what a unit was like before.
+// Unit is the state of a unit before the component was installed.
 type Unit struct {
 	Enabled bool `json:"enabled,omitempty"`
 	Active  bool `json:"active,omitempty"`
@@ -72,7 +72,7 @@ type Store struct {
 	saved []byte
 }
 
-// maxState is more than any state has.
+// maxState bounds the state file. No state is as long.
 const maxState = 8 << 20
 
 // Open reads the state of a machine; one without has an empty state.
@@ -112,7 +112,7 @@ func (s *Store) Save() error {
 	return nil
 }
 
-// Find is what is noted of a component; nil if nothing is.
+// Find returns the notes about a component; nil for none.
 func (s *Store) Find(name string) *Component {
 	for _, c := range s.State.Components {
 		if c.Name == name {
@@ -122,7 +122,7 @@ func (s *Store) Find(name string) *Component {
 	return nil
 }
 
-// Entry is what is noted of a component, from now on.
+// Entry returns the notes about a component, and makes them when there are none.
 func (s *Store) Entry(name string) *Component {
 	if c := s.Find(name); c != nil {
 		return c
@@ -132,7 +132,7 @@ func (s *Store) Entry(name string) *Component {
 	return c
 }
 
-// Forget drops what is noted of a component, and its revisions. Its paths must be gone.
+// Forget drops the notes about a component, and its revisions. Its paths must be gone already.
 func (s *Store) Forget(name string) error {
 	if err := s.Disk.RemoveAll(componentsDir + name); err != nil {
 		return err

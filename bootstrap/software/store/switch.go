@@ -14,7 +14,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
-// copied says whether a path gets a copy. systemctl resolves links of units when it enables them, and disable removes them.
+// copied reports whether a path gets a copy rather than a link: systemctl resolves links of units when it enables them, and
+// removes them when it disables them.
 func copied(path string) bool { return strings.HasPrefix(path, onworker.UnitDir) }
 
 // linkTo is where the link at a path of a component leads to.
@@ -22,7 +23,7 @@ func (s *Store) linkTo(name, path string) string {
 	return s.Disk.Place(componentDir(name) + currentLink + path)
 }
 
-// Switch makes the machine use a revision: one rename changes all that the two have in common.
+// Switch makes the machine use a revision. One rename switches all paths that the old and the new revision share.
 func (s *Store) Switch(name, digest string) error {
 	m, err := s.Manifest(name, digest)
 	if err != nil {
@@ -50,7 +51,7 @@ func (s *Store) Switch(name, digest string) error {
 	return s.takeAwayBut(name, m.Paths)
 }
 
-// takeAwayBut removes what revisions had that are not used.
+// takeAwayBut removes paths of other revisions than the one in use.
 func (s *Store) takeAwayBut(name string, keep []string) error {
 	paths, _, err := s.Everything(name)
 	if err != nil {
@@ -67,7 +68,7 @@ func (s *Store) takeAwayBut(name string, keep []string) error {
 	return nil
 }
 
-// Undo takes everything of a component away, and puts back what was there before.
+// Undo removes everything of a component, and puts back what was there before.
 func (s *Store) Undo(name string) error {
 	if err := s.takeAwayBut(name, nil); err != nil {
 		return err
@@ -78,7 +79,7 @@ func (s *Store) Undo(name string) error {
 	return s.RemoveFolders()
 }
 
-// ownerBeside is another component that owns a path. It is empty when no other component does.
+// ownerBeside is the other component that owns a path; empty for none.
 func (s *Store) ownerBeside(name, path string) (string, error) {
 	for _, entry := range s.State.Components {
 		if entry.Name != name && slices.Contains(entry.Copies, path) {
@@ -96,7 +97,7 @@ func (s *Store) ownerBeside(name, path string) (string, error) {
 	return owner, nil
 }
 
-// refuse finds what must not be replaced, before anything is.
+// refuse fails when a path must not be replaced. It is called before anything is replaced.
 func (s *Store) refuse(name, path string) error {
 	other, err := s.ownerBeside(name, path)
 	if err != nil {
@@ -149,7 +150,7 @@ func (s *Store) putCopy(name, path string) error {
 	return s.Disk.Write(path, content, mode)
 }
 
-// maxCopy is more than a file of a document has.
+// maxCopy bounds a copied file. No file of a document is as long.
 const maxCopy = 1 << 20
 
 func (s *Store) sameAsStaged(name, path string) (same bool, content []byte, mode fs.FileMode, err error) {
@@ -172,7 +173,7 @@ func (s *Store) sameAsStaged(name, path string) (same bool, content []byte, mode
 	return err == nil && bytes.Equal(has, content), content, info.Mode().Perm(), nil
 }
 
-// takeAway removes a path of a component, and puts back what was there before.
+// takeAway removes a path of a component, and puts back what was at the path before.
 func (s *Store) takeAway(name, path string) error {
 	if other, err := s.ownerBeside(name, path); err != nil || other != "" {
 		return err
@@ -211,8 +212,8 @@ func (s *Store) takeAway(name, path string) error {
 	return s.removeEmpty(filepath.Dir(original))
 }
 
-// takeCopyAway removes a copy before the note about it, and before the original comes back: what is at a path that is noted
-// is never an original.
+// takeCopyAway removes a copy, then the note about it, and only then puts the original back: so a path with a note never has
+// an original.
 func (s *Store) takeCopyAway(name, path string) error {
 	entry := s.Find(name)
 	if entry == nil || !slices.Contains(entry.Copies, path) {
@@ -225,7 +226,7 @@ func (s *Store) takeCopyAway(name, path string) error {
 	return s.Save()
 }
 
-// InOrder says whether the machine uses a revision, and all its paths are as they should be.
+// InOrder reports whether the machine uses a revision and all its paths are intact.
 func (s *Store) InOrder(name, digest string) (bool, error) {
 	current, err := s.Current(name)
 	if err != nil || current != digest {

@@ -1,4 +1,4 @@
-// Package units asks systemd to start and stop units, over D-Bus.
+// Package units starts and stops units of systemd, over D-Bus.
 package units
 
 import (
@@ -21,7 +21,7 @@ type State struct {
 	Enabled bool
 	// Active is active, failed, activating and so on; Sub is more exact.
 	Active, Sub string
-	// Invocation is another one after each start.
+	// Invocation changes with each start.
 	Invocation string
 }
 
@@ -36,7 +36,7 @@ type Manager interface {
 	Restart(ctx context.Context, unit string) error
 	Stop(ctx context.Context, unit string) error
 	State(ctx context.Context, unit string) (State, error)
-	// Journal is the last that a unit said, for people.
+	// Journal is the end of a unit's log, for people.
 	Journal(ctx context.Context, unit string) string
 }
 
@@ -65,7 +65,7 @@ func (s *Systemd) Close() {
 	}
 }
 
-// startedAtBoot are the states of files of units that need not be enabled: static ones are started by others.
+// startedAtBoot are the states of unit files that need not be enabled. Other units start static ones.
 var startedAtBoot = []string{"enabled", "static", "indirect"}
 
 // Reload implements Manager.
@@ -104,7 +104,7 @@ func (s *Systemd) Disable(ctx context.Context, unit string) error {
 	return s.Reload(ctx)
 }
 
-// replace is the mode of a job that takes the place of others.
+// replace is the mode of a job that replaces other jobs of the unit.
 const replace = "replace"
 
 type job func(ctx context.Context, name, mode string, done chan<- string) (int, error)
@@ -135,13 +135,13 @@ func (s *Systemd) Start(ctx context.Context, unit string) error {
 	return s.run(ctx, "start", unit, func(c *dbus.Conn) job { return c.StartUnitContext })
 }
 
-// Restart implements Manager. A unit that failed too often may start again.
+// Restart implements Manager. It also restarts a unit that failed too often.
 func (s *Systemd) Restart(ctx context.Context, unit string) error {
 	c, err := s.connect(ctx)
 	if err != nil {
 		return err
 	}
-	// A unit that is not loaded cannot be reset, and need not.
+	// A unit that is not loaded cannot be reset, and needs no reset.
 	_ = c.ResetFailedUnitContext(ctx, unit)
 	return s.run(ctx, "restart", unit, func(c *dbus.Conn) job { return c.RestartUnitContext })
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/disk"
 )
 
-// unpacker takes files out of one archive.
+// unpacker unpacks files of one archive.
 type unpacker struct {
 	disk   *disk.Disk
 	folder string
@@ -28,20 +28,20 @@ type unpacker struct {
 	limits Limits
 
 	paths []string
-	// found says of each item whether the archive has it.
+	// found is true for each item that the archive has.
 	found []bool
-	// names are some files that the archive has, links where its links lead, for an error.
+	// names are some files of the archive, links the targets of its links; both are for errors.
 	names []string
 	links map[string]string
-	// staged are the places of a file of the archive, for hard links to it.
+	// staged says where files of the archive were written, for hard links to them.
 	staged map[string][]string
-	// linked are the places of links: nothing is written through them.
+	// linked are the places of links. Nothing may be written through them.
 	linked map[string]bool
 }
 
 var errTooLarge = errors.New("the archive is larger, unpacked, than any program")
 
-// bounded fails when more is read than there may be.
+// bounded fails when more than the limit is read.
 type bounded struct {
 	source io.Reader
 	left   int64
@@ -152,7 +152,7 @@ func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
 	return nil
 }
 
-// place is where an entry goes, if the item means it.
+// place is where an entry goes, if the item covers it.
 func place(item bootstrapv1.SoftwareUnpack, name string) (string, bool) {
 	from := strings.TrimPrefix(path.Clean("/"+item.From), "/")
 	if !strings.HasSuffix(item.From, "/") {
@@ -181,7 +181,7 @@ func (u *unpacker) write(item bootstrapv1.SoftwareUnpack, name, to string, heade
 	var err error
 	switch header.Typeflag {
 	case tar.TypeReg:
-		// An archive may be read once: a second item has a copy of the first.
+		// The archive is read only once: a second item with the same file gets a copy of the first one's.
 		if first := u.staged[name]; len(first) > 0 {
 			err = copyFile(u.disk, first[0], target, mode(item, header.FileInfo().Mode()))
 		} else {
@@ -191,7 +191,7 @@ func (u *unpacker) write(item bootstrapv1.SoftwareUnpack, name, to string, heade
 		err = u.hardLink(item, target, header)
 	case tar.TypeSymlink:
 		if !strings.HasSuffix(item.From, "/") {
-			// Its target is not there; missing tells its name.
+			// The link's target is not in the archive; missing names it.
 			return nil
 		}
 		err = u.symlink(item, name, target, header.Linkname)

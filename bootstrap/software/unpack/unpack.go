@@ -1,5 +1,5 @@
-// Package unpack takes files out of a download. It takes an archive for hostile: the digest says that it is the archive
-// that was meant, and not that it is a good one.
+// Package unpack unpacks files of a download. It trusts no archive: the digest shows that it is the archive that a person
+// named, not that it does no harm.
 package unpack
 
 import (
@@ -28,7 +28,7 @@ var DefaultLimits = Limits{Bytes: 4 << 30, Entries: 100_000}
 
 const defaultMode = 0o755
 
-// Unpack writes what items name of a download to files below a folder, and returns the paths that they are for.
+// Unpack writes the files of a download that items name below a folder, and returns the paths that they are for.
 func Unpack(d *disk.Disk, source, folder string, items []bootstrapv1.SoftwareUnpack, limits Limits) ([]string, error) {
 	var paths []string
 	var inside []bootstrapv1.SoftwareUnpack
@@ -57,7 +57,7 @@ func Unpack(d *disk.Disk, source, folder string, items []bootstrapv1.SoftwareUnp
 	return append(paths, u.paths...), u.missing()
 }
 
-// mode is that of the document, or another one if it has none.
+// mode is the document's, or otherwise when it has none.
 func mode(item bootstrapv1.SoftwareUnpack, otherwise fs.FileMode) fs.FileMode {
 	if n, err := strconv.ParseUint(item.Mode, 8, 32); err == nil {
 		return fs.FileMode(n).Perm()
@@ -83,10 +83,10 @@ func write(d *disk.Disk, target string, mode fs.FileMode, content io.Reader) err
 	return errors.Join(err, file.Chmod(mode), file.Close())
 }
 
-// maxShown is how many names of an archive an error tells.
+// maxShown is how many names of an archive an error has.
 const maxShown = 12
 
-// missing tells which item the archive does not have, and what it has.
+// missing is the error about an item that the archive lacks. It names what the archive has.
 func (u *unpacker) missing() error {
 	i := slices.Index(u.found, false)
 	if i < 0 {

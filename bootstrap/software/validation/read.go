@@ -1,5 +1,5 @@
-// Package validation reads the software document of a machine, and refuses what no machine should act on. The API
-// refuses most of it before. But the program runs as root, so it checks again.
+// Package validation reads and checks the software document of a machine. The webhook refuses most mistakes before. The
+// program runs as root, so it checks again.
 package validation
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 )
 
-// maxSize is how long a document may be. That of a KOKSoftware, which etcd bounds at 1.5 MiB, is shorter.
+// maxSize bounds a document. etcd bounds a KOKSoftware at 1.5 MiB, so its document is shorter.
 const maxSize = 8 << 20
 
 // Read reads and checks the document in a file.

@@ -25,7 +25,7 @@ var (
 	localURLs      = regexp.MustCompile(`^http://(127\.0\.0\.1|localhost|\[::1\]):[0-9]{1,5}/`)
 )
 
-// Validate refuses a document with which a machine could not be made as it says.
+// Validate refuses a document that no machine could install.
 func Validate(d software.Document) error {
 	if len(d.Components) == 0 {
 		return errors.New("components: there is none")
@@ -180,14 +180,14 @@ func checkMode(mode string) error {
 	return nil
 }
 
-// kept are folders and files that belong to the program, the bootstrap data or the kernel.
+// kept are folders and files of the program, the bootstrap data or the kernel. No component may have them.
 var kept = []string{
 	onworker.UnitDir + onworker.KubeletUnit, onworker.UnitDir + onworker.KubeletUnit + ".d/", onworker.UnitDir + onworker.LoadBalancerUnit,
 	onworker.UnitDir + onworker.LoadBalancerUnit + ".d/", onworker.UnitDir + onworker.BootstrapUnit, software.Dir, onworker.Dir,
 	"/proc/", "/sys/", "/dev/", "/run/", kernel.ModulesFile, kernel.SysctlsFile,
 }
 
-// Path refuses the path of a file that is not a component's to have.
+// Path refuses the path of a file that no component may have.
 func Path(p string) error { return checkPath(p) }
 
 func checkPath(p string) error {

@@ -38,7 +38,7 @@ var changeDone = map[membership.Kind]string{
 	membership.Promote:     "votes now:",
 	membership.MoveLeader:  "leads now:",
 	membership.Remove:      "removed:",
-	membership.DeleteClaim: "volume deleted of former member",
+	membership.DeleteClaim: "deleted the volume of removed member",
 }
 
 // changeMembers changes the members that etcd lists, or deletes what is left of a removed one.
@@ -61,7 +61,7 @@ func (c *cluster) changeMembers(ctx context.Context, kind membership.Kind, membe
 func (c *cluster) deleteClaim(ctx context.Context, member string) error {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.Input.Cluster.Namespace, Name: etcdcomponent.Claim(member)}}
 	if err := c.Host.Client.Delete(ctx, claim); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete PersistentVolumeClaim %s of a former etcd member: %w", client.ObjectKeyFromObject(claim), err)
+		return fmt.Errorf("delete PersistentVolumeClaim %s of a removed etcd member: %w", client.ObjectKeyFromObject(claim), err)
 	}
 	return nil
 }

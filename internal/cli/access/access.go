@@ -37,11 +37,11 @@ func New(program string, streams genericiooptions.IOStreams) *Cluster {
 	flags := genericclioptions.NewConfigFlags(true)
 	// --user is the user of a host. To choose another user of the cluster, set --context.
 	flags.AuthInfoName = nil
-	flags.CacheDir = nil // Nothing is asked often enough to be kept.
+	flags.CacheDir = nil // No cache: a command reads everything once.
 	return &Cluster{IOStreams: streams, Program: program, flags: flags}
 }
 
-// rare are flags that a kubeconfig makes needless. They work, and help does not show them.
+// rare are flags that nobody with a kubeconfig needs. They work, but help does not show them.
 var rare = []string{
 	"as-uid", "as-user-extra", "certificate-authority", "client-certificate", "client-key", "cluster", "disable-compression",
 	"insecure-skip-tls-verify", "server", "tls-server-name", "token",
@@ -53,7 +53,7 @@ func (c *Cluster) AddFlags(command *cobra.Command) {
 	for _, name := range rare {
 		utilruntime.Must(command.PersistentFlags().MarkHidden(name))
 	}
-	// They are flags of this very command: nothing else can be wrong with them.
+	// These calls fail only for flags that do not exist.
 	utilruntime.Must(command.RegisterFlagCompletionFunc("namespace", c.Complete(&corev1.NamespaceList{}, false)))
 	utilruntime.Must(command.RegisterFlagCompletionFunc("context", c.completeContext))
 }
@@ -69,7 +69,7 @@ func scheme() *runtime.Scheme {
 // requestTimeout is how long an API server has for one answer, unless --request-timeout says otherwise.
 const requestTimeout = 30 * time.Second
 
-// Config is how the API server is reached.
+// Config is the client configuration for the API server.
 func (c *Cluster) Config() (*rest.Config, error) {
 	config, err := c.flags.ToRESTConfig()
 	if err != nil {

@@ -21,7 +21,7 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// Explain adds the way out to an error of a client, whose own words stay. Nil stays nil.
+// Explain adds to an error of a client what to do. The client's own text stays. Nil stays nil.
 func (c *Cluster) Explain(err error) error {
 	var done *explained
 	if err == nil || errors.As(err, &done) || errors.Is(err, context.Canceled) {
@@ -34,7 +34,7 @@ func (c *Cluster) Explain(err error) error {
 	return &explained{text: way, err: err}
 }
 
-// nothingNamed reports whether no kubeconfig names a cluster: then clients fall back to a port of this machine.
+// nothingNamed reports whether no kubeconfig names a cluster. Clients then try a port of this machine.
 func (c *Cluster) nothingNamed() bool {
 	config, err := c.flags.ToRawKubeConfigLoader().RawConfig()
 	return err == nil && len(config.Clusters) == 0 && *c.flags.APIServer == ""

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// archive is a .tar.gz with everything in one folder. Its first error stays.
+// archive is a .tar.gz with everything in one folder. It keeps its first error.
 type archive struct {
 	folder     string
 	made       time.Time

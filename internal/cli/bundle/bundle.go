@@ -1,8 +1,8 @@
 // Package bundle has the command kok support-bundle: one archive of what explains a failure, from the API alone and without
 // secrets.
 //
-// scope finds out what is concerned, redactor takes secrets out of what is written, and archive writes. A collector goes
-// through the API in between; what it could not read goes to errors.txt, and it goes on.
+// scope decides which objects belong into the bundle. collector reads them from the API, redactor takes secrets out, and
+// archive writes. What the collector cannot read it notes in errors.txt, and goes on.
 package bundle
 
 import (
@@ -88,7 +88,7 @@ func (o *options) run(ctx context.Context, cluster *access.Cluster, names []stri
 	c.archive = newArchive(file, strings.TrimSuffix(folder, ".tgz"), now)
 	c.collect(ctx, scope)
 	if err := errors.Join(c.archive.close(), file.Close(), ctx.Err()); err != nil {
-		// A part of an archive looks like a whole one.
+		// An incomplete archive looks like a complete one.
 		return errors.Join(fmt.Errorf("write the archive %s: %w", o.output, err), os.Remove(o.output))
 	}
 	if len(c.unread) > 0 {

@@ -31,7 +31,7 @@ type collector struct {
 	archive  *archive
 	redactor *redactor
 	managers []appsv1.Deployment
-	// seen are the objects that were written, for their Events; conditions is the page of all their conditions.
+	// seen are the objects that were written, so that their Events follow. conditions is the page with all their conditions.
 	seen       map[reference]bool
 	conditions bytes.Buffer
 	// unread says what could not be read.
@@ -64,7 +64,7 @@ func (c *collector) note(what string, err error) {
 	}
 }
 
-// collect writes everything. Secrets are read first: what they hold is known then, and taken out of all that follows.
+// collect writes everything. It reads Secrets first, so that their values are known and taken out of all that follows.
 func (c *collector) collect(ctx context.Context, s *scope) {
 	for _, step := range []struct {
 		name string

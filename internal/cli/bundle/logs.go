@@ -70,7 +70,7 @@ func (c *collector) collectLog(ctx context.Context, pod *corev1.Pod, container s
 // Lines have no bound of their own.
 const maxSkipped = 64
 
-// end is the end of what a stream has, in whole lines. It is never in memory as a whole. With an error there is what was read.
+// end returns the last lines of a stream. It never has the whole stream in memory. With an error it returns what was read.
 func end(stream io.Reader, limit int64) ([]byte, error) {
 	bounded := io.LimitReader(stream, maxSkipped*limit)
 	var kept []byte
@@ -87,7 +87,7 @@ func end(stream io.Reader, limit int64) ([]byte, error) {
 				err = nil
 			}
 			if cut {
-				// The rest of a line might be the rest of a secret.
+				// A line without its beginning may be the rest of a secret that is not recognised.
 				_, kept, _ = bytes.Cut(kept, []byte("\n"))
 			}
 			return kept, err

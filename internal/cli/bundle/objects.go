@@ -27,8 +27,8 @@ const (
 // reference is how an Event names the object that it is about.
 type reference struct{ kind, namespace, name string }
 
-// beside are the resources that managers and control planes run as, besides objects of Cluster API. Secrets and Events have
-// steps of their own.
+// beside are the resources of managers and control planes besides objects of Cluster API. Secrets and Events are collected
+// separately.
 var beside = []schema.GroupResource{
 	{Resource: "pods"}, {Resource: "services"}, {Resource: "configmaps"}, {Resource: "persistentvolumeclaims"},
 	{Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "daemonsets"}, {Group: "apps", Resource: "statefulsets"},

@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// minSecret is the least length of a value that is looked for in texts: "true" is in all of them.
+	// minSecret is the least length of a value that is taken out of texts: short ones, such as "true", are in every text.
 	minSecret = 8
 	// minPart is the least length of a part of a longer value, such as a line of a key or a token in a kubeconfig.
 	minPart = 20
-	// maxParts bounds what one value gives to look for, and maxLearned what all do.
+	// maxParts bounds the parts of one value that are looked for, maxLearned those of all values.
 	maxParts   = 500
 	maxLearned = 100000
 )
 
-// redactor takes secrets out of objects and texts: by where they are, by how they look, and those that Secrets hold.
+// redactor takes secrets out of objects and texts. It recognises them by their field, by their form, and by the values of
+// Secrets.
 type redactor struct {
 	values   map[string]bool
 	replacer *strings.Replacer
@@ -31,7 +32,7 @@ type redactor struct {
 
 func newRedactor() *redactor { return &redactor{values: map[string]bool{}} }
 
-// part is what keys and tokens are made of.
+// part matches the characters of keys and tokens.
 var part = regexp.MustCompile(fmt.Sprintf(`[A-Za-z0-9+/_=-]{%d,}`, minPart))
 
 // learn notes the values of a Secret, whole and in parts, as they are and in base64.
@@ -55,8 +56,8 @@ func (r *redactor) learn(secret *corev1.Secret) {
 	}
 }
 
-// mixed reports whether a part of a text looks like a secret, and not like a name or a path: those have no capital letters,
-// and something between their words.
+// mixed reports whether a part of a text looks like a secret rather than a name or a path. Names and paths have no capital
+// letters, and separators between their words.
 func mixed(text string) bool {
 	if !strings.ContainsAny(text, "0123456789") || strings.ToUpper(text) == text {
 		return false
@@ -70,7 +71,7 @@ func (r *redactor) learned() {
 	for value := range r.values {
 		all = append(all, value)
 	}
-	// The longest that matches counts.
+	// The longest match counts.
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
 	pairs := make([]string, 0, 2*len(all))
 	for _, value := range all {
@@ -80,7 +81,7 @@ func (r *redactor) learned() {
 }
 
 var (
-	// digest is that of an image or a container, which is as long as a key and none.
+	// digest is a digest of an image or a container, which is as long as a key but no secret.
 	digest = regexp.MustCompile(`\b(?:sha256:|containerd://|cri-o://)[0-9a-f]{64}\b`)
 	// keyEnd is the end of a private key whose beginning was cut off.
 	keyEnd = regexp.MustCompile(`(?:[A-Za-z0-9+/=]+\s+)*-----END [A-Z ]*PRIVATE KEY-----`)
@@ -109,8 +110,8 @@ func (*redactor) plain(text string) string {
 	return keyEnd.ReplaceAllString(redact.Text(text), redact.Mark)
 }
 
-// hidden are fields that may hold a secret whatever it looks like: files and users of bootstrap data, tokens, keys. They are
-// compared without regard to case, '-' and '_'.
+// hidden are fields that may hold a secret of any form: files and users of bootstrap data, tokens, keys. Case, '-' and '_' in
+// their names do not matter.
 var hidden = []string{
 	"content", "contents", "password", "passwd", "hashedpasswd", "token", "tokensecret", "userdata", "privatekey", "sshprivatekey",
 	"clientkeydata", "clientcertificatedata", "kubeconfig", "secretkey", "accesskey", "apikey", "secretaccesskey", "passphrase",
@@ -119,13 +120,12 @@ var hidden = []string{
 // commands are fields with commands of bootstrap data, whose arguments may be anything.
 var commands = []string{"prekubeletcommands", "postkubeletcommands", "prekubeadmcommands", "postkubeadmcommands", "bootcommands"}
 
-// telling is in the names of variables with secrets.
+// telling matches names of variables with secrets.
 var telling = regexp.MustCompile(`(?i)passw|secret|token|credential|api_?key|private_?key|authorization`)
 
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// object takes secrets out of an object, and its managed fields, which are long and explain no
-// failure.
+// object takes secrets out of an object, and also its managed fields, which are long and explain no failure.
 func (r *redactor) object(object *unstructured.Unstructured) {
 	object.SetManagedFields(nil)
 	if annotations := object.GetAnnotations(); annotations[lastApplied] != "" {
@@ -164,7 +164,7 @@ func (r *redactor) value(value any) any {
 	return value
 }
 
-// hide puts the length in the place of each string.
+// hide replaces each string by its length.
 func (r *redactor) hide(value any) any {
 	switch v := value.(type) {
 	case string:

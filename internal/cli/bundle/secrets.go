@@ -42,7 +42,7 @@ func (c *collector) collectSecrets(ctx context.Context, s *scope) {
 				break
 			}
 			for i := range list.Items {
-				// What another cluster's Secret holds may be in a log here, too.
+				// The value of another cluster's Secret may be in a log of this one.
 				c.redactor.learn(&list.Items[i])
 				if s.has(&list.Items[i]) {
 					found = append(found, infoOf(&list.Items[i]))

@@ -32,7 +32,7 @@ func Calls(line string) [][]string {
 
 var word = regexp.MustCompile(`'([^']*)'|"([^"]*)"|(\S+)`)
 
-// words are those of a shell, without what it would put into them.
+// words splits a line like a shell, and leaves out what the shell would expand.
 func words(text string) []string {
 	var all []string
 	for _, found := range word.FindAllStringSubmatch(text, -1) {
@@ -44,7 +44,8 @@ func words(text string) []string {
 	return all
 }
 
-// Check is the command that these arguments call, and what the program would refuse of them before it did anything.
+// Check finds the command that these arguments call. The error is what the program itself would refuse before it did
+// anything.
 func Check(arguments []string) (name string, err error) {
 	root := cli.New("kok", genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard})
 	root.InitDefaultHelpCmd()

@@ -1,4 +1,4 @@
-// Package exit says with which status kok ends, so that scripts can tell bad news from a command that failed.
+// Package exit has the exit statuses of kok, by which scripts tell bad news from a command that failed.
 package exit
 
 import (
@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// OK is that of a command which did its work and has no bad news.
+	// OK means that the command did its work and has no bad news.
 	OK = 0
-	// Bad is that of a command which did its work, and what it was asked about is not as it should be.
+	// Bad means that the command did its work, and that something it looked at is not as it should be.
 	Bad = 1
-	// Failed is that of a command which could not do its work, or was called wrongly.
+	// Failed means that the command could not do its work, or was called wrongly.
 	Failed = 2
-	// Interrupted is that of a command which a person ended, as shells have it.
+	// Interrupted means that a person ended the command. Shells use the same status.
 	Interrupted = 130
 )
 
-// BadNews is the answer of a command that did its work.
+// BadNews is the error of a command that did its work and ends with Bad.
 type BadNews struct {
-	// Message is told on standard error; empty when all was said.
+	// Message is printed to standard error; empty when the output has it already.
 	Message string
 }
 

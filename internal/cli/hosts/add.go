@@ -30,8 +30,8 @@ right: on the host, "ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub" shows the
 and the keys that you name are taken, no others. With --yes whatever answers is trusted: use it in networks alone where
 nobody can stand between.
 
-Then the command waits until the controller has logged in, and prints what it found. What keeps the host from being used is
-told while it waits; put it right, the host is asked again every 15 seconds.
+Then the command waits until the controller has logged in, and prints what it found. While it waits, it says what keeps the
+host from being used. Put that right: the controller probes the host again every 15 seconds.
 
 The same command again changes nothing and waits again. Other values than those of the IDCHost are refused.
 
@@ -104,7 +104,7 @@ func (a *adder) create(ctx context.Context, host *infrav1.IDCHost, keys []privat
 	if err := a.pin(ctx, host, keys); err != nil {
 		return err
 	}
-	// What the API refuses of the host is told before anything is made.
+	// A dry run: when the API refuses the host, nothing has been made yet.
 	if err := a.client.Create(ctx, host.DeepCopy(), client.DryRunAll); err != nil {
 		return fmt.Errorf("create IDCHost %s: %w", client.ObjectKeyFromObject(host), err)
 	}
@@ -130,5 +130,5 @@ func (a *adder) same(ctx context.Context, existing, wanted *infrav1.IDCHost, key
 	return a.ensureSecrets(ctx, keys)
 }
 
-// defaultTimeout is long enough for a first probe and one after something was put right.
+// defaultTimeout is long enough for a first probe, and for another one after a person has put something right.
 const defaultTimeout = 2 * time.Minute

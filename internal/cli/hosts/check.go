@@ -25,8 +25,8 @@ const checkLong = `Show the state of hosts: one line each, and for those that ca
 
   STATE    free, claimed by a machine, or unusable; unknown is what the controller did not look at yet
   REASON   of the condition that decides; docs/reference/conditions.md explains each
-  SINCE    how long it has been so. The controller asks a well host every minute and one that is not every 15 seconds, and
-           writes only what changes
+  SINCE    how long it has been so. The controller probes a well host every minute and any other every 15 seconds, and writes
+           only what changes
 
 Without names it shows every host of the namespace and ends with 0. With names it ends with 1 when one of them is unusable or
 not known yet.`

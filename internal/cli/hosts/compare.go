@@ -13,12 +13,12 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
-// differences are the fields in which a host is not what the command line asks for, and the patch that would change them.
+// differences are the fields in which a host differs from the command line, and the patch that would change them.
 type differences struct {
 	fields []string
 	spec   map[string]any
 	labels map[string]any
-	// edit is set when a field needs more than the command line has.
+	// edit is true when a patch is not enough, and a person has to edit a field.
 	edit bool
 }
 
@@ -27,7 +27,7 @@ func (d *differences) field(name string, has, wanted any) {
 }
 
 // compare returns an error that names each field of the existing host that differs from what is wanted, and how to change
-// it. What the command line does not say of labels and the failure domain does not differ.
+// it. Labels and the failure domain count only when the command line has them.
 func compare(existing, wanted *infrav1.IDCHost, flags addFlags) error {
 	d := &differences{spec: map[string]any{}, labels: map[string]any{}}
 	d.server("spec", d.spec, &existing.Spec.SSHServer, &wanted.Spec.SSHServer, flags.target.fingerprints)
@@ -100,7 +100,7 @@ func (d *differences) bastion(has, wanted *infrav1.SSHServer, fingerprints []str
 	}
 }
 
-// way is the command that makes the host what is wanted.
+// way is the command that changes the host to what is wanted.
 func (d *differences) way(host *infrav1.IDCHost) string {
 	if d.edit {
 		return fmt.Sprintf("kubectl edit idchost %s --namespace %s; spec.hostKeys has lines as in /etc/ssh/ssh_host_*_key.pub", host.Name, host.Namespace)

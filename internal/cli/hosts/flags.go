@@ -15,14 +15,14 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 )
 
-// serverFlags are an SSH server as the command line names it.
+// serverFlags are the flags of one SSH server.
 type serverFlags struct {
 	address, user, keyFile, keySecret string
 	port                              int32
 	fingerprints                      []string
 }
 
-// addFlags are those of hosts add.
+// addFlags are the flags of hosts add.
 type addFlags struct {
 	target, bastion serverFlags
 	labels          map[string]string
@@ -56,7 +56,7 @@ func (f *addFlags) add(command *cobra.Command) {
 	}
 }
 
-// check refuses what no API server needs to be asked for, and fills in what follows from the rest.
+// check refuses flags that cannot work, without a request to the API server, and fills in defaults.
 func (f *addFlags) check(name string) error {
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 		return fmt.Errorf("%s is no name for an IDCHost: %s", name, problems[0])
@@ -110,12 +110,12 @@ func (s *serverFlags) check(prefix string) error {
 	return nil
 }
 
-// server is the server in the API, without its host keys.
+// server makes the API's SSHServer from the flags, without host keys.
 func (s *serverFlags) server() infrav1.SSHServer {
 	return infrav1.SSHServer{Address: s.address, Port: s.port, User: s.user, KeySecretRef: infrav1.SecretReference{Name: s.keySecret}}
 }
 
-// host is the host that the flags ask for, without host keys.
+// host makes the IDCHost from the flags, without host keys.
 func (f *addFlags) host(name, namespace string) *infrav1.IDCHost {
 	host := &infrav1.IDCHost{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: f.labels}}
 	host.Spec.SSHServer, host.Spec.FailureDomain = f.target.server(), f.failureDomain

@@ -47,7 +47,7 @@ func server(s *infrav1.SSHServer) string {
 }
 
 func quantity(host *infrav1.IDCHost, name corev1.ResourceName) string {
-	// What a person wrote into spec counts more than what was found.
+	// A value in spec takes precedence over the one that was found.
 	for _, list := range []corev1.ResourceList{host.Spec.Capacity, host.Status.Capacity} {
 		if found, ok := list[name]; ok {
 			return found.String()

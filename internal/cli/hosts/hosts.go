@@ -27,13 +27,13 @@ A host is an IDCHost object in a namespace of the management cluster. Machines o
 	return command
 }
 
-// isTerminal reports whether a person can be asked.
+// isTerminal reports whether a person can answer questions at standard input.
 func isTerminal(cluster *access.Cluster) bool {
 	in, isFile := cluster.In.(*os.File)
 	return isFile && term.IsTerminal(int(in.Fd()))
 }
 
-// say tells a person how far a command is. What a program reads goes to standard output alone.
+// say tells a person how far a command is, on standard error. Standard output is for results, which programs may read.
 func say(cluster *access.Cluster, format string, args ...any) {
 	_, _ = fmt.Fprintln(cluster.ErrOut, terminal.Plain(fmt.Sprintf(format, args...)))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
-// pin reads the host keys of bastion and host, has them confirmed, and writes them into the host. The host behind a bastion
-// is asked through it, once the bastion's own keys are confirmed.
+// pin reads the host keys of bastion and host, lets a person or a fingerprint confirm them, and sets them in the IDCHost. It
+// reads the keys of a host behind a bastion through the bastion, once the bastion's own keys are confirmed.
 func (a *adder) pin(ctx context.Context, host *infrav1.IDCHost, keys []privateKey) (err error) {
 	var through *ssh.Server
 	if b := host.Spec.Bastion; b != nil {
@@ -84,11 +84,11 @@ func lines(keys []ssh.HostKey) []string {
 // maxAnswer is how much of an answer is read, in bytes.
 const maxAnswer = 64
 
-// ask asks the person at the terminal. Nothing but yes is yes.
+// ask lets the person at the terminal confirm. Only "yes" and "y" confirm.
 func (a *adder) ask(ctx context.Context, what string) error {
 	_, _ = fmt.Fprintf(a.cluster.ErrOut, "Compare them on the %s: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub\nAre they the keys of the %s? Type yes: ", what, what)
 	answer := make(chan string, 1)
-	// A read from a terminal knows no context.
+	// A read from a terminal takes no context.
 	go func() {
 		line, _ := bufio.NewReader(io.LimitReader(a.cluster.In, maxAnswer)).ReadString('\n')
 		answer <- strings.ToLower(strings.TrimSpace(line))

@@ -22,7 +22,7 @@ type privateKey struct {
 	credentials  *ssh.Credentials
 }
 
-// maxKeyFile is more than any private key has, in bytes.
+// maxKeyFile bounds a private key's file, in bytes. No private key is as large.
 const maxKeyFile = 64 << 10
 
 // readKeys reads the host's key, and after it the bastion's if that is another one.

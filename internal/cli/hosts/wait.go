@@ -28,7 +28,7 @@ func (a *adder) wait(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, a.flags.timeout)
 	defer cancel()
 	err := wait.PollUntilContextCancel(bounded, pollInterval, true, func(context.Context) (bool, error) {
-		// A request is not cut off by the end of the wait, and one that fails is tried again until then.
+		// The end of the wait does not cut off a request. A request that fails is tried again until then.
 		err := a.client.Get(ctx, key, host)
 		if apierrors.IsNotFound(err) || ctx.Err() != nil {
 			return false, err

@@ -19,13 +19,13 @@ import (
 // firstPort is where the search for free ports begins: that of the load balancer on workers.
 const firstPort = 6443
 
-// folder has a person's kubeconfigs, each with two ports of this machine: the one in it, and the next.
+// folder has a person's kubeconfigs. Each takes two ports of this machine: the one in it, and the next.
 type folder string
 
 func (f folder) file(name string) string { return filepath.Join(string(f), name+unit.AdminSuffix) }
 
-// port is the one that a kubeconfig has already, unless wanted says another; else the first that no other has, and that
-// is free. A kubeconfig of another cluster is no port's, but an error.
+// port returns the port for a kubeconfig: wanted if it is set, else the port that the existing file has, else the first free
+// one that no other kubeconfig has. An existing file of another cluster is an error.
 func (f folder) port(name string, stored *clientcmdapi.Config, wanted uint16) (uint16, error) {
 	if wanted == math.MaxUint16 {
 		return 0, fmt.Errorf("--port %d has no port after it; choose a smaller one", wanted)
@@ -61,7 +61,7 @@ func (f folder) port(name string, stored *clientcmdapi.Config, wanted uint16) (u
 	return 0, errors.New("no two ports of 127.0.0.1 are free; name one by --port")
 }
 
-// taken are the ports of all other kubeconfigs, with their files. One that cannot be read has none.
+// taken are the ports of all other kubeconfigs, with their files. A file that cannot be read takes none.
 func (f folder) taken(name string) (map[uint16]string, error) {
 	files, err := filepath.Glob(filepath.Join(string(f), "*"+unit.AdminSuffix))
 	if err != nil {
@@ -89,7 +89,7 @@ func free(port uint16) bool {
 	return listener.Close() == nil
 }
 
-// write replaces a kubeconfig, whole or not at all. Only its owner can read it, at any moment.
+// write replaces a kubeconfig completely, or not at all. At every moment only its owner can read it.
 func (f folder) write(name string, config *clientcmdapi.Config) error {
 	content, err := clientcmd.Write(*config)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package kubeconfigs has the command kok kubeconfig: an administrator's kubeconfig of a tenant for a machine that runs
 // kok-apiserver-lb.
 //
-// servers finds the tenant's API servers, local makes the kubeconfig of what is found, and folder keeps it.
+// servers finds the tenant's API servers, local makes the kubeconfig from them, and folder keeps it.
 package kubeconfigs
 
 import (

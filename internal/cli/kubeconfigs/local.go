@@ -15,8 +15,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 )
 
-// local makes a kubeconfig for this machine of a stored one. Its server is a port of loopback; the API servers, host:port,
-// are clusters of their own, by which kok-apiserver-lb begins. Without any it is the server that was stored.
+// local makes a kubeconfig for this machine from a stored one. Its server is a port of loopback. Each API server, host:port,
+// is a cluster of its own in it: kok-apiserver-lb starts with these. Without API servers it is the stored server.
 func local(stored *clientcmdapi.Config, port uint16, servers []string) (*clientcmdapi.Config, error) {
 	chosen := stored.Contexts[stored.CurrentContext]
 	if chosen == nil || stored.Clusters[chosen.Cluster] == nil || stored.AuthInfos[chosen.AuthInfo] == nil {
@@ -45,7 +45,7 @@ func local(stored *clientcmdapi.Config, port uint16, servers []string) (*clientc
 			return nil, fmt.Errorf("API server %q is not address:port: %w", server, err)
 		}
 		behind := cluster.DeepCopy()
-		// Addresses of nodes are not in the API servers' certificates.
+		// The API servers' certificates lack the addresses of nodes.
 		behind.Server, behind.TLSServerName = "https://"+server, configuration.DefaultServerName
 		made.Clusters[fmt.Sprintf("%s-api-server-%03d", chosen.Cluster, i+1)] = behind
 	}

@@ -30,7 +30,7 @@ func serversOf(ctx context.Context, reader client.Reader, cluster client.ObjectK
 	return serversOn(pods.Items, nodePort(services.Items)), nil
 }
 
-// serversOn are the API servers of pods: at their own port on the host network, or at a node port; 0 is none.
+// serversOn are the addresses of API servers in pods: at their own port on the host network, or at nodePort unless it is 0.
 func serversOn(pods []corev1.Pod, nodePort int32) []string {
 	var servers []string
 	for _, pod := range pods {

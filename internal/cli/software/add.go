@@ -71,7 +71,7 @@ func newAdd(cluster *access.Cluster) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&a.name, "name", "", "Name of the KOKSoftware; software-VERSION if empty.")
 	flags.StringVar(&a.from, "from", "", "URL of a mirror, below which files are as on the projects' servers, for example https://mirror.example.com/upstream.")
-	flags.BoolVar(&a.exclusive, "exclusive", false, "Machines ask the mirror alone, and never the projects' servers.")
+	flags.BoolVar(&a.exclusive, "exclusive", false, "Machines download from the mirror only, and never from the projects' servers.")
 	flags.StringVar(&a.caFile, "ca-file", "", "File with the certificate authority of the mirror, as PEM; the system's if empty.")
 	flags.StringVar(&a.secret, "secret", "", "Secret of type kubernetes.io/basic-auth, with the label "+giveaway.Label+"=true, with the user and the password of the mirror.")
 	flags.StringSliceVar(&a.architectures, "architectures", []string{"amd64"}, "Architectures of machines: amd64, arm64.")
@@ -150,7 +150,7 @@ func (a *adder) check() error {
 	return nil
 }
 
-// describe downloads every file and compares it with what is published of it.
+// describe downloads every file and compares it with its published SHA-256.
 func (a *adder) describe(ctx context.Context, namespace string) (bootstrapv1.KOKSoftwareSpec, error) {
 	none := bootstrapv1.KOKSoftwareSpec{}
 	a.settings.mirrors = a.mirrors()
@@ -197,7 +197,7 @@ func (a *adder) mirrors() []bootstrapv1.SoftwareMirror {
 	return mirrors
 }
 
-// readable are the mirrors with the password in the Secret.
+// readable are the mirrors with the password from the Secret, so that files can be read from them.
 func (a *adder) readable(ctx context.Context, namespace string) ([]software.Mirror, error) {
 	secret := &corev1.Secret{}
 	if a.secret != "" {

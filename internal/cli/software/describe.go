@@ -22,11 +22,11 @@ type checked struct {
 	published
 	architecture bootstrapv1.Architecture
 	sha256       string
-	// witness is whose word the SHA-256 is.
+	// witness says where the SHA-256 was published.
 	witness string
 }
 
-// settings are what a person says about the software beside its versions.
+// settings are a person's settings for the software, besides its versions.
 type settings struct {
 	mirrors          []bootstrapv1.SoftwareMirror
 	containerdConfig string
@@ -34,7 +34,7 @@ type settings struct {
 	sysctls          map[string]string
 }
 
-// describe is what a machine needs to become a worker, of these files.
+// describe makes the spec of a KOKSoftware from these files.
 func describe(files []checked, s settings) bootstrapv1.KOKSoftwareSpec {
 	spec := bootstrapv1.KOKSoftwareSpec{
 		Mirrors: s.mirrors,

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// maxSums bounds a file with digests, and maxFile one that is described.
+	// maxSums bounds a file with digests, maxFile a file of software.
 	maxSums = 1 << 20
 	maxFile = 2 << 30
 	// stallTime is how long a server may send nothing.
@@ -33,7 +33,7 @@ var digest = regexp.MustCompile(`^[0-9a-fA-F]{64}$`)
 type reader struct {
 	client  *http.Client
 	mirrors []software.Mirror
-	// exclusive says that nothing but the mirrors is asked.
+	// exclusive makes it read from the mirrors only.
 	exclusive bool
 }
 
@@ -79,7 +79,7 @@ func (r *reader) check(ctx context.Context, file published, architecture bootstr
 	return checked{published: file, architecture: architecture, sha256: want, witness: witness}, size, nil
 }
 
-// sums reads a file with digests, and says whose word it is: the project's own, or a mirror's if that is the only one.
+// sums reads a file with digests, and says where it is from: the project's own server, or a mirror when only that has it.
 func (r *reader) sums(ctx context.Context, address string) (text, witness string, err error) {
 	var sums strings.Builder
 	if !r.exclusive {
@@ -141,7 +141,7 @@ func (r *reader) open(ctx context.Context, source software.Source) (io.ReadClose
 	return &watched{body: answer.Body, cancel: cancel, timer: time.AfterFunc(stallTime, cancel)}, nil
 }
 
-// watched is a body whose request ends when the server sends nothing for stallTime.
+// watched is a body that cancels its request when the server sends nothing for stallTime.
 type watched struct {
 	body   io.ReadCloser
 	cancel context.CancelFunc
@@ -160,7 +160,7 @@ func (w *watched) Close() error {
 	return w.body.Close()
 }
 
-// find is the SHA-256 of a file in the text that is published: one digest alone, or lines with a digest and a name.
+// find finds the SHA-256 of a file in a published text: one digest alone, or lines with a digest and a name.
 func find(sums, name string) (string, error) {
 	for line := range strings.Lines(sums) {
 		fields := strings.Fields(line)

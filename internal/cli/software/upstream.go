@@ -12,7 +12,7 @@ type Versions struct {
 	// Kubernetes is the version of kubelet.
 	Kubernetes                   string
 	Containerd, Runc, CNIPlugins string
-	// Release is that of this project, whose kok-software and kok-apiserver-lb are taken.
+	// Release is the release of this project from which kok-software and kok-apiserver-lb are taken.
 	Release string
 }
 
@@ -34,7 +34,7 @@ type published struct {
 	component string
 	// url of the file, and of the file with its SHA-256.
 	url, sums string
-	// unpack says what of it goes where; nothing for the installer.
+	// unpack says which of its files go where; nothing for the installer.
 	unpack []bootstrapv1.SoftwareUnpack
 }
 
@@ -48,7 +48,7 @@ const (
 	kubelet    = "kubelet"
 )
 
-// files are what upstreams publish of these versions for an architecture, by the layouts of their servers.
+// files are the files that upstreams publish for these versions and an architecture.
 func (v Versions) files(architecture bootstrapv1.Architecture) []published {
 	project := func(repository, version string) string {
 		return projectsServer + repository + "/releases/download/" + version + "/"

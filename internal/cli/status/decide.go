@@ -19,12 +19,12 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/verdict"
 )
 
-// report makes the facts of the objects.
+// report makes the report from the objects.
 func report(o *objects) *Report {
 	r := &Report{Unread: o.unread, MachineDeployments: []MachineDeployment{}}
 	r.Cluster = clusterOf(o)
 	r.Available = r.Cluster.Available
-	// What API servers can be led to is told, and nothing waits for another.
+	// EgressConfined is reported, but makes nothing bad: no other condition depends on it.
 	waiting := len(r.Cluster.Conditions) > 0 || len(o.unread) > 0
 	if o.controlPlane != nil {
 		r.ControlPlane = controlPlaneOf(o.controlPlane, o.deployments)
@@ -43,13 +43,13 @@ func report(o *objects) *Report {
 	return r
 }
 
-// trueIsNews are the conditions that are false while nothing happens. Of all others true is good.
+// trueIsNews are the conditions that are false while nothing happens. All others are good while true.
 var trueIsNews = []string{
 	clusterv1.DeletingCondition, clusterv1.PausedCondition, clusterv1.RollingOutCondition, clusterv1.ScalingUpCondition,
 	clusterv1.ScalingDownCondition, clusterv1.RemediatingCondition, clusterv1.MachineUpdatingCondition,
 }
 
-// news are the conditions that are not as they should be, without those to leave out.
+// news are the conditions that are not as they should be, except those in leaveOut.
 func news(of conditions.Getter, leaveOut ...string) []Condition {
 	var found []Condition
 	for _, c := range of.GetConditions() {
@@ -72,7 +72,7 @@ func clusterOf(o *objects) Cluster {
 	c := Cluster{Namespace: o.cluster.Namespace, Name: o.cluster.Name, Phase: o.cluster.Status.Phase}
 	c.Available = conditions.IsTrue(o.cluster, clusterv1.AvailableCondition)
 	c.Endpoint = endpoint(o.cluster.Spec.ControlPlaneEndpoint.Host, o.cluster.Spec.ControlPlaneEndpoint.Port)
-	// The objects below say these themselves, and Available sums up all others.
+	// The objects below report these themselves, and Available sums up all others.
 	leaveOut := []string{clusterv1.ClusterWorkerMachinesReadyCondition, clusterv1.AvailableCondition}
 	explained := false
 	if o.controlPlane != nil {
@@ -130,7 +130,7 @@ func machineDeploymentOf(d *clusterv1.MachineDeployment) MachineDeployment {
 	return MachineDeployment{
 		Name: d.Name, Version: d.Spec.Template.Spec.Version, Desired: ptr.Deref(d.Spec.Replicas, 1), Ready: ptr.Deref(d.Status.ReadyReplicas, 0),
 		Available: ptr.Deref(d.Status.AvailableReplicas, 0), UpToDate: ptr.Deref(d.Status.UpToDateReplicas, 0),
-		// The Machines say themselves what they wait for.
+		// The Machines themselves report what they wait for.
 		Conditions: news(d, clusterv1.MachinesReadyCondition, clusterv1.AvailableCondition),
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// objects are those that a report is made of.
+// objects are the objects of one report.
 type objects struct {
 	cluster *clusterv1.Cluster
 	// controlPlane is nil when the Cluster has another kind of control plane, or none yet.
@@ -31,7 +31,8 @@ type objects struct {
 	unread []string
 }
 
-// Of reads a cluster and reports on it. Without its Cluster there is no report; what else cannot be read is in it.
+// Of reads a cluster and reports on it. Without its Cluster there is no report. Other objects that cannot be read are named
+// in the report.
 func Of(ctx context.Context, reader client.Reader, key client.ObjectKey) (*Report, error) {
 	o := &objects{cluster: &clusterv1.Cluster{}}
 	if err := reader.Get(ctx, key, o.cluster); err != nil {

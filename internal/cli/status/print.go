@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// maxRows is how many machines or hosts fit on one screen; the data have all.
+	// maxRows is how many machines or hosts are printed. Other formats have all.
 	maxRows = 8
 	// maxLines is how much of a message is shown.
 	maxLines = 4
 )
 
-// screen writes a report for people. The first error stays.
+// screen writes a report for people. It keeps its first error.
 type screen struct {
 	out io.Writer
 	now time.Time
@@ -32,7 +32,7 @@ func (s *screen) line(format string, args ...any) {
 	}
 }
 
-// rows are a table without its head when that is empty.
+// rows writes a table, with a first line unless head is empty. It writes nothing for an empty table.
 func (s *screen) rows(head string, rows [][]string) {
 	if s.err != nil || len(rows) == 0 {
 		return

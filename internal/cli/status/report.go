@@ -6,9 +6,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Report are the facts of a cluster. Its form in JSON is what scripts read.
+// Report has the state of a cluster. Scripts read it as JSON.
 type Report struct {
-	// Available is whether the Cluster and its control plane are, and Well whether nothing waits and no host is bad either.
+	// Available is true when the Cluster and its control plane are available. Well is true when besides nothing waits and no
+	// host is bad.
 	Available bool    `json:"available"`
 	Well      bool    `json:"well"`
 	Cluster   Cluster `json:"cluster"`

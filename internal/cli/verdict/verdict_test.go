@@ -39,7 +39,7 @@ func TestAHostIsJudgedByItsConditions(t *testing.T) {
 			conditions: []metav1.Condition{condition("Available", no, "Quarantined", "it is cleaned")}, state: Unusable, reason: "Quarantined", message: "it is cleaned"},
 		"another key":   {conditions: []metav1.Condition{condition("Reachable", no, "HostKeyMismatch", "has the host key"), condition("Available", no, "NotHealthy", "")}, state: Unusable, reason: "HostKeyMismatch", message: "host key", wayOut: "spec.hostKeys"},
 		"no controller": {state: Unknown, reason: "NotAsked", message: "the controller did not look at it yet"},
-		"being asked":   {conditions: []metav1.Condition{condition("Reachable", metav1.ConditionUnknown, "NotAsked", "the host is being asked"), condition("Available", no, "NotHealthy", "")}, state: Unknown, reason: "NotAsked", message: "being asked"},
+		"being probed":  {conditions: []metav1.Condition{condition("Reachable", metav1.ConditionUnknown, "NotAsked", "the first probe of the host is under way"), condition("Available", no, "NotHealthy", "")}, state: Unknown, reason: "NotAsked", message: "under way"},
 		"a spec that the controller did not see": {
 			change:     func(h *infrav1.IDCHost) { h.Generation = 2; h.Status.ObservedGeneration = 1 },
 			conditions: []metav1.Condition{reachable, healthy, condition("Available", yes, "Free", "")}, state: Unknown, reason: "NotAsked", message: "did not look"},

@@ -23,7 +23,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 )
 
-// statusTimeout is how long a running program may take to tell its status.
+// statusTimeout bounds the request for the status of a running program.
 const statusTimeout = 10 * time.Second
 
 // errNoneReady makes status fail.
@@ -145,7 +145,7 @@ func (o *options) status(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// statusAddress is where the running program tells its status.
+// statusAddress is where the running program serves its status.
 func (o *options) statusAddress() (string, error) {
 	if o.address != "" {
 		return o.address, nil

@@ -1,4 +1,4 @@
-// Package wire counts what the load balancer itself sends and receives: what a worker costs beside what its clients ask.
+// Package wire counts the bytes that the load balancer itself sends and receives, without those of its clients.
 package wire
 
 import (
@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Counter counts bytes on the wire, those of TLS included and those of TCP and IP not.
+// Counter counts bytes on the wire, with those of TLS, without those of TCP and IP.
 type Counter struct {
 	// Control is that of the net.Dialer.
 	Control func(network, address string, c syscall.RawConn) error

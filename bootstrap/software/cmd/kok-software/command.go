@@ -58,7 +58,7 @@ back: the revision before comes back, or nothing if there was none. The result o
 	}
 	install.Flags().StringVar(&o.document, "document", software.DocumentFile, "File with the document, in JSON.")
 	install.Flags().BoolVar(&o.retryFailed, "retry-failed", false, "Try revisions again whose check failed before.")
-	install.Flags().DurationVar(&o.stall, "stall-time", fetch.DefaultStall, "How long a server may send no byte until another one is asked.")
+	install.Flags().DurationVar(&o.stall, "stall-time", fetch.DefaultStall, "How long a server may send no byte until another one is tried.")
 	checks := &cobra.Command{
 		Use: "check", Short: "Check every component; one that never worked is taken back when it does not", Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -94,7 +94,7 @@ func checkUser(command string, user int) error {
 	return nil
 }
 
-// run does something as root, until it is done, interrupted or out of time.
+// run runs something as root, until it ends, is interrupted or is out of time.
 func (o *options) run(command *cobra.Command, do func(ctx context.Context, p *program.Program) error) error {
 	if err := checkUser(command.CommandPath(), os.Geteuid()); err != nil {
 		return err

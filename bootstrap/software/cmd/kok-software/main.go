@@ -1,4 +1,4 @@
-// Command kok-software makes a machine have the software that its document describes.
+// Command kok-software installs on a machine the software that its document describes.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	// Others run what is installed: folders are for them, too, whatever started this program.
+	// Other users run what is installed: they need access to the folders, whatever umask this program was started with.
 	unix.Umask(0o022)
 	if err := newCommand().Execute(); err != nil {
 		_, _ = fmt.Fprintf(os.Stderr, "kok-software: %s\n", software.ResultOf(err).Message)

@@ -14,12 +14,12 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
-// askedFor is how long the answer of a host holds for a claim.
-const askedFor = 10 * time.Second
+// checkHolds is how long the probe before a claim counts.
+const checkHolds = 10 * time.Second
 
-// answer is what a host said when a machine was about to claim it.
-type answer struct {
-	// known is false until the host answered.
+// claimCheck says whether a machine may claim a host.
+type claimCheck struct {
+	// known is false until the probe of the host has ended.
 	known bool
 	// refusal says why the machine does not claim it, in the same words for all hosts with the same fault; empty when it may.
 	refusal string
@@ -27,56 +27,56 @@ type answer struct {
 	detail string
 }
 
-// asker asks a host that looks free before a machine claims it. Its status is up to a minute old.
-type asker func(ctx context.Context, machine *infrav1.IDCMachine, host *infrav1.IDCHost) (answer, error)
+// hostChecker checks a host that looks free right before a machine claims it: its status is up to a minute old.
+type hostChecker func(ctx context.Context, machine *infrav1.IDCMachine, host *infrav1.IDCHost) (claimCheck, error)
 
-// heard is what a host said, and when.
-type heard struct {
+// timedProbe is what a probe saw, and when.
+type timedProbe struct {
 	hostSeen
 	at time.Time
 }
 
-// askHost is an asker. The answer wakes the reconcile of the machine.
-func (r *MachineReconciler) askHost(ctx context.Context, machine *infrav1.IDCMachine, host *infrav1.IDCHost) (answer, error) {
+// checkHost is a hostChecker that probes the host in the background. The end of the probe wakes the reconcile of the machine.
+func (r *MachineReconciler) checkHost(ctx context.Context, machine *infrav1.IDCMachine, host *infrav1.IDCHost) (claimCheck, error) {
 	host = host.DeepCopy()
-	key := background.Key{Object: client.ObjectKeyFromObject(machine), Kind: "ask " + host.Name}
+	key := background.Key{Object: client.ObjectKeyFromObject(machine), Kind: "check " + host.Name}
 	task := background.Task{
 		Identity: accessOf(host),
 		Timeout:  probeTimeout,
 		Do: func(ctx context.Context) background.Outcome {
-			seen := heard{}
-			seen.facts, seen.problem, seen.err = r.Operator.Probe(ctx, host)
+			seen := timedProbe{}
+			seen.facts, seen.problem, seen.err = r.Hosts.Probe(ctx, host)
 			seen.at = r.Clock.Now()
-			// Every answer wakes: one that is the same as before is another one.
+			// The time makes every outcome differ, so that each one wakes the machine.
 			return background.Outcome{Text: seen.at.String(), Value: seen}
 		},
 	}
 	outcome, known := r.work.Run(key, task)
-	if said, ok := outcome.Value.(heard); known && ok && r.Clock.Since(said.at) > askedFor {
+	if last, ok := outcome.Value.(timedProbe); known && ok && r.Clock.Since(last.at) > checkHolds {
 		r.work.Withdraw(key)
 		outcome, known = r.work.Run(key, task)
 	}
 	if !known {
-		return answer{}, nil
+		return claimCheck{}, nil
 	}
-	seen, ok := outcome.Value.(heard)
+	seen, ok := outcome.Value.(timedProbe)
 	if !ok { // It panicked.
 		seen.err = errors.New(outcome.Text)
 	}
 	if err := seen.judge(ctx, r.Client, host, nil, machine.Spec.InstanceID); err != nil {
-		return answer{}, err
+		return claimCheck{}, err
 	}
-	said := answer{known: true}
+	check := claimCheck{known: true}
 	switch {
 	case seen.err != nil:
-		said.refusal = "without an answer, see their conditions"
+		check.refusal = "without an answer, see their conditions"
 		ctrl.LoggerFrom(ctx).Info("The host is not claimed: it does not answer", "IDCHost", klog.KObj(host), "err", seen.err)
 	case seen.problem != nil && seen.problem.Reason == hosts.InUse:
-		said.refusal, said.detail = inUseByOthers, seen.problem.Message
-		ctrl.LoggerFrom(ctx).Info("The host is not claimed: it is in use", "IDCHost", klog.KObj(host), "reason", said.detail)
+		check.refusal, check.detail = inUseByOthers, seen.problem.Message
+		ctrl.LoggerFrom(ctx).Info("The host is not claimed: it is in use", "IDCHost", klog.KObj(host), "reason", check.detail)
 	case seen.problem != nil:
-		said.refusal = notHealthy
+		check.refusal = notHealthy
 		ctrl.LoggerFrom(ctx).Info("The host is not claimed: it is not healthy", "IDCHost", klog.KObj(host), "reason", seen.problem.Message)
 	}
-	return said, nil
+	return check, nil
 }

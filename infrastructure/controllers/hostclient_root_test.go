@@ -16,7 +16,7 @@ import (
 )
 
 // The way from an IDCHost and its Secrets to a real SSH server, also behind a bastion.
-func TestOperatorReachesHosts(t *testing.T) {
+func TestTheHostClientReachesHosts(t *testing.T) {
 	const namespace = "team"
 	server, bastion := sshtest.Start(t), sshtest.Start(t)
 	certified := sshtest.NewKey(t)
@@ -35,7 +35,7 @@ func TestOperatorReachesHosts(t *testing.T) {
 		Address: bastion.Address, Port: int32(bastion.Port), User: bastion.User,
 		KeySecretRef: infrav1.SecretReference{Name: "bastion"}, HostKeys: []string{bastion.HostKey},
 	}
-	operator := &SSHOperator{Secrets: secrets.Build()}
+	hostClient := &SSHHostClient{Secrets: secrets.Build()}
 	for name, test := range map[string]struct {
 		edit   func(*infrav1.IDCHost)
 		reason string
@@ -65,7 +65,7 @@ func TestOperatorReachesHosts(t *testing.T) {
 				KeySecretRef: infrav1.SecretReference{Name: "key"}, HostKeys: []string{server.HostKey},
 			}
 			test.edit(host)
-			facts, _, err := operator.Probe(t.Context(), host)
+			facts, _, err := hostClient.Probe(t.Context(), host)
 			var failed *ssh.Error
 			switch {
 			case test.reason == "":

@@ -14,9 +14,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
-// Operator works on hosts. Errors that are an *ssh.Error say that a host was not reached, or that the connection ended;
-// those that are a *HostError say that the host did not do what it should. All others say nothing of the host.
-type Operator interface {
+// HostClient works on hosts. An *ssh.Error says that the host was not reached, or that the connection ended. A *HostError
+// says that the host itself failed. Other errors say nothing about the host.
+type HostClient interface {
 	// Probe is hosts.Probe.
 	Probe(ctx context.Context, host *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error)
 	// Bootstrap is hosts.Bootstrap.
@@ -25,7 +25,7 @@ type Operator interface {
 	CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error
 }
 
-// HostError says that a host, which we were logged in to, did not do what it should, or not in time.
+// HostError says that the host failed, or was too slow, after the login.
 type HostError struct {
 	// Err is what went wrong.
 	Err error
@@ -37,46 +37,46 @@ func (e *HostError) Error() string { return e.Err.Error() }
 // Unwrap returns what went wrong.
 func (e *HostError) Unwrap() error { return e.Err }
 
-// SSHOperator works on hosts by SSH.
-type SSHOperator struct {
+// SSHHostClient works on hosts by SSH.
+type SSHHostClient struct {
 	// Secrets reads the Secrets with keys; it needs no cache.
 	Secrets client.Reader
 }
 
-var _ Operator = &SSHOperator{}
+var _ HostClient = &SSHHostClient{}
 
-// Probe logs in and looks whether the host can be made a machine.
-func (o *SSHOperator) Probe(ctx context.Context, host *infrav1.IDCHost) (facts *hosts.Facts, problem *hosts.Problem, err error) {
-	err = o.with(ctx, host, func(h *hosts.Host) error {
+// Probe logs in and checks whether the host can be made a machine. It writes nothing.
+func (c *SSHHostClient) Probe(ctx context.Context, host *infrav1.IDCHost) (facts *hosts.Facts, problem *hosts.Problem, err error) {
+	err = c.with(ctx, host, func(h *hosts.Host) error {
 		facts, problem, err = h.Probe(ctx)
 		return err
 	})
 	return facts, problem, err
 }
 
-// Bootstrap logs in and makes the host a machine, or goes on with it.
-func (o *SSHOperator) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (progress hosts.Progress, err error) {
-	err = o.with(ctx, host, func(h *hosts.Host) error {
+// Bootstrap logs in and begins to make the host a machine, or goes on with that.
+func (c *SSHHostClient) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (progress hosts.Progress, err error) {
+	err = c.with(ctx, host, func(h *hosts.Host) error {
 		progress, err = h.Bootstrap(ctx, machine)
 		return err
 	})
 	return progress, err
 }
 
-// CleanUp logs in and makes the machine a plain host again.
-func (o *SSHOperator) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error {
-	return o.with(ctx, host, func(h *hosts.Host) error { return h.CleanUp(ctx, instanceID) })
+// CleanUp logs in and removes from the host what the machine brought.
+func (c *SSHHostClient) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error {
+	return c.with(ctx, host, func(h *hosts.Host) error { return h.CleanUp(ctx, instanceID) })
 }
 
-func (o *SSHOperator) with(ctx context.Context, host *infrav1.IDCHost, work func(*hosts.Host) error) error {
+func (c *SSHHostClient) with(ctx context.Context, host *infrav1.IDCHost, work func(*hosts.Host) error) error {
 	target := ssh.Target{}
-	server, err := o.server(ctx, host.Namespace, &host.Spec.SSHServer)
+	server, err := c.server(ctx, host.Namespace, &host.Spec.SSHServer)
 	if err != nil {
 		return err
 	}
 	target.Host = *server
 	if host.Spec.Bastion != nil {
-		if target.Bastion, err = o.server(ctx, host.Namespace, host.Spec.Bastion); err != nil {
+		if target.Bastion, err = c.server(ctx, host.Namespace, host.Spec.Bastion); err != nil {
 			return err
 		}
 	}
@@ -94,13 +94,13 @@ func (o *SSHOperator) with(ctx context.Context, host *infrav1.IDCHost, work func
 }
 
 // server reads the credentials for an SSH server.
-func (o *SSHOperator) server(ctx context.Context, namespace string, spec *infrav1.SSHServer) (*ssh.Server, error) {
+func (c *SSHHostClient) server(ctx context.Context, namespace string, spec *infrav1.SSHServer) (*ssh.Server, error) {
 	invalid := func(err error) error {
 		return &ssh.Error{Reason: ssh.CredentialsInvalid, Err: err}
 	}
 	secret := &corev1.Secret{}
 	name := spec.KeySecretRef.Name
-	if err := o.Secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret); err != nil {
+	if err := c.Secrets.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret); err != nil {
 		err = fmt.Errorf("read Secret %s with the key: %w", name, err)
 		if apierrors.IsNotFound(err) {
 			return nil, invalid(fmt.Errorf("%w; create it, with the private key in %s", err, infrav1.SSHPrivateKey))

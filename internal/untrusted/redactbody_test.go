@@ -11,8 +11,8 @@ import (
 
 var secretsOfAWatch = []string{"Bearer abcabd", "abcabd"}
 
-func veilOver(body io.ReadCloser) io.ReadCloser {
-	return veil(body, hiding("abcabd"), secretsOfAWatch)
+func redacted(body io.ReadCloser) io.ReadCloser {
+	return redactBody(body, hiding("abcabd"), secretsOfAWatch)
 }
 
 func TestASecretIsHiddenWhereverReadsCutIt(t *testing.T) {
@@ -26,7 +26,7 @@ func TestASecretIsHiddenWhereverReadsCutIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for cut := range len(text) {
 				body := io.MultiReader(strings.NewReader(text[:cut]), strings.NewReader(text[cut:]))
-				got, err := io.ReadAll(room(veilOver(io.NopCloser(body))))
+				got, err := io.ReadAll(room(redacted(io.NopCloser(body))))
 				if err != nil || string(got) != want {
 					t.Errorf("cut after %q: got %q, %v", text[:cut], got, err)
 				}
@@ -34,7 +34,7 @@ func TestASecretIsHiddenWhereverReadsCutIt(t *testing.T) {
 		})
 	}
 	t.Run("when it comes in single bytes", func(t *testing.T) {
-		got, err := io.ReadAll(veilOver(io.NopCloser(iotest.OneByteReader(strings.NewReader(text)))))
+		got, err := io.ReadAll(redacted(io.NopCloser(iotest.OneByteReader(strings.NewReader(text)))))
 		if err != nil || string(got) != want {
 			t.Errorf("got %q, %v", got, err)
 		}
@@ -50,7 +50,7 @@ func TestWhatIsReadWaitsForNoMore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				received, sending := io.Pipe()
-				body := veilOver(received)
+				body := redacted(received)
 				go func() { _, _ = io.WriteString(sending, test.sent) }()
 				got := make([]byte, len(test.want))
 				if _, err := io.ReadFull(body, got); err != nil || string(got) != test.want {
@@ -67,7 +67,7 @@ func TestWhatIsReadWaitsForNoMore(t *testing.T) {
 func TestAReadThatWaitsEndsWhenTheWatchIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		received, sending := io.Pipe()
-		body := veilOver(received)
+		body := redacted(received)
 		ended := make(chan error)
 		go func() {
 			_, err := io.ReadAll(body)
@@ -88,7 +88,7 @@ func TestAReadThatWaitsEndsWhenTheWatchIsClosed(t *testing.T) {
 
 func TestAnErrorOfReadingTellsNoSecret(t *testing.T) {
 	body := io.MultiReader(strings.NewReader("before Bear"), iotest.ErrReader(errors.New(`the server went away, debug="abcabd"`)))
-	got, err := io.ReadAll(veilOver(io.NopCloser(body)))
+	got, err := io.ReadAll(redacted(io.NopCloser(body)))
 	if string(got) != "before Bear" || err == nil || err.Error() != `the server went away, debug="******"` {
 		t.Errorf("got %q, %v", got, err)
 	}
