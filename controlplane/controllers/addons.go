@@ -14,6 +14,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
@@ -31,17 +32,20 @@ const (
 
 // applyAddons is done when the tenant held its addons, and none that is switched off, when it was last
 // asked. It comes last and nothing waits for it: machines join without, and the API is of use.
-func (r *Reconciler) applyAddons(ctx context.Context, s *scope) (string, error) {
+func (r *Reconciler) applyAddons(ctx context.Context, s *scope) flow.Result {
 	if s.unsupported != nil {
-		return s.unsupported.Error(), nil //nolint:nilerr // It is what the step waits for.
+		return flow.Waiting(s.unsupported.Error())
 	}
 	dns, err := services.DNS(s.input.Network.ServiceCIDRs)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	pullSecret, missing, err := r.imagePullSecret(ctx, s.controlPlane)
-	if err != nil || missing != "" {
-		return missing, err
+	if err != nil {
+		return flow.Failed(err)
+	}
+	if missing != "" {
+		return flow.Waiting(missing)
 	}
 	wanted, unwanted, err := addons.Objects(&addon.Input{
 		Version:         s.input.Version,
@@ -57,20 +61,20 @@ func (r *Reconciler) applyAddons(ctx context.Context, s *scope) (string, error) 
 		Patches:         s.controlPlane.Spec.Patches,
 	})
 	if err != nil {
-		return "", err
+		return renderingFailed(err)
 	}
 	visit := r.visit(s)
 	visit.what, visit.wanted, visit.unwanted = "the addons", wanted, unwanted
 	question, err := visit.question()
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	question.Timeout = addonsTimeout
 	answer, ok := r.questions.Ask(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: addonsQuestion}, question)
 	if !ok && !installedBefore(s.controlPlane) {
-		return "the addons are being written to the tenant", nil
+		return flow.Waiting("the addons are being written to the tenant")
 	}
-	return answer.Problem, nil
+	return flow.Waiting(answer.Problem)
 }
 
 // imagePullSecret is what the Secret of spec.imagePullSecret has, or says what a person has to do to it. The Secret has no
@@ -111,8 +115,8 @@ func addonsInstalled(s *scope) metav1.Condition {
 	const name = controlplanev1.AddonsInstalledCondition
 	switch outcome := s.outcome(stepAddons); {
 	case !outcome.Ran && installedBefore(s.controlPlane): // The tenant's API is away; what it holds, it holds.
-	case outcome.Err != nil:
-		return condition(name, metav1.ConditionUnknown, controlplanev1.ReconcileFailedReason, errortext.Steady(outcome.Err))
+	case outcome.Err() != nil:
+		return condition(name, metav1.ConditionUnknown, controlplanev1.ReconcileFailedReason, errortext.Steady(outcome.Err()))
 	case !outcome.Done():
 		return condition(name, metav1.ConditionFalse, controlplanev1.WaitingReason, waitingFor(s, stepAddons))
 	}

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 )
@@ -17,7 +18,7 @@ func TestNothingWaitsForAddons(t *testing.T) {
 	s := initializedScope()
 	setConditions(s, settled())
 	s.uninitialized()
-	s.end(stepAddons, "provided IP is already allocated", nil)
+	s.end(stepAddons, flow.Waiting("provided IP is already allocated"))
 	updateStatus(s, settled())
 	for _, name := range []string{controlplanev1.InitializedCondition, controlplanev1.AvailableCondition} {
 		if !conditions.IsTrue(s.controlPlane, name) {
@@ -58,9 +59,9 @@ func TestTheAddonsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 			if test.answer != nil {
 				notes.answers[addonsQuestion] = *test.answer
 			}
-			waiting, err := r.applyAddons(t.Context(), s)
-			if err != nil || waiting != test.waiting || s.asking {
-				t.Errorf("it waits %q, asking %t, %v", waiting, s.asking, err)
+			result := r.applyAddons(t.Context(), s)
+			if result.Err() != nil || result.Waiting() != test.waiting || s.asking {
+				t.Errorf("it waits %q, asking %t, %v", result.Waiting(), s.asking, result.Err())
 			}
 		})
 	}
@@ -75,7 +76,7 @@ func installed(s *scope) {
 
 func TestAddonsThatWereInstalledStaySoWhileTheTenantIsAway(t *testing.T) {
 	s := initializedScope()
-	s.end(names.KubeAPIServer, "no API server is ready", nil)
+	s.end(names.KubeAPIServer, flow.Waiting("no API server is ready"))
 	expect(t, addonsInstalled(s), expectation{status: metav1.ConditionFalse, reason: controlplanev1.WaitingReason, says: []string{"no API server is ready"}})
 	installed(s)
 	expect(t, addonsInstalled(s), expectation{status: metav1.ConditionTrue, reason: controlplanev1.InstalledReason})

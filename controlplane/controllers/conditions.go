@@ -15,7 +15,6 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 var etcdComponents = registry.Components.OfCondition(controlplanev1.EtcdClusterHealthyCondition)
@@ -67,15 +66,11 @@ func certificatesAvailable(s *scope) metav1.Condition {
 	const name = controlplanev1.CertificatesAvailableCondition
 	for _, step := range []string{stepKeyMaterial, stepCertificates, stepKubeconfig} {
 		outcome := s.outcome(step)
-		var lost *pki.LostError
-		var invalid *pki.InvalidError
 		switch {
-		case errors.As(outcome.Err, &lost):
-			return condition(name, metav1.ConditionFalse, controlplanev1.KeyMaterialLostReason, lost.Error())
-		case errors.As(outcome.Err, &invalid):
-			return condition(name, metav1.ConditionFalse, controlplanev1.InvalidKeyMaterialReason, invalid.Error())
-		case outcome.Err != nil:
-			return condition(name, metav1.ConditionUnknown, controlplanev1.ReconcileFailedReason, errortext.Steady(outcome.Err))
+		case outcome.Blocked():
+			return condition(name, metav1.ConditionFalse, outcome.Reason(), outcome.Err().Error())
+		case outcome.Err() != nil:
+			return condition(name, metav1.ConditionUnknown, controlplanev1.ReconcileFailedReason, errortext.Steady(outcome.Err()))
 		case !outcome.Done():
 			return condition(name, metav1.ConditionFalse, controlplanev1.WaitingReason, waitingFor(s, step))
 		}
@@ -232,15 +227,14 @@ func progress(name, reason, idleReason string, messages []string) metav1.Conditi
 func reconciled(s *scope) metav1.Condition {
 	const name = controlplanev1.ReconciledCondition
 	var failed, waiting []string
-	if s.waits != "" {
-		waiting = append(waiting, s.waits)
-	}
 	for _, outcome := range s.outcomes {
 		switch {
-		case outcome.Err != nil && !isRace(outcome.Err):
-			failed = append(failed, fmt.Sprintf("%s: %s", outcome.Name, errortext.Steady(outcome.Err)))
-		case outcome.Ran && outcome.Waiting != "":
-			waiting = append(waiting, outcome.Waiting)
+		case outcome.Problem() != nil:
+			failed = append(failed, fmt.Sprintf("%s: %s", outcome.Name, errortext.Steady(outcome.Problem())))
+		case outcome.Waiting() != "":
+			waiting = append(waiting, outcome.Waiting())
+		case outcome.Postponed() != "":
+			waiting = append(waiting, outcome.Postponed())
 		}
 	}
 	if s.problem != nil {
@@ -303,10 +297,10 @@ func workloadProblems(seen *observation, component string) []string {
 func waitingFor(s *scope, step string) string {
 	for _, outcome := range s.outcomes {
 		switch {
-		case outcome.Err != nil && !isRace(outcome.Err):
-			return fmt.Sprintf("%s: %s", outcome.Name, errortext.Steady(outcome.Err))
-		case outcome.Ran && outcome.Waiting != "":
-			return outcome.Waiting
+		case outcome.Problem() != nil:
+			return fmt.Sprintf("%s: %s", outcome.Name, errortext.Steady(outcome.Problem()))
+		case outcome.Waiting() != "":
+			return outcome.Waiting()
 		case outcome.Name == step:
 			return step + " is in progress"
 		}

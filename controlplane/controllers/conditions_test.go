@@ -130,12 +130,12 @@ func initializedScope() *scope {
 }
 
 // end makes a step end otherwise, and those after it not run.
-func (s *scope) end(step, waiting string, err error) {
+func (s *scope) end(step string, result flow.Result) {
 	found := false
 	for i := range s.outcomes {
 		switch {
 		case s.outcomes[i].Name == step:
-			s.outcomes[i].Waiting, s.outcomes[i].Err, found = waiting, err, true
+			s.outcomes[i].Result, found = result, true
 		case found:
 			s.outcomes[i].Ran = false
 		}
@@ -325,16 +325,16 @@ func TestAvailable(t *testing.T) {
 		}, no("tenant-objects has not started")},
 		"etcd starts": {func(s *scope, seen *observation) {
 			s.uninitialized()
-			s.end(names.EtcdData, "etcd-data has 0 of 3 pods ready and needs 2", nil)
+			s.end(names.EtcdData, flow.Waiting("etcd-data has 0 of 3 pods ready and needs 2"))
 			*seen = observation{}
 		}, no("etcd-data has 0 of 3 pods ready and needs 2")},
 		"the tenant's API does not answer yet": {func(s *scope, _ *observation) {
 			s.uninitialized()
-			s.end(stepTenantObjects, "the tenant's API does not answer at 10.0.0.1:6443", nil)
+			s.end(stepTenantObjects, flow.Waiting("the tenant's API does not answer at 10.0.0.1:6443"))
 		}, no("the tenant's API does not answer at 10.0.0.1:6443")},
 		"a port block is held by another": {func(s *scope, seen *observation) {
 			s.uninitialized()
-			s.end(stepPorts, "", errors.New("host ports 20000-20019 belong to Cluster a/b"))
+			s.end(stepPorts, claimFailed(errors.New("host ports 20000-20019 belong to Cluster a/b")))
 			*seen = observation{}
 		}, no("ports: host ports 20000-20019 belong to Cluster a/b")},
 
@@ -348,10 +348,10 @@ func TestAvailable(t *testing.T) {
 		}, no("kube-scheduler: pod blue-kube-scheduler-0")},
 		"a workload was deleted": {func(_ *scope, seen *observation) { delete(seen.workloads, names.KubeAPIServer) }, no("kube-apiserver is not created yet")},
 		"key material is lost": {func(s *scope, _ *observation) {
-			s.end(stepKeyMaterial, "", &pki.LostError{Keys: []pki.LostKey{{What: "cluster CA"}}})
+			s.end(stepKeyMaterial, keyMaterialFailed(&pki.LostError{Keys: []pki.LostKey{{What: "cluster CA"}}}))
 		}, no("cluster CA")},
 
-		"the key material could not be read": {func(s *scope, _ *observation) { s.end(stepKeyMaterial, "", errRefused) }, unknown("connection refused")},
+		"the key material could not be read": {func(s *scope, _ *observation) { s.end(stepKeyMaterial, flow.Failed(errRefused)) }, unknown("connection refused")},
 		"the link to all host nodes is cut": {func(_ *scope, seen *observation) {
 			seen.lose("n0")
 			seen.lose("n1")
@@ -385,30 +385,29 @@ func eachComponent(do func(component string)) {
 
 func TestCertificatesAvailable(t *testing.T) {
 	for name, test := range map[string]struct {
-		step    string
-		waiting string
-		err     error
-		want    expectation
+		step   string
+		result flow.Result
+		want   expectation
 	}{
 		"they are": {want: expectation{status: metav1.ConditionTrue, reason: controlplanev1.AvailableReason}},
-		"key material is lost": {step: stepKeyMaterial, err: fmt.Errorf("ensure: %w", &pki.LostError{Keys: []pki.LostKey{{What: "cluster CA"}}}),
+		"key material is lost": {step: stepKeyMaterial, result: keyMaterialFailed(fmt.Errorf("ensure: %w", &pki.LostError{Keys: []pki.LostKey{{What: "cluster CA"}}})),
 			want: expectation{status: metav1.ConditionFalse, reason: controlplanev1.KeyMaterialLostReason, says: []string{"cluster CA", "restore"}}},
-		"key material is invalid": {step: stepKeyMaterial, err: &pki.InvalidError{DataKey: "tls.key", Problem: "is no PEM private key", Remedy: "put a valid pair into it"},
+		"key material is invalid": {step: stepKeyMaterial, result: keyMaterialFailed(&pki.InvalidError{DataKey: "tls.key", Problem: "is no PEM private key", Remedy: "put a valid pair into it"}),
 			want: expectation{status: metav1.ConditionFalse, reason: controlplanev1.InvalidKeyMaterialReason, says: []string{"tls.key", "is no PEM private key", "put a valid pair into it"}}},
-		"key material could not be read": {step: stepKeyMaterial, err: errRefused,
+		"key material could not be read": {step: stepKeyMaterial, result: flow.Failed(errRefused),
 			want: expectation{status: metav1.ConditionUnknown, reason: controlplanev1.ReconcileFailedReason, says: []string{"connection refused"}}},
-		"a certificate could not be written": {step: stepCertificates, err: errRefused,
+		"a certificate could not be written": {step: stepCertificates, result: flow.Failed(errRefused),
 			want: expectation{status: metav1.ConditionUnknown, reason: controlplanev1.ReconcileFailedReason, says: []string{"connection refused"}}},
-		"the kubeconfig could not be written": {step: stepKubeconfig, err: errRefused,
+		"the kubeconfig could not be written": {step: stepKubeconfig, result: flow.Failed(errRefused),
 			want: expectation{status: metav1.ConditionUnknown, reason: controlplanev1.ReconcileFailedReason, says: []string{"connection refused"}}},
-		"Services have no addresses yet": {step: stepEndpoint, waiting: "for addresses",
+		"Services have no addresses yet": {step: stepEndpoint, result: flow.Waiting("for addresses"),
 			want: expectation{status: metav1.ConditionFalse, reason: controlplanev1.WaitingReason, says: []string{"for addresses"}}},
-		"a later step waits": {step: names.EtcdData, waiting: "for members",
+		"a later step waits": {step: names.EtcdData, result: flow.Waiting("for members"),
 			want: expectation{status: metav1.ConditionTrue, reason: controlplanev1.AvailableReason}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := initializedScope()
-			s.end(test.step, test.waiting, test.err)
+			s.end(test.step, test.result)
 			expect(t, certificatesAvailable(s), test.want)
 		})
 	}
@@ -416,11 +415,11 @@ func TestCertificatesAvailable(t *testing.T) {
 
 func TestInitializedNeverTurnsBack(t *testing.T) {
 	s := initializedScope()
-	s.end(stepTenantObjects, "the tenant's API does not answer", nil)
+	s.end(stepTenantObjects, flow.Waiting("the tenant's API does not answer"))
 	expect(t, initialized(s), expectation{status: metav1.ConditionTrue, reason: controlplanev1.InitializedReason})
 	s.uninitialized()
 	expect(t, initialized(s), expectation{status: metav1.ConditionFalse, reason: controlplanev1.NotInitializedReason, says: []string{"the tenant's API does not answer"}})
-	s.end(names.EtcdEvents, "", errRefused)
+	s.end(names.EtcdEvents, flow.Failed(errRefused))
 	expect(t, initialized(s), expectation{status: metav1.ConditionFalse, reason: controlplanev1.NotInitializedReason, says: []string{"etcd-events: connection refused"}})
 }
 
@@ -459,12 +458,12 @@ func TestReconciledSaysWhatFailsAndWhatWaits(t *testing.T) {
 		want expectation
 	}{
 		"every step is done": {func(*scope) {}, expectation{status: metav1.ConditionTrue, reason: controlplanev1.ReconciledReason}},
-		"a step waits": {func(s *scope) { s.end(names.EtcdData, "for members", nil) },
+		"a step waits": {func(s *scope) { s.end(names.EtcdData, flow.Waiting("for members")) },
 			expectation{status: metav1.ConditionFalse, reason: controlplanev1.WaitingReason, says: []string{"for members"}}},
-		"a step failed": {func(s *scope) { s.end(names.EtcdData, "", errRefused) },
+		"a step failed": {func(s *scope) { s.end(names.EtcdData, flow.Failed(errRefused)) },
 			expectation{status: metav1.ConditionFalse, reason: controlplanev1.ReconcileFailedReason, says: []string{"etcd-data: connection refused"}}},
 		"one failed and another waits": {func(s *scope) {
-			s.outcomes[0].Err, s.outcomes[1].Waiting = errRefused, "for a block"
+			s.outcomes[0].Result, s.outcomes[1].Result = flow.Failed(errRefused), flow.Waiting("for a block")
 		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.ReconcileFailedReason, says: []string{"key-material: connection refused", "for a block"}}},
 		"what runs cannot be made any more": {func(s *scope) { s.problem = errors.New("spec.version: v1.20 is not supported") },
 			expectation{status: metav1.ConditionFalse, reason: controlplanev1.ReconcileFailedReason, says: []string{"v1.20 is not supported"}}},

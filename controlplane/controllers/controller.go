@@ -36,7 +36,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
@@ -114,10 +113,10 @@ type questioner interface {
 
 // Reconcile brings one control plane a step closer to its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
-	cared, hosted := false, false
+	kept, hosted := false, false
 	defer func() {
-		// It is gone, deleted, paused or another's.
-		if reterr == nil && !cared {
+		// It is gone, deleted, paused, or not the one that its Cluster names.
+		if reterr == nil && !kept {
 			r.endBackground(request.NamespacedName)
 		}
 		if reterr == nil && !hosted {
@@ -145,14 +144,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 			return ctrl.Result{}, nil
 		}
 		if !namesControlPlane(cluster, controlPlane) {
-			return ctrl.Result{}, r.refuseStranger(ctx, cluster, controlPlane)
+			return ctrl.Result{}, r.refuseUnreferenced(ctx, cluster, controlPlane)
 		}
 	}
 	if cluster != nil {
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KObj(cluster)))
 	}
 
-	if added, err := r.ensureHeld(writes.Because(ctx, "finalizer"), cluster, controlPlane); err != nil || added {
+	if added, err := r.ensureFinalizer(writes.Because(ctx, "finalizer"), cluster, controlPlane); err != nil || added {
 		return ctrl.Result{}, err
 	}
 	if isPaused, requeue, err := paused.EnsurePausedCondition(writes.Because(ctx, "paused"), r.Client, clusterOrEmpty(cluster), controlPlane); err != nil || isPaused || requeue {
@@ -187,7 +186,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		hosted = controllerutil.ContainsFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
 		return result, err
 	}
-	cared, hosted = true, true
+	kept, hosted = true, true
 	return r.reconcile(ctx, cluster, controlPlane, did)
 }
 
@@ -226,7 +225,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	if err != nil {
 		return ctrl.Result{}, errors.Join(err, stepErrors(s))
 	}
-	if s.saidBefore() {
+	if s.keepLastStatus() {
 		return r.result(ctx, s, controlPlane)
 	}
 	if err := checkRoom(ctx, s, seen); err != nil {
@@ -265,7 +264,7 @@ func invalid(s *scope) error {
 	if len(problems) > 0 {
 		return fmt.Errorf("the Cluster cannot have a control plane: %w", problems.ToAggregate())
 	}
-	if err := errors.Join(validateEndpoint(s.cluster, s.controlPlane), validateElsewhere(s.cluster, s.controlPlane), validateListener(s)); err != nil {
+	if err := errors.Join(validateEndpoint(s.cluster, s.controlPlane), validateHostCluster(s.cluster, s.controlPlane), validateListener(s)); err != nil {
 		return err
 	}
 	if s.refused != nil {
@@ -276,7 +275,7 @@ func invalid(s *scope) error {
 
 // invalidSpec is for what only a person can resolve: nothing is touched, and a change wakes the
 // controller. The Secret of another host cluster is read again all the same: nothing watches it.
-// The webhook takes the reason for a word that nothing runs.
+// The webhook reads reason InvalidSpec as: nothing of this control plane runs.
 func invalidSpec(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane, problem error) (ctrl.Result, error) {
 	ctrl.LoggerFrom(ctx).Info("A person must act", "reason", problem.Error())
 	conditions.Set(controlPlane, condition(controlplanev1.AvailableCondition, metav1.ConditionFalse, controlplanev1.InvalidSpecReason, problem.Error()))
@@ -307,12 +306,11 @@ func (r *Reconciler) result(ctx context.Context, s *scope, controlPlane *control
 	raced := false
 	for _, outcome := range s.outcomes {
 		switch {
-		case outcome.Err == nil:
-		case isRace(outcome.Err):
-			ctrl.LoggerFrom(ctx).V(4).Info("Another write was faster", "step", outcome.Name, "err", outcome.Err)
+		case outcome.Raced():
+			ctrl.LoggerFrom(ctx).V(4).Info("Another write was faster", "step", outcome.Name, "err", outcome.Err())
 			raced = true
-		default:
-			ctrl.LoggerFrom(ctx).Info("A person must act", "step", outcome.Name, "reason", outcome.Err.Error())
+		case outcome.Blocked():
+			ctrl.LoggerFrom(ctx).Info("A person must act", "step", outcome.Name, "reason", outcome.Err().Error())
 		}
 	}
 	after := settledInterval
@@ -333,22 +331,11 @@ func (r *Reconciler) result(ctx context.Context, s *scope, controlPlane *control
 func stepErrors(s *scope) error {
 	var failed []error
 	for _, outcome := range s.outcomes {
-		if outcome.Err != nil && !isRace(outcome.Err) && !isForPerson(outcome.Err) {
-			failed = append(failed, fmt.Errorf("step %s: %w", outcome.Name, outcome.Err))
+		if outcome.Failed() {
+			failed = append(failed, fmt.Errorf("step %s: %w", outcome.Name, outcome.Err()))
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// isForPerson reports whether only a person can resolve an error: trying again at once is of no use,
-// the condition says what to do.
-func isForPerson(err error) bool {
-	var lost *pki.LostError
-	var invalid *pki.InvalidError
-	var held *ports.HeldError
-	var outside *ports.OutsideError
-	var exhausted *ports.ExhaustedError
-	return patches.IsRefused(err) || errors.As(err, &lost) || errors.As(err, &invalid) || errors.As(err, &held) || errors.As(err, &outside) || errors.As(err, &exhausted)
 }
 
 func (r *Reconciler) store(host *Host) *pki.Store {

@@ -11,6 +11,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -76,11 +77,11 @@ func TestFinding2TheConditionTellsWhoseAPIServersDialForTheirTenants(t *testing.
 		}, expectation{status: yes, reason: "Confined"}},
 		"a change to Managed waits": {managed, func(s *scope, seen *observation) {
 			seen.apiServersAre(open)
-			s.end(names.KubeAPIServer, "kube-apiserver takes no change while spec.patches are refused", nil)
+			s.end(names.KubeAPIServer, flow.Waiting("kube-apiserver takes no change while spec.patches are refused"))
 		}, expectation{status: no, reason: "Waiting", says: []string{"kube-apiserver dials", "takes no change while spec.patches are refused"}}},
 		"no API server is there yet": {managed, func(s *scope, seen *observation) {
 			seen.pods[names.KubeAPIServer] = nil
-			s.end(names.EtcdData, "etcd-data has 0 of 3 pods ready and needs 2", nil)
+			s.end(names.EtcdData, flow.Waiting("etcd-data has 0 of 3 pods ready and needs 2"))
 		}, expectation{status: unknown, reason: "Waiting", says: []string{"etcd-data has 0 of 3"}}},
 		"a host node is away, and what runs there is confined": {managed, func(_ *scope, seen *observation) {
 			seen.apiServersAre(confined)

@@ -147,7 +147,7 @@ func upgradeWaits(s *scope) string {
 		return bootstrapped(s.controlPlane, component) && voters(s.controlPlane, component) != *etcdSpec(s.controlPlane, component).Replicas
 	}
 	switch {
-	case s.waits != "":
+	case s.outcome(stepVersion).Postponed() != "":
 		return waitsForKubelets
 	case s.unsupported != nil:
 		return waitsForVersion
@@ -155,7 +155,7 @@ func upgradeWaits(s *scope) string {
 		return waitsForPatches
 	case slices.ContainsFunc(etcdComponents, changes):
 		return waitsForMembers
-	case slices.ContainsFunc(s.outcomes, func(o flow.Outcome) bool { return o.Err != nil && !isRace(o.Err) }):
+	case slices.ContainsFunc(s.outcomes, func(o flow.Outcome) bool { return o.Problem() != nil }):
 		return waitsForPerson
 	}
 	return ""

@@ -40,6 +40,11 @@ func upgradeTo(version string) func(*scope) {
 	return func(s *scope) { s.controlPlane.Spec.Version = version }
 }
 
+// tooOldKubelets make the upgrade of a scope wait.
+func tooOldKubelets(s *scope) {
+	s.outcomes = []flow.Outcome{{Name: stepVersion, Ran: true, Result: flow.Postponed("kubelets")}}
+}
+
 func TestAnUpgradeWaitsForOneThing(t *testing.T) {
 	wanted := upgradeTo("v1.36.3")
 	for name, test := range map[string]struct {
@@ -49,14 +54,14 @@ func TestAnUpgradeWaitsForOneThing(t *testing.T) {
 		"there is none": {},
 		"it goes on":    {is: []func(*scope){wanted}},
 		"a race is no failure": {is: []func(*scope){wanted, func(s *scope) {
-			s.outcomes = []flow.Outcome{{Err: errConflict}}
+			s.outcomes = []flow.Outcome{{Result: flow.Failed(errConflict)}}
 		}}},
-		"kubelets are too old":                  {is: []func(*scope){wanted, func(s *scope) { s.waits = "kubelets" }}, want: "kubelets"},
+		"kubelets are too old":                  {is: []func(*scope){wanted, tooOldKubelets}, want: "kubelets"},
 		"no table has the version":              {is: []func(*scope){wanted, func(s *scope) { s.unsupported = errStep }}, want: "version"},
 		"patches are refused":                   {is: []func(*scope){wanted, func(s *scope) { s.refused = errStep }}, want: "patches"},
 		"etcd gains members":                    {is: []func(*scope){wanted, func(s *scope) { s.controlPlane.Spec.Etcd.Data.Replicas = ptr.To[int32](5) }}, want: "etcd-members"},
-		"a step fails":                          {is: []func(*scope){wanted, func(s *scope) { s.outcomes = []flow.Outcome{{Err: errStep}} }}, want: "failure"},
-		"what fails without an upgrade is none": {is: []func(*scope){func(s *scope) { s.outcomes = []flow.Outcome{{Err: errStep}} }}},
+		"a step fails":                          {is: []func(*scope){wanted, func(s *scope) { s.outcomes = []flow.Outcome{{Result: flow.Failed(errStep)}} }}, want: "failure"},
+		"what fails without an upgrade is none": {is: []func(*scope){func(s *scope) { s.outcomes = []flow.Outcome{{Result: flow.Failed(errStep)}} }}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := upgradeWaits(measured(test.is...)); got != test.want {
@@ -74,7 +79,7 @@ func TestFiguresFollowAControlPlaneAndGoWithIt(t *testing.T) {
 	}}}}}
 	size := func() float64 { return testutil.ToFloat64(databaseBytes.WithLabelValues("team", "blue", "data")) }
 	s := measured(upgradeTo("v1.36.3"), func(s *scope) {
-		s.waits = "kubelets"
+		tooOldKubelets(s)
 		s.endsAt(end.Add(time.Hour))
 		s.endsAt(end)
 		s.endsAt(time.Time{})
@@ -94,7 +99,7 @@ func TestFiguresFollowAControlPlaneAndGoWithIt(t *testing.T) {
 		}
 	}
 
-	s.waits, s.outcomes = "", []flow.Outcome{{Err: errStep}}
+	s.outcomes = []flow.Outcome{{Result: flow.Failed(errStep)}}
 	f.record(s, answered)
 	if kubelets, failure := testutil.ToFloat64(upgradesWaiting.WithLabelValues("kubelets")), testutil.ToFloat64(upgradesWaiting.WithLabelValues("failure")); kubelets != 0 || failure != 1 {
 		t.Errorf("%v wait for kubelets and %v for a failure", kubelets, failure)

@@ -7,6 +7,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -33,39 +34,39 @@ func (s *scope) growing() string {
 	return ""
 }
 
-// heldBack says that a component which is held would adopt a new rendering: those after it, and the tenant, wait.
+// heldBack waits when a component that is held would adopt a new rendering: those after it, and the tenant, wait too.
 // For refused patches only an upgrade waits: they may be for one component alone, and the problem is told already.
-func heldBack(ctx context.Context, s *scope, component components.Component, why string) (string, error) {
+func heldBack(ctx context.Context, s *scope, component components.Component, why string) flow.Result {
 	if why == "" || s.refused != nil && !s.upgrading() {
-		return "", nil
+		return flow.Done()
 	}
 	hashes, err := s.hashesBesideMembers(component)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	current, err := s.revisions.Current(ctx, s.key, component.Name, s.rolloutAfter, hashes...)
 	if current || err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
-	return fmt.Sprintf("%s takes no change while %s", component.Name, why), nil
+	return flow.Waiting(fmt.Sprintf("%s takes no change while %s", component.Name, why))
 }
 
-// heldWhileLosing says that an upgrade waits for an etcd cluster whose pods it replaces, but not while members go. Any
-// other change does not wait for that: API servers must be told of those that go. One that keeps its pods holds nobody.
-func heldWhileLosing(ctx context.Context, s *scope, cluster etcdcomponent.Cluster) (string, error) {
+// heldWhileLosing lets an upgrade wait for an etcd cluster whose pods it replaces, but not while members go. Any
+// other change does not wait for that: API servers must be told of those that go. A cluster that keeps its pods does not block others.
+func heldWhileLosing(ctx context.Context, s *scope, cluster etcdcomponent.Cluster) flow.Result {
 	component := cluster.Component
 	if !s.upgrading() || !s.evenVoters(component) || s.volatile(component) || s.held() != "" {
-		return "", nil
+		return flow.Done()
 	}
 	stored, err := s.revisions.Newest(ctx, s.key, component)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	replaces, err := replacesPods(ctx, s, cluster.Render(), asBootstrapped(s, cluster, stored), stored)
 	if !replaces || err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
-	return fmt.Sprintf("%s takes no change while it loses members: see %s", component, controlplanev1.ScalingDownCondition), nil
+	return flow.Waiting(fmt.Sprintf("%s takes no change while it loses members: see %s", component, controlplanev1.ScalingDownCondition))
 }
 
 // adopted reports whether the newest rendering of a component was made from these inputs.

@@ -99,9 +99,9 @@ func (r *Reconciler) deleteManagementSecrets(ctx context.Context, tenant client.
 	return deleteKinds(ctx, r.Host, tenant, []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Secret")}, nil)
 }
 
-// validateElsewhere refuses a control plane in another host cluster of which nothing that the management cluster
+// validateHostCluster refuses a control plane in another host cluster of which nothing that the management cluster
 // reaches is known, and one that would be its own host.
-func validateElsewhere(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) error {
+func validateHostCluster(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) error {
 	hosting := controlPlane.Spec.Hosting
 	if !hosting.Elsewhere() {
 		return nil

@@ -112,7 +112,7 @@ func TestAControlPlaneElsewhereNeedsAnEndpointThatIsReached(t *testing.T) {
 		}, says: "this tenant itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := validateElsewhere(elsewhere(test.edit))
+			err := validateHostCluster(elsewhere(test.edit))
 			if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
 				t.Errorf("got %v, want %q", err, test.says)
 			}

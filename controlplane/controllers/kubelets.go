@@ -12,6 +12,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
@@ -28,29 +29,28 @@ const (
 // chooseVersion has everything rendered for the version that runs while kubelets are too old for the wanted minor, or
 // nobody knows whether they are: nothing of the upgrade begins, and all else goes on. An upgrade that has begun is not
 // asked about: there is no way back, and what mends it may be a part of it.
-func (r *Reconciler) chooseVersion(ctx context.Context, s *scope) (string, error) {
+func (r *Reconciler) chooseVersion(ctx context.Context, s *scope) flow.Result {
 	key := probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: kubeletsQuestion}
 	from, err := s.leaves(ctx)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	if from == "" {
 		r.questions.Withdraw(key)
-		return "", nil
+		return flow.Done()
 	}
 	to := s.input.Version
 	visit := &kubeletsVisit{api: r.visit(s), to: to}
 	answer, ok := r.questions.Ask(key, visit.question())
 	if ok && answer.Problem == "" {
-		return "", nil
+		return flow.Done()
 	}
 	if !ok {
 		s.asking = true
 		answer.Problem = "the tenant is being asked for its kubelets"
 	}
 	s.render(from, r.Versions.Table())
-	s.waits = fmt.Sprintf("spec.version: the upgrade from %s to %s waits: %s", from, to, answer.Problem)
-	return "", nil
+	return flow.Postponed(fmt.Sprintf("spec.version: the upgrade from %s to %s waits: %s", from, to, answer.Problem))
 }
 
 // leaves is the version before an upgrade to a newer minor of which nothing has begun; empty for no such upgrade. What

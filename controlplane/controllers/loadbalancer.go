@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -21,23 +22,23 @@ import (
 // ensureLoadBalancer keeps the Secret from which other bootstrap providers take the configuration of a
 // worker's load balancer. It waits for nothing: an address that comes later wakes the controller. A Secret
 // that a person made stays as it is.
-func (r *Reconciler) ensureLoadBalancer(ctx context.Context, s *scope) (string, error) {
+func (r *Reconciler) ensureLoadBalancer(ctx context.Context, s *scope) flow.Result {
 	present, err := r.loadBalancerSecret(ctx, s)
 	if err != nil || present.ResourceVersion != "" && !s.owns(present) {
-		return "", err
+		return flow.Failed(err)
 	}
 	seeds, err := seedsOf(ctx, s, present.Data[loadbalancer.Key])
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	if len(seeds) == 0 {
-		return "", nil
+		return flow.Done()
 	}
 	content, err := loadbalancer.Configuration(seeds, s.input.Network.ServiceCIDRs, s.input.Ports)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
-	return "", r.writeLoadBalancer(ctx, s, present, content)
+	return flow.Failed(r.writeLoadBalancer(ctx, s, present, content))
 }
 
 // loadBalancerSecret is the Secret as it is; one without a resource version when there is none. The cache

@@ -78,8 +78,8 @@ func (test *loadBalancerTest) want(apiServers int32) {
 
 func (test *loadBalancerTest) run() {
 	test.t.Helper()
-	if waiting, err := test.reconciler.ensureLoadBalancer(test.t.Context(), test.scope); err != nil || waiting != "" {
-		test.t.Fatalf("waiting %q, err %v", waiting, err)
+	if result := test.reconciler.ensureLoadBalancer(test.t.Context(), test.scope); !result.Done() {
+		test.t.Fatalf("waiting %q, err %v", result.Waiting(), result.Err())
 	}
 }
 

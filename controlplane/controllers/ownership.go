@@ -24,8 +24,8 @@ func namesControlPlane(cluster *clusterv1.Cluster, controlPlane *controlplanev1.
 	return cluster.Spec.ControlPlaneRef.Kind == "KOKControlPlane" && cluster.Spec.ControlPlaneRef.Name == controlPlane.Name
 }
 
-// refuseStranger tells a control plane that its Cluster has another one.
-func (r *Reconciler) refuseStranger(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) error {
+// refuseUnreferenced says on a control plane that its Cluster names another one.
+func (r *Reconciler) refuseUnreferenced(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) error {
 	problem := fmt.Sprintf("Cluster %s names %s %q as its control plane in spec.controlPlaneRef, not this one; delete this object, which leaves the tenant alone, or correct the reference",
 		cluster.Name, cluster.Spec.ControlPlaneRef.Kind, cluster.Spec.ControlPlaneRef.Name)
 	ctrl.LoggerFrom(ctx).Info("A person must act", "reason", problem)
@@ -37,16 +37,16 @@ func (r *Reconciler) refuseStranger(ctx context.Context, cluster *clusterv1.Clus
 	return helper.Patch(ctx, controlPlane, patch.WithOwnedConditions{Conditions: ownedConditions})
 }
 
-// ensureHeld adds the finalizer, and with it the label that still names the tenant when the Cluster
+// ensureFinalizer adds the finalizer, and with it the label that still names the tenant when the Cluster
 // is gone. It does so before anything of the tenant is made.
-func (r *Reconciler) ensureHeld(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (added bool, err error) {
+func (r *Reconciler) ensureFinalizer(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (added bool, err error) {
 	if !controlPlane.DeletionTimestamp.IsZero() || controllerutil.ContainsFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer) {
 		return false, nil
 	}
-	held := controlPlane.DeepCopy()
-	controllerutil.AddFinalizer(held, controlplanev1.KOKControlPlaneFinalizer)
-	metav1.SetMetaDataLabel(&held.ObjectMeta, clusterv1.ClusterNameLabel, cluster.Name)
-	if err := r.Client.Patch(ctx, held, client.MergeFromWithOptions(controlPlane, client.MergeFromWithOptimisticLock{})); err != nil {
+	finalized := controlPlane.DeepCopy()
+	controllerutil.AddFinalizer(finalized, controlplanev1.KOKControlPlaneFinalizer)
+	metav1.SetMetaDataLabel(&finalized.ObjectMeta, clusterv1.ClusterNameLabel, cluster.Name)
+	if err := r.Client.Patch(ctx, finalized, client.MergeFromWithOptions(controlPlane, client.MergeFromWithOptimisticLock{})); err != nil {
 		return false, fmt.Errorf("add the finalizer: %w", err)
 	}
 	return true, nil

@@ -80,7 +80,7 @@ func TestWhatAClusterDoesNotNameIsNotSaidToRunNothing(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(stranger).WithStatusSubresource(stranger).Build()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue"}}
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: controlplanev1.GroupVersion.Group, Kind: "KOKControlPlane", Name: "cp"}
-	if err := (&Reconciler{Client: c}).refuseStranger(t.Context(), cluster, stranger); err != nil {
+	if err := (&Reconciler{Client: c}).refuseUnreferenced(t.Context(), cluster, stranger); err != nil {
 		t.Fatal(err)
 	}
 	told := &controlplanev1.KOKControlPlane{}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -29,23 +30,23 @@ func versionOf(pod *corev1.Pod) string {
 	return strings.ReplaceAll(pod.Labels[names.VersionLabel], "_", "+")
 }
 
-// formerVersion names a pod of a component that an upgrade waits for, as it runs another version than the wanted;
-// empty for none. One that stops serves until it has, and a Deployment counts it no more.
-func formerVersion(ctx context.Context, s *scope, component string) (string, error) {
+// olderPods lets an upgrade wait for a pod of a component that runs another version than the wanted one. A pod that
+// stops serves until it has, and a Deployment does not count it any more.
+func olderPods(ctx context.Context, s *scope, component string) flow.Result {
 	if !s.upgrading() {
-		return "", nil
+		return flow.Done()
 	}
 	pods, err := podsOf(ctx, s)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	for i := range pods[component] {
 		pod := &pods[component][i]
 		if version := versionOf(pod); version != "" && version != s.input.Version {
-			return fmt.Sprintf("others are upgraded when %s is: pod %s still runs %s", component, pod.Name, version), nil
+			return flow.Waiting(fmt.Sprintf("others are upgraded when %s is: pod %s still runs %s", component, pod.Name, version))
 		}
 	}
-	return "", nil
+	return flow.Done()
 }
 
 // podProblem says why a pod is not ready, in the words of whoever knows: the scheduler, the

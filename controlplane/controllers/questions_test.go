@@ -68,11 +68,11 @@ func TestTheTenantsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 		s.input.Version, s.input.Network.ServiceCIDRs, s.input.Network.PodCIDRs = "v1.36.3", []string{"10.96.0.0/12"}, []string{"192.168.0.0/16"}
 		s.input.Network.DNSDomain = "cluster.local"
 		s.controlPlane.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "10.250.0.1", Port: 6443}
-		waiting, err := r.applyTenantObjects(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
+		result := r.applyTenantObjects(t.Context(), s)
+		if result.Err() != nil {
+			t.Fatal(result.Err())
 		}
-		return waiting
+		return result.Waiting()
 	}
 	s := askable(t)
 	if waiting := run(s); waiting != "the tenant's API at 10.250.0.1:6443 is being asked" || !s.asking {
@@ -195,7 +195,7 @@ func TestConditionsHoldWhileASettledTenantIsAskedForTheFirstTime(t *testing.T) {
 		setConditions(s, settled())
 		s.asking = true
 		test.is(s)
-		if got := s.saidBefore(); got != test.want {
+		if got := s.keepLastStatus(); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -41,8 +41,6 @@ type scope struct {
 	// refused is why the patches of the spec cannot be applied; until they can, no component adopts a new
 	// rendering.
 	refused error
-	// waits says why an upgrade has not begun and everything is rendered for the version before; empty for no reason.
-	waits string
 	// problem is what would keep a control plane like this from being made.
 	problem error
 	// notes are what else only a person can put right, in the order of the steps that found it, which may differ.
@@ -161,9 +159,9 @@ func (s *scope) endsAt(at time.Time) {
 	}
 }
 
-// saidBefore reports whether the status of before holds until the first answers, which come within
-// seconds and reconcile again: a program that starts writes nothing to settled tenants.
-func (s *scope) saidBefore() bool {
+// keepLastStatus reports whether the stored status stays until the first probe has answered. The answer comes within
+// seconds and reconciles again: a program that starts writes nothing to settled tenants.
+func (s *scope) keepLastStatus() bool {
 	return s.asking && conditions.IsTrue(s.controlPlane, controlplanev1.InitializedCondition) &&
 		s.controlPlane.Status.ObservedGeneration == s.controlPlane.Generation
 }

@@ -6,6 +6,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
@@ -17,10 +18,10 @@ const tenantQuestion = "tenant"
 // applyTenantObjects is done when the tenant's API answered at its endpoint and held what joining
 // machines need, when it was last asked. It is asked in the background, and at once when the number
 // of ready API servers changes.
-func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) (string, error) {
+func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) flow.Result {
 	shared, err := s.sharedAddress()
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	objects, err := tenant.Objects(tenant.Settings{
 		ClusterName:               s.key.Name,
@@ -34,13 +35,13 @@ func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) (string, er
 		KubeletServerTLSBootstrap: true,
 	})
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	visit := r.visit(s)
 	visit.what, visit.wanted, visit.unwanted = "the objects that machines need to join", objects, tenant.Unwanted()
 	question, err := visit.question()
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	if state := stateOf(s.applied(names.KubeAPIServer)); state != nil {
 		question.Prompt = fmt.Sprintf("%d are ready", state.ready)
@@ -48,7 +49,7 @@ func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) (string, er
 	answer, ok := r.questions.Ask(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: tenantQuestion}, question)
 	if !ok {
 		s.asking = true
-		return fmt.Sprintf("the tenant's API at %s is being asked", visit.address), nil
+		return flow.Waiting(fmt.Sprintf("the tenant's API at %s is being asked", visit.address))
 	}
-	return answer.Problem, nil
+	return flow.Waiting(answer.Problem)
 }
