@@ -58,7 +58,7 @@ func applyComponent(component components.Component) func(context.Context, *scope
 		if result := heldBack(ctx, s, component, held); !result.Done() {
 			return result
 		}
-		return olderPods(ctx, s, component.Name)
+		return olderPods(s, component.Name)
 	}
 }
 

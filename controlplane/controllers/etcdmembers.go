@@ -242,6 +242,7 @@ func leftOf(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, wanted
 	if slices.ContainsFunc(listed, func(m controlplanev1.EtcdMemberStatus) bool { return beyond(m.Name) }) {
 		return true, nil
 	}
+	// A cache may not show what was just made, and addresses that are forgotten here do not come back.
 	pods, err := hostpods.List(ctx, s.host.Live, s.key)
 	if err != nil {
 		return false, err

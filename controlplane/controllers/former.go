@@ -28,12 +28,8 @@ func formerPods(ctx context.Context, s *scope, component string, now time.Time) 
 	if err := s.host.Client.Get(ctx, key, &appsv1.StatefulSet{}); !apierrors.IsNotFound(err) {
 		return flow.Failed(err)
 	}
-	pods, err := podsOf(ctx, s)
-	if err != nil {
-		return flow.Failed(err)
-	}
 	var stopping []string
-	for _, pod := range pods[component] {
+	for _, pod := range s.snapshot.Pods[component] {
 		late := pod.DeletionTimestamp != nil && now.After(pod.DeletionTimestamp.Add(formerPatience))
 		// One without a controller was left on purpose, and is adopted.
 		if metav1.GetControllerOf(&pod) != nil && !late {
@@ -44,7 +40,7 @@ func formerPods(ctx context.Context, s *scope, component string, now time.Time) 
 		return flow.Done()
 	}
 	// The cache does not hold one whose labels somebody took away.
-	err = s.host.Live.Get(ctx, key, &appsv1.StatefulSet{})
+	err := s.host.Live.Get(ctx, key, &appsv1.StatefulSet{})
 	if err == nil || !apierrors.IsNotFound(err) {
 		return flow.Failed(err)
 	}

@@ -67,8 +67,8 @@ func keyMaterialFailed(err error) flow.Result {
 	return flow.Failed(err)
 }
 
-// keysUsedBy asks the API server for a component that uses key material, or for data of one; empty
-// when none was ever applied.
+// keysUsedBy is a component that uses key material, or data of one; empty when none was ever applied. It asks the API
+// server: new keys must not replace those that a cache does not know of yet.
 func keysUsedBy(ctx context.Context, s *scope) (string, error) {
 	for _, kind := range []schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("StatefulSet"),

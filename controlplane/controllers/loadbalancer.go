@@ -27,7 +27,7 @@ func (r *Reconciler) ensureLoadBalancer(ctx context.Context, s *scope) flow.Resu
 	if err != nil || present.ResourceVersion != "" && !s.owns(present) {
 		return flow.Failed(err)
 	}
-	seeds, err := seedsOf(ctx, s, present.Data[loadbalancer.Key])
+	seeds, err := seedsOf(s, present.Data[loadbalancer.Key])
 	if err != nil {
 		return flow.Failed(err)
 	}
@@ -88,15 +88,11 @@ func (r *Reconciler) writeLoadBalancer(ctx context.Context, s *scope, present *c
 
 // seedsOf are where workers look for API servers first: at the one address that all share, else at those of
 // their nodes.
-func seedsOf(ctx context.Context, s *scope, present []byte) ([]string, error) {
+func seedsOf(s *scope, present []byte) ([]string, error) {
 	if shared, err := s.sharedAddress(); err != nil || shared.IsValid() {
 		return []string{shared.String()}, err
 	}
-	pods, err := podsOf(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	found := apiServerAddresses(pods[names.KubeAPIServer], s.input.Ports.APIServer)
+	found := apiServerAddresses(s.snapshot.Pods[names.KubeAPIServer], s.input.Ports.APIServer)
 	wanted := stateOf(s.applied(names.KubeAPIServer)).wanted()
 	return loadbalancer.Seeds(found, int(wanted), present), nil
 }

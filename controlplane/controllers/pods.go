@@ -17,11 +17,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// podsOf lists the pods of a tenant's control plane, by component and name.
-func podsOf(ctx context.Context, s *scope) (map[string][]corev1.Pod, error) {
-	return hostpods.List(ctx, s.host.Client, s.key)
-}
-
 // versionOf is the Kubernetes version that a pod runs; empty for one that has none, or has ended.
 func versionOf(pod *corev1.Pod) string {
 	if hostpods.Ended(pod) {
@@ -32,16 +27,12 @@ func versionOf(pod *corev1.Pod) string {
 
 // olderPods lets an upgrade wait for a pod of a component that runs another version than the wanted one. A pod that
 // stops serves until it has, and a Deployment does not count it any more.
-func olderPods(ctx context.Context, s *scope, component string) flow.Result {
+func olderPods(s *scope, component string) flow.Result {
 	if !s.upgrading() {
 		return flow.Done()
 	}
-	pods, err := podsOf(ctx, s)
-	if err != nil {
-		return flow.Failed(err)
-	}
-	for i := range pods[component] {
-		pod := &pods[component][i]
+	for i := range s.snapshot.Pods[component] {
+		pod := &s.snapshot.Pods[component][i]
 		if version := versionOf(pod); version != "" && version != s.input.Version {
 			return flow.Waiting(fmt.Sprintf("others are upgraded when %s is: pod %s still runs %s", component, pod.Name, version))
 		}
@@ -130,7 +121,7 @@ func creationFailures(ctx context.Context, s *scope, workloads map[string]client
 			}
 			continue
 		}
-		list := &corev1.EventList{}
+		list := &corev1.EventList{} // No cache holds Events.
 		if err := s.host.Live.List(ctx, list, client.InNamespace(workload.GetNamespace()), client.MatchingFields{
 			"involvedObject.uid": string(workload.GetUID()), "reason": "FailedCreate",
 		}); err != nil {

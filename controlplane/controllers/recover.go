@@ -30,6 +30,7 @@ func recoverEtcd(ctx context.Context, s *scope) error {
 			object client.Object
 		}{{names.Config(s.key.Name, cluster.Component), config}, {names.Object(s.key.Name, cluster.Component), workload}} {
 			key := client.ObjectKey{Namespace: s.key.Namespace, Name: present.name}
+			// A cache that lacks them would let a member without data start a cluster anew.
 			if err := s.host.Live.Get(ctx, key, present.object); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("look for etcd members of before: %w", err)
 			}
@@ -79,14 +80,8 @@ func recoveredEtcd(cluster etcdcomponent.Cluster, s *scope, files map[string]str
 
 // recoverVersions finds out what status said of versions, when it says nothing: an upgrade may be under way. Before a
 // control plane has pods there is nothing to find.
-func recoverVersions(ctx context.Context, s *scope) error {
-	if len(s.controlPlane.Status.Versions) > 0 {
-		return nil
+func recoverVersions(s *scope) {
+	if len(s.controlPlane.Status.Versions) == 0 {
+		setVersions(s.controlPlane, s.snapshot.Pods)
 	}
-	pods, err := podsOf(ctx, s)
-	if err != nil {
-		return err
-	}
-	setVersions(s.controlPlane, pods)
-	return nil
 }

@@ -22,6 +22,7 @@ func checkRoom(ctx context.Context, s *scope, seen *observation) error {
 	if len(missing) == 0 {
 		return nil
 	}
+	// A host node that was just labelled counts.
 	hosts, err := hostpods.CountNodes(ctx, s.host.Live, s.input.Spec.Hosting.NodeSelector)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/snapshot"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -31,6 +33,8 @@ type scope struct {
 	host         *Host
 	store        *pki.Store
 	revisions    *revision.Store
+	// snapshot is what was read of the host cluster at the start.
+	snapshot *snapshot.Snapshot
 
 	input components.Input
 	keys  *pki.KeyMaterial
@@ -60,7 +64,16 @@ type scope struct {
 	deeds *deeds
 }
 
-// newScope gathers what a reconcile starts from.
+// gather takes the snapshot that steps decide from.
+func (s *scope) gather(ctx context.Context) (err error) {
+	if s.snapshot, err = snapshot.Take(ctx, s.host.Client, s.key); err != nil {
+		return err
+	}
+	s.revisions.Known = s.snapshot.Revisions
+	return nil
+}
+
+// newScope is what a reconcile starts from.
 func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, table *versions.Table, host *Host, store *pki.Store, now time.Time) *scope {
 	s := &scope{
 		cluster:      cluster,

@@ -69,11 +69,7 @@ func (seen *observation) mayHave(component string, pods int32) bool {
 }
 
 func (r *Reconciler) observe(ctx context.Context, s *scope) (*observation, error) {
-	seen := &observation{workloads: map[string]*workloadState{}, etcd: map[string]*operator.Report{}}
-	var err error
-	if seen.pods, err = podsOf(ctx, s); err != nil {
-		return nil, err
-	}
+	seen := &observation{workloads: map[string]*workloadState{}, pods: s.snapshot.Pods, etcd: map[string]*operator.Report{}}
 	workloads, err := workloadsOf(ctx, s)
 	if err != nil {
 		return nil, err
@@ -137,6 +133,7 @@ func lostNodes(ctx context.Context, s *scope, pods map[string][]corev1.Pod) ([]s
 	}
 	var lost []string
 	for _, name := range slices.Sorted(maps.Keys(suspects)) {
+		// The cache does not hold the conditions of Nodes.
 		away, err := hostpods.NodeIsLost(ctx, s.host.Live, name)
 		if err != nil {
 			return nil, err

@@ -51,10 +51,9 @@ func hasOlderPods(ctx context.Context, s *scope, component string) (bool, error)
 	if set.Status.UpdateRevision == "" || set.Status.ObservedGeneration != set.Generation {
 		return false, nil
 	}
-	pods, err := podsOf(ctx, s)
-	return slices.ContainsFunc(pods[component], func(pod corev1.Pod) bool {
+	return slices.ContainsFunc(s.snapshot.Pods[component], func(pod corev1.Pod) bool {
 		return pod.DeletionTimestamp == nil && !hostpods.Ended(&pod) && pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
-	}), err
+	}), nil
 }
 
 // replacesPods reports whether the rendering that would be adopted now has another template of pods than the
