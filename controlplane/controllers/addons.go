@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -16,8 +14,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 )
@@ -71,7 +69,7 @@ func (r *Reconciler) applyAddons(ctx context.Context, s *scope) flow.Result {
 	}
 	question.Timeout = addonsTimeout
 	answer, ok := r.questions.Ask(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: addonsQuestion}, question)
-	if !ok && !installedBefore(s.controlPlane) {
+	if !ok && !status.InstalledBefore(s.controlPlane) {
 		return flow.Waiting("the addons are being written to the tenant")
 	}
 	return flow.Waiting(answer.Problem)
@@ -101,24 +99,4 @@ func (r *Reconciler) imagePullSecret(ctx context.Context, controlPlane *controlp
 		return nil, "spec.imagePullSecret: " + refused, nil
 	}
 	return secret.Data[corev1.DockerConfigJsonKey], "", giveaway.TakeAlong(ctx, r.Client, secret)
-}
-
-// installedBefore reports whether what status says of the addons is about this spec: it holds until
-// the first answer, so that a program that starts writes nothing to settled tenants.
-func installedBefore(controlPlane *controlplanev1.KOKControlPlane) bool {
-	return conditions.IsTrue(controlPlane, controlplanev1.AddonsInstalledCondition) &&
-		controlPlane.Status.ObservedGeneration == controlPlane.Generation
-}
-
-// addonsInstalled is about objects in the tenant, not about pods: those need workers.
-func addonsInstalled(s *scope) metav1.Condition {
-	const name = controlplanev1.AddonsInstalledCondition
-	switch outcome := s.outcome(stepAddons); {
-	case !outcome.Ran && installedBefore(s.controlPlane): // The tenant's API is away; what it holds, it holds.
-	case outcome.Err() != nil:
-		return condition(name, metav1.ConditionUnknown, controlplanev1.ReconcileFailedReason, errortext.Steady(outcome.Err()))
-	case !outcome.Done():
-		return condition(name, metav1.ConditionFalse, controlplanev1.WaitingReason, waitingFor(s, stepAddons))
-	}
-	return condition(name, metav1.ConditionTrue, controlplanev1.InstalledReason)
 }

@@ -9,28 +9,9 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
-
-func TestNothingWaitsForAddons(t *testing.T) {
-	s := initializedScope()
-	setConditions(s, settled())
-	s.uninitialized()
-	s.end(stepAddons, flow.Waiting("provided IP is already allocated"))
-	updateStatus(s, settled())
-	for _, name := range []string{controlplanev1.InitializedCondition, controlplanev1.AvailableCondition} {
-		if !conditions.IsTrue(s.controlPlane, name) {
-			t.Errorf("%s is %v", name, conditions.Get(s.controlPlane, name))
-		}
-	}
-	for _, name := range []string{controlplanev1.AddonsInstalledCondition, controlplanev1.ReconciledCondition} {
-		if c := conditions.Get(s.controlPlane, name); c.Status != metav1.ConditionFalse || c.Message != "provided IP is already allocated" {
-			t.Errorf("%s is %v", name, c)
-		}
-	}
-}
 
 func TestTheAddonsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 	notes := newNotebook()
@@ -71,13 +52,5 @@ func TestTheAddonsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 }
 
 func installed(s *scope) {
-	conditions.Set(s.controlPlane, condition(controlplanev1.AddonsInstalledCondition, metav1.ConditionTrue, controlplanev1.InstalledReason))
-}
-
-func TestAddonsThatWereInstalledStaySoWhileTheTenantIsAway(t *testing.T) {
-	s := initializedScope()
-	s.end(names.KubeAPIServer, flow.Waiting("no API server is ready"))
-	expect(t, addonsInstalled(s), expectation{status: metav1.ConditionFalse, reason: controlplanev1.WaitingReason, says: []string{"no API server is ready"}})
-	installed(s)
-	expect(t, addonsInstalled(s), expectation{status: metav1.ConditionTrue, reason: controlplanev1.InstalledReason})
+	conditions.Set(s.controlPlane, status.Condition(controlplanev1.AddonsInstalledCondition, metav1.ConditionTrue, controlplanev1.InstalledReason))
 }

@@ -82,7 +82,7 @@ func applyRendering(ctx context.Context, s *scope, component string, objects []c
 	for _, object := range applied {
 		if state := s.stateOf(component, object); state != nil {
 			s.remember(component, object)
-			return flow.Waiting(state.waiting(component, s.upgrading()))
+			return flow.Waiting(state.Waiting(component, s.upgrading()))
 		}
 	}
 	return flow.Done()
@@ -122,7 +122,7 @@ func applyAll(ctx context.Context, s *scope, objects []client.Object) ([]client.
 			defer panics.Recover(ctx, "applying an object", &err)
 			result, err := s.host.Applier.Apply(ctx, object)
 			live[i] = result.Live
-			s.deeds.repair(result.Repair)
+			s.deeds.Repair(result.Repair)
 			return err
 		})
 	}

@@ -12,9 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/client-go/tools/events"
+	clientevents "k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -31,12 +30,17 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/clusters"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/deletion"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/events"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/metrics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
@@ -64,12 +68,12 @@ type Reconciler struct {
 
 	// etcd is how etcd clusters are reached.
 	etcd     operator.Etcd
-	recorder events.EventRecorder
+	recorder clientevents.EventRecorder
 	steps    *flow.Graph[*scope]
 	// figures are what metrics say of each control plane.
-	figures figures
+	figures metrics.Figures
 	// written is what this program last wrote of each control plane's status.
-	written writtenStatus
+	written events.Written
 	// etcdOperator observes and changes etcd clusters: an operator.Operator, so that no reconcile waits for them.
 	etcdOperator etcdOperator
 	// questions asks tenants: a probe.Prober, so that no reconcile waits for them.
@@ -126,8 +130,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	controlPlane := &controlplanev1.KOKControlPlane{}
 	if err := r.Client.Get(ctx, request.NamespacedName, controlPlane); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.figures.forget(request.NamespacedName)
-			r.written.forget(request.NamespacedName)
+			r.figures.Forget(request.NamespacedName)
+			r.written.Forget(request.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -143,7 +147,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 			ctrl.LoggerFrom(ctx).Info("Waiting for a Cluster that names this control plane")
 			return ctrl.Result{}, nil
 		}
-		if !namesControlPlane(cluster, controlPlane) {
+		if !clusters.NamesControlPlane(cluster, controlPlane) {
 			return ctrl.Result{}, r.refuseUnreferenced(ctx, cluster, controlPlane)
 		}
 	}
@@ -158,13 +162,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 		return ctrl.Result{}, err
 	}
 
-	before, did := r.written.last(controlPlane.DeepCopy()), &deeds{}
+	before, did := r.written.Last(controlPlane.DeepCopy()), &events.Deeds{}
 	helper, err := patch.NewHelper(controlPlane, r.Client)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	defer func() {
-		options := []patch.Option{patch.WithOwnedConditions{Conditions: ownedConditions}}
+		options := []patch.Option{patch.WithOwnedConditions{Conditions: status.Owned}}
 		if reterr == nil {
 			options = append(options, patch.WithStatusObservedGeneration{})
 		}
@@ -177,12 +181,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 			reterr = errors.Join(reterr, fmt.Errorf("write the status: %w", err))
 			after = before // The next reconcile finds the changes of status again.
 		}
-		r.record(controlPlane, eventsOf(before, after, did))
-		r.written.keep(after)
+		events.Record(r.recorder, controlPlane, events.Of(before, after, did))
+		r.written.Keep(after)
 	}()
 
 	if !controlPlane.DeletionTimestamp.IsZero() {
-		result, err := r.reconcileDelete(writes.Because(ctx, "deletion"), cluster, controlPlane)
+		result, err := r.deleter().Reconcile(writes.Because(ctx, "deletion"), cluster, controlPlane)
 		hosted = controllerutil.ContainsFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
 		return result, err
 	}
@@ -197,7 +201,7 @@ func (r *Reconciler) endBackground(controlPlane client.ObjectKey) {
 	r.etcdOperator.Forget(controlPlane)
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, did *deeds) (ctrl.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, did *events.Deeds) (ctrl.Result, error) {
 	blockMove(controlPlane, !controlPlane.Spec.Hosting.Elsewhere())
 	host, err := r.hostOf(ctx, cluster, controlPlane)
 	if err != nil {
@@ -234,15 +238,16 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	}
 	wasInitialized := conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition)
 	ran := controlPlane.Status.Versions
-	updateStatus(s, seen)
-	r.figures.record(s, seen)
-	if upgraded(ran, controlPlane.Status.Versions) != "" {
+	in := s.statusInput()
+	status.Set(in, seen)
+	r.figures.Record(in, seen, s.firstEnd)
+	if events.Upgraded(ran, controlPlane.Status.Versions) != "" {
 		since, err := s.revisions.RenderedSince(ctx, s.key, names.KubeAPIServer, s.input.Version)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
 		if !since.IsZero() {
-			did.upgradeTook = r.Clock.Since(since)
+			did.UpgradeTook = r.Clock.Since(since)
 		}
 	}
 	if !wasInitialized && conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) {
@@ -255,7 +260,9 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 // runs reports whether there is a tenant to be cared for. After a move only its etcd tells.
 func runs(controlPlane *controlplanev1.KOKControlPlane) bool {
 	return conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) ||
-		slices.ContainsFunc(etcdClusters, func(cluster etcdcomponent.Cluster) bool { return bootstrapped(controlPlane, cluster.Component) })
+		slices.ContainsFunc(etcdclusters.All, func(cluster etcdcomponent.Cluster) bool {
+			return etcdclusters.Bootstrapped(controlPlane, cluster.Component)
+		})
 }
 
 // invalid says what keeps a control plane from being made. One that runs already is kept up all the
@@ -279,7 +286,7 @@ func invalid(s *scope) error {
 // The webhook reads reason InvalidSpec as: nothing of this control plane runs.
 func invalidSpec(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane, problem error) (ctrl.Result, error) {
 	ctrl.LoggerFrom(ctx).Info("A person must act", "reason", problem.Error())
-	conditions.Set(controlPlane, condition(controlplanev1.AvailableCondition, metav1.ConditionFalse, controlplanev1.InvalidSpecReason, problem.Error()))
+	status.Invalid(controlPlane, controlplanev1.InvalidSpecReason, problem.Error())
 	if controlPlane.Spec.Hosting.Elsewhere() {
 		return ctrl.Result{RequeueAfter: settledInterval}, nil
 	}
@@ -337,6 +344,10 @@ func stepErrors(s *scope) error {
 		}
 	}
 	return errors.Join(failed...)
+}
+
+func (r *Reconciler) deleter() *deletion.Deleter {
+	return &deletion.Deleter{Reader: r.APIReader, Management: r.Host, HostOf: r.hostOf, EndBackground: r.endBackground}
 }
 
 func (r *Reconciler) store(host *Host) *pki.Store {

@@ -24,6 +24,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -49,17 +50,17 @@ func TestWhenToLookAgain(t *testing.T) {
 		"a step failed":           {is: func(s *scope) { s.end(names.EtcdData, flow.Failed(errRefused)) }, failed: "step etcd-data: connection refused"},
 		"a step lost a race":      {is: func(s *scope) { s.end(names.EtcdData, flow.Failed(fmt.Errorf("apply: %w", errConflict))) }, after: 100 * time.Millisecond},
 		"a cache was late":        {is: func(s *scope) { s.end(names.EtcdData, flow.Failed(fmt.Errorf("create: %w", errExists))) }, after: 100 * time.Millisecond},
-		"key material is lost":    {is: func(s *scope) { s.end(stepKeyMaterial, keyMaterialFailed(fmt.Errorf("ensure: %w", errLost))) }, after: time.Minute},
-		"a port block is held":    {is: func(s *scope) { s.end(stepPorts, claimFailed(errHeld)) }, after: time.Minute},
+		"key material is lost":    {is: func(s *scope) { s.end(names.StepKeyMaterial, keyMaterialFailed(fmt.Errorf("ensure: %w", errLost))) }, after: time.Minute},
+		"a port block is held":    {is: func(s *scope) { s.end(names.StepPorts, claimFailed(errHeld)) }, after: time.Minute},
 		"key material is lost and one races": {is: func(s *scope) {
 			s.end(names.EtcdData, flow.Failed(errConflict))
-			s.end(stepKeyMaterial, keyMaterialFailed(errLost))
+			s.end(names.StepKeyMaterial, keyMaterialFailed(errLost))
 		}, after: 100 * time.Millisecond},
 		"key material is lost and one fails": {is: func(s *scope) {
 			s.end(names.EtcdData, flow.Failed(errRefused))
-			s.end(stepKeyMaterial, keyMaterialFailed(errLost))
+			s.end(names.StepKeyMaterial, keyMaterialFailed(errLost))
 		}, failed: "connection refused"},
-		"the tenant's API does not answer": {is: func(s *scope) { s.end(stepTenantObjects, flow.Waiting("it does not answer")) }, after: time.Minute},
+		"the tenant's API does not answer": {is: func(s *scope) { s.end(names.StepTenantObjects, flow.Waiting("it does not answer")) }, after: time.Minute},
 		"etcd is not healthy":              {is: unhealthy(controlplanev1.EtcdClusterHealthyCondition), after: 10 * time.Second},
 		"a component is not healthy":       {is: unhealthy(controlplanev1.ControlPlaneComponentsHealthyCondition), after: 10 * time.Second},
 		"a certificate is due in a year":   {is: func(s *scope) { s.renewAt(now.AddDate(1, 0, 0)) }, after: time.Minute},
@@ -70,7 +71,7 @@ func TestWhenToLookAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := initializedScope()
-			setConditions(s, settled())
+			status.Set(s.statusInput(), settled())
 			test.is(s)
 			r := &Reconciler{Clock: clocktesting.NewFakeClock(now)}
 			result, err := r.result(t.Context(), s, s.controlPlane)
@@ -89,7 +90,7 @@ func TestWhenToLookAgain(t *testing.T) {
 
 func unhealthy(conditionType string) func(*scope) {
 	return func(s *scope) {
-		conditions.Set(s.controlPlane, condition(conditionType, metav1.ConditionFalse, controlplanev1.UnhealthyReason, "no"))
+		conditions.Set(s.controlPlane, status.Condition(conditionType, metav1.ConditionFalse, controlplanev1.UnhealthyReason, "no"))
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -26,8 +28,8 @@ func (s *scope) held() string {
 // growing is an etcd cluster that has fewer voters than it shall have; empty for none. API servers are told of
 // new members when all have joined: they restart for it, and once is enough.
 func (s *scope) growing() string {
-	for _, component := range etcdComponents {
-		if bootstrapped(s.controlPlane, component) && voters(s.controlPlane, component) < *etcdSpec(s.controlPlane, component).Replicas {
+	for _, component := range etcdclusters.Components {
+		if etcdclusters.Bootstrapped(s.controlPlane, component) && etcdclusters.Voters(s.controlPlane, component) < *etcdclusters.Spec(s.controlPlane, component).Replicas {
 			return component
 		}
 	}
@@ -69,6 +71,21 @@ func heldWhileLosing(ctx context.Context, s *scope, cluster etcdcomponent.Cluste
 	return flow.Waiting(fmt.Sprintf("%s takes no change while it loses members: see %s", component, controlplanev1.ScalingDownCondition))
 }
 
+// olderPods lets an upgrade wait for a pod of a component that runs another version than the wanted one. A pod that
+// stops serves until it has, and a Deployment does not count it any more.
+func olderPods(s *scope, component string) flow.Result {
+	if !s.upgrading() {
+		return flow.Done()
+	}
+	for i := range s.snapshot.Pods[component] {
+		pod := &s.snapshot.Pods[component][i]
+		if version := hostpods.Version(pod); version != "" && version != s.input.Version {
+			return flow.Waiting(fmt.Sprintf("others are upgraded when %s is: pod %s still runs %s", component, pod.Name, version))
+		}
+	}
+	return flow.Done()
+}
+
 // adopted reports whether the newest rendering of a component was made from these inputs.
 func (s *scope) adopted(ctx context.Context, component components.Component, in *components.Input) (bool, error) {
 	hash, err := component.Inputs(in).Hash()
@@ -83,7 +100,7 @@ func (s *scope) adopted(ctx context.Context, component components.Component, in 
 // them.
 func (s *scope) hashesBesideMembers(component components.Component) ([]string, error) {
 	counts := func(etcd string) []int32 {
-		if wanted := *etcdSpec(s.controlPlane, etcd).Replicas; voters(s.controlPlane, etcd) > wanted {
+		if wanted := *etcdclusters.Spec(s.controlPlane, etcd).Replicas; etcdclusters.Voters(s.controlPlane, etcd) > wanted {
 			return []int32{wanted}
 		}
 		return []int32{1, 3, 5, 7}

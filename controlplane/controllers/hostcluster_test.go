@@ -29,6 +29,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
 
 // rightsIn are the rights of a role as "verb group/resource".
@@ -144,7 +145,7 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 			_, controlPlane := elsewhere(func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {})
 			if test.settled {
 				for _, is := range []string{controlplanev1.AvailableCondition, controlplanev1.InitializedCondition} {
-					conditions.Set(controlPlane, condition(is, metav1.ConditionTrue, "Is"))
+					conditions.Set(controlPlane, status.Condition(is, metav1.ConditionTrue, "Is"))
 				}
 			}
 			questions := &forgotten{}
@@ -235,7 +236,7 @@ func TestADeletionWithoutItsHostCluster(t *testing.T) {
 				},
 			}).Build()
 			r := &Reconciler{Host: &Host{Client: management, Live: management, Own: true}, hosts: awayHosts{}, questions: &forgotten{}, etcdOperator: newTaskbook()}
-			_, err := r.reconcileDelete(t.Context(), cluster, controlPlane)
+			_, err := r.deleter().Reconcile(t.Context(), cluster, controlPlane)
 			if !errors.Is(err, test.err) {
 				t.Errorf("got the error %v, want %v", err, test.err)
 			}
@@ -302,7 +303,7 @@ func TestATenantRunsThatWasInitializedOrWhoseEtcdWasFounded(t *testing.T) {
 			c.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: new(false)}}
 		}},
 		"one that was initialized does": {want: true, edit: func(c *controlplanev1.KOKControlPlane) {
-			conditions.Set(c, condition(controlplanev1.InitializedCondition, metav1.ConditionTrue, "Is"))
+			conditions.Set(c, status.Condition(controlplanev1.InitializedCondition, metav1.ConditionTrue, "Is"))
 		}},
 		"one whose etcd was founded does": {want: true, edit: func(c *controlplanev1.KOKControlPlane) {
 			c.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: new(true)}}

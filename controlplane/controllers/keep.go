@@ -5,6 +5,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/deletion"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
@@ -59,7 +60,7 @@ func (r *Reconciler) keepLoadBalancer(ctx context.Context, s *scope) flow.Result
 // something was made.
 func keepHosted(run func(context.Context, *scope) flow.Result) func(context.Context, *scope) flow.Result {
 	return func(ctx context.Context, s *scope) flow.Result {
-		if !tellsHosted(s.controlPlane) {
+		if !deletion.Hosted(s.controlPlane) {
 			return flow.Done()
 		}
 		return run(ctx, s)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
 
 func TestKubeletsAreReadPageByPage(t *testing.T) {
@@ -67,7 +68,7 @@ func TestWhatAnUpgradeToAnotherMinorLeavesUntilItHasBegun(t *testing.T) {
 			if s.input.Version = "v1.36.3"; test.is != nil {
 				test.is(s)
 			} else {
-				setConditions(s, settled())
+				status.Set(s.statusInput(), settled())
 			}
 			for _, version := range test.runs {
 				s.controlPlane.Status.Versions = append(s.controlPlane.Status.Versions, clusterv1.StatusVersion{Version: version})

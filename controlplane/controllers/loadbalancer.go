@@ -17,6 +17,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
 // ensureLoadBalancer keeps the Secret from which other bootstrap providers take the configuration of a
@@ -93,7 +94,7 @@ func seedsOf(s *scope, present []byte) ([]string, error) {
 		return []string{shared.String()}, err
 	}
 	found := apiServerAddresses(s.snapshot.Pods[names.KubeAPIServer], s.input.Ports.APIServer)
-	wanted := stateOf(s.applied(names.KubeAPIServer)).wanted()
+	wanted := workloads.StateOf(s.applied(names.KubeAPIServer)).Wanted()
 	return loadbalancer.Seeds(found, int(wanted), present), nil
 }
 

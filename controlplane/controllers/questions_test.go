@@ -18,8 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
@@ -52,7 +54,7 @@ func askable(t *testing.T) *scope {
 	s.input.Cluster = s.key
 	s.input.Spec.Etcd.Data.Replicas, s.input.Spec.Etcd.Events.Replicas = new(int32(3)), new(int32(3))
 	s.input.Addresses = map[string]string{}
-	for _, component := range etcdComponents {
+	for _, component := range etcdclusters.Components {
 		for i := range int32(3) {
 			s.input.Addresses[podName(component, i)] = "10.250.0.1"
 		}
@@ -178,7 +180,7 @@ func TestATenantIsAskedWhetherItIsReadyAndThenGivenItsObjects(t *testing.T) {
 
 func TestConditionsHoldWhileASettledTenantIsAskedForTheFirstTime(t *testing.T) {
 	s := initializedScope()
-	setConditions(s, settled())
+	status.Set(s.statusInput(), settled())
 	if !conditions.IsTrue(s.controlPlane, controlplanev1.EtcdClusterHealthyCondition) {
 		t.Fatal("it was not healthy before")
 	}
@@ -192,7 +194,7 @@ func TestConditionsHoldWhileASettledTenantIsAskedForTheFirstTime(t *testing.T) {
 		"it was never initialized before": {func(s *scope) { conditions.Delete(s.controlPlane, controlplanev1.InitializedCondition) }, false},
 	} {
 		s := initializedScope()
-		setConditions(s, settled())
+		status.Set(s.statusInput(), settled())
 		s.asking = true
 		test.is(s)
 		if got := s.keepLastStatus(); got != test.want {

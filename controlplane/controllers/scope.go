@@ -16,10 +16,12 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/events"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/snapshot"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -61,7 +63,7 @@ type scope struct {
 	nextRenewal, firstEnd time.Time
 	outcomes              []flow.Outcome
 	// deeds are what Events are made of.
-	deeds *deeds
+	deeds *events.Deeds
 }
 
 // gather takes the snapshot that steps decide from.
@@ -82,9 +84,9 @@ func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKContro
 		host:         host,
 		store:        store,
 		live:         map[string]client.Object{},
-		deeds:        &deeds{},
+		deeds:        &events.Deeds{},
 	}
-	s.revisions = &revision.Store{Client: host.Client, Live: host.Live, Owner: s.hostOwner(), Adopted: func(a revision.Adoption) { s.deeds.adopt(a) }}
+	s.revisions = &revision.Store{Client: host.Client, Live: host.Live, Owner: s.hostOwner(), Adopted: func(a revision.Adoption) { s.deeds.Adopt(a) }}
 	if problems := rendering.ValidatePatches(controlPlane.Spec, table, nil, field.NewPath("spec", "patches")); len(problems) > 0 {
 		s.refused = problems.ToAggregate()
 	}
@@ -179,12 +181,10 @@ func (s *scope) keepLastStatus() bool {
 		s.controlPlane.Status.ObservedGeneration == s.controlPlane.Generation
 }
 
-// outcome is how a step of this reconcile ended.
-func (s *scope) outcome(step string) flow.Outcome {
-	for _, outcome := range s.outcomes {
-		if outcome.Name == step {
-			return outcome
-		}
+// statusInput is what the status is computed from beside what is observed.
+func (s *scope) statusInput() *status.Input {
+	return &status.Input{
+		ControlPlane: s.controlPlane, Cluster: s.key, OwnHost: s.host.Own, Outcomes: s.outcomes,
+		Problem: s.problem, Unsupported: s.unsupported, Refused: s.refused, Notes: s.notes,
 	}
-	return flow.Outcome{Name: step}
 }

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -26,6 +26,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/cordon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/metrics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 )
@@ -64,7 +65,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	}
 	questions, etcds := probe.New(), operator.New(r.etcd, r.Clock, r.recorder)
 	r.questions, r.etcdOperator, r.hosts = questions, etcds, r.HostClusters
-	if err := metrics.Registry.Register(&tenantCollector{reader: r.Client}); err != nil {
+	if err := ctrlmetrics.Registry.Register(metrics.NewCollector(r.Client)); err != nil {
 		return fmt.Errorf("register the metrics of control planes: %w", err)
 	}
 

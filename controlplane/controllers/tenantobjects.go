@@ -10,6 +10,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
 // tenantQuestion is the kind of the question that brings what machines need to join.
@@ -43,8 +44,8 @@ func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) flow.Result
 	if err != nil {
 		return flow.Failed(err)
 	}
-	if state := stateOf(s.applied(names.KubeAPIServer)); state != nil {
-		question.Prompt = fmt.Sprintf("%d are ready", state.ready)
+	if state := workloads.StateOf(s.applied(names.KubeAPIServer)); state != nil {
+		question.Prompt = fmt.Sprintf("%d are ready", state.Ready)
 	}
 	answer, ok := r.questions.Ask(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: tenantQuestion}, question)
 	if !ok {

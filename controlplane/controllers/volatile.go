@@ -12,13 +12,14 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // volatile reports whether an etcd cluster has data that goes with its pods: none is replaced.
 func (s *scope) volatile(component string) bool {
-	return bootstrapped(s.controlPlane, component) && etcdSpec(s.controlPlane, component).Storage.Type == controlplanev1.EtcdStorageEmptyDir
+	return etcdclusters.Bootstrapped(s.controlPlane, component) && etcdclusters.Spec(s.controlPlane, component).Storage.Type == controlplanev1.EtcdStorageEmptyDir
 }
 
 // keepsPods reports whether what is stored of a volatile etcd cluster is held, because what is wanted would replace
