@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// addonsQuestion is the kind of the question that brings the addons.
-	addonsQuestion = "addons"
+	// addonsProbeKind is the kind of the probe that brings the addons.
+	addonsProbeKind = "addons"
 	// addonsTimeout is that of kube-apiserver for its own work. A creation of a Service that is cut
 	// before leaves the Service's address taken until kube-apiserver's next repair, minutes later.
 	addonsTimeout = time.Minute
@@ -61,18 +61,18 @@ func (r *Reconciler) applyAddons(ctx context.Context, s *scope) flow.Result {
 	if err != nil {
 		return renderingFailed(err)
 	}
-	visit := r.visit(s)
-	visit.what, visit.wanted, visit.unwanted = "the addons", wanted, unwanted
-	question, err := visit.question()
+	check := r.tenantProbe(s)
+	check.what, check.wanted, check.unwanted = "the addons", wanted, unwanted
+	probing, err := check.probe()
 	if err != nil {
 		return flow.Failed(err)
 	}
-	question.Timeout = addonsTimeout
-	answer, ok := r.questions.Ask(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: addonsQuestion}, question)
+	probing.Timeout = addonsTimeout
+	result, ok := r.prober.Probe(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: addonsProbeKind}, probing)
 	if !ok && !status.InstalledBefore(s.controlPlane) {
 		return flow.Waiting("the addons are being written to the tenant")
 	}
-	return flow.Waiting(answer.Problem)
+	return flow.Waiting(result.Problem)
 }
 
 // imagePullSecret is what the Secret of spec.imagePullSecret has, or says what a person has to do to it. The Secret has no

@@ -15,18 +15,18 @@ import (
 
 func TestTheAddonsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 	notes := newNotebook()
-	r := &Reconciler{questions: notes, Clock: clocktesting.NewFakeClock(time.Now())}
+	r := &Reconciler{prober: notes, Clock: clocktesting.NewFakeClock(time.Now())}
 	for name, test := range map[string]struct {
 		is      func(*scope)
-		answer  *probe.Answer
+		answer  *probe.Result
 		waiting string
 	}{
 		"nobody answered yet":                     {waiting: "the addons are being written to the tenant"},
 		"a new program asks for the first time":   {is: installed},
 		"the spec changed since the last answer":  {is: func(s *scope) { installed(s); s.controlPlane.Generation++ }, waiting: "the addons are being written to the tenant"},
-		"the tenant refused":                      {answer: &probe.Answer{Problem: "refused"}, waiting: "refused"},
-		"the tenant refused what it took before":  {is: installed, answer: &probe.Answer{Problem: "refused"}, waiting: "refused"},
-		"the tenant has them":                     {answer: &probe.Answer{}},
+		"the tenant refused":                      {answer: &probe.Result{Problem: "refused"}, waiting: "refused"},
+		"the tenant refused what it took before":  {is: installed, answer: &probe.Result{Problem: "refused"}, waiting: "refused"},
+		"the tenant has them":                     {answer: &probe.Result{}},
 		"the version is one that nobody can make": {is: func(s *scope) { s.unsupported = errRefused }, waiting: errRefused.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,17 +36,17 @@ func TestTheAddonsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 			if test.is != nil {
 				test.is(s)
 			}
-			delete(notes.answers, addonsQuestion)
+			delete(notes.answers, addonsProbeKind)
 			if test.answer != nil {
-				notes.answers[addonsQuestion] = *test.answer
+				notes.answers[addonsProbeKind] = *test.answer
 			}
 			result := r.applyAddons(t.Context(), s)
-			if result.Err() != nil || result.Waiting() != test.waiting || s.asking {
-				t.Errorf("it waits %q, asking %t, %v", result.Waiting(), s.asking, result.Err())
+			if result.Err() != nil || result.Waiting() != test.waiting || s.probing {
+				t.Errorf("it waits %q, asking %t, %v", result.Waiting(), s.probing, result.Err())
 			}
 		})
 	}
-	if asked := notes.asked[addonsQuestion]; asked.Timeout != addonsTimeout || asked.Identity == "" {
+	if asked := notes.asked[addonsProbeKind]; asked.Timeout != addonsTimeout || asked.Identity == "" {
 		t.Errorf("asked %+v", asked)
 	}
 }

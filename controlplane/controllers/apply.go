@@ -27,7 +27,7 @@ func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scop
 		if _, err := applyAll(ctx, s, files); err != nil {
 			return flow.Failed(err)
 		}
-		if result := formerPods(ctx, s, component.Name, r.Clock.Now()); !result.Done() {
+		if result := stoppingPods(ctx, s, component.Name, r.Clock.Now()); !result.Done() {
 			return result
 		}
 		objects, err := renderedEtcd(ctx, s, cluster, false)

@@ -76,8 +76,8 @@ type Reconciler struct {
 	written events.Written
 	// etcdOperator observes and changes etcd clusters: an operator.Operator, so that no reconcile waits for them.
 	etcdOperator etcdOperator
-	// questions asks tenants: a probe.Prober, so that no reconcile waits for them.
-	questions questioner
+	// prober probes tenants: a probe.Prober, so that no reconcile waits for them.
+	prober prober
 	// guards stand before tenants.
 	guards tenantapi.Guards
 	// hosts are HostClusters unless a test has none.
@@ -90,9 +90,9 @@ type etcdOperator interface {
 	Forget(controlPlane client.ObjectKey)
 }
 
-// questioner is what reconciles see of a probe.Prober.
-type questioner interface {
-	Ask(probe.Key, probe.Question) (probe.Answer, bool)
+// prober is what reconciles see of a probe.Prober.
+type prober interface {
+	Probe(probe.Key, probe.Probe) (probe.Result, bool)
 	Withdraw(probe.Key)
 	Forget(controlPlane client.ObjectKey)
 }
@@ -197,7 +197,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 // endBackground ends what is done beside reconciles for a control plane: its etcds and its tenant must not be probed any
 // more, let alone written to.
 func (r *Reconciler) endBackground(controlPlane client.ObjectKey) {
-	r.questions.Forget(controlPlane)
+	r.prober.Forget(controlPlane)
 	r.etcdOperator.Forget(controlPlane)
 }
 

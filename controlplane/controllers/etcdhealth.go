@@ -34,7 +34,7 @@ func (r *Reconciler) operateEtcd(s *scope, workloads map[string]*workloads.State
 		}
 		report, ok := r.etcdOperator.Operate(etcdTask(s, cluster, *state, cordoned[cluster.Component]))
 		if !ok {
-			report, s.asking = &operator.Report{Health: &etcd.Health{Err: status.ErrNotObserved}}, true
+			report, s.probing = &operator.Report{Health: &etcd.Health{Err: status.ErrNotObserved}}, true
 		}
 		reports[cluster.Component] = report
 	}

@@ -56,8 +56,8 @@ func TestTheReportOfEtcdIsWhatStatusIsMadeOf(t *testing.T) {
 	r := &Reconciler{etcdOperator: notes}
 	s, seen := askable(t), settled()
 	reports := r.operateEtcd(s, seen.Workloads, nil)
-	if !s.asking || !errors.Is(reports[names.EtcdData].Err, status.ErrNotObserved) || !errors.Is(reports[names.EtcdEvents].Err, status.ErrNotObserved) {
-		t.Errorf("before the first report: asking %t, %v", s.asking, reports)
+	if !s.probing || !errors.Is(reports[names.EtcdData].Err, status.ErrNotObserved) || !errors.Is(reports[names.EtcdEvents].Err, status.ErrNotObserved) {
+		t.Errorf("before the first report: asking %t, %v", s.probing, reports)
 	}
 
 	report := seen.Etcd[names.EtcdData]
@@ -65,8 +65,8 @@ func TestTheReportOfEtcdIsWhatStatusIsMadeOf(t *testing.T) {
 		notes.reports[component] = report
 	}
 	s = askable(t)
-	if reports = r.operateEtcd(s, seen.Workloads, nil); s.asking || reports[names.EtcdData] != report {
-		t.Errorf("after it: asking %t, %v", s.asking, reports)
+	if reports = r.operateEtcd(s, seen.Workloads, nil); s.probing || reports[names.EtcdData] != report {
+		t.Errorf("after it: asking %t, %v", s.probing, reports)
 	}
 }
 

@@ -121,12 +121,12 @@ func TestAControlPlaneElsewhereNeedsAnEndpointThatIsReached(t *testing.T) {
 	}
 }
 
-// forgotten notes whose questions are forgotten.
+// forgotten notes whose probes are forgotten.
 type forgotten struct{ objects []client.ObjectKey }
 
-func (*forgotten) Ask(probe.Key, probe.Question) (probe.Answer, bool) { return probe.Answer{}, false }
-func (*forgotten) Withdraw(probe.Key)                                 {}
-func (f *forgotten) Forget(object client.ObjectKey)                   { f.objects = append(f.objects, object) }
+func (*forgotten) Probe(probe.Key, probe.Probe) (probe.Result, bool) { return probe.Result{}, false }
+func (*forgotten) Withdraw(probe.Key)                                {}
+func (f *forgotten) Forget(object client.ObjectKey)                  { f.objects = append(f.objects, object) }
 
 func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 	connecting := &hostclusters.Problem{Reason: controlplanev1.HostClusterConnectingReason, Message: "connecting"}
@@ -148,9 +148,9 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 					conditions.Set(controlPlane, status.Condition(is, metav1.ConditionTrue, "Is"))
 				}
 			}
-			questions := &forgotten{}
+			probes := &forgotten{}
 			tasks := newTaskbook()
-			r := &Reconciler{questions: questions, etcdOperator: tasks}
+			r := &Reconciler{prober: probes, etcdOperator: tasks}
 			r.withoutHost(controlPlane, test.problem)
 			available := conditions.Get(controlPlane, controlplanev1.AvailableCondition)
 			if available == nil || available.Status != test.want {
@@ -159,7 +159,7 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 			if test.want == metav1.ConditionUnknown && (available.Reason != test.problem.Reason || available.Message != test.problem.Message) {
 				t.Errorf("available says %v", available)
 			}
-			if len(questions.objects) != 1 || tasks.forgotten != 1 {
+			if len(probes.objects) != 1 || tasks.forgotten != 1 {
 				t.Error("work in the background that holds the old client goes on")
 			}
 		})
@@ -235,7 +235,7 @@ func TestADeletionWithoutItsHostCluster(t *testing.T) {
 					return c.List(ctx, list, options...)
 				},
 			}).Build()
-			r := &Reconciler{Host: &Host{Client: management, Live: management, Own: true}, hosts: awayHosts{}, questions: &forgotten{}, etcdOperator: newTaskbook()}
+			r := &Reconciler{Host: &Host{Client: management, Live: management, Own: true}, hosts: awayHosts{}, prober: &forgotten{}, etcdOperator: newTaskbook()}
 			_, err := r.deleter().Reconcile(t.Context(), cluster, controlPlane)
 			if !errors.Is(err, test.err) {
 				t.Errorf("got the error %v, want %v", err, test.err)

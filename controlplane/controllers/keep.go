@@ -36,7 +36,7 @@ func (r *Reconciler) keepEtcd(cluster etcd.Cluster) func(context.Context, *scope
 		if known, err := s.revisions.Newest(ctx, s.key, cluster.Component); err != nil || len(known) == 0 {
 			return flow.Failed(err)
 		}
-		if result := formerPods(ctx, s, cluster.Component, r.Clock.Now()); !result.Done() {
+		if result := stoppingPods(ctx, s, cluster.Component, r.Clock.Now()); !result.Done() {
 			return result
 		}
 		stored, err := renderedEtcd(ctx, s, cluster, true)

@@ -22,8 +22,8 @@ import (
 func TestKubeletsAreReadPageByPage(t *testing.T) {
 	pages := map[string]struct{ node, next string }{"": {"n0", "second"}, "second": {"n1", "third"}, "third": {"n2", ""}}
 	var asked []string
-	visit := &kubeletsVisit{to: "v1.38.0"}
-	visit.api.client = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+	check := &kubeletsProbe{to: "v1.38.0"}
+	check.api.client = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			applied := (&client.ListOptions{}).ApplyOptions(options)
 			asked = append(asked, fmt.Sprintf("%d from %q", applied.Limit, applied.Continue))
@@ -34,7 +34,7 @@ func TestKubeletsAreReadPageByPage(t *testing.T) {
 			return nil
 		},
 	})
-	answer := visit.ask(t.Context())
+	answer := check.do(t.Context())
 	if !strings.HasPrefix(answer.Problem, "the kubelet of Node n0 is v1.34.2, and 2 more are too old: ") {
 		t.Errorf("the answer is %q", answer.Problem)
 	}
@@ -69,6 +69,7 @@ func TestWhatAnUpgradeToAnotherMinorLeavesUntilItHasBegun(t *testing.T) {
 				test.is(s)
 			} else {
 				status.Set(s.statusInput(), settled())
+				s.controlPlane.Status.Versions = nil
 			}
 			for _, version := range test.runs {
 				s.controlPlane.Status.Versions = append(s.controlPlane.Status.Versions, clusterv1.StatusVersion{Version: version})

@@ -57,8 +57,8 @@ type scope struct {
 	lock sync.Mutex
 	// live holds the workloads of components as they were after apply, by component.
 	live map[string]client.Object
-	// asking is true when a question that was handed over has no answer yet.
-	asking bool
+	// probing is true when a probe has no result yet.
+	probing bool
 	// nextRenewal is when the first certificate is due, firstEnd when the first one ends.
 	nextRenewal, firstEnd time.Time
 	outcomes              []flow.Outcome
@@ -177,7 +177,7 @@ func (s *scope) endsAt(at time.Time) {
 // keepLastStatus reports whether the stored status stays until the first probe has answered. The answer comes within
 // seconds and reconciles again: a program that starts writes nothing to settled tenants.
 func (s *scope) keepLastStatus() bool {
-	return s.asking && conditions.IsTrue(s.controlPlane, controlplanev1.InitializedCondition) &&
+	return s.probing && conditions.IsTrue(s.controlPlane, controlplanev1.InitializedCondition) &&
 		s.controlPlane.Status.ObservedGeneration == s.controlPlane.Generation
 }
 

@@ -63,8 +63,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if r.etcd.Check == nil {
 		r.etcd = operator.Etcd{Check: etcd.Check, Change: etcd.Change}
 	}
-	questions, etcds := probe.New(), operator.New(r.etcd, r.Clock, r.recorder)
-	r.questions, r.etcdOperator, r.hosts = questions, etcds, r.HostClusters
+	tenants, etcds := probe.New(), operator.New(r.etcd, r.Clock, r.recorder)
+	r.prober, r.etcdOperator, r.hosts = tenants, etcds, r.HostClusters
 	if err := ctrlmetrics.Registry.Register(metrics.NewCollector(r.Client)); err != nil {
 		return fmt.Errorf("register the metrics of control planes: %w", err)
 	}
@@ -81,7 +81,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToControlPlane),
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostNodeToControlPlanes), builder.WithPredicates(cordon.Predicate())).
-		WatchesRawSource(questions).
+		WatchesRawSource(tenants).
 		WatchesRawSource(etcds).
 		WatchesRawSource(r.Versions).
 		WatchesRawSource(r.HostClusters.Source(r.hostObjectToControlPlane)).

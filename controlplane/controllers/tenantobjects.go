@@ -13,8 +13,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
-// tenantQuestion is the kind of the question that brings what machines need to join.
-const tenantQuestion = "tenant"
+// tenantProbeKind is the kind of the probe that brings what machines need to join.
+const tenantProbeKind = "tenant"
 
 // applyTenantObjects is done when the tenant's API answered at its endpoint and held what joining
 // machines need, when it was last asked. It is asked in the background, and at once when the number
@@ -38,19 +38,19 @@ func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) flow.Result
 	if err != nil {
 		return flow.Failed(err)
 	}
-	visit := r.visit(s)
-	visit.what, visit.wanted, visit.unwanted = "the objects that machines need to join", objects, tenant.Unwanted()
-	question, err := visit.question()
+	check := r.tenantProbe(s)
+	check.what, check.wanted, check.unwanted = "the objects that machines need to join", objects, tenant.Unwanted()
+	probing, err := check.probe()
 	if err != nil {
 		return flow.Failed(err)
 	}
 	if state := workloads.StateOf(s.applied(names.KubeAPIServer)); state != nil {
-		question.Prompt = fmt.Sprintf("%d are ready", state.Ready)
+		probing.Prompt = fmt.Sprintf("%d are ready", state.Ready)
 	}
-	answer, ok := r.questions.Ask(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: tenantQuestion}, question)
+	result, ok := r.prober.Probe(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: tenantProbeKind}, probing)
 	if !ok {
-		s.asking = true
-		return flow.Waiting(fmt.Sprintf("the tenant's API at %s is being asked", visit.address))
+		s.probing = true
+		return flow.Waiting(fmt.Sprintf("the tenant's API at %s is being asked", check.address))
 	}
-	return flow.Waiting(answer.Problem)
+	return flow.Waiting(result.Problem)
 }

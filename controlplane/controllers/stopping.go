@@ -15,22 +15,22 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// formerPatience is how long past its grace period a pod of a deleted StatefulSet is waited for: the
+// stoppingPatience is how long past its grace period a pod of a deleted StatefulSet is waited for: the
 // host of one that stays longer is away.
-const formerPatience = 30 * time.Second
+const stoppingPatience = 30 * time.Second
 
-// formerPods waits for the pods of a component's deleted StatefulSet that still stop, before a new one may
+// stoppingPods waits for the pods of a component's deleted StatefulSet that still stop, before a new one may
 // be made. Made while the names of its pods are taken, it would lack them for up to 17 minutes: each
 // event of its other pods makes its controller try again, fail, and double the time until it tries by
 // itself.
-func formerPods(ctx context.Context, s *scope, component string, now time.Time) flow.Result {
+func stoppingPods(ctx context.Context, s *scope, component string, now time.Time) flow.Result {
 	key := client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, component)}
 	if err := s.host.Client.Get(ctx, key, &appsv1.StatefulSet{}); !apierrors.IsNotFound(err) {
 		return flow.Failed(err)
 	}
 	var stopping []string
 	for _, pod := range s.snapshot.Pods[component] {
-		late := pod.DeletionTimestamp != nil && now.After(pod.DeletionTimestamp.Add(formerPatience))
+		late := pod.DeletionTimestamp != nil && now.After(pod.DeletionTimestamp.Add(stoppingPatience))
 		// One without a controller was left on purpose, and is adopted.
 		if metav1.GetControllerOf(&pod) != nil && !late {
 			stopping = append(stopping, pod.Name)
