@@ -7,23 +7,22 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
 )
 
 const (
-	// addonsQuestion is the kind of the question that brings the addons.
-	addonsQuestion = "addons"
+	// addonsProbeKind is the kind of the probe that brings the addons.
+	addonsProbeKind = "addons"
 	// addonsTimeout is that of kube-apiserver for its own work. A creation of a Service that is cut
 	// before leaves the Service's address taken until kube-apiserver's next repair, minutes later.
 	addonsTimeout = time.Minute
@@ -31,17 +30,20 @@ const (
 
 // applyAddons is done when the tenant held its addons, and none that is switched off, when it was last
 // asked. It comes last and nothing waits for it: machines join without, and the API is of use.
-func (r *Reconciler) applyAddons(ctx context.Context, s *scope) (string, error) {
+func (r *Reconciler) applyAddons(ctx context.Context, s *scope) flow.Result {
 	if s.unsupported != nil {
-		return s.unsupported.Error(), nil //nolint:nilerr // It is what the step waits for.
+		return flow.Waiting(s.unsupported.Error())
 	}
 	dns, err := services.DNS(s.input.Network.ServiceCIDRs)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	pullSecret, missing, err := r.imagePullSecret(ctx, s.controlPlane)
-	if err != nil || missing != "" {
-		return missing, err
+	if err != nil {
+		return flow.Failed(err)
+	}
+	if missing != "" {
+		return flow.Waiting(missing)
 	}
 	wanted, unwanted, err := addons.Objects(&addon.Input{
 		Version:         s.input.Version,
@@ -57,20 +59,20 @@ func (r *Reconciler) applyAddons(ctx context.Context, s *scope) (string, error) 
 		Patches:         s.controlPlane.Spec.Patches,
 	})
 	if err != nil {
-		return "", err
+		return renderingFailed(err)
 	}
-	visit := r.visit(s)
-	visit.what, visit.wanted, visit.unwanted = "the addons", wanted, unwanted
-	question, err := visit.question()
+	check := r.tenantProbe(s)
+	check.what, check.wanted, check.unwanted = "the addons", wanted, unwanted
+	probing, err := check.probe()
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
-	question.Timeout = addonsTimeout
-	answer, ok := r.questions.Ask(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: addonsQuestion}, question)
-	if !ok && !installedBefore(s.controlPlane) {
-		return "the addons are being written to the tenant", nil
+	probing.Timeout = addonsTimeout
+	result, ok := r.prober.Probe(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: addonsProbeKind}, probing)
+	if !ok && !status.InstalledBefore(s.controlPlane) {
+		return flow.Waiting("the addons are being written to the tenant")
 	}
-	return answer.Problem, nil
+	return flow.Waiting(result.Problem)
 }
 
 // imagePullSecret is what the Secret of spec.imagePullSecret has, or says what a person has to do to it. The Secret has no
@@ -97,24 +99,4 @@ func (r *Reconciler) imagePullSecret(ctx context.Context, controlPlane *controlp
 		return nil, "spec.imagePullSecret: " + refused, nil
 	}
 	return secret.Data[corev1.DockerConfigJsonKey], "", giveaway.TakeAlong(ctx, r.Client, secret)
-}
-
-// installedBefore reports whether what status says of the addons is about this spec: it holds until
-// the first answer, so that a program that starts writes nothing to settled tenants.
-func installedBefore(controlPlane *controlplanev1.KOKControlPlane) bool {
-	return conditions.IsTrue(controlPlane, controlplanev1.AddonsInstalledCondition) &&
-		controlPlane.Status.ObservedGeneration == controlPlane.Generation
-}
-
-// addonsInstalled is about objects in the tenant, not about pods: those need workers.
-func addonsInstalled(s *scope) metav1.Condition {
-	const name = controlplanev1.AddonsInstalledCondition
-	switch outcome := s.outcome(stepAddons); {
-	case !outcome.Ran && installedBefore(s.controlPlane): // The tenant's API is away; what it holds, it holds.
-	case outcome.Err != nil:
-		return condition(name, metav1.ConditionUnknown, controlplanev1.ReconcileFailedReason, errortext.Steady(outcome.Err))
-	case !outcome.Done():
-		return condition(name, metav1.ConditionFalse, controlplanev1.WaitingReason, waitingFor(s, stepAddons))
-	}
-	return condition(name, metav1.ConditionTrue, controlplanev1.InstalledReason)
 }

@@ -9,42 +9,24 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
-
-func TestNothingWaitsForAddons(t *testing.T) {
-	s := initializedScope()
-	setConditions(s, settled())
-	s.uninitialized()
-	s.end(stepAddons, "provided IP is already allocated", nil)
-	updateStatus(s, settled())
-	for _, name := range []string{controlplanev1.InitializedCondition, controlplanev1.AvailableCondition} {
-		if !conditions.IsTrue(s.controlPlane, name) {
-			t.Errorf("%s is %v", name, conditions.Get(s.controlPlane, name))
-		}
-	}
-	for _, name := range []string{controlplanev1.AddonsInstalledCondition, controlplanev1.ReconciledCondition} {
-		if c := conditions.Get(s.controlPlane, name); c.Status != metav1.ConditionFalse || c.Message != "provided IP is already allocated" {
-			t.Errorf("%s is %v", name, c)
-		}
-	}
-}
 
 func TestTheAddonsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 	notes := newNotebook()
-	r := &Reconciler{questions: notes, Clock: clocktesting.NewFakeClock(time.Now())}
+	r := &Reconciler{prober: notes, Clock: clocktesting.NewFakeClock(time.Now())}
 	for name, test := range map[string]struct {
 		is      func(*scope)
-		answer  *probe.Answer
+		answer  *probe.Result
 		waiting string
 	}{
 		"nobody answered yet":                     {waiting: "the addons are being written to the tenant"},
 		"a new program asks for the first time":   {is: installed},
 		"the spec changed since the last answer":  {is: func(s *scope) { installed(s); s.controlPlane.Generation++ }, waiting: "the addons are being written to the tenant"},
-		"the tenant refused":                      {answer: &probe.Answer{Problem: "refused"}, waiting: "refused"},
-		"the tenant refused what it took before":  {is: installed, answer: &probe.Answer{Problem: "refused"}, waiting: "refused"},
-		"the tenant has them":                     {answer: &probe.Answer{}},
+		"the tenant refused":                      {answer: &probe.Result{Problem: "refused"}, waiting: "refused"},
+		"the tenant refused what it took before":  {is: installed, answer: &probe.Result{Problem: "refused"}, waiting: "refused"},
+		"the tenant has them":                     {answer: &probe.Result{}},
 		"the version is one that nobody can make": {is: func(s *scope) { s.unsupported = errRefused }, waiting: errRefused.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,29 +36,21 @@ func TestTheAddonsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 			if test.is != nil {
 				test.is(s)
 			}
-			delete(notes.answers, addonsQuestion)
+			delete(notes.answers, addonsProbeKind)
 			if test.answer != nil {
-				notes.answers[addonsQuestion] = *test.answer
+				notes.answers[addonsProbeKind] = *test.answer
 			}
-			waiting, err := r.applyAddons(t.Context(), s)
-			if err != nil || waiting != test.waiting || s.asking {
-				t.Errorf("it waits %q, asking %t, %v", waiting, s.asking, err)
+			result := r.applyAddons(t.Context(), s)
+			if result.Err() != nil || result.Waiting() != test.waiting || s.probing {
+				t.Errorf("it waits %q, asking %t, %v", result.Waiting(), s.probing, result.Err())
 			}
 		})
 	}
-	if asked := notes.asked[addonsQuestion]; asked.Timeout != addonsTimeout || asked.Identity == "" {
+	if asked := notes.asked[addonsProbeKind]; asked.Timeout != addonsTimeout || asked.Identity == "" {
 		t.Errorf("asked %+v", asked)
 	}
 }
 
 func installed(s *scope) {
-	conditions.Set(s.controlPlane, condition(controlplanev1.AddonsInstalledCondition, metav1.ConditionTrue, controlplanev1.InstalledReason))
-}
-
-func TestAddonsThatWereInstalledStaySoWhileTheTenantIsAway(t *testing.T) {
-	s := initializedScope()
-	s.end(names.KubeAPIServer, "no API server is ready", nil)
-	expect(t, addonsInstalled(s), expectation{status: metav1.ConditionFalse, reason: controlplanev1.WaitingReason, says: []string{"no API server is ready"}})
-	installed(s)
-	expect(t, addonsInstalled(s), expectation{status: metav1.ConditionTrue, reason: controlplanev1.InstalledReason})
+	conditions.Set(s.controlPlane, status.Condition(controlplanev1.AddonsInstalledCondition, metav1.ConditionTrue, controlplanev1.InstalledReason))
 }

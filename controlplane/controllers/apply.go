@@ -4,77 +4,88 @@ import (
 	"context"
 
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
 // applyEtcd applies one etcd cluster. Its configuration files are written on every change of
 // membership, its workload only when the inputs change.
-func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) (string, error) {
+func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) flow.Result {
 	component := cluster.Render()
-	return func(ctx context.Context, s *scope) (string, error) {
+	return func(ctx context.Context, s *scope) flow.Result {
 		files, err := etcdFiles(ctx, s, cluster)
 		if err != nil {
-			return "", err
+			return flow.Failed(err)
 		}
 		if _, err := applyAll(ctx, s, files); err != nil {
-			return "", err
+			return flow.Failed(err)
 		}
-		if waiting, err := formerPods(ctx, s, component.Name, r.Clock.Now()); waiting != "" || err != nil {
-			return waiting, err
+		if result := stoppingPods(ctx, s, component.Name, r.Clock.Now()); !result.Done() {
+			return result
 		}
 		objects, err := renderedEtcd(ctx, s, cluster, false)
 		if err != nil {
-			return "", err
+			return renderingFailed(err)
 		}
-		if waiting, err := applyRendering(ctx, s, component.Name, objects); waiting != "" || err != nil {
-			return waiting, err
+		if result := applyRendering(ctx, s, component.Name, objects); !result.Done() {
+			return result
 		}
 		return heldWhileLosing(ctx, s, cluster)
 	}
 }
 
 // applyComponent applies the component's rendering.
-func applyComponent(component components.Component) func(context.Context, *scope) (string, error) {
-	return func(ctx context.Context, s *scope) (string, error) {
+func applyComponent(component components.Component) func(context.Context, *scope) flow.Result {
+	return func(ctx context.Context, s *scope) flow.Result {
 		held := s.held()
 		objects, err := rendered(ctx, s, component, &s.input, held != "")
 		if err != nil {
-			return "", err
+			return renderingFailed(err)
 		}
 		if component.Scale != nil {
 			component.Scale(&s.input, objects)
 		}
-		if waiting, err := applyRendering(ctx, s, component.Name, objects); waiting != "" || err != nil {
-			return waiting, err
+		if result := applyRendering(ctx, s, component.Name, objects); !result.Done() {
+			return result
 		}
-		if waiting, err := heldBack(ctx, s, component, held); waiting != "" || err != nil {
-			return waiting, err
+		if result := heldBack(ctx, s, component, held); !result.Done() {
+			return result
 		}
-		return formerVersion(ctx, s, component.Name)
+		return olderPods(s, component.Name)
 	}
 }
 
-func applyRendering(ctx context.Context, s *scope, component string, objects []client.Object) (string, error) {
+// renderingFailed is the result without a rendering. A patch that cannot be applied is for a person.
+func renderingFailed(err error) flow.Result {
+	if patches.IsRefused(err) {
+		return flow.Blocked(controlplanev1.ReconcileFailedReason, err)
+	}
+	return flow.Failed(err)
+}
+
+// applyRendering applies the objects of a component, and waits until others may build on its workload.
+func applyRendering(ctx context.Context, s *scope, component string, objects []client.Object) flow.Result {
 	applied, err := applyAll(ctx, s, objects)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	if err := deleteSuperseded(ctx, s, component, objects); err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	for _, object := range applied {
 		if state := s.stateOf(component, object); state != nil {
 			s.remember(component, object)
-			return state.waiting(component, s.upgrading()), nil
+			return flow.Waiting(state.Waiting(component, s.upgrading()))
 		}
 	}
-	return "", nil
+	return flow.Done()
 }
 
 // rendered is the component's rendering: the one that is stored while its inputs are the same, else a new
@@ -111,13 +122,9 @@ func applyAll(ctx context.Context, s *scope, objects []client.Object) ([]client.
 			defer panics.Recover(ctx, "applying an object", &err)
 			result, err := s.host.Applier.Apply(ctx, object)
 			live[i] = result.Live
-			s.deeds.repair(result.Repair)
+			s.deeds.Repair(result.Repair)
 			return err
 		})
 	}
 	return live, group.Wait()
 }
-
-// isRace reports whether an error only says that another write was faster or that a cache was
-// late: the next reconcile sees the new state.
-func isRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }

@@ -39,7 +39,7 @@ func TestAPanicWhileCertificatesAreIssuedIsAnErrorOfTheStep(t *testing.T) {
 		key: of.in.Cluster, input: *of.in, keys: of.keys, controlPlane: &controlplanev1.KOKControlPlane{}, host: &Host{},
 		store: &pki.Store{}, // Without a host cluster.
 	}
-	_, err := (&Reconciler{}).ensureCertificates(t.Context(), s)
+	err := (&Reconciler{}).ensureCertificates(t.Context(), s).Err()
 	if err == nil || err.Error() != "issuing certificates panicked; the manager's log has the stack" {
 		t.Errorf("the error is %v", err)
 	}

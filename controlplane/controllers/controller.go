@@ -12,9 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
-	"k8s.io/client-go/tools/events"
+	clientevents "k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -31,13 +30,17 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/clusters"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/deletion"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/events"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/metrics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
@@ -65,16 +68,16 @@ type Reconciler struct {
 
 	// etcd is how etcd clusters are reached.
 	etcd     operator.Etcd
-	recorder events.EventRecorder
+	recorder clientevents.EventRecorder
 	steps    *flow.Graph[*scope]
 	// figures are what metrics say of each control plane.
-	figures figures
+	figures metrics.Figures
 	// written is what this program last wrote of each control plane's status.
-	written writtenStatus
+	written events.Written
 	// etcdOperator observes and changes etcd clusters: an operator.Operator, so that no reconcile waits for them.
 	etcdOperator etcdOperator
-	// questions asks tenants: a probe.Prober, so that no reconcile waits for them.
-	questions questioner
+	// prober probes tenants: a probe.Prober, so that no reconcile waits for them.
+	prober prober
 	// guards stand before tenants.
 	guards tenantapi.Guards
 	// hosts are HostClusters unless a test has none.
@@ -87,9 +90,9 @@ type etcdOperator interface {
 	Forget(controlPlane client.ObjectKey)
 }
 
-// questioner is what reconciles see of a probe.Prober.
-type questioner interface {
-	Ask(probe.Key, probe.Question) (probe.Answer, bool)
+// prober is what reconciles see of a probe.Prober.
+type prober interface {
+	Probe(probe.Key, probe.Probe) (probe.Result, bool)
 	Withdraw(probe.Key)
 	Forget(controlPlane client.ObjectKey)
 }
@@ -114,10 +117,10 @@ type questioner interface {
 
 // Reconcile brings one control plane a step closer to its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctrl.Result, reterr error) {
-	cared, hosted := false, false
+	kept, hosted := false, false
 	defer func() {
-		// It is gone, deleted, paused or another's.
-		if reterr == nil && !cared {
+		// It is gone, deleted, paused, or not the one that its Cluster names.
+		if reterr == nil && !kept {
 			r.endBackground(request.NamespacedName)
 		}
 		if reterr == nil && !hosted {
@@ -127,8 +130,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 	controlPlane := &controlplanev1.KOKControlPlane{}
 	if err := r.Client.Get(ctx, request.NamespacedName, controlPlane); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.figures.forget(request.NamespacedName)
-			r.written.forget(request.NamespacedName)
+			r.figures.Forget(request.NamespacedName)
+			r.written.Forget(request.NamespacedName)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -144,28 +147,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 			ctrl.LoggerFrom(ctx).Info("Waiting for a Cluster that names this control plane")
 			return ctrl.Result{}, nil
 		}
-		if !namesControlPlane(cluster, controlPlane) {
-			return ctrl.Result{}, r.refuseStranger(ctx, cluster, controlPlane)
+		if !clusters.NamesControlPlane(cluster, controlPlane) {
+			return ctrl.Result{}, r.refuseUnreferenced(ctx, cluster, controlPlane)
 		}
 	}
 	if cluster != nil {
 		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KObj(cluster)))
 	}
 
-	if added, err := r.ensureHeld(writes.Because(ctx, "finalizer"), cluster, controlPlane); err != nil || added {
+	if added, err := r.ensureFinalizer(writes.Because(ctx, "finalizer"), cluster, controlPlane); err != nil || added {
 		return ctrl.Result{}, err
 	}
 	if isPaused, requeue, err := paused.EnsurePausedCondition(writes.Because(ctx, "paused"), r.Client, clusterOrEmpty(cluster), controlPlane); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
 	}
 
-	before, did := r.written.last(controlPlane.DeepCopy()), &deeds{}
+	before, did := r.written.Last(controlPlane.DeepCopy()), &events.Deeds{}
 	helper, err := patch.NewHelper(controlPlane, r.Client)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	defer func() {
-		options := []patch.Option{patch.WithOwnedConditions{Conditions: ownedConditions}}
+		options := []patch.Option{patch.WithOwnedConditions{Conditions: status.Owned}}
 		if reterr == nil {
 			options = append(options, patch.WithStatusObservedGeneration{})
 		}
@@ -178,27 +181,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (_ ctr
 			reterr = errors.Join(reterr, fmt.Errorf("write the status: %w", err))
 			after = before // The next reconcile finds the changes of status again.
 		}
-		r.record(controlPlane, eventsOf(before, after, did))
-		r.written.keep(after)
+		events.Record(r.recorder, controlPlane, events.Of(before, after, did))
+		r.written.Keep(after)
 	}()
 
 	if !controlPlane.DeletionTimestamp.IsZero() {
-		result, err := r.reconcileDelete(writes.Because(ctx, "deletion"), cluster, controlPlane)
+		result, err := r.deleter().Reconcile(writes.Because(ctx, "deletion"), cluster, controlPlane)
 		hosted = controllerutil.ContainsFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
 		return result, err
 	}
-	cared, hosted = true, true
+	kept, hosted = true, true
 	return r.reconcile(ctx, cluster, controlPlane, did)
 }
 
 // endBackground ends what is done beside reconciles for a control plane: its etcds and its tenant must not be probed any
 // more, let alone written to.
 func (r *Reconciler) endBackground(controlPlane client.ObjectKey) {
-	r.questions.Forget(controlPlane)
+	r.prober.Forget(controlPlane)
 	r.etcdOperator.Forget(controlPlane)
 }
 
-func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, did *deeds) (ctrl.Result, error) {
+func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, did *events.Deeds) (ctrl.Result, error) {
 	blockMove(controlPlane, !controlPlane.Spec.Hosting.Elsewhere())
 	host, err := r.hostOf(ctx, cluster, controlPlane)
 	if err != nil {
@@ -214,9 +217,10 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	if host.Warning != "" {
 		s.note(errors.New(host.Warning))
 	}
-	if err := errors.Join(recoverEtcd(ctx, s), recoverVersions(ctx, s)); err != nil {
+	if err := errors.Join(s.gather(ctx), recoverEtcd(ctx, s)); err != nil {
 		return ctrl.Result{}, err
 	}
+	recoverVersions(s)
 	if s.problem = invalid(s); s.problem != nil && !runs(controlPlane) {
 		return invalidSpec(ctx, controlPlane, s.problem)
 	}
@@ -226,7 +230,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	if err != nil {
 		return ctrl.Result{}, errors.Join(err, stepErrors(s))
 	}
-	if s.saidBefore() {
+	if s.keepLastStatus() {
 		return r.result(ctx, s, controlPlane)
 	}
 	if err := checkRoom(ctx, s, seen); err != nil {
@@ -234,15 +238,16 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	}
 	wasInitialized := conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition)
 	ran := controlPlane.Status.Versions
-	updateStatus(s, seen)
-	r.figures.record(s, seen)
-	if upgraded(ran, controlPlane.Status.Versions) != "" {
+	in := s.statusInput()
+	status.Set(in, seen)
+	r.figures.Record(in, seen, s.firstEnd)
+	if events.Upgraded(ran, controlPlane.Status.Versions) != "" {
 		since, err := s.revisions.RenderedSince(ctx, s.key, names.KubeAPIServer, s.input.Version)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
 		if !since.IsZero() {
-			did.upgradeTook = r.Clock.Since(since)
+			did.UpgradeTook = r.Clock.Since(since)
 		}
 	}
 	if !wasInitialized && conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) {
@@ -255,7 +260,9 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 // runs reports whether there is a tenant to be cared for. After a move only its etcd tells.
 func runs(controlPlane *controlplanev1.KOKControlPlane) bool {
 	return conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) ||
-		slices.ContainsFunc(etcdClusters, func(cluster etcdcomponent.Cluster) bool { return bootstrapped(controlPlane, cluster.Component) })
+		slices.ContainsFunc(etcdclusters.All, func(cluster etcdcomponent.Cluster) bool {
+			return etcdclusters.Bootstrapped(controlPlane, cluster.Component)
+		})
 }
 
 // invalid says what keeps a control plane from being made. One that runs already is kept up all the
@@ -265,7 +272,7 @@ func invalid(s *scope) error {
 	if len(problems) > 0 {
 		return fmt.Errorf("the Cluster cannot have a control plane: %w", problems.ToAggregate())
 	}
-	if err := errors.Join(validateEndpoint(s.cluster, s.controlPlane), validateElsewhere(s.cluster, s.controlPlane), validateListener(s)); err != nil {
+	if err := errors.Join(validateEndpoint(s.cluster, s.controlPlane), validateHostCluster(s.cluster, s.controlPlane), validateListener(s)); err != nil {
 		return err
 	}
 	if s.refused != nil {
@@ -276,10 +283,10 @@ func invalid(s *scope) error {
 
 // invalidSpec is for what only a person can resolve: nothing is touched, and a change wakes the
 // controller. The Secret of another host cluster is read again all the same: nothing watches it.
-// The webhook takes the reason for a word that nothing runs.
+// The webhook reads reason InvalidSpec as: nothing of this control plane runs.
 func invalidSpec(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane, problem error) (ctrl.Result, error) {
 	ctrl.LoggerFrom(ctx).Info("A person must act", "reason", problem.Error())
-	conditions.Set(controlPlane, condition(controlplanev1.AvailableCondition, metav1.ConditionFalse, controlplanev1.InvalidSpecReason, problem.Error()))
+	status.Invalid(controlPlane, controlplanev1.InvalidSpecReason, problem.Error())
 	if controlPlane.Spec.Hosting.Elsewhere() {
 		return ctrl.Result{RequeueAfter: settledInterval}, nil
 	}
@@ -307,12 +314,11 @@ func (r *Reconciler) result(ctx context.Context, s *scope, controlPlane *control
 	raced := false
 	for _, outcome := range s.outcomes {
 		switch {
-		case outcome.Err == nil:
-		case isRace(outcome.Err):
-			ctrl.LoggerFrom(ctx).V(4).Info("Another write was faster", "step", outcome.Name, "err", outcome.Err)
+		case outcome.Raced():
+			ctrl.LoggerFrom(ctx).V(4).Info("Another write was faster", "step", outcome.Name, "err", outcome.Err())
 			raced = true
-		default:
-			ctrl.LoggerFrom(ctx).Info("A person must act", "step", outcome.Name, "reason", outcome.Err.Error())
+		case outcome.Blocked():
+			ctrl.LoggerFrom(ctx).Info("A person must act", "step", outcome.Name, "reason", outcome.Err().Error())
 		}
 	}
 	after := settledInterval
@@ -333,22 +339,15 @@ func (r *Reconciler) result(ctx context.Context, s *scope, controlPlane *control
 func stepErrors(s *scope) error {
 	var failed []error
 	for _, outcome := range s.outcomes {
-		if outcome.Err != nil && !isRace(outcome.Err) && !isForPerson(outcome.Err) {
-			failed = append(failed, fmt.Errorf("step %s: %w", outcome.Name, outcome.Err))
+		if outcome.Failed() {
+			failed = append(failed, fmt.Errorf("step %s: %w", outcome.Name, outcome.Err()))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// isForPerson reports whether only a person can resolve an error: trying again at once is of no use,
-// the condition says what to do.
-func isForPerson(err error) bool {
-	var lost *pki.LostError
-	var invalid *pki.InvalidError
-	var held *ports.HeldError
-	var outside *ports.OutsideError
-	var exhausted *ports.ExhaustedError
-	return patches.IsRefused(err) || errors.As(err, &lost) || errors.As(err, &invalid) || errors.As(err, &held) || errors.As(err, &outside) || errors.As(err, &exhausted)
+func (r *Reconciler) deleter() *deletion.Deleter {
+	return &deletion.Deleter{Reader: r.APIReader, Management: r.Host, HostOf: r.hostOf, EndBackground: r.endBackground}
 }
 
 func (r *Reconciler) store(host *Host) *pki.Store {

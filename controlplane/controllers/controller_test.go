@@ -20,8 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -42,27 +45,33 @@ func TestWhenToLookAgain(t *testing.T) {
 		// failed is a part of the error, which makes the queue try again with a growing delay.
 		failed string
 	}{
-		"a settled control plane":            {is: func(*scope) {}, after: time.Minute},
-		"a step waits":                       {is: func(s *scope) { s.end(names.EtcdData, "for members", nil) }, after: time.Minute},
-		"a step failed":                      {is: func(s *scope) { s.end(names.EtcdData, "", errRefused) }, failed: "step etcd-data: connection refused"},
-		"a step lost a race":                 {is: func(s *scope) { s.end(names.EtcdData, "", fmt.Errorf("apply: %w", errConflict)) }, after: 100 * time.Millisecond},
-		"a cache was late":                   {is: func(s *scope) { s.end(names.EtcdData, "", fmt.Errorf("create: %w", errExists)) }, after: 100 * time.Millisecond},
-		"key material is lost":               {is: func(s *scope) { s.end(stepKeyMaterial, "", fmt.Errorf("ensure: %w", errLost)) }, after: time.Minute},
-		"a port block is held":               {is: func(s *scope) { s.end(stepPorts, "", errHeld) }, after: time.Minute},
-		"key material is lost and one races": {is: func(s *scope) { s.end(names.EtcdData, "", errConflict); s.end(stepKeyMaterial, "", errLost) }, after: 100 * time.Millisecond},
-		"key material is lost and one fails": {is: func(s *scope) { s.end(names.EtcdData, "", errRefused); s.end(stepKeyMaterial, "", errLost) }, failed: "connection refused"},
-		"the tenant's API does not answer":   {is: func(s *scope) { s.end(stepTenantObjects, "it does not answer", nil) }, after: time.Minute},
-		"etcd is not healthy":                {is: unhealthy(controlplanev1.EtcdClusterHealthyCondition), after: 10 * time.Second},
-		"a component is not healthy":         {is: unhealthy(controlplanev1.ControlPlaneComponentsHealthyCondition), after: 10 * time.Second},
-		"a certificate is due in a year":     {is: func(s *scope) { s.renewAt(now.AddDate(1, 0, 0)) }, after: time.Minute},
-		"a certificate is due soon":          {is: func(s *scope) { s.renewAt(now.Add(20 * time.Second)) }, after: 20 * time.Second},
-		"the first certificate counts":       {is: func(s *scope) { s.renewAt(now.Add(20 * time.Second)); s.renewAt(now.Add(time.Hour)) }, after: 20 * time.Second},
-		"a certificate is overdue":           {is: func(s *scope) { s.renewAt(now.Add(-time.Hour)) }, after: time.Second},
-		"a certificate that is never due":    {is: func(s *scope) { s.renewAt(time.Time{}) }, after: time.Minute},
+		"a settled control plane": {is: func(*scope) {}, after: time.Minute},
+		"a step waits":            {is: func(s *scope) { s.end(names.EtcdData, flow.Waiting("for members")) }, after: time.Minute},
+		"a step failed":           {is: func(s *scope) { s.end(names.EtcdData, flow.Failed(errRefused)) }, failed: "step etcd-data: connection refused"},
+		"a step lost a race":      {is: func(s *scope) { s.end(names.EtcdData, flow.Failed(fmt.Errorf("apply: %w", errConflict))) }, after: 100 * time.Millisecond},
+		"a cache was late":        {is: func(s *scope) { s.end(names.EtcdData, flow.Failed(fmt.Errorf("create: %w", errExists))) }, after: 100 * time.Millisecond},
+		"key material is lost":    {is: func(s *scope) { s.end(names.StepKeyMaterial, keyMaterialFailed(fmt.Errorf("ensure: %w", errLost))) }, after: time.Minute},
+		"a port block is held":    {is: func(s *scope) { s.end(names.StepPorts, claimFailed(errHeld)) }, after: time.Minute},
+		"key material is lost and one races": {is: func(s *scope) {
+			s.end(names.EtcdData, flow.Failed(errConflict))
+			s.end(names.StepKeyMaterial, keyMaterialFailed(errLost))
+		}, after: 100 * time.Millisecond},
+		"key material is lost and one fails": {is: func(s *scope) {
+			s.end(names.EtcdData, flow.Failed(errRefused))
+			s.end(names.StepKeyMaterial, keyMaterialFailed(errLost))
+		}, failed: "connection refused"},
+		"the tenant's API does not answer": {is: func(s *scope) { s.end(names.StepTenantObjects, flow.Waiting("it does not answer")) }, after: time.Minute},
+		"etcd is not healthy":              {is: unhealthy(controlplanev1.EtcdClusterHealthyCondition), after: 10 * time.Second},
+		"a component is not healthy":       {is: unhealthy(controlplanev1.ControlPlaneComponentsHealthyCondition), after: 10 * time.Second},
+		"a certificate is due in a year":   {is: func(s *scope) { s.renewAt(now.AddDate(1, 0, 0)) }, after: time.Minute},
+		"a certificate is due soon":        {is: func(s *scope) { s.renewAt(now.Add(20 * time.Second)) }, after: 20 * time.Second},
+		"the first certificate counts":     {is: func(s *scope) { s.renewAt(now.Add(20 * time.Second)); s.renewAt(now.Add(time.Hour)) }, after: 20 * time.Second},
+		"a certificate is overdue":         {is: func(s *scope) { s.renewAt(now.Add(-time.Hour)) }, after: time.Second},
+		"a certificate that is never due":  {is: func(s *scope) { s.renewAt(time.Time{}) }, after: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := initializedScope()
-			setConditions(s, settled())
+			status.Set(s.statusInput(), settled())
 			test.is(s)
 			r := &Reconciler{Clock: clocktesting.NewFakeClock(now)}
 			result, err := r.result(t.Context(), s, s.controlPlane)
@@ -81,26 +90,31 @@ func TestWhenToLookAgain(t *testing.T) {
 
 func unhealthy(conditionType string) func(*scope) {
 	return func(s *scope) {
-		conditions.Set(s.controlPlane, condition(conditionType, metav1.ConditionFalse, controlplanev1.UnhealthyReason, "no"))
+		conditions.Set(s.controlPlane, status.Condition(conditionType, metav1.ConditionFalse, controlplanev1.UnhealthyReason, "no"))
 	}
 }
 
 func TestOnlyWhatNoRetryResolvesIsForAPerson(t *testing.T) {
 	for name, test := range map[string]struct {
-		err  error
-		want bool
+		result flow.Result
+		// reason is the condition's; empty when another try may help.
+		reason string
 	}{
-		"lost key material":       {errLost, true},
-		"invalid key material":    {&pki.InvalidError{}, true},
-		"a block that is held":    {errHeld, true},
-		"a range without a block": {&ports.ExhaustedError{}, true},
-		"one of several":          {errors.Join(errRefused, errLost), true},
-		"a refused connection":    {errRefused, false},
-		"a conflict":              {errConflict, false},
-		"nothing":                 {nil, false},
+		"lost key material":               {keyMaterialFailed(errLost), controlplanev1.KeyMaterialLostReason},
+		"invalid key material":            {keyMaterialFailed(&pki.InvalidError{}), controlplanev1.InvalidKeyMaterialReason},
+		"one of several":                  {keyMaterialFailed(errors.Join(errRefused, errLost)), controlplanev1.KeyMaterialLostReason},
+		"keys that cannot be read":        {keyMaterialFailed(errRefused), ""},
+		"a conflict about keys":           {keyMaterialFailed(errConflict), ""},
+		"a block that is held":            {claimFailed(errHeld), controlplanev1.ReconcileFailedReason},
+		"a block outside of the range":    {claimFailed(&ports.OutsideError{}), controlplanev1.ReconcileFailedReason},
+		"a range without a block":         {claimFailed(&ports.ExhaustedError{}), controlplanev1.ReconcileFailedReason},
+		"a claim that cannot be written":  {claimFailed(errRefused), ""},
+		"a patch that cannot be applied":  {renderingFailed(fmt.Errorf("render: %w", &patches.Error{})), controlplanev1.ReconcileFailedReason},
+		"a rendering that is not stored":  {renderingFailed(errRefused), ""},
+		"a rendering that others adopted": {renderingFailed(errExists), ""},
 	} {
-		if got := isForPerson(test.err); got != test.want {
-			t.Errorf("%s: %t", name, got)
+		if test.result.Blocked() != (test.reason != "") || test.result.Reason() != test.reason || test.result.Err() == nil {
+			t.Errorf("%s: blocked %t for %q, %v", name, test.result.Blocked(), test.result.Reason(), test.result.Err())
 		}
 	}
 }

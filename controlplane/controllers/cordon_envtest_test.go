@@ -20,6 +20,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -91,7 +92,7 @@ func TestACordonMovesTheLeadAtOnce(t *testing.T) {
 	for _, tt := range tenants {
 		eventually(t, "it is available", tt.available)
 		eventually(t, "its etcds are founded", func() bool {
-			return bootstrapped(tt.controlPlane(), names.EtcdData) && bootstrapped(tt.controlPlane(), names.EtcdEvents)
+			return etcdclusters.Bootstrapped(tt.controlPlane(), names.EtcdData) && etcdclusters.Bootstrapped(tt.controlPlane(), names.EtcdEvents)
 		})
 	}
 	comesToRest(t, g)

@@ -3,11 +3,15 @@
 package controllers
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -211,6 +215,47 @@ func TestASettledControlPlaneCostsNothing(t *testing.T) {
 		if writes := tt.program.gate.takeWrites(); len(writes) > 0 {
 			t.Errorf("%s wrote %v", name, writes)
 		}
+	}
+}
+
+// countedLists counts lists by kind.
+type countedLists struct {
+	client.Client
+	lock sync.Mutex
+	of   map[string]int
+}
+
+// List lists, and counts.
+func (c *countedLists) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.of[fmt.Sprintf("%T", list)]++
+	return c.Client.List(ctx, list, options...)
+}
+
+// What a reconcile decides from is read once, so that all of it fits together.
+func TestAReconcileListsEachKindOnce(t *testing.T) {
+	t.Parallel()
+	tt := newTenantTest(t, whole)
+	tt.settle()
+	for _, step := range []struct {
+		name string
+		edit func(*controlplanev1.KOKControlPlane)
+	}{
+		{"of a settled control plane", func(*controlplanev1.KOKControlPlane) {}},
+		{"that adopts new renderings", func(c *controlplanev1.KOKControlPlane) { c.Spec.Rollout.After = metav1.Now() }},
+	} {
+		counted := &countedLists{Client: tt.program.Host.Client, of: map[string]int{}}
+		edit(t, tt.key, &controlplanev1.KOKControlPlane{}, step.edit)
+		tt.program.Host.Client = counted
+		if err := tt.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]int{"*v1.PodList": 1, "*v1.ControllerRevisionList": 1, "*v1.ServiceList": 1}
+		if diff := cmp.Diff(want, counted.of); diff != "" {
+			t.Errorf("lists of a reconcile %s (want -, got +):\n%s", step.name, diff)
+		}
+		tt.program.Host.Client = counted.Client
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
 func (tt *tenantTest) delete(objects ...client.Object) {
@@ -97,14 +98,14 @@ func TestDeletionLeavesNothing(t *testing.T) {
 		"workloads lost their labels": {before: func(tt *tenantTest) {
 			controlPlane := tt.controlPlane()
 			tt.delete(controlPlane)
-			for component, workload := range workloadKinds(controlPlane) {
+			for component, workload := range workloads.Kinds(controlPlane) {
 				edit(tt.t, tt.inNamespace(names.Object(tt.cluster.Name, component)), workload, func(o client.Object) { o.SetLabels(nil) })
 			}
 		}},
 		"workloads lost their labels and annotations": {before: func(tt *tenantTest) {
 			controlPlane := tt.controlPlane()
 			tt.delete(controlPlane)
-			for component, workload := range workloadKinds(controlPlane) {
+			for component, workload := range workloads.Kinds(controlPlane) {
 				edit(tt.t, tt.inNamespace(names.Object(tt.cluster.Name, component)), workload, func(o client.Object) {
 					o.SetLabels(nil)
 					o.SetAnnotations(nil)

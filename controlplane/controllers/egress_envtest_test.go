@@ -73,11 +73,11 @@ func (tt *tenantTest) storeOlder() {
 // withoutTenant answers for the addons: the tenant inside of all tests has no room for konnectivity's.
 type withoutTenant struct{ patient }
 
-func (w withoutTenant) Ask(key probe.Key, question probe.Question) (probe.Answer, bool) {
-	if key.Kind == addonsQuestion {
-		return probe.Answer{}, true
+func (w withoutTenant) Probe(key probe.Key, asked probe.Probe) (probe.Result, bool) {
+	if key.Kind == addonsProbeKind {
+		return probe.Result{}, true
 	}
-	return w.patient.Ask(key, question)
+	return w.patient.Probe(key, asked)
 }
 
 // newEgressTest is a tenant whose pods follow their templates.
@@ -96,7 +96,7 @@ func newEgressTest(t *testing.T, mode controlplanev1.AddonMode) *tenantTest {
 func (tt *tenantTest) upgradeProvider() {
 	tt.t.Helper()
 	tt.program = newProgram(tt.t, &gate{})
-	tt.program.questions = withoutTenant{}
+	tt.program.prober = withoutTenant{}
 	tt.tellEtcd(1)
 	tt.settle()
 }

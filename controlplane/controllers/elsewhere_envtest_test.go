@@ -38,6 +38,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 )
@@ -334,7 +335,7 @@ func TestAControlPlaneInAnotherHostCluster(t *testing.T) {
 		e.says(available, metav1.ConditionUnknown, controlplanev1.HostClusterUnreachableReason, "cannot be used"))
 	e.link.set(false)
 	eventually(t, "it is available", e.available)
-	eventually(t, "etcd is founded", func() bool { return bootstrapped(e.controlPlane(), names.EtcdData) })
+	eventually(t, "etcd is founded", func() bool { return etcdclusters.Bootstrapped(e.controlPlane(), names.EtcdData) })
 	comesToRest(t, g)
 
 	t.Run("has everything there and only Cluster API's Secrets here", func(t *testing.T) { e.isElsewhere(t) })
@@ -371,7 +372,7 @@ func TestAControlPlaneInAnotherHostCluster(t *testing.T) {
 	stop = startManagerThatAsks(t, g, healthyEtcd)
 	t.Run("writes nothing there after a move", func(t *testing.T) {
 		eventually(t, "it is available", e.available)
-		eventually(t, "etcd was asked", func() bool { return len(etcdStatus(e.controlPlane(), names.EtcdData).Members) == 1 })
+		eventually(t, "etcd was asked", func() bool { return len(etcdclusters.Status(e.controlPlane(), names.EtcdData).Members) == 1 })
 		comesToRest(t, g)
 		after := e.thereNow()
 		for name, version := range before {

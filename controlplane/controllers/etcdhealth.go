@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,28 +13,28 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/cordon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
-
-// errNotObserved is in the health of an etcd cluster that was not observed yet.
-var errNotObserved = errors.New("it was not observed yet")
 
 // operateEtcd hands both etcd clusters to the operator, which observes and changes them beside reconciles, and returns
 // its last reports. It starts with a cluster when a quorum is ready or a pod is to be replaced; there is no report of
 // one before.
-func (r *Reconciler) operateEtcd(s *scope, workloads map[string]*workloadState, cordoned map[string][]string) map[string]*operator.Report {
+func (r *Reconciler) operateEtcd(s *scope, workloads map[string]*workloads.State, cordoned map[string][]string) map[string]*operator.Report {
 	reports := map[string]*operator.Report{}
 	if s.keys == nil || len(s.input.Addresses) == 0 {
 		return reports
 	}
-	for _, cluster := range etcdClusters {
+	for _, cluster := range etcdclusters.All {
 		state := workloads[cluster.Component]
-		if state == nil || (!state.works() && !state.rolling() && !bootstrapped(s.controlPlane, cluster.Component)) {
+		if state == nil || (!state.Works() && !state.RollingOut() && !etcdclusters.Bootstrapped(s.controlPlane, cluster.Component)) {
 			continue
 		}
 		report, ok := r.etcdOperator.Operate(etcdTask(s, cluster, *state, cordoned[cluster.Component]))
 		if !ok {
-			report, s.asking = &operator.Report{Health: &etcd.Health{Err: errNotObserved}}, true
+			report, s.probing = &operator.Report{Health: &etcd.Health{Err: status.ErrNotObserved}}, true
 		}
 		reports[cluster.Component] = report
 	}
@@ -43,15 +42,15 @@ func (r *Reconciler) operateEtcd(s *scope, workloads map[string]*workloadState, 
 }
 
 // etcdTask is what the operator is told of an etcd cluster. It holds nothing that this reconcile still changes.
-func etcdTask(s *scope, cluster etcdcomponent.Cluster, state workloadState, cordoned []string) *operator.Task {
+func etcdTask(s *scope, cluster etcdcomponent.Cluster, state workloads.State, cordoned []string) *operator.Task {
 	return &operator.Task{
 		ControlPlane: &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.controlPlane.Namespace, Name: s.controlPlane.Name, UID: s.controlPlane.UID,
 		}},
 		Cluster: cluster, Host: s.host, Keys: s.keys, Input: s.input,
-		PodCount: int(state.desired), Bootstrapped: bootstrapped(s.controlPlane, cluster.Component), RollingOut: state.rolling(),
+		PodCount: int(state.Desired), Bootstrapped: etcdclusters.Bootstrapped(s.controlPlane, cluster.Component), RollingOut: state.RollingOut(),
 		Cordoned: cordoned,
-		Seen:     fmt.Sprintf("%+v, %v", state, etcdStatus(s.controlPlane, cluster.Component).Members),
+		Seen:     fmt.Sprintf("%+v, %v", state, etcdclusters.Status(s.controlPlane, cluster.Component).Members),
 	}
 }
 
@@ -59,7 +58,7 @@ func etcdTask(s *scope, cluster etcdcomponent.Cluster, state workloadState, cord
 // theirs is.
 func cordonedMembers(ctx context.Context, reader client.Reader, pods map[string][]corev1.Pod) (map[string][]string, error) {
 	members := map[string][]string{}
-	for _, component := range etcdComponents {
+	for _, component := range etcdclusters.Components {
 		for i := range pods[component] {
 			pod := &pods[component][i]
 			cordoned, err := cordon.HasPod(ctx, reader, pod)

@@ -20,7 +20,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
 
 // taskbook notes what the operator is handed, and has the reports that a test wrote.
@@ -53,38 +55,38 @@ func TestTheReportOfEtcdIsWhatStatusIsMadeOf(t *testing.T) {
 	notes := newTaskbook()
 	r := &Reconciler{etcdOperator: notes}
 	s, seen := askable(t), settled()
-	reports := r.operateEtcd(s, seen.workloads, nil)
-	if !s.asking || !errors.Is(reports[names.EtcdData].Err, errNotObserved) || !errors.Is(reports[names.EtcdEvents].Err, errNotObserved) {
-		t.Errorf("before the first report: asking %t, %v", s.asking, reports)
+	reports := r.operateEtcd(s, seen.Workloads, nil)
+	if !s.probing || !errors.Is(reports[names.EtcdData].Err, status.ErrNotObserved) || !errors.Is(reports[names.EtcdEvents].Err, status.ErrNotObserved) {
+		t.Errorf("before the first report: asking %t, %v", s.probing, reports)
 	}
 
-	report := seen.etcd[names.EtcdData]
-	for _, component := range etcdComponents {
+	report := seen.Etcd[names.EtcdData]
+	for _, component := range etcdclusters.Components {
 		notes.reports[component] = report
 	}
 	s = askable(t)
-	if reports = r.operateEtcd(s, seen.workloads, nil); s.asking || reports[names.EtcdData] != report {
-		t.Errorf("after it: asking %t, %v", s.asking, reports)
+	if reports = r.operateEtcd(s, seen.Workloads, nil); s.probing || reports[names.EtcdData] != report {
+		t.Errorf("after it: asking %t, %v", s.probing, reports)
 	}
 }
 
 func TestWhenTheOperatorBeginsAnew(t *testing.T) {
 	for name, test := range map[string]struct {
-		change           func(*scope, *observation)
+		change           func(*scope, *status.Observation)
 		identity, prompt bool
 	}{
-		"nothing changed":         {change: func(*scope, *observation) {}},
-		"it was read anew":        {change: func(s *scope, _ *observation) { s.controlPlane = s.controlPlane.DeepCopy() }},
-		"its members have joined": {change: func(s *scope, _ *observation) { s.controlPlane.Status.Etcd[0].Bootstrapped = new(true) }, prompt: true},
-		"etcd lists another": {change: func(s *scope, _ *observation) {
+		"nothing changed":         {change: func(*scope, *status.Observation) {}},
+		"it was read anew":        {change: func(s *scope, _ *status.Observation) { s.controlPlane = s.controlPlane.DeepCopy() }},
+		"its members have joined": {change: func(s *scope, _ *status.Observation) { s.controlPlane.Status.Etcd[0].Bootstrapped = new(true) }, prompt: true},
+		"etcd lists another": {change: func(s *scope, _ *status.Observation) {
 			s.controlPlane.Status.Etcd[0].Members = append(s.controlPlane.Status.Etcd[0].Members, controlplanev1.EtcdMemberStatus{Name: "blue-etcd-data-1", State: learner})
 		}, prompt: true},
-		"a pod is outdated":                               {change: func(_ *scope, seen *observation) { seen.workloads[names.EtcdData].updated-- }, prompt: true},
-		"a member turned ready":                           {change: func(_ *scope, seen *observation) { seen.workloads[names.EtcdData].ready-- }, prompt: true},
-		"a member's address is new":                       {change: func(s *scope, _ *observation) { s.input.Addresses["blue-etcd-data-0"] = "10.250.0.9" }, identity: true},
-		"there is another CA":                             {change: func(s *scope, _ *observation) { s.keys.EtcdCA.Bundle = []byte("other") }, identity: true},
-		"there is another connection to its host cluster": {change: func(s *scope, _ *observation) { s.host = &Host{Identity: "team/host#2"} }, identity: true},
-		"another cluster's CA":                            {change: func(s *scope, _ *observation) { s.keys.EtcdEventsCA.Bundle = []byte("other") }},
+		"a pod is outdated":                               {change: func(_ *scope, seen *status.Observation) { seen.Workloads[names.EtcdData].Updated-- }, prompt: true},
+		"a member turned ready":                           {change: func(_ *scope, seen *status.Observation) { seen.Workloads[names.EtcdData].Ready-- }, prompt: true},
+		"a member's address is new":                       {change: func(s *scope, _ *status.Observation) { s.input.Addresses["blue-etcd-data-0"] = "10.250.0.9" }, identity: true},
+		"there is another CA":                             {change: func(s *scope, _ *status.Observation) { s.keys.EtcdCA.Bundle = []byte("other") }, identity: true},
+		"there is another connection to its host cluster": {change: func(s *scope, _ *status.Observation) { s.host = &Host{Identity: "team/host#2"} }, identity: true},
+		"another cluster's CA":                            {change: func(s *scope, _ *status.Observation) { s.keys.EtcdEventsCA.Bundle = []byte("other") }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			notes := newTaskbook()
@@ -94,10 +96,10 @@ func TestWhenTheOperatorBeginsAnew(t *testing.T) {
 				Name: "data", Replicas: new(int32(3)), ReadyReplicas: new(int32(3)), Bootstrapped: new(false),
 				Members: []controlplanev1.EtcdMemberStatus{{Name: "blue-etcd-data-0", State: voter}},
 			}}
-			r.operateEtcd(s, seen.workloads, nil)
+			r.operateEtcd(s, seen.Workloads, nil)
 			before := notes.of(names.EtcdData)
 			test.change(s, seen)
-			r.operateEtcd(s, seen.workloads, nil)
+			r.operateEtcd(s, seen.Workloads, nil)
 			after := notes.of(names.EtcdData)
 			if (before.identity != after.identity) != test.identity || (before.prompt != after.prompt) != test.prompt {
 				t.Errorf("before %q, %q; after %q, %q", before.identity, before.prompt, after.identity, after.prompt)
@@ -110,22 +112,10 @@ func TestEtcdWithoutAQuorumIsNotOperatedBeforeItsFirst(t *testing.T) {
 	notes := newTaskbook()
 	s, seen := askable(t), settled()
 	s.controlPlane.Status.Etcd = nil
-	seen.workloads[names.EtcdData].ready = 1
-	reports := (&Reconciler{etcdOperator: notes}).operateEtcd(s, seen.workloads, nil)
+	seen.Workloads[names.EtcdData].Ready = 1
+	reports := (&Reconciler{etcdOperator: notes}).operateEtcd(s, seen.Workloads, nil)
 	if notes.tasks[names.EtcdData] != nil || reports[names.EtcdData] != nil || reports[names.EtcdEvents] == nil {
 		t.Errorf("tasks %v, reports %v", notes.tasks, reports)
-	}
-}
-
-func TestEtcdThatWasNotObservedYetIsNeitherHealthyNorUnhealthy(t *testing.T) {
-	seen := settled()
-	seen.etcd[names.EtcdEvents] = &operator.Report{Health: &etcd.Health{Err: errNotObserved}}
-	got := etcdClusterHealthy(seen)
-	if got.Status != metav1.ConditionUnknown || got.Message != "etcd-events is being asked" {
-		t.Errorf("got %s: %s", got.Status, got.Message)
-	}
-	if joined(seen.health(names.EtcdEvents)) {
-		t.Error("members joined that nobody has heard of")
 	}
 }
 
@@ -159,12 +149,12 @@ func TestAChangedObservationDoesNotCancelAStepHalfDone(t *testing.T) {
 	s, seen, host := askable(t), settled(), builder.Build()
 	s.host, s.keys = &Host{Client: host, Live: host}, issue(t, "blue", "blue.example.com").keys
 	s.controlPlane.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: new(true)}}
-	delete(seen.workloads, names.EtcdEvents)
+	delete(seen.Workloads, names.EtcdEvents)
 
-	r.operateEtcd(s, seen.workloads, nil)
+	r.operateEtcd(s, seen.Workloads, nil)
 	<-began
-	seen.workloads[names.EtcdData].ready--
-	r.operateEtcd(s, seen.workloads, nil)
+	seen.Workloads[names.EtcdData].Ready--
+	r.operateEtcd(s, seen.Workloads, nil)
 	select {
 	case err := <-ended:
 		t.Errorf("the step was cancelled: %v", err)

@@ -15,121 +15,25 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
-
-var etcdClusters = []etcdcomponent.Cluster{etcdcomponent.Data, etcdcomponent.Events}
-
-// etcdStatus is what status says of an etcd cluster; empty before anything was seen of it.
-func etcdStatus(controlPlane *controlplanev1.KOKControlPlane, component string) controlplanev1.EtcdClusterStatus {
-	for _, cluster := range controlPlane.Status.Etcd {
-		if cluster.Name == etcdName(component) {
-			return cluster
-		}
-	}
-	return controlplanev1.EtcdClusterStatus{}
-}
-
-// bootstrapped reports whether every first member of an etcd cluster has joined it once.
-func bootstrapped(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
-	return ptr.Deref(etcdStatus(controlPlane, component).Bootstrapped, false)
-}
-
-// voters is how many members vote, by what etcd said last.
-func voters(controlPlane *controlplanev1.KOKControlPlane, component string) int32 {
-	var count int32
-	for _, member := range etcdStatus(controlPlane, component).Members {
-		if member.State == controlplanev1.EtcdMemberVoter {
-			count++
-		}
-	}
-	return count
-}
-
-// membershipOf is what the configuration files of an etcd cluster depend on.
-func membershipOf(controlPlane *controlplanev1.KOKControlPlane, component string) etcdcomponent.Membership {
-	membership := etcdcomponent.Membership{Bootstrapped: bootstrapped(controlPlane, component)}
-	for _, member := range etcdStatus(controlPlane, component).Members {
-		membership.Listed = append(membership.Listed, member.Name)
-		if member.State == controlplanev1.EtcdMemberJoining {
-			membership.Joining = member.Name
-		}
-	}
-	return membership
-}
-
-// listedMembers are the members that etcd lists; those of before while it does not tell.
-func listedMembers(health *etcd.Health, before []controlplanev1.EtcdMemberStatus) []controlplanev1.EtcdMemberStatus {
-	if health == nil || health.Err != nil {
-		return before
-	}
-	var members []controlplanev1.EtcdMemberStatus
-	for _, member := range health.Members {
-		state := controlplanev1.EtcdMemberVoter
-		switch {
-		case !member.Listed:
-			continue
-		case member.Learner && !member.Started:
-			state = controlplanev1.EtcdMemberJoining
-		case member.Learner:
-			state = controlplanev1.EtcdMemberLearner
-		}
-		members = append(members, controlplanev1.EtcdMemberStatus{Name: member.Name, State: state})
-	}
-	return members
-}
-
-// gaining says that an etcd cluster gains members, and what that waits for; empty when it does not.
-func gaining(s *scope, seen *observation, component string) string {
-	if !changeable(s, component) {
-		return ""
-	}
-	spec := etcdSpec(s.controlPlane, component)
-	if count := voters(s.controlPlane, component); count > 0 && count < *spec.Replicas {
-		return changing(seen, component, fmt.Sprintf("%s: %d of %d members vote", component, count, *spec.Replicas))
-	}
-	return ""
-}
-
-// losing says that an etcd cluster loses members, or what is left of some, and what that waits for.
-func losing(s *scope, seen *observation, component string) string {
-	if !changeable(s, component) || gaining(s, seen, component) != "" {
-		return ""
-	}
-	spec := etcdSpec(s.controlPlane, component)
-	listed := len(etcdStatus(s.controlPlane, component).Members)
-	if health := seen.etcd[component]; listed > int(*spec.Replicas) || health != nil && health.Change != "" {
-		return changing(seen, component, fmt.Sprintf("%s: %d members exist, %d are wanted", component, listed, *spec.Replicas))
-	}
-	return ""
-}
-
-func changeable(s *scope, component string) bool {
-	return slices.Contains(etcdComponents, component) && bootstrapped(s.controlPlane, component)
-}
-
-func changing(seen *observation, component, message string) string {
-	if health := seen.etcd[component]; health != nil && health.Change != "" {
-		return message + ": " + health.Change
-	}
-	return message
-}
 
 // stateOf is what a component's workload says of its pods. How many members of etcd must be ready goes by
 // those that vote: of an even number, which there is only while it changes, one may have been promoted a
 // moment ago.
-func (s *scope) stateOf(component string, workload client.Object) *workloadState {
-	state := stateOf(workload)
-	if !changeable(s, component) || state == nil {
+func (s *scope) stateOf(component string, workload client.Object) *workloads.State {
+	state := workloads.StateOf(workload)
+	if !etcdclusters.Bootstrapped(s.controlPlane, component) || state == nil {
 		return state
 	}
 	if s.volatile(component) {
-		state.updated = max(state.updated, state.current) // None will be replaced, so nobody waits for it.
+		state.Updated = max(state.Updated, state.Current) // None will be replaced, so nobody waits for it.
 	}
-	if count := voters(s.controlPlane, component); count > 0 {
-		state.needed = (count + 1) / 2
+	if count := etcdclusters.Voters(s.controlPlane, component); count > 0 {
+		state.Needed = (count + 1) / 2
 	}
 	return state
 }
@@ -138,8 +42,8 @@ func (s *scope) stateOf(component string, workload client.Object) *workloadState
 // listed any, one for each member that it may have.
 func etcdPods(s *scope, cluster etcdcomponent.Cluster) int32 {
 	pods := 0
-	if bootstrapped(s.controlPlane, cluster.Component) {
-		for _, member := range etcdStatus(s.controlPlane, cluster.Component).Members {
+	if etcdclusters.Bootstrapped(s.controlPlane, cluster.Component) {
+		for _, member := range etcdclusters.Status(s.controlPlane, cluster.Component).Members {
 			pods = max(pods, cluster.Ordinal(&s.input, member.Name)+1)
 		}
 	}
@@ -202,7 +106,7 @@ func asBootstrapped(s *scope, cluster etcdcomponent.Cluster, stored []client.Obj
 // evenVoters reports whether an etcd cluster has an even number of voters, which there is only on the way to another:
 // one more must not restart.
 func (s *scope) evenVoters(component string) bool {
-	count := voters(s.controlPlane, component)
+	count := etcdclusters.Voters(s.controlPlane, component)
 	return count > 0 && count%2 == 0
 }
 
@@ -210,7 +114,7 @@ func (s *scope) evenVoters(component string) bool {
 // until nothing of them is left. Services are what tells of them: present ones, and those that were recorded.
 func rememberMembers(ctx context.Context, s *scope, recorded map[string]string, present map[string]*corev1.Service) error {
 	s.input.EtcdMembers = map[string]int32{}
-	for _, cluster := range etcdClusters {
+	for _, cluster := range etcdclusters.All {
 		wanted, members := len(cluster.Lasting(&s.input)), 0
 		for name := range recorded {
 			members = max(members, cluster.Ordinal(&s.input, name)+1)
@@ -234,14 +138,15 @@ func rememberMembers(ctx context.Context, s *scope, recorded map[string]string, 
 
 // leftOf reports whether anything is left, or may be, of members beyond a number.
 func leftOf(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, wanted int) (bool, error) {
-	listed := etcdStatus(s.controlPlane, cluster.Component).Members
-	if len(listed) != wanted || voters(s.controlPlane, cluster.Component) != int32(wanted) { //nolint:gosec // A handful.
+	listed := etcdclusters.Status(s.controlPlane, cluster.Component).Members
+	if len(listed) != wanted || etcdclusters.Voters(s.controlPlane, cluster.Component) != int32(wanted) { //nolint:gosec // A handful.
 		return true, nil
 	}
 	beyond := func(name string) bool { return cluster.Ordinal(&s.input, name) >= wanted }
 	if slices.ContainsFunc(listed, func(m controlplanev1.EtcdMemberStatus) bool { return beyond(m.Name) }) {
 		return true, nil
 	}
+	// A cache may not show what was just made, and addresses that are forgotten here do not come back.
 	pods, err := hostpods.List(ctx, s.host.Live, s.key)
 	if err != nil {
 		return false, err
@@ -257,7 +162,7 @@ func leftOf(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, wanted
 // deleteServicesOfRemoved deletes the Services of members that were removed.
 func deleteServicesOfRemoved(ctx context.Context, s *scope, present map[string]*corev1.Service) error {
 	for name, service := range present {
-		for _, cluster := range etcdClusters {
+		for _, cluster := range etcdclusters.All {
 			if cluster.Ordinal(&s.input, name) < len(cluster.Members(&s.input)) {
 				continue
 			}

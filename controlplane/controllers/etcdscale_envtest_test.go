@@ -40,8 +40,11 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
@@ -164,9 +167,9 @@ func (e *realEtcd) reach(members int32) {
 	var last string
 	err := wait.PollUntilContextTimeout(e.t.Context(), scaleRound, scalePatience, true, func(ctx context.Context) (bool, error) {
 		health := e.round(ctx)
-		last = fmt.Sprintf("%v %s %+v", health.Problems(), health.Change, etcdStatus(e.controlPlane, names.EtcdData).Members)
+		last = fmt.Sprintf("%v %s %+v", health.Problems(), health.Change, etcdclusters.Status(e.controlPlane, names.EtcdData).Members)
 		claims, err := operator.MembersWithVolume(ctx, e.host, client.ObjectKey{Namespace: "team", Name: "blue"})
-		return voters(e.controlPlane, names.EtcdData) == members && len(health.Problems()) == 0 && health.Change == "" &&
+		return etcdclusters.Voters(e.controlPlane, names.EtcdData) == members && len(health.Problems()) == 0 && health.Change == "" &&
 			len(e.members) == int(members) && len(claims) == int(members) && len(e.services()) == int(members), err
 	})
 	if err != nil {
@@ -181,10 +184,10 @@ func (e *realEtcd) round(ctx context.Context) *operator.Report {
 	if s.growing() == "" {
 		e.roll(s)
 	}
-	task := etcdTask(s, etcdcomponent.Data, workloadState{desired: etcdPods(s, etcdcomponent.Data)}, e.cordoned(ctx))
+	task := etcdTask(s, etcdcomponent.Data, workloads.State{Desired: etcdPods(s, etcdcomponent.Data)}, e.cordoned(ctx))
 	report := operator.New(e.reconciler.etcd, e.reconciler.Clock, e.reconciler.recorder).Run(ctx, task)
 	if !strings.Contains(report.Change, errKilled.Error()) {
-		setEtcd(s, &observation{etcd: map[string]*operator.Report{names.EtcdData: report}})
+		status.Set(s.statusInput(), &status.Observation{Etcd: map[string]*operator.Report{names.EtcdData: report}})
 	}
 	return report
 }
@@ -224,7 +227,7 @@ func (e *realEtcd) scope(ctx context.Context) *scope {
 			e.t.Fatal(err)
 		}
 	}
-	config, err := etcdcomponent.Data.Config(&s.input, membershipOf(e.controlPlane, names.EtcdData))
+	config, err := etcdcomponent.Data.Config(&s.input, etcdclusters.Membership(e.controlPlane, names.EtcdData))
 	if err != nil {
 		e.t.Fatal(err)
 	}

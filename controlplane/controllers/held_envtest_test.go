@@ -25,6 +25,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
@@ -134,7 +135,7 @@ func TestAnUpgradeWaitsForAnEtcdThatTakesItAndLosesMembers(t *testing.T) {
 			threeHostNodes(t)
 			tt.host.broken = func(p *corev1.Pod) bool { return p.Name == podName(names.EtcdData, 2) }
 			tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Data.Replicas = ptr.To[int32](3) })
-			if count := voters(tt.controlPlane(), names.EtcdData); count != 2 {
+			if count := etcdclusters.Voters(tt.controlPlane(), names.EtcdData); count != 2 {
 				t.Fatalf("%d members vote", count)
 			}
 			tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Version, s.Etcd.Image = "v1.36.3", test.image })
@@ -152,7 +153,7 @@ func TestAnUpgradeWaitsForAnEtcdThatTakesItAndLosesMembers(t *testing.T) {
 			if down := conditions.Get(tt.controlPlane(), controlplanev1.ScalingDownCondition); down.Status != metav1.ConditionTrue || down.Message != reason {
 				t.Errorf("while the quorum would be at risk it scales down: %s %q, want %q", down.Status, down.Message, reason)
 			}
-			if count := voters(tt.controlPlane(), names.EtcdData); count != 2 {
+			if count := etcdclusters.Voters(tt.controlPlane(), names.EtcdData); count != 2 {
 				t.Errorf("while the quorum would be at risk %d members vote", count)
 			}
 			tt.expectReconciled("while the quorum would be at risk", test.reconciled)
@@ -216,7 +217,7 @@ func TestWhatAnEtcdInItsPodsCannotTakeHoldsNothingElse(t *testing.T) {
 			tt.program.Clock = inTwoMinutes()
 			tt.editSpec(test.change)
 			tt.expectOthersReplaced("after the change")
-			for _, component := range etcdComponents {
+			for _, component := range etcdclusters.Components {
 				tt.expectReconciled("after the change", component+" stays as it is")
 			}
 			tt.editSpec(test.back)

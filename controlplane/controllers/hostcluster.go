@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/secret"
@@ -17,6 +14,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
 
 // secretInterval is how soon a Secret is looked for again that a person is to make or correct.
@@ -55,53 +53,13 @@ func (r *Reconciler) withoutHost(controlPlane *controlplanev1.KOKControlPlane, p
 		controlPlane.Status.ObservedGeneration == controlPlane.Generation {
 		return again
 	}
-	for _, unknown := range []string{
-		controlplanev1.AvailableCondition, controlplanev1.EtcdClusterHealthyCondition, controlplanev1.ControlPlaneComponentsHealthyCondition,
-	} {
-		conditions.Set(controlPlane, condition(unknown, metav1.ConditionUnknown, problem.Reason, problem.Message))
-	}
-	conditions.Set(controlPlane, condition(controlplanev1.ReconciledCondition, metav1.ConditionFalse, problem.Reason, problem.Message))
+	status.WithoutHost(controlPlane, problem.Reason, problem.Message)
 	return again
 }
 
-// deleteWithoutHost waits for the host cluster, unless nothing was ever made there.
-func (r *Reconciler) deleteWithoutHost(ctx context.Context, tenant client.ObjectKey, controlPlane *controlplanev1.KOKControlPlane, problem *hostclusters.Problem) (gone bool, err error) {
-	r.endBackground(client.ObjectKeyFromObject(controlPlane))
-	hosted, err := r.wasHosted(ctx, tenant, controlPlane)
-	if err != nil {
-		return false, fmt.Errorf("find out whether anything was made in the host cluster: %w", err)
-	}
-	if !hosted {
-		return true, nil
-	}
-	setDeleting(controlPlane, fmt.Sprintf("%s; the deletion waits for it. If the host cluster is gone for good, "+
-		"remove the finalizer %s from metadata.finalizers: nothing is deleted there then", problem.Message, controlplanev1.KOKControlPlaneFinalizer))
-	return false, nil
-}
-
-// wasHosted reports whether anything may be in the host cluster. Keys are made before all else, and kept in the
-// management cluster too.
-func (r *Reconciler) wasHosted(ctx context.Context, tenant client.ObjectKey, controlPlane *controlplanev1.KOKControlPlane) (bool, error) {
-	if tellsHosted(controlPlane) {
-		return true, nil
-	}
-	left, err := objectsOf(ctx, r.Host, tenant, corev1.SchemeGroupVersion.WithKind("Secret"), nil)
-	return len(left) > 0, err
-}
-
-// tellsHosted reports whether a control plane itself tells that something was made in its host cluster.
-func tellsHosted(controlPlane *controlplanev1.KOKControlPlane) bool {
-	return controlPlane.Spec.Hosting.Ports.First != 0 || len(controlPlane.Status.Etcd) > 0
-}
-
-// deleteManagementSecrets deletes what a tenant that is hosted elsewhere has in the management cluster.
-func (r *Reconciler) deleteManagementSecrets(ctx context.Context, tenant client.ObjectKey) ([]string, error) {
-	return deleteKinds(ctx, r.Host, tenant, []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Secret")}, nil)
-}
-
-// validateElsewhere refuses a control plane in another host cluster of which nothing that the management cluster
+// validateHostCluster refuses a control plane in another host cluster of which nothing that the management cluster
 // reaches is known, and one that would be its own host.
-func validateElsewhere(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) error {
+func validateHostCluster(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) error {
 	hosting := controlPlane.Spec.Hosting
 	if !hosting.Elsewhere() {
 		return nil

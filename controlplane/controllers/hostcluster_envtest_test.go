@@ -34,6 +34,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
 // hostCluster does in one namespace what runs beside the API server in a real host cluster and cannot
@@ -393,16 +394,16 @@ func (h *hostCluster) endDeleted(ctx context.Context) (changed bool, err error) 
 // kube-apiserver, which is the host cluster's own, behind.
 func (h *hostCluster) serveTenants(ctx context.Context) (changed bool, err error) {
 	servers := client.MatchingLabels{names.ComponentLabel: names.KubeAPIServer}
-	var workloads []client.Object
+	var found []client.Object
 	for _, list := range []client.ObjectList{&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}} {
 		if err := h.api.List(ctx, list, client.InNamespace(h.namespace), servers); err != nil {
 			return false, err
 		}
-		workloads = append(workloads, objectsIn(list)...)
+		found = append(found, objectsIn(list)...)
 	}
-	for _, workload := range workloads {
+	for _, workload := range found {
 		name := workload.GetName()
-		if h.fronts[name] != nil || stateOf(workload).ready == 0 {
+		if h.fronts[name] != nil || workloads.StateOf(workload).Ready == 0 {
 			continue
 		}
 		front, err := h.front(ctx, name, workload.GetLabels()[names.ClusterNameLabel])

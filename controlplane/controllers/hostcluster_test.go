@@ -29,6 +29,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
 
 // rightsIn are the rights of a role as "verb group/resource".
@@ -112,7 +113,7 @@ func TestAControlPlaneElsewhereNeedsAnEndpointThatIsReached(t *testing.T) {
 		}, says: "this tenant itself"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := validateElsewhere(elsewhere(test.edit))
+			err := validateHostCluster(elsewhere(test.edit))
 			if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
 				t.Errorf("got %v, want %q", err, test.says)
 			}
@@ -120,12 +121,12 @@ func TestAControlPlaneElsewhereNeedsAnEndpointThatIsReached(t *testing.T) {
 	}
 }
 
-// forgotten notes whose questions are forgotten.
+// forgotten notes whose probes are forgotten.
 type forgotten struct{ objects []client.ObjectKey }
 
-func (*forgotten) Ask(probe.Key, probe.Question) (probe.Answer, bool) { return probe.Answer{}, false }
-func (*forgotten) Withdraw(probe.Key)                                 {}
-func (f *forgotten) Forget(object client.ObjectKey)                   { f.objects = append(f.objects, object) }
+func (*forgotten) Probe(probe.Key, probe.Probe) (probe.Result, bool) { return probe.Result{}, false }
+func (*forgotten) Withdraw(probe.Key)                                {}
+func (f *forgotten) Forget(object client.ObjectKey)                  { f.objects = append(f.objects, object) }
 
 func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 	connecting := &hostclusters.Problem{Reason: controlplanev1.HostClusterConnectingReason, Message: "connecting"}
@@ -144,12 +145,12 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 			_, controlPlane := elsewhere(func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {})
 			if test.settled {
 				for _, is := range []string{controlplanev1.AvailableCondition, controlplanev1.InitializedCondition} {
-					conditions.Set(controlPlane, condition(is, metav1.ConditionTrue, "Is"))
+					conditions.Set(controlPlane, status.Condition(is, metav1.ConditionTrue, "Is"))
 				}
 			}
-			questions := &forgotten{}
+			probes := &forgotten{}
 			tasks := newTaskbook()
-			r := &Reconciler{questions: questions, etcdOperator: tasks}
+			r := &Reconciler{prober: probes, etcdOperator: tasks}
 			r.withoutHost(controlPlane, test.problem)
 			available := conditions.Get(controlPlane, controlplanev1.AvailableCondition)
 			if available == nil || available.Status != test.want {
@@ -158,7 +159,7 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 			if test.want == metav1.ConditionUnknown && (available.Reason != test.problem.Reason || available.Message != test.problem.Message) {
 				t.Errorf("available says %v", available)
 			}
-			if len(questions.objects) != 1 || tasks.forgotten != 1 {
+			if len(probes.objects) != 1 || tasks.forgotten != 1 {
 				t.Error("work in the background that holds the old client goes on")
 			}
 		})
@@ -183,12 +184,12 @@ var staysWhileAway = map[string]string{
 // condition", promises that this test fails then.
 func TestEveryConditionIsUnknownWithoutTheHostClusterOrHasAReasonToStay(t *testing.T) {
 	_, controlPlane := elsewhere(func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {})
-	for _, owned := range ownedConditions {
-		conditions.Set(controlPlane, condition(owned, metav1.ConditionTrue, "Before"))
+	for _, owned := range status.Owned {
+		conditions.Set(controlPlane, metav1.Condition{Type: owned, Status: metav1.ConditionTrue, Reason: "Before"})
 	}
-	r := &Reconciler{questions: &forgotten{}, etcdOperator: newTaskbook()}
+	r := &Reconciler{prober: &forgotten{}, etcdOperator: newTaskbook()}
 	r.withoutHost(controlPlane, &hostclusters.Problem{Reason: controlplanev1.HostClusterUnreachableReason, Message: "no answer"})
-	for _, owned := range ownedConditions {
+	for _, owned := range status.Owned {
 		stays := conditions.GetReason(controlPlane, owned) == "Before"
 		switch why := staysWhileAway[owned]; {
 		case stays && why == "":
@@ -268,8 +269,8 @@ func TestADeletionWithoutItsHostCluster(t *testing.T) {
 					return c.List(ctx, list, options...)
 				},
 			}).Build()
-			r := &Reconciler{Host: &Host{Client: management, Live: management, Own: true}, hosts: awayHosts{}, questions: &forgotten{}, etcdOperator: newTaskbook()}
-			_, err := r.reconcileDelete(t.Context(), cluster, controlPlane)
+			r := &Reconciler{Host: &Host{Client: management, Live: management, Own: true}, hosts: awayHosts{}, prober: &forgotten{}, etcdOperator: newTaskbook()}
+			_, err := r.deleter().Reconcile(t.Context(), cluster, controlPlane)
 			if !errors.Is(err, test.err) {
 				t.Errorf("got the error %v, want %v", err, test.err)
 			}
@@ -336,7 +337,7 @@ func TestATenantRunsThatWasInitializedOrWhoseEtcdWasFounded(t *testing.T) {
 			c.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: new(false)}}
 		}},
 		"one that was initialized does": {want: true, edit: func(c *controlplanev1.KOKControlPlane) {
-			conditions.Set(c, condition(controlplanev1.InitializedCondition, metav1.ConditionTrue, "Is"))
+			conditions.Set(c, status.Condition(controlplanev1.InitializedCondition, metav1.ConditionTrue, "Is"))
 		}},
 		"one whose etcd was founded does": {want: true, edit: func(c *controlplanev1.KOKControlPlane) {
 			c.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: new(true)}}

@@ -16,11 +16,11 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
-// hostileVisit is a visit to a tenant whose administrator has put a server of their own at its address.
-func hostileVisit(t *testing.T, answer http.HandlerFunc) *tenantVisit {
+// hostileTenant is a check to a tenant whose administrator has put a server of their own at its address.
+func hostileTenant(t *testing.T, answer http.HandlerFunc) *tenantProbe {
 	t.Helper()
 	of := issue(t, "blue", "blue.example.com")
-	return &tenantVisit{
+	return &tenantProbe{
 		r: &Reconciler{Clock: clock.RealClock{}}, keys: of.keys, address: serveAsTenant(t, of, answer),
 		guard: (&tenantapi.Guards{}).Of(client.ObjectKey{Namespace: "team", Name: "blue"}), what: "the addons",
 		wanted: []client.Object{&corev1.ConfigMap{
@@ -39,13 +39,13 @@ func TestFinding6ATenantThatRedirectsIsNotFollowed(t *testing.T) {
 	t.Cleanup(elsewhere.Close)
 	for name, ready := range map[string]bool{"when it is asked whether it is ready": false, "when it is asked for an object": true} {
 		t.Run(name, func(t *testing.T) {
-			visit := hostileVisit(t, func(w http.ResponseWriter, r *http.Request) {
+			check := hostileTenant(t, func(w http.ResponseWriter, r *http.Request) {
 				if ready && r.URL.Path == "/readyz" {
 					return
 				}
 				http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
 			})
-			problem := visit.ask(t.Context()).Problem
+			problem := check.do(t.Context()).Problem
 			if !strings.Contains(problem, "redirect") || strings.Contains(problem, inside) || strings.Contains(problem, elsewhere.URL) {
 				t.Errorf("the condition says %q", problem)
 			}
@@ -58,7 +58,7 @@ func TestFinding6ATenantThatRedirectsIsNotFollowed(t *testing.T) {
 
 func TestFinding3ATenantThatAnswersWithoutAnEndIsLeftAlone(t *testing.T) {
 	asked, written := atomic.Int32{}, atomic.Int64{}
-	visit := hostileVisit(t, func(w http.ResponseWriter, _ *http.Request) {
+	check := hostileTenant(t, func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
 		for part := make([]byte, 1<<16); ; {
 			n, err := w.Write(part)
@@ -69,11 +69,11 @@ func TestFinding3ATenantThatAnswersWithoutAnEndIsLeftAlone(t *testing.T) {
 		}
 	})
 	for range 3 {
-		if problem := visit.ask(t.Context()).Problem; !strings.Contains(problem, "more than 32768 KiB") {
+		if problem := check.do(t.Context()).Problem; !strings.Contains(problem, "more than 32768 KiB") {
 			t.Errorf("the condition says %q", problem)
 		}
 	}
-	if problem := visit.ask(t.Context()).Problem; !strings.Contains(problem, "left alone for 1m0s") {
+	if problem := check.do(t.Context()).Problem; !strings.Contains(problem, "left alone for 1m0s") {
 		t.Errorf("the condition says %q", problem)
 	}
 	if asked.Load() != 3 || written.Load() > 3*64<<20 {
@@ -83,12 +83,12 @@ func TestFinding3ATenantThatAnswersWithoutAnEndIsLeftAlone(t *testing.T) {
 
 func TestFinding3AConditionHasTheBeginningOfALongAnswer(t *testing.T) {
 	long := strings.Repeat("a", 32<<10)
-	visit := hostileVisit(t, func(w http.ResponseWriter, _ *http.Request) {
+	check := hostileTenant(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = fmt.Fprintf(w, `{"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 403, "message": "%s"}`, long)
 	})
-	if problem := visit.ask(t.Context()).Problem; !strings.Contains(problem, long[:1000]) || len(problem) > 4<<10 {
+	if problem := check.do(t.Context()).Problem; !strings.Contains(problem, long[:1000]) || len(problem) > 4<<10 {
 		t.Errorf("the condition has %d bytes", len(problem))
 	}
 }

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,12 +14,14 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
-func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) (string, error) {
+func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) flow.Result {
 	keys, err := s.store.Ensure(ctx, pki.Request{
 		Cluster:    s.key,
 		Owner:      s.owner(),
@@ -29,7 +32,7 @@ func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) (string, e
 		},
 	})
 	if err != nil {
-		return "", err
+		return keyMaterialFailed(err)
 	}
 	s.keys = keys
 	for _, ca := range []pki.CA{keys.ClusterCA, keys.EtcdCA, keys.EtcdEventsCA, keys.FrontProxyCA} {
@@ -48,11 +51,24 @@ func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) (string, e
 		r.recorder.Eventf(s.controlPlane, nil, corev1.EventTypeWarning, "KeyMaterialRestored", "RestoreKey",
 			"Restored %s from the other copy", strings.Join(copied, ", "))
 	}
-	return "", nil
+	return flow.Done()
 }
 
-// keysUsedBy asks the API server for a component that uses key material, or for data of one; empty
-// when none was ever applied.
+// keyMaterialFailed is the result without key material. Lost and invalid keys are for a person.
+func keyMaterialFailed(err error) flow.Result {
+	var lost *pki.LostError
+	var invalid *pki.InvalidError
+	switch {
+	case errors.As(err, &lost):
+		return flow.Blocked(controlplanev1.KeyMaterialLostReason, err)
+	case errors.As(err, &invalid):
+		return flow.Blocked(controlplanev1.InvalidKeyMaterialReason, err)
+	}
+	return flow.Failed(err)
+}
+
+// keysUsedBy is a component that uses key material, or data of one; empty when none was ever applied. It asks the API
+// server: new keys must not replace those that a cache does not know of yet.
 func keysUsedBy(ctx context.Context, s *scope) (string, error) {
 	for _, kind := range []schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
@@ -76,10 +92,10 @@ func keysUsedBy(ctx context.Context, s *scope) (string, error) {
 	return "", nil
 }
 
-func (r *Reconciler) ensureCertificates(ctx context.Context, s *scope) (string, error) {
+func (r *Reconciler) ensureCertificates(ctx context.Context, s *scope) flow.Result {
 	secrets, err := Certificates(&s.input, s.keys, s.controlPlane.Spec.ControlPlaneEndpoint.Host, s.controlPlane.Spec.KubeAPIServer.CertSANs)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, secret := range secrets {
@@ -92,10 +108,10 @@ func (r *Reconciler) ensureCertificates(ctx context.Context, s *scope) (string, 
 			return err
 		})
 	}
-	return "", group.Wait()
+	return flow.Failed(group.Wait())
 }
 
-func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, error) {
+func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) flow.Result {
 	result, err := s.store.EnsureKubeconfig(ctx, s.keys, pki.KubeconfigRequest{
 		Cluster: s.key,
 		Owner:   s.owner(),
@@ -103,6 +119,9 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) (string, er
 	})
 	s.renewAt(result.RenewAt)
 	s.endsAt(result.EndsAt)
+	if err != nil {
+		return flow.Failed(err)
+	}
 	// Whoever finds the control plane initialized connects by it.
-	return result.Unsafe, err
+	return flow.Waiting(result.Unsafe)
 }

@@ -12,6 +12,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
@@ -19,8 +20,8 @@ import (
 )
 
 const (
-	// kubeletsQuestion is the kind of the question whether kubelets allow an upgrade.
-	kubeletsQuestion = "kubelets"
+	// kubeletsProbeKind is the kind of the probe whether kubelets allow an upgrade.
+	kubeletsProbeKind = "kubelets"
 	// kubeletsTimeout is for all pages of Nodes of a tenant.
 	kubeletsTimeout = 30 * time.Second
 )
@@ -28,29 +29,28 @@ const (
 // chooseVersion has everything rendered for the version that runs while kubelets are too old for the wanted minor, or
 // nobody knows whether they are: nothing of the upgrade begins, and all else goes on. An upgrade that has begun is not
 // asked about: there is no way back, and what mends it may be a part of it.
-func (r *Reconciler) chooseVersion(ctx context.Context, s *scope) (string, error) {
-	key := probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: kubeletsQuestion}
+func (r *Reconciler) chooseVersion(ctx context.Context, s *scope) flow.Result {
+	key := probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: kubeletsProbeKind}
 	from, err := s.leaves(ctx)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	if from == "" {
-		r.questions.Withdraw(key)
-		return "", nil
+		r.prober.Withdraw(key)
+		return flow.Done()
 	}
 	to := s.input.Version
-	visit := &kubeletsVisit{api: r.visit(s), to: to}
-	answer, ok := r.questions.Ask(key, visit.question())
-	if ok && answer.Problem == "" {
-		return "", nil
+	check := &kubeletsProbe{api: r.tenantProbe(s), to: to}
+	result, ok := r.prober.Probe(key, check.probe())
+	if ok && result.Problem == "" {
+		return flow.Done()
 	}
 	if !ok {
-		s.asking = true
-		answer.Problem = "the tenant is being asked for its kubelets"
+		s.probing = true
+		result.Problem = "the tenant is being asked for its kubelets"
 	}
 	s.render(from, r.Versions.Table())
-	s.waits = fmt.Sprintf("spec.version: the upgrade from %s to %s waits: %s", from, to, answer.Problem)
-	return "", nil
+	return flow.Postponed(fmt.Sprintf("spec.version: the upgrade from %s to %s waits: %s", from, to, result.Problem))
 }
 
 // leaves is the version before an upgrade to a newer minor of which nothing has begun; empty for no such upgrade. What
@@ -92,33 +92,33 @@ func isMinorUpgrade(from, to string) bool {
 	return versions.Compare(from, to) < 0 && !versions.SameMinor(from, to)
 }
 
-// kubeletsVisit is one question to a tenant's API, asked until an upgrade begins: do its kubelets allow that?
-type kubeletsVisit struct {
-	api tenantVisit
+// kubeletsProbe asks a tenant's API, until an upgrade begins, whether its kubelets allow that.
+type kubeletsProbe struct {
+	api tenantProbe
 	to  string
 }
 
-func (v *kubeletsVisit) question() probe.Question {
-	return probe.Question{
+func (v *kubeletsProbe) probe() probe.Probe {
+	return probe.Probe{
 		Identity: fmt.Sprintf("%s\n%s\n%s", v.to, v.api.address, v.api.keys.ClusterCA.Bundle),
 		Timeout:  kubeletsTimeout,
-		Ask:      v.ask,
+		Do:       v.do,
 	}
 }
 
-func (v *kubeletsVisit) ask(ctx context.Context) probe.Answer {
+func (v *kubeletsProbe) do(ctx context.Context) probe.Result {
 	kubelets, err := v.kubelets(ctx)
 	if err != nil {
-		return probe.Answer{Problem: fmt.Sprintf("the tenant's API at %s does not tell the versions of kubelets: %s", v.api.address, errortext.Steady(err))}
+		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s does not tell the versions of kubelets: %s", v.api.address, errortext.Steady(err))}
 	}
 	if err := versions.ValidateKubelets(v.to, kubelets); err != nil {
-		return probe.Answer{Problem: err.Error()}
+		return probe.Result{Problem: err.Error()}
 	}
-	return probe.Answer{}
+	return probe.Result{}
 }
 
 // kubelets are those of all Nodes, of which some may belong to no Machine.
-func (v *kubeletsVisit) kubelets(ctx context.Context) ([]versions.Kubelet, error) {
+func (v *kubeletsProbe) kubelets(ctx context.Context) ([]versions.Kubelet, error) {
 	if err := v.api.connect(); err != nil {
 		return nil, err
 	}

@@ -16,13 +16,14 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
 
 func TestKubeletsAreReadPageByPage(t *testing.T) {
 	pages := map[string]struct{ node, next string }{"": {"n0", "second"}, "second": {"n1", "third"}, "third": {"n2", ""}}
 	var asked []string
-	visit := &kubeletsVisit{to: "v1.38.0"}
-	visit.api.client = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+	check := &kubeletsProbe{to: "v1.38.0"}
+	check.api.client = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			applied := (&client.ListOptions{}).ApplyOptions(options)
 			asked = append(asked, fmt.Sprintf("%d from %q", applied.Limit, applied.Continue))
@@ -33,7 +34,7 @@ func TestKubeletsAreReadPageByPage(t *testing.T) {
 			return nil
 		},
 	})
-	answer := visit.ask(t.Context())
+	answer := check.do(t.Context())
 	if !strings.HasPrefix(answer.Problem, "the kubelet of Node n0 is v1.34.2, and 2 more are too old: ") {
 		t.Errorf("the answer is %q", answer.Problem)
 	}
@@ -67,7 +68,8 @@ func TestWhatAnUpgradeToAnotherMinorLeavesUntilItHasBegun(t *testing.T) {
 			if s.input.Version = "v1.36.3"; test.is != nil {
 				test.is(s)
 			} else {
-				setConditions(s, settled())
+				status.Set(s.statusInput(), settled())
+				s.controlPlane.Status.Versions = nil
 			}
 			for _, version := range test.runs {
 				s.controlPlane.Status.Versions = append(s.controlPlane.Status.Versions, clusterv1.StatusVersion{Version: version})

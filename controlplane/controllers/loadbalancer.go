@@ -14,30 +14,32 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
 // ensureLoadBalancer keeps the Secret from which other bootstrap providers take the configuration of a
 // worker's load balancer. It waits for nothing: an address that comes later wakes the controller. A Secret
 // that a person made stays as it is.
-func (r *Reconciler) ensureLoadBalancer(ctx context.Context, s *scope) (string, error) {
+func (r *Reconciler) ensureLoadBalancer(ctx context.Context, s *scope) flow.Result {
 	present, err := r.loadBalancerSecret(ctx, s)
 	if err != nil || present.ResourceVersion != "" && !s.owns(present) {
-		return "", err
+		return flow.Failed(err)
 	}
-	seeds, err := seedsOf(ctx, s, present.Data[loadbalancer.Key])
+	seeds, err := seedsOf(s, present.Data[loadbalancer.Key])
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	if len(seeds) == 0 {
-		return "", nil
+		return flow.Done()
 	}
 	content, err := loadbalancer.Configuration(seeds, s.input.Network.ServiceCIDRs, s.input.Ports)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
-	return "", r.writeLoadBalancer(ctx, s, present, content)
+	return flow.Failed(r.writeLoadBalancer(ctx, s, present, content))
 }
 
 // loadBalancerSecret is the Secret as it is; one without a resource version when there is none. The cache
@@ -87,16 +89,12 @@ func (r *Reconciler) writeLoadBalancer(ctx context.Context, s *scope, present *c
 
 // seedsOf are where workers look for API servers first: at the one address that all share, else at those of
 // their nodes.
-func seedsOf(ctx context.Context, s *scope, present []byte) ([]string, error) {
+func seedsOf(s *scope, present []byte) ([]string, error) {
 	if shared, err := s.sharedAddress(); err != nil || shared.IsValid() {
 		return []string{shared.String()}, err
 	}
-	pods, err := podsOf(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	found := apiServerAddresses(pods[names.KubeAPIServer], s.input.Ports.APIServer)
-	wanted := stateOf(s.applied(names.KubeAPIServer)).wanted()
+	found := apiServerAddresses(s.snapshot.Pods[names.KubeAPIServer], s.input.Ports.APIServer)
+	wanted := workloads.StateOf(s.applied(names.KubeAPIServer)).Wanted()
 	return loadbalancer.Seeds(found, int(wanted), present), nil
 }
 

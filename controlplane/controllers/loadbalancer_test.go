@@ -22,6 +22,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/snapshot"
 )
 
 // loadBalancerTest is a tenant of which only the API servers' pods are there.
@@ -78,8 +79,12 @@ func (test *loadBalancerTest) want(apiServers int32) {
 
 func (test *loadBalancerTest) run() {
 	test.t.Helper()
-	if waiting, err := test.reconciler.ensureLoadBalancer(test.t.Context(), test.scope); err != nil || waiting != "" {
-		test.t.Fatalf("waiting %q, err %v", waiting, err)
+	var err error
+	if test.scope.snapshot, err = snapshot.Take(test.t.Context(), test.client, test.scope.key); err != nil {
+		test.t.Fatal(err)
+	}
+	if result := test.reconciler.ensureLoadBalancer(test.t.Context(), test.scope); !result.Done() {
+		test.t.Fatalf("waiting %q, err %v", result.Waiting(), result.Err())
 	}
 }
 

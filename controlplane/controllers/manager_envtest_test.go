@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
@@ -37,6 +37,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/metrics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
@@ -113,7 +114,7 @@ func startManagerThatChanges(
 		if err := <-stopped; err != nil {
 			t.Errorf("the manager ended with %v", err)
 		}
-		metrics.Registry.Unregister(&tenantCollector{})
+		ctrlmetrics.Registry.Unregister(metrics.NewCollector(nil))
 	}
 	t.Cleanup(stop)
 	return stop
@@ -262,7 +263,7 @@ func TestTheManagerCaresForTenants(t *testing.T) {
 // repairs is how many objects were put back, as the metric says.
 func repairs(t *testing.T) (sum float64) {
 	t.Helper()
-	families, err := metrics.Registry.Gather()
+	families, err := ctrlmetrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

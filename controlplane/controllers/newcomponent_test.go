@@ -7,14 +7,16 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/exampleproxy"
 )
 
@@ -32,7 +34,7 @@ func TestTheControllerHandlesANewComponentByItsDescription(t *testing.T) {
 		(&Reconciler{}).graph()
 	})
 	t.Run("its workload is observed, and deleted", func(t *testing.T) {
-		if _, ok := workloadKinds(&controlplanev1.KOKControlPlane{})[added.Name].(*appsv1.Deployment); !ok {
+		if _, ok := workloads.Kinds(&controlplanev1.KOKControlPlane{})[added.Name].(*appsv1.Deployment); !ok {
 			t.Error("it has none")
 		}
 	})
@@ -51,17 +53,18 @@ func TestTheControllerHandlesANewComponentByItsDescription(t *testing.T) {
 		controlPlane := &controlplanev1.KOKControlPlane{}
 		pod := readyPod(added.Name, 0)
 		pod.Labels[names.VersionLabel] = "v1.35.4"
-		setVersions(controlPlane, map[string][]corev1.Pod{added.Name: {pod}})
+		status.SetVersions(controlPlane, map[string][]corev1.Pod{added.Name: {pod}})
 		if versions := controlPlane.Status.Versions; len(versions) != 1 || versions[0].Version != "v1.35.4" {
 			t.Errorf("status.versions is %v", versions)
 		}
 	})
 	seen := settled()
-	seen.workloads[added.Name] = &workloadState{observed: true, desired: 2, current: 2, updated: 1, ready: 0, needed: 1}
-	for name, got := range map[string]metav1.Condition{
-		"ControlPlaneComponentsHealthy": componentsHealthy(seen), "Available": available(initializedScope(), seen), "RollingOut": rollingOut(seen),
-	} {
+	seen.Workloads[added.Name] = &workloads.State{Observed: true, Desired: 2, Current: 2, Updated: 1, Ready: 0, Needed: 1}
+	s := initializedScope()
+	status.Set(s.statusInput(), seen)
+	for _, name := range []string{"ControlPlaneComponentsHealthy", "Available", "RollingOut"} {
 		t.Run("condition "+name+" tells of it", func(t *testing.T) {
+			got := conditions.Get(s.controlPlane, name)
 			if !strings.Contains(got.Message, added.Name) {
 				t.Errorf("it is %s: %s", got.Status, got.Message)
 			}
@@ -78,16 +81,16 @@ func TestTheControllerHandlesANewComponentByItsDescription(t *testing.T) {
 
 // A component that a list leaves out would be made, and never observed, or the other way round.
 func TestEveryComponentIsHandled(t *testing.T) {
-	steps, kinds := (&Reconciler{}).order(), workloadKinds(&controlplanev1.KOKControlPlane{})
-	conditions := []string{controlplanev1.EtcdClusterHealthyCondition, controlplanev1.ControlPlaneComponentsHealthyCondition}
+	steps, kinds := (&Reconciler{}).order(), workloads.Kinds(&controlplanev1.KOKControlPlane{})
+	known := []string{controlplanev1.EtcdClusterHealthyCondition, controlplanev1.ControlPlaneComponentsHealthyCondition}
 	for _, component := range registry.Components {
 		if !slices.ContainsFunc(steps, func(step flow.Step[*scope]) bool { return step.Name == component.Name }) {
 			t.Errorf("no step applies %s", component.Name)
 		}
-		if stateOf(kinds[component.Name]) == nil {
+		if workloads.StateOf(kinds[component.Name]) == nil {
 			t.Errorf("nobody reads the state of the workload of %s", component.Name)
 		}
-		if !slices.Contains(conditions, component.Condition) {
+		if !slices.Contains(known, component.Condition) {
 			t.Errorf("no condition tells how %s is", component.Name)
 		}
 		if component.Certificates == nil || len(component.Ports) == 0 || len(component.Patches.Workloads) == 0 {

@@ -2,33 +2,35 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
 // claimPorts claims the block of host ports and writes it into spec before anything uses it: a
 // person who pins another block later must be refused. Pods on the pod network need none. With the ports it is known, too,
 // whom the pods run as.
-func (r *Reconciler) claimPorts(ctx context.Context, s *scope) (string, error) {
+func (r *Reconciler) claimPorts(ctx context.Context, s *scope) flow.Result {
 	if s.input.OnPodNetwork() {
 		s.input.Ports = ports.OnPodNetwork(s.input.Network.APIServerPort)
-		return "", chooseUser(ctx, s)
+		return flow.Failed(chooseUser(ctx, s))
 	}
 	pinned := s.controlPlane.Spec.Hosting.Ports.First
 	first, err := s.host.Claims.Claim(ctx, s.key, pinned)
 	if err != nil {
-		return "", err
+		return claimFailed(err)
 	}
 	if pinned == 0 {
 		written := s.controlPlane.DeepCopy()
 		written.Spec.Hosting.Ports = controlplanev1.PortBlock{First: first}
 		if err := r.Client.Patch(ctx, written, client.MergeFromWithOptions(s.controlPlane.DeepCopy(), client.MergeFromWithOptimisticLock{})); err != nil {
-			return "", fmt.Errorf("write spec.hosting.ports: %w", err)
+			return flow.Failed(fmt.Errorf("write spec.hosting.ports: %w", err))
 		}
 		s.controlPlane.Spec.Hosting.Ports = written.Spec.Hosting.Ports
 		s.input.Spec.Hosting.Ports = written.Spec.Hosting.Ports
@@ -36,5 +38,17 @@ func (r *Reconciler) claimPorts(ctx context.Context, s *scope) (string, error) {
 			"Claimed the host ports %d to %d", first, first+controlplanev1.PortBlockSize-1)
 	}
 	s.input.Ports = ports.Of(first)
-	return "", chooseUser(ctx, s)
+	return flow.Failed(chooseUser(ctx, s))
+}
+
+// claimFailed is the result of a claim that failed. A block that another holds, one outside of the range and a range
+// without a free block are for a person.
+func claimFailed(err error) flow.Result {
+	var held *ports.HeldError
+	var outside *ports.OutsideError
+	var exhausted *ports.ExhaustedError
+	if errors.As(err, &held) || errors.As(err, &outside) || errors.As(err, &exhausted) {
+		return flow.Blocked(controlplanev1.ReconcileFailedReason, err)
+	}
+	return flow.Failed(err)
 }

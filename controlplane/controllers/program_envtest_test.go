@@ -40,10 +40,10 @@ func noEtcd(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health
 // patient asks within a reconcile and waits for the answer, so that a test knows when all is said.
 type patient struct{}
 
-func (patient) Ask(_ probe.Key, question probe.Question) (probe.Answer, bool) {
+func (patient) Probe(_ probe.Key, asked probe.Probe) (probe.Result, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), probe.Timeout)
 	defer cancel()
-	return question.Ask(ctx), true
+	return asked.Do(ctx), true
 }
 
 func (patient) Withdraw(probe.Key) {}
@@ -85,13 +85,13 @@ func newProgram(t *testing.T, g *gate) *program {
 	c := writes.Tell(interceptor.NewClient(inner, interceptor.Funcs{List: listClusters}), writes.Management)
 	r := &Reconciler{
 		Client: c, APIReader: c,
-		Host:      &Host{Client: c, Live: c, Applier: apply.New(c), Claims: ports.New(c, c, managerNamespace, ports.DefaultRange), Own: true},
-		hosts:     nobodyElse{},
-		Versions:  &supported.Versions{},
-		Clock:     clock.RealClock{},
-		etcd:      operator.Etcd{Check: noEtcd},
-		questions: patient{},
-		recorder:  events.NewFakeRecorder(1000),
+		Host:     &Host{Client: c, Live: c, Applier: apply.New(c), Claims: ports.New(c, c, managerNamespace, ports.DefaultRange), Own: true},
+		hosts:    nobodyElse{},
+		Versions: &supported.Versions{},
+		Clock:    clock.RealClock{},
+		etcd:     operator.Etcd{Check: noEtcd},
+		prober:   patient{},
+		recorder: events.NewFakeRecorder(1000),
 	}
 	r.etcdOperator = patientOperator{r}
 	r.steps = r.graph()

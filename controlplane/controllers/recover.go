@@ -12,7 +12,9 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
 
 // recoverEtcd finds out what status said of etcd clusters, when it says nothing: clusterctl move and backups leave
@@ -20,8 +22,8 @@ import (
 // comes back without data would be let in. Configuration files and workloads tell it; etcd itself says the
 // rest when it is observed.
 func recoverEtcd(ctx context.Context, s *scope) error {
-	for _, cluster := range etcdClusters {
-		if etcdStatus(s.controlPlane, cluster.Component).Name != "" {
+	for _, cluster := range etcdclusters.All {
+		if etcdclusters.Status(s.controlPlane, cluster.Component).Name != "" {
 			continue
 		}
 		config, workload := &corev1.ConfigMap{}, &appsv1.StatefulSet{}
@@ -30,6 +32,7 @@ func recoverEtcd(ctx context.Context, s *scope) error {
 			object client.Object
 		}{{names.Config(s.key.Name, cluster.Component), config}, {names.Object(s.key.Name, cluster.Component), workload}} {
 			key := client.ObjectKey{Namespace: s.key.Namespace, Name: present.name}
+			// A cache that lacks them would let a member without data start a cluster anew.
 			if err := s.host.Live.Get(ctx, key, present.object); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("look for etcd members of before: %w", err)
 			}
@@ -74,19 +77,13 @@ func recoveredEtcd(cluster etcdcomponent.Cluster, s *scope, files map[string]str
 	if len(members) == 0 {
 		return nil, nil
 	}
-	return &controlplanev1.EtcdClusterStatus{Name: etcdName(cluster.Component), Bootstrapped: ptr.To(true), Members: members}, nil
+	return &controlplanev1.EtcdClusterStatus{Name: etcdclusters.Name(cluster.Component), Bootstrapped: ptr.To(true), Members: members}, nil
 }
 
 // recoverVersions finds out what status said of versions, when it says nothing: an upgrade may be under way. Before a
 // control plane has pods there is nothing to find.
-func recoverVersions(ctx context.Context, s *scope) error {
-	if len(s.controlPlane.Status.Versions) > 0 {
-		return nil
+func recoverVersions(s *scope) {
+	if len(s.controlPlane.Status.Versions) == 0 {
+		status.SetVersions(s.controlPlane, s.snapshot.Pods)
 	}
-	pods, err := podsOf(ctx, s)
-	if err != nil {
-		return err
-	}
-	setVersions(s.controlPlane, pods)
-	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 )
 
 func TestAStatusThatWasLostLearnsFromPodsThatAnUpgradeIsUnderWay(t *testing.T) {
@@ -35,9 +36,11 @@ func TestAStatusThatWasLostLearnsFromPodsThatAnUpgradeIsUnderWay(t *testing.T) {
 				host.WithObjects(pod(names.KubeAPIServer, test.apiServer))
 			}
 			s.host.Client, s.input.Version, s.controlPlane.Status.Versions = host.Build(), "v1.36.3", test.known
-			if err := recoverVersions(t.Context(), s); err != nil {
+			s.revisions = &revision.Store{}
+			if err := s.gather(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			recoverVersions(s)
 			if got := s.upgrading(); got != test.want {
 				t.Errorf("upgrading is %t: %v", got, s.controlPlane.Status.Versions)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
 
 // replicasField is a number of replicas in the spec.
@@ -17,11 +18,12 @@ type replicasField struct {
 // checkRoom notes replicas that can never run: on the host network each needs a host node of its own. A Deployment
 // replaces pods that do not run first, by others that do not either, so that no change would ever reach those that
 // do. While every replica runs nobody counts host nodes.
-func checkRoom(ctx context.Context, s *scope, seen *observation) error {
+func checkRoom(ctx context.Context, s *scope, seen *status.Observation) error {
 	missing := withoutAllReplicas(s, seen)
 	if len(missing) == 0 {
 		return nil
 	}
+	// A host node that was just labelled counts.
 	hosts, err := hostpods.CountNodes(ctx, s.host.Live, s.input.Spec.Hosting.NodeSelector)
 	if err != nil {
 		return err
@@ -38,14 +40,14 @@ func checkRoom(ctx context.Context, s *scope, seen *observation) error {
 
 // withoutAllReplicas are those of components on the host network of which not every replica runs. A DaemonSet has as
 // many as there are host nodes.
-func withoutAllReplicas(s *scope, seen *observation) []replicasField {
+func withoutAllReplicas(s *scope, seen *status.Observation) []replicasField {
 	if s.input.OnPodNetwork() {
 		return nil
 	}
 	var fields []replicasField
 	for _, component := range registry.Components {
-		state := seen.workloads[component.Name]
-		if component.OwnHosts == nil || state == nil || state.complete() {
+		state := seen.Workloads[component.Name]
+		if component.OwnHosts == nil || state == nil || state.Complete() {
 			continue
 		}
 		if path, replicas := component.OwnHosts(&s.input); path != "" {

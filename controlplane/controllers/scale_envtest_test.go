@@ -23,6 +23,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
@@ -38,7 +39,7 @@ type toldEtcd struct {
 // tellEtcd gives a tenant such etcds.
 func (tt *tenantTest) tellEtcd(members int) {
 	e := &toldEtcd{namespace: tt.key.Namespace, listed: map[string]*etcd.Member{}}
-	for _, component := range etcdComponents {
+	for _, component := range etcdclusters.Components {
 		for i := range members {
 			e.listed[podName(component, int32(i))] = &etcd.Member{Name: podName(component, int32(i)), Listed: true}
 		}
@@ -157,7 +158,7 @@ func (tt *tenantTest) expectMembers(when string, there, told int) {
 			tt.t.Errorf("%s there are %d of %s, want %d", when, counts[kind], kind, there)
 		}
 	}
-	if got := int(voters(tt.controlPlane(), names.EtcdData)); got != there {
+	if got := int(etcdclusters.Voters(tt.controlPlane(), names.EtcdData)); got != there {
 		tt.t.Errorf("%s %d members vote, want %d", when, got, there)
 	}
 	apiServer := &appsv1.DaemonSet{}
@@ -234,7 +235,7 @@ func TestMoreMembersThanHostNodesAreRefusedWithTheReason(t *testing.T) {
 	if up.Status != metav1.ConditionTrue || !strings.Contains(up.Message, "7 members need as many host nodes, and there are 3") {
 		t.Errorf("it scales up: %v", up)
 	}
-	if got := voters(tt.controlPlane(), names.EtcdData); got != 1 {
+	if got := etcdclusters.Voters(tt.controlPlane(), names.EtcdData); got != 1 {
 		t.Errorf("%d members vote", got)
 	}
 	for _, condition := range []string{controlplanev1.AvailableCondition, controlplanev1.EtcdClusterHealthyCondition} {

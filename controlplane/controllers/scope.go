@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,9 +16,12 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/events"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/snapshot"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -31,6 +35,8 @@ type scope struct {
 	host         *Host
 	store        *pki.Store
 	revisions    *revision.Store
+	// snapshot is what was read of the host cluster at the start.
+	snapshot *snapshot.Snapshot
 
 	input components.Input
 	keys  *pki.KeyMaterial
@@ -41,8 +47,6 @@ type scope struct {
 	// refused is why the patches of the spec cannot be applied; until they can, no component adopts a new
 	// rendering.
 	refused error
-	// waits says why an upgrade has not begun and everything is rendered for the version before; empty for no reason.
-	waits string
 	// problem is what would keep a control plane like this from being made.
 	problem error
 	// notes are what else only a person can put right, in the order of the steps that found it, which may differ.
@@ -53,16 +57,25 @@ type scope struct {
 	lock sync.Mutex
 	// live holds the workloads of components as they were after apply, by component.
 	live map[string]client.Object
-	// asking is true when a question that was handed over has no answer yet.
-	asking bool
+	// probing is true when a probe has no result yet.
+	probing bool
 	// nextRenewal is when the first certificate is due, firstEnd when the first one ends.
 	nextRenewal, firstEnd time.Time
 	outcomes              []flow.Outcome
 	// deeds are what Events are made of.
-	deeds *deeds
+	deeds *events.Deeds
 }
 
-// newScope gathers what a reconcile starts from.
+// gather takes the snapshot that steps decide from.
+func (s *scope) gather(ctx context.Context) (err error) {
+	if s.snapshot, err = snapshot.Take(ctx, s.host.Client, s.key); err != nil {
+		return err
+	}
+	s.revisions.Known = s.snapshot.Revisions
+	return nil
+}
+
+// newScope is what a reconcile starts from.
 func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, table *versions.Table, host *Host, store *pki.Store, now time.Time) *scope {
 	s := &scope{
 		cluster:      cluster,
@@ -71,9 +84,9 @@ func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKContro
 		host:         host,
 		store:        store,
 		live:         map[string]client.Object{},
-		deeds:        &deeds{},
+		deeds:        &events.Deeds{},
 	}
-	s.revisions = &revision.Store{Client: host.Client, Live: host.Live, Owner: s.hostOwner(), Adopted: func(a revision.Adoption) { s.deeds.adopt(a) }}
+	s.revisions = &revision.Store{Client: host.Client, Live: host.Live, Owner: s.hostOwner(), Adopted: func(a revision.Adoption) { s.deeds.Adopt(a) }}
 	if problems := rendering.ValidatePatches(controlPlane.Spec, table, nil, field.NewPath("spec", "patches")); len(problems) > 0 {
 		s.refused = problems.ToAggregate()
 	}
@@ -161,19 +174,17 @@ func (s *scope) endsAt(at time.Time) {
 	}
 }
 
-// saidBefore reports whether the status of before holds until the first answers, which come within
-// seconds and reconcile again: a program that starts writes nothing to settled tenants.
-func (s *scope) saidBefore() bool {
-	return s.asking && conditions.IsTrue(s.controlPlane, controlplanev1.InitializedCondition) &&
+// keepLastStatus reports whether the stored status stays until the first probe has answered. The answer comes within
+// seconds and reconciles again: a program that starts writes nothing to settled tenants.
+func (s *scope) keepLastStatus() bool {
+	return s.probing && conditions.IsTrue(s.controlPlane, controlplanev1.InitializedCondition) &&
 		s.controlPlane.Status.ObservedGeneration == s.controlPlane.Generation
 }
 
-// outcome is how a step of this reconcile ended.
-func (s *scope) outcome(step string) flow.Outcome {
-	for _, outcome := range s.outcomes {
-		if outcome.Name == step {
-			return outcome
-		}
+// statusInput is what the status is computed from beside what is observed.
+func (s *scope) statusInput() *status.Input {
+	return &status.Input{
+		ControlPlane: s.controlPlane, Cluster: s.key, OwnHost: s.host.Own, Outcomes: s.outcomes,
+		Problem: s.problem, Unsupported: s.unsupported, Refused: s.refused, Notes: s.notes,
 	}
-	return flow.Outcome{Name: step}
 }

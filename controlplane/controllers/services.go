@@ -18,25 +18,26 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // applyServices makes the Services of all components and learns their addresses. An address is
 // given once and kept: certificates and etcd members name it. From then on every Service asks for the one
 // that was recorded, also those that are there: they may be deleted at any moment.
-func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error) {
+func (r *Reconciler) applyServices(ctx context.Context, s *scope) flow.Result {
 	recorded, exposed, err := recordedAddresses(ctx, s)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	present, err := presentServices(ctx, s)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	misplaced, problem := otherAddresses(recorded, present)
 	s.note(problem)
 	if err := rememberMembers(ctx, s, recorded, present); err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	in := s.input
 	in.Addresses, in.Exposure = recorded, exposed
@@ -47,7 +48,7 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 		}
 		services, err := component.Services(&in)
 		if err != nil {
-			return "", err
+			return flow.Failed(err)
 		}
 		wanted, kept := patchedServices(component, &in, services, present)
 		for _, service := range wanted {
@@ -63,7 +64,7 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 	}
 	applied, err = applyAll(ctx, s, applied)
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	for _, object := range applied {
 		service := object.(*corev1.Service)
@@ -71,16 +72,19 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) (string, error
 		present[service.Name] = service
 	}
 	if err := deleteServicesOfRemoved(ctx, s, present); err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	waiting := s.expose(present[names.Object(s.key.Name, names.KubeAPIServer)], exposed)
-	if err := recordAddresses(ctx, s); err != nil || waiting != "" {
-		return waiting, err
+	if err := recordAddresses(ctx, s); err != nil {
+		return flow.Failed(err)
+	}
+	if waiting != "" {
+		return flow.Waiting(waiting)
 	}
 	s.controlPlane.Spec.ControlPlaneEndpoint = endpointOf(s.cluster, s.controlPlane, controlplanev1.APIEndpoint{
 		Host: cmp.Or(s.input.Exposure.Address, s.input.Addresses[names.Object(s.key.Name, names.KubeAPIServer)]), Port: s.input.Network.APIServerPort,
 	})
-	return "", nil
+	return flow.Done()
 }
 
 // otherAddresses finds Services that somebody made with another address than the one recorded. Only a person

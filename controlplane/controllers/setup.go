@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -26,6 +26,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/cordon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/metrics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 )
@@ -62,9 +63,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if r.etcd.Check == nil {
 		r.etcd = operator.Etcd{Check: etcd.Check, Change: etcd.Change}
 	}
-	questions, etcds := probe.New(), operator.New(r.etcd, r.Clock, r.recorder)
-	r.questions, r.etcdOperator, r.hosts = questions, etcds, r.HostClusters
-	if err := metrics.Registry.Register(&tenantCollector{reader: r.Client}); err != nil {
+	tenants, etcds := probe.New(), operator.New(r.etcd, r.Clock, r.recorder)
+	r.prober, r.etcdOperator, r.hosts = tenants, etcds, r.HostClusters
+	if err := ctrlmetrics.Registry.Register(metrics.NewCollector(r.Client)); err != nil {
 		return fmt.Errorf("register the metrics of control planes: %w", err)
 	}
 
@@ -80,7 +81,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToControlPlane),
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostNodeToControlPlanes), builder.WithPredicates(cordon.Predicate())).
-		WatchesRawSource(questions).
+		WatchesRawSource(tenants).
 		WatchesRawSource(etcds).
 		WatchesRawSource(r.Versions).
 		WatchesRawSource(r.HostClusters.Source(r.hostObjectToControlPlane)).

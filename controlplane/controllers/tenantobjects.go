@@ -6,21 +6,23 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
-// tenantQuestion is the kind of the question that brings what machines need to join.
-const tenantQuestion = "tenant"
+// tenantProbeKind is the kind of the probe that brings what machines need to join.
+const tenantProbeKind = "tenant"
 
 // applyTenantObjects is done when the tenant's API answered at its endpoint and held what joining
 // machines need, when it was last asked. It is asked in the background, and at once when the number
 // of ready API servers changes.
-func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) (string, error) {
+func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) flow.Result {
 	shared, err := s.sharedAddress()
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	objects, err := tenant.Objects(tenant.Settings{
 		ClusterName:               s.key.Name,
@@ -34,21 +36,21 @@ func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) (string, er
 		KubeletServerTLSBootstrap: true,
 	})
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
-	visit := r.visit(s)
-	visit.what, visit.wanted, visit.unwanted = "the objects that machines need to join", objects, tenant.Unwanted()
-	question, err := visit.question()
+	check := r.tenantProbe(s)
+	check.what, check.wanted, check.unwanted = "the objects that machines need to join", objects, tenant.Unwanted()
+	probing, err := check.probe()
 	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
-	if state := stateOf(s.applied(names.KubeAPIServer)); state != nil {
-		question.Prompt = fmt.Sprintf("%d are ready", state.ready)
+	if state := workloads.StateOf(s.applied(names.KubeAPIServer)); state != nil {
+		probing.Prompt = fmt.Sprintf("%d are ready", state.Ready)
 	}
-	answer, ok := r.questions.Ask(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: tenantQuestion}, question)
+	result, ok := r.prober.Probe(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: tenantProbeKind}, probing)
 	if !ok {
-		s.asking = true
-		return fmt.Sprintf("the tenant's API at %s is being asked", visit.address), nil
+		s.probing = true
+		return flow.Waiting(fmt.Sprintf("the tenant's API at %s is being asked", check.address))
 	}
-	return answer.Problem, nil
+	return flow.Waiting(result.Problem)
 }

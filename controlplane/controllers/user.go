@@ -36,6 +36,7 @@ func chooseUser(ctx context.Context, s *scope) error {
 func runningUser(ctx context.Context, s *scope) (int64, error) {
 	key := client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, names.EtcdData)}
 	running := &appsv1.StatefulSet{}
+	// A cache that lacks it would give the pods another user, who cannot read their files.
 	err := s.host.Live.Get(ctx, key, running)
 	if apierrors.IsNotFound(err) {
 		return s.input.OwnUser(), nil

@@ -12,13 +12,14 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // volatile reports whether an etcd cluster has data that goes with its pods: none is replaced.
 func (s *scope) volatile(component string) bool {
-	return bootstrapped(s.controlPlane, component) && etcdSpec(s.controlPlane, component).Storage.Type == controlplanev1.EtcdStorageEmptyDir
+	return etcdclusters.Bootstrapped(s.controlPlane, component) && etcdclusters.Spec(s.controlPlane, component).Storage.Type == controlplanev1.EtcdStorageEmptyDir
 }
 
 // keepsPods reports whether what is stored of a volatile etcd cluster is held, because what is wanted would replace
@@ -51,10 +52,9 @@ func hasOlderPods(ctx context.Context, s *scope, component string) (bool, error)
 	if set.Status.UpdateRevision == "" || set.Status.ObservedGeneration != set.Generation {
 		return false, nil
 	}
-	pods, err := podsOf(ctx, s)
-	return slices.ContainsFunc(pods[component], func(pod corev1.Pod) bool {
+	return slices.ContainsFunc(s.snapshot.Pods[component], func(pod corev1.Pod) bool {
 		return pod.DeletionTimestamp == nil && !hostpods.Ended(&pod) && pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
-	}), err
+	}), nil
 }
 
 // replacesPods reports whether the rendering that would be adopted now has another template of pods than the

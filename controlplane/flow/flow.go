@@ -21,12 +21,11 @@ type Step[T any] struct {
 	Name string
 	// After are the names of the steps that must be done first.
 	After []string
-	// Run does the step's work for a target. It returns what it still waits for, empty when it is
-	// done.
-	Run func(ctx context.Context, target T) (waiting string, err error)
+	// Run does the step's work for a target, and returns how far it came.
+	Run func(ctx context.Context, target T) Result
 	// Keep, if there, takes Run's place when a step before is not done. It keeps up what Run made before
 	// and makes nothing new. All steps before have ended, and may have left nothing.
-	Keep func(ctx context.Context, target T) error
+	Keep func(ctx context.Context, target T) Result
 }
 
 // Graph is a checked set of steps.
@@ -35,19 +34,25 @@ type Graph[T any] struct {
 	observe func(step string, took time.Duration)
 }
 
-// Outcome is how a step ended.
+// Outcome is how a step of a graph ended.
 type Outcome struct {
 	Name string
 	// Ran is false when a step before it was not done.
 	Ran bool
-	// Waiting is what the step waits for; empty when it is done.
-	Waiting string
-	// Err is why Run, or Keep in its place, failed. A panic is a failure too.
-	Err error
+	// Result is that of Run or, in its place, of Keep. A panic is a failure.
+	Result
 }
 
-// Done reports whether the step has nothing left to do.
-func (o Outcome) Done() bool { return o.Ran && o.Err == nil && o.Waiting == "" }
+// Done reports whether the step has nothing left to do. A step that was kept up is not done.
+func (o Outcome) Done() bool { return o.Ran && o.Result.Done() }
+
+// Waiting is what the step waits for; empty for one that did not run, because the step before it says that.
+func (o Outcome) Waiting() string {
+	if !o.Ran {
+		return ""
+	}
+	return o.Result.Waiting()
+}
 
 // New checks the steps and returns their graph. It panics on a name that is used twice and on a
 // dependency that is not listed before its step: both are mistakes in the program. observe is
@@ -86,12 +91,12 @@ func (g *Graph[T]) Run(ctx context.Context, target T) []Outcome {
 				ready = ready && outcomes[g.index(before)].Done()
 			}
 			if !ready {
-				outcomes[i].Err = keepStep(ctx, step, target)
+				outcomes[i].Result = keepStep(ctx, step, target)
 				return
 			}
 			outcomes[i].Ran = true
 			start := time.Now()
-			outcomes[i].Waiting, outcomes[i].Err = runStep(ctx, step, target)
+			outcomes[i].Result = runStep(ctx, step, target)
 			g.observe(step.Name, time.Since(start))
 		})
 	}
@@ -99,17 +104,27 @@ func (g *Graph[T]) Run(ctx context.Context, target T) []Outcome {
 	return outcomes
 }
 
-func runStep[T any](ctx context.Context, step Step[T], target T) (waiting string, err error) {
-	defer panics.Recover(ctx, "step "+step.Name, &err)
-	return step.Run(writes.Because(ctx, step.Name), target)
+func runStep[T any](ctx context.Context, step Step[T], target T) Result {
+	return guarded(ctx, step.Name, func(ctx context.Context) Result { return step.Run(ctx, target) })
 }
 
-func keepStep[T any](ctx context.Context, step Step[T], target T) (err error) {
-	defer panics.Recover(ctx, "step "+step.Name, &err)
+func keepStep[T any](ctx context.Context, step Step[T], target T) Result {
 	if step.Keep == nil {
-		return nil
+		return Done()
 	}
-	return step.Keep(writes.Because(ctx, step.Name), target)
+	return guarded(ctx, step.Name, func(ctx context.Context) Result { return step.Keep(ctx, target) })
+}
+
+// guarded makes a panic of a step a failure of it.
+func guarded(ctx context.Context, step string, run func(context.Context) Result) (result Result) {
+	var panicked error
+	defer func() {
+		if panicked != nil {
+			result = Failed(panicked)
+		}
+	}()
+	defer panics.Recover(ctx, "step "+step, &panicked)
+	return run(writes.Because(ctx, step))
 }
 
 func (g *Graph[T]) index(name string) int {

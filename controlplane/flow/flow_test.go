@@ -29,16 +29,16 @@ func (j *journal) note(note string) {
 }
 
 // step is one that takes a second of the test's clock and ends as told.
-func step(name string, after []string, waiting string, err error) Step[*journal] {
-	return Step[*journal]{Name: name, After: after, Run: func(_ context.Context, j *journal) (string, error) {
+func step(name string, after []string, result Result) Step[*journal] {
+	return Step[*journal]{Name: name, After: after, Run: func(_ context.Context, j *journal) Result {
 		j.note("+" + name)
 		<-time.After(time.Second)
 		j.note("-" + name)
-		return waiting, err
+		return result
 	}}
 }
 
-func done(name string, after ...string) Step[*journal] { return step(name, after, "", nil) }
+func finishes(name string, after ...string) Step[*journal] { return step(name, after, Done()) }
 
 func ignore(string, time.Duration) {}
 
@@ -54,30 +54,30 @@ func TestRun(t *testing.T) {
 	}{
 		"nothing to do": {},
 		"one after the other": {
-			steps:  []Step[*journal]{done("a"), done("b", "a"), done("c", "b")},
+			steps:  []Step[*journal]{finishes("a"), finishes("b", "a"), finishes("c", "b")},
 			states: []string{"done", "done", "done"}, seconds: 3,
 			order: [][2]string{{"-a", "+b"}, {"-b", "+c"}},
 		},
 		"independent steps run together": {
-			steps:  []Step[*journal]{done("a"), done("b"), done("c"), done("d", "a", "b", "c")},
+			steps:  []Step[*journal]{finishes("a"), finishes("b"), finishes("c"), finishes("d", "a", "b", "c")},
 			states: []string{"done", "done", "done", "done"}, seconds: 2,
 			order: [][2]string{{"-a", "+d"}, {"-b", "+d"}, {"-c", "+d"}},
 		},
 		"a branch does not wait for the other": {
-			steps:  []Step[*journal]{done("a"), done("b"), done("c", "b"), done("d", "c"), done("e", "a")},
+			steps:  []Step[*journal]{finishes("a"), finishes("b"), finishes("c", "b"), finishes("d", "c"), finishes("e", "a")},
 			states: []string{"done", "done", "done", "done", "done"}, seconds: 3,
 			order: [][2]string{{"-b", "+c"}, {"-a", "+e"}, {"+e", "-c"}},
 		},
 		"a waiting step stops those after it and no other": {
-			steps:  []Step[*journal]{step("a", nil, "for the moon", nil), done("b", "a"), done("c", "b"), done("d")},
+			steps:  []Step[*journal]{step("a", nil, Waiting("for the moon")), finishes("b", "a"), finishes("c", "b"), finishes("d")},
 			states: []string{"waiting", "skipped", "skipped", "done"}, seconds: 1,
 		},
 		"a failed step stops those after it and no other": {
-			steps:  []Step[*journal]{step("a", nil, "", errBroken), done("b", "a"), done("c", "b"), done("d")},
+			steps:  []Step[*journal]{step("a", nil, Failed(errBroken)), finishes("b", "a"), finishes("c", "b"), finishes("d")},
 			states: []string{"failed", "skipped", "skipped", "done"}, seconds: 1,
 		},
 		"one of two that are not done is enough to stop": {
-			steps:  []Step[*journal]{done("a"), step("b", nil, "for the moon", nil), done("c", "a", "b")},
+			steps:  []Step[*journal]{finishes("a"), step("b", nil, Waiting("for the moon")), finishes("c", "a", "b")},
 			states: []string{"done", "waiting", "skipped"}, seconds: 1,
 		},
 	} {
@@ -119,31 +119,31 @@ func state(o Outcome) string {
 		return "done"
 	case !o.Ran:
 		return "skipped"
-	case o.Err != nil:
+	case o.Err() != nil:
 		return "failed"
 	}
 	return "waiting"
 }
 
 // keeping is a step that notes when it keeps up what it made.
-func keeping(inner Step[*journal], err error) Step[*journal] {
-	inner.Keep = func(_ context.Context, j *journal) error {
+func keeping(inner Step[*journal], result Result) Step[*journal] {
+	inner.Keep = func(_ context.Context, j *journal) Result {
 		j.note("=" + inner.Name)
-		return err
+		return result
 	}
 	return inner
 }
 
 func TestAStepThatCannotGoOnKeepsUpWhatItMade(t *testing.T) {
 	for name, before := range map[string]Step[*journal]{
-		"one before it waits": step("before", nil, "for the moon", nil), "one before it failed": step("before", nil, "", errBroken),
+		"one before it waits": step("before", nil, Waiting("for the moon")), "one before it failed": step("before", nil, Failed(errBroken)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				j := &journal{}
-				outcomes := New(ignore, keeping(before, nil), keeping(done("slow"), nil), done("slower", "slow"),
-					keeping(done("blocked", "before", "slower"), nil), keeping(done("fails", "before"), errBroken),
-					done("plain", "blocked"), keeping(done("later", "plain"), nil), keeping(done("free", "slow"), nil),
+				outcomes := New(ignore, keeping(before, Done()), keeping(finishes("slow"), Done()), finishes("slower", "slow"),
+					keeping(finishes("blocked", "before", "slower"), Done()), keeping(finishes("fails", "before"), Failed(errBroken)),
+					finishes("plain", "blocked"), keeping(finishes("later", "plain"), Done()), keeping(finishes("free", "slow"), Done()),
 				).Run(t.Context(), j)
 				kept := []string{}
 				for _, outcome := range outcomes {
@@ -153,8 +153,8 @@ func TestAStepThatCannotGoOnKeepsUpWhatItMade(t *testing.T) {
 							t.Errorf("%s counts as done", outcome.Name)
 						}
 					}
-					if want := outcome.Name == "fails"; !outcome.Ran && errors.Is(outcome.Err, errBroken) != want {
-						t.Errorf("the error of %s is %v", outcome.Name, outcome.Err)
+					if want := outcome.Name == "fails"; !outcome.Ran && errors.Is(outcome.Err(), errBroken) != want {
+						t.Errorf("the error of %s is %v", outcome.Name, outcome.Err())
 					}
 				}
 				if want := []string{"blocked", "fails", "later"}; !slices.Equal(kept, want) {
@@ -170,10 +170,10 @@ func TestAStepThatCannotGoOnKeepsUpWhatItMade(t *testing.T) {
 
 func TestOutcomesSayWhatIsWaitedForAndWhatFailed(t *testing.T) {
 	outcomes := New(ignore,
-		Step[int]{Name: "a", Run: func(context.Context, int) (string, error) { return "for the moon", nil }},
-		Step[int]{Name: "b", Run: func(context.Context, int) (string, error) { return "", errBroken }},
+		Step[int]{Name: "a", Run: func(context.Context, int) Result { return Waiting("for the moon") }},
+		Step[int]{Name: "b", Run: func(context.Context, int) Result { return Failed(errBroken) }},
 	).Run(t.Context(), 0)
-	if outcomes[0].Waiting != "for the moon" || !errors.Is(outcomes[1].Err, errBroken) {
+	if outcomes[0].Waiting() != "for the moon" || !errors.Is(outcomes[1].Err(), errBroken) {
 		t.Errorf("got %+v", outcomes)
 	}
 }
@@ -182,11 +182,11 @@ func TestOutcomesSayWhatIsWaitedForAndWhatFailed(t *testing.T) {
 func TestStepsSeeWhatThoseBeforeThemWrote(t *testing.T) {
 	type target struct{ a, b, sum int }
 	graph := New(ignore,
-		Step[*target]{Name: "a", Run: func(_ context.Context, t *target) (string, error) { t.a = 1; return "", nil }},
-		Step[*target]{Name: "b", Run: func(_ context.Context, t *target) (string, error) { t.b = 2; return "", nil }},
-		Step[*target]{Name: "sum", After: []string{"a", "b"}, Run: func(_ context.Context, t *target) (string, error) {
+		Step[*target]{Name: "a", Run: func(_ context.Context, t *target) Result { t.a = 1; return Done() }},
+		Step[*target]{Name: "b", Run: func(_ context.Context, t *target) Result { t.b = 2; return Done() }},
+		Step[*target]{Name: "sum", After: []string{"a", "b"}, Run: func(_ context.Context, t *target) Result {
 			t.sum = t.a + t.b
-			return "", nil
+			return Done()
 		}},
 	)
 	for range 100 {
@@ -206,7 +206,7 @@ func TestOnlyStepsThatRanAreTimed(t *testing.T) {
 			defer lock.Unlock()
 			timed[step] = took
 		}
-		New(observe, done("a"), step("b", []string{"a"}, "", errBroken), done("c", "b")).Run(t.Context(), &journal{})
+		New(observe, finishes("a"), step("b", []string{"a"}, Failed(errBroken)), finishes("c", "b")).Run(t.Context(), &journal{})
 		if len(timed) != 2 || timed["a"] != time.Second || timed["b"] != time.Second {
 			t.Errorf("got %v", timed)
 		}
@@ -218,10 +218,10 @@ func TestNewPanicsOnAMistake(t *testing.T) {
 		steps []Step[*journal]
 		says  string
 	}{
-		"a name twice":                   {[]Step[*journal]{done("a"), done("a")}, `step "a" is listed twice`},
-		"an unknown step before":         {[]Step[*journal]{done("b", "a")}, `step "b" comes after "a", which is not listed before it`},
-		"a step that comes after itself": {[]Step[*journal]{done("a", "a")}, `step "a" comes after "a"`},
-		"a circle":                       {[]Step[*journal]{done("a", "b"), done("b", "a")}, `step "a" comes after "b"`},
+		"a name twice":                   {[]Step[*journal]{finishes("a"), finishes("a")}, `step "a" is listed twice`},
+		"an unknown step before":         {[]Step[*journal]{finishes("b", "a")}, `step "b" comes after "a", which is not listed before it`},
+		"a step that comes after itself": {[]Step[*journal]{finishes("a", "a")}, `step "a" comes after "a"`},
+		"a circle":                       {[]Step[*journal]{finishes("a", "b"), finishes("b", "a")}, `step "a" comes after "b"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
@@ -239,15 +239,15 @@ func TestAPanicIsTheSameErrorOfItsStepEachTime(t *testing.T) {
 	ctx, heard := panicstest.Listen(t.Context())
 	fall := func(run int) { panic(fmt.Sprintf("over stone %d at %p", run, new(int))) }
 	graph := New(ignore,
-		Step[int]{Name: "trips", Run: func(_ context.Context, run int) (string, error) { fall(run); return "", nil }},
-		Step[int]{Name: "follows", After: []string{"trips"}, Run: func(context.Context, int) (string, error) { return "", nil },
-			Keep: func(_ context.Context, run int) error { fall(run); return nil }},
+		Step[int]{Name: "trips", Run: func(_ context.Context, run int) Result { fall(run); return Done() }},
+		Step[int]{Name: "follows", After: []string{"trips"}, Run: func(context.Context, int) Result { return Done() },
+			Keep: func(_ context.Context, run int) Result { fall(run); return Done() }},
 	)
 	const runs = 2
 	for run := range runs {
 		outcomes := graph.Run(ctx, run)
 		for i, want := range []string{"step trips panicked; the manager's log has the stack", "step follows panicked; the manager's log has the stack"} {
-			if err := outcomes[i].Err; err == nil || err.Error() != want {
+			if err := outcomes[i].Err(); err == nil || err.Error() != want {
 				t.Errorf("the error of %s is %v", outcomes[i].Name, err)
 			}
 		}

@@ -20,36 +20,36 @@ func key(object, kind string) Key {
 	return Key{Object: types.NamespacedName{Namespace: "team", Name: object}, Kind: kind}
 }
 
-// counted is a question that counts how often it is asked and has the answer that is stored last.
+// counted is a probe that counts how often it is asked and has the answer that is stored last.
 type counted struct {
 	asked   atomic.Int32
 	problem atomic.Value
 }
 
-func (c *counted) question(identity, prompt string) Question {
-	return Question{Identity: identity, Prompt: prompt, Ask: func(context.Context) Answer {
+func (c *counted) probe(identity, prompt string) Probe {
+	return Probe{Identity: identity, Prompt: prompt, Do: func(context.Context) Result {
 		problem, _ := c.problem.Load().(string)
-		return Answer{Problem: problem, Value: c.asked.Add(1)}
+		return Result{Problem: problem, Value: c.asked.Add(1)}
 	}}
 }
 
-// hang is a question that nobody answers.
-func hang(ctx context.Context) Answer {
+// hang is a probe that nobody answers.
+func hang(ctx context.Context) Result {
 	<-ctx.Done()
-	return Answer{Problem: ctx.Err().Error()}
+	return Result{Problem: ctx.Err().Error()}
 }
 
 func TestAReconcileGetsTheLastAnswerAndIsWokenByTheFirst(t *testing.T) {
 	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		c := &counted{}
-		if answer, ok := p.Ask(key("blue", "tenant"), c.question("a", "")); ok {
+		if answer, ok := p.Probe(key("blue", "tenant"), c.probe("a", "")); ok {
 			t.Errorf("an answer before it was asked: %v", answer)
 		}
 		synctest.Wait()
 		if w.Count() != 1 {
 			t.Errorf("woken %d times", w.Count())
 		}
-		if answer, ok := p.Ask(key("blue", "tenant"), c.question("a", "")); !ok || answer.Value != int32(1) {
+		if answer, ok := p.Probe(key("blue", "tenant"), c.probe("a", "")); !ok || answer.Value != int32(1) {
 			t.Errorf("answer: %v, %t", answer, ok)
 		}
 	})
@@ -58,7 +58,7 @@ func TestAReconcileGetsTheLastAnswerAndIsWokenByTheFirst(t *testing.T) {
 func TestASettledObjectIsAskedEveryMinuteAndReconciledNever(t *testing.T) {
 	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		c := &counted{}
-		p.Ask(key("blue", "tenant"), c.question("a", ""))
+		p.Probe(key("blue", "tenant"), c.probe("a", ""))
 		backgroundtest.After(time.Hour)
 		if asked := c.asked.Load(); asked < 54 || asked > 61 {
 			t.Errorf("asked %d times in an hour", asked)
@@ -66,7 +66,7 @@ func TestASettledObjectIsAskedEveryMinuteAndReconciledNever(t *testing.T) {
 		if w.Count() != 1 {
 			t.Errorf("woken %d times", w.Count())
 		}
-		if answer, _ := p.Ask(key("blue", "tenant"), c.question("a", "")); answer.Value != c.asked.Load() {
+		if answer, _ := p.Probe(key("blue", "tenant"), c.probe("a", "")); answer.Value != c.asked.Load() {
 			t.Errorf("the value %v is not the last", answer.Value)
 		}
 	})
@@ -75,7 +75,7 @@ func TestASettledObjectIsAskedEveryMinuteAndReconciledNever(t *testing.T) {
 func TestAnswersThatDifferWake(t *testing.T) {
 	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		c := &counted{}
-		p.Ask(key("blue", "tenant"), c.question("a", ""))
+		p.Probe(key("blue", "tenant"), c.probe("a", ""))
 		synctest.Wait()
 		for i, problem := range []string{"refused", "forbidden", ""} {
 			c.problem.Store(problem)
@@ -91,7 +91,7 @@ func TestFailuresAreAskedAgainSoonThenRarely(t *testing.T) {
 	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		c := &counted{}
 		c.problem.Store("refused")
-		p.Ask(key("blue", "tenant"), c.question("a", "1 pod"))
+		p.Probe(key("blue", "tenant"), c.probe("a", "1 pod"))
 		backgroundtest.After(time.Second)
 		if asked := c.asked.Load(); asked != 3 {
 			t.Errorf("asked %d times in the first second", asked)
@@ -111,7 +111,7 @@ func TestFailuresAreAskedAgainSoonThenRarely(t *testing.T) {
 
 		// Something happened that may change the answer.
 		before = c.asked.Load()
-		answer, ok := p.Ask(key("blue", "tenant"), c.question("a", "2 pods"))
+		answer, ok := p.Probe(key("blue", "tenant"), c.probe("a", "2 pods"))
 		if !ok || answer.Problem != "refused" {
 			t.Errorf("the last answer does not hold: %v, %t", answer, ok)
 		}
@@ -128,10 +128,10 @@ func TestFailuresAreAskedAgainSoonThenRarely(t *testing.T) {
 func TestAnotherIdentityHasNoAnswerYet(t *testing.T) {
 	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		c := &counted{}
-		p.Ask(key("blue", "tenant"), c.question("a", ""))
+		p.Probe(key("blue", "tenant"), c.probe("a", ""))
 		synctest.Wait()
-		if answer, ok := p.Ask(key("blue", "tenant"), c.question("b", "")); ok {
-			t.Errorf("an answer to another question: %v", answer)
+		if answer, ok := p.Probe(key("blue", "tenant"), c.probe("b", "")); ok {
+			t.Errorf("an answer to another probe: %v", answer)
 		}
 		synctest.Wait()
 		if w.Count() != 2 {
@@ -139,19 +139,19 @@ func TestAnotherIdentityHasNoAnswerYet(t *testing.T) {
 		}
 		backgroundtest.After(time.Hour)
 		if asked := c.asked.Load(); asked > 62 {
-			t.Errorf("asked %d times: the old question is still asked", asked)
+			t.Errorf("asked %d times: the old probe is still asked", asked)
 		}
 	})
 }
 
 func TestWhatHangsIsCutShortWhenItsPromptChanges(t *testing.T) {
 	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
-		p.Ask(key("blue", "tenant"), Question{Prompt: "1 pod", Ask: hang})
+		p.Probe(key("blue", "tenant"), Probe{Prompt: "1 pod", Do: hang})
 		backgroundtest.After(100 * time.Millisecond)
 		c := &counted{}
-		p.Ask(key("blue", "tenant"), c.question("", "2 pods"))
+		p.Probe(key("blue", "tenant"), c.probe("", "2 pods"))
 		synctest.Wait()
-		answer, ok := p.Ask(key("blue", "tenant"), c.question("", "2 pods"))
+		answer, ok := p.Probe(key("blue", "tenant"), c.probe("", "2 pods"))
 		if !ok || answer.Problem != "" || w.Count() != 1 {
 			t.Errorf("answer %v, %t, woken %d times", answer, ok, w.Count())
 		}
@@ -160,21 +160,21 @@ func TestWhatHangsIsCutShortWhenItsPromptChanges(t *testing.T) {
 
 func TestNoAnswerIsAnAnswerAfterTheTimeout(t *testing.T) {
 	for name, test := range map[string]struct {
-		question Question
-		timeout  time.Duration
+		probe   Probe
+		timeout time.Duration
 	}{
-		"by default":         {Question{Ask: hang}, Timeout},
-		"by a timeout given": {Question{Ask: hang, Timeout: time.Minute}, time.Minute},
+		"by default":         {Probe{Do: hang}, Timeout},
+		"by a timeout given": {Probe{Do: hang, Timeout: time.Minute}, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
-				p.Ask(key("blue", "tenant"), test.question)
+				p.Probe(key("blue", "tenant"), test.probe)
 				backgroundtest.After(test.timeout - time.Millisecond)
 				if w.Count() != 0 {
 					t.Error("given up too early")
 				}
 				backgroundtest.After(time.Millisecond)
-				if answer, ok := p.Ask(key("blue", "tenant"), test.question); !ok || answer.Problem == "" {
+				if answer, ok := p.Probe(key("blue", "tenant"), test.probe); !ok || answer.Problem == "" {
 					t.Errorf("answer %v, %t", answer, ok)
 				}
 			})
@@ -185,16 +185,16 @@ func TestNoAnswerIsAnAnswerAfterTheTimeout(t *testing.T) {
 func TestTheSameProblemFromAnotherPortIsTheSameAnswer(t *testing.T) {
 	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		port := 40000
-		question := Question{Ask: func(context.Context) Answer {
+		probe := Probe{Do: func(context.Context) Result {
 			port++
-			return Answer{Problem: fmt.Sprintf("read tcp 10.0.0.1:%d->10.250.0.1:6443: connection reset by peer", port)}
+			return Result{Problem: fmt.Sprintf("read tcp 10.0.0.1:%d->10.250.0.1:6443: connection reset by peer", port)}
 		}}
-		p.Ask(key("blue", "tenant"), question)
+		p.Probe(key("blue", "tenant"), probe)
 		backgroundtest.After(5 * time.Minute)
 		if w.Count() != 1 || port < 40003 {
 			t.Errorf("asked %d times, it woke %d times", port-40000, w.Count())
 		}
-		if answer, _ := p.Ask(key("blue", "tenant"), question); answer.Problem != "read tcp 10.250.0.1:6443: connection reset by peer" {
+		if answer, _ := p.Probe(key("blue", "tenant"), probe); answer.Problem != "read tcp 10.250.0.1:6443: connection reset by peer" {
 			t.Errorf("it says %q", answer.Problem)
 		}
 	})
@@ -202,42 +202,42 @@ func TestTheSameProblemFromAnotherPortIsTheSameAnswer(t *testing.T) {
 
 func TestAPanicIsABadAnswer(t *testing.T) {
 	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
-		question := Question{Ask: func(context.Context) Answer { panic("no map") }}
-		p.Ask(key("blue", "tenant"), question)
+		probe := Probe{Do: func(context.Context) Result { panic("no map") }}
+		p.Probe(key("blue", "tenant"), probe)
 		synctest.Wait()
-		if answer, _ := p.Ask(key("blue", "tenant"), question); answer.Problem != "task tenant panicked; the manager's log has the stack" {
+		if answer, _ := p.Probe(key("blue", "tenant"), probe); answer.Problem != "task tenant panicked; the manager's log has the stack" {
 			t.Errorf("answer %v", answer)
 		}
 	})
 }
 
-// The first questions of 50 tenants that hang, and all their repetitions, wait for a place before the
+// The first probes of 50 tenants that hang, and all their repetitions, wait for a place before the
 // healthy one.
 func TestTenantsThatHangDoNotHoldUpOneThatAnswers(t *testing.T) {
 	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		kinds := []string{"etcd-data", "etcd-events", "tenant"}
 		var hanging atomic.Int32
-		hangCounted := func(ctx context.Context) Answer {
+		hangCounted := func(ctx context.Context) Result {
 			hanging.Add(1)
 			defer hanging.Add(-1)
 			return hang(ctx)
 		}
 		for i := range 50 {
 			for _, kind := range kinds {
-				p.Ask(key(fmt.Sprint("hangs-", i), kind), Question{Ask: hangCounted})
+				p.Probe(key(fmt.Sprint("hangs-", i), kind), Probe{Do: hangCounted})
 			}
 		}
 		synctest.Wait()
 		if hanging.Load() != Places {
-			t.Errorf("%d questions are in their first moments", hanging.Load())
+			t.Errorf("%d probes are in their first moments", hanging.Load())
 		}
 		start := time.Now()
 		for i := range 100 {
 			answered := make(chan time.Duration, 1)
 			asked := time.Now()
-			p.Ask(key(fmt.Sprint("healthy-", i), "tenant"), Question{Ask: func(context.Context) Answer {
+			p.Probe(key(fmt.Sprint("healthy-", i), "tenant"), Probe{Do: func(context.Context) Result {
 				answered <- time.Since(asked)
-				return Answer{}
+				return Result{}
 			}})
 			if took := <-answered; took > time.Second {
 				t.Errorf("%s after all began to hang, an answer took %s", time.Since(start), took)
@@ -245,7 +245,7 @@ func TestTenantsThatHangDoNotHoldUpOneThatAnswers(t *testing.T) {
 			p.Forget(key(fmt.Sprint("healthy-", i), "").Object)
 			backgroundtest.After(time.Second)
 			if most := int32(Places * (1 + Timeout/Patience)); hanging.Load() > most {
-				t.Errorf("%d questions are under way, more than %d", hanging.Load(), most)
+				t.Errorf("%d probes are under way, more than %d", hanging.Load(), most)
 			}
 		}
 	})
@@ -262,8 +262,8 @@ func TestNothingIsLeftOfForgottenTenants(t *testing.T) {
 		for round := range 20 {
 			for i := range 100 {
 				name := fmt.Sprintf("tenant-%d-%d", round, i)
-				p.Ask(key(name, "etcd-data"), c.question("a", ""))
-				p.Ask(key(name, "tenant"), Question{Ask: hang})
+				p.Probe(key(name, "etcd-data"), c.probe("a", ""))
+				p.Probe(key(name, "tenant"), Probe{Do: hang})
 			}
 			backgroundtest.After(time.Duration(round) * 100 * time.Millisecond)
 			for i := range 100 {
@@ -274,7 +274,7 @@ func TestNothingIsLeftOfForgottenTenants(t *testing.T) {
 		asked, wakes := c.asked.Load(), w.Count()
 		backgroundtest.After(time.Hour)
 		if c.asked.Load() != asked || w.Count() != wakes {
-			t.Error("a forgotten question was asked")
+			t.Error("a forgotten probe was asked")
 		}
 	})
 }
@@ -282,14 +282,14 @@ func TestNothingIsLeftOfForgottenTenants(t *testing.T) {
 func TestForgettingOneTenantLeavesOthers(t *testing.T) {
 	backgroundtest.InBubble(t, New, func(t *testing.T, p *Prober, w *backgroundtest.Woken) {
 		c := &counted{}
-		p.Ask(key("blue", "tenant"), c.question("a", ""))
-		p.Ask(key("green", "tenant"), c.question("a", ""))
+		p.Probe(key("blue", "tenant"), c.probe("a", ""))
+		p.Probe(key("green", "tenant"), c.probe("a", ""))
 		synctest.Wait()
 		p.Forget(key("blue", "").Object)
-		if _, ok := p.Ask(key("green", "tenant"), c.question("a", "")); !ok {
+		if _, ok := p.Probe(key("green", "tenant"), c.probe("a", "")); !ok {
 			t.Error("another tenant's answer is gone")
 		}
-		if _, ok := p.Ask(key("blue", "tenant"), c.question("a", "")); ok {
+		if _, ok := p.Probe(key("blue", "tenant"), c.probe("a", "")); ok {
 			t.Error("a forgotten tenant's answer is still there")
 		}
 	})
@@ -298,17 +298,17 @@ func TestForgettingOneTenantLeavesOthers(t *testing.T) {
 func TestNothingIsAskedBeforeStartAndAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, w, c := New(), &backgroundtest.Woken{}, &counted{}
-		p.Ask(key("blue", "tenant"), c.question("a", ""))
+		p.Probe(key("blue", "tenant"), c.probe("a", ""))
 		ctx, cancel := context.WithCancel(t.Context())
 		if err := p.Start(ctx, w); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		p.Ask(key("green", "tenant"), Question{Ask: hang})
+		p.Probe(key("green", "tenant"), Probe{Do: hang})
 		backgroundtest.After(time.Second)
 		cancel()
 		synctest.Wait()
-		p.Ask(key("blue", "tenant"), c.question("a", ""))
+		p.Probe(key("blue", "tenant"), c.probe("a", ""))
 		backgroundtest.After(time.Hour)
 		if c.asked.Load() != 0 || w.Count() != 0 {
 			t.Errorf("asked %d times, woken %d times", c.asked.Load(), w.Count())

@@ -23,7 +23,7 @@ type Reference struct {
 // Former names the objects that older renderings of a component held and the newest one in the cache
 // does not. They are no longer wanted. It still names them after they were deleted.
 func (s *Store) Former(ctx context.Context, cluster client.ObjectKey, component string) ([]Reference, error) {
-	revisions, err := list(ctx, s.Client, cluster, component)
+	revisions, err := s.known(ctx, cluster, component)
 	if err != nil || len(revisions) == 0 {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -34,7 +35,7 @@ const (
 
 // Store reads and writes revisions in the host cluster.
 type Store struct {
-	// Client writes; its reads may come from a cache.
+	// Client writes; its reads may come from a cache. Where this package speaks of the cache, Known takes its place.
 	Client client.Client
 	// Live reads from the API server.
 	Live client.Reader
@@ -51,6 +52,53 @@ type Store struct {
 	Adopted func(Adoption)
 	// User is the UID of the pods of new revisions. 0 is the UID that all older tenants share.
 	User int64
+	// Known are the revisions that were read before, in place of those that Client has; nil makes the store list them.
+	Known Revisions
+
+	lock sync.Mutex
+	// written are the revisions that this store added to Known.
+	written Revisions
+}
+
+// Revisions are those of one tenant, by component, from the oldest to the newest.
+type Revisions map[string][]appsv1.ControllerRevision
+
+// List reads the revisions of all components at once.
+func List(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (Revisions, error) {
+	list := &appsv1.ControllerRevisionList{}
+	// StatefulSets and DaemonSets have revisions of their own, which have the tenant's labels too.
+	if err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.Labels(cluster)),
+		client.HasLabels{ComponentLabel}); err != nil {
+		return nil, fmt.Errorf("list the revisions of cluster %s: %w", cluster, err)
+	}
+	slices.SortFunc(list.Items, byNumber)
+	revisions := Revisions{}
+	for _, revision := range list.Items {
+		component := revision.Labels[ComponentLabel]
+		revisions[component] = append(revisions[component], revision)
+	}
+	return revisions, nil
+}
+
+func byNumber(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) }
+
+// known are the revisions of a component that were read before, with those that the store wrote since.
+func (s *Store) known(ctx context.Context, cluster client.ObjectKey, component string) ([]appsv1.ControllerRevision, error) {
+	if s.Known == nil {
+		return list(ctx, s.Client, cluster, component)
+	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	return slices.Concat(s.Known[component], s.written[component]), nil
+}
+
+func (s *Store) wrote(component string, revision *appsv1.ControllerRevision) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	if s.written == nil {
+		s.written = Revisions{}
+	}
+	s.written[component] = append(s.written[component], *revision)
 }
 
 // Adoption is a new revision of a component that takes the place of a former one.
@@ -84,7 +132,7 @@ type content struct {
 // inputs with the same hash, and for rolloutAfter or a later time; else those that render makes, which
 // become the newest revision. rolloutAfter is zero, or has passed.
 func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, component, inputs string, rolloutAfter time.Time, render func() ([]client.Object, error)) ([]client.Object, error) {
-	revisions, err := list(ctx, s.Client, cluster, component)
+	revisions, err := s.known(ctx, cluster, component)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +176,7 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 // Current reports whether the newest revision that the cache knows was made from inputs with one of these
 // hashes, and for rolloutAfter or a later time.
 func (s *Store) Current(ctx context.Context, cluster client.ObjectKey, component string, rolloutAfter time.Time, inputs ...string) (bool, error) {
-	revisions, err := list(ctx, s.Client, cluster, component)
+	revisions, err := s.known(ctx, cluster, component)
 	if err != nil || len(revisions) == 0 {
 		return false, err
 	}
@@ -168,6 +216,7 @@ func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component 
 	if err != nil {
 		return nil, fmt.Errorf("store revision %d of %s: %w", number, component, err)
 	}
+	s.wrote(component, revision)
 	return revision, nil
 }
 
@@ -219,7 +268,7 @@ func (s *Store) relabel(ctx context.Context, key client.ObjectKey, wanted map[st
 
 // Newest gives the objects of the newest revision that the cache knows; none when there is no revision yet.
 func (s *Store) Newest(ctx context.Context, cluster client.ObjectKey, component string) ([]client.Object, error) {
-	revisions, err := list(ctx, s.Client, cluster, component)
+	revisions, err := s.known(ctx, cluster, component)
 	if err != nil || len(revisions) == 0 {
 		return nil, err
 	}
@@ -253,7 +302,7 @@ func (s *Store) RenderedVersion(ctx context.Context, cluster client.ObjectKey, c
 // RenderedSince is when the component took the version of its newest revision that the cache knows; zero when there is
 // no revision of that version.
 func (s *Store) RenderedSince(ctx context.Context, cluster client.ObjectKey, component, version string) (since time.Time, err error) {
-	revisions, err := list(ctx, s.Client, cluster, component)
+	revisions, err := s.known(ctx, cluster, component)
 	if err != nil {
 		return since, err
 	}
@@ -270,7 +319,7 @@ func (s *Store) RenderedSince(ctx context.Context, cluster client.ObjectKey, com
 // RenderedUser is the UID of the pods of the newest revision, 0 when an older manager wrote it. The cache may lack the
 // newest revision, but all revisions have the same UID. known is false when there is no revision.
 func (s *Store) RenderedUser(ctx context.Context, cluster client.ObjectKey, component string) (user int64, known bool, err error) {
-	revisions, err := list(ctx, s.Client, cluster, component)
+	revisions, err := s.known(ctx, cluster, component)
 	if err == nil && len(revisions) == 0 {
 		revisions, err = list(ctx, s.Live, cluster, component)
 	}
@@ -287,7 +336,7 @@ func (s *Store) RenderedUser(ctx context.Context, cluster client.ObjectKey, comp
 
 // kept is the newest revision as the API server has it; nil for none.
 func (s *Store) kept(ctx context.Context, cluster client.ObjectKey, component string) (*appsv1.ControllerRevision, error) {
-	revisions, err := list(ctx, s.Client, cluster, component)
+	revisions, err := s.known(ctx, cluster, component)
 	if err == nil && len(revisions) == 0 {
 		revisions, err = list(ctx, s.Live, cluster, component)
 	}
@@ -324,7 +373,7 @@ func list(ctx context.Context, reader client.Reader, cluster client.ObjectKey, c
 	if err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(labels(cluster, component))); err != nil {
 		return nil, fmt.Errorf("list the revisions of %s: %w", component, err)
 	}
-	slices.SortFunc(list.Items, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+	slices.SortFunc(list.Items, byNumber)
 	return list.Items, nil
 }
 

@@ -35,7 +35,7 @@ func TestTheReferenceIsMadeOfTheComments(t *testing.T) {
 
 // controllersOf are the packages that set the conditions of an API.
 var controllersOf = map[string][]string{
-	"api/controlplane/v1alpha1":   {"controlplane/controllers", "controlplane/hostclusters"},
+	"api/controlplane/v1alpha1":   {"controlplane/controllers", "controlplane/hostclusters", "controlplane/status"},
 	"api/bootstrap/v1alpha1":      {"bootstrap/controllers"},
 	"api/infrastructure/v1alpha1": {"infrastructure/controllers"},
 }

@@ -25,8 +25,8 @@ import (
 // tenantInterval is how often the objects in a settled tenant are looked at.
 const tenantInterval = 5 * time.Minute
 
-// tenantVisit is one question to a tenant's API, asked again and again: does it hold some objects?
-type tenantVisit struct {
+// tenantProbe asks a tenant's API again and again whether it holds some objects, and writes those that it lacks.
+type tenantProbe struct {
 	r       *Reconciler
 	keys    *pki.KeyMaterial
 	address string
@@ -38,52 +38,52 @@ type tenantVisit struct {
 	wanted, unwanted []client.Object
 
 	client client.Client
-	probe  rest.Interface
+	health rest.Interface
 	// applied is when the objects were last found or made right.
 	applied time.Time
 }
 
-// visit is a visit to the tenant of a control plane.
-func (r *Reconciler) visit(s *scope) tenantVisit {
-	return tenantVisit{
+// tenantProbe is a probe of the tenant of a control plane.
+func (r *Reconciler) tenantProbe(s *scope) tenantProbe {
+	return tenantProbe{
 		r: r, keys: s.keys, address: endpointAddress(s.controlPlane), guard: r.guards.Of(client.ObjectKeyFromObject(s.controlPlane)),
 	}
 }
 
-// ask proves that the tenant's API answers, and writes what is missing there; in a settled tenant it
+// do proves that the tenant's API answers, and writes what is missing there; in a settled tenant it
 // looks for that every tenantInterval.
-func (v *tenantVisit) ask(ctx context.Context) probe.Answer {
+func (v *tenantProbe) do(ctx context.Context) probe.Result {
 	if err := v.connect(); err != nil {
-		return probe.Answer{Problem: errortext.Steady(err)}
+		return probe.Result{Problem: errortext.Steady(err)}
 	}
-	if err := v.probe.Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
-		return probe.Answer{Problem: fmt.Sprintf("the tenant's API does not answer at %s: %s", v.address, errortext.Steady(err))}
+	if err := v.health.Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		return probe.Result{Problem: fmt.Sprintf("the tenant's API does not answer at %s: %s", v.address, errortext.Steady(err))}
 	}
 	if !v.applied.IsZero() && v.r.Clock.Since(v.applied) < tenantInterval {
-		return probe.Answer{}
+		return probe.Result{}
 	}
 	_, err := tenant.Apply(ctx, v.client, v.wanted)
 	if err = errors.Join(err, tenant.Remove(ctx, v.client, v.unwanted)); err != nil {
 		v.applied = time.Time{}
-		return probe.Answer{Problem: fmt.Sprintf("the tenant's API at %s does not take %s: %s", v.address, v.what, errortext.Steady(err))}
+		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s does not take %s: %s", v.address, v.what, errortext.Steady(err))}
 	}
 	v.applied = v.r.Clock.Now()
-	return probe.Answer{}
+	return probe.Result{}
 }
 
-// question is the visit as a question whose identity covers all that it depends on.
-func (v *tenantVisit) question() (probe.Question, error) {
+// probe is for the prober. Its identity covers all that it depends on.
+func (v *tenantProbe) probe() (probe.Probe, error) {
 	raw, err := json.Marshal([][]client.Object{v.wanted, v.unwanted})
 	if err != nil {
-		return probe.Question{}, fmt.Errorf("hash %s: %w", v.what, err)
+		return probe.Probe{}, fmt.Errorf("hash %s: %w", v.what, err)
 	}
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s\n%s\n%s", v.address, v.keys.ClusterCA.Bundle, raw)
-	return probe.Question{Identity: hex.EncodeToString(hash.Sum(nil)), Ask: v.ask}, nil
+	return probe.Probe{Identity: hex.EncodeToString(hash.Sum(nil)), Do: v.do}, nil
 }
 
 // connect makes the clients, once.
-func (v *tenantVisit) connect() error {
+func (v *tenantProbe) connect() error {
 	if v.client != nil {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (v *tenantVisit) connect() error {
 	}
 	config.Wrap(v.guard.Wrap)
 	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
-	if v.probe, err = rest.UnversionedRESTClientFor(config); err != nil {
+	if v.health, err = rest.UnversionedRESTClientFor(config); err != nil {
 		return fmt.Errorf("connect to the tenant: %w", err)
 	}
 	c, err := tenant.NewClient(config)

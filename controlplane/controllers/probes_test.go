@@ -18,24 +18,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
-// notebook notes the questions, and has the answers that a test wrote.
+// notebook notes the probes, and has the results that a test wrote.
 type notebook struct {
-	asked   map[string]probe.Question
-	answers map[string]probe.Answer
+	asked   map[string]probe.Probe
+	answers map[string]probe.Result
 }
 
 func newNotebook() *notebook {
-	return &notebook{asked: map[string]probe.Question{}, answers: map[string]probe.Answer{}}
+	return &notebook{asked: map[string]probe.Probe{}, answers: map[string]probe.Result{}}
 }
 
-func (n *notebook) Ask(key probe.Key, question probe.Question) (probe.Answer, bool) {
-	n.asked[key.Kind] = question
+func (n *notebook) Probe(key probe.Key, asked probe.Probe) (probe.Result, bool) {
+	n.asked[key.Kind] = asked
 	answer, ok := n.answers[key.Kind]
 	return answer, ok
 }
@@ -52,7 +54,7 @@ func askable(t *testing.T) *scope {
 	s.input.Cluster = s.key
 	s.input.Spec.Etcd.Data.Replicas, s.input.Spec.Etcd.Events.Replicas = new(int32(3)), new(int32(3))
 	s.input.Addresses = map[string]string{}
-	for _, component := range etcdComponents {
+	for _, component := range etcdclusters.Components {
 		for i := range int32(3) {
 			s.input.Addresses[podName(component, i)] = "10.250.0.1"
 		}
@@ -62,36 +64,36 @@ func askable(t *testing.T) *scope {
 
 func TestTheTenantsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 	notes := newNotebook()
-	r := &Reconciler{questions: notes, Clock: clocktesting.NewFakeClock(time.Now())}
+	r := &Reconciler{prober: notes, Clock: clocktesting.NewFakeClock(time.Now())}
 	run := func(s *scope) string {
 		t.Helper()
 		s.input.Version, s.input.Network.ServiceCIDRs, s.input.Network.PodCIDRs = "v1.36.3", []string{"10.96.0.0/12"}, []string{"192.168.0.0/16"}
 		s.input.Network.DNSDomain = "cluster.local"
 		s.controlPlane.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "10.250.0.1", Port: 6443}
-		waiting, err := r.applyTenantObjects(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
+		result := r.applyTenantObjects(t.Context(), s)
+		if result.Err() != nil {
+			t.Fatal(result.Err())
 		}
-		return waiting
+		return result.Waiting()
 	}
 	s := askable(t)
-	if waiting := run(s); waiting != "the tenant's API at 10.250.0.1:6443 is being asked" || !s.asking {
-		t.Errorf("before the first answer it waits %q, asking %t", waiting, s.asking)
+	if waiting := run(s); waiting != "the tenant's API at 10.250.0.1:6443 is being asked" || !s.probing {
+		t.Errorf("before the first answer it waits %q, asking %t", waiting, s.probing)
 	}
-	first := notes.asked[tenantQuestion].Identity
+	first := notes.asked[tenantProbeKind].Identity
 	for _, problem := range []string{"it does not answer", ""} {
-		notes.answers[tenantQuestion] = probe.Answer{Problem: problem}
+		notes.answers[tenantProbeKind] = probe.Result{Problem: problem}
 		s = askable(t)
-		if waiting := run(s); waiting != problem || s.asking {
-			t.Errorf("for the answer %q it waits %q, asking %t", problem, waiting, s.asking)
+		if waiting := run(s); waiting != problem || s.probing {
+			t.Errorf("for the answer %q it waits %q, asking %t", problem, waiting, s.probing)
 		}
 	}
-	if notes.asked[tenantQuestion].Identity != first {
-		t.Error("the same question has another identity")
+	if notes.asked[tenantProbeKind].Identity != first {
+		t.Error("the same probe has another identity")
 	}
 	s = askable(t)
 	s.keys.ClusterCA.Bundle = []byte("other")
-	if run(s); notes.asked[tenantQuestion].Identity == first {
+	if run(s); notes.asked[tenantProbeKind].Identity == first {
 		t.Error("a tenant with another CA is not asked anew")
 	}
 }
@@ -149,7 +151,7 @@ func TestATenantIsAskedWhetherItIsReadyAndThenGivenItsObjects(t *testing.T) {
 	of := issue(t, "blue", "blue.example.com")
 	api := serveTenantAPI(t, of)
 	clock := clocktesting.NewFakeClock(time.Now())
-	visit := &tenantVisit{r: &Reconciler{Clock: clock}, keys: of.keys, address: api.address, guard: (&tenantapi.Guards{}).Of(client.ObjectKey{Name: "blue"}), what: "the addons", wanted: []client.Object{&corev1.ConfigMap{
+	check := &tenantProbe{r: &Reconciler{Clock: clock}, keys: of.keys, address: api.address, guard: (&tenantapi.Guards{}).Of(client.ObjectKey{Name: "blue"}), what: "the addons", wanted: []client.Object{&corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "cluster-info"},
 	}}}
 	for _, step := range []struct {
@@ -166,7 +168,7 @@ func TestATenantIsAskedWhetherItIsReadyAndThenGivenItsObjects(t *testing.T) {
 		{"drift is looked for after a while", func() { api.ready.Store(true); clock.Step(tenantInterval) }, "", 3, 2},
 	} {
 		step.before()
-		answer := visit.ask(t.Context())
+		answer := check.do(t.Context())
 		if (answer.Problem == "") != (step.problem == "") || !strings.Contains(answer.Problem, step.problem) {
 			t.Errorf("%s: the answer is %q", step.name, answer.Problem)
 		}
@@ -178,7 +180,7 @@ func TestATenantIsAskedWhetherItIsReadyAndThenGivenItsObjects(t *testing.T) {
 
 func TestConditionsHoldWhileASettledTenantIsAskedForTheFirstTime(t *testing.T) {
 	s := initializedScope()
-	setConditions(s, settled())
+	status.Set(s.statusInput(), settled())
 	if !conditions.IsTrue(s.controlPlane, controlplanev1.EtcdClusterHealthyCondition) {
 		t.Fatal("it was not healthy before")
 	}
@@ -187,15 +189,15 @@ func TestConditionsHoldWhileASettledTenantIsAskedForTheFirstTime(t *testing.T) {
 		want bool
 	}{
 		"it is asked for the first time":  {func(*scope) {}, true},
-		"all questions are answered":      {func(s *scope) { s.asking = false }, false},
+		"all probes have a result":        {func(s *scope) { s.probing = false }, false},
 		"its spec changed since":          {func(s *scope) { s.controlPlane.Generation++ }, false},
 		"it was never initialized before": {func(s *scope) { conditions.Delete(s.controlPlane, controlplanev1.InitializedCondition) }, false},
 	} {
 		s := initializedScope()
-		setConditions(s, settled())
-		s.asking = true
+		status.Set(s.statusInput(), settled())
+		s.probing = true
 		test.is(s)
-		if got := s.saidBefore(); got != test.want {
+		if got := s.keepLastStatus(); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -1,4 +1,5 @@
-package controllers
+// Package events decides which Events a reconcile makes: from the status before and after it, and from what it did.
+package events
 
 import (
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -18,11 +20,12 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 )
 
-// Reasons of Events that eventsOf makes; docs/reference/events.md lists them with the others.
+// Reasons of Events that Of makes; docs/reference/events.md lists them with the others.
 const (
 	reasonUpgradeStarted  = "UpgradeStarted"
 	reasonUpgradeFinished = "UpgradeFinished"
@@ -33,17 +36,17 @@ const (
 	reasonRepaired        = "Repaired"
 )
 
-// deeds are what a reconcile did that status does not tell. Steps add to them side by side.
-type deeds struct {
+// Deeds are what a reconcile did that status does not tell. Steps add to them side by side.
+type Deeds struct {
 	lock     sync.Mutex
 	adopted  []revision.Adoption
 	repaired []apply.Repair
-	// upgradeTook is how long an upgrade took that ended, from when API servers were rendered for it; zero for no such end.
-	upgradeTook time.Duration
+	// UpgradeTook is how long an upgrade took that ended, from when API servers were rendered for it; zero for no such end.
+	UpgradeTook time.Duration
 }
 
-// adopt adds a rendering that a component took in place of another. What is stored of Services is their addresses.
-func (d *deeds) adopt(adoption revision.Adoption) {
+// Adopt adds a rendering that a component took in place of another. What is stored of Services is their addresses.
+func (d *Deeds) Adopt(adoption revision.Adoption) {
 	if adoption.Component == names.Services {
 		return
 	}
@@ -52,8 +55,8 @@ func (d *deeds) adopt(adoption revision.Adoption) {
 	d.adopted = append(d.adopted, adoption)
 }
 
-// repair adds a repair; nil for none.
-func (d *deeds) repair(repair *apply.Repair) {
+// Repair adds a repair; nil for none.
+func (d *Deeds) Repair(repair *apply.Repair) {
 	if repair == nil {
 		return
 	}
@@ -62,22 +65,22 @@ func (d *deeds) repair(repair *apply.Repair) {
 	d.repaired = append(d.repaired, *repair)
 }
 
-// event is an Event about a control plane.
-type event struct {
+// Event is one Event about a control plane.
+type Event struct {
 	kind, reason, action, note string
 	// related tells apart Events of one reason, which Kubernetes would fold into one; nil for none.
 	related *corev1.ObjectReference
 }
 
-// writtenStatus is the status that this program last wrote of each control plane. A cache may still show the one before,
+// Written is the status that this program last wrote of each control plane. A cache may still show the one before,
 // from which each change would be found again.
-type writtenStatus struct {
+type Written struct {
 	lock sync.Mutex
 	of   map[client.ObjectKey]*controlplanev1.KOKControlPlane
 }
 
-// last is what was last written, or what is stored when this program wrote nothing yet.
-func (w *writtenStatus) last(stored *controlplanev1.KOKControlPlane) *controlplanev1.KOKControlPlane {
+// Last is what was last written, or what is stored when this program wrote nothing yet.
+func (w *Written) Last(stored *controlplanev1.KOKControlPlane) *controlplanev1.KOKControlPlane {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	if written := w.of[client.ObjectKeyFromObject(stored)]; written != nil && written.UID == stored.UID {
@@ -86,7 +89,8 @@ func (w *writtenStatus) last(stored *controlplanev1.KOKControlPlane) *controlpla
 	return stored
 }
 
-func (w *writtenStatus) keep(controlPlane *controlplanev1.KOKControlPlane) {
+// Keep remembers the status that was just written.
+func (w *Written) Keep(controlPlane *controlplanev1.KOKControlPlane) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	if w.of == nil {
@@ -97,28 +101,30 @@ func (w *writtenStatus) keep(controlPlane *controlplanev1.KOKControlPlane) {
 	w.of[client.ObjectKeyFromObject(controlPlane)] = kept
 }
 
-func (w *writtenStatus) forget(controlPlane client.ObjectKey) {
+// Forget drops what was remembered of a control plane that is gone.
+func (w *Written) Forget(controlPlane client.ObjectKey) {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	delete(w.of, controlPlane)
 }
 
-func (r *Reconciler) record(controlPlane *controlplanev1.KOKControlPlane, events []event) {
-	for _, e := range events {
+// Record sends Events about a control plane.
+func Record(recorder events.EventRecorder, controlPlane *controlplanev1.KOKControlPlane, all []Event) {
+	for _, e := range all {
 		var related runtime.Object
 		if e.related != nil {
 			related = e.related
 		}
-		r.recorder.Eventf(controlPlane, related, e.kind, e.reason, e.action, "%s", e.note)
+		recorder.Eventf(controlPlane, related, e.kind, e.reason, e.action, "%s", e.note)
 	}
 }
 
-// eventsOf are the Events of one reconcile: what the stored status was before and is after it, and what it did. Each
+// Of are the Events of one reconcile: what the stored status was before and is after it, and what it did. Each
 // stands for a change of status, or for a write, that happens once; a program that starts anew finds neither again.
-func eventsOf(before, after *controlplanev1.KOKControlPlane, did *deeds) []event {
-	var all []event
+func Of(before, after *controlplanev1.KOKControlPlane, did *Deeds) []Event {
+	var all []Event
 	for _, repair := range did.repaired {
-		all = append(all, event{corev1.EventTypeWarning, reasonRepaired, "Apply", repair.String(), ptr.To(repair.Object)})
+		all = append(all, Event{corev1.EventTypeWarning, reasonRepaired, "Apply", repair.String(), ptr.To(repair.Object)})
 	}
 	for _, adoption := range did.adopted {
 		all = append(all, startsOf(after.Namespace, adoption)...)
@@ -131,23 +137,23 @@ func eventsOf(before, after *controlplanev1.KOKControlPlane, did *deeds) []event
 	if ended(before, after, controlplanev1.RollingOutCondition) {
 		all = append(all, normal(reasonRolloutFinished, "RollOut", "All pods are up to date"+since(before, after, controlplanev1.RollingOutCondition)))
 	}
-	if from := upgraded(before.Status.Versions, after.Status.Versions); from != "" {
+	if from := Upgraded(before.Status.Versions, after.Status.Versions); from != "" {
 		note := fmt.Sprintf("The upgrade from %s to %s is over", from, after.Status.Versions[0].Version)
-		if did.upgradeTook > 0 {
-			note += fmt.Sprintf(", after %s", did.upgradeTook.Round(time.Second))
+		if did.UpgradeTook > 0 {
+			note += fmt.Sprintf(", after %s", did.UpgradeTook.Round(time.Second))
 		}
 		all = append(all, normal(reasonUpgradeFinished, "Upgrade", note))
 	}
 	return all
 }
 
-func normal(reason, action, note string) event {
-	return event{kind: corev1.EventTypeNormal, reason: reason, action: action, note: note}
+func normal(reason, action, note string) Event {
+	return Event{kind: corev1.EventTypeNormal, reason: reason, action: action, note: note}
 }
 
 // startsOf are the starts that an adopted rendering is. kube-apiserver is the first of Kubernetes' components that an
 // upgrade reaches, and has another rendering for each version.
-func startsOf(namespace string, adoption revision.Adoption) []event {
+func startsOf(namespace string, adoption revision.Adoption) []Event {
 	upgrades := adoption.From != "" && adoption.From != adoption.To
 	why := "the spec, or what it takes from the Cluster, changed"
 	switch {
@@ -161,18 +167,18 @@ func startsOf(namespace string, adoption revision.Adoption) []event {
 		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision", Namespace: namespace, Name: adoption.Name,
 	}
 	if !upgrades || adoption.Component != names.KubeAPIServer {
-		return []event{start}
+		return []Event{start}
 	}
-	return []event{start, normal(reasonUpgradeStarted, "Upgrade", fmt.Sprintf("The upgrade from %s to %s reaches the API servers", adoption.From, adoption.To))}
+	return []Event{start, normal(reasonUpgradeStarted, "Upgrade", fmt.Sprintf("The upgrade from %s to %s reaches the API servers", adoption.From, adoption.To))}
 }
 
 // scaleOfEtcd goes by etcd's own list of members.
-func scaleOfEtcd(before, after *controlplanev1.KOKControlPlane) []event {
-	var all []event
-	for _, component := range etcdComponents {
-		was, is := etcdStatus(before, component), etcdStatus(after, component)
+func scaleOfEtcd(before, after *controlplanev1.KOKControlPlane) []Event {
+	var all []Event
+	for _, component := range etcdclusters.Components {
+		was, is := etcdclusters.Status(before, component), etcdclusters.Status(after, component)
 		from, to := ptr.Deref(was.Replicas, 0), ptr.Deref(is.Replicas, 0)
-		if !bootstrapped(before, component) || from == 0 || to == 0 {
+		if !etcdclusters.Bootstrapped(before, component) || from == 0 || to == 0 {
 			continue
 		}
 		if from != to {
@@ -192,8 +198,8 @@ func hasMembers(status controlplanev1.EtcdClusterStatus, wanted int32) bool {
 }
 
 // scaleOfAPIServers leaves out numbers of a workload that is missing or not observed yet, and those that a rollout moves.
-func scaleOfAPIServers(before, after *controlplanev1.KOKControlPlane) []event {
-	var all []event
+func scaleOfAPIServers(before, after *controlplanev1.KOKControlPlane) []Event {
+	var all []Event
 	from, to := ptr.Deref(before.Status.DesiredReplicas, 0), ptr.Deref(after.Status.DesiredReplicas, 0)
 	if from != 0 && to != 0 && from != to {
 		all = append(all, scale(reasonScaleStarted, names.KubeAPIServer, fmt.Sprintf("%s goes from %d to %d pods", names.KubeAPIServer, from, to)))
@@ -206,7 +212,7 @@ func scaleOfAPIServers(before, after *controlplanev1.KOKControlPlane) []event {
 }
 
 // scale is an Event about the number of a component's pods. The action tells components apart.
-func scale(reason, component, note string) event { return normal(reason, "Scale-"+component, note) }
+func scale(reason, component, note string) Event { return normal(reason, "Scale-"+component, note) }
 
 var scalingConditions = []string{controlplanev1.ScalingUpCondition, controlplanev1.ScalingDownCondition}
 
@@ -242,8 +248,8 @@ func sinceScale(before, after *controlplanev1.KOKControlPlane) string {
 	return ""
 }
 
-// upgraded is the version that the last pod left, when all are at one version and not all were; empty otherwise.
-func upgraded(before, after []clusterv1.StatusVersion) string {
+// Upgraded is the version that the last pod left, when all are at one version and not all were; empty otherwise.
+func Upgraded(before, after []clusterv1.StatusVersion) string {
 	if len(after) != 1 {
 		return ""
 	}

@@ -11,41 +11,38 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// formerPatience is how long past its grace period a pod of a deleted StatefulSet is waited for: the
+// stoppingPatience is how long past its grace period a pod of a deleted StatefulSet is waited for: the
 // host of one that stays longer is away.
-const formerPatience = 30 * time.Second
+const stoppingPatience = 30 * time.Second
 
-// formerPods says which pods of a component's deleted StatefulSet still stop; empty when a new one may
+// stoppingPods waits for the pods of a component's deleted StatefulSet that still stop, before a new one may
 // be made. Made while the names of its pods are taken, it would lack them for up to 17 minutes: each
 // event of its other pods makes its controller try again, fail, and double the time until it tries by
 // itself.
-func formerPods(ctx context.Context, s *scope, component string, now time.Time) (string, error) {
+func stoppingPods(ctx context.Context, s *scope, component string, now time.Time) flow.Result {
 	key := client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, component)}
 	if err := s.host.Client.Get(ctx, key, &appsv1.StatefulSet{}); !apierrors.IsNotFound(err) {
-		return "", err
-	}
-	pods, err := podsOf(ctx, s)
-	if err != nil {
-		return "", err
+		return flow.Failed(err)
 	}
 	var stopping []string
-	for _, pod := range pods[component] {
-		late := pod.DeletionTimestamp != nil && now.After(pod.DeletionTimestamp.Add(formerPatience))
+	for _, pod := range s.snapshot.Pods[component] {
+		late := pod.DeletionTimestamp != nil && now.After(pod.DeletionTimestamp.Add(stoppingPatience))
 		// One without a controller was left on purpose, and is adopted.
 		if metav1.GetControllerOf(&pod) != nil && !late {
 			stopping = append(stopping, pod.Name)
 		}
 	}
 	if len(stopping) == 0 {
-		return "", nil
+		return flow.Done()
 	}
 	// The cache does not hold one whose labels somebody took away.
-	err = s.host.Live.Get(ctx, key, &appsv1.StatefulSet{})
+	err := s.host.Live.Get(ctx, key, &appsv1.StatefulSet{})
 	if err == nil || !apierrors.IsNotFound(err) {
-		return "", err
+		return flow.Failed(err)
 	}
-	return fmt.Sprintf("StatefulSet %s was deleted and is made again when its former pods have stopped: %s", key.Name, strings.Join(stopping, ", ")), nil
+	return flow.Waiting(fmt.Sprintf("StatefulSet %s was deleted and is made again when its former pods have stopped: %s", key.Name, strings.Join(stopping, ", ")))
 }

@@ -1,17 +1,20 @@
-package controllers
+package metrics
 
 import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
@@ -47,14 +50,14 @@ const (
 var waitingReasons = []string{waitsForKubelets, waitsForVersion, waitsForPatches, waitsForMembers, waitsForPerson}
 
 func init() {
-	metrics.Registry.MustRegister(databaseBytes, databaseQuotaBytes, certificatesEnd, upgradesWaiting)
+	ctrlmetrics.Registry.MustRegister(databaseBytes, databaseQuotaBytes, certificatesEnd, upgradesWaiting)
 	for _, reason := range waitingReasons {
 		upgradesWaiting.WithLabelValues(reason)
 	}
 }
 
-// figures are what is known of each control plane for metrics that are of single tenants, or count some.
-type figures struct {
+// Figures are what is known of each control plane for metrics that are of single tenants, or count some.
+type Figures struct {
 	lock sync.Mutex
 	of   map[client.ObjectKey]tenantFigures
 }
@@ -66,35 +69,36 @@ type tenantFigures struct {
 	waits string
 }
 
-// record keeps what a reconcile knows. What it does not know, such as the database of an etcd that does not answer, stays.
-func (f *figures) record(s *scope, seen *observation) {
+// Record keeps what a reconcile knows. What it does not know, such as the database of an etcd that does not answer, stays.
+// end is when the first certificate ends; zero when the reconcile does not know.
+func (f *Figures) Record(in *status.Input, seen *status.Observation, end time.Time) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	if f.of == nil {
 		f.of = map[client.ObjectKey]tenantFigures{}
 	}
-	key := client.ObjectKeyFromObject(s.controlPlane)
-	now := tenantFigures{cluster: s.key, waits: upgradeWaits(s)}
+	key := client.ObjectKeyFromObject(in.ControlPlane)
+	now := tenantFigures{cluster: in.Cluster, waits: upgradeWaits(in)}
 	f.count(f.of[key].waits, now.waits)
 	f.of[key] = now
-	for _, component := range etcdComponents {
-		if size, quota := databaseOf(seen.health(component)); size > 0 {
-			labels := []string{s.key.Namespace, s.key.Name, etcdName(component)}
+	for _, component := range etcdclusters.Components {
+		if size, quota := databaseOf(seen.Health(component)); size > 0 {
+			labels := []string{in.Cluster.Namespace, in.Cluster.Name, etcdclusters.Name(component)}
 			databaseBytes.WithLabelValues(labels...).Set(float64(size))
 			wanted := int64(0)
-			if spec := etcdSpec(s.controlPlane, component).QuotaBackendSize; spec != nil {
+			if spec := etcdclusters.Spec(in.ControlPlane, component).QuotaBackendSize; spec != nil {
 				wanted = spec.Value()
 			}
 			databaseQuotaBytes.WithLabelValues(labels...).Set(float64(cmp.Or(quota, wanted)))
 		}
 	}
-	if !s.firstEnd.IsZero() {
-		certificatesEnd.WithLabelValues(s.key.Namespace, s.key.Name).Set(float64(s.firstEnd.Unix()))
+	if !end.IsZero() {
+		certificatesEnd.WithLabelValues(in.Cluster.Namespace, in.Cluster.Name).Set(float64(end.Unix()))
 	}
 }
 
-// forget takes back what was said of a control plane that is gone.
-func (f *figures) forget(controlPlane client.ObjectKey) {
+// Forget takes back what was said of a control plane that is gone.
+func (f *Figures) Forget(controlPlane client.ObjectKey) {
 	f.lock.Lock()
 	defer f.lock.Unlock()
 	known, ok := f.of[controlPlane]
@@ -110,7 +114,7 @@ func (f *figures) forget(controlPlane client.ObjectKey) {
 }
 
 // count moves one upgrade from what it waited for to what it waits for now.
-func (f *figures) count(before, now string) {
+func (f *Figures) count(before, now string) {
 	if before == now {
 		return
 	}
@@ -137,25 +141,25 @@ func databaseOf(health *etcd.Health) (size, quota int64) {
 }
 
 // upgradeWaits is what an upgrade waits for beside its own rollout; empty when none is wanted, or when it goes on.
-func upgradeWaits(s *scope) string {
-	wanted := versions.Normalize(s.controlPlane.Spec.Version)
-	running := s.controlPlane.Status.Versions
+func upgradeWaits(in *status.Input) string {
+	wanted := versions.Normalize(in.ControlPlane.Spec.Version)
+	running := in.ControlPlane.Status.Versions
 	if !slices.ContainsFunc(running, func(v clusterv1.StatusVersion) bool { return v.Version != wanted }) {
 		return ""
 	}
 	changes := func(component string) bool {
-		return bootstrapped(s.controlPlane, component) && voters(s.controlPlane, component) != *etcdSpec(s.controlPlane, component).Replicas
+		return etcdclusters.Bootstrapped(in.ControlPlane, component) && etcdclusters.Voters(in.ControlPlane, component) != *etcdclusters.Spec(in.ControlPlane, component).Replicas
 	}
 	switch {
-	case s.waits != "":
+	case slices.ContainsFunc(in.Outcomes, func(o flow.Outcome) bool { return o.Postponed() != "" }):
 		return waitsForKubelets
-	case s.unsupported != nil:
+	case in.Unsupported != nil:
 		return waitsForVersion
-	case s.refused != nil:
+	case in.Refused != nil:
 		return waitsForPatches
-	case slices.ContainsFunc(etcdComponents, changes):
+	case slices.ContainsFunc(etcdclusters.Components, changes):
 		return waitsForMembers
-	case slices.ContainsFunc(s.outcomes, func(o flow.Outcome) bool { return o.Err != nil && !isRace(o.Err) }):
+	case slices.ContainsFunc(in.Outcomes, func(o flow.Outcome) bool { return o.Problem() != nil }):
 		return waitsForPerson
 	}
 	return ""

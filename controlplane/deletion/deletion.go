@@ -1,4 +1,6 @@
-package controllers
+// Package deletion deletes a control plane: everything of the tenant in its host cluster, in an order that loses nothing
+// that is still used, and then lets the object go. It finds the tenant by labels and needs nothing else of it.
+package deletion
 
 import (
 	"context"
@@ -17,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -27,15 +28,19 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 const (
-	// deletionGracePeriod is what pods get when their cluster is deleted: nobody is left to drain for.
-	deletionGracePeriod = time.Second
-	grace               = int64(deletionGracePeriod / time.Second)
-	// deletionRecheck is how soon a deletion looks again by itself; watches usually wake it before.
-	deletionRecheck = time.Second
+	// gracePeriod is what pods get when their cluster is deleted: nobody is left to drain for.
+	gracePeriod = time.Second
+	grace       = int64(gracePeriod / time.Second)
+	// hostRecheck is how soon a host cluster that cannot be used is looked for again.
+	hostRecheck = 10 * time.Second
+	// recheck is how soon a deletion looks again by itself; watches usually wake it before.
+	recheck = time.Second
 )
 
 // Kinds in the host cluster, in the order in which they are deleted. Data and what pods mount go
@@ -59,10 +64,21 @@ var (
 	}
 )
 
-// reconcileDelete deletes everything of the tenant in the host cluster, then lets the object go. It
-// needs no sibling: the tenant is found by labels.
-func (r *Reconciler) reconcileDelete(ctx context.Context, owner *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (ctrl.Result, error) {
-	cluster, ok, err := r.tenantToDelete(ctx, owner, controlPlane)
+// Deleter deletes control planes.
+type Deleter struct {
+	// Reader reads from the management cluster's API server.
+	Reader client.Reader
+	// Management is the management cluster as a host cluster.
+	Management *hostclusters.Host
+	// HostOf is the host cluster of a control plane. The error is a *hostclusters.Problem when it cannot be used now.
+	HostOf func(context.Context, *clusterv1.Cluster, *controlplanev1.KOKControlPlane) (*hostclusters.Host, error)
+	// EndBackground ends what is done beside reconciles for a control plane.
+	EndBackground func(client.ObjectKey)
+}
+
+// Reconcile deletes everything of the tenant in the host cluster, then lets the object go.
+func (d *Deleter) Reconcile(ctx context.Context, owner *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (ctrl.Result, error) {
+	cluster, ok, err := d.tenantToDelete(ctx, owner, controlPlane)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -71,10 +87,10 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, owner *clusterv1.Clust
 		controllerutil.RemoveFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
 		return ctrl.Result{}, nil
 	}
-	host, err := r.hostOf(ctx, owner, controlPlane)
+	host, err := d.HostOf(ctx, owner, controlPlane)
 	var problem *hostclusters.Problem
 	if errors.As(err, &problem) {
-		gone, err := r.deleteWithoutHost(ctx, cluster, controlPlane, problem)
+		gone, err := d.deleteWithoutHost(ctx, cluster, controlPlane, problem)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
@@ -82,28 +98,28 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, owner *clusterv1.Clust
 			controllerutil.RemoveFinalizer(controlPlane, controlplanev1.KOKControlPlaneFinalizer)
 			return ctrl.Result{}, nil
 		}
-		return ctrl.Result{RequeueAfter: secretInterval}, nil
+		return ctrl.Result{RequeueAfter: hostRecheck}, nil
 	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	left, err := deleteKinds(ctx, host, cluster, runningKinds, workloadKinds(controlPlane))
+	left, err := deleteKinds(ctx, host, cluster, runningKinds, workloads.Kinds(controlPlane))
 	if err == nil && len(left) == 0 {
 		left, err = deleteKinds(ctx, host, cluster, remainingKinds, nil)
 	}
 	if err == nil && len(left) == 0 && !host.Own {
-		left, err = r.deleteManagementSecrets(ctx, cluster)
+		left, err = d.deleteManagementSecrets(ctx, cluster)
 	}
 	if err != nil {
-		setDeleting(controlPlane, errortext.Steady(err))
+		status.Deleting(controlPlane, errortext.Steady(err))
 		return ctrl.Result{}, err
 	}
 	if len(left) > 0 {
-		setDeleting(controlPlane, "still there: "+strings.Join(left, ", "))
-		return ctrl.Result{RequeueAfter: deletionRecheck}, nil
+		status.Deleting(controlPlane, "still there: "+strings.Join(left, ", "))
+		return ctrl.Result{RequeueAfter: recheck}, nil
 	}
 	if err := host.Claims.Release(ctx, cluster); err != nil {
-		setDeleting(controlPlane, errortext.Steady(err))
+		status.Deleting(controlPlane, errortext.Steady(err))
 		return ctrl.Result{}, err
 	}
 	host.Applier.Forget(cluster)
@@ -111,14 +127,9 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, owner *clusterv1.Clust
 	return ctrl.Result{}, nil
 }
 
-func setDeleting(controlPlane *controlplanev1.KOKControlPlane, message string) {
-	conditions.Set(controlPlane, condition(controlplanev1.DeletingCondition, metav1.ConditionTrue, clusterv1.DeletingReason, message))
-	conditions.Set(controlPlane, condition(controlplanev1.AvailableCondition, metav1.ConditionFalse, clusterv1.DeletingReason, "the control plane is being deleted"))
-}
-
 // deleteKinds deletes the tenant's objects of some kinds and returns those that are still there. It
 // asks the API server: a cache may not know yet what was created last.
-func deleteKinds(ctx context.Context, host *Host, cluster client.ObjectKey, kinds []schema.GroupVersionKind, named map[string]client.Object) ([]string, error) {
+func deleteKinds(ctx context.Context, host *hostclusters.Host, cluster client.ObjectKey, kinds []schema.GroupVersionKind, named map[string]client.Object) ([]string, error) {
 	var left []string
 	var failed []error
 	for _, kind := range kinds {
@@ -143,7 +154,7 @@ func deleteKinds(ctx context.Context, host *Host, cluster client.ObjectKey, kind
 // objectsOf are the tenant's objects of a kind: those with its labels, and workloads that the controller
 // applied, named by component, by their names too. The pods of one whose labels somebody took away would come
 // back for ever. One that the controller never applied is somebody else's.
-func objectsOf(ctx context.Context, host *Host, cluster client.ObjectKey, kind schema.GroupVersionKind, named map[string]client.Object) ([]metav1.PartialObjectMetadata, error) {
+func objectsOf(ctx context.Context, host *hostclusters.Host, cluster client.ObjectKey, kind schema.GroupVersionKind, named map[string]client.Object) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind)
 	if err := host.Live.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.Labels(cluster))); err != nil {

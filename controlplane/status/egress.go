@@ -1,4 +1,4 @@
-package controllers
+package status
 
 import (
 	"fmt"
@@ -18,12 +18,12 @@ const dialsItself = "kube-apiserver dials what the tenant's administrators name,
 
 // egressConfined is about the API servers that run, not about those that are rendered. What is to be switched off counts as
 // off already.
-func egressConfined(s *scope, seen *observation) metav1.Condition {
+func egressConfined(in *Input, seen *Observation) metav1.Condition {
 	const name = controlplanev1.EgressConfinedCondition
 	no := func(reason, message string) metav1.Condition {
-		return condition(name, metav1.ConditionFalse, reason, message)
+		return Condition(name, metav1.ConditionFalse, reason, message)
 	}
-	spec := s.controlPlane.Spec
+	spec := in.ControlPlane.Spec
 	pods := egressOf(seen)
 	switch {
 	case spec.Hosting.Exposure.Type == controlplanev1.ExposureNodePort:
@@ -32,16 +32,16 @@ func egressConfined(s *scope, seen *observation) metav1.Condition {
 	case !spec.Addons.Konnectivity.Managed():
 		return no(controlplanev1.KonnectivityOffReason, dialsItself+": set spec.addons.konnectivity.mode to Managed")
 	case pods.all == 0:
-		return condition(name, metav1.ConditionUnknown, controlplanev1.WaitingReason, waitingFor(s, names.KubeAPIServer))
+		return Condition(name, metav1.ConditionUnknown, controlplanev1.WaitingReason, waitingFor(in, names.KubeAPIServer))
 	case pods.confined == pods.all:
-		return condition(name, metav1.ConditionTrue, controlplanev1.ConfinedReason)
+		return Condition(name, metav1.ConditionTrue, controlplanev1.ConfinedReason)
 	case pods.rolling:
 		return no(clusterv1.RollingOutReason, fmt.Sprintf("%d of %d API servers are confined: nothing to do while the others are replaced", pods.confined, pods.all))
 	case pods.older > 0:
 		return no(controlplanev1.OlderRenderingReason, "kube-apiserver is as an older release rendered it, and dials webhooks that have a URL from the "+
 			"network of host nodes: set spec.rollout.after to a time that has passed, which restarts the control plane pod by pod")
 	}
-	return no(controlplanev1.WaitingReason, dialsItself+", until it restarts with konnectivity: "+waitingFor(s, names.KubeAPIServer))
+	return no(controlplanev1.WaitingReason, dialsItself+", until it restarts with konnectivity: "+waitingFor(in, names.KubeAPIServer))
 }
 
 // egress counts API servers by whom they have dial for them.
@@ -53,10 +53,10 @@ type egress struct {
 	rolling bool
 }
 
-func egressOf(seen *observation) egress {
+func egressOf(seen *Observation) egress {
 	var found egress
-	for i := range seen.pods[names.KubeAPIServer] {
-		pod := &seen.pods[names.KubeAPIServer][i]
+	for i := range seen.Pods[names.KubeAPIServer] {
+		pod := &seen.Pods[names.KubeAPIServer][i]
 		if hostpods.Ended(pod) {
 			continue
 		}
@@ -70,7 +70,7 @@ func egressOf(seen *observation) egress {
 			found.older++
 		}
 	}
-	state := seen.workloads[names.KubeAPIServer]
-	found.rolling = found.rolling || state != nil && state.updated < state.current
+	state := seen.Workloads[names.KubeAPIServer]
+	found.rolling = found.rolling || state != nil && state.Updated < state.Current
 	return found
 }

@@ -36,7 +36,7 @@ func (p *program) inBackground(t *testing.T) workqueue.TypedRateLimitingInterfac
 	if err := etcds.Start(t.Context(), queue); err != nil {
 		t.Fatal(err)
 	}
-	p.questions, p.etcdOperator = prober, etcds
+	p.prober, p.etcdOperator = prober, etcds
 	return queue
 }
 
@@ -95,7 +95,7 @@ func TestAReconcileDoesNotWaitForAnEtcdThatHangs(t *testing.T) {
 		}
 	}
 	if gaveUp.Load() > 0 {
-		t.Error("reconciles took as long as the question")
+		t.Error("reconciles took as long as the probe")
 	}
 }
 
@@ -119,7 +119,7 @@ func TestWhatIsPausedDeletedOrGoneIsLeftAlone(t *testing.T) {
 	tt := newTenantTest(t, single)
 	notes, etcds := forgetful{forgotten: map[client.ObjectKey]int{}}, &forgetfulOperator{etcdOperator: tt.program.etcdOperator}
 	tt.settle()
-	tt.program.questions, tt.program.etcdOperator = notes, etcds
+	tt.program.prober, tt.program.etcdOperator = notes, etcds
 	forgotten := func(when string, want bool) {
 		t.Helper()
 		clear(notes.forgotten)

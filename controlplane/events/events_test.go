@@ -1,4 +1,4 @@
-package controllers
+package events
 
 import (
 	"slices"
@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
@@ -80,7 +81,7 @@ func atVersions(running ...string) func(*controlplanev1.KOKControlPlane) {
 	}
 }
 
-func adopts(adopted ...revision.Adoption) *deeds { return &deeds{adopted: adopted} }
+func adopts(adopted ...revision.Adoption) *Deeds { return &Deeds{adopted: adopted} }
 
 func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 	type change = func(*controlplanev1.KOKControlPlane)
@@ -88,7 +89,7 @@ func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 	fresh := is(controlplanev1.InitializedCondition, metav1.ConditionFalse, 0, "")
 	for name, test := range map[string]struct {
 		before, after []change
-		did           *deeds
+		did           *Deeds
 		want          []string
 	}{
 		"a settled control plane says nothing": {},
@@ -105,7 +106,7 @@ func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 			want: []string{"Normal RolloutStarted Adopt: kube-scheduler takes a new rendering, revision 2: spec.rollout.after has passed"},
 		},
 		"the addresses of Services are no rendering that pods have": {
-			did: func() *deeds { d := &deeds{}; d.adopt(revision.Adoption{Component: names.Services}); return d }(),
+			did: func() *Deeds { d := &Deeds{}; d.Adopt(revision.Adoption{Component: names.Services}); return d }(),
 		},
 		"a rendering of an older program starts no upgrade": {
 			did:  adopts(revision.Adoption{Component: names.KubeAPIServer, Number: 2, To: "v1.36.3"}),
@@ -123,7 +124,7 @@ func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 		},
 		"an upgrade under way says nothing": {before: []change{atVersions("v1.35.1", "v1.36.3")}, after: []change{atVersions("v1.35.1", "v1.36.3")}},
 		"an upgrade is over when the last pod is at the new version": {
-			before: []change{atVersions("v1.35.1", "v1.36.3")}, after: []change{atVersions("v1.36.3")}, did: &deeds{upgradeTook: 754 * time.Second},
+			before: []change{atVersions("v1.35.1", "v1.36.3")}, after: []change{atVersions("v1.36.3")}, did: &Deeds{UpgradeTook: 754 * time.Second},
 			want: []string{"Normal UpgradeFinished Upgrade: The upgrade from v1.35.1 to v1.36.3 is over, after 12m34s"},
 		},
 		"an upgrade that was taken back is over too": {
@@ -168,7 +169,7 @@ func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 		},
 		"a workload that is missing is no scale": {after: []change{apiServers(0)}},
 		"a repair names the object and the field manager": {
-			did: &deeds{repaired: []apply.Repair{
+			did: &Deeds{repaired: []apply.Repair{
 				{Object: corev1.ObjectReference{Kind: "Service", Name: "blue-etcd-data-0"}, Editors: []string{"kubectl-edit"}},
 				{Object: corev1.ObjectReference{Kind: "Deployment", Name: "blue-kube-scheduler"}},
 				{Object: corev1.ObjectReference{Kind: "ConfigMap", Name: "blue-etcd-data-config"}, Deleted: true},
@@ -182,20 +183,20 @@ func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.did == nil {
-				test.did = &deeds{}
+				test.did = &Deeds{}
 			}
 			before, after := told(test.before...), told(test.after...)
-			if diff := cmp.Diff(test.want, notes(eventsOf(before, after, test.did))); diff != "" {
+			if diff := cmp.Diff(test.want, notes(Of(before, after, test.did))); diff != "" {
 				t.Errorf("want (-) and got (+):\n%s", diff)
 			}
-			if again := notes(eventsOf(after, after, &deeds{})); again != nil {
+			if again := notes(Of(after, after, &Deeds{})); again != nil {
 				t.Errorf("the next reconcile says %v", again)
 			}
 		})
 	}
 }
 
-func notes(events []event) []string {
+func notes(events []Event) []string {
 	var all []string
 	for _, e := range events {
 		all = append(all, e.kind+" "+e.reason+" "+e.action+": "+e.note)
@@ -207,9 +208,9 @@ func notes(events []event) []string {
 func TestNoTwoEventsOfAReconcileAreFoldedIntoOne(t *testing.T) {
 	did := adopts(
 		revision.Adoption{Component: names.EtcdData, Name: "blue-etcd-data-2"}, revision.Adoption{Component: names.EtcdEvents, Name: "blue-etcd-events-2"})
-	did.repair(&apply.Repair{Object: corev1.ObjectReference{Kind: "Service", Name: "a"}})
-	did.repair(&apply.Repair{Object: corev1.ObjectReference{Kind: "Service", Name: "b"}})
-	did.repair(nil)
+	did.Repair(&apply.Repair{Object: corev1.ObjectReference{Kind: "Service", Name: "a"}})
+	did.Repair(&apply.Repair{Object: corev1.ObjectReference{Kind: "Service", Name: "b"}})
+	did.Repair(nil)
 	more := func(c *controlplanev1.KOKControlPlane) {
 		for i := range c.Status.Etcd {
 			c.Status.Etcd[i].Replicas = ptr.To[int32](5)
@@ -220,7 +221,7 @@ func TestNoTwoEventsOfAReconcileAreFoldedIntoOne(t *testing.T) {
 		related              corev1.ObjectReference
 	}
 	seen := map[identity]bool{}
-	all := eventsOf(told(), told(more), did)
+	all := Of(told(), told(more), did)
 	for _, e := range all {
 		seen[identity{e.kind, e.reason, e.action, ptr.Deref(e.related, corev1.ObjectReference{})}] = true
 	}
@@ -231,21 +232,21 @@ func TestNoTwoEventsOfAReconcileAreFoldedIntoOne(t *testing.T) {
 
 func TestALateCacheTellsNothingTwice(t *testing.T) {
 	stored := told(apiServers(3))
-	w := &writtenStatus{}
-	if w.last(stored) != stored {
+	w := &Written{}
+	if w.Last(stored) != stored {
 		t.Error("a program that wrote nothing goes by another status than the stored one")
 	}
-	w.keep(told(apiServers(5)))
-	if now := eventsOf(w.last(stored), told(apiServers(5)), &deeds{}); now != nil {
+	w.Keep(told(apiServers(5)))
+	if now := Of(w.Last(stored), told(apiServers(5)), &Deeds{}); now != nil {
 		t.Errorf("it says again %v", notes(now))
 	}
 	other := told()
 	other.UID = "2"
-	if w.last(other) != other {
+	if w.Last(other) != other {
 		t.Error("a control plane that was made anew has the status of the one before")
 	}
-	w.forget(clientKey(stored))
-	if w.last(stored) != stored {
+	w.Forget(client.ObjectKeyFromObject(stored))
+	if w.Last(stored) != stored {
 		t.Error("what was forgotten is still known")
 	}
 }

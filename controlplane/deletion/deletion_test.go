@@ -1,4 +1,4 @@
-package controllers
+package deletion
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -41,7 +42,7 @@ func TestPodsAreDeletedByUsAndNotWithTheirWorkloads(t *testing.T) {
 			return nil
 		},
 	}).Build()
-	if _, err := deleteKinds(t.Context(), &Host{Client: host, Live: host}, blue, runningKinds, nil); err != nil {
+	if _, err := deleteKinds(t.Context(), &hostclusters.Host{Client: host, Live: host}, blue, runningKinds, nil); err != nil {
 		t.Fatal(err)
 	}
 	orphan := string(metav1.DeletePropagationOrphan)

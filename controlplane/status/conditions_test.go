@@ -1,4 +1,4 @@
-package controllers
+package status
 
 import (
 	"errors"
@@ -14,23 +14,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
+	clistatus "github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
-var errRefused = errors.New("connection refused")
+var (
+	errRefused = errors.New("connection refused")
+	errLost    = &pki.LostError{Keys: []pki.LostKey{{What: "cluster CA"}}}
+)
 
 // settled is what is seen of a control plane on the host nodes n0, n1 and n2 of which all is well.
-func settled() *observation {
-	seen := &observation{
-		workloads: map[string]*workloadState{}, pods: map[string][]corev1.Pod{},
-		etcd: map[string]*operator.Report{}, creationFailures: map[string]string{},
+func settled() *Observation {
+	seen := &Observation{
+		Workloads: map[string]*workloads.State{}, Pods: map[string][]corev1.Pod{},
+		Etcd: map[string]*operator.Report{}, CreationFailures: map[string]string{},
 	}
 	for component, size := range map[string]int32{
 		names.EtcdData: 3, names.EtcdEvents: 3, names.KubeAPIServer: 3, names.KubeControllerManager: 2, names.KubeScheduler: 2,
@@ -42,11 +45,11 @@ func settled() *observation {
 			for i := range size {
 				health.Members = append(health.Members, etcd.Member{Name: podName(component, i), Listed: true, Leader: i == 0})
 			}
-			seen.etcd[component] = &operator.Report{Health: health}
+			seen.Etcd[component] = &operator.Report{Health: health}
 		}
-		seen.workloads[component] = &workloadState{observed: true, desired: size, current: size, updated: size, ready: size, available: size, needed: needed}
+		seen.Workloads[component] = &workloads.State{Observed: true, Desired: size, Current: size, Updated: size, Ready: size, Available: size, Needed: needed}
 		for i := range size {
-			seen.pods[component] = append(seen.pods[component], readyPod(component, i))
+			seen.Pods[component] = append(seen.Pods[component], readyPod(component, i))
 		}
 	}
 	return seen
@@ -63,16 +66,16 @@ func readyPod(component string, i int32) corev1.Pod {
 }
 
 // unready makes a pod not ready, and the workload count one less.
-func (seen *observation) unready(component string, i int32) *corev1.Pod {
-	pod := &seen.pods[component][i]
+func (seen *Observation) unready(component string, i int32) *corev1.Pod {
+	pod := &seen.Pods[component][i]
 	pod.Status.Conditions[0].Status = corev1.ConditionFalse
-	seen.workloads[component].ready--
-	seen.workloads[component].available--
+	seen.Workloads[component].Ready--
+	seen.Workloads[component].Available--
 	return pod
 }
 
 // crash makes a container of a pod end again and again.
-func (seen *observation) crash(component string, i int32, last string) {
+func (seen *Observation) crash(component string, i int32, last string) {
 	seen.unready(component, i).Status.ContainerStatuses = []corev1.ContainerStatus{{
 		RestartCount:         4,
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 1, Message: "starting\n" + last + "\n"}},
@@ -81,20 +84,20 @@ func (seen *observation) crash(component string, i int32, last string) {
 
 // lose makes the host cluster not hear from a host node: all pods there count as not ready, and the
 // controller cannot ask the members there.
-func (seen *observation) lose(node string) {
-	seen.lostNodes = append(seen.lostNodes, node)
-	for component, pods := range seen.pods {
+func (seen *Observation) lose(node string) {
+	seen.LostNodes = append(seen.LostNodes, node)
+	for component, pods := range seen.Pods {
 		for i := range pods {
 			if pods[i].Spec.NodeName != node {
 				continue
 			}
 			seen.unready(component, int32(i))
-			if health := seen.etcd[component]; health != nil {
+			if health := seen.Etcd[component]; health != nil {
 				health.Members[i] = etcd.Member{Name: podName(component, int32(i)), Listed: true, Err: errRefused}
 			}
 		}
 	}
-	for _, health := range seen.etcd {
+	for _, health := range seen.Etcd {
 		answered := false
 		for i := range health.Members {
 			answered = answered || health.Members[i].Err == nil
@@ -106,46 +109,46 @@ func (seen *observation) lose(node string) {
 }
 
 // silence makes an etcd cluster not answer.
-func (seen *observation) silence(component string) {
-	health := seen.etcd[component]
+func (seen *Observation) silence(component string) {
+	health := seen.Etcd[component]
 	health.Err = errRefused
 	for i := range health.Members {
 		health.Members[i].Err = errRefused
 	}
 }
 
-// initializedScope is a reconcile in which every step is done.
-func initializedScope() *scope {
-	s := &scope{
-		key: client.ObjectKey{Namespace: "team", Name: "blue"}, host: &Host{Own: true},
-		controlPlane: &controlplanev1.KOKControlPlane{},
+// settledInput is of a reconcile in which every step is done.
+func settledInput() *Input {
+	in := &Input{
+		Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, OwnHost: true,
+		ControlPlane: &controlplanev1.KOKControlPlane{},
 	}
-	s.controlPlane.Spec.Etcd.Data.Replicas, s.controlPlane.Spec.Etcd.Events.Replicas = ptr.To[int32](3), ptr.To[int32](3)
-	s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	in.ControlPlane.Spec.Etcd.Data.Replicas, in.ControlPlane.Spec.Etcd.Events.Replicas = ptr.To[int32](3), ptr.To[int32](3)
+	in.ControlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	for _, step := range []string{
-		stepKeyMaterial, stepVersion, stepPorts, stepEndpoint, stepCertificates, stepKubeconfig, names.EtcdData, names.EtcdEvents,
-		names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, stepTenantObjects, stepAddons,
+		names.StepKeyMaterial, names.StepVersion, names.StepPorts, names.StepEndpoint, names.StepCertificates, names.StepKubeconfig, names.EtcdData, names.EtcdEvents,
+		names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, names.StepTenantObjects, names.StepAddons,
 	} {
-		s.outcomes = append(s.outcomes, flow.Outcome{Name: step, Ran: true})
+		in.Outcomes = append(in.Outcomes, flow.Outcome{Name: step, Ran: true})
 	}
-	return s
+	return in
 }
 
 // end makes a step end otherwise, and those after it not run.
-func (s *scope) end(step, waiting string, err error) {
+func (in *Input) end(step string, result flow.Result) {
 	found := false
-	for i := range s.outcomes {
+	for i := range in.Outcomes {
 		switch {
-		case s.outcomes[i].Name == step:
-			s.outcomes[i].Waiting, s.outcomes[i].Err, found = waiting, err, true
+		case in.Outcomes[i].Name == step:
+			in.Outcomes[i].Result, found = result, true
 		case found:
-			s.outcomes[i].Ran = false
+			in.Outcomes[i].Ran = false
 		}
 	}
 }
 
 // uninitialized takes back that the tenant's API ever answered.
-func (s *scope) uninitialized() { s.controlPlane.Status.Initialization.ControlPlaneInitialized = nil }
+func (in *Input) uninitialized() { in.ControlPlane.Status.Initialization.ControlPlaneInitialized = nil }
 
 type expectation struct {
 	status metav1.ConditionStatus
@@ -191,70 +194,70 @@ func TestEtcdClusterHealthy(t *testing.T) {
 		return expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: says}
 	}
 	for name, test := range map[string]struct {
-		seen func(*observation)
+		seen func(*Observation)
 		want expectation
 	}{
-		"both clusters are well": {func(*observation) {}, healthy},
-		"nothing exists yet": {func(seen *observation) { *seen = observation{} },
+		"both clusters are well": {func(*Observation) {}, healthy},
+		"nothing exists yet": {func(seen *Observation) { *seen = Observation{} },
 			unhealthy("etcd-data is not created yet", "etcd-events is not created yet")},
-		"the first pods start": {func(seen *observation) {
+		"the first pods start": {func(seen *Observation) {
 			for i := range int32(3) {
 				seen.unready(names.EtcdData, i)
 			}
-			seen.etcd[names.EtcdData] = nil
+			seen.Etcd[names.EtcdData] = nil
 		}, unhealthy("etcd-data: pod blue-etcd-data-0 on n0 is starting")},
-		"a member is not ready although it answers": {func(seen *observation) { seen.unready(names.EtcdData, 1) },
+		"a member is not ready although it answers": {func(seen *Observation) { seen.unready(names.EtcdData, 1) },
 			unhealthy("etcd-data: pod blue-etcd-data-1 on n1 is starting")},
-		"a member does not answer": {func(seen *observation) { seen.etcd[names.EtcdData].Members[1].Err = errRefused },
+		"a member does not answer": {func(seen *Observation) { seen.Etcd[names.EtcdData].Members[1].Err = errRefused },
 			unhealthy("etcd-data: member blue-etcd-data-1 does not answer: connection refused")},
-		"an alarm is raised": {func(seen *observation) {
-			seen.etcd[names.EtcdEvents].Alarms = []string{"NOSPACE on blue-etcd-events-0"}
+		"an alarm is raised": {func(seen *Observation) {
+			seen.Etcd[names.EtcdEvents].Alarms = []string{"NOSPACE on blue-etcd-events-0"}
 		},
 			unhealthy("etcd-events: alarm NOSPACE on blue-etcd-events-0")},
-		"nobody leads": {func(seen *observation) { seen.etcd[names.EtcdData].Members[0].Leader = false },
+		"nobody leads": {func(seen *Observation) { seen.Etcd[names.EtcdData].Members[0].Leader = false },
 			unhealthy("etcd-data: no member leads")},
-		"an unknown member is listed": {func(seen *observation) { seen.etcd[names.EtcdData].UnknownMembers = []string{"evil (1f)"} },
+		"an unknown member is listed": {func(seen *Observation) { seen.Etcd[names.EtcdData].UnknownMembers = []string{"evil (1f)"} },
 			unhealthy("etcd-data: unexpected member evil (1f)")},
-		"a member is a learner": {func(seen *observation) { seen.etcd[names.EtcdData].Members[2].Learner = true },
+		"a member is a learner": {func(seen *Observation) { seen.Etcd[names.EtcdData].Members[2].Learner = true },
 			unhealthy("etcd-data: member blue-etcd-data-2 is a learner")},
-		"a member is not in the list": {func(seen *observation) { seen.etcd[names.EtcdData].Members[2].Listed = false },
+		"a member is not in the list": {func(seen *Observation) { seen.Etcd[names.EtcdData].Members[2].Listed = false },
 			unhealthy("etcd-data: member blue-etcd-data-2 is not in the member list")},
-		"a quorum is lost and a member says so": {func(seen *observation) {
-			health := seen.etcd[names.EtcdData]
+		"a quorum is lost and a member says so": {func(seen *Observation) {
+			health := seen.Etcd[names.EtcdData]
 			health.Err, health.Members[0].Leader = errRefused, false
 			health.Members[1].Err, health.Members[2].Err = errRefused, errRefused
 		}, unhealthy("etcd-data: the cluster does not answer", "member blue-etcd-data-1 does not answer", "member blue-etcd-data-2 does not answer")},
 
-		"ready members cannot be reached": {func(seen *observation) { seen.silence(names.EtcdData) },
+		"ready members cannot be reached": {func(seen *Observation) { seen.silence(names.EtcdData) },
 			unknown("etcd-data cannot be asked: nothing answers on the way there")},
-		"one cluster cannot be reached and the other is unhealthy": {func(seen *observation) {
+		"one cluster cannot be reached and the other is unhealthy": {func(seen *Observation) {
 			seen.silence(names.EtcdData)
-			seen.etcd[names.EtcdEvents].Members[1].Err = errRefused
+			seen.Etcd[names.EtcdEvents].Members[1].Err = errRefused
 		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason, never: []string{"etcd-data"},
 			says: []string{"etcd-events: member blue-etcd-events-1 does not answer"}}},
-		"members that cannot be reached crash, as their host nodes say": {func(seen *observation) {
+		"members that cannot be reached crash, as their host nodes say": {func(seen *Observation) {
 			seen.silence(names.EtcdData)
 			for i := range int32(3) {
 				seen.crash(names.EtcdData, i, "disk is full")
 			}
 		}, unhealthy("etcd-data: pod blue-etcd-data-0 on n0 ended 4 times", "disk is full")},
-		"the key material is lost and all pods are ready": {func(seen *observation) { seen.etcd = nil },
+		"the key material is lost and all pods are ready": {func(seen *Observation) { seen.Etcd = nil },
 			unknown("etcd-data could not be asked without certificates; its pods are ready")},
 
-		"the link to all host nodes is cut": {func(seen *observation) {
+		"the link to all host nodes is cut": {func(seen *Observation) {
 			seen.lose("n0")
 			seen.lose("n1")
 			seen.lose("n2")
 		}, expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, never: []string{"starting", "refused"},
 			says: []string{"etcd-data cannot be asked: the host cluster does not hear from n0, n1, n2; what runs there goes on", "etcd-events"}}},
-		"the link is cut and nobody was asked": {func(seen *observation) {
+		"the link is cut and nobody was asked": {func(seen *Observation) {
 			seen.lose("n0")
 			seen.lose("n1")
 			seen.lose("n2")
-			seen.etcd = nil
+			seen.Etcd = nil
 		}, unknown("etcd-data cannot be asked", "etcd-events cannot be asked")},
 		// Members that answer are on the same network: it is the member that is away, not the way.
-		"one host node is off": {func(seen *observation) { seen.lose("n1") },
+		"one host node is off": {func(seen *Observation) { seen.lose("n1") },
 			unhealthy("etcd-data: member blue-etcd-data-1 does not answer", "etcd-events: member blue-etcd-events-1 does not answer")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -267,32 +270,32 @@ func TestEtcdClusterHealthy(t *testing.T) {
 
 func TestControlPlaneComponentsHealthy(t *testing.T) {
 	for name, test := range map[string]struct {
-		seen func(*observation)
+		seen func(*Observation)
 		want expectation
 	}{
-		"all are well": {func(*observation) {}, expectation{status: metav1.ConditionTrue, reason: controlplanev1.HealthyReason}},
-		"etcd is no part of it": {func(seen *observation) { seen.crash(names.EtcdData, 0, "") },
+		"all are well": {func(*Observation) {}, expectation{status: metav1.ConditionTrue, reason: controlplanev1.HealthyReason}},
+		"etcd is no part of it": {func(seen *Observation) { seen.crash(names.EtcdData, 0, "") },
 			expectation{status: metav1.ConditionTrue, reason: controlplanev1.HealthyReason}},
-		"a pod crashes": {func(seen *observation) { seen.crash(names.KubeScheduler, 1, "panic: no") },
+		"a pod crashes": {func(seen *Observation) { seen.crash(names.KubeScheduler, 1, "panic: no") },
 			expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason,
 				says: []string{"kube-scheduler: pod blue-kube-scheduler-1 on n1 ended 4 times, last with Error (exit code 1): panic: no"}}},
-		"a pod is not up to date": {func(seen *observation) { seen.workloads[names.KubeAPIServer].updated = 2 },
+		"a pod is not up to date": {func(seen *Observation) { seen.Workloads[names.KubeAPIServer].Updated = 2 },
 			expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason, says: []string{"kube-apiserver rolls out: 2 of 3 pods are up to date"}}},
-		"the workload was not looked at yet": {func(seen *observation) { seen.workloads[names.KubeScheduler].observed = false },
+		"the workload was not looked at yet": {func(seen *Observation) { seen.Workloads[names.KubeScheduler].Observed = false },
 			expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason, says: []string{"kube-scheduler"}}},
-		"pods are not created": {func(seen *observation) {
-			seen.pods[names.KubeScheduler] = nil
-			seen.workloads[names.KubeScheduler] = &workloadState{observed: true, desired: 2, needed: 1}
-			seen.creationFailures[names.KubeScheduler] = "exceeded quota: pods"
+		"pods are not created": {func(seen *Observation) {
+			seen.Pods[names.KubeScheduler] = nil
+			seen.Workloads[names.KubeScheduler] = &workloads.State{Observed: true, Desired: 2, Needed: 1}
+			seen.CreationFailures[names.KubeScheduler] = "exceeded quota: pods"
 		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason, says: []string{"kube-scheduler: exceeded quota: pods"}}},
-		"no host node is labelled": {func(seen *observation) {
-			seen.pods[names.KubeAPIServer] = nil
-			seen.workloads[names.KubeAPIServer] = &workloadState{observed: true, needed: 1}
+		"no host node is labelled": {func(seen *Observation) {
+			seen.Pods[names.KubeAPIServer] = nil
+			seen.Workloads[names.KubeAPIServer] = &workloads.State{Observed: true, Needed: 1}
 		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason, says: []string{"no node of the host cluster matches spec.hosting.nodeSelector"}}},
 
-		"a host node is not heard from": {func(seen *observation) { seen.lose("n1") },
+		"a host node is not heard from": {func(seen *Observation) { seen.lose("n1") },
 			expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{heardNothing}, never: []string{"starting"}}},
-		"a host node is not heard from, and a pod on another crashes": {func(seen *observation) {
+		"a host node is not heard from, and a pod on another crashes": {func(seen *Observation) {
 			seen.lose("n1")
 			seen.crash(names.KubeAPIServer, 2, "bind: address already in use")
 		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.UnhealthyReason,
@@ -315,56 +318,56 @@ func TestAvailable(t *testing.T) {
 		return expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: says}
 	}
 	for name, test := range map[string]struct {
-		is   func(*scope, *observation)
+		is   func(*Input, *Observation)
 		want expectation
 	}{
-		"all is well":                      {func(*scope, *observation) {}, yes},
-		"one pod of each component is off": {func(_ *scope, seen *observation) { eachComponent(func(c string) { seen.crash(c, 1, "") }) }, yes},
-		"a rollout is under way":           {func(_ *scope, seen *observation) { seen.workloads[names.KubeAPIServer].updated = 1 }, yes},
-		"nothing began": {func(s *scope, seen *observation) {
-			s.uninitialized()
-			s.outcomes, *seen = nil, observation{}
+		"all is well":                      {func(*Input, *Observation) {}, yes},
+		"one pod of each component is off": {func(_ *Input, seen *Observation) { eachComponent(func(c string) { seen.crash(c, 1, "") }) }, yes},
+		"a rollout is under way":           {func(_ *Input, seen *Observation) { seen.Workloads[names.KubeAPIServer].Updated = 1 }, yes},
+		"nothing began": {func(in *Input, seen *Observation) {
+			in.uninitialized()
+			in.Outcomes, *seen = nil, Observation{}
 		}, no("tenant-objects has not started")},
-		"etcd starts": {func(s *scope, seen *observation) {
-			s.uninitialized()
-			s.end(names.EtcdData, "etcd-data has 0 of 3 pods ready and needs 2", nil)
-			*seen = observation{}
+		"etcd starts": {func(in *Input, seen *Observation) {
+			in.uninitialized()
+			in.end(names.EtcdData, flow.Waiting("etcd-data has 0 of 3 pods ready and needs 2"))
+			*seen = Observation{}
 		}, no("etcd-data has 0 of 3 pods ready and needs 2")},
-		"the tenant's API does not answer yet": {func(s *scope, _ *observation) {
-			s.uninitialized()
-			s.end(stepTenantObjects, "the tenant's API does not answer at 10.0.0.1:6443", nil)
+		"the tenant's API does not answer yet": {func(in *Input, _ *Observation) {
+			in.uninitialized()
+			in.end(names.StepTenantObjects, flow.Waiting("the tenant's API does not answer at 10.0.0.1:6443"))
 		}, no("the tenant's API does not answer at 10.0.0.1:6443")},
-		"a port block is held by another": {func(s *scope, seen *observation) {
-			s.uninitialized()
-			s.end(stepPorts, "", errors.New("host ports 20000-20019 belong to Cluster a/b"))
-			*seen = observation{}
+		"a port block is held by another": {func(in *Input, seen *Observation) {
+			in.uninitialized()
+			in.end(names.StepPorts, flow.Blocked(controlplanev1.ReconcileFailedReason, errors.New("host ports 20000-20019 belong to Cluster a/b")))
+			*seen = Observation{}
 		}, no("ports: host ports 20000-20019 belong to Cluster a/b")},
 
-		"a quorum is lost": {func(_ *scope, seen *observation) {
+		"a quorum is lost": {func(_ *Input, seen *Observation) {
 			seen.crash(names.EtcdData, 0, "disk is full")
 			seen.crash(names.EtcdData, 1, "disk is full")
 		}, no("etcd-data: pod blue-etcd-data-0 on n0 ended", "etcd-data: pod blue-etcd-data-1")},
-		"no scheduler is ready": {func(_ *scope, seen *observation) {
+		"no scheduler is ready": {func(_ *Input, seen *Observation) {
 			seen.crash(names.KubeScheduler, 0, "no")
 			seen.crash(names.KubeScheduler, 1, "no")
 		}, no("kube-scheduler: pod blue-kube-scheduler-0")},
-		"a workload was deleted": {func(_ *scope, seen *observation) { delete(seen.workloads, names.KubeAPIServer) }, no("kube-apiserver is not created yet")},
-		"key material is lost": {func(s *scope, _ *observation) {
-			s.end(stepKeyMaterial, "", &pki.LostError{Keys: []pki.LostKey{{What: "cluster CA"}}})
+		"a workload was deleted": {func(_ *Input, seen *Observation) { delete(seen.Workloads, names.KubeAPIServer) }, no("kube-apiserver is not created yet")},
+		"key material is lost": {func(in *Input, _ *Observation) {
+			in.end(names.StepKeyMaterial, flow.Blocked(controlplanev1.KeyMaterialLostReason, errLost))
 		}, no("cluster CA")},
 
-		"the key material could not be read": {func(s *scope, _ *observation) { s.end(stepKeyMaterial, "", errRefused) }, unknown("connection refused")},
-		"the link to all host nodes is cut": {func(_ *scope, seen *observation) {
+		"the key material could not be read": {func(in *Input, _ *Observation) { in.end(names.StepKeyMaterial, flow.Failed(errRefused)) }, unknown("connection refused")},
+		"the link to all host nodes is cut": {func(_ *Input, seen *Observation) {
 			seen.lose("n0")
 			seen.lose("n1")
 			seen.lose("n2")
 		}, unknown("the control plane cannot be observed: the host cluster does not hear from n0, n1, n2; what runs there goes on")},
-		"one host node is off": {func(_ *scope, seen *observation) { seen.lose("n1") }, yes},
-		"one host node is off, and a member that answered crashes": {func(_ *scope, seen *observation) {
+		"one host node is off": {func(_ *Input, seen *Observation) { seen.lose("n1") }, yes},
+		"one host node is off, and a member that answered crashes": {func(_ *Input, seen *Observation) {
 			seen.lose("n1")
 			seen.crash(names.EtcdData, 2, "disk is full")
 		}, unknown(heardNothing)},
-		"one host node is off, and no quorum is left even if its member lives": {func(_ *scope, seen *observation) {
+		"one host node is off, and no quorum is left even if its member lives": {func(_ *Input, seen *Observation) {
 			seen.lose("n1")
 			seen.crash(names.EtcdData, 0, "disk is full")
 			seen.crash(names.EtcdData, 2, "disk is full")
@@ -372,9 +375,9 @@ func TestAvailable(t *testing.T) {
 			says: []string{"etcd-data: pod blue-etcd-data-0 on n0 ended", "disk is full"}, never: []string{"on n1"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, seen := initializedScope(), settled()
-			test.is(s, seen)
-			expect(t, available(s, seen), test.want)
+			in, seen := settledInput(), settled()
+			test.is(in, seen)
+			expect(t, available(in, seen), test.want)
 		})
 	}
 }
@@ -387,43 +390,42 @@ func eachComponent(do func(component string)) {
 
 func TestCertificatesAvailable(t *testing.T) {
 	for name, test := range map[string]struct {
-		step    string
-		waiting string
-		err     error
-		want    expectation
+		step   string
+		result flow.Result
+		want   expectation
 	}{
 		"they are": {want: expectation{status: metav1.ConditionTrue, reason: controlplanev1.AvailableReason}},
-		"key material is lost": {step: stepKeyMaterial, err: fmt.Errorf("ensure: %w", &pki.LostError{Keys: []pki.LostKey{{What: "cluster CA"}}}),
+		"key material is lost": {step: names.StepKeyMaterial, result: flow.Blocked(controlplanev1.KeyMaterialLostReason, errLost),
 			want: expectation{status: metav1.ConditionFalse, reason: controlplanev1.KeyMaterialLostReason, says: []string{"cluster CA", "restore"}}},
-		"key material is invalid": {step: stepKeyMaterial, err: &pki.InvalidError{DataKey: "tls.key", Problem: "is no PEM private key", Remedy: "put a valid pair into it"},
-			want: expectation{status: metav1.ConditionFalse, reason: controlplanev1.InvalidKeyMaterialReason, says: []string{"tls.key", "is no PEM private key", "put a valid pair into it"}}},
-		"key material could not be read": {step: stepKeyMaterial, err: errRefused,
+		"key material is invalid": {step: names.StepKeyMaterial, result: flow.Blocked(controlplanev1.InvalidKeyMaterialReason, &pki.InvalidError{DataKey: "tlin.Cluster", Problem: "is no PEM private key", Remedy: "put a valid pair into it"}),
+			want: expectation{status: metav1.ConditionFalse, reason: controlplanev1.InvalidKeyMaterialReason, says: []string{"tlin.Cluster", "is no PEM private key", "put a valid pair into it"}}},
+		"key material could not be read": {step: names.StepKeyMaterial, result: flow.Failed(errRefused),
 			want: expectation{status: metav1.ConditionUnknown, reason: controlplanev1.ReconcileFailedReason, says: []string{"connection refused"}}},
-		"a certificate could not be written": {step: stepCertificates, err: errRefused,
+		"a certificate could not be written": {step: names.StepCertificates, result: flow.Failed(errRefused),
 			want: expectation{status: metav1.ConditionUnknown, reason: controlplanev1.ReconcileFailedReason, says: []string{"connection refused"}}},
-		"the kubeconfig could not be written": {step: stepKubeconfig, err: errRefused,
+		"the kubeconfig could not be written": {step: names.StepKubeconfig, result: flow.Failed(errRefused),
 			want: expectation{status: metav1.ConditionUnknown, reason: controlplanev1.ReconcileFailedReason, says: []string{"connection refused"}}},
-		"Services have no addresses yet": {step: stepEndpoint, waiting: "for addresses",
+		"Services have no addresses yet": {step: names.StepEndpoint, result: flow.Waiting("for addresses"),
 			want: expectation{status: metav1.ConditionFalse, reason: controlplanev1.WaitingReason, says: []string{"for addresses"}}},
-		"a later step waits": {step: names.EtcdData, waiting: "for members",
+		"a later step waits": {step: names.EtcdData, result: flow.Waiting("for members"),
 			want: expectation{status: metav1.ConditionTrue, reason: controlplanev1.AvailableReason}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := initializedScope()
-			s.end(test.step, test.waiting, test.err)
-			expect(t, certificatesAvailable(s), test.want)
+			in := settledInput()
+			in.end(test.step, test.result)
+			expect(t, certificatesAvailable(in), test.want)
 		})
 	}
 }
 
 func TestInitializedNeverTurnsBack(t *testing.T) {
-	s := initializedScope()
-	s.end(stepTenantObjects, "the tenant's API does not answer", nil)
-	expect(t, initialized(s), expectation{status: metav1.ConditionTrue, reason: controlplanev1.InitializedReason})
-	s.uninitialized()
-	expect(t, initialized(s), expectation{status: metav1.ConditionFalse, reason: controlplanev1.NotInitializedReason, says: []string{"the tenant's API does not answer"}})
-	s.end(names.EtcdEvents, "", errRefused)
-	expect(t, initialized(s), expectation{status: metav1.ConditionFalse, reason: controlplanev1.NotInitializedReason, says: []string{"etcd-events: connection refused"}})
+	in := settledInput()
+	in.end(names.StepTenantObjects, flow.Waiting("the tenant's API does not answer"))
+	expect(t, initialized(in), expectation{status: metav1.ConditionTrue, reason: controlplanev1.InitializedReason})
+	in.uninitialized()
+	expect(t, initialized(in), expectation{status: metav1.ConditionFalse, reason: controlplanev1.NotInitializedReason, says: []string{"the tenant's API does not answer"}})
+	in.end(names.EtcdEvents, flow.Failed(errRefused))
+	expect(t, initialized(in), expectation{status: metav1.ConditionFalse, reason: controlplanev1.NotInitializedReason, says: []string{"etcd-events: connection refused"}})
 }
 
 func TestProgress(t *testing.T) {
@@ -434,64 +436,64 @@ func TestProgress(t *testing.T) {
 	notUp := expectation{status: metav1.ConditionFalse, reason: clusterv1.NotScalingUpReason}
 	notDown := expectation{status: metav1.ConditionFalse, reason: clusterv1.NotScalingDownReason}
 	for name, test := range map[string]struct {
-		seen              func(*observation)
+		seen              func(*Observation)
 		rolling, up, down expectation
 	}{
-		"a settled control plane":     {seen: func(*observation) {}, rolling: notRolling, up: notUp, down: notDown},
-		"nothing exists":              {seen: func(seen *observation) { *seen = observation{} }, rolling: notRolling, up: notUp, down: notDown},
-		"pods are not up to date":     {seen: func(seen *observation) { seen.workloads[names.KubeAPIServer].updated = 1 }, rolling: rolling, up: notUp, down: notDown},
-		"a host node joined":          {seen: func(seen *observation) { seen.workloads[names.KubeAPIServer].desired = 4 }, rolling: notRolling, up: up, down: notDown},
-		"a host node left":            {seen: func(seen *observation) { seen.workloads[names.KubeAPIServer].desired = 2 }, rolling: notRolling, up: notUp, down: down},
-		"pods exist and do not work":  {seen: func(seen *observation) { seen.crash(names.KubeAPIServer, 0, "") }, rolling: notRolling, up: notUp, down: notDown},
-		"a host node cannot be heard": {seen: func(seen *observation) { seen.lose("n0") }, rolling: notRolling, up: notUp, down: notDown},
+		"a settled control plane":     {seen: func(*Observation) {}, rolling: notRolling, up: notUp, down: notDown},
+		"nothing exists":              {seen: func(seen *Observation) { *seen = Observation{} }, rolling: notRolling, up: notUp, down: notDown},
+		"pods are not up to date":     {seen: func(seen *Observation) { seen.Workloads[names.KubeAPIServer].Updated = 1 }, rolling: rolling, up: notUp, down: notDown},
+		"a host node joined":          {seen: func(seen *Observation) { seen.Workloads[names.KubeAPIServer].Desired = 4 }, rolling: notRolling, up: up, down: notDown},
+		"a host node left":            {seen: func(seen *Observation) { seen.Workloads[names.KubeAPIServer].Desired = 2 }, rolling: notRolling, up: notUp, down: down},
+		"pods exist and do not work":  {seen: func(seen *Observation) { seen.crash(names.KubeAPIServer, 0, "") }, rolling: notRolling, up: notUp, down: notDown},
+		"a host node cannot be heard": {seen: func(seen *Observation) { seen.lose("n0") }, rolling: notRolling, up: notUp, down: notDown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := settled()
 			test.seen(seen)
 			expect(t, rollingOut(seen), test.rolling)
-			expect(t, scalingUp(initializedScope(), seen), test.up)
-			expect(t, scalingDown(initializedScope(), seen), test.down)
+			expect(t, scalingUp(settledInput(), seen), test.up)
+			expect(t, scalingDown(settledInput(), seen), test.down)
 		})
 	}
 }
 
 func TestReconciledSaysWhatFailsAndWhatWaits(t *testing.T) {
 	for name, test := range map[string]struct {
-		is   func(*scope)
+		is   func(*Input)
 		want expectation
 	}{
-		"every step is done": {func(*scope) {}, expectation{status: metav1.ConditionTrue, reason: controlplanev1.ReconciledReason}},
-		"a step waits": {func(s *scope) { s.end(names.EtcdData, "for members", nil) },
+		"every step is done": {func(*Input) {}, expectation{status: metav1.ConditionTrue, reason: controlplanev1.ReconciledReason}},
+		"a step waits": {func(in *Input) { in.end(names.EtcdData, flow.Waiting("for members")) },
 			expectation{status: metav1.ConditionFalse, reason: controlplanev1.WaitingReason, says: []string{"for members"}}},
-		"a step failed": {func(s *scope) { s.end(names.EtcdData, "", errRefused) },
+		"a step failed": {func(in *Input) { in.end(names.EtcdData, flow.Failed(errRefused)) },
 			expectation{status: metav1.ConditionFalse, reason: controlplanev1.ReconcileFailedReason, says: []string{"etcd-data: connection refused"}}},
-		"one failed and another waits": {func(s *scope) {
-			s.outcomes[0].Err, s.outcomes[1].Waiting = errRefused, "for a block"
+		"one failed and another waits": {func(in *Input) {
+			in.Outcomes[0].Result, in.Outcomes[1].Result = flow.Failed(errRefused), flow.Waiting("for a block")
 		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.ReconcileFailedReason, says: []string{"key-material: connection refused", "for a block"}}},
-		"what runs cannot be made any more": {func(s *scope) { s.problem = errors.New("spec.version: v1.20 is not supported") },
+		"what runs cannot be made any more": {func(in *Input) { in.Problem = errors.New("spec.version: v1.20 is not supported") },
 			expectation{status: metav1.ConditionFalse, reason: controlplanev1.ReconcileFailedReason, says: []string{"v1.20 is not supported"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := initializedScope()
-			test.is(s)
-			expect(t, reconciled(s), test.want)
+			in := settledInput()
+			test.is(in)
+			expect(t, reconciled(in), test.want)
 		})
 	}
 }
 
 func TestMovable(t *testing.T) {
-	s := initializedScope()
-	if c := movable(s); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "clusterctl move would delete it") {
+	in := settledInput()
+	if c := movable(in); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "clusterctl move would delete it") {
 		t.Errorf("in the management cluster it is %s: %s", c.Status, c.Message)
 	}
-	s.host.Own = false
-	expect(t, movable(s), expectation{status: metav1.ConditionTrue, reason: controlplanev1.HostedElsewhereReason})
+	in.OwnHost = false
+	expect(t, movable(in), expectation{status: metav1.ConditionTrue, reason: controlplanev1.HostedElsewhereReason})
 }
 
 func TestDeletingSaysWhatIsLeft(t *testing.T) {
 	expect(t, notDeleting(), expectation{status: metav1.ConditionFalse, reason: clusterv1.NotDeletingReason})
 	controlPlane := &controlplanev1.KOKControlPlane{}
-	setDeleting(controlPlane, "still there: Pod blue-etcd-data-0")
+	Deleting(controlPlane, "still there: Pod blue-etcd-data-0")
 	expect(t, *conditions.Get(controlPlane, controlplanev1.DeletingCondition),
 		expectation{status: metav1.ConditionTrue, reason: clusterv1.DeletingReason, says: []string{"still there: Pod blue-etcd-data-0"}})
 	if !conditions.IsFalse(controlPlane, controlplanev1.AvailableCondition) {
@@ -502,13 +504,13 @@ func TestDeletingSaysWhatIsLeft(t *testing.T) {
 // Every condition that is set is also one that the controller says it owns: else its patch would lose
 // to an older value.
 func TestAllConditionsAreSetAndOwned(t *testing.T) {
-	s := initializedScope()
-	setConditions(s, settled())
+	in := settledInput()
+	setConditions(in, settled())
 	set := map[string]bool{clusterv1.PausedCondition: true}
-	for _, c := range s.controlPlane.Status.Conditions {
+	for _, c := range in.ControlPlane.Status.Conditions {
 		set[c.Type] = true
 	}
-	for _, owned := range ownedConditions {
+	for _, owned := range Owned {
 		if !set[owned] {
 			t.Errorf("%s is owned and not set", owned)
 		}
@@ -522,55 +524,23 @@ func TestAllConditionsAreSetAndOwned(t *testing.T) {
 // kok status shows what is not as it should be. It has to know of which conditions False is good. CONTRIBUTING.md, "A new
 // condition", promises that this test fails when it does not.
 func TestKokStatusShowsEveryConditionThatIsNotAsItShouldBe(t *testing.T) {
-	s, seen := initializedScope(), settled()
-	s.controlPlane.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
-	of := issue(t, "blue", "")
-	of.in.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
-	seen.apiServersAre(podTemplateOf(t, of, kubeapiserver.Component))
-	setConditions(s, seen)
-	for _, c := range status.NewsOf(s.controlPlane) {
+	in, seen := settledInput(), settled()
+	in.ControlPlane.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
+	seen.apiServersAre(renderedAPIServer(t, controlplanev1.AddonManaged))
+	setConditions(in, seen)
+	for _, c := range clistatus.NewsOf(in.ControlPlane) {
 		t.Errorf("kok status shows %s, which is %s of a control plane of which all is well: is False good? Add it to trueIsNews of internal/cli/status", c.Type, c.Status)
 	}
 	if t.Failed() {
 		return
 	}
 	other := map[metav1.ConditionStatus]metav1.ConditionStatus{metav1.ConditionTrue: metav1.ConditionFalse, metav1.ConditionFalse: metav1.ConditionTrue}
-	for _, c := range s.controlPlane.Status.Conditions {
-		controlPlane := s.controlPlane.DeepCopy()
-		conditions.Set(controlPlane, condition(c.Type, other[c.Status], "Other"))
-		news := status.NewsOf(controlPlane)
+	for _, c := range in.ControlPlane.Status.Conditions {
+		controlPlane := in.ControlPlane.DeepCopy()
+		conditions.Set(controlPlane, metav1.Condition{Type: c.Type, Status: other[c.Status], Reason: "Other"})
+		news := clistatus.NewsOf(controlPlane)
 		if shown := len(news) == 1 && news[0].Type == c.Type; shown == (c.Type == controlplanev1.MovableCondition) {
 			t.Errorf("kok status shows %v of a control plane of which %s is %s: see NewsOf of internal/cli/status", news, c.Type, other[c.Status])
 		}
-	}
-}
-
-func TestTenantState(t *testing.T) {
-	is := func(conditionType string, status metav1.ConditionStatus) func(*controlplanev1.KOKControlPlane) {
-		return func(c *controlplanev1.KOKControlPlane) {
-			conditions.Set(c, condition(conditionType, status, "Because"))
-		}
-	}
-	for want, edit := range map[string]func(*controlplanev1.KOKControlPlane){
-		"available":   is(controlplanev1.AvailableCondition, metav1.ConditionTrue),
-		"unavailable": is(controlplanev1.AvailableCondition, metav1.ConditionFalse),
-		"unknown":     is(controlplanev1.AvailableCondition, metav1.ConditionUnknown),
-		"paused": func(c *controlplanev1.KOKControlPlane) {
-			is(controlplanev1.AvailableCondition, metav1.ConditionTrue)(c)
-			is(clusterv1.PausedCondition, metav1.ConditionTrue)(c)
-		},
-		"deleting": func(c *controlplanev1.KOKControlPlane) {
-			is(clusterv1.PausedCondition, metav1.ConditionTrue)(c)
-			c.DeletionTimestamp = ptr.To(metav1.Now())
-		},
-	} {
-		controlPlane := &controlplanev1.KOKControlPlane{}
-		edit(controlPlane)
-		if got := tenantState(controlPlane); got != want {
-			t.Errorf("%s is counted as %s", want, got)
-		}
-	}
-	if got := tenantState(&controlplanev1.KOKControlPlane{}); got != "unknown" {
-		t.Errorf("a new one is counted as %s", got)
 	}
 }

@@ -1,12 +1,15 @@
-package controllers
+// Package metrics holds the metrics of control planes.
+package metrics
 
 import (
 	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
@@ -17,16 +20,19 @@ var stepDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 }, []string{"step"})
 
-func init() { metrics.Registry.MustRegister(stepDuration) }
+func init() { ctrlmetrics.Registry.MustRegister(stepDuration) }
 
-func observeStep(step string, took time.Duration) {
+// ObserveStep notes how long a step took.
+func ObserveStep(step string, took time.Duration) {
 	stepDuration.WithLabelValues(step).Observe(took.Seconds())
 }
 
 // tenantStates are the values of the label of kok_control_planes.
 var tenantStates = []string{"available", "unavailable", "unknown", "paused", "deleting"}
 
-// tenantCollector counts control planes by state when it is asked, from the cache.
+// NewCollector returns a collector that counts control planes by state, from a cache, each time it is collected.
+func NewCollector(reader client.Reader) prometheus.Collector { return &tenantCollector{reader} }
+
 type tenantCollector struct{ reader client.Reader }
 
 var tenantsDescription = prometheus.NewDesc("kok_control_planes",
@@ -51,4 +57,19 @@ func (c *tenantCollector) Collect(collected chan<- prometheus.Metric) {
 	for _, state := range tenantStates {
 		collected <- prometheus.MustNewConstMetric(tenantsDescription, prometheus.GaugeValue, float64(counts[state]), state)
 	}
+}
+
+// tenantState is the state that metrics count a control plane under.
+func tenantState(controlPlane *controlplanev1.KOKControlPlane) string {
+	switch {
+	case !controlPlane.DeletionTimestamp.IsZero():
+		return "deleting"
+	case conditions.IsTrue(controlPlane, clusterv1.PausedCondition):
+		return "paused"
+	case conditions.IsTrue(controlPlane, controlplanev1.AvailableCondition):
+		return "available"
+	case conditions.IsFalse(controlPlane, controlplanev1.AvailableCondition):
+		return "unavailable"
+	}
+	return "unknown"
 }

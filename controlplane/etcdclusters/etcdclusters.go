@@ -1,0 +1,73 @@
+// Package etcdclusters reads what the spec and the status of a control plane say of its two etcd clusters.
+package etcdclusters
+
+import (
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// All are the etcd clusters of a control plane.
+var All = []etcdcomponent.Cluster{etcdcomponent.Data, etcdcomponent.Events}
+
+// Components are the names of their components.
+var Components = registry.Components.OfCondition(controlplanev1.EtcdClusterHealthyCondition)
+
+// Name is the name of an etcd cluster in status.
+func Name(component string) string {
+	if component == names.EtcdData {
+		return "data"
+	}
+	return "events"
+}
+
+// Spec is what the spec asks of an etcd cluster.
+func Spec(controlPlane *controlplanev1.KOKControlPlane, component string) controlplanev1.EtcdClusterSpec {
+	if component == names.EtcdData {
+		return controlPlane.Spec.Etcd.Data
+	}
+	return controlPlane.Spec.Etcd.Events
+}
+
+// Status is what status says of an etcd cluster; empty before anything was observed of it.
+func Status(controlPlane *controlplanev1.KOKControlPlane, component string) controlplanev1.EtcdClusterStatus {
+	for _, cluster := range controlPlane.Status.Etcd {
+		if cluster.Name == Name(component) {
+			return cluster
+		}
+	}
+	return controlplanev1.EtcdClusterStatus{}
+}
+
+// Bootstrapped reports whether every first member of an etcd cluster has joined it once; false for other components.
+func Bootstrapped(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
+	return slices.Contains(Components, component) && ptr.Deref(Status(controlPlane, component).Bootstrapped, false)
+}
+
+// Voters is how many members vote, by what etcd said last.
+func Voters(controlPlane *controlplanev1.KOKControlPlane, component string) int32 {
+	var count int32
+	for _, member := range Status(controlPlane, component).Members {
+		if member.State == controlplanev1.EtcdMemberVoter {
+			count++
+		}
+	}
+	return count
+}
+
+// Membership is what the configuration files of an etcd cluster depend on.
+func Membership(controlPlane *controlplanev1.KOKControlPlane, component string) etcdcomponent.Membership {
+	membership := etcdcomponent.Membership{Bootstrapped: Bootstrapped(controlPlane, component)}
+	for _, member := range Status(controlPlane, component).Members {
+		membership.Listed = append(membership.Listed, member.Name)
+		if member.State == controlplanev1.EtcdMemberJoining {
+			membership.Joining = member.Name
+		}
+	}
+	return membership
+}

@@ -1,0 +1,79 @@
+package hostpods
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// Version is the Kubernetes version that a pod runs; empty for one that has none, or has ended.
+func Version(pod *corev1.Pod) string {
+	if Ended(pod) {
+		return ""
+	}
+	return strings.ReplaceAll(pod.Labels[names.VersionLabel], "_", "+")
+}
+
+// Problem says why a pod is not ready, in the words of whoever knows: the scheduler, the
+// kubelet, or the last lines of the container. Empty for a ready pod.
+func Problem(pod *corev1.Pod) string {
+	if Ready(pod) {
+		return ""
+	}
+	where := "pod " + pod.Name
+	if pod.Spec.NodeName != "" {
+		where += " on " + pod.Spec.NodeName
+	}
+	if scheduled := Condition(pod, corev1.PodScheduled); scheduled != nil && scheduled.Status == corev1.ConditionFalse {
+		return fmt.Sprintf("%s is not scheduled: %s", where, scheduled.Message)
+	}
+	// A component starts when its sidecars have started.
+	for i := range pod.Status.InitContainerStatuses {
+		status := &pod.Status.InitContainerStatuses[i]
+		if problem := containerProblem(status); problem != "" && !status.Ready {
+			return fmt.Sprintf("%s: %s %s", where, status.Name, problem)
+		}
+	}
+	for i := range pod.Status.ContainerStatuses {
+		if problem := containerProblem(&pod.Status.ContainerStatuses[i]); problem != "" {
+			return where + " " + problem
+		}
+	}
+	if pod.DeletionTimestamp != nil {
+		return where + " is stopping"
+	}
+	return where + " is starting"
+}
+
+// containerProblem says why a container does not run, or did not before; empty for one without a fault.
+func containerProblem(status *corev1.ContainerStatus) string {
+	if last := cmp.Or(status.State.Terminated, status.LastTerminationState.Terminated); last != nil {
+		times := "once"
+		if status.RestartCount > 1 {
+			times = fmt.Sprintf("%d times", status.RestartCount)
+		}
+		return strings.TrimSuffix(fmt.Sprintf("ended %s, last with %s (exit code %d): %s",
+			times, last.Reason, last.ExitCode, lastLine(last.Message)), ": ")
+	}
+	if waiting := status.State.Waiting; waiting != nil {
+		return strings.TrimSuffix(fmt.Sprintf("waits: %s: %s", waiting.Reason, waiting.Message), ": ")
+	}
+	return ""
+}
+
+// lastLine keeps conditions short: a component's last line says why it gave up.
+func lastLine(message string) string {
+	message = strings.TrimSpace(message)
+	if i := strings.LastIndexByte(message, '\n'); i >= 0 {
+		message = message[i+1:]
+	}
+	const limit = 300
+	if len(message) > limit {
+		message = strings.ToValidUTF8(message[:limit], "") + "…"
+	}
+	return message
+}

@@ -1,0 +1,180 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
+)
+
+var errStep = errors.New("broken")
+
+func clientKey(object client.Object) client.ObjectKey { return client.ObjectKeyFromObject(object) }
+
+// measured is the input of a settled control plane, changed.
+func measured(changes ...func(*status.Input)) *status.Input {
+	controlPlane := &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue", UID: "1"}}
+	controlPlane.Spec.Version = "v1.35.1"
+	controlPlane.Status.Versions = []clusterv1.StatusVersion{{Version: "v1.35.1", Replicas: 3}}
+	for _, name := range []string{"data", "events"} {
+		cluster := controlplanev1.EtcdClusterStatus{Name: name, Bootstrapped: ptr.To(true)}
+		for i := range 3 {
+			cluster.Members = append(cluster.Members, controlplanev1.EtcdMemberStatus{Name: fmt.Sprint(i), State: controlplanev1.EtcdMemberVoter})
+		}
+		controlPlane.Status.Etcd = append(controlPlane.Status.Etcd, cluster)
+	}
+	for _, spec := range []*controlplanev1.EtcdClusterSpec{&controlPlane.Spec.Etcd.Data, &controlPlane.Spec.Etcd.Events} {
+		spec.Replicas = ptr.To[int32](3)
+	}
+	s := &status.Input{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, ControlPlane: controlPlane}
+	for _, change := range changes {
+		change(s)
+	}
+	return s
+}
+
+func upgradeTo(version string) func(*status.Input) {
+	return func(s *status.Input) { s.ControlPlane.Spec.Version = version }
+}
+
+// tooOldKubelets make an upgrade wait.
+func tooOldKubelets(s *status.Input) {
+	s.Outcomes = []flow.Outcome{{Name: names.StepVersion, Ran: true, Result: flow.Postponed("kubelets")}}
+}
+
+func TestAnUpgradeWaitsForOneThing(t *testing.T) {
+	wanted := upgradeTo("v1.36.3")
+	for name, test := range map[string]struct {
+		is   []func(*status.Input)
+		want string
+	}{
+		"there is none": {},
+		"it goes on":    {is: []func(*status.Input){wanted}},
+		"a race is no failure": {is: []func(*status.Input){wanted, func(s *status.Input) {
+			s.Outcomes = []flow.Outcome{{Result: flow.Failed(apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, "a", errStep))}}
+		}}},
+		"kubelets are too old":                  {is: []func(*status.Input){wanted, tooOldKubelets}, want: "kubelets"},
+		"no table has the version":              {is: []func(*status.Input){wanted, func(s *status.Input) { s.Unsupported = errStep }}, want: "version"},
+		"patches are refused":                   {is: []func(*status.Input){wanted, func(s *status.Input) { s.Refused = errStep }}, want: "patches"},
+		"etcd gains members":                    {is: []func(*status.Input){wanted, func(s *status.Input) { s.ControlPlane.Spec.Etcd.Data.Replicas = ptr.To[int32](5) }}, want: "etcd-members"},
+		"a step fails":                          {is: []func(*status.Input){wanted, func(s *status.Input) { s.Outcomes = []flow.Outcome{{Result: flow.Failed(errStep)}} }}, want: "failure"},
+		"what fails without an upgrade is none": {is: []func(*status.Input){func(s *status.Input) { s.Outcomes = []flow.Outcome{{Result: flow.Failed(errStep)}} }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := upgradeWaits(measured(test.is...)); got != test.want {
+				t.Errorf("it waits for %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestFiguresFollowAControlPlaneAndGoWithIt(t *testing.T) {
+	f := &Figures{}
+	end := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
+	answered := &status.Observation{Etcd: map[string]*operator.Report{names.EtcdData: {Health: &etcd.Health{Members: []etcd.Member{
+		{DatabaseSize: 100, DatabaseQuota: 1000}, {DatabaseSize: 300, DatabaseQuota: 900}, {},
+	}}}}}
+	size := func() float64 { return testutil.ToFloat64(databaseBytes.WithLabelValues("team", "blue", "data")) }
+	s := measured(upgradeTo("v1.36.3"), func(s *status.Input) {
+		tooOldKubelets(s)
+	})
+	f.Record(s, answered, end)
+	f.Record(s, &status.Observation{}, time.Time{})
+	for what, got := range map[string][2]float64{
+		"the largest database":     {size(), 300},
+		"the smallest quota":       {testutil.ToFloat64(databaseQuotaBytes.WithLabelValues("team", "blue", "data")), 900},
+		"the first end":            {testutil.ToFloat64(certificatesEnd.WithLabelValues("team", "blue")), float64(end.Unix())},
+		"the upgrade that waits":   {testutil.ToFloat64(upgradesWaiting.WithLabelValues("kubelets")), 1},
+		"series of etcd":           {float64(seriesOf(t, "team", "blue", databaseBytes)), 1},
+		"reasons without upgrades": {testutil.ToFloat64(upgradesWaiting.WithLabelValues("failure")), 0},
+	} {
+		if got[0] != got[1] {
+			t.Errorf("%s is %v, want %v", what, got[0], got[1])
+		}
+	}
+
+	s.Outcomes = []flow.Outcome{{Result: flow.Failed(errStep)}}
+	f.Record(s, answered, end)
+	if kubelets, failure := testutil.ToFloat64(upgradesWaiting.WithLabelValues("kubelets")), testutil.ToFloat64(upgradesWaiting.WithLabelValues("failure")); kubelets != 0 || failure != 1 {
+		t.Errorf("%v wait for kubelets and %v for a failure", kubelets, failure)
+	}
+	s.ControlPlane.Status.Versions = []clusterv1.StatusVersion{{Version: "v1.36.3"}}
+	f.Record(s, answered, end)
+	f.Forget(clientKey(s.ControlPlane))
+	f.Forget(clientKey(s.ControlPlane))
+	left := seriesOf(t, "team", "blue", databaseBytes, databaseQuotaBytes, certificatesEnd)
+	if failure := testutil.ToFloat64(upgradesWaiting.WithLabelValues("failure")); left != 0 || failure != 0 {
+		t.Errorf("of one that is gone %d series are left, and %v upgrades", left, failure)
+	}
+}
+
+// seriesOf counts the series of one tenant; other tests of this package leave some of theirs.
+func seriesOf(t *testing.T, namespace, name string, collectors ...prometheus.Collector) int {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, family := range families {
+		for _, series := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, label := range series.GetLabel() {
+				labels[label.GetName()] = label.GetValue()
+			}
+			if labels["cluster_namespace"] == namespace && labels["cluster_name"] == name {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+func TestTenantState(t *testing.T) {
+	is := func(conditionType string, is metav1.ConditionStatus) func(*controlplanev1.KOKControlPlane) {
+		return func(c *controlplanev1.KOKControlPlane) {
+			conditions.Set(c, status.Condition(conditionType, is, "Because"))
+		}
+	}
+	for want, edit := range map[string]func(*controlplanev1.KOKControlPlane){
+		"available":   is(controlplanev1.AvailableCondition, metav1.ConditionTrue),
+		"unavailable": is(controlplanev1.AvailableCondition, metav1.ConditionFalse),
+		"unknown":     is(controlplanev1.AvailableCondition, metav1.ConditionUnknown),
+		"paused": func(c *controlplanev1.KOKControlPlane) {
+			is(controlplanev1.AvailableCondition, metav1.ConditionTrue)(c)
+			is(clusterv1.PausedCondition, metav1.ConditionTrue)(c)
+		},
+		"deleting": func(c *controlplanev1.KOKControlPlane) {
+			is(clusterv1.PausedCondition, metav1.ConditionTrue)(c)
+			c.DeletionTimestamp = ptr.To(metav1.Now())
+		},
+	} {
+		controlPlane := &controlplanev1.KOKControlPlane{}
+		edit(controlPlane)
+		if got := tenantState(controlPlane); got != want {
+			t.Errorf("%s is counted as %s", want, got)
+		}
+	}
+	if got := tenantState(&controlplanev1.KOKControlPlane{}); got != "unknown" {
+		t.Errorf("a new one is counted as %s", got)
+	}
+}

@@ -1,0 +1,14 @@
+package names
+
+// Steps of a reconcile besides the components, which are steps of their own names.
+const (
+	StepKeyMaterial   = "key-material"
+	StepVersion       = "version"
+	StepPorts         = "ports"
+	StepEndpoint      = "endpoint"
+	StepCertificates  = "certificates"
+	StepKubeconfig    = "kubeconfig"
+	StepLoadBalancer  = "load-balancer"
+	StepTenantObjects = "tenant-objects"
+	StepAddons        = "addons"
+)
