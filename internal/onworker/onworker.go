@@ -30,7 +30,8 @@ const (
 	// LoadBalancerDir has the configuration of the worker's load balancer.
 	LoadBalancerDir = "/etc/kok-apiserver-lb/"
 	// LoadBalancerState is its state: systemd keeps that of a dynamic user there, and links to it.
-	LoadBalancerState     = "/var/lib/private/kok-apiserver-lb/"
+	LoadBalancerState = "/var/lib/private/kok-apiserver-lb/"
+	// LoadBalancerStateLink is systemd's link to it.
 	LoadBalancerStateLink = "/var/lib/kok-apiserver-lb/"
 )
 
@@ -38,8 +39,10 @@ const (
 	// UnitDir is where the files of units are.
 	UnitDir = "/etc/systemd/system/"
 
+	// ContainerdUnit is the unit of containerd.
 	ContainerdUnit = "containerd.service"
-	KubeletUnit    = "kubelet.service"
+	// KubeletUnit is the unit of kubelet.
+	KubeletUnit = "kubelet.service"
 	// BootstrapUnit runs the steps of the bootstrap. Its journal says what failed.
 	BootstrapUnit = "kok-bootstrap.service"
 	// LoadBalancerUnit is the worker's load balancer.
