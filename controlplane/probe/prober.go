@@ -45,10 +45,10 @@ type Probe struct {
 	Do func(ctx context.Context) Result
 }
 
-// Answer is what came of a probe.
+// Result is what came of a probe.
 type Result struct {
-	// Problem says what is wrong, for people; empty when nothing is. Two answers with the same problem
-	// are the same result.
+	// Problem says what is wrong, for people; empty when nothing is. Two results with the same problem
+	// are the same.
 	Problem string
 	// Value is what else was learnt; nil after a panic. A change of it alone wakes no reconcile.
 	Value any
@@ -85,7 +85,7 @@ func (p *Prober) Forget(object types.NamespacedName) { p.runner.Forget(object) }
 // Withdraw ends one probe and drops its result.
 func (p *Prober) Withdraw(key Key) { p.runner.Withdraw(key) }
 
-// repeated asks, and says when it is asked again. What is logged meanwhile names the probe.
+// repeated probes, and says when to probe again. What is logged meanwhile names the object.
 func (p Probe) repeated(key Key) func(context.Context) background.Outcome {
 	backoff := background.Backoff{First: FirstRetry, Most: Interval}
 	return func(ctx context.Context) background.Outcome {
