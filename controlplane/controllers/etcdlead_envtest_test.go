@@ -35,7 +35,7 @@ func TestNoWriteFailsWhileNodesAreDrained(t *testing.T) {
 			return now != "" && now != leader && e.mayBeDrained(leader)
 		})
 		moved := time.Now()
-		// A write that etcd dropped while the lead moved waits for seconds, and is none of the drain's.
+		// Etcd may drop a write while the lead moves. Its client waits for seconds, and the drain is not to blame.
 		e.await("a write that began after the lead left "+node, func(context.Context) bool { return e.writer.ackedSince(moved) })
 		pod := &corev1.Pod{ObjectMeta: e.meta(leader, names.EtcdData)}
 		if err := e.host.Delete(t.Context(), pod); err != nil {

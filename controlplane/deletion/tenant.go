@@ -11,8 +11,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/clusters"
 )
 
-// tenantToDelete is the tenant that goes with a control plane that is deleted; ok is false when there
-// is none, or when it belongs to another control plane.
+// tenantToDelete is the tenant of a control plane that is being deleted. ok is false when the control plane never had a
+// tenant, or when another control plane owns it.
 func (d *Deleter) tenantToDelete(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (tenant client.ObjectKey, ok bool, err error) {
 	if cluster != nil {
 		return client.ObjectKeyFromObject(cluster), clusters.NamesControlPlane(cluster, controlPlane), nil

@@ -18,8 +18,8 @@ func Version(pod *corev1.Pod) string {
 	return strings.ReplaceAll(pod.Labels[names.VersionLabel], "_", "+")
 }
 
-// Problem says why a pod is not ready, in the words of whoever knows: the scheduler, the
-// kubelet, or the last lines of the container. Empty for a ready pod.
+// Problem says why a pod is not ready. It quotes the scheduler, kubelet, or the last lines of the container. Empty for a
+// ready pod.
 func Problem(pod *corev1.Pod) string {
 	if Ready(pod) {
 		return ""

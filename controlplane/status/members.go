@@ -8,7 +8,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 )
 
-// listedMembers are the members that etcd lists; those of before while it does not tell.
+// listedMembers are the members that etcd lists. While etcd does not answer, they are those of the status before.
 func listedMembers(health *etcd.Health, before []controlplanev1.EtcdMemberStatus) []controlplanev1.EtcdMemberStatus {
 	if health == nil || health.Err != nil {
 		return before

@@ -108,7 +108,8 @@ func (d *download) attempt(ctx context.Context, c *http.Client, address string) 
 	return err
 }
 
-// begin goes on where the last attempt ended when the server sends the rest, and starts anew when it sends the whole file.
+// begin reads what the server sends: the rest of the file, which follows what the last attempt wrote, or the whole file, which
+// replaces it.
 func (d *download) begin(r *http.Request, response *http.Response) error {
 	wanted := fmt.Sprintf("bytes %d-", d.done)
 	switch {

@@ -122,7 +122,7 @@ func (s *Store) Find(name string) *Component {
 	return nil
 }
 
-// Entry returns the notes about a component, and makes them when there are none.
+// Entry returns the notes about a component. A component without notes gets empty ones.
 func (s *Store) Entry(name string) *Component {
 	if c := s.Find(name); c != nil {
 		return c
