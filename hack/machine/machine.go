@@ -26,16 +26,7 @@ type Needs struct {
 	Disk uint64
 	// Folders are where the lab writes. A folder that is not there yet counts as its nearest parent.
 	Folders []string
-	// Pods is where pods and their images are.
-	Pods string
 }
-
-// evictionShare is the share of a file system, in percent, below which kubelets evict pods and remove images (their
-// defaults: imagefs.available, imageGCHighThresholdPercent); podsNeed is what the lab takes until it is up.
-const (
-	evictionShare = 15
-	podsNeed      = 4 * gibibyte
-)
 
 // LabNeeds is what the lab needs when nothing was built yet; cache is the folder that it keeps its
 // binaries and images in.
@@ -45,16 +36,15 @@ func LabNeeds(cache string) Needs {
 		Memory:  7 * gibibyte,
 		Disk:    diskNeed(cache),
 		Folders: []string{cache, "/var/lib", os.TempDir()},
-		Pods:    "/var/lib",
 	}
 }
 
 // diskNeed is smaller when the cache was filled before.
 func diskNeed(cache string) uint64 {
 	if entries, err := os.ReadDir(cache); err == nil && len(entries) > 0 {
-		return 5 * gibibyte
+		return 8 * gibibyte
 	}
-	return 20 * gibibyte
+	return 28 * gibibyte
 }
 
 // Check returns everything that stands in the way and that a program cannot put right.
@@ -70,7 +60,6 @@ func (n Needs) Check() error {
 	for _, folder := range n.Folders {
 		errs = append(errs, n.checkDisk(folder))
 	}
-	errs = append(errs, n.checkEviction())
 	return errors.Join(errs...)
 }
 
@@ -122,7 +111,7 @@ func memoryTotal(meminfo []byte) (uint64, error) {
 }
 
 func (n Needs) checkDisk(folder string) error {
-	free, _, err := space(folder)
+	free, err := freeSpace(folder)
 	if err != nil {
 		return err
 	}
@@ -133,28 +122,16 @@ func (n Needs) checkDisk(folder string) error {
 	return nil
 }
 
-func (n Needs) checkEviction() error {
-	free, all, err := space(n.Pods)
-	if err != nil {
-		return err
-	}
-	if need := all*evictionShare/100 + podsNeed; free < need {
-		return fmt.Errorf("%s has %.1f GiB free, the lab needs %.1f GiB there: kubelets evict pods and remove images where less than %d %% of %.0f GiB are free",
-			n.Pods, float64(free)/gibibyte, float64(need)/gibibyte, evictionShare, float64(all)/gibibyte)
-	}
-	return nil
-}
-
-// space is what is free, and what there is in all, on the file system of a folder, or of its nearest parent that is there.
-func space(folder string) (free, all uint64, err error) {
+// freeSpace is what is free on the file system of a folder, or of its nearest parent that is there, in bytes.
+func freeSpace(folder string) (uint64, error) {
 	var stat unix.Statfs_t
 	for {
 		err := unix.Statfs(folder, &stat)
 		if err == nil {
-			return stat.Bavail * uint64(stat.Bsize), stat.Blocks * uint64(stat.Bsize), nil
+			return stat.Bavail * uint64(stat.Bsize), nil
 		}
 		if !errors.Is(err, unix.ENOENT) || filepath.Dir(folder) == folder {
-			return 0, 0, fmt.Errorf("find out how much space %s has: %w", folder, err)
+			return 0, fmt.Errorf("find out how much space %s has: %w", folder, err)
 		}
 		folder = filepath.Dir(folder)
 	}

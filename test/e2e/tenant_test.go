@@ -139,7 +139,7 @@ func (t *tenant) quickstart() *quickstart.Tenant {
 	q := &quickstart.Tenant{
 		Key: t.ObjectKey, Version: t.version, Workers: t.workers, Template: template, ClusterctlConfig: clusterctlConfig(),
 		Clusterctl: env.clusterctl, Kubectl: env.kubectl,
-		Client: env.client, Config: env.config, Kubeconfig: env.proxy.GetKubeconfigPath(), Log: env.log,
+		Client: env.client, Config: env.config, Kubeconfig: env.proxy.GetKubeconfigPath(), Log: env.log, SharedDisk: true,
 	}
 	if t.mode != (mode{}) {
 		q.Edit = t.mode.edit

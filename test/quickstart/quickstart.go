@@ -55,7 +55,7 @@ func (o *options) quickstart(ctx context.Context) error {
 	stages = append(stages,
 		progress.Stage{Name: "apply a tenant", Run: func(ctx context.Context) error {
 			t.Client, t.Config, t.Kubeconfig, t.Log = o.client, o.config, o.kubeconfig, o.log
-			t.Clusterctl, t.Kubectl = o.clusterctl, o.kubectl
+			t.Clusterctl, t.Kubectl, t.SharedDisk = o.clusterctl, o.kubectl, o.lab != nil
 			t.ClusterctlConfig = filepath.Join(o.repository, "clusterctl.yaml")
 			variables, err := t.Variables(ctx)
 			if err != nil {

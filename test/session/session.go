@@ -67,7 +67,7 @@ func (s *Session) Tenant(name, template, repository string) *tenant.Tenant {
 	return &tenant.Tenant{
 		Key: client.ObjectKey{Namespace: name, Name: name}, Version: artifacts.DefaultVersions().Host, Template: template,
 		ClusterctlConfig: filepath.Join(repository, "clusterctl.yaml"), Clusterctl: s.Set.Clusterctl, Kubectl: s.Set.Kubectl,
-		Client: s.Client, Config: s.Config, Kubeconfig: s.Kubeconfig(), Log: s.Log,
+		Client: s.Client, Config: s.Config, Kubeconfig: s.Kubeconfig(), Log: s.Log, SharedDisk: true,
 	}
 }
 

@@ -292,7 +292,7 @@ func TestABackendThatAnswersPingsAloneDrainsAndKeepsItsConnections(t *testing.T)
 func TestASilentBackendWithoutTrafficDiesToo(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.answer(first, silence)
-		after(DefaultTiming.Longest*6/5 + time.Second + DefaultTiming.Answer)
+		after(DefaultTiming.Longest*6/5 + soonDead)
 		w.expect(first, backends.Dead)
 	})
 }

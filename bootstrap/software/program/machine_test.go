@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
@@ -34,6 +35,8 @@ import (
 type machine struct {
 	t    *testing.T
 	root string
+	// mutex guards asked and writes: files are downloaded side by side.
+	mutex sync.Mutex
 	// files are what the server has, by their SHA-256; asked are those that were asked for.
 	server *httptest.Server
 	files  map[string][]byte
@@ -55,7 +58,9 @@ func newMachine(t *testing.T) *machine {
 	m := &machine{t: t, root: memory(t), files: map[string][]byte{}, broken: map[string]bool{}, packages: map[string]string{}, offAfter: -1}
 	m.systemd = &systemd{m: m, enabled: map[string]bool{}, running: map[string]string{}}
 	m.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.mutex.Lock()
 		m.asked = append(m.asked, r.URL.Path)
+		m.mutex.Unlock()
 		content, ok := m.files[strings.TrimPrefix(r.URL.Path, "/")]
 		if !ok {
 			http.NotFound(w, r)
@@ -92,6 +97,8 @@ func (m *machine) write(path, content string) {
 
 // writing is told each change of the machine before it is done.
 func (m *machine) writing(string) error {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
 	if m.offAfter >= 0 && m.writes >= m.offAfter {
 		return errOff
 	}

@@ -35,6 +35,9 @@ type Tenant struct {
 	Template, ClusterctlConfig string
 	// Edit, if it is set, changes the control plane before it is applied, as a person does where the template has no variable.
 	Edit func(*controlplanev1.KOKControlPlane)
+	// SharedDisk is true when workers share a disk with each other and with builds, as the lab's do: their kubelets then go by
+	// what is free, and not by a share of it.
+	SharedDisk bool
 	// Clusterctl and Kubectl are programs.
 	Clusterctl, Kubectl string
 	// Client and Config are for the host cluster, Kubeconfig is the file with the same access.
@@ -114,6 +117,12 @@ func (t *Tenant) Apply(ctx context.Context, variables map[string]string) error {
 	}
 	if objects, err = t.edited(objects); err != nil {
 		return err
+	}
+	if t.SharedDisk {
+		if objects, err = withSharedDisk(objects); err != nil {
+			return err
+		}
+		t.Log.Print("(workers share this machine's disk: their kubelets are told to remove no images)")
 	}
 	next := []string{
 		"kubectl --namespace kok-control-plane-system get pods,endpointslices",
