@@ -17,8 +17,8 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) flow.Result {

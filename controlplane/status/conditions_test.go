@@ -19,9 +19,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 	clistatus "github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/status"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 var (
