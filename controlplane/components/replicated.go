@@ -70,12 +70,12 @@ func (r Replicated) Component() Component {
 		},
 		Ports:        []ports.Port{r.Port},
 		Certificates: r.certificates,
-		Ignore:       r.ignore,
+		ClearUnused:  r.clearUnused,
 		Objects:      r.objects,
 	}
 }
 
-func (r Replicated) ignore(in *Input) {
+func (r Replicated) clearUnused(in *Input) {
 	network := Network{}
 	if r.Network != nil {
 		network = r.Network(in.Network)
