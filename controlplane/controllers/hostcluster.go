@@ -31,7 +31,7 @@ type hostClusters interface {
 
 // hostOf is the host cluster of a control plane. The error is a *hostclusters.Problem when it cannot be used now.
 func (r *Reconciler) hostOf(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (*Host, error) {
-	if !controlPlane.Spec.Hosting.Elsewhere() {
+	if !controlPlane.Spec.Hosting.OnAnotherCluster() {
 		return r.Host, nil
 	}
 	// A Cluster that is being deleted keeps its control plane until its machines are gone.
@@ -61,7 +61,7 @@ func (r *Reconciler) withoutHost(controlPlane *controlplanev1.KOKControlPlane, p
 // reaches is known, and one that would be its own host.
 func validateHostCluster(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) error {
 	hosting := controlPlane.Spec.Hosting
-	if !hosting.Elsewhere() {
+	if !hosting.OnAnotherCluster() {
 		return nil
 	}
 	var problems []error
