@@ -23,6 +23,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
@@ -56,7 +57,7 @@ func askable(t *testing.T) *scope {
 	s.input.Addresses = map[string]string{}
 	for _, component := range etcdclusters.Components {
 		for i := range int32(3) {
-			s.input.Addresses[podName(component, i)] = "10.250.0.1"
+			s.input.Addresses[statustest.PodName(component, i)] = "10.250.0.1"
 		}
 	}
 	return s

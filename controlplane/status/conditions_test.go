@@ -2,24 +2,21 @@ package status
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 	clistatus "github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/status"
 )
@@ -29,39 +26,10 @@ var (
 	errLost    = &pki.LostError{Keys: []pki.LostKey{{What: "cluster CA"}}}
 )
 
-// settled is what is seen of a control plane on the host nodes n0, n1 and n2 of which all is well.
+// settled is what is observed of a control plane of which all is well.
 func settled() *Observation {
-	seen := &Observation{
-		Workloads: map[string]*workloads.State{}, Pods: map[string][]corev1.Pod{},
-		Etcd: map[string]*operator.Report{}, CreationFailures: map[string]string{},
-	}
-	for component, size := range map[string]int32{
-		names.EtcdData: 3, names.EtcdEvents: 3, names.KubeAPIServer: 3, names.KubeControllerManager: 2, names.KubeScheduler: 2,
-	} {
-		needed := int32(1)
-		if component == names.EtcdData || component == names.EtcdEvents {
-			needed = 2
-			health := &etcd.Health{}
-			for i := range size {
-				health.Members = append(health.Members, etcd.Member{Name: podName(component, i), Listed: true, Leader: i == 0})
-			}
-			seen.Etcd[component] = &operator.Report{Health: health}
-		}
-		seen.Workloads[component] = &workloads.State{Observed: true, Desired: size, Current: size, Updated: size, Ready: size, Available: size, Needed: needed}
-		for i := range size {
-			seen.Pods[component] = append(seen.Pods[component], readyPod(component, i))
-		}
-	}
-	return seen
-}
-
-func podName(component string, i int32) string { return fmt.Sprintf("blue-%s-%d", component, i) }
-
-func readyPod(component string, i int32) corev1.Pod {
-	return corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: podName(component, i), Labels: map[string]string{names.VersionLabel: "v1.36.3"}},
-		Spec:       corev1.PodSpec{NodeName: fmt.Sprintf("n%d", i)},
-		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	return &Observation{
+		Workloads: statustest.Workloads(), Pods: statustest.Pods(), Etcd: statustest.Etcd(), CreationFailures: map[string]string{},
 	}
 }
 
@@ -93,7 +61,7 @@ func (seen *Observation) lose(node string) {
 			}
 			seen.unready(component, int32(i))
 			if health := seen.Etcd[component]; health != nil {
-				health.Members[i] = etcd.Member{Name: podName(component, int32(i)), Listed: true, Err: errRefused}
+				health.Members[i] = etcd.Member{Name: statustest.PodName(component, int32(i)), Listed: true, Err: errRefused}
 			}
 		}
 	}
@@ -119,33 +87,11 @@ func (seen *Observation) silence(component string) {
 
 // settledInput is of a reconcile in which every step is done.
 func settledInput() *Input {
-	in := &Input{
-		Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, OwnHost: true,
-		ControlPlane: &controlplanev1.KOKControlPlane{},
-	}
-	in.ControlPlane.Spec.Etcd.Data.Replicas, in.ControlPlane.Spec.Etcd.Events.Replicas = ptr.To[int32](3), ptr.To[int32](3)
-	in.ControlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
-	for _, step := range []string{
-		names.StepKeyMaterial, names.StepVersion, names.StepPorts, names.StepEndpoint, names.StepCertificates, names.StepKubeconfig, names.EtcdData, names.EtcdEvents,
-		names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, names.StepTenantObjects, names.StepAddons,
-	} {
-		in.Outcomes = append(in.Outcomes, flow.Outcome{Name: step, Ran: true})
-	}
-	return in
+	return &Input{Cluster: statustest.Cluster, OwnHost: true, ControlPlane: statustest.ControlPlane(), Outcomes: statustest.Outcomes()}
 }
 
 // end makes a step end otherwise, and those after it not run.
-func (in *Input) end(step string, result flow.Result) {
-	found := false
-	for i := range in.Outcomes {
-		switch {
-		case in.Outcomes[i].Name == step:
-			in.Outcomes[i].Result, found = result, true
-		case found:
-			in.Outcomes[i].Ran = false
-		}
-	}
-}
+func (in *Input) end(step string, result flow.Result) { statustest.End(in.Outcomes, step, result) }
 
 // uninitialized takes back that the tenant's API ever answered.
 func (in *Input) uninitialized() { in.ControlPlane.Status.Initialization.ControlPlaneInitialized = nil }
