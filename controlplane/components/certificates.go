@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
 // What certificates are good for: to serve with, to dial with, or both.

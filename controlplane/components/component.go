@@ -10,7 +10,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
-// Component describes one part of a control plane. Whatever else must know of components asks their descriptions, which
+// Component describes one part of a control plane. Whatever else must know of components reads their descriptions, which
 // package registry lists.
 type Component struct {
 	// Name is the component's name and the suffix of its objects' names.
@@ -36,9 +36,9 @@ type Component struct {
 
 	// Certificates are the content of the component's Secret.
 	Certificates func(in *Input, of Issuance) (Certificates, error)
-	// Ignore clears what the component's objects do not depend on, so that a change of it never
+	// ClearUnused clears what of an input the component's objects do not depend on, so that a change of that never
 	// makes the component adopt a new rendering. Patches of other components are cleared for all.
-	Ignore func(in *Input)
+	ClearUnused func(in *Input)
 	// Services are rendered first: their addresses are inputs of everything else.
 	Services func(in *Input) ([]*corev1.Service, error)
 	// Objects are all other objects, without patches. They are rendered from what Inputs gives.
@@ -66,7 +66,7 @@ type Settings struct {
 func (c Component) Inputs(in *Input) *Input {
 	own := *in
 	own.Spec = *in.Spec.DeepCopy()
-	c.Ignore(&own)
+	c.ClearUnused(&own)
 	own.Spec.Patches = nil
 	for _, patch := range in.Spec.Patches {
 		if patch.Target.Component == c.Name {

@@ -12,8 +12,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 // Files in the Secret with certificates of a component that talks to kube-apiserver.
@@ -70,12 +70,12 @@ func (r Replicated) Component() Component {
 		},
 		Ports:        []ports.Port{r.Port},
 		Certificates: r.certificates,
-		Ignore:       r.ignore,
+		ClearUnused:  r.clearUnused,
 		Objects:      r.objects,
 	}
 }
 
-func (r Replicated) ignore(in *Input) {
+func (r Replicated) clearUnused(in *Input) {
 	network := Network{}
 	if r.Network != nil {
 		network = r.Network(in.Network)

@@ -16,7 +16,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
 // Objects are applied in goroutines of their own.

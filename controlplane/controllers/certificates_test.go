@@ -27,8 +27,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 // issued are the certificates of one tenant, as pods find them.

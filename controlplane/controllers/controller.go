@@ -39,10 +39,10 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/metrics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
@@ -202,7 +202,7 @@ func (r *Reconciler) endBackground(controlPlane client.ObjectKey) {
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, did *events.Deeds) (ctrl.Result, error) {
-	blockMove(controlPlane, !controlPlane.Spec.Hosting.Elsewhere())
+	blockMove(controlPlane, !controlPlane.Spec.Hosting.OnAnotherCluster())
 	host, err := r.hostOf(ctx, cluster, controlPlane)
 	if err != nil {
 		var problem *hostclusters.Problem
@@ -287,7 +287,7 @@ func invalid(s *scope) error {
 func invalidSpec(ctx context.Context, controlPlane *controlplanev1.KOKControlPlane, problem error) (ctrl.Result, error) {
 	ctrl.LoggerFrom(ctx).Info("A person must act", "reason", problem.Error())
 	status.Invalid(controlPlane, controlplanev1.InvalidSpecReason, problem.Error())
-	if controlPlane.Spec.Hosting.Elsewhere() {
+	if controlPlane.Spec.Hosting.OnAnotherCluster() {
 		return ctrl.Result{RequeueAfter: settledInterval}, nil
 	}
 	return ctrl.Result{}, nil

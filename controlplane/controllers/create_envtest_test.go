@@ -22,6 +22,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 )
 
 // workloads are the components whose workload exists.
@@ -89,7 +90,7 @@ func TestAControlPlaneStartsWithAQuorumOfEachEtcd(t *testing.T) {
 	tt := newTenantTest(t, whole)
 	tt.tellEtcd(3)
 	tt.host.stopped[names.EtcdEvents] = true
-	tt.host.broken = func(pod *corev1.Pod) bool { return pod.Name == podName(names.EtcdEvents, 2) }
+	tt.host.broken = func(pod *corev1.Pod) bool { return pod.Name == statustest.PodName(names.EtcdEvents, 2) }
 	tt.settle()
 	if got := tt.workloads(); !slices.Equal(got, []string{names.EtcdData, names.EtcdEvents}) {
 		t.Errorf("while one etcd was founded and the other has no quorum there are %v", got)

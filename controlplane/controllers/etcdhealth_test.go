@@ -23,6 +23,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 )
 
 // taskbook notes what the operator is handed, and has the reports that a test wrote.
@@ -130,7 +131,7 @@ func TestAChangedObservationDoesNotCancelAStepHalfDone(t *testing.T) {
 	began, mayEnd, ended := make(chan struct{}, 10), make(chan struct{}), make(chan error, 10)
 	etcds := operator.New(operator.Etcd{
 		Check: func(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health, error) {
-			return &etcd.Health{Members: []etcd.Member{{Name: podName(names.EtcdData, 0), ID: 1, Answered: true, Follows: true, Listed: true, Started: true, Leader: true}}}, nil
+			return &etcd.Health{Members: []etcd.Member{{Name: statustest.PodName(names.EtcdData, 0), ID: 1, Answered: true, Follows: true, Listed: true, Started: true, Leader: true}}}, nil
 		},
 		Change: func(ctx context.Context, _ membership.Kind, _ string, _ *etcd.Health, _ map[string]etcd.Address, _ *tls.Config) error {
 			began <- struct{}{}

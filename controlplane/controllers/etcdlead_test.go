@@ -10,6 +10,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 )
 
 // The operator hears of a member on a cordoned node, and once more to take back what the pod said then.
@@ -19,13 +20,13 @@ func TestWhichMembersOfEtcdAreOnCordonedNodes(t *testing.T) {
 		cordoned, told bool
 		want           []string
 	}{
-		"its node is cordoned":        {cordoned: true, want: []string{podName(names.EtcdData, 0)}},
-		"its pod says so already":     {cordoned: true, told: true, want: []string{podName(names.EtcdData, 0)}},
-		"its node takes pods again":   {told: true, want: []string{podName(names.EtcdData, 0) + " no more"}},
+		"its node is cordoned":        {cordoned: true, want: []string{statustest.PodName(names.EtcdData, 0)}},
+		"its pod says so already":     {cordoned: true, told: true, want: []string{statustest.PodName(names.EtcdData, 0)}},
+		"its node takes pods again":   {told: true, want: []string{statustest.PodName(names.EtcdData, 0) + " no more"}},
 		"its pod has taken that back": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pods := map[string][]corev1.Pod{names.EtcdData: {readyPod(names.EtcdData, 0)}}
+			pods := map[string][]corev1.Pod{names.EtcdData: {statustest.ReadyPod(names.EtcdData, 0)}}
 			if test.told {
 				pods[names.EtcdData][0].Status.Conditions = append(pods[names.EtcdData][0].Status.Conditions, readyToDrain)
 			}

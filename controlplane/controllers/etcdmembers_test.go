@@ -10,6 +10,7 @@ import (
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 )
 
 // changingScope is a scope whose etcd with the data has members in these states, and shall have a number.
@@ -20,7 +21,7 @@ func changingScope(t *testing.T, desired int32, states ...controlplanev1.EtcdMem
 	s.input.Spec.Etcd.Data.Replicas = &desired
 	status := controlplanev1.EtcdClusterStatus{Name: "data", Bootstrapped: ptr.To(true)}
 	for i, state := range states {
-		status.Members = append(status.Members, controlplanev1.EtcdMemberStatus{Name: podName(names.EtcdData, int32(i)), State: state})
+		status.Members = append(status.Members, controlplanev1.EtcdMemberStatus{Name: statustest.PodName(names.EtcdData, int32(i)), State: state})
 	}
 	s.controlPlane.Status.Etcd = []controlplanev1.EtcdClusterStatus{status}
 	return s

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 )
 
 // The pods here count as ready from their first moment: what holds the next step back is etcd's own word.
@@ -23,7 +24,7 @@ func TestMembersOfARealEtcdAreReplacedUnderWrites(t *testing.T) {
 	e.revision = "first"
 	e.reach(3)
 	e.write()
-	first := e.starts[podName(names.EtcdData, 0)]
+	first := e.starts[statustest.PodName(names.EtcdData, 0)]
 	leader := leaderOf(e.round(t.Context()))
 
 	e.revision = "second"
@@ -56,7 +57,7 @@ func TestMembersOfARealEtcdAreReplacedUnderWrites(t *testing.T) {
 	if len(replaced) != 3 || replaced[2] != leader {
 		t.Errorf("they were replaced in the order %v, and %s led", replaced, leader)
 	}
-	if got := e.starts[podName(names.EtcdData, 0)]; got != first+1 {
+	if got := e.starts[statustest.PodName(names.EtcdData, 0)]; got != first+1 {
 		t.Errorf("the first member was started %d times, want one more than %d", got, first)
 	}
 	e.expectNothingLost()

@@ -19,6 +19,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 )
 
 // rolled is a settled tenant with three members, on hosts of its own.
@@ -112,7 +113,7 @@ func (r *rolled) expectReplaced(when string, want ...int32) {
 		}
 	}
 	for _, ordinal := range want {
-		wanted = append(wanted, podName(names.EtcdData, ordinal))
+		wanted = append(wanted, statustest.PodName(names.EtcdData, ordinal))
 	}
 	if !slices.Equal(got, wanted) {
 		r.t.Fatalf("%s the members %v were replaced, want %v", when, got, wanted)
@@ -147,7 +148,7 @@ func (r *rolled) expectUpToDate(cpu string) {
 func (r *rolled) away(off bool) {
 	r.t.Helper()
 	ctx, pod := r.t.Context(), &corev1.Pod{}
-	if err := environment.Client.Get(ctx, r.inNamespace(podName(names.EtcdData, 0)), pod); err != nil {
+	if err := environment.Client.Get(ctx, r.inNamespace(statustest.PodName(names.EtcdData, 0)), pod); err != nil {
 		r.t.Fatal(err)
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: pod.Spec.NodeName}}
@@ -179,7 +180,7 @@ func TestEtcdMembersAreReplacedOneAtATime(t *testing.T) {
 		held     int32
 		replaced []int32
 	}{{2, []int32{2}}, {1, []int32{1, 2}}, {0, []int32{0, 1, 2}}} {
-		member := podName(names.EtcdData, step.held)
+		member := statustest.PodName(names.EtcdData, step.held)
 		r.held[member] = true
 		r.pass(2)
 		r.expectReplaced("while "+member+" starts", step.replaced...)
@@ -195,16 +196,16 @@ func TestEtcdMembersAreReplacedOneAtATime(t *testing.T) {
 func TestASecondChangeWhileAMemberOfEtcdRestartsTakesNoOtherAway(t *testing.T) {
 	t.Parallel()
 	r := newRolled(t)
-	r.held[podName(names.EtcdData, 1)] = true
+	r.held[statustest.PodName(names.EtcdData, 1)] = true
 	r.request("60m")
 	r.pass(2)
 	r.expectReplaced("after the first change", 1, 2)
-	second := r.members()[podName(names.EtcdData, 2)]
+	second := r.members()[statustest.PodName(names.EtcdData, 2)]
 
 	r.request("70m")
 	r.pass(2)
 	r.expectReplaced("after the second change", 1, 2)
-	if r.members()[podName(names.EtcdData, 2)] != second {
+	if r.members()[statustest.PodName(names.EtcdData, 2)] != second {
 		t.Error("a member that works was taken away while another one starts")
 	}
 	r.expectRollingOut("member blue-etcd-data-1 is not ready")
@@ -233,7 +234,7 @@ func TestNoMemberOfEtcdIsTakenAwayWhileAHostIsOff(t *testing.T) {
 
 func TestAHostThatGoesOffInTheMiddleHoldsTheRolloutOfEtcd(t *testing.T) {
 	r := newRolled(t)
-	r.held[podName(names.EtcdData, 2)] = true
+	r.held[statustest.PodName(names.EtcdData, 2)] = true
 	r.request("60m")
 	r.pass(2)
 	r.expectReplaced("at first", 2)

@@ -42,10 +42,11 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 const (
@@ -88,14 +89,14 @@ func TestMembersOfARealEtcdChangeUnderWrites(t *testing.T) {
 	e := newRealEtcd(t)
 	e.reach(1)
 	e.write()
-	first := e.starts[podName(names.EtcdData, 0)]
+	first := e.starts[statustest.PodName(names.EtcdData, 0)]
 	for _, members := range []int32{3, 5, 3, 1, 3} {
 		began := time.Now()
 		e.reach(members)
 		t.Logf("%d members after %.1f s", members, time.Since(began).Seconds())
 	}
 	e.expectNothingLost()
-	if got := e.starts[podName(names.EtcdData, 0)]; got != first || first != 1 {
+	if got := e.starts[statustest.PodName(names.EtcdData, 0)]; got != first || first != 1 {
 		t.Errorf("the first member was started %d times", got)
 	}
 	for _, kind := range []membership.Kind{membership.AddLearner, membership.Promote, membership.Remove} {
@@ -240,7 +241,7 @@ func (e *realEtcd) followMembers(ctx context.Context, s *scope) {
 	e.t.Helper()
 	pods, wanted := etcdPods(s, etcdcomponent.Data), map[string]bool{}
 	for i := range pods {
-		member := podName(names.EtcdData, i)
+		member := statustest.PodName(names.EtcdData, i)
 		wanted[member] = true
 		volume := &corev1.PersistentVolumeClaim{ObjectMeta: e.meta(etcdcomponent.Claim(member), names.EtcdData)}
 		if err := e.host.Get(ctx, client.ObjectKeyFromObject(volume), volume); err != nil {

@@ -140,7 +140,7 @@ func TestFinding7AForgedRevisionIsNotApplied(t *testing.T) {
 	}
 }
 
-// What a revision names as former is deleted: keys and data of the tenant have its labels, too.
+// What a revision names as superseded is deleted: keys and data of the tenant have its labels, too.
 func TestFinding7AForgedRevisionDeletesNothing(t *testing.T) {
 	t.Parallel()
 	tt := newTenantTest(t, small)

@@ -27,6 +27,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
@@ -133,7 +134,7 @@ func TestAnUpgradeWaitsForAnEtcdThatTakesItAndLosesMembers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tt := beforeUpgradeOf(t, test.storage)
 			threeHostNodes(t)
-			tt.host.broken = func(p *corev1.Pod) bool { return p.Name == podName(names.EtcdData, 2) }
+			tt.host.broken = func(p *corev1.Pod) bool { return p.Name == statustest.PodName(names.EtcdData, 2) }
 			tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Data.Replicas = ptr.To[int32](3) })
 			if count := etcdclusters.Voters(tt.controlPlane(), names.EtcdData); count != 2 {
 				t.Fatalf("%d members vote", count)
@@ -149,7 +150,7 @@ func TestAnUpgradeWaitsForAnEtcdThatTakesItAndLosesMembers(t *testing.T) {
 			}
 			tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Data.Replicas = ptr.To[int32](1) })
 			reason := fmt.Sprintf("etcd-data: 2 members exist, 1 are wanted: member %s does not answer: without %s the quorum would be at risk",
-				podName(names.EtcdData, 0), podName(names.EtcdData, 1))
+				statustest.PodName(names.EtcdData, 0), statustest.PodName(names.EtcdData, 1))
 			if down := conditions.Get(tt.controlPlane(), controlplanev1.ScalingDownCondition); down.Status != metav1.ConditionTrue || down.Message != reason {
 				t.Errorf("while the quorum would be at risk it scales down: %s %q, want %q", down.Status, down.Message, reason)
 			}
@@ -186,7 +187,7 @@ func TestMembersThatGoWhenAPIServersLeaveThemTellWhatHoldsThese(t *testing.T) {
 // expectOthersReplaced fails unless API servers were replaced once, and etcd's pods never.
 func (tt *tenantTest) expectOthersReplaced(when string) {
 	tt.t.Helper()
-	for pod, want := range map[string]int{podName(names.EtcdData, 0): 1, podName(names.EtcdEvents, 0): 1, "blue-kube-apiserver-0": 2} {
+	for pod, want := range map[string]int{statustest.PodName(names.EtcdData, 0): 1, statustest.PodName(names.EtcdEvents, 0): 1, "blue-kube-apiserver-0": 2} {
 		if made := tt.host.made[pod]; made != want {
 			tt.t.Errorf("%s %s was made %d times, want %d", when, pod, made, want)
 		}

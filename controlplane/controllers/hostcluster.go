@@ -31,7 +31,7 @@ type hostClusters interface {
 
 // hostOf is the host cluster of a control plane. The error is a *hostclusters.Problem when it cannot be used now.
 func (r *Reconciler) hostOf(ctx context.Context, cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) (*Host, error) {
-	if !controlPlane.Spec.Hosting.Elsewhere() {
+	if !controlPlane.Spec.Hosting.OnAnotherCluster() {
 		return r.Host, nil
 	}
 	// A Cluster that is being deleted keeps its control plane until its machines are gone.
@@ -40,7 +40,7 @@ func (r *Reconciler) hostOf(ctx context.Context, cluster *clusterv1.Cluster, con
 		client.ObjectKey{Namespace: controlPlane.Namespace, Name: controlPlane.Spec.Hosting.KubeconfigRef.Name}, leaving)
 }
 
-// withoutHost says why nothing can be done. Nobody asks etcd or the tenant in the meantime: what was asked may
+// withoutHost says why nothing can be done. Nobody probes etcd or the tenant in the meantime: what was begun may
 // hold credentials that are withdrawn. While it is being connected to, what status said before holds: a program
 // that starts writes nothing to settled tenants.
 func (r *Reconciler) withoutHost(controlPlane *controlplanev1.KOKControlPlane, problem *hostclusters.Problem) ctrl.Result {
@@ -61,7 +61,7 @@ func (r *Reconciler) withoutHost(controlPlane *controlplanev1.KOKControlPlane, p
 // reaches is known, and one that would be its own host.
 func validateHostCluster(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) error {
 	hosting := controlPlane.Spec.Hosting
-	if !hosting.Elsewhere() {
+	if !hosting.OnAnotherCluster() {
 		return nil
 	}
 	var problems []error

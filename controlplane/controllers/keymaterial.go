@@ -17,8 +17,8 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) flow.Result {
@@ -67,8 +67,8 @@ func keyMaterialFailed(err error) flow.Result {
 	return flow.Failed(err)
 }
 
-// keysUsedBy is a component that uses key material, or data of one; empty when none was ever applied. It asks the API
-// server: new keys must not replace those that a cache does not know of yet.
+// keysUsedBy is a component that uses key material, or data of one; empty when none was ever applied. It reads from the
+// API server: new keys must not replace those that a cache does not know of yet.
 func keysUsedBy(ctx context.Context, s *scope) (string, error) {
 	for _, kind := range []schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("StatefulSet"),

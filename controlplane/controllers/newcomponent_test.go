@@ -16,6 +16,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/exampleproxy"
 )
@@ -51,7 +52,7 @@ func TestTheControllerHandlesANewComponentByItsDescription(t *testing.T) {
 	})
 	t.Run("its version counts", func(t *testing.T) {
 		controlPlane := &controlplanev1.KOKControlPlane{}
-		pod := readyPod(added.Name, 0)
+		pod := statustest.ReadyPod(added.Name, 0)
 		pod.Labels[names.VersionLabel] = "v1.35.4"
 		status.SetVersions(controlPlane, map[string][]corev1.Pod{added.Name: {pod}})
 		if versions := controlPlane.Status.Versions; len(versions) != 1 || versions[0].Version != "v1.35.4" {

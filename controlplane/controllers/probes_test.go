@@ -20,9 +20,10 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
@@ -56,7 +57,7 @@ func askable(t *testing.T) *scope {
 	s.input.Addresses = map[string]string{}
 	for _, component := range etcdclusters.Components {
 		for i := range int32(3) {
-			s.input.Addresses[podName(component, i)] = "10.250.0.1"
+			s.input.Addresses[statustest.PodName(component, i)] = "10.250.0.1"
 		}
 	}
 	return s
@@ -77,7 +78,7 @@ func TestTheTenantsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 		return result.Waiting()
 	}
 	s := askable(t)
-	if waiting := run(s); waiting != "the tenant's API at 10.250.0.1:6443 is being asked" || !s.probing {
+	if waiting := run(s); waiting != "the tenant's API at 10.250.0.1:6443 is being probed" || !s.probing {
 		t.Errorf("before the first answer it waits %q, asking %t", waiting, s.probing)
 	}
 	first := notes.asked[tenantProbeKind].Identity

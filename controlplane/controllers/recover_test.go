@@ -9,11 +9,12 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 )
 
 func TestAStatusThatWasLostLearnsFromPodsThatAnUpgradeIsUnderWay(t *testing.T) {
 	pod := func(component, version string) *corev1.Pod {
-		pod := readyPod(component, 0)
+		pod := statustest.ReadyPod(component, 0)
 		pod.Namespace, pod.Labels = "team", names.ComponentLabels(initializedScope().key, component)
 		if version != "" {
 			pod.Labels[names.VersionLabel] = version

@@ -27,6 +27,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 )
 
 // toldEtcd are two etcd clusters that say and do what the controller asks, as real ones do in another test.
@@ -41,7 +42,7 @@ func (tt *tenantTest) tellEtcd(members int) {
 	e := &toldEtcd{namespace: tt.key.Namespace, listed: map[string]*etcd.Member{}}
 	for _, component := range etcdclusters.Components {
 		for i := range members {
-			e.listed[podName(component, int32(i))] = &etcd.Member{Name: podName(component, int32(i)), Listed: true}
+			e.listed[statustest.PodName(component, int32(i))] = &etcd.Member{Name: statustest.PodName(component, int32(i)), Listed: true}
 		}
 	}
 	tt.program.etcd = operator.Etcd{Check: e.check, Change: e.change}

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"testing"
+	"time"
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -26,5 +27,35 @@ func TestWhetherAnUpgradeIsUnderWay(t *testing.T) {
 		if got := s.upgrading(); got != test.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+func TestTheFirstCertificateThatEndsIsNoted(t *testing.T) {
+	early, late := time.Date(2026, 7, 1, 2, 0, 0, 0, time.UTC), time.Date(2027, 7, 1, 2, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		ends []time.Time
+		want time.Time
+	}{
+		"there is no certificate":           {nil, time.Time{}},
+		"there is one":                      {[]time.Time{late}, late},
+		"the earlier end is noted last":     {[]time.Time{late, early}, early},
+		"the earlier end is noted first":    {[]time.Time{early, late}, early},
+		"two end at once":                   {[]time.Time{early, early}, early},
+		"what has no end takes nothing off": {[]time.Time{early, {}}, early},
+		"what has no end is not the first":  {[]time.Time{{}, late}, late},
+		"nothing has an end":                {[]time.Time{{}, {}}, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scope{}
+			for _, end := range test.ends {
+				s.endsAt(end)
+			}
+			if !s.firstEnd.Equal(test.want) {
+				t.Errorf("the first end is %s, want %s", s.firstEnd, test.want)
+			}
+			if !s.nextRenewal.IsZero() {
+				t.Errorf("an end is a renewal, at %s", s.nextRenewal)
+			}
+		})
 	}
 }

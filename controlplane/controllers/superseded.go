@@ -17,11 +17,11 @@ import (
 // the disruption budget of one that has a single replica since. What is not, or no longer, labelled as the
 // tenant's stays.
 func deleteSuperseded(ctx context.Context, s *scope, component string, applied []client.Object) error {
-	former, err := s.revisions.Former(ctx, s.key, component)
+	superseded, err := s.revisions.Superseded(ctx, s.key, component)
 	if err != nil {
 		return err
 	}
-	for _, reference := range former {
+	for _, reference := range superseded {
 		if slices.ContainsFunc(applied, reference.Names) {
 			continue
 		}

@@ -4,7 +4,6 @@ package events
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -205,7 +204,7 @@ func scaleOfAPIServers(before, after *controlplanev1.KOKControlPlane) []Event {
 		all = append(all, scale(reasonScaleStarted, names.KubeAPIServer, fmt.Sprintf("%s goes from %d to %d pods", names.KubeAPIServer, from, to)))
 	}
 	rolls := conditions.IsTrue(before, controlplanev1.RollingOutCondition) || conditions.IsTrue(after, controlplanev1.RollingOutCondition)
-	if !rolls && scaling(before, names.KubeAPIServer) && !scaling(after, names.KubeAPIServer) {
+	if !rolls && scaling(before) && !scaling(after) {
 		all = append(all, scale(reasonScaleFinished, names.KubeAPIServer, fmt.Sprintf("%s has as many pods as are wanted, %d%s", names.KubeAPIServer, to, sinceScale(before, after))))
 	}
 	return all
@@ -214,15 +213,9 @@ func scaleOfAPIServers(before, after *controlplanev1.KOKControlPlane) []Event {
 // scale is an Event about the number of a component's pods. The action tells components apart.
 func scale(reason, component, note string) Event { return normal(reason, "Scale-"+component, note) }
 
-var scalingConditions = []string{controlplanev1.ScalingUpCondition, controlplanev1.ScalingDownCondition}
-
-// scaling reports whether status says that a component has not the number of pods that it shall have.
-func scaling(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
-	return slices.ContainsFunc(scalingConditions, func(name string) bool {
-		condition := conditions.Get(controlPlane, name)
-		return condition != nil && condition.Status == metav1.ConditionTrue &&
-			slices.ContainsFunc(strings.Split(condition.Message, "\n"), func(line string) bool { return strings.HasPrefix(line, component+": ") })
-	})
+// scaling reports whether status counts more or fewer API servers than there should be.
+func scaling(controlPlane *controlplanev1.KOKControlPlane) bool {
+	return ptr.Deref(controlPlane.Status.Replicas, 0) != ptr.Deref(controlPlane.Status.DesiredReplicas, 0)
 }
 
 // ended reports whether a condition was true and is false.
@@ -239,8 +232,9 @@ func since(before, after *controlplanev1.KOKControlPlane, name string) string {
 	return fmt.Sprintf(", after %s", took.Round(time.Second))
 }
 
+// sinceScale says how long a condition about scaling was true that has ended; empty for none.
 func sinceScale(before, after *controlplanev1.KOKControlPlane) string {
-	for _, name := range scalingConditions {
+	for _, name := range []string{controlplanev1.ScalingUpCondition, controlplanev1.ScalingDownCondition} {
 		if took := since(before, after, name); took != "" {
 			return took
 		}

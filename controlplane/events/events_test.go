@@ -24,7 +24,7 @@ var eventTime = time.Date(2026, 7, 1, 2, 0, 0, 0, time.UTC)
 func told(changes ...func(*controlplanev1.KOKControlPlane)) *controlplanev1.KOKControlPlane {
 	c := &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue", UID: "1"}}
 	c.Status.Versions = []clusterv1.StatusVersion{{Version: "v1.35.1", Replicas: 3}}
-	c.Status.DesiredReplicas = ptr.To[int32](3)
+	c.Status.DesiredReplicas, c.Status.Replicas = ptr.To[int32](3), ptr.To[int32](3)
 	for _, name := range []string{"data", "events"} {
 		c.Status.Etcd = append(c.Status.Etcd, controlplanev1.EtcdClusterStatus{
 			Name: name, Replicas: ptr.To[int32](3), Bootstrapped: ptr.To(true), Members: members(3),
@@ -68,8 +68,10 @@ func data(wanted int32, listed []controlplanev1.EtcdMemberStatus) func(*controlp
 	}
 }
 
-func apiServers(desired int32) func(*controlplanev1.KOKControlPlane) {
-	return func(c *controlplanev1.KOKControlPlane) { c.Status.DesiredReplicas = ptr.To(desired) }
+func apiServers(exist, desired int32) func(*controlplanev1.KOKControlPlane) {
+	return func(c *controlplanev1.KOKControlPlane) {
+		c.Status.Replicas, c.Status.DesiredReplicas = ptr.To(exist), ptr.To(desired)
+	}
 }
 
 func atVersions(running ...string) func(*controlplanev1.KOKControlPlane) {
@@ -94,7 +96,7 @@ func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 	}{
 		"a settled control plane says nothing": {},
 		"one that is made says nothing of its rollouts and numbers": {
-			before: []change{fresh, is(rolling, metav1.ConditionTrue, 0, ""), apiServers(1), data(1, members(1))},
+			before: []change{fresh, is(rolling, metav1.ConditionTrue, 0, ""), apiServers(1, 1), data(1, members(1))},
 			after:  []change{is(rolling, metav1.ConditionFalse, 3, "")},
 		},
 		"a component takes another rendering for a change of the spec": {
@@ -155,19 +157,37 @@ func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 			want:   []string{"Normal ScaleFinished Scale-etcd-data: etcd-data has as many voting members as are wanted, 1, after 1m0s"},
 		},
 		"API servers begin to be more": {
-			after: []change{apiServers(5), is(up, metav1.ConditionTrue, 1, "kube-apiserver: 3 of 5 pods exist")},
+			after: []change{apiServers(3, 5), is(up, metav1.ConditionTrue, 1, "kube-apiserver: 3 of 5 pods exist")},
 			want:  []string{"Normal ScaleStarted Scale-kube-apiserver: kube-apiserver goes from 3 to 5 pods"},
 		},
+		"API servers become more": {
+			before: []change{apiServers(3, 5), is(up, metav1.ConditionTrue, 1, "kube-apiserver: 3 of 5 pods exist")},
+			after:  []change{apiServers(4, 5), is(up, metav1.ConditionTrue, 1, "kube-apiserver: 4 of 5 pods exist")},
+		},
 		"API servers are more": {
-			before: []change{apiServers(5), is(up, metav1.ConditionTrue, 1, "etcd-data: 3 of 5 members vote\nkube-apiserver: 3 of 5 pods exist")},
-			after:  []change{apiServers(5), is(up, metav1.ConditionTrue, 1, "etcd-data: 3 of 5 members vote")},
+			before: []change{apiServers(4, 5), is(up, metav1.ConditionTrue, 1, "kube-apiserver: 4 of 5 pods exist")},
+			after:  []change{apiServers(5, 5), is(up, metav1.ConditionFalse, 3, "")},
+			want:   []string{"Normal ScaleFinished Scale-kube-apiserver: kube-apiserver has as many pods as are wanted, 5, after 2m0s"},
+		},
+		"API servers are more while etcd still grows": {
+			before: []change{apiServers(3, 5), is(up, metav1.ConditionTrue, 1, "etcd-data: 3 of 5 members vote\nkube-apiserver: 3 of 5 pods exist")},
+			after:  []change{apiServers(5, 5), is(up, metav1.ConditionTrue, 1, "etcd-data: 3 of 5 members vote")},
 			want:   []string{"Normal ScaleFinished Scale-kube-apiserver: kube-apiserver has as many pods as are wanted, 5"},
 		},
+		"API servers are fewer": {
+			before: []change{apiServers(3, 1), is(down, metav1.ConditionTrue, 1, "kube-apiserver: 3 pods exist, 1 are wanted")},
+			after:  []change{apiServers(1, 1), is(down, metav1.ConditionFalse, 2, "")},
+			want:   []string{"Normal ScaleFinished Scale-kube-apiserver: kube-apiserver has as many pods as are wanted, 1, after 1m0s"},
+		},
+		"no message of a condition is news about API servers": {
+			before: []change{is(up, metav1.ConditionTrue, 1, "kube-apiserver: 2 of 3 pods exist")},
+			after:  []change{is(up, metav1.ConditionFalse, 2, "")},
+		},
 		"a pod too many during a rollout is no scale": {
-			before: []change{is(rolling, metav1.ConditionTrue, 0, ""), is(down, metav1.ConditionTrue, 1, "kube-apiserver: 4 pods exist, 3 are wanted")},
+			before: []change{apiServers(4, 3), is(rolling, metav1.ConditionTrue, 0, ""), is(down, metav1.ConditionTrue, 1, "kube-apiserver: 4 pods exist, 3 are wanted")},
 			after:  []change{is(rolling, metav1.ConditionTrue, 0, "")},
 		},
-		"a workload that is missing is no scale": {after: []change{apiServers(0)}},
+		"a workload that is missing is no scale": {after: []change{apiServers(0, 0)}},
 		"a repair names the object and the field manager": {
 			did: &Deeds{repaired: []apply.Repair{
 				{Object: corev1.ObjectReference{Kind: "Service", Name: "blue-etcd-data-0"}, Editors: []string{"kubectl-edit"}},
@@ -231,13 +251,13 @@ func TestNoTwoEventsOfAReconcileAreFoldedIntoOne(t *testing.T) {
 }
 
 func TestALateCacheTellsNothingTwice(t *testing.T) {
-	stored := told(apiServers(3))
+	stored := told(apiServers(3, 3))
 	w := &Written{}
 	if w.Last(stored) != stored {
 		t.Error("a program that wrote nothing goes by another status than the stored one")
 	}
-	w.Keep(told(apiServers(5)))
-	if now := Of(w.Last(stored), told(apiServers(5)), &Deeds{}); now != nil {
+	w.Keep(told(apiServers(5, 5)))
+	if now := Of(w.Last(stored), told(apiServers(5, 5)), &Deeds{}); now != nil {
 		t.Errorf("it says again %v", notes(now))
 	}
 	other := told()

@@ -56,9 +56,9 @@ func TestAStoreThatKnowsRevisionsSeesItsOwnWritesAndNoOthers(t *testing.T) {
 
 	adopt(store, names.EtcdData, "second")
 	current(store, names.EtcdData, "second")
-	former, err := store.Former(t.Context(), blue, names.EtcdData)
-	if err != nil || len(former) != 1 || former[0].Name != "first" {
-		t.Errorf("former are %v, %v", former, err)
+	superseded, err := store.Superseded(t.Context(), blue, names.EtcdData)
+	if err != nil || len(superseded) != 1 || superseded[0].Name != "first" {
+		t.Errorf("superseded are %v, %v", superseded, err)
 	}
 	adopt(store, names.EtcdData, "third")
 	current(store, names.EtcdData, "third")

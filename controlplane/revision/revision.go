@@ -48,7 +48,7 @@ type Store struct {
 	Judge func(component string, objects []client.Object) []string
 	// Holds reports whether a component may have an object of a kind and name; nil lets everything pass.
 	Holds func(component string, kind metav1.TypeMeta, name string) bool
-	// Adopted, when set, is called for each new revision that takes the place of a former one.
+	// Adopted, when set, is called for each new revision that takes the place of the one before.
 	Adopted func(Adoption)
 	// User is the UID of the pods of new revisions. 0 is the UID that all older tenants share.
 	User int64
@@ -101,14 +101,14 @@ func (s *Store) wrote(component string, revision *appsv1.ControllerRevision) {
 	s.written[component] = append(s.written[component], *revision)
 }
 
-// Adoption is a new revision of a component that takes the place of a former one.
+// Adoption is a new revision of a component that takes the place of the one before.
 type Adoption struct {
 	// Component has the revision of that name and number.
 	Component, Name string
 	Number          int64
 	// From and To are the Kubernetes versions of both; From is empty when an older program wrote it.
 	From, To string
-	// Due is true when the former one is older than the rollout's time.
+	// Due is true when the one before is older than the rollout's time.
 	Due bool
 }
 
@@ -117,8 +117,8 @@ type content struct {
 	// Inputs is the hash of the inputs that Items were rendered from.
 	Inputs string `json:"inputs"`
 	Items  []any  `json:"items"`
-	// Former are the objects that older revisions hold and this one does not.
-	Former []Reference `json:"former,omitempty"`
+	// Superseded are the objects that older revisions hold and this one does not. Their stored key is older than the word.
+	Superseded []Reference `json:"former,omitempty"`
 	// RolloutAfter is the rollout's time that Items were rendered after; nil for none.
 	RolloutAfter *metav1.Time `json:"rolloutAfter,omitempty"`
 	// Version is the Kubernetes version that Items were rendered for; older programs wrote none.
@@ -155,11 +155,11 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", component, err)
 	}
-	former, err := s.former(component, revisions, objects)
+	superseded, err := s.superseded(component, revisions, objects)
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.create(ctx, cluster, component, number, s.newContent(inputs, objects, former, rolloutAfter))
+	created, err := s.create(ctx, cluster, component, number, s.newContent(inputs, objects, superseded, rolloutAfter))
 	if err != nil {
 		return nil, err
 	}
@@ -220,8 +220,8 @@ func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component 
 	return revision, nil
 }
 
-func (s *Store) newContent(inputs string, objects []client.Object, former []Reference, rolloutAfter time.Time) content {
-	made := content{Inputs: inputs, Version: s.Version, User: s.User, Items: make([]any, 0, len(objects)), Former: former}
+func (s *Store) newContent(inputs string, objects []client.Object, superseded []Reference, rolloutAfter time.Time) content {
+	made := content{Inputs: inputs, Version: s.Version, User: s.User, Items: make([]any, 0, len(objects)), Superseded: superseded}
 	for _, object := range objects {
 		made.Items = append(made.Items, object)
 	}

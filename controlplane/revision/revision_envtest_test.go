@@ -484,23 +484,23 @@ func named(names ...string) func() ([]client.Object, error) {
 	}
 }
 
-func TestWhatNoNewRenderingHoldsIsFormer(t *testing.T) {
+func TestWhatNoNewRenderingHoldsIsSuperseded(t *testing.T) {
 	blue, store := tenant(t), &Store{Live: live, Client: live}
 	check := func(when string, want ...string) {
 		t.Helper()
-		former, err := store.Former(t.Context(), blue, "etcd-data")
+		superseded, err := store.Superseded(t.Context(), blue, "etcd-data")
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, reference := range former {
+		for _, reference := range superseded {
 			if reference.GroupVersionKind() != corev1.SchemeGroupVersion.WithKind("ConfigMap") {
 				t.Errorf("%s: %s is a %s", when, reference.Name, reference.GroupVersionKind())
 			}
 			got = append(got, reference.Name)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: former are %v, want %v", when, got, want)
+			t.Errorf("%s: superseded are %v, want %v", when, got, want)
 		}
 	}
 	check("nothing was rendered")
@@ -537,7 +537,7 @@ func TestWhatNoNewRenderingHoldsIsFormer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if gone, err := (&Store{}).former("etcd-data", revisions(t, blue), objects); err != nil || len(gone) > 0 {
-		t.Errorf("with a newer version of their kind there are former objects %v, %v", gone, err)
+	if gone, err := (&Store{}).superseded("etcd-data", revisions(t, blue), objects); err != nil || len(gone) > 0 {
+		t.Errorf("with a newer version of their kind there are superseded objects %v, %v", gone, err)
 	}
 }

@@ -2,26 +2,23 @@ package status
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 	clistatus "github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/status"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 var (
@@ -29,39 +26,10 @@ var (
 	errLost    = &pki.LostError{Keys: []pki.LostKey{{What: "cluster CA"}}}
 )
 
-// settled is what is seen of a control plane on the host nodes n0, n1 and n2 of which all is well.
+// settled is what is observed of a control plane of which all is well.
 func settled() *Observation {
-	seen := &Observation{
-		Workloads: map[string]*workloads.State{}, Pods: map[string][]corev1.Pod{},
-		Etcd: map[string]*operator.Report{}, CreationFailures: map[string]string{},
-	}
-	for component, size := range map[string]int32{
-		names.EtcdData: 3, names.EtcdEvents: 3, names.KubeAPIServer: 3, names.KubeControllerManager: 2, names.KubeScheduler: 2,
-	} {
-		needed := int32(1)
-		if component == names.EtcdData || component == names.EtcdEvents {
-			needed = 2
-			health := &etcd.Health{}
-			for i := range size {
-				health.Members = append(health.Members, etcd.Member{Name: podName(component, i), Listed: true, Leader: i == 0})
-			}
-			seen.Etcd[component] = &operator.Report{Health: health}
-		}
-		seen.Workloads[component] = &workloads.State{Observed: true, Desired: size, Current: size, Updated: size, Ready: size, Available: size, Needed: needed}
-		for i := range size {
-			seen.Pods[component] = append(seen.Pods[component], readyPod(component, i))
-		}
-	}
-	return seen
-}
-
-func podName(component string, i int32) string { return fmt.Sprintf("blue-%s-%d", component, i) }
-
-func readyPod(component string, i int32) corev1.Pod {
-	return corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: podName(component, i), Labels: map[string]string{names.VersionLabel: "v1.36.3"}},
-		Spec:       corev1.PodSpec{NodeName: fmt.Sprintf("n%d", i)},
-		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	return &Observation{
+		Workloads: statustest.Workloads(), Pods: statustest.Pods(), Etcd: statustest.Etcd(), CreationFailures: map[string]string{},
 	}
 }
 
@@ -83,7 +51,7 @@ func (seen *Observation) crash(component string, i int32, last string) {
 }
 
 // lose makes the host cluster not hear from a host node: all pods there count as not ready, and the
-// controller cannot ask the members there.
+// controller cannot observe the members there.
 func (seen *Observation) lose(node string) {
 	seen.LostNodes = append(seen.LostNodes, node)
 	for component, pods := range seen.Pods {
@@ -93,7 +61,7 @@ func (seen *Observation) lose(node string) {
 			}
 			seen.unready(component, int32(i))
 			if health := seen.Etcd[component]; health != nil {
-				health.Members[i] = etcd.Member{Name: podName(component, int32(i)), Listed: true, Err: errRefused}
+				health.Members[i] = etcd.Member{Name: statustest.PodName(component, int32(i)), Listed: true, Err: errRefused}
 			}
 		}
 	}
@@ -119,33 +87,11 @@ func (seen *Observation) silence(component string) {
 
 // settledInput is of a reconcile in which every step is done.
 func settledInput() *Input {
-	in := &Input{
-		Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, OwnHost: true,
-		ControlPlane: &controlplanev1.KOKControlPlane{},
-	}
-	in.ControlPlane.Spec.Etcd.Data.Replicas, in.ControlPlane.Spec.Etcd.Events.Replicas = ptr.To[int32](3), ptr.To[int32](3)
-	in.ControlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
-	for _, step := range []string{
-		names.StepKeyMaterial, names.StepVersion, names.StepPorts, names.StepEndpoint, names.StepCertificates, names.StepKubeconfig, names.EtcdData, names.EtcdEvents,
-		names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, names.StepTenantObjects, names.StepAddons,
-	} {
-		in.Outcomes = append(in.Outcomes, flow.Outcome{Name: step, Ran: true})
-	}
-	return in
+	return &Input{Cluster: statustest.Cluster, OwnHost: true, ControlPlane: statustest.ControlPlane(), Outcomes: statustest.Outcomes()}
 }
 
 // end makes a step end otherwise, and those after it not run.
-func (in *Input) end(step string, result flow.Result) {
-	found := false
-	for i := range in.Outcomes {
-		switch {
-		case in.Outcomes[i].Name == step:
-			in.Outcomes[i].Result, found = result, true
-		case found:
-			in.Outcomes[i].Ran = false
-		}
-	}
-}
+func (in *Input) end(step string, result flow.Result) { statustest.End(in.Outcomes, step, result) }
 
 // uninitialized takes back that the tenant's API ever answered.
 func (in *Input) uninitialized() { in.ControlPlane.Status.Initialization.ControlPlaneInitialized = nil }
@@ -229,7 +175,7 @@ func TestEtcdClusterHealthy(t *testing.T) {
 		}, unhealthy("etcd-data: the cluster does not answer", "member blue-etcd-data-1 does not answer", "member blue-etcd-data-2 does not answer")},
 
 		"ready members cannot be reached": {func(seen *Observation) { seen.silence(names.EtcdData) },
-			unknown("etcd-data cannot be asked: nothing answers on the way there")},
+			unknown("etcd-data cannot be observed: nothing answers on the way there")},
 		"one cluster cannot be reached and the other is unhealthy": {func(seen *Observation) {
 			seen.silence(names.EtcdData)
 			seen.Etcd[names.EtcdEvents].Members[1].Err = errRefused
@@ -242,20 +188,20 @@ func TestEtcdClusterHealthy(t *testing.T) {
 			}
 		}, unhealthy("etcd-data: pod blue-etcd-data-0 on n0 ended 4 times", "disk is full")},
 		"the key material is lost and all pods are ready": {func(seen *Observation) { seen.Etcd = nil },
-			unknown("etcd-data could not be asked without certificates; its pods are ready")},
+			unknown("etcd-data cannot be observed without certificates; its pods are ready")},
 
 		"the link to all host nodes is cut": {func(seen *Observation) {
 			seen.lose("n0")
 			seen.lose("n1")
 			seen.lose("n2")
 		}, expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, never: []string{"starting", "refused"},
-			says: []string{"etcd-data cannot be asked: the host cluster does not hear from n0, n1, n2; what runs there goes on", "etcd-events"}}},
-		"the link is cut and nobody was asked": {func(seen *Observation) {
+			says: []string{"etcd-data cannot be observed: the host cluster does not hear from n0, n1, n2; what runs there goes on", "etcd-events"}}},
+		"the link is cut and etcd was not observed": {func(seen *Observation) {
 			seen.lose("n0")
 			seen.lose("n1")
 			seen.lose("n2")
 			seen.Etcd = nil
-		}, unknown("etcd-data cannot be asked", "etcd-events cannot be asked")},
+		}, unknown("etcd-data cannot be observed", "etcd-events cannot be observed")},
 		// Members that answer are on the same network: it is the member that is away, not the way.
 		"one host node is off": {func(seen *Observation) { seen.lose("n1") },
 			unhealthy("etcd-data: member blue-etcd-data-1 does not answer", "etcd-events: member blue-etcd-events-1 does not answer")},

@@ -13,6 +13,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 )
 
 const (
@@ -55,7 +56,7 @@ func TestAChangeOfMembersIsToldWithWhatItWaitsFor(t *testing.T) {
 			in.ControlPlane.Spec.Etcd.Data.Replicas = &test.desired
 			cluster := controlplanev1.EtcdClusterStatus{Name: "data", Bootstrapped: ptr.To(true)}
 			for i, state := range test.states {
-				cluster.Members = append(cluster.Members, controlplanev1.EtcdMemberStatus{Name: podName(names.EtcdData, int32(i)), State: state})
+				cluster.Members = append(cluster.Members, controlplanev1.EtcdMemberStatus{Name: statustest.PodName(names.EtcdData, int32(i)), State: state})
 			}
 			in.ControlPlane.Status.Etcd = []controlplanev1.EtcdClusterStatus{cluster}
 			seen.Etcd[names.EtcdData].Change = test.waits
@@ -89,7 +90,7 @@ func TestEtcdThatWasNotObservedYetIsNeitherHealthyNorUnhealthy(t *testing.T) {
 	seen := settled()
 	seen.Etcd[names.EtcdEvents] = &operator.Report{Health: &etcd.Health{Err: ErrNotObserved}}
 	got := etcdClusterHealthy(seen)
-	if got.Status != metav1.ConditionUnknown || got.Message != "etcd-events is being asked" {
+	if got.Status != metav1.ConditionUnknown || got.Message != "etcd-events was not observed yet" {
 		t.Errorf("got %s: %s", got.Status, got.Message)
 	}
 	if joined(seen.Health(names.EtcdEvents)) {

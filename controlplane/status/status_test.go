@@ -13,6 +13,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
@@ -87,7 +88,7 @@ func TestVersionsStayUntilEveryPodLeftThem(t *testing.T) {
 	at := func(seen *Observation, component string, versions ...string) {
 		seen.Pods[component] = nil
 		for i, version := range versions {
-			pod := readyPod(component, int32(i))
+			pod := statustest.ReadyPod(component, int32(i))
 			pod.Labels[names.VersionLabel] = version
 			if version == "" {
 				delete(pod.Labels, names.VersionLabel)
@@ -120,7 +121,7 @@ func TestVersionsStayUntilEveryPodLeftThem(t *testing.T) {
 			at(seen, names.KubeScheduler, "v1.36.3_vendor.1")
 		}, []clusterv1.StatusVersion{version("v1.36.3+vendor.1", 1)}},
 		"pods that ended are no more than a record": {func(seen *Observation) {
-			evicted, shutDown := readyPod(names.KubeAPIServer, 3), readyPod(names.KubeScheduler, 2)
+			evicted, shutDown := statustest.ReadyPod(names.KubeAPIServer, 3), statustest.ReadyPod(names.KubeScheduler, 2)
 			evicted.Labels[names.VersionLabel], evicted.Status = "v1.35.4", corev1.PodStatus{Phase: corev1.PodFailed}
 			shutDown.Labels[names.VersionLabel], shutDown.Status = "v1.35.4", corev1.PodStatus{Phase: corev1.PodSucceeded}
 			seen.Pods[names.KubeAPIServer] = append(seen.Pods[names.KubeAPIServer], evicted)

@@ -32,7 +32,7 @@ func validateEndpoint(endpoint controlplanev1.APIEndpoint, path *field.Path) fie
 // reach. One that is made by a topology has its endpoint in the Cluster, which the controller knows.
 func validateOtherHostCluster(c *controlplanev1.KOKControlPlane, path *field.Path) field.ErrorList {
 	_, ofTopology := c.Labels[clusterv1.ClusterTopologyOwnedLabel]
-	if !c.Spec.Hosting.Elsewhere() || ofTopology || c.Spec.ControlPlaneEndpoint.Host != "" ||
+	if !c.Spec.Hosting.OnAnotherCluster() || ofTopology || c.Spec.ControlPlaneEndpoint.Host != "" ||
 		c.Spec.Hosting.Exposure.Type == controlplanev1.ExposureLoadBalancer {
 		return nil
 	}

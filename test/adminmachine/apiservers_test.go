@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/apiservers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/isolation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"

@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/util/keyutil"
 	"k8s.io/utils/clock"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 // AdmitNodes gives nodes the rights that the provider gives them inside a tenant, by the first of the kube-apiservers.

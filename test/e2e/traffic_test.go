@@ -19,7 +19,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/status"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	requests "github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/client"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/isolation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"

@@ -56,8 +56,8 @@ type ExposureTemplateSpec struct {
 // OnPodNetwork reports whether pods are on the pod network; without a mode they are on their hosts'.
 func (s HostingSpec) OnPodNetwork() bool { return s.NetworkMode == NetworkModePod }
 
-// Elsewhere reports whether the host cluster is another one than the management cluster.
-func (s HostingSpec) Elsewhere() bool { return s.KubeconfigRef != KubeconfigReference{} }
+// OnAnotherCluster reports whether the host cluster is another one than the management cluster.
+func (s HostingSpec) OnAnotherCluster() bool { return s.KubeconfigRef != KubeconfigReference{} }
 
 // APIServerWorkload is the kind of workload that kube-apiserver runs as.
 // +kubebuilder:validation:Enum=DaemonSet;Deployment

@@ -6,7 +6,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
 // certificates are one of each member, and one that all of them dial each other with.

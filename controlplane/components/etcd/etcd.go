@@ -22,8 +22,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 // QuotaAnnotation makes members restart, one by one, when their quota changes: etcd reads its
@@ -106,14 +106,14 @@ func (c Cluster) Render() components.Component {
 		Workload:     func(*controlplanev1.KOKControlPlaneSpec) client.Object { return &appsv1.StatefulSet{} },
 		Ports:        []ports.Port{c.client, c.peer, c.metrics},
 		Certificates: c.certificates,
-		Ignore:       c.ignore,
+		ClearUnused:  c.clearUnused,
 		Services:     c.services,
 		Objects:      c.objects,
 		Files:        func(in *components.Input) (*corev1.ConfigMap, error) { return c.Config(in, Membership{}) },
 	}
 }
 
-func (c Cluster) ignore(in *components.Input) {
+func (c Cluster) clearUnused(in *components.Input) {
 	in.Network, in.Addresses, in.Exposure = components.Network{}, nil, components.Exposure{}
 	in.Spec = controlplanev1.KOKControlPlaneSpec{
 		Hosting:         in.Spec.Hosting,

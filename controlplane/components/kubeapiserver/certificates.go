@@ -9,7 +9,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/konnectivity"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
 // certificates are one to serve with, those to dial etcd, kubelets and extension API servers with, and those of

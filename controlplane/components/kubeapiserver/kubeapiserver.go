@@ -68,7 +68,7 @@ var Component = components.Component{
 	OwnHosts:     ownHosts,
 	Ports:        []ports.Port{HTTPS, KonnectivityAgent, KonnectivityAdmin, KonnectivityHealth},
 	Certificates: certificates,
-	Ignore:       ignore,
+	ClearUnused:  clearUnused,
 	Services:     services,
 	Objects:      objects,
 	Scale:        scale,
@@ -88,7 +88,7 @@ func ownHosts(in *components.Input) (field string, replicas int32) {
 	return "", 0
 }
 
-func ignore(in *components.Input) {
+func clearUnused(in *components.Input) {
 	in.Network.PodCIDRs = nil
 	in.Spec = controlplanev1.KOKControlPlaneSpec{
 		Hosting:         in.Spec.Hosting,

@@ -26,8 +26,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background/backgroundtest"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 var _ source.Source = &Operator{}

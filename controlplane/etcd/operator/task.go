@@ -14,8 +14,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/pki"
 )
 
 // Task is what a reconcile hands over: an etcd cluster, how it should be, and what was seen of it. Nobody changes it

@@ -20,15 +20,15 @@ type Reference struct {
 	Name string `json:"name"`
 }
 
-// Former names the objects that older renderings of a component held and the newest one in the cache
-// does not. They are no longer wanted. It still names them after they were deleted.
-func (s *Store) Former(ctx context.Context, cluster client.ObjectKey, component string) ([]Reference, error) {
+// Superseded names the objects that older renderings of a component held and the newest one in the cache
+// does not. It still names them after they were deleted.
+func (s *Store) Superseded(ctx context.Context, cluster client.ObjectKey, component string) ([]Reference, error) {
 	revisions, err := s.known(ctx, cluster, component)
 	if err != nil || len(revisions) == 0 {
 		return nil, err
 	}
-	_, former, err := s.references(component, &revisions[len(revisions)-1])
-	return former, err
+	_, superseded, err := s.references(component, &revisions[len(revisions)-1])
+	return superseded, err
 }
 
 // identity is what an object is known by, whatever the version of its kind.
@@ -46,16 +46,16 @@ func identityOf(object client.Object) identity {
 
 func (r Reference) identity() identity { return identity{r.GroupVersionKind().GroupKind(), r.Name} }
 
-// former names the objects that these or earlier revisions held and that a new rendering does not
+// superseded names the objects that these or earlier revisions held and that a new rendering does not
 // hold.
-func (s *Store) former(component string, revisions []appsv1.ControllerRevision, rendered []client.Object) ([]Reference, error) {
+func (s *Store) superseded(component string, revisions []appsv1.ControllerRevision, rendered []client.Object) ([]Reference, error) {
 	gone := map[identity]Reference{}
 	for i := range revisions {
-		held, former, err := s.references(component, &revisions[i])
+		held, superseded, err := s.references(component, &revisions[i])
 		if err != nil {
 			return nil, err
 		}
-		for _, reference := range append(held, former...) {
+		for _, reference := range append(held, superseded...) {
 			gone[reference.identity()] = reference
 		}
 	}
@@ -67,12 +67,12 @@ func (s *Store) former(component string, revisions []appsv1.ControllerRevision, 
 	}), nil
 }
 
-// references names the objects that a revision holds, and the former ones. Kinds that the component cannot have are
+// references names the objects that a revision holds, and the superseded ones. Kinds that the component cannot have are
 // left out, because the objects named here are deleted.
-func (s *Store) references(component string, revision *appsv1.ControllerRevision) (held, former []Reference, err error) {
+func (s *Store) references(component string, revision *appsv1.ControllerRevision) (held, superseded []Reference, err error) {
 	stored := &struct {
-		Items  []metav1.PartialObjectMetadata `json:"items"`
-		Former []Reference                    `json:"former"`
+		Items      []metav1.PartialObjectMetadata `json:"items"`
+		Superseded []Reference                    `json:"former"`
 	}{}
 	if err := json.Unmarshal(revision.Data.Raw, stored); err != nil {
 		return nil, nil, refused(revision, err.Error())
@@ -80,7 +80,7 @@ func (s *Store) references(component string, revision *appsv1.ControllerRevision
 	for i := range stored.Items {
 		held = append(held, Reference{TypeMeta: stored.Items[i].TypeMeta, Name: stored.Items[i].Name})
 	}
-	return s.held(component, held), s.held(component, stored.Former), nil
+	return s.held(component, held), s.held(component, stored.Superseded), nil
 }
 
 func (s *Store) held(component string, references []Reference) []Reference {
