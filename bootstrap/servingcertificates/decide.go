@@ -147,10 +147,10 @@ func parse(request *certificatesv1.CertificateSigningRequest, name string) (*x50
 		return nil, err
 	}
 	if len(certificate.EmailAddresses) > 0 || len(certificate.URIs) > 0 {
-		return nil, errors.New("it asks for e-mail addresses or URIs, which no kubelet serves at")
+		return nil, errors.New("it requests e-mail addresses or URIs, which no kubelet serves at")
 	}
 	if len(certificate.DNSNames)+len(certificate.IPAddresses) == 0 {
-		return nil, errors.New("it asks for no name and no address")
+		return nil, errors.New("it requests no name and no address")
 	}
 	return certificate, nil
 }
@@ -175,14 +175,14 @@ func checkUsages(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsa
 // foreignNames are names and addresses in a request that are not the node's.
 func foreignNames(certificate *x509.CertificateRequest, name string, addresses []string) []string {
 	var foreign []string
-	for _, asked := range certificate.DNSNames {
-		if asked != name && !slices.ContainsFunc(addresses, func(address string) bool { return strings.EqualFold(address, asked) }) {
-			foreign = append(foreign, "name "+asked)
+	for _, requested := range certificate.DNSNames {
+		if requested != name && !slices.ContainsFunc(addresses, func(address string) bool { return strings.EqualFold(address, requested) }) {
+			foreign = append(foreign, "name "+requested)
 		}
 	}
-	for _, asked := range certificate.IPAddresses {
-		if !slices.ContainsFunc(addresses, func(address string) bool { return sameIP(address, asked) }) {
-			foreign = append(foreign, "address "+asked.String())
+	for _, requested := range certificate.IPAddresses {
+		if !slices.ContainsFunc(addresses, func(address string) bool { return sameIP(address, requested) }) {
+			foreign = append(foreign, "address "+requested.String())
 		}
 	}
 	return foreign

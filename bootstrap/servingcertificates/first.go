@@ -105,7 +105,7 @@ func parseFirst(request *certificatesv1.CertificateSigningRequest) (string, erro
 		return "", err
 	}
 	if len(certificate.DNSNames)+len(certificate.IPAddresses)+len(certificate.EmailAddresses)+len(certificate.URIs) > 0 {
-		return "", errors.New("it asks for names and addresses to serve at, which a client has not")
+		return "", errors.New("it requests names and addresses to serve at, which a client has not")
 	}
 	return name, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
-// Component describes one part of a control plane. Whatever else must know of components asks their descriptions, which
+// Component describes one part of a control plane. Whatever else must know of components reads their descriptions, which
 // package registry lists.
 type Component struct {
 	// Name is the component's name and the suffix of its objects' names.

@@ -17,7 +17,7 @@ type Exposure struct {
 // OnPodNetwork reports whether pods are on the host cluster's pod network, not on that of their hosts.
 func (in *Input) OnPodNetwork() bool { return in.Spec.Hosting.OnPodNetwork() }
 
-// ProbeAddress is where a component listens for what only probes ask, by plain HTTP: on loopback, which
+// ProbeAddress is where a component listens for what only probes request, by plain HTTP: on loopback, which
 // kubelet shares on the host network. To a pod on its own network kubelet comes from outside, at the
 // given wildcard address; a NetworkPolicy keeps others away.
 func (in *Input) ProbeAddress(wildcard string) string {

@@ -29,7 +29,7 @@ const (
 )
 
 // applyAddons is done when the tenant held its addons, and none that is switched off, when it was last
-// asked. It comes last and nothing waits for it: machines join without, and the API is of use.
+// probed. It comes last and nothing waits for it: machines join without, and the API is of use.
 func (r *Reconciler) applyAddons(ctx context.Context, s *scope) flow.Result {
 	if s.unsupported != nil {
 		return flow.Waiting(s.unsupported.Error())

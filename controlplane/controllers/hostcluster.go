@@ -40,7 +40,7 @@ func (r *Reconciler) hostOf(ctx context.Context, cluster *clusterv1.Cluster, con
 		client.ObjectKey{Namespace: controlPlane.Namespace, Name: controlPlane.Spec.Hosting.KubeconfigRef.Name}, leaving)
 }
 
-// withoutHost says why nothing can be done. Nobody asks etcd or the tenant in the meantime: what was asked may
+// withoutHost says why nothing can be done. Nobody probes etcd or the tenant in the meantime: what was begun may
 // hold credentials that are withdrawn. While it is being connected to, what status said before holds: a program
 // that starts writes nothing to settled tenants.
 func (r *Reconciler) withoutHost(controlPlane *controlplanev1.KOKControlPlane, problem *hostclusters.Problem) ctrl.Result {

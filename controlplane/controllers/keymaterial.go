@@ -67,8 +67,8 @@ func keyMaterialFailed(err error) flow.Result {
 	return flow.Failed(err)
 }
 
-// keysUsedBy is a component that uses key material, or data of one; empty when none was ever applied. It asks the API
-// server: new keys must not replace those that a cache does not know of yet.
+// keysUsedBy is a component that uses key material, or data of one; empty when none was ever applied. It reads from the
+// API server: new keys must not replace those that a cache does not know of yet.
 func keysUsedBy(ctx context.Context, s *scope) (string, error) {
 	for _, kind := range []schema.GroupVersionKind{
 		appsv1.SchemeGroupVersion.WithKind("StatefulSet"),

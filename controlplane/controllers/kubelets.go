@@ -27,8 +27,8 @@ const (
 )
 
 // chooseVersion has everything rendered for the version that runs while kubelets are too old for the wanted minor, or
-// nobody knows whether they are: nothing of the upgrade begins, and all else goes on. An upgrade that has begun is not
-// asked about: there is no way back, and what mends it may be a part of it.
+// nobody knows whether they are: nothing of the upgrade begins, and all else goes on. An upgrade that has begun
+// waits for no kubelet: there is no way back, and what mends it may be a part of it.
 func (r *Reconciler) chooseVersion(ctx context.Context, s *scope) flow.Result {
 	key := probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: kubeletsProbeKind}
 	from, err := s.leaves(ctx)
@@ -47,7 +47,7 @@ func (r *Reconciler) chooseVersion(ctx context.Context, s *scope) flow.Result {
 	}
 	if !ok {
 		s.probing = true
-		result.Problem = "the tenant is being asked for its kubelets"
+		result.Problem = "the tenant is being probed for its kubelets"
 	}
 	s.render(from, r.Versions.Table())
 	return flow.Postponed(fmt.Sprintf("spec.version: the upgrade from %s to %s waits: %s", from, to, result.Problem))
@@ -92,7 +92,7 @@ func isMinorUpgrade(from, to string) bool {
 	return versions.Compare(from, to) < 0 && !versions.SameMinor(from, to)
 }
 
-// kubeletsProbe asks a tenant's API, until an upgrade begins, whether its kubelets allow that.
+// kubeletsProbe reads from a tenant's API, until an upgrade begins, whether its kubelets allow that.
 type kubeletsProbe struct {
 	api tenantProbe
 	to  string

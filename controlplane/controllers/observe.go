@@ -89,7 +89,7 @@ func lostNodes(ctx context.Context, s *scope, pods map[string][]corev1.Pod) ([]s
 	return lost, nil
 }
 
-// creationPatience is how old a workload without its pods must be before events are asked.
+// creationPatience is how old a workload without its pods must be before its events are read.
 const creationPatience = 5 * time.Second
 
 // creationFailures says why a workload's pods do not come into being, such as a quota or the

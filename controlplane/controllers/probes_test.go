@@ -78,7 +78,7 @@ func TestTheTenantsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 		return result.Waiting()
 	}
 	s := askable(t)
-	if waiting := run(s); waiting != "the tenant's API at 10.250.0.1:6443 is being asked" || !s.probing {
+	if waiting := run(s); waiting != "the tenant's API at 10.250.0.1:6443 is being probed" || !s.probing {
 		t.Errorf("before the first answer it waits %q, asking %t", waiting, s.probing)
 	}
 	first := notes.asked[tenantProbeKind].Identity

@@ -17,7 +17,7 @@ import (
 const tenantProbeKind = "tenant"
 
 // applyTenantObjects is done when the tenant's API answered at its endpoint and held what joining
-// machines need, when it was last asked. It is asked in the background, and at once when the number
+// machines need, when it was last probed. It is probed in the background, and at once when the number
 // of ready API servers changes.
 func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) flow.Result {
 	shared, err := s.sharedAddress()
@@ -50,7 +50,7 @@ func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) flow.Result
 	result, ok := r.prober.Probe(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: tenantProbeKind}, probing)
 	if !ok {
 		s.probing = true
-		return flow.Waiting(fmt.Sprintf("the tenant's API at %s is being asked", check.address))
+		return flow.Waiting(fmt.Sprintf("the tenant's API at %s is being probed", check.address))
 	}
 	return flow.Waiting(result.Problem)
 }

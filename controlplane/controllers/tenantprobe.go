@@ -25,7 +25,7 @@ import (
 // tenantInterval is how often the objects in a settled tenant are looked at.
 const tenantInterval = 5 * time.Minute
 
-// tenantProbe asks a tenant's API again and again whether it holds some objects, and writes those that it lacks.
+// tenantProbe looks again and again whether a tenant's API holds some objects, and writes those that it lacks.
 type tenantProbe struct {
 	r       *Reconciler
 	keys    *pki.KeyMaterial

@@ -128,7 +128,7 @@ func (d *Deleter) Reconcile(ctx context.Context, owner *clusterv1.Cluster, contr
 }
 
 // deleteKinds deletes the tenant's objects of some kinds and returns those that are still there. It
-// asks the API server: a cache may not know yet what was created last.
+// reads from the API server: a cache may not know yet what was created last.
 func deleteKinds(ctx context.Context, host *hostclusters.Host, cluster client.ObjectKey, kinds []schema.GroupVersionKind, named map[string]client.Object) ([]string, error) {
 	var left []string
 	var failed []error

@@ -97,7 +97,7 @@ func (h *Health) Answered() bool {
 	return h.Err == nil || slices.ContainsFunc(h.Members, func(m Member) bool { return m.Err == nil })
 }
 
-// Check asks every member, given by name, for its status, and the cluster for its members. It writes nothing, and takes
+// Check reads the status of every member, given by name, and the cluster's list of members. It writes nothing, and takes
 // at most twice Timeout.
 func Check(ctx context.Context, members map[string]Address, config *tls.Config) (*Health, error) {
 	client, err := dial(ctx, slices.Collect(maps.Values(members)), config)

@@ -19,7 +19,7 @@ const (
 	// latest.
 	firstRetry = time.Second
 	lastRetry  = time.Minute
-	// checkInterval is how often a host cluster is asked whether it is there. Patience is how many answers in a row
+	// checkInterval is how often a host cluster is checked. Patience is how many answers in a row
 	// may be missing.
 	checkInterval = 10 * time.Second
 	patience      = 2
@@ -61,7 +61,7 @@ func (c *connection) answer() (*Host, error) {
 }
 
 // opener connects to the host cluster, within a time of its own. What it opened lasts until the context ends; check
-// asks whether the host cluster is there.
+// looks whether the host cluster is there.
 type opener func(ctx context.Context, o opening) (host *Host, check func(context.Context) error, err error)
 
 type opening struct {

@@ -26,7 +26,7 @@ import (
 // longestWait bounds one wait for the time of a renewal: timers stand still while a machine sleeps.
 const longestWait = time.Hour
 
-// requester asks a host cluster for another token of an account that lasts some seconds, within a time of its own.
+// requester requests from a host cluster another token of an account, which lasts some seconds, within a time of its own.
 type requester func(ctx context.Context, config *rest.Config, account client.ObjectKey, seconds int64) (token string, err error)
 
 // request implements requester.

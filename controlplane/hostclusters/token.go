@@ -62,7 +62,7 @@ func readToken(token string) (accountToken, error) {
 	}, nil
 }
 
-// seconds is the life that is asked for the next token: that of this one, which a person chose.
+// seconds is the life that is requested for the next token: that of this one, which a person chose.
 func (t accountToken) seconds() int64 {
 	return min(max(t.expires.Unix()-t.issued.Unix(), shortestLife), longestLife)
 }

@@ -92,7 +92,7 @@ func (c *Claims) Release(ctx context.Context, cluster client.ObjectKey) error {
 }
 
 // seenSettled reports whether the cache has the claim of the block, and no other of the Cluster: then
-// the API server need not be asked. A cache without the namespace of claims has none.
+// no request to the API server is needed. A cache without the namespace of claims has none.
 func (c *Claims) seenSettled(ctx context.Context, cluster client.ObjectKey, pinned int32) bool {
 	held, err := c.heldBy(ctx, c.client, cluster)
 	return err == nil && len(held) == 1 && held[0].Name == c.claim(cluster, pinned).Name
@@ -145,7 +145,7 @@ func (c *Claims) take(ctx context.Context, cluster client.ObjectKey, block int32
 	for range attempts {
 		claim := c.claim(cluster, block)
 		key := client.ObjectKeyFromObject(claim)
-		// Asking first costs less than a refused write, for blocks of others and for one's own.
+		// A read first costs less than a refused write, for blocks of others and for one's own.
 		err := c.reader.Get(ctx, key, claim)
 		if err == nil {
 			return holder(claim), claim, nil

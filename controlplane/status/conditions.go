@@ -98,7 +98,7 @@ func etcdClusterHealthy(seen *Observation) metav1.Condition {
 		health, state := seen.Etcd[component], seen.Workloads[component]
 		switch {
 		case health != nil && errors.Is(health.Err, ErrNotObserved) && state.Works():
-			unknown = append(unknown, component+" is being asked")
+			unknown = append(unknown, component+" was not observed yet")
 		case health != nil && health.Answered():
 			for _, problem := range health.Problems() {
 				unhealthy = append(unhealthy, component+": "+problem)
@@ -107,9 +107,9 @@ func etcdClusterHealthy(seen *Observation) metav1.Condition {
 				unhealthy = append(unhealthy, workloadProblems(seen, component)...)
 			}
 		case health == nil && state.Complete():
-			unknown = append(unknown, component+" could not be asked without certificates; its pods are ready")
+			unknown = append(unknown, component+" cannot be observed without certificates; its pods are ready")
 		case state.Complete() || seen.mayHave(component, state.Wanted()):
-			unknown = append(unknown, fmt.Sprintf("%s cannot be asked%s", component, lostNodesNote(seen)))
+			unknown = append(unknown, fmt.Sprintf("%s cannot be observed%s", component, lostNodesNote(seen)))
 		default:
 			unhealthy = append(unhealthy, workloadProblems(seen, component)...)
 		}

@@ -51,7 +51,7 @@ func (seen *Observation) crash(component string, i int32, last string) {
 }
 
 // lose makes the host cluster not hear from a host node: all pods there count as not ready, and the
-// controller cannot ask the members there.
+// controller cannot observe the members there.
 func (seen *Observation) lose(node string) {
 	seen.LostNodes = append(seen.LostNodes, node)
 	for component, pods := range seen.Pods {
@@ -175,7 +175,7 @@ func TestEtcdClusterHealthy(t *testing.T) {
 		}, unhealthy("etcd-data: the cluster does not answer", "member blue-etcd-data-1 does not answer", "member blue-etcd-data-2 does not answer")},
 
 		"ready members cannot be reached": {func(seen *Observation) { seen.silence(names.EtcdData) },
-			unknown("etcd-data cannot be asked: nothing answers on the way there")},
+			unknown("etcd-data cannot be observed: nothing answers on the way there")},
 		"one cluster cannot be reached and the other is unhealthy": {func(seen *Observation) {
 			seen.silence(names.EtcdData)
 			seen.Etcd[names.EtcdEvents].Members[1].Err = errRefused
@@ -188,20 +188,20 @@ func TestEtcdClusterHealthy(t *testing.T) {
 			}
 		}, unhealthy("etcd-data: pod blue-etcd-data-0 on n0 ended 4 times", "disk is full")},
 		"the key material is lost and all pods are ready": {func(seen *Observation) { seen.Etcd = nil },
-			unknown("etcd-data could not be asked without certificates; its pods are ready")},
+			unknown("etcd-data cannot be observed without certificates; its pods are ready")},
 
 		"the link to all host nodes is cut": {func(seen *Observation) {
 			seen.lose("n0")
 			seen.lose("n1")
 			seen.lose("n2")
 		}, expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, never: []string{"starting", "refused"},
-			says: []string{"etcd-data cannot be asked: the host cluster does not hear from n0, n1, n2; what runs there goes on", "etcd-events"}}},
-		"the link is cut and nobody was asked": {func(seen *Observation) {
+			says: []string{"etcd-data cannot be observed: the host cluster does not hear from n0, n1, n2; what runs there goes on", "etcd-events"}}},
+		"the link is cut and etcd was not observed": {func(seen *Observation) {
 			seen.lose("n0")
 			seen.lose("n1")
 			seen.lose("n2")
 			seen.Etcd = nil
-		}, unknown("etcd-data cannot be asked", "etcd-events cannot be asked")},
+		}, unknown("etcd-data cannot be observed", "etcd-events cannot be observed")},
 		// Members that answer are on the same network: it is the member that is away, not the way.
 		"one host node is off": {func(seen *Observation) { seen.lose("n1") },
 			unhealthy("etcd-data: member blue-etcd-data-1 does not answer", "etcd-events: member blue-etcd-events-1 does not answer")},

@@ -90,7 +90,7 @@ func TestEtcdThatWasNotObservedYetIsNeitherHealthyNorUnhealthy(t *testing.T) {
 	seen := settled()
 	seen.Etcd[names.EtcdEvents] = &operator.Report{Health: &etcd.Health{Err: ErrNotObserved}}
 	got := etcdClusterHealthy(seen)
-	if got.Status != metav1.ConditionUnknown || got.Message != "etcd-events is being asked" {
+	if got.Status != metav1.ConditionUnknown || got.Message != "etcd-events was not observed yet" {
 		t.Errorf("got %s: %s", got.Status, got.Message)
 	}
 	if joined(seen.Health(names.EtcdEvents)) {

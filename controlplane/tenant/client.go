@@ -15,7 +15,7 @@ import (
 var clusterScoped = sets.New("Namespace", "Node", "PersistentVolume", "ClusterRole", "ClusterRoleBinding")
 
 // NewClient is a client for a tenant's API, for kinds of the groups below. It knows their resources
-// and asks the tenant for none, which would be most of its requests while a tenant starts.
+// and requests none from the tenant, which would be most of its requests while a tenant starts.
 func NewClient(config *rest.Config) (client.Client, error) {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, version := range []schema.GroupVersion{

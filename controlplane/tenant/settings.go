@@ -42,7 +42,7 @@ type Settings struct {
 	APIServers netip.AddrPort
 	// ImageRepository is where kubeadm pulls images from; kubeadm's default if empty.
 	ImageRepository string
-	// KubeletServerTLSBootstrap makes kubelets ask for a serving certificate of the cluster CA.
+	// KubeletServerTLSBootstrap makes kubelets request a serving certificate of the cluster CA.
 	// Something must approve these requests: Kubernetes itself does not, and until then logs and
 	// exec fail.
 	KubeletServerTLSBootstrap bool

@@ -89,7 +89,7 @@ var (
 	celCompiler = sync.OnceValue(authenticationcel.NewDefaultCompiler)
 )
 
-// validateJWT reads the list as part of an AuthenticationConfiguration and asks kube-apiserver's own
+// validateJWT reads the list as part of an AuthenticationConfiguration and calls kube-apiserver's own
 // validation, which also compiles the CEL expressions.
 func validateJWT(list []runtime.RawExtension, path *field.Path) field.ErrorList {
 	if len(list) == 0 {

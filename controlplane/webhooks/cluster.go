@@ -12,7 +12,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/clusters"
 )
 
-// The API server asks this webhook only about Clusters with a KOKControlPlane, and only when the
+// The API server calls this webhook only for Clusters with a KOKControlPlane, and only when the
 // reference or the network is new: Clusters of other providers, and deletions, never depend on it.
 //
 // +kubebuilder:webhook:verbs=create;update,path=/validate-cluster-x-k8s-io-v1beta2-cluster,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=cluster.x-k8s.io,resources=clusters,versions=v1beta2,name=validation.cluster.kokcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1,patch=`{"matchConditions":[{"name":"kok-control-plane","expression":"has(object.spec.controlPlaneRef) && object.spec.controlPlaneRef.apiGroup == 'controlplane.cluster.x-k8s.io' && object.spec.controlPlaneRef.kind == 'KOKControlPlane'"},{"name":"new-reference-or-network","expression":"oldObject == null || object.spec.?clusterNetwork != oldObject.spec.?clusterNetwork || object.spec.?controlPlaneRef != oldObject.spec.?controlPlaneRef"}]}`

@@ -38,7 +38,7 @@ func validateEtcdCluster(spec controlplanev1.EtcdClusterSpec, path *field.Path) 
 	return errs
 }
 
-// validateEncryption asks kube-apiserver's own validation of the configuration that the controller
+// validateEncryption calls kube-apiserver's own validation of the configuration that the controller
 // will write.
 func validateEncryption(spec controlplanev1.EncryptionAtRestSpec, path *field.Path) field.ErrorList {
 	if len(spec.Resources) == 0 || spec.Mode == controlplanev1.EncryptionNone {

@@ -14,7 +14,7 @@ import (
 )
 
 // Cluster API finds a kubeconfig by its Secret's name, and its library reads the files that it names: a manager's own
-// token would go to the kubeconfig's server. The API server asks this webhook only about Secrets with such a name and a
+// token would go to the kubeconfig's server. The API server calls this webhook only for Secrets with such a name and a
 // new kubeconfig. No other Secret, and no deletion, depends on it. See
 // docs/decisions/security.md#a-webhook-judges-kubeconfigs-of-all-clusters.
 //

@@ -13,7 +13,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
-// The API server asks this webhook only about ConfigMaps of the one name: no other depends on it.
+// The API server calls this webhook only for ConfigMaps of the one name: no other depends on it.
 //
 // +kubebuilder:webhook:verbs=create;update,path=/validate--v1-configmap,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups="",resources=configmaps,versions=v1,name=validation.versions.kokcontrolplane.controlplane.cluster.x-k8s.io,sideEffects=None,admissionReviewVersions=v1,patch=`{"matchConditions":[{"name":"kok-kubernetes-versions","expression":"object.metadata.?name.orValue('') == 'kok-kubernetes-versions'"}]}`
 

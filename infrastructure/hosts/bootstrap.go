@@ -215,7 +215,7 @@ func (h *Host) watch(ctx context.Context, record *Record) (Progress, error) {
 	switch progress.State {
 	case Done:
 		if record.Avoided, err = h.avoidedSources(ctx, software.ResultFile); err != nil {
-			return Progress{}, fmt.Errorf("ask which sources of software were avoided: %w", err)
+			return Progress{}, fmt.Errorf("read which sources of software were avoided: %w", err)
 		}
 		record.Done, progress.Avoided = true, record.Avoided
 		return progress, h.writeRecord(ctx, record)

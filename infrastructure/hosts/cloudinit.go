@@ -31,7 +31,7 @@ func (h *Host) cloudInit(ctx context.Context) (*cloudInitStatus, error) {
 	}
 	status := &cloudInitStatus{}
 	if err := json.Unmarshal(result.Stdout, status); err != nil || status.Status == "" {
-		return nil, fmt.Errorf("ask cloud-init for its status: exit status %d, %s; cloud-init 22.4 or newer is needed", result.ExitStatus, lastLine(result.Stderr))
+		return nil, fmt.Errorf("read the status of cloud-init: exit status %d, %s; cloud-init 22.4 or newer is needed", result.ExitStatus, lastLine(result.Stderr))
 	}
 	return status, nil
 }

@@ -530,14 +530,14 @@ func TestWhatAHostHasInANodesFoldersIsNotPutBack(t *testing.T) {
 }
 
 // Keys go where the SSH server reads them; with a wrong guess they would stay after the machine.
-func TestAnSSHServerThatCannotBeAskedIsNotTakenForOneWithDefaults(t *testing.T) {
+func TestAnSSHServerWhoseSettingsCannotBeReadIsNotTakenForOneWithDefaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit func(*simulated)
 		want string
 	}{
 		"one with a mistake in its settings": {func(s *simulated) {
 			s.answers["sshd -T"] = ssh.Result{ExitStatus: 255, Stderr: []byte("sshd_config line 7: Bad configuration option\n")}
-		}, "note what is on the host: ask the SSH server where it reads authorized keys: sshd -T ended with status 255: sshd_config line 7: Bad configuration option"},
+		}, "note what is on the host: read where the SSH server has authorized keys: sshd -T ended with status 255: sshd_config line 7: Bad configuration option"},
 		"a host with another SSH server": {func(s *simulated) { s.remove("/usr/bin/sshd"); s.answers["sshd -T"] = ssh.Result{ExitStatus: 127} }, "<nil>"},
 	} {
 		t.Run(name, func(t *testing.T) {

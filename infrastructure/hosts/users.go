@@ -170,7 +170,7 @@ func (h *Host) keyFilePatterns(ctx context.Context) ([]string, error) {
 	}
 	output, err := h.run(ctx, "sshd", "-T")
 	if err != nil {
-		return nil, fmt.Errorf("ask the SSH server where it reads authorized keys: %w", err)
+		return nil, fmt.Errorf("read where the SSH server has authorized keys: %w", err)
 	}
 	for line := range strings.Lines(string(output)) {
 		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "authorizedkeysfile" {

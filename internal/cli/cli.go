@@ -25,7 +25,7 @@ import (
 
 const (
 	name = "kok"
-	// pluginName is the name under which kubectl finds a plugin kok, and completionName that of the program which it asks
+	// pluginName is the name under which kubectl finds a plugin kok, and completionName that of the program which it calls
 	// for completions of the plugin.
 	pluginName     = "kubectl-kok"
 	completionName = "kubectl_complete-kok"

@@ -14,7 +14,7 @@ import (
 
 // Config reads a kubeconfig. The writer of its Secret must not run programs or read files with the manager, nor
 // lead it to a server that cannot prove its identity: a kubeconfig that would is refused. Errors say what to change
-// and quote nothing of the content. Answers and errors of servers that are asked with the configuration quote none
+// and quote nothing of the content. Answers and errors of servers that the configuration leads to quote none
 // of its secrets either.
 func Config(kubeconfig []byte) (*rest.Config, error) {
 	return read(kubeconfig, func(*clientcmdapi.Cluster) error { return nil })

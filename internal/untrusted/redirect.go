@@ -20,7 +20,7 @@ func (e *RedirectError) Error() string {
 }
 
 // WithoutRedirects is a transport that fails where it is led to another address: each hop would get the credentials,
-// wherever it is, and the server could have the manager ask whatever the manager alone reaches.
+// wherever it is, and the server could have the manager send requests to whatever the manager alone reaches.
 func WithoutRedirects(inner http.RoundTripper) http.RoundTripper { return noRedirects{inner} }
 
 type noRedirects struct{ inner http.RoundTripper }

@@ -12,7 +12,7 @@ import (
 func descriptors() (uint64, error) {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return 0, fmt.Errorf("ask how many file descriptors this program may have: %w", err)
+		return 0, fmt.Errorf("read how many file descriptors this program may have: %w", err)
 	}
 	return limit.Cur, nil
 }

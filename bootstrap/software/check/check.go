@@ -98,7 +98,7 @@ func (c *Checker) cri(ctx context.Context) error {
 	defer func() { _ = connection.Close() }()
 	answer, err := runtimeapi.NewRuntimeServiceClient(connection).Status(ctx, &runtimeapi.StatusRequest{})
 	if err != nil {
-		return fmt.Errorf("ask %s by CRI: %w", c.Socket, err)
+		return fmt.Errorf("read the status of %s by CRI: %w", c.Socket, err)
 	}
 	for _, condition := range answer.GetStatus().GetConditions() {
 		if condition.GetType() != runtimeapi.RuntimeReady {

@@ -17,7 +17,7 @@ const Reserve = 256 << 20
 func (d *Disk) Room(path string, needed int64) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(d.Place(path), &stat); err != nil {
-		return fmt.Errorf("ask for the room at %s: %w", path, err)
+		return fmt.Errorf("read the room at %s: %w", path, err)
 	}
 	free := int64(stat.Bavail) * stat.Bsize
 	if free-needed < Reserve {

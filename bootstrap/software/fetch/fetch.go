@@ -59,7 +59,7 @@ type Options struct {
 	Mirrors []software.Mirror
 	// Stall is how long a server may send no byte; 30 seconds if unset.
 	Stall time.Duration
-	// Pause is the time before servers that may be away for a moment are asked again; 5 seconds if unset.
+	// Pause is the time before servers that may be away for a moment are tried again; 5 seconds if unset.
 	Pause time.Duration
 	// Say is told what is going on, without secrets, one line at a time although files are downloaded side by side.
 	Say func(format string, args ...any)
@@ -70,7 +70,7 @@ const DefaultStall = 30 * time.Second
 
 const (
 	defaultPause = 5 * time.Second
-	// rounds is how often servers are asked that may be away for a moment.
+	// rounds is how often servers are tried that may be away for a moment.
 	rounds = 3
 )
 

@@ -90,7 +90,7 @@ func (k *Kernel) loaded(name string) (bool, error) {
 	}
 	var uname unix.Utsname
 	if err := unix.Uname(&uname); err != nil {
-		return false, fmt.Errorf("ask for the kernel's release: %w", err)
+		return false, fmt.Errorf("read the kernel's release: %w", err)
 	}
 	list, err := k.Disk.Read("/lib/modules/"+unix.ByteSliceToString(uname.Release[:])+"/modules.builtin", maxList)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -57,7 +57,7 @@ func (a APT) Missing(ctx context.Context, wanted []bootstrapv1.Package) ([]boots
 	// dpkg-query fails when it does not know one of the packages, but prints the others.
 	output, err := exec.CommandContext(ctx, "dpkg-query", args...).Output()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		return nil, fmt.Errorf("ask dpkg which packages are installed: %w", err)
+		return nil, fmt.Errorf("read which packages are installed: %w", err)
 	}
 	return missing(wanted, string(output)), nil
 }

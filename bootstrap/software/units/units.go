@@ -159,7 +159,7 @@ func (s *Systemd) State(ctx context.Context, unit string) (State, error) {
 	}
 	properties, err := c.GetUnitPropertiesContext(ctx, unit)
 	if err != nil {
-		return State{}, fmt.Errorf("ask systemd for %s: %w", unit, err)
+		return State{}, fmt.Errorf("read the state of %s from systemd: %w", unit, err)
 	}
 	text := func(name string) string {
 		value, _ := properties[name].(string)

@@ -24,7 +24,7 @@ var Addon = addon.Addon{
 	Objects:    objects,
 }
 
-// corefile answers for the tenant's domain and asks the node's resolvers for the rest; a change of it
+// corefile answers for the tenant's domain and forwards the rest to the node's resolvers; a change of it
 // is read without a restart.
 const corefile = `.:53 {
     errors

@@ -26,7 +26,7 @@ const (
 //go:embed audit-policy.yaml
 var defaultAuditPolicy string
 
-// anonymousPaths can be read without a credential: what probes ask, and what a joining machine
+// anonymousPaths can be read without a credential: what probes request, and what a joining machine
 // verifies with its token before it trusts the CA (kubeadm's discovery).
 var anonymousPaths = []string{"/livez", "/readyz", "/healthz", "/api/v1/namespaces/kube-public/configmaps/cluster-info"}
 

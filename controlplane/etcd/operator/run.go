@@ -66,7 +66,7 @@ func (o *Operator) cluster(ctx context.Context, task *Task) *cluster {
 	return &cluster{Task: task, operator: o, log: log, members: task.addresses()}
 }
 
-// observe asks etcd how it is, and writes nothing. A member that is not in etcd's list yet, or no longer, does not
+// observe reads how etcd is, and writes nothing. A member that is not in etcd's list yet, or no longer, does not
 // count as missing.
 func (c *cluster) observe(ctx context.Context) *etcd.Health {
 	health, err := c.operator.etcd.Check(ctx, c.members, c.tls)

@@ -27,7 +27,7 @@ they should be, components and members of etcd, MachineDeployments, the Machines
 the hosts of the namespace that cannot be used. It reads nothing in the tenant.
 
 It ends with 0 when the Cluster and its control plane are available, even while something waits, with 1 when one of them is
-not, and with 2 when it could not be asked.`
+not, and with 2 when the command failed.`
 
 const example = `  # One screen
   kok status blue

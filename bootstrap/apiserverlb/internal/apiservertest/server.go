@@ -29,7 +29,7 @@ type Server struct {
 	Accepted atomic.Int64
 	// Distrust makes every client certificate one that the server does not trust.
 	Distrust atomic.Bool
-	// Forbid makes /readyz one that only anonymous may ask.
+	// Forbid makes /readyz one that only anonymous may request.
 	Forbid atomic.Bool
 	// Slow makes /readyz wait while the rest of the server answers.
 	Slow atomic.Bool
