@@ -135,7 +135,7 @@ func TestAnUpgradeThatHasBegunGoesOnWhateverKubeletsAre(t *testing.T) {
 	tt.expectReconciled("after the upgrade", "")
 }
 
-func TestAnUpgradeWaitsForATenantThatCannotBeAsked(t *testing.T) {
+func TestAnUpgradeWaitsForATenantThatDoesNotAnswer(t *testing.T) {
 	tt := beforeUpgrade(t)
 	tt.host.refuseNodes.Store(true)
 	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Version = "v1.36.3" })

@@ -530,7 +530,7 @@ func TestWhatAHostHasInANodesFoldersIsNotPutBack(t *testing.T) {
 }
 
 // Keys go where the SSH server reads them; with a wrong guess they would stay after the machine.
-func TestAnSSHServerThatCannotBeAskedIsNotTakenForOneWithDefaults(t *testing.T) {
+func TestAnSSHServerWhoseSettingsCannotBeReadIsNotTakenForOneWithDefaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit func(*simulated)
 		want string

@@ -488,7 +488,7 @@ func TestACheckerOnAMachineThatStarvesIsAlive(t *testing.T) {
 	})
 }
 
-func TestABackendThatCannotBeAskedKeepsItsState(t *testing.T) {
+func TestABackendThatCannotBeProbedKeepsItsState(t *testing.T) {
 	inBubble(t, func(w *world) {
 		w.answer(second, stopped)
 		w.answer(third, silence)
