@@ -101,10 +101,11 @@ const (
 
 	// HealthUnknownReason of AvailableCondition, EtcdClusterHealthyCondition and
 	// ControlPlaneComponentsHealthyCondition: there is no way to the pods, or the host cluster does not hear
-	// from their nodes. What runs there goes on.
+	// from their nodes. What runs there goes on. It is also the reason while keys or certificates cannot be had,
+	// without which etcd is not observed, and until etcd was observed for the first time.
 	//
 	// Bring back the link to the host nodes that the message names. If one is gone for good, delete its Node
-	// object.
+	// object. Without keys see CertificatesAvailable.
 	HealthUnknownReason = "HealthUnknown"
 
 	// InstalledReason of AddonsInstalledCondition: the tenant has them.
