@@ -180,7 +180,7 @@ var staysWhileAway = map[string]string{
 	controlplanev1.DeletingCondition:              "a deletion has a path of its own, deleteWithoutHost",
 }
 
-// A condition that withoutHost forgets would stay True although nobody sees what it tells of. CONTRIBUTING.md, "A new
+// A condition that status.WithoutHost forgets would stay True although nobody sees what it tells of. CONTRIBUTING.md, "A new
 // condition", promises that this test fails then.
 func TestEveryConditionIsUnknownWithoutTheHostClusterOrHasAReasonToStay(t *testing.T) {
 	_, controlPlane := elsewhere(func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {})
@@ -193,9 +193,9 @@ func TestEveryConditionIsUnknownWithoutTheHostClusterOrHasAReasonToStay(t *testi
 		stays := conditions.GetReason(controlPlane, owned) == "Before"
 		switch why := staysWhileAway[owned]; {
 		case stays && why == "":
-			t.Errorf("%s stays True while the host cluster is away: set it in withoutHost, or say in staysWhileAway why it still holds", owned)
+			t.Errorf("%s stays True while the host cluster is away: set it in status.WithoutHost, or say in staysWhileAway why it still holds", owned)
 		case !stays && why != "":
-			t.Errorf("%s is set by withoutHost: remove it from staysWhileAway", owned)
+			t.Errorf("%s is set by status.WithoutHost: remove it from staysWhileAway", owned)
 		}
 	}
 }
