@@ -39,7 +39,8 @@ type Component struct {
 	// ClearUnused clears what of an input the component's objects do not depend on, so that a change of that never
 	// makes the component adopt a new rendering. Patches of other components are cleared for all.
 	ClearUnused func(in *Input)
-	// Services are rendered first: their addresses are inputs of everything else.
+	// Services are rendered first: certificates, etcd's configuration files and kube-apiserver name their addresses,
+	// which are an input of kube-apiserver alone.
 	Services func(in *Input) ([]*corev1.Service, error)
 	// Objects are all other objects, without patches. They are rendered from what Inputs gives.
 	Objects func(in *Input) ([]client.Object, error)

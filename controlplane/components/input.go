@@ -20,14 +20,15 @@ import (
 )
 
 // Input is everything that a rendering depends on. Its hash decides when a new rendering is
-// adopted, so it holds nothing that changes by itself: no certificate content, no node address, no
-// observed state but the addresses of Services, which are allocated once.
+// adopted, so what is hashed never changes by itself: no certificate content, no node address, no
+// observed state but the addresses of Services and the exposure, which are given once and recorded.
+// Fields without JSON are not hashed. Of those, EtcdMembers is observed.
 type Input struct {
 	// Cluster is the tenant's Cluster. Its objects live in the namespace of the same name.
 	Cluster client.ObjectKey `json:"cluster"`
 	// Version is the Kubernetes version, with "v".
 	Version string `json:"version"`
-	// Spec is the control plane's spec, reduced to what renderings depend on; see NewInput.
+	// Spec is the control plane's spec, reduced to what renderings depend on; see Reduce.
 	Spec controlplanev1.KOKControlPlaneSpec `json:"spec"`
 	// EtcdImageTag is the tag of the etcd image that goes with Version. It is this program's choice, as
 	// the assets are, and no input: a newer program with another choice must not restart members.
@@ -67,7 +68,7 @@ type Network struct {
 }
 
 // Reduce returns the part of a spec that renderings depend on. What is left out may change without a new rendering. The
-// version and the rollout time are inputs of their own. The endpoint and names in certificates reach only Secrets. Addons
+// version is an input of its own, and revisions keep the rollout time. The endpoint and names in certificates reach only Secrets. Addons
 // reach only the tenant, except for konnectivity's server. The kubeconfig of the host cluster reaches no pod. The default
 // network mode is left out, so that it equals an unset one.
 func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPlaneSpec {

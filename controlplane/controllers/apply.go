@@ -15,8 +15,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
-// applyEtcd applies one etcd cluster. Its configuration files are written on every change of
-// membership, its workload only when the inputs change.
+// applyEtcd applies one etcd cluster. Its configuration files follow every change of membership, and so does
+// the number of pods. All else of its workload changes only when a new rendering is adopted.
 func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) flow.Result {
 	component := cluster.Render()
 	return func(ctx context.Context, s *scope) flow.Result {

@@ -20,8 +20,8 @@ import (
 )
 
 // operateEtcd hands both etcd clusters to the operator, which observes and changes them beside reconciles, and returns
-// its last reports. It starts with a cluster when a quorum is ready or a pod is to be replaced; there is no report of
-// one before.
+// its last reports. It starts with a cluster when a quorum is ready or a pod is to be replaced, and never leaves alone
+// one that was bootstrapped, whatever is ready; there is no report of one before.
 func (r *Reconciler) operateEtcd(s *scope, workloads map[string]*workloads.State, cordoned map[string][]string) map[string]*operator.Report {
 	reports := map[string]*operator.Report{}
 	if s.keys == nil || len(s.input.Addresses) == 0 {

@@ -23,8 +23,9 @@ type Step[T any] struct {
 	After []string
 	// Run does the step's work for a target, and returns how far it came.
 	Run func(ctx context.Context, target T) Result
-	// Keep, if there, takes Run's place when a step before is not done. It keeps up what Run made before
-	// and makes nothing new. All steps before have ended, and may have left nothing.
+	// Keep, if there, takes Run's place when a step before is not done. It keeps up what Run made before and adopts
+	// no new rendering of a component. A step of no component may run as a whole. All steps before have ended, and may
+	// have left nothing.
 	Keep func(ctx context.Context, target T) Result
 }
 

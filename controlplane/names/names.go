@@ -50,7 +50,7 @@ const (
 	KubeAPIServer         = "kube-apiserver"
 	KubeControllerManager = "kube-controller-manager"
 	KubeScheduler         = "kube-scheduler"
-	// PKI is the component of key material and certificates.
+	// PKI is the component of key material and the kubeconfig. Secrets with certificates are of the component that mounts them.
 	PKI = "pki"
 	// Services is the component of the addresses of all others.
 	Services = "services"

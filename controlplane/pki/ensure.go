@@ -37,7 +37,8 @@ type Request struct {
 //
 // A key that one place lacks is restored from the other. A key that both lack is generated when nothing uses it yet;
 // otherwise the error is a *LostError. The error is an *InvalidError when a copy cannot be used, or when copies differ.
-// With either of these errors nothing was written. When both copies are complete, nothing is written either.
+// The attempt that ends with either of these errors has written nothing; one before it may have, when another writer was
+// faster. When both copies are complete, no key is written. Labels, an owner and the file of Encryption are put right.
 //
 // The Secret in the management cluster is created first: the API server accepts only one of several writers. The host
 // cluster's copy is written after that. So after a kill at any point the next call goes on with the same keys.

@@ -1,5 +1,5 @@
 // Package status computes the status of a control plane: one pure function a condition, from how the steps of a reconcile
-// ended and from what was observed after them. Nothing here reads or writes a cluster.
+// ended and from what was observed. Nothing here reads or writes a cluster.
 package status
 
 import (
@@ -57,13 +57,13 @@ func (in *Input) outcome(step string) flow.Outcome {
 // ErrNotObserved is in the health of an etcd cluster that was not observed yet.
 var ErrNotObserved = errors.New("it was not observed yet")
 
-// Observation is what was observed of a control plane after the steps of a reconcile.
+// Observation is what a reconcile observed of a control plane. Each field says from when it is.
 type Observation struct {
-	// Workloads are those of components; nil for one that does not exist.
+	// Workloads are those of components, as the steps left them; nil for one that does not exist.
 	Workloads map[string]*workloads.State
-	// Pods are those of the control plane, by component.
+	// Pods are those of the control plane, by component, as the snapshot before the steps has them.
 	Pods map[string][]corev1.Pod
-	// Etcd is what the operator reports of both clusters, by component; nil for one that it does not look after yet.
+	// Etcd is what the operator reported last of both clusters, by component; nil for one that it does not look after yet.
 	Etcd map[string]*operator.Report
 	// CreationFailures say why pods of a component are not created, by component.
 	CreationFailures map[string]string

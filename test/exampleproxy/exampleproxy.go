@@ -1,5 +1,5 @@
-// Package exampleproxy is a component that no control plane has. Tests register it, and so show that a folder and a line in
-// package registry are all that a new component needs. CONTRIBUTING.md tells how.
+// Package exampleproxy is a component that no control plane has. Tests register it, and so show that its code is a folder and a
+// line in package registry. A component that there is also needs a field of the API, tests and documents: see CONTRIBUTING.md.
 package exampleproxy
 
 import (

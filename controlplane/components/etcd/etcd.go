@@ -128,8 +128,9 @@ func (c Cluster) clearUnused(in *components.Input) {
 	}
 }
 
-// Members returns the names of the cluster's members. Their pods and Services have the same names.
-// While the cluster shrinks, members that are not removed yet are among them.
+// Members returns the names of the members that have an address, a certificate and a file. Their pods and Services
+// have the same names. While the cluster grows, members that are not added yet are among them; while it shrinks, those
+// that are not removed yet.
 func (c Cluster) Members(in *components.Input) []string {
 	return c.first(in, max(*c.Spec(in).Replicas, in.EtcdMembers[c.Component]))
 }

@@ -1,5 +1,6 @@
-// Package registry has the list of the components of a control plane. A new one is a folder beside this one and a line here; what
-// everything else needs of a component follows from its description.
+// Package registry has the list of the components of a control plane. The code of a new one is a folder beside this one and a
+// line here; what everything else needs of a component follows from its description. What it needs in the API, in tests and
+// in documents is in CONTRIBUTING.md, "A new component".
 package registry
 
 import (

@@ -7,7 +7,9 @@
 //	observe → decide → act, at most once → observe again
 //
 // [cluster.observe] and the deciders only read; act.go has every write. The pure packages membership, rollout and lead
-// decide. What they are told is read from etcd and the host cluster's API server in the same run, never from a cache.
+// decide. What they are told of members, pods, volumes and files is read from etcd and the host cluster's API server in
+// the same run, never from a cache. The spec, addresses, and whether the cluster is bootstrapped and rolls out are in the
+// [Task]: the reconcile has them from caches and from status.
 // In the end, pods on cordoned nodes are told whether a drain may evict them.
 //
 // # What it writes
