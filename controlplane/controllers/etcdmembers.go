@@ -65,7 +65,7 @@ func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, 
 	in := asBootstrapped(s, cluster, stored)
 	held = held || s.refused != nil || s.evenVoters(component.Name)
 	if !held && s.volatile(component.Name) {
-		if held, err = keepsPods(ctx, s, component, in, stored); err != nil {
+		if held, err = holdsStoredRendering(ctx, s, component, in, stored); err != nil {
 			return nil, err
 		}
 	}

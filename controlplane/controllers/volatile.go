@@ -22,10 +22,10 @@ func (s *scope) volatile(component string) bool {
 	return etcdclusters.Bootstrapped(s.controlPlane, component) && etcdclusters.Spec(s.controlPlane, component).Storage.Type == controlplanev1.EtcdStorageEmptyDir
 }
 
-// keepsPods reports whether what is stored of a volatile etcd cluster is held, because what is wanted would replace
+// holdsStoredRendering reports whether what is stored of a volatile etcd cluster is held, because what is wanted would replace
 // its pods, and notes it. Pods may be older than what is stored, when that came before the cluster was bootstrapped:
 // they stay too, and there is nothing to hold.
-func keepsPods(ctx context.Context, s *scope, component components.Component, in *components.Input, stored []client.Object) (bool, error) {
+func holdsStoredRendering(ctx context.Context, s *scope, component components.Component, in *components.Input, stored []client.Object) (bool, error) {
 	older, err := hasOlderPods(ctx, s, component.Name)
 	if err != nil {
 		return false, err
