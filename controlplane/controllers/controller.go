@@ -1,5 +1,3 @@
-// Package controllers reconciles KOKControlPlanes: API object → desired state → apply → observe →
-// status.
 package controllers
 
 import (

@@ -11,4 +11,60 @@
 //   - A volume of a member that was removed is deleted before another member gets its name.
 //   - API servers know a member only while it votes: they are told of new ones when all have joined, and
 //     of those that leave before they do.
+//
+// # What is written while a cluster grows
+//
+// These are all writes for etcd-data, in their order; etcd-events has the same. The operator does 6 and 12, and may be at 6
+// before 5. Reconciles do all else. 6 to 13 come again for each new member. "by" are the functions that write or decide, in
+// files of controlplane/. "then" is what the next run finds, and does, when the process dies after the write.
+//
+//	1  Services of all new members, together
+//	     by    controllers/services.go: Reconciler.applyServices; controllers/apply.go: applyAll
+//	     then  the Services, and records their addresses
+//	2  ControllerRevision <cluster>-services-<n>
+//	     by    controllers/services.go: recordAddresses; revision/revision.go: Store.Rendering
+//	     then  the record, and keeps to it
+//	3  Secret <cluster>-etcd-data-certs: leaves of all new members
+//	     by    controllers/keymaterial.go: Reconciler.ensureCertificates; pki/leaves.go: Store.EnsureLeaves
+//	     then  the leaves
+//	4  ConfigMap <cluster>-etcd-data-config: their files, closed
+//	     by    controllers/etcdfiles.go: etcdFiles; components/etcd/config.go: Cluster.Config
+//	     then  the files; no pod reads them yet
+//	5  Event ScaleStarted, status: another number of replicas
+//	     by    status/status.go: setEtcd; events/events.go: scaleOfEtcd
+//	     then  the new number; an Event may be missing
+//	6  MemberAddAsLearner, Event EtcdMembersChanged
+//	     by    etcd/operator/act.go: cluster.changeMembers; etcd/change.go: Change
+//	     then  a learner that has not started, and waits for its pod
+//	7  status: the member is Joining
+//	     by    status/members.go: listedMembers
+//	     then  the member in status; before that, in etcd
+//	8  ConfigMap: its file, opened
+//	     by    controllers/etcdfiles.go: etcdFiles; etcdclusters/etcdclusters.go: Membership
+//	     then  the open file, and adds the replica
+//	9  StatefulSet: one replica more
+//	     by    controllers/etcdmembers.go: renderedEtcd, etcdPods
+//	     then  the replica; Kubernetes makes volume and pod, and the member joins
+//	10 status: the member is a Learner
+//	     by    status/members.go: listedMembers
+//	     then  the member in status; before that, in etcd
+//	11 ConfigMap: its file, closed
+//	     by    controllers/etcdfiles.go: etcdFiles
+//	     then  the closed file, and promotes
+//	12 MemberPromote, Event EtcdMembersChanged
+//	     by    etcd/operator/act.go: cluster.changeMembers; etcd/operator/facts.go: cluster.openMembers
+//	     then  a voter, and adds the next member: 6
+//	13 status: the member is a Voter; after the last, Event ScaleFinished
+//	     by    status/members.go: listedMembers; events/events.go: scaleOfEtcd
+//	     then  the member in status; an Event may be missing
+//	14 ControllerRevision <cluster>-kube-apiserver-<n>
+//	     by    controllers/apply.go: applyComponent, rendered; controllers/held.go: scope.growing
+//	     then  the revision, and applies it
+//	15 DaemonSet or Deployment of kube-apiserver, Event RolloutStarted
+//	     by    controllers/apply.go: applyRendering; events/events.go: startsOf
+//	     then  API servers that restart, one by one, once for all members
+//
+// A cluster that was bootstrapped with one member gets its PodDisruptionBudget at 9. While members are gained no component
+// but etcd adopts a new rendering, and with an even number of voters etcd does not either. Reconciles know of members
+// from status alone: the operator's report wakes one that writes status, and the one after that follows it.
 package membership
