@@ -18,7 +18,7 @@ import (
 // applyEtcd applies one etcd cluster. Its configuration files follow every change of membership, and so does
 // the number of pods. All else of its workload changes only when a new rendering is adopted.
 func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) flow.Result {
-	component := cluster.Render()
+	component := cluster.AsComponent()
 	return func(ctx context.Context, s *scope) flow.Result {
 		files, err := etcdFiles(ctx, s, cluster)
 		if err != nil {

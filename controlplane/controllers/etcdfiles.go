@@ -17,7 +17,7 @@ import (
 // etcdFiles are the configuration files of an etcd cluster as patches want them. They are in no stored
 // rendering: while a patch is refused, what patches added before stays as it is, and nothing else is added.
 func etcdFiles(ctx context.Context, s *scope, cluster etcd.Cluster) ([]client.Object, error) {
-	component := cluster.Render()
+	component := cluster.AsComponent()
 	config, err := cluster.Config(&s.input, etcdclusters.Membership(s.controlPlane, component.Name))
 	if err != nil {
 		return nil, err

@@ -57,7 +57,7 @@ func etcdPods(s *scope, cluster etcdcomponent.Cluster) int32 {
 // number with which the cluster was bootstrapped: another number is no new rendering. While renderings are held, the
 // stored one is not replaced.
 func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, held bool) ([]client.Object, error) {
-	component := cluster.Render()
+	component := cluster.AsComponent()
 	stored, err := s.revisions.Newest(ctx, s.key, component.Name)
 	if err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func heldWhileLosing(ctx context.Context, s *scope, cluster etcdcomponent.Cluste
 	if err != nil {
 		return flow.Failed(err)
 	}
-	replaces, err := replacesPods(ctx, s, cluster.Render(), asBootstrapped(s, cluster, stored), stored)
+	replaces, err := replacesPods(ctx, s, cluster.AsComponent(), asBootstrapped(s, cluster, stored), stored)
 	if !replaces || err != nil {
 		return flow.Failed(err)
 	}

@@ -90,8 +90,8 @@ func (c Cluster) PortsOf(tenant ports.Ports) Ports {
 	return Ports{Client: tenant.Number(c.client), Peer: tenant.Number(c.peer), Metrics: tenant.Number(c.metrics)}
 }
 
-// Render describes the cluster as a component.
-func (c Cluster) Render() components.Component {
+// AsComponent describes the cluster as a component.
+func (c Cluster) AsComponent() components.Component {
 	return components.Component{
 		Name:      c.Component,
 		Condition: controlplanev1.EtcdClusterHealthyCondition,

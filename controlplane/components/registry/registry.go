@@ -13,8 +13,8 @@ import (
 
 // Components are those of every control plane, in the order in which they are applied and told of.
 var Components = components.List{
-	etcd.Data.Render(),
-	etcd.Events.Render(),
+	etcd.Data.AsComponent(),
+	etcd.Events.AsComponent(),
 	kubeapiserver.Component,
 	kubecontrollermanager.Component,
 	kubescheduler.Component,
