@@ -115,7 +115,7 @@ func (s *scope) evenVoters(component string) bool {
 func rememberMembers(ctx context.Context, s *scope, recorded map[string]string, present map[string]*corev1.Service) error {
 	s.input.EtcdMembers = map[string]int32{}
 	for _, cluster := range etcdclusters.All {
-		wanted, members := len(cluster.Lasting(&s.input)), 0
+		wanted, members := len(cluster.Wanted(&s.input)), 0
 		for name := range recorded {
 			members = max(members, cluster.Ordinal(&s.input, name)+1)
 		}

@@ -79,7 +79,7 @@ func (c Cluster) Config(in *components.Input, m Membership) (*corev1.ConfigMap, 
 	ports := c.Ports(in)
 	files := map[string]string{}
 	for _, member := range c.Members(in) {
-		state, known := newCluster, c.Lasting(in)
+		state, known := newCluster, c.Wanted(in)
 		switch {
 		case m.Bootstrapped && member == m.Joining:
 			state, known = existing, m.Listed

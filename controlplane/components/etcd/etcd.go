@@ -135,8 +135,8 @@ func (c Cluster) Members(in *components.Input) []string {
 	return c.first(in, max(*c.Spec(in).Replicas, in.EtcdMembers[c.Component]))
 }
 
-// Lasting are the names of the members that the spec asks for.
-func (c Cluster) Lasting(in *components.Input) []string { return c.first(in, *c.Spec(in).Replicas) }
+// Wanted are the names of the members that the spec asks for.
+func (c Cluster) Wanted(in *components.Input) []string { return c.first(in, *c.Spec(in).Replicas) }
 
 func (c Cluster) first(in *components.Input, count int32) []string {
 	members := make([]string, 0, count)
@@ -150,7 +150,7 @@ func (c Cluster) first(in *components.Input, count int32) []string {
 // knows all of them leaves a dead member at once.
 func (c Cluster) ClientURLs(in *components.Input) []string {
 	urls := make([]string, 0, *c.Spec(in).Replicas)
-	for _, member := range c.Lasting(in) {
+	for _, member := range c.Wanted(in) {
 		urls = append(urls, c.ClientURL(in, member))
 	}
 	return urls

@@ -108,7 +108,7 @@ func clearUnused(in *components.Input) {
 // Members that are about to be removed are left out.
 func addresses(in *components.Input) map[string]string {
 	kept := map[string]string{}
-	dialled := append(etcd.Data.Lasting(in), etcd.Events.Lasting(in)...)
+	dialled := append(etcd.Data.Wanted(in), etcd.Events.Wanted(in)...)
 	for _, service := range append(dialled, names.Object(in.Cluster.Name, names.KubeAPIServer)) {
 		if address, ok := in.Addresses[service]; ok {
 			kept[service] = address

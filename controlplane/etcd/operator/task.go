@@ -66,7 +66,7 @@ func (t *Task) Prompt() string {
 }
 
 // desiredMembers is the number of members that the spec asks for.
-func (t *Task) desiredMembers() int { return len(t.Cluster.Lasting(&t.Input)) }
+func (t *Task) desiredMembers() int { return len(t.Cluster.Wanted(&t.Input)) }
 
 func (t *Task) ordinal(member string) int { return t.Cluster.Ordinal(&t.Input, member) }
 
