@@ -1,5 +1,5 @@
 // Package exampleproxy is a component that no control plane has. Tests register it, and so show that its code is a folder and a
-// line in package registry. A component that there is also needs a field of the API, tests and documents: see CONTRIBUTING.md.
+// line in package registry. A component of the product also needs a field of the API, tests and documents: see CONTRIBUTING.md.
 package exampleproxy
 
 import (
