@@ -1,6 +1,9 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,4 +110,41 @@ func TestEveryBreakAppliesToThisTree(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A break whose test has another name now is caught by nothing.
+func TestTheTestOfEveryBreakIsThere(t *testing.T) {
+	all, err := load("patches")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		t.Run(m.name, func(t *testing.T) {
+			files, err := filepath.Glob(filepath.Join("../..", m.caughtBy.pkg, "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			name, _, _ := strings.Cut(m.caughtBy.test, "/")
+			if !declaredIn(t, files, name) {
+				t.Errorf("no test of %s is called %s; its header Test says so", m.caughtBy.pkg, name)
+			}
+		})
+	}
+}
+
+// declaredIn reports whether one of the files has a function of that name.
+func declaredIn(t *testing.T, files []string, name string) bool {
+	t.Helper()
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range parsed.Decls {
+			if function, is := decl.(*ast.FuncDecl); is && function.Recv == nil && function.Name.Name == name {
+				return true
+			}
+		}
+	}
+	return false
 }
