@@ -1,5 +1,6 @@
 // Package processes turns the provider's pods into plain processes: the programs, arguments, files and certificates
-// that the provider gives to its containers, without the containers.
+// that the provider gives to its containers, without the containers. Of a pod it takes the first container alone: API
+// servers have no server of konnectivity beside them, and reach no worker.
 package processes
 
 import (
@@ -172,7 +173,7 @@ func (r *renderer) component(ctx context.Context, component components.Component
 	return processes, nil
 }
 
-// process turns a pod into a process: what the pod mounts becomes directories, whose paths take the place of mount
+// process turns the first container of a pod into a process: what the pod mounts becomes directories, whose paths take the place of mount
 // paths in arguments and files.
 func (r *renderer) process(ctx context.Context, component string, i int, template *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim) (*Process, error) {
 	container := &template.Spec.Containers[0]
@@ -222,6 +223,10 @@ func (r *renderer) fill(ctx context.Context, p *Process, name, place string, vol
 	for _, volume := range volumes {
 		if volume.Name != name {
 			continue
+		}
+		if volume.EmptyDir != nil {
+			p.Data = append(p.Data, place)
+			return nil
 		}
 		content, items, err := r.content(ctx, volume)
 		if err != nil {

@@ -2,6 +2,7 @@ package floor
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func renderFor(t *testing.T, s shape.Shape) *rendering {
 	t.Helper()
 	cluster, controlPlane := s.Objects(client.ObjectKey{Namespace: "default", Name: "floor"}, "v1.36.3", nil)
 	spec := controlPlane.Spec
-	spec.ImageRepository = "registry.k8s.io"
+	spec.ImageRepository, spec.Addons.Konnectivity.Mode = "registry.k8s.io", controlplanev1.AddonManaged
 	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
 		etcd.QuotaBackendSize, etcd.Storage.Size = ptr.To(resource.MustParse("2Gi")), ptr.To(resource.MustParse("8Gi"))
 	}
@@ -74,7 +75,7 @@ func TestPathsOfContainersBecomePathsOfTheHost(t *testing.T) {
 			}
 			named++
 			file = directory + file
-			isData := len(p.Data) > 0 && strings.HasPrefix(file, p.Data[0]+"/")
+			isData := slices.ContainsFunc(p.Data, func(directory string) bool { return strings.HasPrefix(file, directory+"/") })
 			if _, ok := p.Files[file]; !ok && !isData {
 				t.Errorf("%s names %s, which is no file of it", p.Name, file)
 			}
