@@ -15,6 +15,8 @@ type Member struct {
 	// Started is true once it ran. Learner is true while it does not vote. Leader is true for the one
 	// that leads. Healthy is true when it answered and reports no error.
 	Started, Learner, Leader, Healthy bool
+	// Differs is true when its data is not that of the majority.
+	Differs bool
 }
 
 // State is all that a decision depends on. Of pods, volumes and files it has the ordinals.
@@ -27,6 +29,9 @@ type State struct {
 	Members []Member
 	// Pods exist, whatever their state. Claims are volumes that exist.
 	Pods, Claims []int
+	// Blank are members that are not listed and whose pods and claims are new: they wait to be added. Package recovery
+	// tells them.
+	Blank []int
 	// Open are configuration files that let a member start without data.
 	Open []int
 	// Used are members that running API servers name.
@@ -76,14 +81,14 @@ func Decide(s State) Action {
 	if i := slices.IndexFunc(s.Members, func(m Member) bool { return m.Learner }); i >= 0 {
 		return s.finish(s.Members[i])
 	}
-	if last := slices.MaxFunc(s.Members, byOrdinal); last.Ordinal >= s.Desired {
-		return s.shrink(last)
+	if len(s.Members) > s.Desired {
+		return s.shrink(slices.MaxFunc(s.Members, byOrdinal))
 	}
 	if next := s.clean(); next.Kind != None {
 		return next
 	}
-	if len(s.Members) < s.Desired {
-		return s.grow()
+	if missing := s.missing(); missing < s.Desired {
+		return s.grow(missing)
 	}
 	return Action{}
 }
@@ -114,6 +119,9 @@ func (s State) shrink(last Member) Action {
 	if slices.Contains(s.Used, last.Ordinal) {
 		return wait("member %s goes when no kube-apiserver uses it any more", last.Name)
 	}
+	if i := slices.IndexFunc(s.Members, func(m Member) bool { return m.Differs && m.Ordinal != last.Ordinal }); i >= 0 {
+		return wait("the data of member %s is not that of the majority: %s goes when that is replaced, so that no good copy is lost", s.Members[i].Name, last.Name)
+	}
 	if last.Leader {
 		return Action{Kind: MoveLeader, Ordinal: slices.MinFunc(s.Members, byOrdinal).Ordinal}
 	}
@@ -123,26 +131,23 @@ func (s State) shrink(last Member) Action {
 // clean takes away what is left of members that were removed.
 func (s State) clean() Action {
 	for _, ordinal := range s.Pods {
-		if !s.lists(ordinal) {
+		if !s.stays(ordinal) {
 			return wait("pod %s-%d, which is no member any more, is stopping", s.Name, ordinal)
 		}
 	}
 	for _, ordinal := range s.Claims {
-		if !s.lists(ordinal) {
+		if !s.stays(ordinal) {
 			return Action{Kind: DeleteClaim, Ordinal: ordinal}
 		}
 	}
 	return Action{}
 }
 
-// grow adds the first member that is missing.
-func (s State) grow() Action {
-	if s.Desired > s.Hosts {
-		return wait("%d members need as many host nodes, and there are %d: add host nodes, or set replicas back", s.Desired, s.Hosts)
-	}
-	ordinal := 0
-	for s.lists(ordinal) {
-		ordinal++
+// grow adds a member that is missing. One that is missing before others is added before the last one goes: else fewer than
+// desired would vote.
+func (s State) grow(ordinal int) Action {
+	if members := max(s.Desired, len(s.Members)+1); members > s.Hosts {
+		return wait("%d members need as many host nodes, and there are %d: add host nodes, or set replicas back", members, s.Hosts)
 	}
 	if sick := s.sick(Member{Ordinal: ordinal}); sick != nil {
 		return wait("member %s does not answer: another one is added when it does, so that the quorum is not at risk", sick.Name)
@@ -158,6 +163,24 @@ func (s State) sick(besides Member) *Member {
 		}
 	}
 	return nil
+}
+
+// missing is the first member that is not listed.
+func (s State) missing() int {
+	ordinal := 0
+	for s.lists(ordinal) {
+		ordinal++
+	}
+	return ordinal
+}
+
+// stays reports whether what is there of a member may stay for now. What is not wanted stays as long as a member after it:
+// until then the StatefulSet keeps its pod.
+func (s State) stays(ordinal int) bool {
+	if ordinal < s.Desired {
+		return s.lists(ordinal) || slices.Contains(s.Blank, ordinal)
+	}
+	return ordinal <= slices.MaxFunc(s.Members, byOrdinal).Ordinal
 }
 
 func (s State) lists(ordinal int) bool {

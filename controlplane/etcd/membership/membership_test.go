@@ -15,6 +15,13 @@ func cluster(voters, desired int) State {
 	return s
 }
 
+// gap is a cluster of which etcd does not list one member, whose pod and volume are there.
+func gap(voters, desired, missing int) State {
+	s := cluster(voters, desired)
+	s.Members = append(s.Members[:missing:missing], s.Members[missing+1:]...)
+	return s
+}
+
 func name(ordinal int) string { return "blue-etcd-data-" + string(rune('0'+ordinal)) }
 
 // with is the state with a learner more, which has come as far as the changes say.
@@ -59,6 +66,28 @@ func TestDecide(t *testing.T) {
 			s.Members, s.Pods, s.Claims = append(s.Members[:1:1], s.Members[2]), []int{0, 2}, []int{0, 2}
 			return s
 		}(), want: Action{Kind: AddLearner, Ordinal: 1}},
+		"a member that is missing in the middle has a new pod and a new volume": {
+			state: func() State { s := gap(3, 3, 1); s.Blank = []int{1}; return s }(), want: Action{Kind: AddLearner, Ordinal: 1}},
+		"a member that is missing in the middle has its old pod":    {state: gap(3, 3, 1), want: Action{Kind: Wait}, says: "pod blue-etcd-data-1"},
+		"a member that is missing in the middle has its old volume": {state: func() State { s := gap(3, 3, 1); s.Pods = []int{0, 2}; return s }(), want: Action{Kind: DeleteClaim, Ordinal: 1}},
+		"the first member is missing, and is the only one that is wanted": {
+			state: func() State { s := gap(2, 1, 0); s.Blank = []int{0}; return s }(), want: Action{Kind: AddLearner, Ordinal: 0}},
+		"a member is missing in the middle, and one too many is there": {
+			state: func() State { s := gap(5, 3, 1); s.Blank = []int{1}; return s }(), want: Action{Kind: Remove, Ordinal: 4}},
+		"a member is missing in the middle, and the last one takes its place until it is back": {
+			state: func() State { s := gap(4, 3, 1); s.Blank = []int{1}; return s }(), want: Action{Kind: AddLearner, Ordinal: 1}},
+		"what is left of a member that is not wanted stays as long as one after it": {
+			state: func() State {
+				s := gap(5, 3, 3)
+				s.Members = append(s.Members[:1:1], s.Members[2:]...)
+				s.Blank = []int{1}
+				return s
+			}(), want: Action{Kind: AddLearner, Ordinal: 1}},
+		"there is no host node for a member that is missing in the middle and one that goes after it": {
+			state: func() State { s := gap(4, 3, 1); s.Blank, s.Hosts = []int{1}, 3; return s }(), want: Action{Kind: Wait}, says: "4 members need"},
+
+		"a new volume of a member that is not wanted any more": {
+			state: func() State { s := cluster(3, 3); s.Claims, s.Blank = append(s.Claims, 3), []int{3}; return s }(), want: Action{Kind: DeleteClaim, Ordinal: 3}},
 		"as many members as host nodes are fine":                         {state: func() State { s := cluster(1, 3); s.Hosts = 3; return s }(), want: Action{Kind: AddLearner, Ordinal: 1}},
 		"more members than host nodes":                                   {state: func() State { s := cluster(3, 5); s.Hosts = 4; return s }(), want: Action{Kind: Wait}, says: "there are 4"},
 		"a member is sick when another shall be added":                   {state: sick(cluster(3, 5), 2), want: Action{Kind: Wait}, says: "blue-etcd-data-2 does not answer"},
@@ -86,6 +115,8 @@ func TestDecide(t *testing.T) {
 		"API servers use others":                      {state: func() State { s := cluster(5, 3); s.Used = []int{0, 1, 2}; return s }(), want: Action{Kind: Remove, Ordinal: 4}},
 		"a member that stays is sick":                 {state: sick(cluster(5, 3), 0), want: Action{Kind: Wait}, says: "the quorum would be at risk"},
 		"a member that goes later is sick":            {state: sick(cluster(5, 3), 3), want: Action{Kind: Wait}, says: "blue-etcd-data-3 does not answer"},
+		"a member that stays has other data":          {state: func() State { s := cluster(3, 1); s.Members[0].Differs = true; return s }(), want: Action{Kind: Wait}, says: "data of member blue-etcd-data-0"},
+		"the member that is to go has other data":     {state: func() State { s := cluster(5, 3); s.Members[4].Differs = true; return s }(), want: Action{Kind: Remove, Ordinal: 4}},
 		"the member that is to go is sick":            {state: sick(cluster(5, 3), 4), want: Action{Kind: Remove, Ordinal: 4}},
 		"the next one goes while a pod still stops":   {state: func() State { s := cluster(4, 3); s.Pods = append(s.Pods, 4); return s }(), want: Action{Kind: Remove, Ordinal: 3}},
 		"the last volume is left":                     {state: func() State { s := cluster(3, 3); s.Claims = append(s.Claims, 3); return s }(), want: Action{Kind: DeleteClaim, Ordinal: 3}},

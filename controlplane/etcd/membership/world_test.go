@@ -27,6 +27,8 @@ type world struct {
 	told int
 	used map[int]bool
 	sick map[int]bool
+	// blank are members that are not listed and have new volumes.
+	blank map[int]bool
 }
 
 type voter struct {
@@ -37,7 +39,7 @@ type voter struct {
 func newWorld(t *testing.T, seed uint64, members int) *world {
 	w := &world{
 		t: t, random: rand.New(rand.NewPCG(seed, 1)), desired: members, told: members, members: map[int]*voter{}, noted: map[int]bool{},
-		volumes: map[int]int{}, pods: map[int]bool{}, open: map[int]bool{}, used: map[int]bool{}, sick: map[int]bool{},
+		volumes: map[int]int{}, pods: map[int]bool{}, open: map[int]bool{}, used: map[int]bool{}, sick: map[int]bool{}, blank: map[int]bool{},
 	}
 	for i := range members {
 		w.ids++
@@ -74,6 +76,11 @@ func (w *world) state() State {
 		Name: "blue-etcd-data", Desired: w.desired, Hosts: 7, Pods: slices.Collect(maps.Keys(w.pods)), Claims: slices.Collect(maps.Keys(w.volumes)),
 		Open: slices.Collect(maps.Keys(w.open)), Used: slices.Collect(maps.Keys(w.used)),
 	}
+	for ordinal, writtenBy := range w.volumes {
+		if w.members[ordinal] == nil && w.blank[ordinal] && writtenBy == 0 {
+			s.Blank = append(s.Blank, ordinal)
+		}
+	}
 	leads := false
 	for _, ordinal := range slices.Backward(slices.Sorted(maps.Keys(w.members))) {
 		m := w.members[ordinal]
@@ -100,6 +107,7 @@ func (w *world) operate() {
 	case AddLearner:
 		w.ids++
 		w.members[action.Ordinal] = &voter{id: w.ids, learner: true}
+		delete(w.blank, action.Ordinal)
 	case Promote:
 		if w.open[action.Ordinal] {
 			w.t.Fatalf("member %d votes and could start without data", action.Ordinal)
@@ -115,6 +123,7 @@ func (w *world) operate() {
 			w.t.Fatalf("the volume of member %d is deleted in use", action.Ordinal)
 		}
 		delete(w.volumes, action.Ordinal)
+		delete(w.blank, action.Ordinal)
 	case None, Wait, MoveLeader:
 	}
 	if !w.quorum() {
@@ -177,9 +186,31 @@ func (w *world) roll() {
 	}
 }
 
+// replace does what recovery does for one of three and more voters: it is removed.
+func (w *world) replace() {
+	ordinal := w.random.IntN(7)
+	m := w.members[ordinal]
+	if all, working := w.voters(); m != nil && !m.learner && all >= 3 && working == all {
+		delete(w.members, ordinal)
+	}
+}
+
+// clear does what recovery does for members that are not listed and whose pods the StatefulSet keeps: their volumes are made
+// anew.
+func (w *world) clear() {
+	for ordinal := range w.pods {
+		if w.members[ordinal] == nil && ordinal < w.last() && !w.blank[ordinal] {
+			w.volumes[ordinal], w.blank[ordinal] = 0, true
+		}
+	}
+}
+
+// last is the highest ordinal that is listed.
+func (w *world) last() int { return slices.Max(slices.Collect(maps.Keys(w.members))) }
+
 // upset makes a member fail, or come back, and lets a person think again.
 func (w *world) upset() {
-	switch w.random.IntN(4) {
+	switch w.random.IntN(5) {
 	case 0:
 		w.desired = []int{1, 3, 5, 7}[w.random.IntN(4)]
 	case 1:
@@ -190,6 +221,8 @@ func (w *world) upset() {
 		if all, working := w.voters(); working < all/2+1 {
 			delete(w.sick, ordinal)
 		}
+	case 3:
+		w.replace()
 	}
 }
 
@@ -199,11 +232,12 @@ func TestAnyChangeKeepsTheQuorumAndComesToItsEnd(t *testing.T) {
 	for seed := range uint64(1000) {
 		w := newWorld(t, seed, []int{1, 3, 5}[seed%3])
 		for range 200 {
-			[]func(){w.operate, w.operate, w.note, w.follow, w.start, w.roll, w.upset}[w.random.IntN(7)]()
+			[]func(){w.operate, w.operate, w.note, w.follow, w.start, w.roll, w.upset, w.clear}[w.random.IntN(8)]()
 		}
 		clear(w.sick)
 		for range 200 {
 			w.operate()
+			w.clear()
 			w.note()
 			w.follow()
 			w.start()

@@ -1,0 +1,156 @@
+package recovery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// leaves says why a member cannot stay on its host node; empty when it can. A member whose volume another host node can
+// use goes there with its data, when its pod does.
+func (s State) leaves(m Member) string {
+	switch {
+	case !m.Claim.Tied && !s.Volatile || m.Host.silent():
+		return ""
+	case m.Host.Gone:
+		return "its host node is gone, as the Node object was deleted"
+	case m.Host.OutOfService:
+		return "its host node is out of service"
+	case s.since(m.Host.CordonedSince, cordonPatience):
+		return "its host node has been cordoned for more than ten minutes"
+	}
+	return ""
+}
+
+// lost says why a member is a voter that must be replaced; empty when it is none. The only voter never is.
+func (s State) lost(m Member) string {
+	leaves := s.leaves(m)
+	switch {
+	case !m.votes() || len(s.voters()) == 1 || m.Host.silent():
+		return ""
+	case leaves != "":
+		return leaves
+	case m.Differs:
+		return "its data is not that of the majority"
+	case m.Healthy || m.Pod.Stopping:
+		return ""
+	case !s.Volatile && m.Claim.UID == "":
+		return "its volume claim is gone"
+	case m.Data == Empty && m.Pod.FailedStarts > 1: // One that joined in this pod may end once before the pod is ready.
+		return "its data directory is empty"
+	case m.Data == Unreadable:
+		return "its data cannot be read"
+	case m.Data == Present && m.Pod.FailedStarts >= maxFailedStarts:
+		return "etcd does not start with its data"
+	}
+	return ""
+}
+
+// risk says why a member must not be touched now; None when it may. All others work then and no pod is outdated, so that
+// others run the same revision as one that fails to start.
+func (s State) risk(m Member, why string) Action {
+	if sick := s.sick(m); sick != nil {
+		if lost := s.lost(*sick); lost != "" {
+			return needsDecision("%s, and %s. Two are not replaced at once: bring one back, or remove %s with etcdctl member remove",
+				m.is(why), sick.is(lost), sick.Name)
+		}
+		return wait("%s. It is replaced when %s works", m.is(why), sick.at())
+	}
+	outdated := slices.ContainsFunc(s.Members, func(m Member) bool { return m.Pod.Outdated })
+	switch {
+	case m.votes() && len(s.voters()) < minVoters:
+		return wait("%s. It is replaced when %d members vote", m.is(why), minVoters)
+	case m.votes() && outdated && !s.Volatile: // Pods that have the data are not rolled out.
+		return wait("%s. It is replaced when all pods are up to date: if they wait for it, remove it with etcdctl member remove", m.is(why))
+	}
+	return Action{}
+}
+
+// noRoom says that there is no host node for a member that cannot stay where it is; None when there is.
+func (s State) noRoom(m Member, why string) Action {
+	if m.ID == 0 || s.Spare > 0 || m.Host.open() {
+		return Action{}
+	}
+	return wait("%s. It is replaced when a host node is spare: add one, or bring its own back", m.is(why))
+}
+
+// tooOften says that a member was replaced a moment ago, or again and again; None when it was not.
+func (s State) tooOften(m Member, why string) Action {
+	switch {
+	case s.begun(m):
+		return Action{}
+	case s.triedBefore(m) >= maxTries:
+		return needsDecision("%s, although it was replaced %d times. Find out why; to have it tried again, remove the annotation %s of Service %s",
+			m.is(why), maxTries, Annotation, m.Name)
+	case s.within(m.Last.Begun, tryPatience) && m.Last.Of != m.ID:
+		return wait("%s. It was replaced a moment ago, and is again at %s", m.is(why), m.Last.Begun.Add(tryPatience).UTC().Format("15:04 MST"))
+	}
+	return Action{}
+}
+
+// look says what is to be done about a voter that is not lost and does not work; None for what ends by itself.
+func (s State) look(m Member) Action {
+	fails := m.Pod.FailedStarts >= maxFailedStarts
+	switch {
+	case !m.votes() || m.Healthy:
+		return Action{}
+	case m.Host.silent():
+		return wait("%s: the host cluster does not hear from it. Bring the host node back, or delete its Node object if it is gone for good", m.at())
+	case m.Data == NoSpace:
+		return needsDecision("%s: its disk is full. Make room there", m.at())
+	case fails && m.Data == Stale:
+		return s.lookAgain(m)
+	case fails && m.Data == Unknown:
+		return needsDecision("%s: etcd fails to start, and nothing is known of its data. See its log; to give its data up, remove it with etcdctl member remove", m.at())
+	}
+	return Action{}
+}
+
+// lookAgain has a pod made anew, so that prepare looks at the data that etcd does not start with.
+func (s State) lookAgain(m Member) Action {
+	const why = "etcd fails to start"
+	if risk := s.risk(m, why); risk.Kind != None {
+		return risk
+	}
+	return Action{Kind: DeletePod, Ordinal: m.Ordinal, Reason: m.is(why)}
+}
+
+// waitForQuorum names the members that a quorum waits for. No data is given up without a quorum.
+func (s State) waitForQuorum() Action {
+	var away []string
+	left := 0
+	for _, m := range s.Members {
+		gone := !m.Healthy && (m.Data == Empty || m.Data == Unreadable)
+		if !gone {
+			left++
+		}
+		if !m.Healthy {
+			away = append(away, m.at()+m.state())
+		}
+	}
+	names := strings.Join(away, ", ")
+	switch {
+	case names == "":
+		return wait("etcd has no quorum, although every member answers. See their logs")
+	case left > len(s.Members)/2:
+		return wait("etcd has no quorum without %s. Bring back as many as are a majority: no data is given up by itself", names)
+	}
+	return needsDecision("etcd has no quorum, and too many have lost their data for one to come back: %s. Restore it from a member that is left, or from a snapshot", names)
+}
+
+// state says, after its name, what is known of a member that does not answer.
+func (m Member) state() string {
+	switch {
+	case m.Data == Empty || m.Data == Unreadable:
+		return fmt.Sprintf(" (data: %s)", m.Data)
+	case m.Host.Gone:
+		return " (its Node object was deleted)"
+	case m.Host.OutOfService:
+		return " (out of service)"
+	case m.Host.Unheard:
+		return " (not heard from)"
+	case !m.Host.CordonedSince.IsZero():
+		return " (cordoned)"
+	}
+	return ""
+}
