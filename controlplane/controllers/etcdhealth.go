@@ -49,6 +49,7 @@ func etcdTask(s *scope, cluster etcdcomponent.Cluster, state workloads.State, co
 		}},
 		Cluster: cluster, Host: s.host, Keys: s.keys, Input: s.input,
 		PodCount: int(state.Desired), Bootstrapped: etcdclusters.Bootstrapped(s.controlPlane, cluster.Component), RollingOut: state.RollingOut(),
+		AllReady: state.Ready >= state.Desired,
 		Cordoned: cordoned,
 		Seen:     fmt.Sprintf("%+v, %v", state, etcdclusters.Status(s.controlPlane, cluster.Component).Members),
 	}

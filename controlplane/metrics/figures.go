@@ -12,6 +12,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
@@ -111,6 +112,7 @@ func (f *Figures) Forget(controlPlane client.ObjectKey) {
 	for _, vector := range []*prometheus.GaugeVec{databaseBytes, databaseQuotaBytes, certificatesEnd} {
 		vector.DeletePartialMatch(labels)
 	}
+	operator.Recoveries.DeletePartialMatch(labels)
 }
 
 // count moves one upgrade from what it waited for to what it waits for now.

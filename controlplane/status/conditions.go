@@ -27,6 +27,7 @@ var Owned = []string{
 	controlplanev1.InitializedCondition,
 	controlplanev1.CertificatesAvailableCondition,
 	controlplanev1.EtcdClusterHealthyCondition,
+	controlplanev1.EtcdRecoveringCondition,
 	controlplanev1.ControlPlaneComponentsHealthyCondition,
 	controlplanev1.AddonsInstalledCondition,
 	controlplanev1.EgressConfinedCondition,
@@ -43,6 +44,7 @@ func setConditions(in *Input, seen *Observation) {
 		certificatesAvailable(in),
 		initialized(in),
 		etcdClusterHealthy(seen),
+		etcdRecovering(seen),
 		componentsHealthy(seen),
 		addonsInstalled(in),
 		egressConfined(in, seen),
@@ -121,6 +123,24 @@ func etcdClusterHealthy(seen *Observation) metav1.Condition {
 		return Condition(name, metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, unknown...)
 	}
 	return Condition(name, metav1.ConditionTrue, controlplanev1.HealthyReason)
+}
+
+// etcdRecovering is what the operator does about lost members, or waits for.
+func etcdRecovering(seen *Observation) metav1.Condition {
+	const name = controlplanev1.EtcdRecoveringCondition
+	reason := controlplanev1.RecoveringReason
+	var messages []string
+	for _, component := range etcdclusters.Components {
+		report := seen.Etcd[component]
+		if report == nil || report.Recovery == "" {
+			continue
+		}
+		messages = append(messages, component+": "+report.Recovery)
+		if report.NeedsDecision {
+			reason = controlplanev1.NeedsDecisionReason
+		}
+	}
+	return progress(name, reason, controlplanev1.NotRecoveringReason, messages)
 }
 
 func componentsHealthy(seen *Observation) metav1.Condition {

@@ -24,6 +24,10 @@ const (
 	// healthy and free of alarms.
 	EtcdClusterHealthyCondition = "EtcdClusterHealthy"
 
+	// EtcdRecoveringCondition is true while a member of an etcd cluster is lost: it is replaced, waits for that, or a person
+	// must act. Its data, or its host node, are gone.
+	EtcdRecoveringCondition = "EtcdRecovering"
+
 	// ControlPlaneComponentsHealthyCondition is true while every replica of kube-apiserver,
 	// kube-controller-manager and kube-scheduler is ready.
 	ControlPlaneComponentsHealthyCondition = "ControlPlaneComponentsHealthy"
@@ -107,6 +111,19 @@ const (
 	// Bring back the link to the host nodes that the message names. If one is gone for good, delete its Node
 	// object. Without keys see CertificatesAvailable.
 	HealthUnknownReason = "HealthUnknown"
+
+	// NotRecoveringReason of EtcdRecoveringCondition: no member is known to be lost.
+	NotRecoveringReason = "NotRecovering"
+
+	// RecoveringReason of EtcdRecoveringCondition: a lost member is replaced, or waits for what the message names.
+	//
+	// Nothing while it goes on. What it waits for longer, such as a host node, the message says.
+	RecoveringReason = "Recovering"
+
+	// NeedsDecisionReason of EtcdRecoveringCondition: the controller gives up no data by itself here.
+	//
+	// The message says what to decide, and the command for it.
+	NeedsDecisionReason = "NeedsDecision"
 
 	// InstalledReason of AddonsInstalledCondition: the tenant has them.
 	InstalledReason = "Installed"

@@ -31,6 +31,8 @@ import (
 const QuotaAnnotation = "kok.cluster.x-k8s.io/quota-backend-bytes"
 
 const (
+	// Container is the name of the container that etcd runs in.
+	Container = "etcd"
 	// CertsDirectory is where a member finds its certificates.
 	CertsDirectory = "/etc/etcd/pki"
 	dataVolume     = "kok-data"
@@ -96,7 +98,7 @@ func (c Cluster) AsComponent() components.Component {
 		Name:      c.Component,
 		Condition: controlplanev1.EtcdClusterHealthyCondition,
 		Patches: patches.Hosted{
-			Workloads: []string{"StatefulSet"}, Containers: []string{"etcd"}, Services: true, Quorum: true,
+			Workloads: []string{"StatefulSet"}, Containers: []string{Container}, Services: true, Quorum: true,
 			Replicas: "set spec.etcd." + c.Field + ".replicas",
 			Image:    "set spec.etcd.image",
 			Args:     "each member reads a configuration file that the controller writes",

@@ -3,18 +3,21 @@ package operator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 )
 
@@ -25,8 +28,11 @@ import (
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=delete
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
+// +kubebuilder:rbac:groups="",resources=services,verbs=patch
+
 // Reasons of Events; docs/reference/events.md lists them.
 const (
+	reasonMemberLost     = "EtcdMemberLost"
 	reasonMembersChanged = "EtcdMembersChanged"
 	reasonMemberReplaced = "EtcdMemberReplaced"
 	reasonLeaderMoved    = "EtcdLeaderMoved"
@@ -62,6 +68,70 @@ func (c *cluster) deleteClaim(ctx context.Context, member string) error {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.Input.Cluster.Namespace, Name: etcdcomponent.Claim(member)}}
 	if err := c.Host.Client.Delete(ctx, claim); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete PersistentVolumeClaim %s of a removed etcd member: %w", client.ObjectKeyFromObject(claim), err)
+	}
+	return nil
+}
+
+// recoveryDone is what a step of a replacement did, for people.
+var recoveryDone = map[recovery.Kind]string{
+	recovery.Begin:       "it is replaced",
+	recovery.MoveLeader:  "another member leads now",
+	recovery.Remove:      "it is removed",
+	recovery.DeleteClaim: "its volume is deleted",
+	recovery.DeletePod:   "its pod is deleted",
+}
+
+// recoverMember takes a step of the replacement of a member. It removes this very member, and deletes this very volume and
+// this very pod.
+func (c *cluster) recoverMember(ctx context.Context, action recovery.Action, state recovery.State, found *belongings, health *etcd.Health) (string, error) {
+	var err error
+	switch member := state.Member(action.Ordinal); action.Kind {
+	case recovery.Begin:
+		err = c.recordReplacement(ctx, found.services[member.Name], state.Record(action))
+	case recovery.MoveLeader:
+		err = c.operator.etcd.Change(ctx, membership.MoveLeader, member.Name, health, c.members, c.tls)
+	case recovery.Remove:
+		err = c.operator.etcd.Change(ctx, membership.Remove, member.Name, health, c.members, c.tls)
+	case recovery.DeleteClaim:
+		err = c.deleteThis(ctx, found.claims[member.Name])
+	case recovery.DeletePod:
+		err = c.deleteThis(ctx, &found.pods[hostpods.Index(found.pods, member.Name)])
+	}
+	if err != nil {
+		return "", err
+	}
+	did := action.Reason + ": " + recoveryDone[action.Kind]
+	c.log.Info("Took a step of the replacement of an etcd member", "step", did)
+	c.event(reasonMemberLost, string(action.Kind), "%s: %s", c.Cluster.Component, did)
+	if action.Kind == recovery.Begin {
+		Recoveries.WithLabelValues(c.Input.Cluster.Namespace, c.Input.Cluster.Name, c.Cluster.Field).Inc()
+	}
+	return did, nil
+}
+
+// recordReplacement notes on the Service of a member that its replacement has begun, unless somebody changed the Service.
+func (c *cluster) recordReplacement(ctx context.Context, service *metav1.PartialObjectMetadata, record recovery.Replacement) error {
+	if service == nil {
+		return errors.New("the Service of the member is not there yet")
+	}
+	raw, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	noted := service.DeepCopy()
+	metav1.SetMetaDataAnnotation(&noted.ObjectMeta, recovery.Annotation, string(raw))
+	patch := client.MergeFromWithOptions(service, client.MergeFromWithOptimisticLock{})
+	if err := c.Host.Client.Patch(ctx, noted, patch); err != nil {
+		return fmt.Errorf("note on Service %s that its member is replaced: %w", client.ObjectKeyFromObject(service), err)
+	}
+	return nil
+}
+
+// deleteThis deletes an object, unless it is another one by now.
+func (c *cluster) deleteThis(ctx context.Context, object client.Object) error {
+	err := c.Host.Client.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID())})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %s of a lost etcd member: %w", client.ObjectKeyFromObject(object), err)
 	}
 	return nil
 }

@@ -23,6 +23,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get
+// +kubebuilder:rbac:groups="",resources=services,verbs=list
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list
 
 // dial is how to connect to a member in a host cluster whose cluster IPs lead nowhere from here; nil for the

@@ -22,12 +22,13 @@ func (c *cluster) membersAsDesired(health *etcd.Health) bool {
 	return voting == desired && len(health.Members) == desired && len(c.members) == desired && len(health.UnknownMembers) == 0
 }
 
-// decideMembers decides on the next change of the members.
-func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health) (decision, error) {
+// decideMembers decides on the next change of the members. Blank ones wait to be added.
+func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank []int) (decision, error) {
 	state, err := c.membersState(ctx, health)
 	if err != nil {
 		return decision{}, err
 	}
+	state.Blank = blank
 	action := membership.Decide(state)
 	member := fmt.Sprintf("%s-%d", state.Name, action.Ordinal)
 	switch action.Kind {

@@ -64,6 +64,10 @@ func (o *Operator) Start(ctx context.Context, queue workqueue.TypedRateLimitingI
 type Report struct {
 	// Health is how the cluster is, after the step if there was one.
 	*etcd.Health
+	// Recovery is what was done, or must happen first, to replace a member that is lost; empty when none is.
+	Recovery string
+	// NeedsDecision is true when that is for a person to do.
+	NeedsDecision bool
 	// Change is what was done, or must happen first, to change the members; empty when they are as desired.
 	Change string
 	// Rollout is what was done, or must happen first, to replace a pod that is not up to date; empty when all are.
@@ -99,7 +103,7 @@ func (o *Operator) Forget(controlPlane client.ObjectKey) { o.runner.Forget(contr
 // text is all of a report that is for people. A report with another text reconciles the control plane.
 func (r *Report) text() string {
 	lines := r.Problems()
-	for _, line := range []string{r.Change, r.Rollout, r.Lead} {
+	for _, line := range []string{r.Recovery, r.Change, r.Rollout, r.Lead} {
 		if line != "" {
 			lines = append(lines, line)
 		}

@@ -44,9 +44,11 @@ func (o *Operator) Run(ctx context.Context, task *Task) *Report {
 		return &Report{Health: &etcd.Health{Err: err}}
 	}
 	report := &Report{Health: c.observe(ctx)}
-	acted := false
-	if c.Bootstrapped && report.Err == nil && !c.membersAsDesired(report.Health) {
-		acted, report.Change = c.step(ctx, report.Health, c.decideMembers)
+	acted, blank := c.recoverMembers(ctx, report)
+	if c.Bootstrapped && report.Err == nil && !acted && !c.membersAsDesired(report.Health) {
+		acted, report.Change = c.step(ctx, report.Health, func(ctx context.Context, health *etcd.Health) (decision, error) {
+			return c.decideMembers(ctx, health, blank)
+		})
 	}
 	if c.RollingOut && !acted {
 		acted, report.Rollout = c.step(ctx, report.Health, c.decideRollout)
@@ -57,7 +59,7 @@ func (o *Operator) Run(ctx context.Context, task *Task) *Report {
 	if len(c.Cordoned) > 0 {
 		c.prepareDrain(ctx, report, acted)
 	}
-	c.log.V(4).Info("Observed etcd", "problems", report.Problems(), "change", report.Change, "rollout", report.Rollout, "lead", report.Lead)
+	c.log.V(4).Info("Observed etcd", "problems", report.Problems(), "recovery", report.Recovery, "change", report.Change, "rollout", report.Rollout, "lead", report.Lead)
 	return report
 }
 

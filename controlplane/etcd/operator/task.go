@@ -34,6 +34,8 @@ type Task struct {
 	Bootstrapped bool
 	// RollingOut is true while a pod may not be as the StatefulSet wants it.
 	RollingOut bool
+	// AllReady is true when there are as many pods as there should be, and each is ready.
+	AllReady bool
 	// Cordoned are members on cordoned nodes, and those whose pods still say that they are, as caches have it.
 	Cordoned []string
 	// Seen is what else the reconcile saw that may change the outcome, such as a number of ready pods.
@@ -61,8 +63,8 @@ func (t *Task) Identity() string {
 
 // Prompt differs when the reconcile saw, or wants, something new.
 func (t *Task) Prompt() string {
-	return fmt.Sprintf("%d members in %d pods: bootstrapped %t, rolling out %t, cordoned %v, %s",
-		t.desiredMembers(), t.PodCount, t.Bootstrapped, t.RollingOut, t.Cordoned, t.Seen)
+	return fmt.Sprintf("%d members in %d pods: bootstrapped %t, rolling out %t, all ready %t, cordoned %v, %s",
+		t.desiredMembers(), t.PodCount, t.Bootstrapped, t.RollingOut, t.AllReady, t.Cordoned, t.Seen)
 }
 
 // desiredMembers is the number of members that the spec asks for.

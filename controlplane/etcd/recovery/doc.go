@@ -1,6 +1,6 @@
 // Package recovery decides how an etcd cluster replaces a member that lost its data or its host node, one step at a time.
 // It is pure: package operator reads the state a moment before, takes the step, and calls again. Nothing is remembered, so
-// that the operator may be killed between any two steps. Nothing calls it yet. Why it is so:
+// that the operator may be killed between any two steps. Why it is so:
 // docs/decisions/etcd.md#a-lost-member-is-replaced-while-all-others-work and what follows there.
 //
 // # A replacement

@@ -36,6 +36,8 @@ func (s State) lost(m Member) string {
 		return ""
 	case !s.Volatile && m.Claim.UID == "":
 		return "its volume claim is gone"
+	case m.Claim.Lost:
+		return "its volume is gone"
 	case m.Data == Empty && m.Pod.FailedStarts > 1: // One that joined in this pod may end once before the pod is ready.
 		return "its data directory is empty"
 	case m.Data == Unreadable:

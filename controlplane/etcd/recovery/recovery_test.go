@@ -135,6 +135,7 @@ func TestDecide(t *testing.T) {
 		"one has data that is unreadable":                     {state: cluster(3, of(1, unreadable)), want: begins(1, 1), says: parts{"cannot be read"}},
 		"one has other data":                                  {state: cluster(3, of(2, differs)), want: begins(2, 1), says: parts{"of the majority"}},
 		"one has no claim":                                    {state: cluster(3, of(1, unclaimed)), want: begins(1, 1), says: parts{"claim is gone"}},
+		"the volume of one is gone":                           {state: cluster(3, of(1, pending, func(m *Member) { m.Claim.Lost = true })), want: begins(1, 1), says: parts{"its volume is gone"}},
 		"one fails to start five times":                       {state: cluster(3, of(1, fails)), want: begins(1, 1), says: parts{"does not start"}},
 		"the Node of one is deleted": {state: cluster(3, of(1, down, nodeGone)),
 			want: begins(1, 1), says: parts{"Node object was deleted"}},

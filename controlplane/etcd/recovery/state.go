@@ -78,10 +78,11 @@ type Pod struct {
 
 // Claim is the volume claim of a member.
 type Claim struct {
-	// UID is empty when there is no claim, or what it was bound to is lost.
+	// UID is empty when there is no claim.
 	UID string
-	// Stopping is true for one that was deleted. Tied is true when only one host node can use the volume.
-	Stopping, Tied bool
+	// Stopping is true for one that was deleted. Tied is true when only one host node can use the volume. Lost is true when
+	// the volume that it was bound to is there no more.
+	Stopping, Tied, Lost bool
 }
 
 // Host is a host node.
@@ -119,6 +120,17 @@ func (s State) Blank() []int {
 		}
 	}
 	return ordinals
+}
+
+// Record is what a step that begins a replacement writes.
+func (s State) Record(begins Action) Replacement {
+	m := s.Member(begins.Ordinal)
+	return Replacement{Of: m.ID, Volume: s.volume(m), Begun: s.Now, Try: begins.Try}
+}
+
+// Member is the member with an ordinal, of which there is one.
+func (s State) Member(ordinal int) Member {
+	return s.Members[slices.IndexFunc(s.Members, func(m Member) bool { return m.Ordinal == ordinal })]
 }
 
 // begun reports whether the record is of the replacement of this very member and volume. One that etcd does not list any

@@ -331,7 +331,7 @@ func (w *world) recover(s State, action Action, fresh bool) {
 	switch action.Kind {
 	case Begin:
 		if w.records[ordinal] == told.Last { // The resource version of the Service.
-			w.records[ordinal] = Replacement{Of: told.ID, Volume: s.volume(told), Begun: w.now, Try: action.Try}
+			w.records[ordinal] = s.Record(action)
 		}
 	case MoveLeader:
 		if m != nil && !m.learner && w.runs(ordinal) {

@@ -1,13 +1,17 @@
-// Package seen reads from a pod's status what prepare saw in the data directory of the pod's member. It is pure.
+// Package seen reads from a pod's status what prepare saw in the data directory of the pod's member, and how often etcd failed
+// to start. It is pure.
 package seen
 
 import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 )
 
 // Data is what is known of a member's data by its pod. Only data that are bad for good are Unreadable: a member that was not
@@ -51,10 +55,37 @@ func lastLook(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 // readySince reports whether the pod is ready, or may have been since a look ended. The times are in seconds, and kubelet
 // needs longer to have a pod ready: a change in the same second was before the look.
 func readySince(pod *corev1.Pod, look *corev1.ContainerStateTerminated) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue || condition.LastTransitionTime.After(look.FinishedAt.Time)
+	ready := hostpods.Condition(pod, corev1.PodReady)
+	return ready != nil && (ready.Status == corev1.ConditionTrue || ready.LastTransitionTime.After(look.FinishedAt.Time))
+}
+
+// FailedStarts is how often etcd ended, or prepare failed, in a pod that was not ready in between. Of the last end alone the
+// time is known: in a pod that was ready before, what ended before that counts too.
+func FailedStarts(pod *corev1.Pod) int {
+	ready := hostpods.Condition(pod, corev1.PodReady)
+	if ready == nil || ready.Status == corev1.ConditionTrue {
+		return 0
+	}
+	failed := 0
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if status.Name == facts.Container || status.Name == etcd.Container {
+			failed += failuresSince(ready.LastTransitionTime, status)
 		}
 	}
-	return false
+	return failed
+}
+
+// failuresSince is how often a container failed, by the number of its restarts, if the last time it began after a moment.
+func failuresSince(moment metav1.Time, status corev1.ContainerStatus) int {
+	failed, last := int(status.RestartCount), status.LastTerminationState.Terminated
+	switch ended := status.State.Terminated; {
+	case ended != nil && (ended.ExitCode != 0 || status.Name == etcd.Container):
+		failed, last = failed+1, ended
+	case status.State.Waiting != nil && last != nil:
+		failed++ // It ended, and was not restarted yet.
+	}
+	if last == nil || last.StartedAt.Before(&moment) {
+		return 0
+	}
+	return failed
 }

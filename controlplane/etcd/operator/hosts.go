@@ -1,0 +1,151 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+)
+
+// selectedNode is the annotation of a volume claim by which the scheduler names the node that the volume was made for.
+const selectedNode = "volume.kubernetes.io/selected-node"
+
+// hosts are the host nodes of a control plane.
+type hosts struct {
+	cluster *cluster
+	nodes   []corev1.Node
+}
+
+func (c *cluster) hosts(ctx context.Context) (*hosts, error) {
+	list := &corev1.NodeList{}
+	selector := c.Input.Spec.Hosting.NodeSelector
+	if err := c.Host.Live.List(ctx, list, client.MatchingLabels(selector)); err != nil {
+		return nil, fmt.Errorf("list the host nodes %v: %w", selector, err)
+	}
+	return &hosts{cluster: c, nodes: list.Items}, nil
+}
+
+// spare is the number of host nodes that take a pod of a StatefulSet, and have none of these pods.
+func (h *hosts) spare(pods []corev1.Pod, set *appsv1.StatefulSet) int {
+	var tolerations []corev1.Toleration
+	if set != nil {
+		tolerations = set.Spec.Template.Spec.Tolerations
+	}
+	spare := 0
+	for i := range h.nodes {
+		node := &h.nodes[i]
+		taken := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == node.Name && !hostpods.Ended(&pod) })
+		if !taken && takesPods(node, tolerations) {
+			spare++
+		}
+	}
+	return spare
+}
+
+// takesPods reports whether the scheduler may put pods with some tolerations on a node.
+func takesPods(node *corev1.Node, tolerations []corev1.Toleration) bool {
+	ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+	keepsOut := func(taint *corev1.Taint) bool { return taint.Effect != corev1.TaintEffectPreferNoSchedule }
+	_, keptOut := scheduling.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, tolerations, keepsOut, false)
+	return ready && !node.Spec.Unschedulable && !keptOut
+}
+
+// named is the host node with a name.
+func (h *hosts) named(ctx context.Context, name string) (recovery.Host, error) {
+	if i := slices.IndexFunc(h.nodes, func(node corev1.Node) bool { return node.Name == name }); i >= 0 {
+		return h.facts(&h.nodes[i]), nil
+	}
+	node := &corev1.Node{}
+	switch err := h.cluster.Host.Live.Get(ctx, client.ObjectKey{Name: name}, node); {
+	case apierrors.IsNotFound(err):
+		return recovery.Host{Name: name, Gone: true}, nil
+	case err != nil:
+		return recovery.Host{}, fmt.Errorf("read host node %s: %w", name, err)
+	}
+	return h.facts(node), nil
+}
+
+// facts is what a Node object says. The host cluster notes a moment after the cordon since when there is one.
+func (h *hosts) facts(node *corev1.Node) recovery.Host {
+	host := recovery.Host{Name: node.Name, Unheard: slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
+	})}
+	if node.Spec.Unschedulable {
+		host.CordonedSince = h.cluster.operator.clock.Now()
+	}
+	for _, taint := range node.Spec.Taints {
+		switch {
+		case taint.Key == corev1.TaintNodeOutOfService:
+			host.OutOfService = true
+		case taint.Key == corev1.TaintNodeUnschedulable && node.Spec.Unschedulable && taint.TimeAdded != nil:
+			host.CordonedSince = taint.TimeAdded.Time
+		}
+	}
+	return host
+}
+
+// tied reports whether at most one node can use a volume, and which. The node that the volume was made for is gone only when
+// its Node object is: labels may be missing for a moment.
+func (h *hosts) tied(ctx context.Context, volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) (bool, recovery.Host, error) {
+	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
+		return false, recovery.Host{}, nil
+	}
+	usable, err := usable(volume, h.nodes)
+	madeFor := claim.Annotations[selectedNode]
+	if err == nil && len(usable) == 0 && madeFor == "" {
+		usable, err = h.usableElsewhere(ctx, volume)
+	}
+	switch {
+	case err != nil:
+		return false, recovery.Host{}, err
+	case len(usable) > 1:
+		return false, recovery.Host{}, nil
+	case len(usable) == 1:
+		madeFor = usable[0]
+	case madeFor == "":
+		return true, recovery.Host{Gone: true}, nil
+	}
+	host, err := h.named(ctx, madeFor)
+	return true, host, err
+}
+
+// usable are those of some nodes that can use a volume.
+func usable(volume *corev1.PersistentVolume, nodes []corev1.Node) ([]string, error) {
+	var usable []string
+	for i := range nodes {
+		matches, err := scheduling.MatchNodeSelectorTerms(&nodes[i], volume.Spec.NodeAffinity.Required)
+		if err != nil {
+			return nil, fmt.Errorf("read the node affinity of PersistentVolume %s: %w", volume.Name, err)
+		}
+		if matches {
+			usable = append(usable, nodes[i].Name)
+		}
+	}
+	return usable, nil
+}
+
+// usableElsewhere are the nodes, whether they are host nodes or not, that can use a volume.
+func (h *hosts) usableElsewhere(ctx context.Context, volume *corev1.PersistentVolume) ([]string, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := h.cluster.Host.Live.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list the nodes that can use PersistentVolume %s: %w", volume.Name, err)
+	}
+	nodes := make([]corev1.Node, 0, len(list.Items))
+	for _, node := range list.Items {
+		nodes = append(nodes, corev1.Node{ObjectMeta: node.ObjectMeta})
+	}
+	return usable(volume, nodes)
+}
