@@ -24,8 +24,8 @@ const (
 	// healthy and free of alarms.
 	EtcdClusterHealthyCondition = "EtcdClusterHealthy"
 
-	// EtcdRecoveringCondition is true while a member of an etcd cluster is lost: it is replaced, waits for that, or a person
-	// must act. Its data, or its host node, are gone.
+	// EtcdRecoveringCondition is true while a member of an etcd cluster has lost its data or its host node, or may have: it
+	// is replaced, it waits for that, or a person must act.
 	EtcdRecoveringCondition = "EtcdRecovering"
 
 	// ControlPlaneComponentsHealthyCondition is true while every replica of kube-apiserver,

@@ -1,13 +1,13 @@
 // Package operator looks after etcd clusters, beside reconciles: it observes how each one is, and takes one step when
-// its members, their pods or its leader are not where they should be.
+// its members, their data, their pods or its leader are not where they should be.
 //
 // A reconcile hands over a [Task] with [Operator.Operate], never waits, and gets the last [Report]. The operator has a
 // queue of its own, keyed by control plane and etcd cluster: it never works twice at once for one key. Each run is:
 //
 //	observe → decide → act, at most once → observe again
 //
-// [cluster.observe] and the deciders only read; act.go has every write. The pure packages membership, rollout and lead
-// decide. What they are told of members, pods, volumes and files is read from etcd and the host cluster's API server in
+// [cluster.observe] and the deciders only read; act.go has every write. The pure packages recovery, membership, rollout
+// and lead decide, in this order. What they are told of members, pods, volumes, host nodes and files is read from etcd and the host cluster's API server in
 // the same run, never from a cache. The spec, addresses, and whether the cluster is bootstrapped and rolls out are in the
 // [Task]: the reconcile has them from caches and from status.
 // In the end, pods on cordoned nodes are told whether a drain may evict them.
@@ -15,6 +15,11 @@
 // # What it writes
 //
 //	write                               when                                    decided by  if the process dies after it
+//	annotation of a member's Service    a member is lost, all others work       recovery    the next run goes on with the replacement
+//	MoveLeader                          the lost member leads                   recovery    the next run removes the member
+//	MemberRemove                        a replacement has begun                 recovery    etcd lists it no more: what is left is deleted
+//	delete a PersistentVolumeClaim      its lost member was removed             recovery    the next run finds it stopping, or gone
+//	delete a pod                        its lost member was removed             recovery    the StatefulSet makes it anew, blank
 //	MemberAdd, of a learner             fewer members than desired              membership  etcd lists the learner: its pod is made, then it is promoted
 //	MemberPromote                       a learner has all data                  membership  etcd lists a voter
 //	MoveLeader                          the leader is about to be removed       membership  the next run removes the member

@@ -46,7 +46,7 @@ func report(o *objects) *Report {
 // trueIsNews are the conditions that are false while nothing happens. All others are good while true.
 var trueIsNews = []string{
 	clusterv1.DeletingCondition, clusterv1.PausedCondition, clusterv1.RollingOutCondition, clusterv1.ScalingUpCondition,
-	clusterv1.ScalingDownCondition, clusterv1.RemediatingCondition, clusterv1.MachineUpdatingCondition,
+	clusterv1.ScalingDownCondition, clusterv1.RemediatingCondition, clusterv1.MachineUpdatingCondition, controlplanev1.EtcdRecoveringCondition,
 }
 
 // news are the conditions that are not as they should be, except those in leaveOut.
