@@ -352,7 +352,8 @@ func unique(messages []string) []string {
 // WithoutHost says of a control plane whose host cluster cannot be used that nothing is known of what runs there.
 func WithoutHost(controlPlane *controlplanev1.KOKControlPlane, reason, message string) {
 	for _, unknown := range []string{
-		controlplanev1.AvailableCondition, controlplanev1.EtcdClusterHealthyCondition, controlplanev1.ControlPlaneComponentsHealthyCondition,
+		controlplanev1.AvailableCondition, controlplanev1.EtcdClusterHealthyCondition, controlplanev1.EtcdRecoveringCondition,
+		controlplanev1.ControlPlaneComponentsHealthyCondition,
 	} {
 		conditions.Set(controlPlane, Condition(unknown, metav1.ConditionUnknown, reason, message))
 	}

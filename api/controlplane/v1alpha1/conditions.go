@@ -198,14 +198,14 @@ const (
 	// Delete this object, which leaves the tenant alone, or correct spec.controlPlaneRef of the Cluster.
 	NotReferencedReason = "NotReferenced"
 
-	// HostClusterConnectingReason of AvailableCondition, EtcdClusterHealthyCondition,
+	// HostClusterConnectingReason of AvailableCondition, EtcdClusterHealthyCondition, EtcdRecoveringCondition,
 	// ControlPlaneComponentsHealthyCondition and ReconciledCondition: the host cluster that
 	// spec.hosting.kubeconfigRef names is not connected yet.
 	//
 	// Nothing for some seconds.
 	HostClusterConnectingReason = "HostClusterConnecting"
 
-	// HostClusterUnreachableReason of AvailableCondition, EtcdClusterHealthyCondition,
+	// HostClusterUnreachableReason of AvailableCondition, EtcdClusterHealthyCondition, EtcdRecoveringCondition,
 	// ControlPlaneComponentsHealthyCondition and ReconciledCondition: the host cluster that
 	// spec.hosting.kubeconfigRef names does not answer, or refuses. What runs there goes on.
 	//
@@ -213,7 +213,7 @@ const (
 	// names, or put another token into the Secret.
 	HostClusterUnreachableReason = "HostClusterUnreachable"
 
-	// InvalidHostKubeconfigReason of AvailableCondition, EtcdClusterHealthyCondition,
+	// InvalidHostKubeconfigReason of AvailableCondition, EtcdClusterHealthyCondition, EtcdRecoveringCondition,
 	// ControlPlaneComponentsHealthyCondition and ReconciledCondition: the Secret that spec.hosting.kubeconfigRef
 	// names is not there, or its kubeconfig is refused. What runs in the host cluster goes on.
 	//
