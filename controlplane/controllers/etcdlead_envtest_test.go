@@ -118,7 +118,7 @@ func (e *realEtcd) mayBeDrained(member string) bool {
 
 func (e *realEtcd) await(what string, is func(context.Context) bool) {
 	e.t.Helper()
-	err := wait.PollUntilContextTimeout(e.t.Context(), scaleRound, scalePatience/10, true, func(ctx context.Context) (bool, error) { return is(ctx), nil })
+	err := wait.PollUntilContextTimeout(e.t.Context(), scaleRound, scalePatience, true, func(ctx context.Context) (bool, error) { return is(ctx), nil })
 	if err != nil {
 		e.t.Fatalf("wait until %s: %v", what, err)
 	}

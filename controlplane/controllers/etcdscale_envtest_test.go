@@ -21,9 +21,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -73,6 +71,8 @@ type realEtcd struct {
 	starts map[string]int
 	// revision is that of the template of pods.
 	revision string
+	// tells is true when pods say how they are, as kubelet has it. Else they are ready from their first moment.
+	tells bool
 	// killed are the steps around which the program was killed already.
 	killed map[string]bool
 	writer *writer
@@ -122,7 +122,7 @@ func newRealEtcd(t *testing.T) *realEtcd {
 	}
 	e.controlPlane.Spec.Hosting.NodeSelector = map[string]string{controlplanev1.HostNodeLabel: "true"}
 	for i := range 5 {
-		e.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("host-%d", i), Labels: e.controlPlane.Spec.Hosting.NodeSelector}})
+		e.create(newNode(fmt.Sprintf("host-%d", i)))
 	}
 	var err error
 	e.keys, err = e.store.Ensure(t.Context(), pki.Request{
@@ -187,9 +187,10 @@ func (e *realEtcd) round(ctx context.Context) *operator.Report {
 	}
 	task := etcdTask(s, etcdcomponent.Data, workloads.State{Desired: etcdPods(s, etcdcomponent.Data)}, e.cordoned(ctx))
 	report := operator.New(e.reconciler.etcd, e.reconciler.Clock, e.reconciler.recorder).Run(ctx, task)
-	if !strings.Contains(report.Change, errKilled.Error()) {
+	if !strings.Contains(report.Change+report.Recovery, errKilled.Error()) {
 		status.Set(s.statusInput(), &status.Observation{Etcd: map[string]*operator.Report{names.EtcdData: report}})
 	}
+	e.tellWhoIsReady(report)
 	return report
 }
 
@@ -236,33 +237,30 @@ func (e *realEtcd) scope(ctx context.Context) *scope {
 	return s
 }
 
-// followMembers does what StatefulSet's controller and kubelets do: pods, volumes, processes.
+// followMembers does what StatefulSet's controller, the scheduler and kubelets do: pods, volumes, processes.
 func (e *realEtcd) followMembers(ctx context.Context, s *scope) {
 	e.t.Helper()
 	pods, wanted := etcdPods(s, etcdcomponent.Data), map[string]bool{}
 	for i := range pods {
 		member := statustest.PodName(names.EtcdData, i)
 		wanted[member] = true
-		volume := &corev1.PersistentVolumeClaim{ObjectMeta: e.meta(etcdcomponent.Claim(member), names.EtcdData)}
-		if err := e.host.Get(ctx, client.ObjectKeyFromObject(volume), volume); err != nil {
-			e.create(volume)
-			e.starts[member] = 0
-			if err := os.RemoveAll(filepath.Join(e.directory, member)); err != nil {
-				e.t.Fatal(err)
-			}
-		}
-		deleted := apierrors.IsNotFound(e.host.Get(ctx, client.ObjectKey{Namespace: "team", Name: member}, &corev1.Pod{}))
-		if running := e.members[member]; running != nil && deleted {
+		pod := &corev1.Pod{}
+		exists := e.host.Get(ctx, client.ObjectKey{Namespace: "team", Name: member}, pod) == nil
+		if running := e.members[member]; running != nil && !exists {
 			running.stop()
+			e.releaseVolume(member)
 		}
-		if deleted {
-			pod := &corev1.Pod{ObjectMeta: e.meta(member, names.EtcdData)}
-			pod.Labels[appsv1.ControllerRevisionHashLabelKey] = e.revision
-			pod.Spec.NodeName = fmt.Sprintf("host-%d", i)
-			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-			e.create(pod)
-		} else if !e.members[member].ended() {
+		host := e.hostOf(e.volume(member))
+		switch {
+		case !exists:
+			e.create(e.newPod(member, host))
+			if host == "" {
+				continue
+			}
+		case pod.Spec.NodeName == "" || !e.members[member].ended():
 			continue
+		default:
+			e.tellOfFailure(pod)
 		}
 		e.start(ctx, s, member)
 	}
@@ -275,6 +273,7 @@ func (e *realEtcd) followMembers(ctx context.Context, s *scope) {
 			}
 		}
 	}
+	e.releaseVolumes()
 }
 
 // process is a running member.

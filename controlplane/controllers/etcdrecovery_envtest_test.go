@@ -1,0 +1,99 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
+)
+
+// The leader's host node is gone for good, and then the volume of another member is emptied. The operator replaces each
+// without a person, while a writer goes on.
+func TestLostMembersOfARealEtcdAreReplacedUnderWrites(t *testing.T) {
+	t.Parallel()
+	e := newRealEtcd(t)
+	e.tells, e.revision = true, "first"
+	e.reach(3)
+	set := &appsv1.StatefulSet{ObjectMeta: e.meta("blue-etcd-data", names.EtcdData)}
+	set.Spec.Replicas, set.Spec.UpdateStrategy.Type = ptr.To[int32](3), appsv1.OnDeleteStatefulSetStrategyType
+	set.Status.UpdateRevision = e.revision
+	e.create(set)
+	e.write()
+
+	before := e.ids(e.round(t.Context()))
+	leader := leaderOf(e.round(t.Context()))
+	host := e.nodeOf(leader)
+	e.members[leader].kill()
+	if err := e.host.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: host}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.host.Delete(t.Context(), &corev1.Pod{ObjectMeta: e.meta(leader, names.EtcdData)}); err != nil {
+		t.Fatal(err)
+	}
+	after := e.awaitReplacement(leader, before)
+	if now := e.nodeOf(leader); now == host || now == "" {
+		t.Errorf("member %s is on host node %q again", leader, now)
+	}
+
+	other := statustest.PodName(names.EtcdData, 0)
+	if other == leader {
+		other = statustest.PodName(names.EtcdData, 1)
+	}
+	host = e.nodeOf(other)
+	e.members[other].kill()
+	if err := os.RemoveAll(filepath.Join(e.directory, other, "data")); err != nil {
+		t.Fatal(err)
+	}
+	e.awaitReplacement(other, after)
+	e.expectNothingLost()
+}
+
+// awaitReplacement waits until one member, and no other, has another ID, and all is well.
+func (e *realEtcd) awaitReplacement(member string, before map[string]uint64) map[string]uint64 {
+	e.t.Helper()
+	var after map[string]uint64
+	said := ""
+	e.await(member+" is replaced", func(ctx context.Context) bool {
+		report := e.round(ctx)
+		if says := report.Recovery + "; " + report.Change; says != said {
+			said = says
+			e.t.Log(says, report.Problems())
+		}
+		after = e.ids(report)
+		return after[member] != before[member] && len(after) == len(before) && len(report.Problems()) == 0 && report.Recovery == "" && report.Change == ""
+	})
+	want := maps.Clone(before)
+	want[member] = after[member]
+	if !maps.Equal(after, want) {
+		e.t.Errorf("the members were %v and are %v", before, after)
+	}
+	service := &corev1.Service{}
+	if err := e.host.Get(e.t.Context(), client.ObjectKey{Namespace: "team", Name: member}, service); err != nil {
+		e.t.Fatal(err)
+	}
+	return after
+}
+
+// ids are the IDs of the members that etcd lists, by name.
+func (e *realEtcd) ids(report *operator.Report) map[string]uint64 {
+	ids := map[string]uint64{}
+	for _, m := range report.Members {
+		if m.Listed {
+			ids[m.Name] = m.ID
+		}
+	}
+	return ids
+}
