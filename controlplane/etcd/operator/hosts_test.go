@@ -106,7 +106,7 @@ func TestTheHostNodeThatAVolumeIsTiedTo(t *testing.T) {
 			e := newLosingEtcd()
 			e.pods = slices.Delete(e.pods, 1, 2)
 			test.is(e)
-			m, err := e.member(t, 1)
+			m, err := e.second(t)
 			if m.Claim.Tied != test.tied || m.Host != test.host {
 				t.Errorf("it is tied: %t, to %+v", m.Claim.Tied, m.Host)
 			}
@@ -131,7 +131,7 @@ func TestTheHostNodeOfAPod(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := newLosingEtcd()
 			test.is(e)
-			if m, err := e.member(t, 1); err != nil || m.Host != test.want {
+			if m, err := e.second(t); err != nil || m.Host != test.want {
 				t.Errorf("%v; it is %+v", err, m.Host)
 			}
 		})
@@ -174,7 +174,7 @@ func TestWhatAHostNodeSays(t *testing.T) {
 			e := newLosingEtcd()
 			test.is(&e.nodes[1])
 			test.want.Name = "n1"
-			if m, err := e.member(t, 1); err != nil || !cmp.Equal(m.Host, test.want) {
+			if m, err := e.second(t); err != nil || !cmp.Equal(m.Host, test.want) {
 				t.Errorf("%v; it differs from what was expected:\n%s", err, cmp.Diff(test.want, m.Host))
 			}
 		})
