@@ -238,7 +238,7 @@ func TestEtcdRecovering(t *testing.T) {
 	}{
 		"both clusters are well":                 {func(*Observation) {}, not},
 		"nothing was observed":                   {func(seen *Observation) { *seen = Observation{} }, not},
-		"a cluster is ill and no member is lost": {func(seen *Observation) { seen.silence(names.EtcdData) }, not},
+		"a cluster is ill and no member is lost": {func(seen *Observation) { seen.silence(names.EtcdEvents) }, not},
 		"one of etcd-data is lost":               {data, recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone")},
 		"one of etcd-events is lost":             {events, recovering(controlplanev1.RecoveringReason, "etcd-events: it waits")},
 		"one of each is lost":                    {both(data, events), recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone\netcd-events: it waits")},
