@@ -125,6 +125,29 @@ func TestFiguresFollowAControlPlaneAndGoWithIt(t *testing.T) {
 	}
 }
 
+func TestForgetDropsTheRecoveriesOfOneTenant(t *testing.T) {
+	f := &Figures{}
+	s := measured()
+	f.Record(s, &status.Observation{}, time.Time{})
+	for _, of := range [][]string{{"team", "blue", "data"}, {"team", "blue", "events"}, {"team", "red", "data"}, {"other", "blue", "data"}} {
+		operator.Recoveries.WithLabelValues(of...).Inc()
+	}
+	left := func() [3]int {
+		return [3]int{seriesOf(t, "team", "blue", operator.Recoveries), seriesOf(t, "team", "red", operator.Recoveries), seriesOf(t, "other", "blue", operator.Recoveries)}
+	}
+	if got := left(); got != [3]int{2, 1, 1} {
+		t.Errorf("tenants have %v series", got)
+	}
+	f.Record(s, &status.Observation{}, time.Time{})
+	if got := left(); got != [3]int{2, 1, 1} {
+		t.Errorf("while they are there, tenants have %v series", got)
+	}
+	f.Forget(clientKey(s.ControlPlane))
+	if got := left(); got != [3]int{0, 1, 1} {
+		t.Errorf("after one is gone, tenants have %v series", got)
+	}
+}
+
 // seriesOf counts the series of one tenant; other tests of this package leave some of theirs.
 func seriesOf(t *testing.T, namespace, name string, collectors ...prometheus.Collector) int {
 	t.Helper()

@@ -214,6 +214,51 @@ func TestEtcdClusterHealthy(t *testing.T) {
 	}
 }
 
+func TestEtcdRecovering(t *testing.T) {
+	recovers := func(component, says string, needsDecision bool) func(*Observation) {
+		return func(seen *Observation) {
+			seen.Etcd[component].Recovery, seen.Etcd[component].NeedsDecision = says, needsDecision
+		}
+	}
+	both := func(data, events func(*Observation)) func(*Observation) {
+		return func(seen *Observation) {
+			data(seen)
+			events(seen)
+		}
+	}
+	data, events := recovers(names.EtcdData, "its volume is gone", false), recovers(names.EtcdEvents, "it waits", false)
+	dataDecides, eventsDecides := recovers(names.EtcdData, "its disk is full", true), recovers(names.EtcdEvents, "it was tried twice", true)
+	not := expectation{status: metav1.ConditionFalse, reason: controlplanev1.NotRecoveringReason}
+	recovering := func(reason string, says ...string) expectation {
+		return expectation{status: metav1.ConditionTrue, reason: reason, says: says}
+	}
+	for name, test := range map[string]struct {
+		seen func(*Observation)
+		want expectation
+	}{
+		"both clusters are well":                 {func(*Observation) {}, not},
+		"nothing was observed":                   {func(seen *Observation) { *seen = Observation{} }, not},
+		"a cluster is ill and no member is lost": {func(seen *Observation) { seen.silence(names.EtcdEvents) }, not},
+		"one of etcd-data is lost":               {data, recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone")},
+		"one of etcd-events is lost":             {events, recovering(controlplanev1.RecoveringReason, "etcd-events: it waits")},
+		"one of each is lost":                    {both(data, events), recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone\netcd-events: it waits")},
+		"a person decides about etcd-data":       {dataDecides, recovering(controlplanev1.NeedsDecisionReason, "etcd-data: its disk is full")},
+		"a person decides about etcd-events":     {eventsDecides, recovering(controlplanev1.NeedsDecisionReason, "etcd-events: it was tried twice")},
+		"a person decides about the first":       {both(dataDecides, events), recovering(controlplanev1.NeedsDecisionReason, "etcd-data: its disk is full\netcd-events: it waits")},
+		"a person decides about the last":        {both(data, eventsDecides), recovering(controlplanev1.NeedsDecisionReason, "etcd-data: its volume is gone\netcd-events: it was tried twice")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := settled()
+			test.seen(seen)
+			got := etcdRecovering(seen)
+			if got.Type != controlplanev1.EtcdRecoveringCondition {
+				t.Errorf("the condition is %s", got.Type)
+			}
+			expect(t, got, test.want)
+		})
+	}
+}
+
 func TestControlPlaneComponentsHealthy(t *testing.T) {
 	for name, test := range map[string]struct {
 		seen func(*Observation)

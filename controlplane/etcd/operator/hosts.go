@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
@@ -123,13 +124,13 @@ func (h *hosts) tied(ctx context.Context, volume *corev1.PersistentVolume, claim
 
 // usable are those of some nodes that can use a volume.
 func usable(volume *corev1.PersistentVolume, nodes []corev1.Node) ([]string, error) {
+	selector, err := nodeaffinity.NewNodeSelector(volume.Spec.NodeAffinity.Required)
+	if err != nil {
+		return nil, fmt.Errorf("read the node affinity of PersistentVolume %s: %w", volume.Name, err)
+	}
 	var usable []string
 	for i := range nodes {
-		matches, err := scheduling.MatchNodeSelectorTerms(&nodes[i], volume.Spec.NodeAffinity.Required)
-		if err != nil {
-			return nil, fmt.Errorf("read the node affinity of PersistentVolume %s: %w", volume.Name, err)
-		}
-		if matches {
+		if selector.Match(&nodes[i]) {
 			usable = append(usable, nodes[i].Name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 )
@@ -98,5 +99,74 @@ func TestData(t *testing.T) {
 func TestAPodWithoutAnyStatusIsUnknown(t *testing.T) {
 	if got := Data(&corev1.Pod{}); got != recovery.Unknown {
 		t.Errorf("the data is %q", got)
+	}
+}
+
+// run is a run of a container that began some time after the pod's condition Ready changed, and ended with a code.
+func run(after time.Duration, code int32) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, StartedAt: metav1.NewTime(ended.Add(after))}}
+}
+
+// container is the status of a container that was started again some times.
+func container(name string, restarts int32, now, last corev1.ContainerState) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: name, RestartCount: restarts, State: now, LastTerminationState: last}
+}
+
+func TestFailedStarts(t *testing.T) {
+	none := corev1.ContainerState{}
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	creating := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	prepared := container(facts.Container, 0, run(time.Second, 0), none)
+	const sidecar = "sidecar"
+	for name, test := range map[string]struct {
+		prepare, etcd, other corev1.ContainerStatus
+		// conditions are those of a pod that was never ready, if there are none.
+		conditions []corev1.PodCondition
+		want       int
+	}{
+		"nothing has started":                              {prepare: container(facts.Container, 0, creating, none), etcd: container(etcd.Container, 0, creating, none)},
+		"the first run goes on":                            {prepare: prepared, etcd: container(etcd.Container, 0, running, none)},
+		"it ended once":                                    {prepare: prepared, etcd: container(etcd.Container, 0, run(time.Second, 1), none), want: 1},
+		"it ended once without a fault":                    {prepare: prepared, etcd: container(etcd.Container, 0, run(time.Second, 0), none), want: 1},
+		"it ended once, and kubelet waits":                 {prepare: prepared, etcd: container(etcd.Container, 0, waiting, run(time.Second, 1)), want: 1},
+		"it ended once, and runs again":                    {prepare: prepared, etcd: container(etcd.Container, 1, running, run(time.Second, 1)), want: 1},
+		"it ended twice":                                   {prepare: prepared, etcd: container(etcd.Container, 1, run(2*time.Minute, 1), run(time.Minute, 1)), want: 2},
+		"it ended five times, and kubelet waits":           {prepare: prepared, etcd: container(etcd.Container, 4, waiting, run(time.Hour, 1)), want: 5},
+		"it began in the second in which the pod was made": {prepare: prepared, etcd: container(etcd.Container, 0, run(0, 1), none), want: 1},
+
+		"the pod is ready":                    {prepare: prepared, etcd: container(etcd.Container, 4, running, run(time.Second, 1)), conditions: ready(corev1.ConditionTrue, 0)},
+		"the pod has no condition":            {prepare: prepared, etcd: container(etcd.Container, 4, waiting, run(time.Second, 1)), conditions: ready(corev1.ConditionTrue, 0)[:1]},
+		"the pod became ready in between":     {prepare: prepared, etcd: container(etcd.Container, 4, running, run(time.Second, 1)), conditions: ready(corev1.ConditionFalse, time.Minute)},
+		"what was ready ended":                {prepare: prepared, etcd: container(etcd.Container, 4, waiting, run(time.Second, 1)), conditions: ready(corev1.ConditionFalse, time.Minute)},
+		"what was ready ended, and once more": {prepare: prepared, etcd: container(etcd.Container, 1, waiting, run(2*time.Minute, 1)), conditions: ready(corev1.ConditionFalse, time.Minute), want: 2},
+		"nobody hears from the pod":           {prepare: prepared, etcd: container(etcd.Container, 1, waiting, run(time.Second, 1)), conditions: ready(corev1.ConditionUnknown, 0), want: 2},
+
+		"prepare failed": {prepare: container(facts.Container, 0, run(time.Second, 1), none), etcd: container(etcd.Container, 0, creating, none), want: 1},
+		"prepare failed three times, and kubelet waits": {prepare: container(facts.Container, 2, waiting, run(time.Minute, 1)), etcd: container(etcd.Container, 0, creating, none), want: 3},
+		"prepare failed, and looks again":               {prepare: container(facts.Container, 1, running, run(time.Second, 1)), etcd: container(etcd.Container, 0, creating, none), want: 1},
+		"prepare failed, then went well":                {prepare: container(facts.Container, 1, run(time.Minute, 0), run(time.Second, 1)), etcd: container(etcd.Container, 0, running, none), want: 1},
+		"prepare failed, and etcd too":                  {prepare: container(facts.Container, 1, run(time.Minute, 0), run(time.Second, 1)), etcd: container(etcd.Container, 1, waiting, run(time.Hour, 1)), want: 3},
+		"prepare failed before the pod was ready":       {prepare: container(facts.Container, 2, run(time.Minute, 0), run(time.Second, 1)), etcd: container(etcd.Container, 0, running, none), conditions: ready(corev1.ConditionFalse, time.Hour)},
+
+		"a sidecar ends":               {prepare: prepared, etcd: container(etcd.Container, 0, running, none), other: container(sidecar, 7, waiting, run(time.Minute, 1))},
+		"a sidecar ends, and etcd too": {prepare: prepared, etcd: container(etcd.Container, 1, waiting, run(time.Second, 1)), other: container(sidecar, 7, waiting, run(time.Minute, 1)), want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Status: corev1.PodStatus{
+				Conditions:            test.conditions,
+				InitContainerStatuses: []corev1.ContainerStatus{container("first", 3, run(time.Second, 1), none), test.prepare},
+				ContainerStatuses:     []corev1.ContainerStatus{test.etcd, test.other},
+			}}
+			if test.conditions == nil {
+				pod.Status.Conditions = ready(corev1.ConditionFalse, 0)
+			}
+			if got := FailedStarts(pod); got != test.want {
+				t.Errorf("it failed %d times, and %d were expected", got, test.want)
+			}
+		})
+	}
+	if got := FailedStarts(&corev1.Pod{}); got != 0 {
+		t.Errorf("in a pod without any status it failed %d times", got)
 	}
 }
