@@ -44,6 +44,10 @@ func (j *Journal) write(ctx context.Context, keys corev1client.ConfigMapInterfac
 	defer j.lock.Unlock()
 	if j.answered("write of "+name, began, took, err) {
 		j.acknowledged[name] = text
+		// Answers that came later may have been noted before.
+		if now := began.Add(took); now.After(j.advanced) {
+			j.still, j.advanced = j.stillUntil(now), now
+		}
 	}
 	return err == nil
 }
