@@ -91,6 +91,18 @@ func newJournal(o Options) (*Journal, error) {
 	return j, err
 }
 
+// First is the name and the value of the first key, once it is acknowledged.
+func (j *Journal) First() (name, text string, ok bool) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	name = j.name(0)
+	text, ok = j.acknowledged[name]
+	return name, text, ok
+}
+
+// name is that of the i-th key.
+func (j *Journal) name(i int) string { return fmt.Sprintf("%s-%d", j.options.Name, i) }
+
 // Stop ends the writes, and waits for those under way.
 func (j *Journal) Stop() {
 	j.lock.Lock()

@@ -27,7 +27,7 @@ func (j *Journal) put(ctx context.Context, i int) {
 	if i%freshEvery == 0 {
 		api = j.fresh
 	}
-	keys, name := api.CoreV1().ConfigMaps(j.options.Namespace), fmt.Sprintf("%s-%d", j.options.Name, i)
+	keys, name := api.CoreV1().ConfigMaps(j.options.Namespace), j.name(i)
 	if j.write(ctx, keys, name, rand.Text()) && i%readEvery == 0 {
 		j.read(ctx, keys, name)
 	}
