@@ -204,6 +204,11 @@ e2e-full: ## The long waits and the faults, in the lab
 test-attack: ## A tenant's administrator attacks the host cluster and three neighbours, in the lab; out/attack lists every try with what stopped it
 	@$(MAKE) test-e2e E2E_LABELS=attack E2E_TIMEOUT=1h E2E_REPORT=out/e2e-attack.json
 
+FAULTS ?=
+.PHONY: test-faults
+test-faults: ## Members, volumes and host nodes of an etcd are lost, in the lab; ends with a row for each fault; FAULTS='!slow' or FAULTS=wiped runs some
+	@$(MAKE) test-e2e E2E_LABELS='etcd_faults$(if $(FAULTS), && ($(FAULTS)))' E2E_TIMEOUT=4h E2E_REPORT=out/e2e-etcd-faults.json
+
 .PHONY: test-contracts
 test-contracts: check-go ## One test for each rule of Cluster API's contracts, and their number
 	go run ./hack/envtest-assets bin/envtest
@@ -249,7 +254,7 @@ test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real
 		go test -count=1 -p=1 -v -timeout=1h -tags=root,lb ./test/isolation ./test/fault/apiserverlb
 
 .PHONY: test-all
-test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/17 runs the third of seventeen parts
+test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/19 runs the third of nineteen parts
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run test-all --part=$(PART)
 
 .PHONY: bench-gate

@@ -42,7 +42,7 @@ func lists() []list {
 			{name: "test-lb", target: "test-lb", usual: 10 * time.Minute},
 			{name: "test-lab", target: "test-lab", usual: 10 * time.Minute},
 			contracts,
-		}, everySpec, []step{capi, conformance}), figures: slices.Concat(securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures)},
+		}, everySpec, []step{capi, conformance}), figures: slices.Concat(securityFigures, upgradeFigures, moveFigures, hostFigures, softwareFigures, faultFigures)},
 		{name: "bench-upgrade", steps: []step{
 			endToEnd("e2e-upgrade", "upgrade || scale", time.Hour),
 			releases, capi, contracts, conformance,
@@ -88,6 +88,8 @@ var everySpec = slices.Concat([]step{
 	endToEnd("e2e-workers", "workers && full && !gating", 40*time.Minute),
 	software,
 	endToEnd("e2e-faults", "faults", 40*time.Minute),
+	endToEnd("e2e-etcd-faults", "etcd_faults && !slow", 30*time.Minute),
+	endToEnd("e2e-etcd-faults-slow", "etcd_faults && slow", 25*time.Minute),
 	endToEnd("e2e-features", "features", 40*time.Minute),
 	endToEnd("e2e-attack", "attack", 25*time.Minute),
 	endToEnd("e2e-upgrade", "upgrade", 15*time.Minute),
@@ -125,6 +127,7 @@ var (
 		"attack_tries", "attack_succeeded", "attack_neighbour_latency_ratio", "attack_manager_restarts", "neighbour_p99_ratio",
 		"namespace_attack_tries", "namespace_attack_succeeded", "fuzz_targets", "findings_open",
 	}
+	faultFigures    = []string{"faults_total", "faults_passed", "faults_lost_writes", "recovery_seconds_member"}
 	softwareFigures = []string{"software_upgrade_failed_requests", "software_upgrade_lost_writes"}
 	installFigures  = []string{
 		"release_reproducible", "install_commands", "install_failed_commands", "software_distributions", "topology_upgrade_failed_requests",

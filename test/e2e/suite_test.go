@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/etcdfaults"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/figures"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/noise"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/reexec"
@@ -33,6 +34,12 @@ const (
 	foreignHosts = "foreign_hosts"
 	// faults are about what fails under a control plane: hosts, links, managers.
 	faults = "faults"
+	// etcdFaults are about what the etcd of a tenant can lose: members, volumes, host nodes. Those that are prepared as well
+	// damage data, and want members whose pods look at their data before etcd starts. Those that are slow take more than
+	// ten minutes.
+	etcdFaults = "etcd_faults"
+	prepared   = "prepared"
+	slow       = "slow"
 	// features are about what a tenant may be given beside the usual.
 	features = "features"
 	// topologies are about Clusters of a ClusterClass.
@@ -108,6 +115,11 @@ func TestEndToEnd(t *testing.T) {
 	SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
 	SetDefaultConsistentlyPollingInterval(250 * time.Millisecond)
 	RunSpecs(t, "Kube-on-Kube end to end")
+	if len(faultRows) > 0 {
+		if err := etcdfaults.Write(os.Stdout, faultRows); err != nil {
+			t.Error(err)
+		}
+	}
 	for _, figure := range measured {
 		fmt.Println(figure)
 	}
@@ -151,10 +163,16 @@ func figure(name string, value any, unit string) {
 // people and for whoever compares runs.
 var measured []figures.Figure
 
+// faultRows is the table of the faults of etcd, which is printed before.
+var faultRows []etcdfaults.Row
+
 var _ = ReportAfterSuite("figures", func(report Report) {
 	var err error
 	measured, err = figures.OfReport(report)
 	Expect(err).NotTo(HaveOccurred())
+	faultRows, err = etcdfaults.OfReport(report, etcdFaults)
+	Expect(err).NotTo(HaveOccurred())
+	measured = append(measured, etcdfaults.Figures(faultRows)...)
 	if _, reporter := GinkgoConfiguration(); reporter.JSONReport != "" {
 		step := strings.TrimSuffix(filepath.Base(reporter.JSONReport), ".json")
 		Expect(figures.Write(step, measured)).To(Succeed())

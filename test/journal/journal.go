@@ -44,8 +44,10 @@ type Journal struct {
 	running     sync.WaitGroup
 
 	lock sync.Mutex
-	// began is when it was started, ended when it was stopped.
-	began, ended time.Time
+	// began is when it was started, ended when it was stopped, advanced when the last write was acknowledged.
+	began, ended, advanced time.Time
+	// still is the longest time between two writes that were acknowledged one after the other.
+	still time.Duration
 	// acknowledged are the values by the names of their keys, other those that a read brought instead.
 	acknowledged, other map[string]string
 	reads               int
@@ -64,7 +66,7 @@ func Start(ctx context.Context, o Options) (*Journal, error) {
 		return nil, fmt.Errorf("open the watch of the journal %s: %w", o.Name, err)
 	}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
-	j.stop, j.began = stop, time.Now()
+	j.stop, j.began, j.advanced = stop, time.Now(), time.Now()
 	j.running.Go(func() { j.watch.run(working) })
 	j.running.Go(func() {
 		load.Pace(working, o.Rate, func(i int) { j.put(context.WithoutCancel(working), i) })
@@ -88,6 +90,18 @@ func newJournal(o Options) (*Journal, error) {
 	j.fresh, err = kubernetes.NewForConfig(fresh)
 	return j, err
 }
+
+// First is the name and the value of the first key, once it is acknowledged.
+func (j *Journal) First() (name, text string, ok bool) {
+	j.lock.Lock()
+	defer j.lock.Unlock()
+	name = j.name(0)
+	text, ok = j.acknowledged[name]
+	return name, text, ok
+}
+
+// name is that of the i-th key.
+func (j *Journal) name(i int) string { return fmt.Sprintf("%s-%d", j.options.Name, i) }
 
 // Stop ends the writes, and waits for those under way.
 func (j *Journal) Stop() {

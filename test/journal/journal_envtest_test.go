@@ -87,6 +87,9 @@ func TestAJournal(t *testing.T) {
 	}
 
 	until("writes and reads", func(r *Result) bool { return r.Acknowledged > 50 && r.Read > 10 })
+	if name, text, ok := j.First(); name != "test-0" || text == "" || !ok {
+		t.Errorf("the first key is %q with %q, %t", name, text, ok)
+	}
 	if r := j.Result(); len(r.Failed) > 0 || r.Acknowledged <= r.Due/2 {
 		t.Errorf("while nothing happens %q failed: %s", r.Failed, r)
 	}

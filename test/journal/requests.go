@@ -27,7 +27,7 @@ func (j *Journal) put(ctx context.Context, i int) {
 	if i%freshEvery == 0 {
 		api = j.fresh
 	}
-	keys, name := api.CoreV1().ConfigMaps(j.options.Namespace), fmt.Sprintf("%s-%d", j.options.Name, i)
+	keys, name := api.CoreV1().ConfigMaps(j.options.Namespace), j.name(i)
 	if j.write(ctx, keys, name, rand.Text()) && i%readEvery == 0 {
 		j.read(ctx, keys, name)
 	}
@@ -44,6 +44,10 @@ func (j *Journal) write(ctx context.Context, keys corev1client.ConfigMapInterfac
 	defer j.lock.Unlock()
 	if j.answered("write of "+name, began, took, err) {
 		j.acknowledged[name] = text
+		// Answers that came later may have been noted before.
+		if now := began.Add(took); now.After(j.advanced) {
+			j.still, j.advanced = j.stillUntil(now), now
+		}
 	}
 	return err == nil
 }

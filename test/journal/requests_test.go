@@ -258,6 +258,29 @@ func TestANewConnectionThatIsRefusedIsBrokenAndItsRequestFailed(t *testing.T) {
 	}
 }
 
+func TestWritesStandStillWhileNoneIsAcknowledged(t *testing.T) {
+	s := newServer(t, map[string][]http.HandlerFunc{})
+	j := newTestJournal(t, s.access())
+	// A write was acknowledged a minute before this one, and then two fail.
+	j.advanced = time.Now().Add(-time.Minute)
+	j.put(t.Context(), 1)
+	if still := j.Result().Still; still < time.Minute || still > 2*time.Minute {
+		t.Errorf("writes stood still for %s, want a minute", still)
+	}
+	j.still, j.advanced = 0, time.Now().Add(-time.Hour)
+	s.others[http.MethodPost] = []http.HandlerFunc{answer(500, false), answer(500, false)}
+	j.put(t.Context(), 2)
+	j.put(t.Context(), 3)
+	if still := j.Result().Still; still < time.Hour {
+		t.Errorf("writes that fail end it after %s", still)
+	}
+	j.put(t.Context(), 4)
+	j.ended = time.Now().Add(time.Minute)
+	if still := j.Result().Still; still < time.Hour || still > 2*time.Hour {
+		t.Errorf("the longest is forgotten: %s", still)
+	}
+}
+
 func TestWhatIsDueOfAJournalEndsWhenItIsStopped(t *testing.T) {
 	began := time.Now().Add(-time.Hour)
 	j := newTestJournal(t, &rest.Config{Host: "http://127.0.0.1:1"})

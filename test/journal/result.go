@@ -19,14 +19,17 @@ type Result struct {
 	Raw load.Raw
 	// Slowest is how long the slowest request took that was answered.
 	Slowest time.Duration
+	// Still is the longest time in which no write was acknowledged. At a pace of many writes a second it is how long writes
+	// stood still.
+	Still time.Duration
 	// WatchEnds is how often the watch ended and was opened again.
 	WatchEnds int
 }
 
 // String sums it up.
 func (r *Result) String() string {
-	return fmt.Sprintf("%d of %d writes acknowledged, %d read back, %d requests failed, slowest %s, raw errors: %d answers 429, %d answers 5xx, %d broken connections; the watch was opened again %d times",
-		r.Acknowledged, r.Due, r.Read, len(r.Failed), r.Slowest.Round(time.Millisecond), r.Raw.TooMany, r.Raw.ServerErrors, r.Raw.Broken, r.WatchEnds)
+	return fmt.Sprintf("%d of %d writes acknowledged, %d read back, %d requests failed, slowest %s, none acknowledged for %s, raw errors: %d answers 429, %d answers 5xx, %d broken connections; the watch was opened again %d times",
+		r.Acknowledged, r.Due, r.Read, len(r.Failed), r.Slowest.Round(time.Millisecond), r.Still.Round(time.Millisecond), r.Raw.TooMany, r.Raw.ServerErrors, r.Raw.Broken, r.WatchEnds)
 }
 
 // Result is what came of the requests until now.
@@ -36,14 +39,21 @@ func (j *Journal) Result() *Result {
 	defer j.lock.Unlock()
 	return &Result{
 		Due: j.due(), Acknowledged: len(j.acknowledged), Read: j.reads, Failed: slices.Clone(j.failed),
-		Raw: j.raw, Slowest: j.slowest, WatchEnds: ends,
+		Raw: j.raw, Slowest: j.slowest, Still: j.stillUntil(j.end()), WatchEnds: ends,
 	}
 }
 
-func (j *Journal) due() int {
-	ended := j.ended
-	if ended.IsZero() {
-		ended = time.Now()
+func (j *Journal) due() int { return int(j.end().Sub(j.began).Seconds() * float64(j.options.Rate)) }
+
+// end is now, or when it was stopped.
+func (j *Journal) end() time.Time {
+	if j.ended.IsZero() {
+		return time.Now()
 	}
-	return int(ended.Sub(j.began).Seconds() * float64(j.options.Rate))
+	return j.ended
+}
+
+// stillUntil is the longest time until a moment in which no write was acknowledged; its caller has the lock.
+func (j *Journal) stillUntil(moment time.Time) time.Duration {
+	return max(j.still, moment.Sub(j.advanced))
 }

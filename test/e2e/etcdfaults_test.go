@@ -1,0 +1,192 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/damage"
+)
+
+const (
+	// recovering bounds what a fault takes until all is well again. A member that does not start with its data is given five
+	// starts before it is replaced, and kubelet leaves more and more time between them.
+	recovering = 20 * time.Minute
+	// faulty bounds a spec with one fault.
+	faulty = recovering + 5*creation + join
+	// serviced is how long a host node may be cordoned before its members are replaced elsewhere.
+	serviced = 10 * time.Minute
+	// stopped is how long the leader is stopped.
+	stopped = 30 * time.Second
+	// looks are how often the manager has to have looked before one believes that it does nothing.
+	looks = 3
+)
+
+// Each has a tenant of its own: a member that was replaced a moment ago is not replaced again.
+var _ = Describe("The etcd of a tenant", Label(full, etcdFaults), func() {
+	It("leaves a host node that is only silent alone, and gets members elsewhere when that is gone for good", Label("host_gone"), func(ctx SpecContext) {
+		s := tenantWithSpare(ctx, "gone", "a host node is gone for good")
+		hit := s.on(s.node)
+		s.strike("power off "+s.node+" with "+strings.Join(hit, " and ")+"; delete its Node when it had been silent for a while", func() {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
+			DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(env.client.Delete(ctx, node))).To(Succeed()) })
+			Expect(env.lab.PowerOff(ctx, s.node)).To(Succeed())
+			expectSilent(ctx, s.node)
+			s.expectLeftAlone(ctx)
+			s.mayRecover()
+			Expect(env.client.Delete(ctx, node)).To(Succeed())
+		}, hit...)
+		s.expectRecovered(ctx, hit...)
+		s.expectWhole(ctx)
+	}, SpecTimeout(faulty+2*creation))
+
+	// The pod is another one then, and the agent looks at the data before etcd starts.
+	for _, test := range []struct {
+		text, fault, label, did string
+		damage                  func(directory string) error
+	}{
+		{"replaces a member whose volume was wiped while it was stopped", "a volume is wiped", "wiped", "wipe the volume", damage.Wipe},
+		{"replaces a member whose log has other bytes", "bytes flipped in the log", "log_flipped", "flip bytes in the log", damage.Log},
+		{"replaces a member whose database has other bytes", "bytes flipped in the database", "database_flipped", "flip bytes in the database", damage.Database},
+	} {
+		It(test.text, Label(prepared, test.label), func(ctx SpecContext) {
+			s := tenantToStrike(ctx, strings.ReplaceAll(test.label, "_", "-"), test.fault)
+			member := s.follower(ctx)
+			s.strike(test.did+" of "+member+" while it is stopped", func() {
+				s.whileStopped(ctx, member, func(directory string) { Expect(test.damage(directory)).To(Succeed()) })
+			}, member)
+			s.expectRecovered(ctx, member)
+			s.expectWhole(ctx)
+		}, SpecTimeout(faulty))
+	}
+
+	// The pod stays: what the agent saw is of before, and the pod must be made anew before anybody knows.
+	It("replaces a member whose volume was wiped under it", Label(prepared, slow, "wiped_running"), func(ctx SpecContext) {
+		s := tenantToStrike(ctx, "wiped-running", "a volume is wiped under a member")
+		member := s.follower(ctx)
+		s.strike("wipe the volume of "+member+" under it, and kill it", func() {
+			s.signal(ctx, member, syscall.SIGSTOP)
+			Expect(damage.Wipe(s.dataDirectory(ctx, member))).To(Succeed())
+			s.signal(ctx, member, syscall.SIGKILL)
+		}, member)
+		s.expectRecovered(ctx, member)
+		s.expectWhole(ctx)
+	}, SpecTimeout(faulty))
+
+	It("replaces a member in whose database a value changed", Label(prepared, "value_changed"), func(ctx SpecContext) {
+		s := tenantToStrike(ctx, "value-changed", "a value changed in the database")
+		member := s.follower(ctx)
+		key, value := s.written(ctx)
+		s.strike("change the value of "+key+" in the database of "+member+" while it is stopped", func() {
+			s.whileStopped(ctx, member, func(directory string) {
+				Expect(damage.Value(directory, key, value, another(value))).To(Succeed())
+			})
+		}, member)
+		s.expectRecovered(ctx, member)
+		s.expectWhole(ctx)
+	}, SpecTimeout(faulty))
+
+	It("replaces the leader, whose volume claim was deleted together with its pod", Label("claim_deleted"), func(ctx SpecContext) {
+		s := tenantToStrike(ctx, "claim-deleted", "a volume claim is deleted")
+		member := s.leader(ctx)
+		claim := &corev1.PersistentVolumeClaim{}
+		get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: etcd.Claim(member)}, claim)
+		s.strike("delete the volume claim of "+member+", which leads, and kill its pod", func() {
+			Expect(env.client.Delete(ctx, claim)).To(Succeed())
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: member}}
+			Expect(env.client.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: ptr.To[int64](1)})).To(Succeed())
+		}, member)
+		s.expectRecovered(ctx, member)
+		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName}}
+		Eventually(ctx, func() error { return env.client.Get(ctx, client.ObjectKeyFromObject(volume), volume) }).WithTimeout(creation).
+			Should(MatchError(apierrors.IsNotFound, "IsNotFound"), "volume %s is gone", volume.Name)
+		s.expectWhole(ctx)
+	}, SpecTimeout(faulty))
+
+	It("leaves a host node that is drained, but not before it was cordoned for ten minutes", Label(slow, "drained"), func(ctx SpecContext) {
+		s := tenantWithSpare(ctx, "drained", "a host node is drained and cordoned")
+		// API servers are a DaemonSet's, whose pods a drain leaves.
+		s.stay = []string{names.KubeAPIServer}
+		hit := s.on(s.node)
+		s.strike("cordon and drain "+s.node+" with "+strings.Join(hit, " and "), func() {
+			cordoned := time.Now()
+			cordon(ctx, s.node)
+			Expect(waitReadyToDrain(ctx, s.node)).To(Succeed())
+			Expect(env.run(ctx, env.kubectl, "drain", s.node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout="+draining.String())).To(Succeed())
+			// Clocks and looks of the manager are a little apart from those of this program.
+			const before = 15 * time.Second
+			passTime(ctx, time.Until(cordoned.Add(serviced-before)), func() string {
+				now, err := s.identity(ctx)
+				if err != nil {
+					return err.Error()
+				}
+				Expect(now).To(Equal(s.before), "who the members are before %s was cordoned for %s", s.node, serviced)
+				return "nobody is replaced"
+			})
+			s.mayRecoverSince(cordoned.Add(serviced))
+		}, hit...)
+		s.expectRecovered(ctx, hit...)
+		s.expectWhole(ctx)
+	}, SpecTimeout(faulty+draining+serviced))
+
+	It("starts a member that was killed again", Label("killed"), func(ctx SpecContext) {
+		s := tenantToStrike(ctx, "killed", "a member is killed")
+		member := s.follower(ctx)
+		_, before := s.container(ctx, member)
+		s.strike("kill -9 "+member, func() { s.signal(ctx, member, syscall.SIGKILL) }, member)
+		Eventually(ctx, func(g Gomega) {
+			_, now := s.container(ctx, member)
+			g.Expect(now.RestartCount).To(BeNumerically(">", before.RestartCount))
+		}).WithTimeout(creation).Should(Succeed(), "etcd of %s starts again", member)
+		s.expectRecovered(ctx)
+		s.expectWhole(ctx)
+	}, SpecTimeout(faulty))
+
+	It("goes on without its leader while that is stopped, and takes it back", Label("leader_stopped"), func(ctx SpecContext) {
+		s := tenantToStrike(ctx, "leader-stopped", "the leader is stopped for "+stopped.String())
+		member := s.leader(ctx)
+		s.strike("kill -STOP "+member+", which leads, and -CONT after "+stopped.String(), func() {
+			DeferCleanup(func(ctx SpecContext) { s.signal(ctx, member, syscall.SIGCONT) })
+			s.signal(ctx, member, syscall.SIGSTOP)
+			passTime(ctx, stopped, func() string { return fmt.Sprintf("%d writes were acknowledged", s.acknowledged()) })
+			s.signal(ctx, member, syscall.SIGCONT)
+		})
+		s.expectRecovered(ctx)
+		s.expectWhole(ctx)
+	}, SpecTimeout(faulty))
+})
+
+// expectSilent waits until the host cluster says that it does not hear from a node.
+func expectSilent(ctx context.Context, name string) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		node := &corev1.Node{}
+		g.Expect(env.client.Get(ctx, client.ObjectKey{Name: name}, node)).To(Succeed())
+		i := slices.IndexFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady })
+		g.Expect(i).To(BeNumerically(">=", 0))
+		g.Expect(node.Status.Conditions[i].Status).To(Equal(corev1.ConditionUnknown))
+	}).WithTimeout(creation).Should(Succeed(), "node %s is not heard from", name)
+}
+
+// another text of the same length.
+func another(text string) string {
+	if first := text[0]; first != 'A' {
+		return "A" + text[1:]
+	}
+	return "B" + text[1:]
+}
