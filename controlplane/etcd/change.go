@@ -55,12 +55,12 @@ func change(ctx context.Context, client *clientv3.Client, kind membership.Kind, 
 	return err
 }
 
-// voters are the members that a change is sent to: those that vote and answer. Only the leader gives away its
-// lead.
+// voters are the members that a change is sent to: those that vote and answer, whatever they report, such as an alarm. Only
+// the leader gives away its lead.
 func (h *Health) voters(kind membership.Kind, members map[string]Address) []Address {
 	var addresses []Address
 	for _, m := range h.Members {
-		if m.Listed && !m.Learner && m.Err == nil && (m.Leader || kind != membership.MoveLeader) {
+		if m.Listed && !m.Learner && m.Answered && (m.Leader || kind != membership.MoveLeader) {
 			addresses = append(addresses, members[m.Name])
 		}
 	}

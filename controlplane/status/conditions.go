@@ -125,22 +125,28 @@ func etcdClusterHealthy(seen *Observation) metav1.Condition {
 	return Condition(name, metav1.ConditionTrue, controlplanev1.HealthyReason)
 }
 
-// etcdRecovering is what the operator does about lost members, or waits for.
+// etcdRecovering is what the operator does about lost members, or waits for. Of an etcd that does not answer nobody can tell.
 func etcdRecovering(seen *Observation) metav1.Condition {
 	const name = controlplanev1.EtcdRecoveringCondition
 	reason := controlplanev1.RecoveringReason
-	var messages []string
+	var recovering, unknown []string
 	for _, component := range etcdclusters.Components {
 		report := seen.Etcd[component]
-		if report == nil || report.Recovery == "" {
-			continue
-		}
-		messages = append(messages, component+": "+report.Recovery)
-		if report.NeedsDecision {
-			reason = controlplanev1.NeedsDecisionReason
+		switch {
+		case report == nil:
+		case report.Recovery != "":
+			recovering = append(recovering, component+": "+report.Recovery)
+			if report.NeedsDecision {
+				reason = controlplanev1.NeedsDecisionReason
+			}
+		case !report.Answered():
+			unknown = append(unknown, component+" does not answer, or was not observed yet")
 		}
 	}
-	return progress(name, reason, controlplanev1.NotRecoveringReason, messages)
+	if len(recovering) == 0 && len(unknown) > 0 {
+		return Condition(name, metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, unknown...)
+	}
+	return progress(name, reason, controlplanev1.NotRecoveringReason, recovering)
 }
 
 func componentsHealthy(seen *Observation) metav1.Condition {

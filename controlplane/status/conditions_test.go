@@ -236,16 +236,20 @@ func TestEtcdRecovering(t *testing.T) {
 		seen func(*Observation)
 		want expectation
 	}{
-		"both clusters are well":                 {func(*Observation) {}, not},
-		"nothing was observed":                   {func(seen *Observation) { *seen = Observation{} }, not},
-		"a cluster is ill and no member is lost": {func(seen *Observation) { seen.silence(names.EtcdEvents) }, not},
-		"one of etcd-data is lost":               {data, recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone")},
-		"one of etcd-events is lost":             {events, recovering(controlplanev1.RecoveringReason, "etcd-events: it waits")},
-		"one of each is lost":                    {both(data, events), recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone\netcd-events: it waits")},
-		"a person decides about etcd-data":       {dataDecides, recovering(controlplanev1.NeedsDecisionReason, "etcd-data: its disk is full")},
-		"a person decides about etcd-events":     {eventsDecides, recovering(controlplanev1.NeedsDecisionReason, "etcd-events: it was tried twice")},
-		"a person decides about the first":       {both(dataDecides, events), recovering(controlplanev1.NeedsDecisionReason, "etcd-data: its disk is full\netcd-events: it waits")},
-		"a person decides about the last":        {both(data, eventsDecides), recovering(controlplanev1.NeedsDecisionReason, "etcd-data: its volume is gone\netcd-events: it was tried twice")},
+		"both clusters are well":              {func(*Observation) {}, not},
+		"nothing was observed":                {func(seen *Observation) { *seen = Observation{} }, not},
+		"one member is away and none is lost": {func(seen *Observation) { seen.lose("n1") }, not},
+		"etcd-events does not answer": {func(seen *Observation) { seen.silence(names.EtcdEvents) },
+			expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"etcd-events does not answer"}}},
+		"etcd-events does not answer, and one of etcd-data is lost": {both(data, func(seen *Observation) { seen.silence(names.EtcdEvents) }),
+			recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone")},
+		"one of etcd-data is lost":           {data, recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone")},
+		"one of etcd-events is lost":         {events, recovering(controlplanev1.RecoveringReason, "etcd-events: it waits")},
+		"one of each is lost":                {both(data, events), recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone\netcd-events: it waits")},
+		"a person decides about etcd-data":   {dataDecides, recovering(controlplanev1.NeedsDecisionReason, "etcd-data: its disk is full")},
+		"a person decides about etcd-events": {eventsDecides, recovering(controlplanev1.NeedsDecisionReason, "etcd-events: it was tried twice")},
+		"a person decides about the first":   {both(dataDecides, events), recovering(controlplanev1.NeedsDecisionReason, "etcd-data: its disk is full\netcd-events: it waits")},
+		"a person decides about the last":    {both(data, eventsDecides), recovering(controlplanev1.NeedsDecisionReason, "etcd-data: its volume is gone\netcd-events: it was tried twice")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := settled()

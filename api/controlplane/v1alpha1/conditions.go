@@ -103,7 +103,7 @@ const (
 	// The message names each member or pod, and what it reported last. Repair them one by one.
 	UnhealthyReason = "Unhealthy"
 
-	// HealthUnknownReason of AvailableCondition, EtcdClusterHealthyCondition and
+	// HealthUnknownReason of AvailableCondition, EtcdClusterHealthyCondition, EtcdRecoveringCondition and
 	// ControlPlaneComponentsHealthyCondition: there is no way to the pods, or the host cluster does not hear
 	// from their nodes. What runs there goes on. It is also the reason while keys or certificates cannot be had,
 	// without which etcd is not observed, and until etcd was observed for the first time.

@@ -4,6 +4,7 @@ package seen
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ func Data(pod *corev1.Pod) recovery.Data {
 	switch {
 	case err != nil || found.State == facts.Unreadable && !found.Damaged():
 		return recovery.Unknown
-	case readySince(pod, look):
+	case readySince(pod, look), found.State == facts.Present && wasReady(pod):
 		return recovery.Stale
 	}
 	return map[facts.State]recovery.Data{
@@ -59,6 +60,13 @@ func readySince(pod *corev1.Pod, look *corev1.ContainerStateTerminated) bool {
 	return ready != nil && (ready.Status == corev1.ConditionTrue || ready.LastTransitionTime.After(look.FinishedAt.Time))
 }
 
+// wasReady reports whether a pod that is not ready was so once. Its failures in a row are not known then: data that look well
+// are not given up for them, but looked at again in another pod.
+func wasReady(pod *corev1.Pod) bool {
+	ready := hostpods.Condition(pod, corev1.PodReady)
+	return ready != nil && pod.Status.StartTime != nil && ready.LastTransitionTime.After(pod.Status.StartTime.Add(time.Second))
+}
+
 // FailedStarts is how often etcd ended, or prepare failed, in a pod that was not ready in between. Of the last end alone the
 // time is known: in a pod that was ready before, what ended before that counts too.
 func FailedStarts(pod *corev1.Pod) int {
@@ -79,7 +87,9 @@ func FailedStarts(pod *corev1.Pod) int {
 func failuresSince(moment metav1.Time, status corev1.ContainerStatus) int {
 	failed, last := int(status.RestartCount), status.LastTerminationState.Terminated
 	switch ended := status.State.Terminated; {
-	case ended != nil && (ended.ExitCode != 0 || status.Name == etcd.Container):
+	case ended != nil && ended.ExitCode == 0 && status.Name == facts.Container:
+		return 0 // It looked.
+	case ended != nil:
 		failed, last = failed+1, ended
 	case status.State.Waiting != nil && last != nil:
 		failed++ // It ended, and was not restarted yet.

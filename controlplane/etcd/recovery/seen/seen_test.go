@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
@@ -96,6 +97,19 @@ func TestData(t *testing.T) {
 	}
 }
 
+// Of a pod that was ready once, failures in a row are not known: its host node may have started again and again.
+func TestDataThatLookWellInAPodThatWasReadyOnceAreLookedAtAgain(t *testing.T) {
+	for state, want := range map[facts.State]recovery.Data{facts.Present: recovery.Stale, facts.Empty: recovery.Empty} {
+		pod := &corev1.Pod{Status: corev1.PodStatus{
+			StartTime: ptr.To(metav1.NewTime(ended.Add(-2 * time.Hour))), Conditions: ready(corev1.ConditionFalse, -time.Hour),
+			InitContainerStatuses: []corev1.ContainerStatus{looked(`{"state":"` + string(state) + `"}`)},
+		}}
+		if got := Data(pod); got != want {
+			t.Errorf("the data is %q, and %q was expected", got, want)
+		}
+	}
+}
+
 func TestAPodWithoutAnyStatusIsUnknown(t *testing.T) {
 	if got := Data(&corev1.Pod{}); got != recovery.Unknown {
 		t.Errorf("the data is %q", got)
@@ -145,8 +159,8 @@ func TestFailedStarts(t *testing.T) {
 		"prepare failed": {prepare: container(facts.Container, 0, run(time.Second, 1), none), etcd: container(etcd.Container, 0, creating, none), want: 1},
 		"prepare failed three times, and kubelet waits": {prepare: container(facts.Container, 2, waiting, run(time.Minute, 1)), etcd: container(etcd.Container, 0, creating, none), want: 3},
 		"prepare failed, and looks again":               {prepare: container(facts.Container, 1, running, run(time.Second, 1)), etcd: container(etcd.Container, 0, creating, none), want: 1},
-		"prepare failed, then went well":                {prepare: container(facts.Container, 1, run(time.Minute, 0), run(time.Second, 1)), etcd: container(etcd.Container, 0, running, none), want: 1},
-		"prepare failed, and etcd too":                  {prepare: container(facts.Container, 1, run(time.Minute, 0), run(time.Second, 1)), etcd: container(etcd.Container, 1, waiting, run(time.Hour, 1)), want: 3},
+		"prepare failed, then went well":                {prepare: container(facts.Container, 1, run(time.Minute, 0), run(time.Second, 1)), etcd: container(etcd.Container, 0, running, none)},
+		"prepare failed, and etcd too":                  {prepare: container(facts.Container, 1, run(time.Minute, 0), run(time.Second, 1)), etcd: container(etcd.Container, 1, waiting, run(time.Hour, 1)), want: 2},
 		"prepare failed before the pod was ready":       {prepare: container(facts.Container, 2, run(time.Minute, 0), run(time.Second, 1)), etcd: container(etcd.Container, 0, running, none), conditions: ready(corev1.ConditionFalse, time.Hour)},
 
 		"a sidecar ends":               {prepare: prepared, etcd: container(etcd.Container, 0, running, none), other: container(sidecar, 7, waiting, run(time.Minute, 1))},
