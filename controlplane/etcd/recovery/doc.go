@@ -13,7 +13,8 @@
 //   - No step is taken unless all other voters work. When a voter is removed at least two stay, so that they are a majority
 //     and the last copy of the data stays.
 //   - A member that only is not heard from is never replaced: it may be running.
-//   - While pods are rolled out no voter is replaced: a bad change must not cost a member its data.
+//   - While pods are rolled out a voter is replaced only when its host node or its volume is gone: a bad change must not cost a
+//     member its data.
 //   - After two tries that failed a person is asked. A cluster with one member is left alone, and so is one without a quorum.
 //   - What is left of a removed member never starts: its volume is gone before membership adds the member again.
 //

@@ -48,8 +48,13 @@ func (s State) lost(m Member) string {
 	return ""
 }
 
-// risk says why a member must not be touched now; None when it may. All others work then and no pod is outdated, so that
-// others run the same revision as one that fails to start.
+// gone reports whether a member does not run and cannot come back, whatever its pod is like: no rollout is to blame.
+func (s State) gone(m Member) bool {
+	return !m.Healthy && (s.leaves(m) != "" || m.Claim.Lost || !s.Volatile && m.Claim.UID == "")
+}
+
+// risk says why a member must not be touched now; None when it may. All others work then. When etcd fails to start no pod is
+// outdated, so that others run the same revision.
 func (s State) risk(m Member, why string) Action {
 	if sick := s.sick(m); sick != nil {
 		if lost := s.lost(*sick); lost != "" {
@@ -62,7 +67,7 @@ func (s State) risk(m Member, why string) Action {
 	switch {
 	case m.votes() && len(s.voters()) < minVoters:
 		return wait("%s. It is replaced when %d members vote", m.is(why), minVoters)
-	case m.votes() && outdated && !s.Volatile: // Pods that have the data are not rolled out.
+	case m.votes() && outdated && !s.Volatile && !s.gone(m): // Pods that have the data are not rolled out.
 		return wait("%s. It is replaced when all pods are up to date: if they wait for it, remove it with etcdctl member remove", m.is(why))
 	}
 	return Action{}

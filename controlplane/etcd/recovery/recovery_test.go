@@ -184,6 +184,10 @@ func TestDecide(t *testing.T) {
 
 		"one is empty while pods are rolled out": {state: cluster(3, of(1, empty), of(2, outdatedPod)),
 			want: waits, says: parts{"all pods are up to date", "etcdctl member remove"}},
+		"the host node of one is gone while pods are rolled out": {state: cluster(3, of(1, down, nodeGone), of(2, outdatedPod)), want: begins(1, 1)},
+		"the claim of one is gone while pods are rolled out":     {state: cluster(3, of(1, unclaimed), of(2, outdatedPod)), want: begins(1, 1)},
+		"one that works must leave its host node while pods are rolled out": {state: cluster(3, of(1, cordoned(time.Hour)), of(2, outdatedPod)),
+			want: waits, says: parts{"up to date"}},
 		"one is empty, and its pod is outdated": {state: cluster(3, of(1, empty, outdatedPod)), want: waits, says: parts{"up to date"}},
 		"one fails to start after a change": {state: cluster(3, of(1, fails), of(0, outdatedPod), of(2, outdatedPod)),
 			want: waits, says: parts{"up to date"}},
@@ -408,10 +412,12 @@ func wrong(s State, action Action) string {
 		}
 	}
 	voter := target.ID != 0 && !target.Learner
+	host, claim := target.Host, target.Claim
+	away := !target.Healthy && (host.Gone || host.OutOfService || !host.CordonedSince.IsZero() || claim.UID == "" || claim.Lost)
 	switch {
 	case others < 1 || voter && others < 2:
 		return "too few copies are left"
-	case voter && rolling && !s.Volatile:
+	case voter && rolling && !s.Volatile && !away:
 		return "pods are rolled out"
 	case voter && target.Host.Unheard && !target.Host.Gone && !target.Host.OutOfService:
 		return "it may be running"
