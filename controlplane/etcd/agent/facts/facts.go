@@ -13,6 +13,9 @@ import (
 	"unicode/utf8"
 )
 
+// Container is the name of the init container that looks at the data directory before etcd starts.
+const Container = "prepare"
+
 // State is what a data directory is good for.
 type State string
 

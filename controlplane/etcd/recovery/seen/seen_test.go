@@ -1,0 +1,102 @@
+package seen
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
+)
+
+var ended = time.Date(2026, 4, 5, 6, 7, 8, 0, time.UTC)
+
+const (
+	present = `{"state":"Present","freeBytes":1,"needBytes":1}`
+	noSpace = `{"state":"NoSpace","freeBytes":0,"needBytes":1}`
+)
+
+// looked is the status of a prepare that ended.
+func looked(message string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: facts.Container, State: terminated(message, 0)}
+}
+
+func terminated(message string, code int32) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.NewTime(ended)}}
+}
+
+// again is the status of a prepare that ended, and that kubelet makes anew.
+func again(message string, code int32, now corev1.ContainerState) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: facts.Container, State: now, LastTerminationState: terminated(message, code)}
+}
+
+func ready(status corev1.ConditionStatus, after time.Duration) []corev1.PodCondition {
+	return []corev1.PodCondition{
+		{Type: corev1.PodInitialized, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(ended.Add(time.Hour))},
+		{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.NewTime(ended.Add(after))},
+	}
+}
+
+func TestData(t *testing.T) {
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	other := looked(present)
+	other.Name = "other"
+	for name, test := range map[string]struct {
+		prepare    corev1.ContainerStatus
+		conditions []corev1.PodCondition
+		want       recovery.Data
+	}{
+		"the pod has no such container":                         {prepare: other, want: recovery.Unknown},
+		"it has not looked yet":                                 {prepare: corev1.ContainerStatus{Name: facts.Container, State: running}, want: recovery.Unknown},
+		"it said nothing":                                       {prepare: looked(""), want: recovery.Unknown},
+		"it said what is no JSON":                               {prepare: looked("exec format error"), want: recovery.Unknown},
+		"it said what kubelet cut off":                          {prepare: looked(present[:len(present)-1]), want: recovery.Unknown},
+		"a newer agent has another state":                       {prepare: looked(`{"state":"Wet","freeBytes":0,"needBytes":0}`), want: recovery.Unknown},
+		"the message is longer than kubelet keeps":              {prepare: looked(present + strings.Repeat(" ", 4096)), want: recovery.Unknown},
+		"nothing is there":                                      {prepare: looked(`{"state":"Empty"}`), want: recovery.Empty},
+		"data are there":                                        {prepare: looked(present), want: recovery.Present},
+		"data are there, and a newer agent says more":           {prepare: looked(`{"state":"Present","color":"blue"}`), want: recovery.Present},
+		"data are bad":                                          {prepare: looked(`{"state":"Unreadable","reason":"LogDamaged"}`), want: recovery.Unreadable},
+		"data may not be read":                                  {prepare: looked(`{"state":"Unreadable","reason":"NotPermitted"}`), want: recovery.Unknown},
+		"another program has the data open":                     {prepare: looked(`{"state":"Unreadable","reason":"InUse"}`), want: recovery.Unknown},
+		"the disk gives errors":                                 {prepare: looked(`{"state":"Unreadable","reason":"DiskFails"}`), want: recovery.Unknown},
+		"there was no time":                                     {prepare: looked(`{"state":"Unreadable","reason":"NotFinished"}`), want: recovery.Unknown},
+		"the look failed":                                       {prepare: looked(`{"state":"Unreadable","reason":"Unknown"}`), want: recovery.Unknown},
+		"a newer agent has another reason":                      {prepare: looked(`{"state":"Unreadable","reason":"LogInvented"}`), want: recovery.Unknown},
+		"it failed for want of room":                            {prepare: corev1.ContainerStatus{Name: facts.Container, State: terminated(noSpace, 1)}, want: recovery.NoSpace},
+		"it failed for want of room, and kubelet waits":         {prepare: again(noSpace, 1, waiting), want: recovery.NoSpace},
+		"it failed for want of room, and looks again":           {prepare: again(noSpace, 1, running), want: recovery.NoSpace},
+		"it held bad data, and kubelet waits":                   {prepare: again(`{"state":"Unreadable","reason":"LogTooShort"}`, 1, waiting), want: recovery.Unreadable},
+		"it looks again in containers that were made anew":      {prepare: again(present, 0, running), want: recovery.Unknown},
+		"the pod is ready":                                      {prepare: looked(present), conditions: ready(corev1.ConditionTrue, time.Minute), want: recovery.Stale},
+		"the pod is ready by another clock":                     {prepare: looked(present), conditions: ready(corev1.ConditionTrue, -time.Minute), want: recovery.Stale},
+		"the pod was ready since":                               {prepare: looked(`{"state":"Empty"}`), conditions: ready(corev1.ConditionFalse, time.Second), want: recovery.Stale},
+		"nobody knows whether the pod was ready since":          {prepare: looked(`{"state":"Empty"}`), conditions: ready(corev1.ConditionUnknown, time.Second), want: recovery.Stale},
+		"the pod was never ready":                               {prepare: looked(present), conditions: ready(corev1.ConditionFalse, -time.Second), want: recovery.Present},
+		"the pod was made in the second in which the look ends": {prepare: looked(present), conditions: ready(corev1.ConditionFalse, 0), want: recovery.Present},
+		"the pod is ready, and what was said cannot be read":    {prepare: looked("?"), conditions: ready(corev1.ConditionTrue, time.Minute), want: recovery.Unknown},
+		"the pod is ready, and data may not have been read":     {prepare: looked(`{"state":"Unreadable","reason":"InUse"}`), conditions: ready(corev1.ConditionTrue, time.Minute), want: recovery.Unknown},
+		"the pod was ready before its containers were new":      {prepare: looked(present), conditions: ready(corev1.ConditionFalse, -time.Hour), want: recovery.Present},
+		"it says that there is no room, and the pod is ready":   {prepare: looked(noSpace), conditions: ready(corev1.ConditionTrue, time.Minute), want: recovery.Stale},
+		"other conditions changed since":                        {prepare: looked(present), conditions: ready(corev1.ConditionFalse, -time.Second)[:1], want: recovery.Present},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Status: corev1.PodStatus{
+				Conditions: test.conditions, InitContainerStatuses: []corev1.ContainerStatus{{Name: "first", State: terminated(`{"state":"Empty"}`, 0)}, test.prepare},
+			}}
+			if got := Data(pod); got != test.want {
+				t.Errorf("the data is %q, and %q was expected", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAPodWithoutAnyStatusIsUnknown(t *testing.T) {
+	if got := Data(&corev1.Pod{}); got != recovery.Unknown {
+		t.Errorf("the data is %q", got)
+	}
+}
