@@ -151,7 +151,7 @@ test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any u
 .PHONY: test-root
 test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init, packages
 	go run ./hack/root-assets
-	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit ./bootstrap/software/... \
+	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit ./bootstrap/software/... ./controlplane/etcd/agent/look \
 		./hack/release ./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation ./test/shell
 
 .PHONY: test-race
