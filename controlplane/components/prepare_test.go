@@ -88,19 +88,21 @@ func TestARenderingWithoutPrepareIsAsItWas(t *testing.T) {
 	}
 }
 
-// A person may give prepare what a large database takes to read.
-func TestAPatchMayChangeWhatPrepareAsksFor(t *testing.T) {
+// A person may give prepare what a large database takes to read, and have etcd start from what prepare holds it from: with
+// one member, or a majority of such ones, nobody else can.
+func TestAPatchMayChangeWhatPrepareAsksForAndHolds(t *testing.T) {
 	in := variants["default"]()
 	in.Spec.Patches = []controlplanev1.Patch{{
 		Target: controlplanev1.PatchTarget{Component: "etcd-data", Kind: "StatefulSet"},
-		Patch:  `spec: {template: {spec: {initContainers: [{name: prepare, resources: {requests: {cpu: 40m}}}]}}}`,
+		Patch:  `spec: {template: {spec: {initContainers: [{name: prepare, resources: {requests: {cpu: 40m}}, env: [{name: KOK_ETCD_START_ANYWAY, value: "true"}]}]}}}`,
 	}}
 	rendered, err := etcd.Data.AsComponent().Rendered(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	prepare := podIn(t, rendered).Spec.InitContainers
-	if len(prepare) != 1 || prepare[0].Resources.Requests.Cpu().String() != "40m" || prepare[0].Image != in.EtcdAgentImage {
+	told := corev1.EnvVar{Name: facts.StartAnyway, Value: "true"}
+	if len(prepare) != 1 || !slices.Contains(prepare[0].Env, told) || prepare[0].Resources.Requests.Cpu().String() != "40m" || prepare[0].Image != in.EtcdAgentImage {
 		t.Errorf("the init containers are %v", prepare)
 	}
 }

@@ -39,7 +39,7 @@ message of this container. It writes nothing into the directory.
 
 It succeeds whatever it finds, and etcd starts: the manager decides, and etcd refuses most bad data by itself. It fails
 where there is too little room, until there is enough. With --hold it also fails where etcd would start from bad data and
-take no notice of it.`,
+take no notice of it. A person who sets the variable ` + facts.StartAnyway + ` has etcd start from both.`,
 		RunE: func(command *cobra.Command, _ []string) error { return o.prepare(command) },
 	}
 	prepare.Flags().StringVar(&o.terminationLog, "termination-log", "/dev/termination-log", "File of kubelet that the facts go to, as JSON.")
@@ -78,6 +78,8 @@ func (o *options) prepare(command *cobra.Command) error {
 	}
 	_, _ = fmt.Fprintf(command.OutOrStdout(), "%s: %s\n", o.dataDir, found)
 	switch {
+	case os.Getenv(facts.StartAnyway) != "":
+		return nil
 	case found.State == facts.NoSpace:
 		return errNoSpace
 	case o.hold && found.Unnoticed():

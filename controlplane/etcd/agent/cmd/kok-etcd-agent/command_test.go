@@ -19,6 +19,7 @@ import (
 const (
 	role            = "agent"
 	roleWithoutRoom = "agent without room"
+	roleOfAShortLog = "agent that finds a log too short"
 	roleThatFails   = "agent that fails"
 )
 
@@ -28,6 +29,8 @@ func TestMain(m *testing.M) {
 		main()
 	case roleWithoutRoom:
 		fmt.Println(`{"state":"NoSpace","message":"7 bytes of room are missing","freeBytes":1,"needBytes":8}`)
+	case roleOfAShortLog:
+		fmt.Println(`{"state":"Unreadable","reason":"LogTooShort","message":"entries are lost","freeBytes":8,"needBytes":8}`)
 	case roleThatFails:
 		panic("oh")
 	default:
@@ -96,6 +99,7 @@ func TestPrepareTellsPeopleAndTheManager(t *testing.T) {
 func TestPrepareFailsUntilThereIsRoom(t *testing.T) {
 	s := reexec.NewStage(t)
 	s.Cast(roleWithoutRoom)
+	t.Setenv(facts.StartAnyway, "")
 	for _, hold := range []string{"--hold=false", "--hold=true"} {
 		out, errs, err := execute(t, "prepare", "--data-dir=any", "--termination-log=log", hold)
 		if !errors.Is(err, errNoSpace) || errs != "" || out != "any: NoSpace: 7 bytes of room are missing\n" {
@@ -105,6 +109,22 @@ func TestPrepareFailsUntilThereIsRoom(t *testing.T) {
 		must(t, err)
 		if f, err := facts.Decode(string(message)); err != nil || f.State != facts.NoSpace || f.Message == "" {
 			t.Errorf("the manager reads %#v: %v", f, err)
+		}
+	}
+}
+
+func TestAPersonHasEtcdStartAnyway(t *testing.T) {
+	s := reexec.NewStage(t)
+	t.Setenv(facts.StartAnyway, "true")
+	for role, state := range map[string]facts.State{roleWithoutRoom: facts.NoSpace, roleOfAShortLog: facts.Unreadable} {
+		s.Cast(role)
+		if _, errs, err := execute(t, "prepare", "--data-dir=any", "--termination-log=log", "--hold"); err != nil || errs != "" {
+			t.Errorf("%s: it ended with %v: %s", role, err, errs)
+		}
+		message, err := os.ReadFile("log")
+		must(t, err)
+		if f, err := facts.Decode(string(message)); err != nil || f.State != state {
+			t.Errorf("%s: the manager reads %#v: %v", role, f, err)
 		}
 	}
 }
