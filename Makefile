@@ -64,10 +64,11 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 	go run ./hack/contracts
 
 .PHONY: build
-build: check-go bin/kok bin/kok-apiserver-lb bin/kok-software ## Build the providers' managers, the programs of workers, kok, and what quickstart runs in a tenant
+build: check-go bin/kok bin/kok-apiserver-lb bin/kok-software ## Build the providers' managers, the agent of etcd, the programs of workers, kok, and what quickstart runs in a tenant
 	go build -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
 	go build -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
 	go build -ldflags '$(LDFLAGS)' -o bin/infrastructure-manager ./infrastructure
+	go build -ldflags '$(LDFLAGS)' -o bin/kok-etcd-agent ./controlplane/etcd/agent/cmd/kok-etcd-agent
 	go build -o bin/hello ./test/quickstart/hello
 
 # Go knows best whether it is up to date.
@@ -151,7 +152,7 @@ test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any u
 .PHONY: test-root
 test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init, packages
 	go run ./hack/root-assets
-	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit ./bootstrap/software/... \
+	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit ./bootstrap/software/... ./controlplane/etcd/agent/look \
 		./hack/release ./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation ./test/shell
 
 .PHONY: test-race

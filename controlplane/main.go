@@ -39,6 +39,7 @@ type options struct {
 	anyToleration bool
 	repositories  []string
 	versions      string
+	etcdAgent     string
 }
 
 func (o *options) addTo(fs *pflag.FlagSet) {
@@ -49,6 +50,7 @@ func (o *options) addTo(fs *pflag.FlagSet) {
 	fs.StringVar(&o.hostNodes, "host-node-selector", controlplanev1.HostNodeLabel+"=true", "Labels that every control plane's hosting.nodeSelector must contain, so that pods on the host network run on nodes meant for them; empty for no such rule.")
 	fs.BoolVar(&o.anyToleration, "allow-any-toleration", false, "Let control planes tolerate every taint, and those of the host cluster's own control plane.")
 	fs.StringSliceVar(&o.repositories, "allowed-image-repositories", nil, "Registries, with an optional path, that control planes' images may come from, for example registry.k8s.io,registry.example/k8s; empty or * for any.")
+	fs.StringVar(&o.etcdAgent, "etcd-agent-image", "", "Image of kok-etcd-agent, which looks at the data of etcd's members before etcd starts; empty for no look.")
 	fs.StringVar(&o.versions, "kubernetes-versions-namespace", os.Getenv("POD_NAMESPACE"), fmt.Sprintf("Namespace whose ConfigMap %s, if there is one, is the table of Kubernetes versions in place of the one that is built in; by default the manager's own.", versions.ConfigMapName))
 }
 
@@ -122,6 +124,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks
 		Allow:            limits.Allow,
 		Clock:            clock.RealClock{},
 		WatchFilterValue: opts.WatchFilter,
+		EtcdAgentImage:   opts.etcdAgent,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.concurrency}); err != nil {
 		return err

@@ -33,6 +33,9 @@ type Input struct {
 	// EtcdImageTag is the tag of the etcd image that goes with Version. It is this program's choice, as
 	// the assets are, and no input: a newer program with another choice must not restart members.
 	EtcdImageTag string `json:"-"`
+	// EtcdAgentImage is the image of kok-etcd-agent, whose container prepare looks at a member's data before etcd starts; empty
+	// for no such container. Each release has another, and it is no input for the same reason.
+	EtcdAgentImage string `json:"-"`
 	// KonnectivityImageTag is the tag of konnectivity's images, no input for the same reason.
 	KonnectivityImageTag string `json:"-"`
 	// Network is the tenant's own network.

@@ -372,7 +372,7 @@ func TestHashesOfInputsAreStable(t *testing.T) {
 func TestDefaultsOfTheProgramAreNoInputs(t *testing.T) {
 	for _, component := range registry.Components {
 		before, after := variants["default"](), variants["default"]()
-		after.EtcdImageTag, after.KonnectivityImageTag = "3.6.99-0", "v0.99.0"
+		after.EtcdImageTag, after.KonnectivityImageTag, after.EtcdAgentImage = "3.6.99-0", "v0.99.0", anotherImage
 		after.Ports = ports.Of(20040)
 		if hash(t, component, before) != hash(t, component, after) {
 			t.Errorf("%s would adopt a new rendering", component.Name)

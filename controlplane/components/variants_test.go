@@ -88,6 +88,7 @@ func input(spec controlplanev1.KOKControlPlaneSpec, network components.Network, 
 		Addresses: map[string]string{},
 
 		EtcdImageTag:         "3.6.16-0",
+		EtcdAgentImage:       "registry.example/kok/kok-etcd-agent@sha256:" + strings.Repeat("b", 64),
 		KonnectivityImageTag: "v0.34.0",
 
 		APIServerReplicas: 2,

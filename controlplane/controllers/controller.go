@@ -63,6 +63,8 @@ type Reconciler struct {
 	Clock clock.Clock
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
 	WatchFilterValue string
+	// EtcdAgentImage is the image of kok-etcd-agent for members of new renderings; empty for none.
+	EtcdAgentImage string
 
 	// etcd is how etcd clusters are reached.
 	etcd     operator.Etcd
@@ -210,7 +212,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 		return ctrl.Result{}, err
 	}
 	s := newScope(cluster, controlPlane, r.Versions.Table(), host, r.store(host), r.Clock.Now())
-	s.deeds = did
+	s.deeds, s.input.EtcdAgentImage = did, r.EtcdAgentImage
 	s.judgeStored(r.Allow, r.Versions.Table())
 	if host.Warning != "" {
 		s.note(errors.New(host.Warning))

@@ -92,6 +92,7 @@ func (s *scope) presentPods(name string, table *versions.Table) *corev1.PodSpec 
 	if !found || err != nil {
 		return nil
 	}
+	in.EtcdAgentImage = s.input.EtcdAgentImage
 	objects, err := component.Rendered(in)
 	if err != nil {
 		return nil

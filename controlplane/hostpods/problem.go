@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -34,7 +35,7 @@ func Problem(pod *corev1.Pod) string {
 	// A component starts when its sidecars have started.
 	for i := range pod.Status.InitContainerStatuses {
 		status := &pod.Status.InitContainerStatuses[i]
-		if problem := containerProblem(status); problem != "" && !status.Ready {
+		if problem := initProblem(status); problem != "" && !status.Ready {
 			return fmt.Sprintf("%s: %s %s", where, status.Name, problem)
 		}
 	}
@@ -47,6 +48,20 @@ func Problem(pod *corev1.Pod) string {
 		return where + " is stopping"
 	}
 	return where + " is starting"
+}
+
+// initProblem is containerProblem, with words for people where prepare of etcd wrote facts.
+func initProblem(status *corev1.ContainerStatus) string {
+	told := status.DeepCopy()
+	for _, ended := range []*corev1.ContainerStateTerminated{told.State.Terminated, told.LastTerminationState.Terminated} {
+		if ended == nil || status.Name != facts.Container {
+			continue
+		}
+		if found, err := facts.Decode(ended.Message); err == nil {
+			ended.Message = cmp.Or(found.Message, string(found.State))
+		}
+	}
+	return containerProblem(told)
 }
 
 // containerProblem says why a container does not run, or did not before; empty for one without a fault.

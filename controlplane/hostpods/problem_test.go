@@ -51,6 +51,15 @@ func TestPodProblem(t *testing.T) {
 				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}}}}
 			pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
 		}, "pod p on n0: konnectivity-server waits: ErrImagePull: not found"},
+		"a disk that is full, as prepare of etcd found": {func(pod *corev1.Pod) {
+			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "prepare", RestartCount: 2,
+				State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+				LastTerminationState: corev1.ContainerState{Terminated: ended("Error", 1, `{"state":"NoSpace","message":"7 bytes of room are missing"}`)}}}
+		}, "pod p on n0: prepare ended 2 times, last with Error (exit code 1): 7 bytes of room are missing"},
+		"a prepare that says nothing that can be read": {func(pod *corev1.Pod) {
+			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "prepare",
+				State: corev1.ContainerState{Terminated: ended("StartError", 128, "exec format error")}}}
+		}, "pod p on n0: prepare ended once, last with StartError (exit code 128): exec format error"},
 		"a sidecar that ended before and is well": {func(pod *corev1.Pod) {
 			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "konnectivity-server", Ready: true, RestartCount: 1,
 				LastTerminationState: corev1.ContainerState{Terminated: ended("Error", 1, "no")}}}

@@ -13,8 +13,8 @@ type Hosted struct {
 	// Quorum is true if never more than one of its pods may be away.
 	Quorum bool
 	// Replicas, Image, Args, Storage and Config say what to do in place of a patch of the field or the ConfigMap of that name.
-	// A component without Config has no ConfigMap.
-	Replicas, Image, Args, Storage, Config string
+	// A component without Config has no ConfigMap. Beside says it of the images of init containers.
+	Replicas, Image, Args, Storage, Config, Beside string
 }
 
 // rules say what a patch may change of a component's objects, by kind. They list every kind that the component can have,
@@ -115,7 +115,7 @@ func pod(fields *Hosted) rule {
 			"/tolerations/-, or for all components with spec.hosting.tolerations"),
 
 		"containers":     each("name", container(fields)),
-		"initContainers": each("name", container(&Hosted{Image: "set spec.addons.konnectivity.serverImage", Args: "they belong to the controller"})),
+		"initContainers": each("name", container(&Hosted{Image: fields.Beside, Args: "they belong to the controller"})),
 		"volumes":        each("name", kept("add a volume of another name, or set extraVolumes of the component")),
 	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Images are the references of all images that the pods of control planes of a version run, and those of their addons, with
-// konnectivity. They come from an image repository, or from registry.k8s.io if it is empty.
+// konnectivity, but for those of the providers themselves. They come from an image repository, or from registry.k8s.io if it is empty.
 func Images(version, repository string, table *versions.Table) ([]string, error) {
 	if err := table.Validate(version); err != nil {
 		return nil, err
@@ -24,6 +24,8 @@ func Images(version, repository string, table *versions.Table) ([]string, error)
 	if err != nil {
 		return nil, err
 	}
+	// The providers name it.
+	in.EtcdAgentImage = ""
 	var all []client.Object
 	for _, component := range registry.Components {
 		objects, err := ObjectsOf(component, in)

@@ -36,6 +36,7 @@ func Sample(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table) (*co
 		Addresses: map[string]string{},
 
 		EtcdImageTag:         release.Etcd,
+		EtcdAgentImage:       "kok-etcd-agent",
 		KonnectivityImageTag: release.Konnectivity,
 	}
 	if in.OnPodNetwork() {

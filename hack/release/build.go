@@ -41,6 +41,12 @@ var managers = map[string]string{
 	"controlplane": "kok-controlplane-controller", "bootstrap": "kok-bootstrap-controller", "infrastructure": "kok-infrastructure-controller",
 }
 
+// agent is the program in the pods of etcd's members, which runs as an image, too, and its folder.
+const (
+	agent       = "kok-etcd-agent"
+	agentFolder = "controlplane/etcd/agent/cmd/kok-etcd-agent"
+)
+
 // balancer is the program that runs on workers and on machines of administrators, and its folder.
 const (
 	balancer       = "kok-apiserver-lb"
@@ -146,7 +152,7 @@ func (r release) compile(ctx context.Context) ([]binary, error) {
 	type source struct{ folder, name, system string }
 	sources := []source{
 		{balancerFolder, balancer, "linux"}, {balancerFolder, balancer, "darwin"}, {toolFolder, tool, "linux"}, {toolFolder, tool, "darwin"},
-		{installerFolder, installer, "linux"},
+		{installerFolder, installer, "linux"}, {agentFolder, agent, "linux"},
 	}
 	for folder, name := range managers {
 		sources = append(sources, source{folder, name, "linux"})
@@ -170,7 +176,7 @@ func (r release) compile(ctx context.Context) ([]binary, error) {
 	return programs, nil
 }
 
-// writeImages writes the managers' images.
+// writeImages writes the images of the managers and of the agent.
 func (r release) writeImages(programs []binary) (oci.Digests, error) {
 	byName := map[string]oci.Image{}
 	for _, p := range programs {

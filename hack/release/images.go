@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ func (r release) writeImageList(digests oci.Digests) error {
 		"# Not here: cert-manager's, which clusterctl init list-images names.\n\n# Providers\n")
 	for _, p := range all {
 		b.WriteString(p.image + "\n")
+		for _, image := range slices.Sorted(maps.Values(p.arguments)) {
+			b.WriteString(image + "\n")
+		}
 	}
 	for _, version := range listed() {
 		images, err := imagesOf(version)

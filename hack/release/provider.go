@@ -21,6 +21,8 @@ type provider struct {
 	kustomization string
 	// image of its manager.
 	image string
+	// arguments are images that its manager is told of, by the manager's flag.
+	arguments map[string]string
 	// components is the name of the components file.
 	components string
 	// metadata is the path of its metadata.yaml.
@@ -118,7 +120,7 @@ func (p provider) componentsPath(repository string) string {
 	return filepath.Join(repository, p.label, p.version, p.components)
 }
 
-// build runs kustomize and sets the manager's image, which is pulled only when a node lacks it.
+// build runs kustomize, sets the manager's image, which is pulled only when a node lacks it, and those in its arguments.
 // Variables such as ${CAPI_DIAGNOSTICS_ADDRESS:=:8443} stay for clusterctl to fill in.
 func (p provider) build() ([]byte, error) {
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), p.kustomization)
@@ -134,6 +136,7 @@ func (p provider) build() ([]byte, error) {
 			yaml.Lookup("spec", "template", "spec", "containers", "[name=manager]"),
 			yaml.Tee(yaml.SetField("image", yaml.NewStringRNode(p.image))),
 			yaml.Tee(yaml.SetField("imagePullPolicy", yaml.NewStringRNode("IfNotPresent"))),
+			yaml.Tee(yaml.FilterFunc(p.setArguments)),
 			yaml.FilterFunc(func(found *yaml.RNode) (*yaml.RNode, error) {
 				if found != nil {
 					managers++
@@ -149,6 +152,30 @@ func (p provider) build() ([]byte, error) {
 		return nil, fmt.Errorf("kustomize build %s: want one Deployment with a container named manager, got %d", p.kustomization, managers)
 	}
 	return resources.AsYaml()
+}
+
+// setArguments sets the images in the arguments of the manager's container.
+func (p provider) setArguments(container *yaml.RNode) (*yaml.RNode, error) {
+	if container == nil || len(p.arguments) == 0 {
+		return container, nil
+	}
+	args, err := container.Pipe(yaml.Lookup("args"))
+	if err != nil {
+		return nil, err
+	}
+	set := map[string]bool{}
+	err = args.VisitElements(func(arg *yaml.RNode) error {
+		name, _, _ := strings.Cut(strings.TrimPrefix(yaml.GetValue(arg), "--"), "=")
+		if image, ok := p.arguments[name]; ok {
+			set[name] = true
+			arg.YNode().Value = "--" + name + "=" + image
+		}
+		return nil
+	})
+	if err == nil && len(set) != len(p.arguments) {
+		err = fmt.Errorf("its manager has the flags %v of %v", set, p.arguments)
+	}
+	return container, err
 }
 
 // clusterctlProviders is the part of clusterctl's configuration that has it read providers from a repository. Of cert-manager it

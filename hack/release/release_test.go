@@ -379,6 +379,9 @@ func checkComponents(t *testing.T, objects []unstructured.Unstructured, provider
 		if manager.Image != "registry.example.com/"+provider.image+":v9" || manager.ImagePullPolicy != "IfNotPresent" {
 			t.Errorf("image %s, pulled %s", manager.Image, manager.ImagePullPolicy)
 		}
+		if want := map[bool]string{true: "registry.example.com/kok-etcd-agent:v9"}[provider.label == "control-plane-kok"]; agentIn(manager.Args) != want {
+			t.Errorf("the image of etcd's agent is %q, not %q", agentIn(manager.Args), want)
+		}
 		if !manager.Resources.Limits.Cpu().IsZero() || manager.Resources.Requests.Memory().IsZero() {
 			t.Errorf("resources %v", manager.Resources)
 		}

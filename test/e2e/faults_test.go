@@ -126,6 +126,8 @@ func addHostNode(ctx context.Context) *corev1.Node {
 	added, err := env.lab.AddHost(ctx, func(step string) { env.log.Print("%s", step) })
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) { Expect(env.lab.RemoveHost(ctx, added.Name)).To(Succeed()) })
+	given := newRelease(todaysTree(), settings.programs)
+	given.load(ctx, added.Name) // Pods of etcd have one of its images.
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: added.Name}}
 	joinPool(ctx, node)
 	return node

@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
@@ -68,6 +69,9 @@ http:
 var _ = Describe("A release in a registry", Ordered, Label(install), func() {
 	t := newTenant("published", "v1.36.3", single())
 	r := &registry{}
+	// The pods of etcd pull the agent's image from it.
+	t.variables["IMAGE_PULL_SECRET"] = pullSecret
+	t.prepare = func(ctx context.Context) { r.giveTenant(ctx, t.Namespace) }
 	folder, err := filepath.Abs("out/release")
 
 	BeforeAll(func(ctx SpecContext) {
@@ -314,6 +318,16 @@ func (r *registry) giveManagers(ctx context.Context, password string) {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(env.client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(p.Manager.Namespace))).To(Succeed())
 	}
+}
+
+// giveTenant gives a tenant a Secret with the password for the registry, which its addons may have.
+func (r *registry) giveTenant(ctx context.Context, namespace string) {
+	GinkgoHelper()
+	Expect(env.client.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pullSecret, Labels: map[string]string{giveaway.Label: "true"}},
+		Type:       corev1.SecretTypeDockerConfigJson,
+		Data:       map[string][]byte{corev1.DockerConfigJsonKey: dockerConfig(r.address, r.password)},
+	})).To(Succeed())
 }
 
 // podsOf are the pods of a Deployment.

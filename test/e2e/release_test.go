@@ -90,11 +90,13 @@ func buildReleases(ctx context.Context) (previous, today *release) {
 	return newRelease(before, before.Programs()), newRelease(now, settings.programs)
 }
 
-// load brings the images of a release to all nodes of the host cluster.
-func (r *release) load(ctx context.Context) {
+// load brings the images of a release to nodes of the host cluster, to all when none is named.
+func (r *release) load(ctx context.Context, nodes ...string) {
 	GinkgoHelper()
 	for _, p := range r.providers {
-		Expect(env.lab.LoadProgram(ctx, p.Image, p.Program)).To(Succeed())
+		for image, program := range p.Images() {
+			Expect(env.lab.LoadProgram(ctx, image, program, nodes...)).To(Succeed())
+		}
 	}
 }
 

@@ -227,7 +227,7 @@ func buildChanged(ctx context.Context) *release {
 	Expect(os.MkdirAll(programs, 0o755)).To(Succeed())
 	Expect(tree.BuildChanged(ctx, filepath.Join(programs, "manager"), replaced)).To(Succeed())
 	// The others are today's.
-	for _, name := range []string{"bootstrap-manager", "infrastructure-manager"} {
+	for _, name := range []string{"bootstrap-manager", "infrastructure-manager", "kok-etcd-agent"} {
 		program, err := os.ReadFile(filepath.Join(settings.programs, name))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(os.WriteFile(filepath.Join(programs, name), program, 0o755)).To(Succeed())

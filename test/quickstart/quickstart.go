@@ -187,7 +187,9 @@ func (o *options) findCluster(context.Context) error {
 		return err
 	}
 	for _, provider := range o.providers() {
-		o.log.Print("using %s; its nodes pull %s", o.config.Host, provider.Image)
+		for image := range provider.Images() {
+			o.log.Print("using %s; its nodes pull %s", o.config.Host, image)
+		}
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -98,10 +99,11 @@ func (c Cluster) AsComponent() components.Component {
 		Name:      c.Component,
 		Condition: controlplanev1.EtcdClusterHealthyCondition,
 		Patches: patches.Hosted{
-			Workloads: []string{"StatefulSet"}, Containers: []string{Container}, Services: true, Quorum: true,
+			Workloads: []string{"StatefulSet"}, Containers: []string{Container, facts.Container}, Services: true, Quorum: true,
 			Replicas: "set spec.etcd." + c.Field + ".replicas",
 			Image:    "set spec.etcd.image",
 			Args:     "each member reads a configuration file that the controller writes",
+			Beside:   "the manager's flag --etcd-agent-image names it",
 			Storage:  "set spec.etcd." + c.Field + ".storage",
 			Config:   "the controller writes each member's configuration, remove it from the patch",
 		},
@@ -270,9 +272,30 @@ func (c Cluster) adaptPod(template *corev1.PodTemplateSpec, in *components.Input
 		})
 	}
 	container.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: memoryLimit(*c.Spec(in).QuotaBackendSize)}
+	c.adaptPrepare(&template.Spec, in)
 	components.FinishPod(template, in, c.Component, controlplanev1.ComponentSpec{Resources: c.Spec(in).Resources})
+	for i := range template.Spec.InitContainers {
+		// The manager reads what prepare writes there, and no log.
+		template.Spec.InitContainers[i].TerminationMessagePolicy = corev1.TerminationMessageReadFile
+	}
 	components.OnePerHost(&template.Spec, in, c.Component)
 	metav1.SetMetaDataAnnotation(&template.ObjectMeta, QuotaAnnotation, strconv.FormatInt(c.Spec(in).QuotaBackendSize.Value(), 10))
+}
+
+// adaptPrepare gives prepare its image and what etcd may use: a pod's requests and limits are the higher ones of its init
+// containers and of all others, so that those of the pod stay. Its image starts the program.
+func (c Cluster) adaptPrepare(pod *corev1.PodSpec, in *components.Input) {
+	if in.EtcdAgentImage == "" {
+		pod.InitContainers = nil
+		return
+	}
+	prepare := &pod.InitContainers[0]
+	prepare.Name, prepare.Image = facts.Container, in.EtcdAgentImage
+	prepare.Args = append(prepare.Args, "--data-dir="+dataDirectory)
+	prepare.Resources.Limits = pod.Containers[0].Resources.Limits.DeepCopy()
+	if own := c.Spec(in).Resources; own != nil {
+		prepare.Resources = *own.DeepCopy()
+	}
 }
 
 // memoryLimit has room for the index and for answers that hold all of a database of that size, and 2 GiB for all else.

@@ -62,6 +62,7 @@ var Component = components.Component{
 		Replicas: "set spec.replicas, with spec.kubeAPIServer.workload Deployment",
 		Image:    "set spec.kubeAPIServer.image",
 		Args:     "set spec.kubeAPIServer.extraArgs",
+		Beside:   "set spec.addons.konnectivity.serverImage",
 		Config:   "set spec.kubeAPIServer.jwt, spec.kubeAPIServer.audit or spec.addons.konnectivity",
 	},
 	Workload:     kind,

@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"os"
 	"path/filepath"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,9 +18,22 @@ type Provider struct {
 	Manager client.ObjectKey
 	// Program is the manager's program, and Image the image that its Deployment asks for.
 	Program, Image string
+	// Beside are the programs of other images, by the images that the manager asks for.
+	Beside map[string]string
 
 	// kind and name are clusterctl's, components is the file with all objects.
 	kind, name, components string
+}
+
+// Images are the programs of all images of the provider. A release that is older than one of them has not built it.
+func (p Provider) Images() map[string]string {
+	images := map[string]string{p.Image: p.Program}
+	for image, program := range p.Beside {
+		if _, err := os.Stat(program); err == nil {
+			images[image] = program
+		}
+	}
+	return images
 }
 
 // Own are the providers of this repository: their programs lie in a folder, and their images are in a
@@ -40,6 +54,7 @@ func Own(programs, registry, tag string) []Provider {
 			Label: "control-plane-kok", kind: "control-plane", name: "kok", components: "control-plane-components.yaml",
 			Manager: client.ObjectKey{Namespace: "kok-control-plane-system", Name: "kok-control-plane-controller-manager"},
 			Program: filepath.Join(programs, "manager"), Image: registry + "/kok-controlplane-controller:" + tag,
+			Beside: map[string]string{registry + "/kok-etcd-agent:" + tag: filepath.Join(programs, "kok-etcd-agent")},
 		},
 	}
 }

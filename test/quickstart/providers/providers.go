@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -81,9 +82,11 @@ func (i *Installer) Install(ctx context.Context) error {
 		if current[p.Label] {
 			i.Log.Print("the installed provider %s is this build", p.Label)
 		} else if i.Load != nil {
-			i.Log.Print("loading %s into the host cluster's nodes", p.Image)
-			if err := i.Load(ctx, p.Image, p.Program); err != nil {
-				return fmt.Errorf("load the image of %s: %w", p.Program, err)
+			for image, program := range p.Images() {
+				i.Log.Print("loading %s into the host cluster's nodes", image)
+				if err := i.Load(ctx, image, program); err != nil {
+					return fmt.Errorf("load the image of %s: %w", program, err)
+				}
 			}
 		}
 	}
@@ -117,7 +120,8 @@ func (i *Installer) Install(ctx context.Context) error {
 // build is the hash of all that is installed of a provider.
 func (i *Installer) build(p Provider) (string, error) {
 	hash := sha256.New()
-	for _, file := range []string{p.Program, filepath.Join(i.Repository, "repository", p.Label, i.Version, p.components)} {
+	files := append(slices.Sorted(maps.Values(p.Images())), filepath.Join(i.Repository, "repository", p.Label, i.Version, p.components))
+	for _, file := range files {
 		if err := hashFile(hash, file); err != nil {
 			return "", fmt.Errorf("%w (make build release-manifests writes it)", err)
 		}

@@ -16,6 +16,10 @@ import (
 // Container is the name of the init container that looks at the data directory before etcd starts.
 const Container = "prepare"
 
+// StartAnyway is the variable of that container by which a person, in a patch of the control plane, has etcd start where
+// prepare would hold it.
+const StartAnyway = "KOK_ETCD_START_ANYWAY"
+
 // State is what a data directory is good for.
 type State string
 

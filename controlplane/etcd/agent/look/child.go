@@ -22,18 +22,24 @@ import (
 const maxStack = 64 << 20
 
 // maxMemory bounds the same program by the size of the database, with about four times what the check of a whole one needs.
-func maxMemory(d directory) uint64 {
-	most := uint64(512 << 20)
+// It stays below the limit of the container: kubelet has the kernel end all programs of a container that exceeds it, and a
+// prepare that is ended keeps etcd from starting.
+func maxMemory(d directory, limit int64) uint64 {
+	most := int64(512 << 20)
 	if info, err := os.Stat(d.database()); err == nil {
-		most += uint64(info.Size()) / 8 //nolint:gosec // It is not negative.
+		most += info.Size() / 8
 	}
-	return most
+	return uint64(max(min(most, limit/4*3), leastMemory)) //nolint:gosec // It is not negative.
 }
+
+// leastMemory is what it takes to open the database of a member that is well.
+const leastMemory = 256 << 20
 
 // Main looks at a data directory, and is all that its program does: a damaged database may end it at any time.
 func Main(dir string, need int64, out io.Writer) error {
 	debug.SetMaxStack(maxStack)
-	most := maxMemory(directory{dir})
+	// kubelet gives the limit as GOMEMLIMIT.
+	most := maxMemory(directory{dir}, debug.SetMemoryLimit(-1))
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: most, Max: most}); err != nil {
 		return fmt.Errorf("bound the memory of this program: %w", err)
 	}

@@ -55,7 +55,8 @@ func judged(f facts.Facts, err error) facts.Facts {
 		f.State, f.Reason, f.Message = facts.Unreadable, facts.Unknown, err.Error()
 	case f.FreeBytes < f.NeedBytes:
 		f.State = facts.NoSpace
-		f.Message = fmt.Sprintf("the file system has %d bytes left, and etcd needs %d: make the volume larger, or delete what else is on it", f.FreeBytes, f.NeedBytes)
+		f.Message = fmt.Sprintf("%d bytes of room are missing: etcd needs %d, and the file system has %d left. Make the volume larger, or delete what else is on it",
+			f.NeedBytes-f.FreeBytes, f.NeedBytes, f.FreeBytes)
 	}
 	return f
 }

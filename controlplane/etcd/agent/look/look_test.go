@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -208,7 +209,7 @@ func TestTooLittleRoomIsAStateOfItsOwn(t *testing.T) {
 	d := made(t)
 	here(d.path, 1<<60, func(f facts.Facts) { found = append(found, f) })
 	f := found[len(found)-1]
-	if f.State != facts.NoSpace || f.Index != entries || !f.Checked || f.NeedBytes != 1<<60 || f.FreeBytes == 0 || !strings.Contains(f.Message, "make the volume larger") {
+	if f.State != facts.NoSpace || f.Index != entries || !f.Checked || f.NeedBytes != 1<<60 || f.FreeBytes == 0 || !strings.Contains(f.Message, "bytes of room are missing: etcd needs 1152921504606846976") {
 		t.Errorf("it found %#v", f)
 	}
 	// What is wrong with the data matters more.
@@ -244,6 +245,22 @@ func TestWhatIsForbiddenIsSaidWithWhomItBelongsTo(t *testing.T) {
 				t.Errorf("it found %#v", f)
 			}
 		})
+	}
+}
+
+func TestTheProgramStaysBelowTheLimitOfItsContainer(t *testing.T) {
+	d := made(t)
+	for limit, want := range map[int64]uint64{
+		math.MaxInt64: 512<<20 + 8<<10, 4 << 30: 512<<20 + 8<<10, 600 << 20: 450 << 20, 64 << 20: leastMemory, 0: leastMemory,
+	} {
+		if got := maxMemory(d, limit); got != want && got-want > 1<<20 {
+			t.Errorf("with a limit of %d it may have %d, not %d", limit, got, want)
+		}
+	}
+	program := reexec.Command(t.Context(), role)
+	program.Args, program.Env = append(program.Args, d.path), append(program.Environ(), "GOMEMLIMIT=64MiB")
+	if f := Child(t.Context(), program); f.State != facts.Present || !f.Checked {
+		t.Errorf("with the least memory it found %#v", f)
 	}
 }
 

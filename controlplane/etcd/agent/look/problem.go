@@ -56,18 +56,24 @@ func notPermitted(path string, err error) error {
 	return problemf(facts.NotPermitted, "user %d, group %d may not read and write %s%s; change its owner: %w", os.Getuid(), os.Getgid(), path, owner, err)
 }
 
-// allowed reports that this user may do with a file or folder what etcd has to.
+// allowed reports that this user may do with a file or folder what etcd has to. Prepare has the volume mounted for reading
+// alone, which etcd has not: what the mount forbids is decided by the file itself.
 func allowed(path string, folder bool) error {
 	mode := uint32(unix.R_OK | unix.W_OK)
 	if folder {
 		mode |= unix.X_OK
 	}
 	err := unix.Access(path, mode)
-	switch {
-	case err == nil:
+	if errors.Is(err, unix.EROFS) {
+		if frozen(path) {
+			return problemf(facts.NotPermitted, "%s is on a file system that can only be read: look for errors of its disk in the kernel's log of the host node", path)
+		}
+		if err = unix.Access(path, mode&^unix.W_OK); err == nil {
+			err = writable(path)
+		}
+	}
+	if err == nil {
 		return nil
-	case errors.Is(err, unix.EROFS):
-		return problemf(facts.NotPermitted, "%s is on a file system that is mounted for reading alone: look for errors of its disk in the kernel's log of the host node", path)
 	}
 	return damage(facts.Unknown, path, err)
 }

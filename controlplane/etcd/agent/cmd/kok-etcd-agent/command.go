@@ -37,8 +37,9 @@ func newCommand() *cobra.Command {
 		Long: `Looks at the data directory of a member that does not run, and tells the manager what it found by the termination
 message of this container. It writes nothing into the directory.
 
-It succeeds whatever it finds, and etcd starts: the manager decides, and etcd refuses most bad data by itself. With
---hold it fails where etcd would start from bad data and take no notice of it.`,
+It succeeds whatever it finds, and etcd starts: the manager decides, and etcd refuses most bad data by itself. It fails
+where there is too little room, until there is enough. With --hold it also fails where etcd would start from bad data and
+take no notice of it. A person who sets the variable ` + facts.StartAnyway + ` has etcd start from both.`,
 		RunE: func(command *cobra.Command, _ []string) error { return o.prepare(command) },
 	}
 	prepare.Flags().StringVar(&o.terminationLog, "termination-log", "/dev/termination-log", "File of kubelet that the facts go to, as JSON.")
@@ -60,41 +61,48 @@ It succeeds whatever it finds, and etcd starts: the manager decides, and etcd re
 	return root
 }
 
-// errHeld makes prepare fail.
-var errHeld = errors.New("etcd would start from these data and take no notice: it is held until the manager, or a person, replaces or restores this member")
+// What makes prepare fail, so that kubelet runs it again.
+var (
+	errHeld    = errors.New("etcd would start from these data and take no notice: it is held until the manager, or a person, replaces or restores this member")
+	errNoSpace = errors.New("etcd is held until there is room")
+)
 
+// prepare fails for nothing but what it found: a look that failed is no reason to keep a member from starting.
 func (o *options) prepare(command *cobra.Command) error {
 	if o.dataDir == "" {
 		return errors.New("--data-dir must name etcd's data directory")
 	}
-	found, err := o.look(command.Context())
-	if err != nil {
-		return err
-	}
-	message, err := found.Encode()
-	if err == nil {
-		err = os.WriteFile(o.terminationLog, message, 0o644) //nolint:gosec // kubelet reads it.
-	}
-	if err != nil {
-		// The manager then knows nothing of this member, which is no reason to keep it from starting.
+	found := o.look(command.Context())
+	if err := o.tellManager(found); err != nil {
 		_, _ = fmt.Fprintf(command.ErrOrStderr(), "kok-etcd-agent: the manager is not told: %v\n", err)
 	}
-	if _, err := fmt.Fprintf(command.OutOrStdout(), "%s: %s\n", o.dataDir, found); err != nil {
-		return err
-	}
-	if o.hold && found.Unnoticed() {
+	_, _ = fmt.Fprintf(command.OutOrStdout(), "%s: %s\n", o.dataDir, found)
+	switch {
+	case os.Getenv(facts.StartAnyway) != "":
+		return nil
+	case found.State == facts.NoSpace:
+		return errNoSpace
+	case o.hold && found.Unnoticed():
 		return errHeld
 	}
 	return nil
 }
 
+func (o *options) tellManager(found facts.Facts) error {
+	message, err := found.Encode()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.terminationLog, message, 0o644) //nolint:gosec // kubelet reads it.
+}
+
 // look runs this program again, for damaged data may end the one that reads them.
-func (o *options) look(ctx context.Context) (facts.Facts, error) {
+func (o *options) look(ctx context.Context) facts.Facts {
 	program, err := os.Executable()
 	if err != nil {
-		return facts.Facts{}, fmt.Errorf("find this program: %w", err)
+		return facts.Facts{State: facts.Unreadable, Reason: facts.Unknown, Message: fmt.Sprintf("find this program: %v", err)}
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	return look.Child(ctx, exec.CommandContext(ctx, program, "look", "--data-dir="+o.dataDir)), nil
+	return look.Child(ctx, exec.CommandContext(ctx, program, "look", "--data-dir="+o.dataDir))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,15 +15,27 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/reexec"
 )
 
-// role is that of the agent, which runs itself.
-const role = "agent"
+// role is that of the agent, which runs itself. The others are of what it runs.
+const (
+	role            = "agent"
+	roleWithoutRoom = "agent without room"
+	roleOfAShortLog = "agent that finds a log too short"
+	roleThatFails   = "agent that fails"
+)
 
 func TestMain(m *testing.M) {
-	if reexec.Role() == role {
+	switch reexec.Role() {
+	case role:
 		main()
-		return
+	case roleWithoutRoom:
+		fmt.Println(`{"state":"NoSpace","message":"7 bytes of room are missing","freeBytes":1,"needBytes":8}`)
+	case roleOfAShortLog:
+		fmt.Println(`{"state":"Unreadable","reason":"LogTooShort","message":"entries are lost","freeBytes":8,"needBytes":8}`)
+	case roleThatFails:
+		panic("oh")
+	default:
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
 }
 
 func execute(t *testing.T, args ...string) (out, errs string, err error) {
@@ -79,6 +92,50 @@ func TestPrepareTellsPeopleAndTheManager(t *testing.T) {
 				t.Errorf("people read %q", out)
 			}
 		})
+	}
+}
+
+// What is told of room by the child is what the command goes by: no test can fill a disk.
+func TestPrepareFailsUntilThereIsRoom(t *testing.T) {
+	s := reexec.NewStage(t)
+	s.Cast(roleWithoutRoom)
+	t.Setenv(facts.StartAnyway, "")
+	for _, hold := range []string{"--hold=false", "--hold=true"} {
+		out, errs, err := execute(t, "prepare", "--data-dir=any", "--termination-log=log", hold)
+		if !errors.Is(err, errNoSpace) || errs != "" || out != "any: NoSpace: 7 bytes of room are missing\n" {
+			t.Errorf("it ended with %v: %s%s", err, out, errs)
+		}
+		message, err := os.ReadFile("log")
+		must(t, err)
+		if f, err := facts.Decode(string(message)); err != nil || f.State != facts.NoSpace || f.Message == "" {
+			t.Errorf("the manager reads %#v: %v", f, err)
+		}
+	}
+}
+
+func TestAPersonHasEtcdStartAnyway(t *testing.T) {
+	s := reexec.NewStage(t)
+	t.Setenv(facts.StartAnyway, "true")
+	for role, state := range map[string]facts.State{roleWithoutRoom: facts.NoSpace, roleOfAShortLog: facts.Unreadable} {
+		s.Cast(role)
+		if _, errs, err := execute(t, "prepare", "--data-dir=any", "--termination-log=log", "--hold"); err != nil || errs != "" {
+			t.Errorf("%s: it ended with %v: %s", role, err, errs)
+		}
+		message, err := os.ReadFile("log")
+		must(t, err)
+		if f, err := facts.Decode(string(message)); err != nil || f.State != state {
+			t.Errorf("%s: the manager reads %#v: %v", role, f, err)
+		}
+	}
+}
+
+// Whatever goes wrong with the look, etcd starts.
+func TestPrepareSucceedsWhereNothingCouldBeFoundOut(t *testing.T) {
+	s := reexec.NewStage(t)
+	s.Cast(roleThatFails)
+	out, errs, err := execute(t, "prepare", "--data-dir=any", "--termination-log=log", "--hold")
+	if err != nil || errs != "" || !strings.HasPrefix(out, "any: Unreadable (Unknown): the program that looks ended early") {
+		t.Errorf("it ended with %v: %s%s", err, out, errs)
 	}
 }
 

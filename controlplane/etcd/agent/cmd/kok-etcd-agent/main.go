@@ -1,4 +1,4 @@
-// Command kok-etcd-agent runs beside etcd in the pods of its members, in etcd's own image.
+// Command kok-etcd-agent runs in the pods of etcd's members, in an image of its own.
 package main
 
 import (
