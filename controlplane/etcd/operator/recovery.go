@@ -59,7 +59,9 @@ func (c *cluster) mayHaveLost(health *etcd.Health) bool {
 // decideRecovery is the step that was decided on.
 func (c *cluster) decideRecovery(action recovery.Action, state recovery.State, found *belongings, health *etcd.Health) decision {
 	switch action.Kind {
-	case recovery.None, recovery.Wait, recovery.NeedsDecision:
+	case recovery.None:
+		return decision{waitsFor: state.Joining()}
+	case recovery.Wait, recovery.NeedsDecision:
 		return decision{waitsFor: action.Reason}
 	}
 	return decision{act: func(ctx context.Context) (string, error) { return c.recoverMember(ctx, action, state, found, health) }}

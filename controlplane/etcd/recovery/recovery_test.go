@@ -358,6 +358,24 @@ func TestBlankMembersAreThoseWhoseOldVolumesAreGone(t *testing.T) {
 	}
 }
 
+func TestWhoJoins(t *testing.T) {
+	for what, test := range map[string]struct {
+		is   func(*Member)
+		want string
+	}{
+		"a member that works":                   {is: func(*Member) {}},
+		"one that is lost":                      {is: empty},
+		"one that waits to be added again":      {is: blank, want: name(1) + " was replaced, and joins"},
+		"one that was added and does not vote":  {is: func(m *Member) { begun(time.Minute)(m); m.ID, m.Learner = 200, true }, want: name(1) + " was replaced, and joins"},
+		"a learner of a cluster that grows":     {is: func(m *Member) { m.Learner = true }},
+		"one that was replaced and votes again": {is: func(m *Member) { begun(time.Minute)(m); m.ID = 200 }},
+	} {
+		if got := cluster(3, of(1, test.is)).Joining(); got != test.want {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+}
+
 // In every state that three members can be in, a voter is touched only when it is lost, and all others work.
 func TestNoStepIsTakenUnlessAllOthersWork(t *testing.T) {
 	states := []func(*Member){

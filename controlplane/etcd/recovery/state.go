@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -131,6 +132,20 @@ func (s State) Record(begins Action) Replacement {
 // Member is the member with an ordinal, of which there is one.
 func (s State) Member(ordinal int) Member {
 	return s.Members[slices.IndexFunc(s.Members, func(m Member) bool { return m.Ordinal == ordinal })]
+}
+
+// Joining says which members were replaced and do not vote yet; empty for none. Package membership brings them in.
+func (s State) Joining() string {
+	var joining []string
+	for _, m := range s.Members {
+		if s.unfinished(m) && s.within(m.Last.Begun, triesCount) {
+			joining = append(joining, m.Name)
+		}
+	}
+	if len(joining) == 0 {
+		return ""
+	}
+	return strings.Join(joining, ", ") + " was replaced, and joins"
 }
 
 // begun reports whether the record is of the replacement of this very member and volume. One that etcd does not list any
