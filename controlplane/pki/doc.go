@@ -4,7 +4,9 @@
 // and kept in two places: Secrets under Cluster API's names in the management cluster, and one
 // Secret in the host cluster that pods mount:
 // docs/decisions/certificates.md#key-material-in-two-places. Copies that differ are an
-// [InvalidError], which says how to go back.
+// [InvalidError], which says how to go back. When somebody deletes one copy, the next [Store.Ensure] writes it again from the
+// other, with the same keys, and nothing restarts. When both are gone while something runs with them, no key is made anew: it
+// ends with a [LostError], which says what to restore from a backup.
 //
 // Leaf certificates are issued anew whenever they are not as wanted, each on its own, and well before they expire.
 //

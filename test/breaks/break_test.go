@@ -1,16 +1,16 @@
 package main
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/golist"
 )
 
 const diff = "diff --git a/flow.go b/flow.go\n"
@@ -112,39 +112,40 @@ func TestEveryBreakAppliesToThisTree(t *testing.T) {
 	}
 }
 
-// A break whose test has another name now is caught by nothing.
+// A break whose test has another name now, or other build tags, is caught by nothing.
 func TestTheTestOfEveryBreakIsThere(t *testing.T) {
 	all, err := load("patches")
 	if err != nil {
 		t.Fatal(err)
 	}
+	top, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := map[bool]map[string]golist.Package{false: listed(t, top, ""), true: listed(t, top, "envtest")}
 	for _, m := range all {
 		t.Run(m.name, func(t *testing.T) {
-			files, err := filepath.Glob(filepath.Join("../..", m.caughtBy.pkg, "*_test.go"))
+			tests, err := packages[m.caughtBy.envtest][filepath.Join(top, m.caughtBy.pkg)].Functions("Test", "T")
 			if err != nil {
 				t.Fatal(err)
 			}
-			name, _, _ := strings.Cut(m.caughtBy.test, "/")
-			if !declaredIn(t, files, name) {
-				t.Errorf("no test of %s is called %s; its header Test says so", m.caughtBy.pkg, name)
+			if name, _, _ := strings.Cut(m.caughtBy.test, "/"); !slices.Contains(tests, name) {
+				t.Errorf("%s finds no test %s: mend the headers Package, Test and Needs of %s", m.caughtBy, name, m.patch)
 			}
 		})
 	}
 }
 
-// declaredIn reports whether one of the files has a function of that name.
-func declaredIn(t *testing.T, files []string, name string) bool {
+// listed are all packages below a folder with a build tag, by their own folders.
+func listed(t *testing.T, folder, tag string) map[string]golist.Package {
 	t.Helper()
-	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, decl := range parsed.Decls {
-			if function, is := decl.(*ast.FuncDecl); is && function.Recv == nil && function.Name.Name == name {
-				return true
-			}
-		}
+	all, err := golist.Packages(t.Context(), tag, folder+"/...")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return false
+	packages := map[string]golist.Package{}
+	for _, p := range all {
+		packages[p.Dir] = p
+	}
+	return packages
 }

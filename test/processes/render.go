@@ -173,8 +173,8 @@ func (r *renderer) component(ctx context.Context, component components.Component
 	return processes, nil
 }
 
-// process turns the first container of a pod into a process: what the pod mounts becomes directories, whose paths take the place of mount
-// paths in arguments and files.
+// process turns the first container of a pod into a process: what it mounts becomes directories, whose paths take the place
+// of mount paths in arguments and files.
 func (r *renderer) process(ctx context.Context, component string, i int, template *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim) (*Process, error) {
 	container := &template.Spec.Containers[0]
 	p := &Process{

@@ -207,7 +207,7 @@ func (b *bench) createAndDelete(ctx context.Context, s shape.Shape, name string,
 
 // runFloor measures the floor of a shape.
 func (b *bench) runFloor(ctx context.Context, s shape.Shape, run int) (*timeline.Timeline, error) {
-	fmt.Printf("\nfloor of %s, run %d\n", s.Name, run)
+	fmt.Printf("\nfloor of %s, run %d: without servers of konnectivity\n", s.Name, run)
 	config := &floor.Config{Shape: s, Hosts: b.hosts, Version: b.version}
 	cluster, controlPlane := s.Objects(client.ObjectKey{Namespace: namespace, Name: "floor"}, b.version, nil)
 	// The host cluster fills in the defaults that a tenant gets.
