@@ -19,8 +19,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
-// Input is everything that a rendering depends on. Its hash decides when a new rendering is
-// adopted, so what is hashed never changes by itself: no certificate content, no node address, no
+// Input is everything that a rendering depends on. The hash of what one component needs of it ([Component.Inputs]) decides when
+// that component takes a new rendering, so what is hashed never changes by itself: no certificate content, no node address, no
 // observed state but the addresses of Services and the exposure, which are given once and recorded.
 // Fields without JSON are not hashed. Of those, EtcdMembers is observed.
 type Input struct {

@@ -23,6 +23,16 @@
 //	tenant-objects           kube-apiserver, kubeconfig  -
 //	addons                   tenant-objects              -
 //
+// What a component comes after is After of its description (components/kubeapiserver/kubeapiserver.go: Component;
+// components/replicated.go: Replicated.Component; none for etcd). steps.go makes the graph of it, and package flow runs it.
+//
+// # What an upgrade restarts
+//
+// When spec.version changes: both etcds side by side, each one member after the other, if the version brings another etcd,
+// or the provider was upgraded since they took a rendering; else none of them. Then API servers, then controller-manager and
+// scheduler side by side. Which member of etcd is next is etcd/rollout's; pods of the others are replaced by their
+// DaemonSet or Deployment, as its updateStrategy says (components/<name>). Nothing restarts on workers.
+//
 // # Where an upgrade waits
 //
 // Condition Reconciled has the messages, if nothing else is said; docs/upgrading.md says what a person does. Files are
@@ -33,7 +43,7 @@
 //	no node of the host cluster matches …        workloads/workloads.go: State.Waiting
 //	… has … of … pods ready and needs …          workloads/workloads.go: State.Waiting; controllers/etcdmembers.go: scope.stateOf
 //	… rolls out: …                               workloads/workloads.go: State.Waiting
-//	others are upgraded when … is: of … pods …   workloads/workloads.go: State.Waiting
+//	others are upgraded when … is: of … pods …   workloads/workloads.go: State.Waiting; controllers/scope.go: scope.upgrading
 //	the four above, for each component           controllers/apply.go: applyRendering
 //	others are upgraded when … is: pod …         controllers/held.go: olderPods
 //	… takes no change while …                    controllers/held.go: heldBack, scope.held, scope.growing
@@ -49,5 +59,6 @@
 //
 // Only chooseVersion postpones: the steps after it go on, at the version that runs. Every other wait stops the steps after
 // it. Within applyEtcd the order is: files, stoppingPods, renderedEtcd, applyRendering, heldWhileLosing. Within
-// applyComponent it is: rendered, applyRendering, heldBack, olderPods.
+// applyComponent it is: scope.held, which decides whether rendered may take a new rendering, rendered, applyRendering, heldBack,
+// which tells of it, olderPods.
 package controllers

@@ -116,7 +116,8 @@ func (s *scope) render(version string, table *versions.Table) {
 	s.input.EtcdImageTag, s.input.KonnectivityImageTag = release.Etcd, release.Konnectivity
 }
 
-// upgrading reports whether a pod of the control plane was last seen at another version than the wanted.
+// upgrading reports whether a pod of the control plane was last seen at another version than the one that steps render for,
+// which is not that of spec while chooseVersion postpones it.
 func (s *scope) upgrading() bool {
 	return slices.ContainsFunc(s.controlPlane.Status.Versions, func(v clusterv1.StatusVersion) bool { return v.Version != s.input.Version })
 }

@@ -4,9 +4,16 @@
 // and kept in two places: Secrets under Cluster API's names in the management cluster, and one
 // Secret in the host cluster that pods mount:
 // docs/decisions/certificates.md#key-material-in-two-places. Copies that differ are an
-// [InvalidError], which says how to go back. When somebody deletes one copy, the next [Store.Ensure] writes it again from the
-// other, with the same keys, and nothing restarts. When both are gone while something runs with them, no key is made anew: it
-// ends with a [LostError], which says what to restore from a backup.
+// [InvalidError], which says how to go back.
+//
+// # When a copy is deleted
+//
+// Both clusters' Secrets are watched (controllers/setup.go), and the step key-material calls [Store.Ensure]
+// (controllers/keymaterial.go). It writes the copy again from the other, with the same keys (decide.go), and nothing restarts:
+// Event KeyMaterialRestored. When both are gone and something uses them, or the tenant was initialized once (keysUsedBy), no key
+// is made anew: it ends with a [LostError], which is the reason KeyMaterialLost of CertificatesAvailable and says what to restore
+// from a backup. What runs goes on, and is kept as it was stored; no certificate is renewed. When nothing uses them yet, keys are
+// made anew.
 //
 // Leaf certificates are issued anew whenever they are not as wanted, each on its own, and well before they expire.
 //

@@ -13,7 +13,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
 )
 
@@ -60,6 +62,28 @@ func TestControllersSetWhatIsDocumentedAndNothingElse(t *testing.T) {
 				t.Errorf("documented (-) and used (+) differ:\n%s", diff)
 			}
 		})
+	}
+}
+
+// The tests of status see what is owned or set. A condition that is neither is found here.
+func TestTheControllerOwnsEveryConditionOfAControlPlane(t *testing.T) {
+	kinds, err := read(root, apis[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]bool{}
+	for _, k := range kinds {
+		for _, c := range k.conditions {
+			documented[c.value] = true
+		}
+	}
+	owned := map[string]bool{}
+	for _, name := range status.Owned {
+		owned[name] = name != clusterv1.PausedCondition || documented[name]
+	}
+	maps.DeleteFunc(owned, func(_ string, is bool) bool { return !is })
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(owned))); diff != "" {
+		t.Errorf("documented (-) and owned (+) differ: add it to setConditions and Owned of controlplane/status\n%s", diff)
 	}
 }
 

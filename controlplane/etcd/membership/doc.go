@@ -17,9 +17,12 @@
 //
 // # What is written while a cluster grows
 //
-// These are all writes for etcd-data, in their order; etcd-events has the same. The operator does 6 and 12, and may be at 6
-// before 5. Reconciles do all else. 6 to 13 come again for each new member. "by" are the functions that write or decide, in
-// files of controlplane/. "then" is what the next run finds, and does, when the process dies after the write.
+// These are all writes for etcd-data, in their order, where nothing is left of earlier members and nobody edited anything;
+// etcd-events has the same. The operator does 6 and 12, and may be at 6 before 5, never before 4. Reconciles do all else. 6 to
+// 13 come again for each new member. A file is open while its member may start without data, because the file names the
+// others (components/etcd/config.go); else it is closed. "by" are the functions that write or decide, in files of
+// controlplane/. "then" is what the next run finds, and does, when the process dies after the write. An Event comes after the
+// write beside it, and is missing when the process dies in between. Status is patched more often than here, for its messages.
 //
 //	1  Services of all new members, together
 //	     by    controllers/services.go: Reconciler.applyServices; controllers/apply.go: applyAll
@@ -33,7 +36,7 @@
 //	4  ConfigMap <cluster>-etcd-data-config: their files, closed
 //	     by    controllers/etcdfiles.go: etcdFiles; components/etcd/config.go: Cluster.Config
 //	     then  the files; no pod reads them yet
-//	5  Event ScaleStarted, status: another number of replicas
+//	5  status: another number of replicas, Event ScaleStarted
 //	     by    status/status.go: setEtcd; events/events.go: scaleOfEtcd
 //	     then  the new number; an Event may be missing
 //	6  MemberAddAsLearner, Event EtcdMembersChanged
@@ -45,7 +48,7 @@
 //	8  ConfigMap: its file, opened
 //	     by    controllers/etcdfiles.go: etcdFiles; etcdclusters/etcdclusters.go: Membership
 //	     then  the open file, and adds the replica
-//	9  StatefulSet: one replica more
+//	9  StatefulSet: one replica more, which is no new rendering, so that no other member restarts
 //	     by    controllers/etcdmembers.go: renderedEtcd, etcdPods
 //	     then  the replica; Kubernetes makes volume and pod, and the member joins
 //	10 status: the member is a Learner
@@ -63,11 +66,12 @@
 //	14 ControllerRevision <cluster>-kube-apiserver-<n>
 //	     by    controllers/apply.go: applyComponent, rendered; controllers/held.go: scope.growing
 //	     then  the revision, and applies it
-//	15 DaemonSet or Deployment of kube-apiserver, Event RolloutStarted
+//	15 DaemonSet or Deployment of kube-apiserver, Event RolloutStarted once status is written
 //	     by    controllers/apply.go: applyRendering; events/events.go: startsOf
 //	     then  API servers that restart, one by one, once for all members
 //
-// A cluster that was bootstrapped with one member gets its PodDisruptionBudget at 9. While members are gained no component
+// After 2 and after 14 the oldest ControllerRevision is deleted where there are more than ten (revision/revision.go:
+// Store.prune); when the process dies before that, the next new one does it. A cluster that was bootstrapped with one member gets its PodDisruptionBudget at 9. While members are gained no component
 // but etcd adopts a new rendering, and with an even number of voters etcd does not either. Reconciles know of members
 // from status alone: the operator's report wakes one that writes status, and the one after that follows it.
 package membership
