@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,16 +15,22 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
 // operateEtcd hands both etcd clusters to the operator, which observes and changes them beside reconciles, and returns
 // its last reports. It starts with a cluster when a quorum is ready or a pod is to be replaced, and never leaves alone
-// one that was bootstrapped, whatever is ready; there is no report of one before.
+// one that was bootstrapped, whatever is ready; there is no report of one before. Without keys it goes on with those that it
+// was handed, unless only a person can bring them back.
 func (r *Reconciler) operateEtcd(s *scope, workloads map[string]*workloads.State, cordoned map[string][]string) map[string]*operator.Report {
 	reports := map[string]*operator.Report{}
+	if s.keysNeedAPerson() {
+		r.etcdOperator.Forget(client.ObjectKeyFromObject(s.controlPlane))
+	}
 	if s.keys == nil || len(s.input.Addresses) == 0 {
 		return reports
 	}
@@ -39,6 +46,12 @@ func (r *Reconciler) operateEtcd(s *scope, workloads map[string]*workloads.State
 		reports[cluster.Component] = report
 	}
 	return reports
+}
+
+// keysNeedAPerson reports whether keys are gone in both places, or cannot be used. Package pki says so of what API servers
+// answered, never of a cache that may be late. An error that passes is neither.
+func (s *scope) keysNeedAPerson() bool {
+	return slices.ContainsFunc(s.outcomes, func(o flow.Outcome) bool { return o.Name == names.StepKeyMaterial && o.Blocked() })
 }
 
 // etcdTask is what the operator is told of an etcd cluster. It holds nothing that this reconcile still changes.

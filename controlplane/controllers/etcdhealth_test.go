@@ -8,7 +8,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -21,7 +23,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 )
@@ -117,6 +121,31 @@ func TestEtcdWithoutAQuorumIsNotOperatedBeforeItsFirst(t *testing.T) {
 	reports := (&Reconciler{etcdOperator: notes}).operateEtcd(s, seen.Workloads, nil)
 	if notes.tasks[names.EtcdData] != nil || reports[names.EtcdData] != nil || reports[names.EtcdEvents] == nil {
 		t.Errorf("tasks %v, reports %v", notes.tasks, reports)
+	}
+}
+
+// A pod that the operator deletes mounts certificates that nobody renews any more. What passes by itself must not end a step
+// that has begun.
+func TestEtcdIsLeftAloneWhileOnlyAPersonCanBringItsKeysBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		ended     flow.Result
+		forgotten int
+	}{
+		"they are gone in both places":            {keyMaterialFailed(&pki.LostError{}), 1},
+		"a copy cannot be used, or copies differ": {keyMaterialFailed(&pki.InvalidError{}), 1},
+		"they could not be read":                  {keyMaterialFailed(errors.New("an API server is away")), 0},
+		"another write was faster":                {keyMaterialFailed(apierrors.NewConflict(schema.GroupResource{}, "blue-ca", nil)), 0},
+		"it waits":                                {flow.Waiting("anything"), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			notes := newTaskbook()
+			s, seen := askable(t), settled()
+			s.keys, s.outcomes = nil, []flow.Outcome{{Name: names.StepKeyMaterial, Ran: true, Result: test.ended}, {Name: names.StepCertificates}}
+			reports := (&Reconciler{etcdOperator: notes}).operateEtcd(s, seen.Workloads, nil)
+			if notes.forgotten != test.forgotten || len(notes.tasks) > 0 || len(reports) > 0 || s.probing {
+				t.Errorf("forgotten %d times, tasks %v, reports %v, probing %t", notes.forgotten, notes.tasks, reports, s.probing)
+			}
+		})
 	}
 }
 

@@ -259,6 +259,8 @@ func TestLostKeyMaterialIsSaidAndNeverMadeAnew(t *testing.T) {
 			t.Parallel()
 			tt := newTenantTest(t, single)
 			tt.settle()
+			etcds := &forgetfulOperator{etcdOperator: tt.program.etcdOperator}
+			tt.program.etcdOperator = etcds
 			before, pods := tt.generated(), tt.podUIDs()
 			backup := before["Secret "+lost.secret].DeepCopyObject().(*corev1.Secret)
 
@@ -280,6 +282,9 @@ func TestLostKeyMaterialIsSaidAndNeverMadeAnew(t *testing.T) {
 			if !maps.Equal(pods, tt.podUIDs()) {
 				t.Error("pods changed")
 			}
+			if etcds.forgotten == 0 {
+				t.Error("the etcd operator goes on with the keys that it had")
+			}
 
 			backup.ResourceVersion, backup.UID = "", ""
 			if err := environment.Client.Create(t.Context(), backup); err != nil {
@@ -288,6 +293,10 @@ func TestLostKeyMaterialIsSaidAndNeverMadeAnew(t *testing.T) {
 			tt.settle()
 			if !conditions.IsTrue(tt.controlPlane(), controlplanev1.CertificatesAvailableCondition) {
 				t.Error("with the backup restored it is not available")
+			}
+			etcds.forgotten = 0
+			if err := tt.reconcile(); err != nil || etcds.forgotten > 0 {
+				t.Errorf("with the backup restored etcd is left alone %d times: %v", etcds.forgotten, err)
 			}
 			for name, object := range tt.generated() {
 				if diff := cmp.Diff(content(t, before[name]), content(t, object)); diff != "" {

@@ -204,7 +204,7 @@ func scaleOfAPIServers(before, after *controlplanev1.KOKControlPlane) []Event {
 		all = append(all, scale(reasonScaleStarted, names.KubeAPIServer, fmt.Sprintf("%s goes from %d to %d pods", names.KubeAPIServer, from, to)))
 	}
 	rolls := conditions.IsTrue(before, controlplanev1.RollingOutCondition) || conditions.IsTrue(after, controlplanev1.RollingOutCondition)
-	if !rolls && scaling(before) && !scaling(after) {
+	if to != 0 && !rolls && scaling(before) && !scaling(after) {
 		all = append(all, scale(reasonScaleFinished, names.KubeAPIServer, fmt.Sprintf("%s has as many pods as are wanted, %d%s", names.KubeAPIServer, to, sinceScale(before, after))))
 	}
 	return all

@@ -188,6 +188,11 @@ func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 			after:  []change{is(rolling, metav1.ConditionTrue, 0, "")},
 		},
 		"a workload that is missing is no scale": {after: []change{apiServers(0, 0)}},
+		"a workload that goes missing while API servers become more is no scale": {
+			before: []change{apiServers(3, 5), is(up, metav1.ConditionTrue, 1, "kube-apiserver: 3 of 5 pods exist")},
+			after:  []change{apiServers(0, 0), is(up, metav1.ConditionFalse, 3, "")},
+		},
+		"a workload that comes back is no scale": {before: []change{apiServers(0, 0)}, after: []change{apiServers(0, 5)}},
 		"a repair names the object and the field manager": {
 			did: &Deeds{repaired: []apply.Repair{
 				{Object: corev1.ObjectReference{Kind: "Service", Name: "blue-etcd-data-0"}, Editors: []string{"kubectl-edit"}},

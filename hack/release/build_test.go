@@ -144,7 +144,8 @@ func TestARelease(t *testing.T) {
 	})
 	t.Run("takes a registry and the Secret for it from variables", func(t *testing.T) {
 		file := filepath.Join(folder, "repository/bootstrap-kok/v0.2.0/bootstrap-components.yaml")
-		pod := managerPod(t, componentsWith(t, file, map[string]string{"KOK_IMAGE_REGISTRY": "mirror.example.com/kok", "KOK_IMAGE_PULL_SECRET": "registry"}))
+		all := componentsWith(t, file, map[string]string{"KOK_IMAGE_REGISTRY": "mirror.example.com/kok", "KOK_IMAGE_PULL_SECRET": "registry"})
+		pod := managerPod(t, all)
 		if !strings.HasPrefix(pod.Containers[0].Image, "mirror.example.com/kok/kok-bootstrap-controller@sha256:") {
 			t.Errorf("the image is %s", pod.Containers[0].Image)
 		}
@@ -153,12 +154,12 @@ func TestARelease(t *testing.T) {
 		if got := agentIn(managerPod(t, controlPlane).Containers[0].Args); !strings.HasPrefix(got, "mirror.example.com/kok/kok-etcd-agent@sha256:") {
 			t.Errorf("the agent's image is %s", got)
 		}
-		if want := []corev1.LocalObjectReference{{Name: "registry"}}; !slices.Equal(pod.ImagePullSecrets, want) {
-			t.Errorf("the Secrets are %v, want %v", pod.ImagePullSecrets, want)
+		if got, want := pullSecrets(t, all), []corev1.LocalObjectReference{{Name: "registry"}}; !slices.Equal(got, want) {
+			t.Errorf("the Secrets are %v, want %v", got, want)
 		}
 		// kubelet passes over a Secret without a name.
-		if without := managerPod(t, components(t, file)); !slices.Equal(without.ImagePullSecrets, []corev1.LocalObjectReference{{}}) {
-			t.Errorf("without variables the Secrets are %v", without.ImagePullSecrets)
+		if without := pullSecrets(t, components(t, file)); !slices.Equal(without, []corev1.LocalObjectReference{{}}) {
+			t.Errorf("without variables the Secrets are %v", without)
 		}
 	})
 	t.Run("lists the images of every supported version", func(t *testing.T) {
@@ -249,6 +250,20 @@ func managerPod(t *testing.T, components []unstructured.Unstructured) corev1.Pod
 	}
 	t.Fatal("there is no Deployment")
 	return corev1.PodSpec{}
+}
+
+// pullSecrets are those with which a manager's images are pulled.
+func pullSecrets(t *testing.T, components []unstructured.Unstructured) []corev1.LocalObjectReference {
+	t.Helper()
+	i := slices.IndexFunc(components, func(object unstructured.Unstructured) bool { return object.GetKind() == "ServiceAccount" })
+	account := corev1.ServiceAccount{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(components[i].Object, &account); err != nil {
+		t.Fatal(err)
+	}
+	if pod := managerPod(t, components); pod.ServiceAccountName != account.Name || len(pod.ImagePullSecrets) > 0 {
+		t.Errorf("the pod is of ServiceAccount %s, and there is %s; it has Secrets of its own: %v", pod.ServiceAccountName, account.Name, pod.ImagePullSecrets)
+	}
+	return account.ImagePullSecrets
 }
 
 func TestAKeyThatCannotSignIsRefusedBeforeAnythingIsBuilt(t *testing.T) {

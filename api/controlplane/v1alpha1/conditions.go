@@ -82,13 +82,13 @@ const (
 	NotInitializedReason = "NotInitialized"
 
 	// KeyMaterialLostReason of CertificatesAvailableCondition: both copies of a key are gone although components
-	// use it. Nothing is made anew: data and workers would be lost.
+	// use it. Nothing is made anew: data and workers would be lost. Etcd's members and pods stay as they are meanwhile.
 	//
 	// Restore one of the two Secrets that the message names from a backup; the other is made from it.
 	KeyMaterialLostReason = "KeyMaterialLost"
 
 	// InvalidKeyMaterialReason of CertificatesAvailableCondition: a Secret holds no usable key pair, or the two copies of one
-	// key differ.
+	// key differ. Etcd's members and pods stay as they are meanwhile.
 	//
 	// The message names the Secret and its data key, and what to delete so that the other copy counts.
 	InvalidKeyMaterialReason = "InvalidKeyMaterial"

@@ -46,8 +46,8 @@
 // What a reconcile saw newly ends an observation, which then starts anew. It does not end a step: the next run waits for
 // that, which [stepTimeout] bounds. Two things end a step at once:
 //
-//   - [Operator.Forget]: the control plane is deleted, paused or another's, or its host cluster's kubeconfig is withdrawn.
-//     Nobody may write any more.
+//   - [Operator.Forget]: the control plane is deleted, paused or another's, its host cluster's kubeconfig is withdrawn, or its
+//     keys are gone or cannot be used, so that a person must act. Nobody may write any more.
 //   - Another identity, which are the CA, the members' addresses and the connection to the host cluster. The step was
 //     decided for members that are reached, or vouched for, in another way.
 //
