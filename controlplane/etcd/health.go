@@ -46,8 +46,9 @@ type Member struct {
 	Listed, Learner, Started bool
 	// Leader is true for the member that leads.
 	Leader bool
-	// DatabaseSize is the size of its database in bytes, DatabaseQuota what it may become; zero when it did not say.
-	DatabaseSize, DatabaseQuota int64
+	// DatabaseSize is the size of its database in bytes, DatabaseInUse what is no free page of it, DatabaseQuota what it may
+	// become; zero when it did not say.
+	DatabaseSize, DatabaseInUse, DatabaseQuota int64
 }
 
 // Health is the state of one etcd cluster.
@@ -58,6 +59,9 @@ type Health struct {
 	UnknownMembers []string
 	// Alarms are raised alarms, such as "NOSPACE on <member>".
 	Alarms []string
+	// Full is true when the alarm NOSPACE is raised: it takes no writes. Compacted is true when it is full, and has no version
+	// of a key but the newest.
+	Full, Compacted bool
 	// Err is why the cluster did not list its members; nil when it did.
 	Err error
 }
@@ -137,7 +141,7 @@ func checkMember(ctx context.Context, client *clientv3.Client, name, url string)
 	}
 	member.Answered, member.Follows = true, status.Leader != 0
 	member.Leader = status.Leader == status.Header.MemberId
-	member.DatabaseSize, member.DatabaseQuota = status.DbSize, status.DbSizeQuota
+	member.DatabaseSize, member.DatabaseInUse, member.DatabaseQuota = status.DbSize, status.DbSizeInUse, status.DbSizeQuota
 	if len(status.Errors) > 0 {
 		member.Err = fmt.Errorf("it reports %s", strings.Join(status.Errors, ", "))
 	}
@@ -222,6 +226,12 @@ func (h *Health) checkCluster(ctx context.Context, client *clientv3.Client, expe
 	for _, alarm := range alarms.Alarms {
 		if alarm.Alarm != etcdserverpb.AlarmType_NONE {
 			h.Alarms = append(h.Alarms, fmt.Sprintf("%s on %s", alarm.Alarm, ids[alarm.MemberID]))
+			h.Full = h.Full || alarm.Alarm == etcdserverpb.AlarmType_NOSPACE
+		}
+	}
+	if h.Full {
+		if h.Compacted, err = isCompacted(ctx, client); err != nil {
+			h.Err = err
 		}
 	}
 }

@@ -95,6 +95,7 @@ func initialized(in *Input) metav1.Condition {
 // unknown.
 func etcdClusterHealthy(seen *Observation) metav1.Condition {
 	const name = controlplanev1.EtcdClusterHealthyCondition
+	reason := controlplanev1.UnhealthyReason
 	var unhealthy, unknown []string
 	for _, component := range etcdclusters.Components {
 		health, state := seen.Etcd[component], seen.Workloads[component]
@@ -104,6 +105,9 @@ func etcdClusterHealthy(seen *Observation) metav1.Condition {
 		case health != nil && health.Answered():
 			for _, problem := range health.Problems() {
 				unhealthy = append(unhealthy, component+": "+problem)
+			}
+			if health.Space != "" {
+				unhealthy, reason = append(unhealthy, component+": "+health.Space), controlplanev1.SpaceExhaustedReason
 			}
 			if len(health.Problems()) == 0 && !state.Complete() && seen.lostPods(component) == 0 {
 				unhealthy = append(unhealthy, workloadProblems(seen, component)...)
@@ -118,7 +122,7 @@ func etcdClusterHealthy(seen *Observation) metav1.Condition {
 	}
 	switch {
 	case len(unhealthy) > 0:
-		return Condition(name, metav1.ConditionFalse, controlplanev1.UnhealthyReason, unhealthy...)
+		return Condition(name, metav1.ConditionFalse, reason, unhealthy...)
 	case len(unknown) > 0:
 		return Condition(name, metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, unknown...)
 	}

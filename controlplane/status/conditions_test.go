@@ -160,6 +160,11 @@ func TestEtcdClusterHealthy(t *testing.T) {
 			seen.Etcd[names.EtcdEvents].Alarms = []string{"NOSPACE on blue-etcd-events-0"}
 		},
 			unhealthy("etcd-events: alarm NOSPACE on blue-etcd-events-0")},
+		"it gets room": {func(seen *Observation) {
+			seen.Etcd[names.EtcdEvents].Alarms = []string{"NOSPACE on blue-etcd-events-0"}
+			seen.Etcd[names.EtcdEvents].Space = "it is full: old versions of all keys are dropped"
+		}, expectation{status: metav1.ConditionFalse, reason: controlplanev1.SpaceExhaustedReason,
+			says: []string{"etcd-events: alarm NOSPACE on blue-etcd-events-0\netcd-events: it is full: old versions of all keys are dropped"}}},
 		"nobody leads": {func(seen *Observation) { seen.Etcd[names.EtcdData].Members[0].Leader = false },
 			unhealthy("etcd-data: no member leads")},
 		"an unknown member is listed": {func(seen *Observation) { seen.Etcd[names.EtcdData].UnknownMembers = []string{"evil (1f)"} },

@@ -103,6 +103,12 @@ const (
 	// The message names each member or pod, and what it reported last. Repair them one by one.
 	UnhealthyReason = "Unhealthy"
 
+	// SpaceExhaustedReason of EtcdClusterHealthyCondition: an etcd has reached its quota and takes no writes. The controller
+	// drops old versions of keys, writes the members' files anew and ends the alarm.
+	//
+	// Nothing, where that suffices. Else the message says what is in the way: delete objects, or give etcd more.
+	SpaceExhaustedReason = "SpaceExhausted"
+
 	// HealthUnknownReason of AvailableCondition, EtcdClusterHealthyCondition, EtcdRecoveringCondition and
 	// ControlPlaneComponentsHealthyCondition: there is no way to the pods, or the host cluster does not hear
 	// from their nodes. What runs there goes on. It is also the reason while keys or certificates cannot be had,

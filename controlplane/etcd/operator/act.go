@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 )
 
@@ -33,6 +35,7 @@ import (
 // Reasons of Events; docs/reference/events.md lists them.
 const (
 	reasonMemberLost     = "EtcdMemberLost"
+	reasonMadeRoom       = "EtcdMadeRoom"
 	reasonMembersChanged = "EtcdMembersChanged"
 	reasonMemberReplaced = "EtcdMemberReplaced"
 	reasonLeaderMoved    = "EtcdLeaderMoved"
@@ -106,6 +109,24 @@ func (c *cluster) recoverMember(ctx context.Context, action recovery.Action, sta
 	if action.Kind == recovery.Begin {
 		Recoveries.WithLabelValues(c.Input.Cluster.Namespace, c.Input.Cluster.Name, c.Cluster.Field).Inc()
 	}
+	return did, nil
+}
+
+// spaceDone is what a step that makes room did, for people.
+var spaceDone = map[space.Kind]string{
+	space.Compact:    "old versions of all keys are dropped",
+	space.Defragment: "its database is written anew without free pages:",
+	space.Disarm:     "it takes writes again",
+}
+
+// makeRoom takes a step that has a full etcd take writes again. It may take longer than other steps.
+func (c *cluster) makeRoom(ctx context.Context, action space.Action) (string, error) {
+	if err := c.operator.etcd.MakeRoom(ctx, action, c.members, c.tls); err != nil {
+		return "", err
+	}
+	did := strings.TrimSpace(action.Reason + ": " + spaceDone[action.Kind] + " " + action.Member)
+	c.log.Info("Made room in a full etcd", "step", did)
+	c.event(reasonMadeRoom, string(action.Kind), "%s: %s", c.Cluster.Component, did)
 	return did, nil
 }
 

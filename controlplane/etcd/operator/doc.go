@@ -6,10 +6,10 @@
 //
 //	observe → decide → act, at most once → observe again
 //
-// [cluster.observe] and the deciders only read; act.go has every write. The pure packages recovery, membership, rollout
-// and lead decide, in this order. What they are told of members, pods, volumes, host nodes and files is read from etcd and the host cluster's API server in
-// the same run, never from a cache. The spec, addresses, and whether the cluster is bootstrapped and rolls out are in the
-// [Task]: the reconcile has them from caches and from status.
+// [cluster.observe] and the deciders only read; act.go has every write. The pure packages recovery, membership, space,
+// rollout and lead decide, in this order. What they are told of members, pods, volumes, host nodes and files is read from etcd
+// and the host cluster's API server in the same run, never from a cache. The spec, addresses, and whether the cluster is
+// bootstrapped and rolls out are in the [Task]: the reconcile has them from caches and from status.
 // In the end, pods on cordoned nodes are told whether a drain may evict them.
 //
 // # What it writes
@@ -27,6 +27,9 @@
 //	delete a PersistentVolumeClaim      its member was removed, its pod is gone membership  the next run finds no claim
 //	delete a pod                        it is not as its StatefulSet wants it   rollout     the StatefulSet makes it anew
 //	MoveLeader                          the node of the leader is cordoned      lead        the next run finds another leader
+//	Compact                             etcd has reached its quota              space       the next run finds no old versions
+//	Defragment, of a member             its file is too large                   space       the member has its old file, or the new one
+//	AlarmDisarm                         all files are small enough              space       etcd takes writes
 //	condition ReadyToDrain of a pod     its node is cordoned, or no more        lead        the next run writes it again, if it differs
 //	an Event of the control plane       after a step                            -           the Event is missing
 //

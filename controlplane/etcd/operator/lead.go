@@ -39,7 +39,7 @@ func (c *cluster) prepareDrain(ctx context.Context, report *Report, acted bool) 
 	} else {
 		report.Lead = says
 	}
-	writes, cancel := lasting(ctx)
+	writes, cancel := lasting(ctx, stepTimeout)
 	defer cancel()
 	var failed []error
 	for i := range facts.pods {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
@@ -31,14 +32,18 @@ const (
 
 	// runTimeout bounds a run besides its step: two observations of an etcd that half answers, and what is read between.
 	runTimeout = 5 * etcd.Timeout
-	// stepTimeout bounds a step: a change of the members, or a few writes to the host cluster.
+	// stepTimeout bounds a step: a change of the members, or a few writes to the host cluster. A step that makes room has
+	// etcd.RoomTimeout.
 	stepTimeout = 2 * etcd.Timeout
 )
 
-// Etcd is how etcd clusters are reached: Check is etcd.Check, and Change is etcd.Change, unless a test has none.
+// Etcd is how etcd clusters are reached: Check is etcd.Check, Change is etcd.Change, and MakeRoom is etcd.MakeRoom, unless a
+// test has none.
 type Etcd struct {
 	Check  func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error)
 	Change func(ctx context.Context, kind membership.Kind, name string, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) error
+	// MakeRoom takes minutes where a database is large.
+	MakeRoom func(ctx context.Context, action space.Action, members map[string]etcd.Address, config *tls.Config) error
 }
 
 // Operator looks after etcd clusters. It is a source of the controller whose objects have them.
@@ -68,6 +73,8 @@ type Report struct {
 	Recovery string
 	// NeedsDecision is true when that is for a person to do.
 	NeedsDecision bool
+	// Space is what was done, or must happen first, to have a full etcd take writes again; empty when it takes them.
+	Space string
 	// Change is what was done, or must happen first, to change the members; empty when they are as desired.
 	Change string
 	// Rollout is what was done, or must happen first, to replace a pod that is not up to date; empty when all are.
@@ -103,7 +110,7 @@ func (o *Operator) Forget(controlPlane client.ObjectKey) { o.runner.Forget(contr
 // text is all of a report that is for people. A report with another text reconciles the control plane.
 func (r *Report) text() string {
 	lines := r.Problems()
-	for _, line := range []string{r.Recovery, r.Change, r.Rollout, r.Lead} {
+	for _, line := range []string{r.Recovery, r.Space, r.Change, r.Rollout, r.Lead} {
 		if line != "" {
 			lines = append(lines, line)
 		}

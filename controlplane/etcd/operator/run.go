@@ -1,9 +1,11 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"slices"
+	"time"
 
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,6 +30,8 @@ type cluster struct {
 type decision struct {
 	// act takes the step, and says for people what it did.
 	act func(context.Context) (did string, err error)
+	// within bounds the step; stepTimeout does where it is zero.
+	within time.Duration
 	// waitsFor is what must happen first, for people.
 	waitsFor string
 }
@@ -50,16 +54,19 @@ func (o *Operator) Run(ctx context.Context, task *Task) *Report {
 			return c.decideMembers(ctx, health, blank)
 		})
 	}
+	if c.Bootstrapped && report.Full && !acted {
+		acted, report.Space = c.step(ctx, report.Health, c.decideSpace)
+	}
 	if c.RollingOut && !acted {
 		acted, report.Rollout = c.step(ctx, report.Health, c.decideRollout)
 	}
-	if acted {
+	if acted && ctx.Err() == nil { // A step may outlast the run: the next one observes.
 		report.Health = c.observe(ctx)
 	}
 	if len(c.Cordoned) > 0 {
 		c.prepareDrain(ctx, report, acted)
 	}
-	c.log.V(4).Info("Observed etcd", "problems", report.Problems(), "recovery", report.Recovery, "change", report.Change, "rollout", report.Rollout, "lead", report.Lead)
+	c.log.V(4).Info("Observed etcd", "problems", report.Problems(), "recovery", report.Recovery, "space", report.Space, "change", report.Change, "rollout", report.Rollout, "lead", report.Lead)
 	return report
 }
 
@@ -94,7 +101,7 @@ func (c *cluster) step(ctx context.Context, health *etcd.Health, decide decider)
 	case ctx.Err() != nil:
 		return false, errortext.Steady(ctx.Err()) // A reconcile has seen something new, or time is over: the next run decides.
 	}
-	lasting, cancel := lasting(ctx)
+	lasting, cancel := lasting(ctx, cmp.Or(decided.within, stepTimeout))
 	defer cancel()
 	did, err := decided.act(lasting)
 	if err != nil {
@@ -104,6 +111,6 @@ func (c *cluster) step(ctx context.Context, health *etcd.Health, decide decider)
 }
 
 // lasting is the context of writes: they are not left half done because a reconcile has seen something new.
-func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(background.Lasting(ctx), stepTimeout)
+func lasting(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(background.Lasting(ctx), within)
 }

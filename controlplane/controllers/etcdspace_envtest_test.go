@@ -1,0 +1,77 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+)
+
+// The quota is filled with old versions of one key, and then with data in use, of which some are deleted.
+func TestARealEtcdThatIsFullTakesWritesAgain(t *testing.T) {
+	t.Parallel()
+	e := newRealEtcd(t)
+	e.controlPlane.Spec.Etcd.Data.QuotaBackendSize = ptr.To(resource.MustParse("16Mi"))
+	e.reach(3)
+	e.write()
+	e.writer.stop()
+	e.writer.done.Wait()
+	value := strings.Repeat("x", 1<<20)
+
+	e.fill(func(int) string { return "same" }, value)
+	e.awaitRoom("old versions")
+
+	e.fill(func(i int) string { return fmt.Sprintf("own-%03d", i) }, value)
+	var asks *operator.Report
+	e.await("a person is asked", func(ctx context.Context) bool {
+		asks = e.round(ctx)
+		return strings.Contains(asks.Space, "delete objects, or raise spec.etcd.data.quotaBackendSize")
+	})
+	if !asks.Full {
+		t.Error("nobody may end the alarm of an etcd that is full of data in use")
+	}
+	if _, err := e.writer.client.Delete(t.Context(), "own-", clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	e.awaitRoom("data that were deleted")
+}
+
+// fill writes until etcd has no space.
+func (e *realEtcd) fill(key func(int) string, value string) {
+	e.t.Helper()
+	for i := range 200 {
+		if _, err := e.writer.client.Put(e.t.Context(), key(i), value); err != nil {
+			if !strings.Contains(err.Error(), "database space exceeded") {
+				e.t.Fatal(err)
+			}
+			return
+		}
+	}
+	e.t.Fatal("it is not full")
+}
+
+// awaitRoom waits until the operator has etcd take writes again.
+func (e *realEtcd) awaitRoom(filledWith string) {
+	e.t.Helper()
+	var said []string
+	e.await("there is room, after "+filledWith, func(ctx context.Context) bool {
+		report := e.round(ctx)
+		if report.Space != "" && (len(said) == 0 || said[len(said)-1] != report.Space) {
+			said = append(said, report.Space)
+		}
+		_, err := e.writer.client.Put(ctx, "after", filledWith)
+		return err == nil && len(report.Problems()) == 0 && report.Space == ""
+	})
+	e.t.Logf("%s:\n%s", filledWith, strings.Join(said, "\n"))
+	if steps := strings.Join(said, " "); !strings.Contains(steps, "old versions of all keys are dropped") || !strings.Contains(steps, "takes writes again") {
+		e.t.Errorf("the steps were %q", said)
+	}
+}

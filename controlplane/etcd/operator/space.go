@@ -1,0 +1,48 @@
+package operator
+
+import (
+	"context"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
+)
+
+// decideSpace decides on the next step that has a full etcd take writes again.
+func (c *cluster) decideSpace(ctx context.Context, health *etcd.Health) (decision, error) {
+	state, err := c.spaceState(ctx, health)
+	if err != nil {
+		return decision{}, err
+	}
+	action := space.Decide(state)
+	switch action.Kind {
+	case space.None, space.Wait, space.NeedsDecision:
+		return decision{waitsFor: action.Reason}, nil
+	}
+	return decision{act: func(ctx context.Context) (string, error) { return c.makeRoom(ctx, action) }, within: etcd.RoomTimeout}, nil
+}
+
+// spaceState is all that the next step depends on, as etcd and the host cluster have it now.
+func (c *cluster) spaceState(ctx context.Context, health *etcd.Health) (space.State, error) {
+	state := space.State{Full: health.Full, Compacted: health.Compacted, Quota: "spec.etcd." + c.Cluster.Field + ".quotaBackendSize"}
+	found, err := c.belongings(ctx)
+	if err != nil {
+		return state, err
+	}
+	for _, m := range health.Members {
+		if !m.Listed {
+			continue
+		}
+		member := space.Member{
+			Name: m.Name, Ordinal: c.ordinal(m.Name), Works: m.Answered && m.Follows && !m.Learner, Leader: m.Leader,
+			Size: m.DatabaseSize, InUse: m.DatabaseInUse, Quota: m.DatabaseQuota,
+		}
+		if claim := found.claims[m.Name]; claim != nil {
+			member.Volume = claim.Status.Capacity.Storage().Value()
+		}
+		if member.Quota == 0 {
+			member.Quota = c.Cluster.Spec(&c.Input).QuotaBackendSize.Value()
+		}
+		state.Members = append(state.Members, member)
+	}
+	return state, nil
+}

@@ -1,0 +1,91 @@
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
+)
+
+// RoomTimeout bounds a step that makes room. Etcd writes a file of gigabytes anew.
+const RoomTimeout = 5 * time.Minute
+
+// noKey is a key that API servers never write: only the revision of the answer counts.
+const noKey = "\x00"
+
+// MakeRoom takes a step that was decided by a health that was checked a moment ago. What was done already is no error.
+func MakeRoom(ctx context.Context, action space.Action, members map[string]Address, config *tls.Config) error {
+	client, err := dial(ctx, slices.Collect(maps.Values(members)), config)
+	if err != nil {
+		return err
+	}
+	defer client.Close() //nolint:errcheck // What was written through it has been answered.
+	ctx, cancel := context.WithTimeout(ctx, RoomTimeout)
+	defer cancel()
+	switch action.Kind {
+	case space.Compact:
+		err = compact(ctx, client)
+	case space.Defragment:
+		_, err = client.Defragment(ctx, members[action.Member].Client)
+	case space.Disarm:
+		err = disarm(ctx, client)
+	default:
+		err = errors.New("is none of etcd's own")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", action.Kind, err)
+	}
+	return nil
+}
+
+// compact drops all versions of keys but the newest, and waits until their pages are free.
+func compact(ctx context.Context, client *clientv3.Client) error {
+	head, err := client.Get(ctx, noKey, clientv3.WithCountOnly())
+	if err != nil {
+		return err
+	}
+	_, err = client.Compact(ctx, head.Header.Revision, clientv3.WithCompactPhysical())
+	if errors.Is(err, rpctypes.ErrCompacted) {
+		return nil
+	}
+	return err
+}
+
+// disarm ends the alarms NOSPACE, and no other.
+func disarm(ctx context.Context, client *clientv3.Client) error {
+	alarms, err := client.AlarmList(ctx)
+	if err != nil {
+		return err
+	}
+	for _, alarm := range alarms.Alarms {
+		if alarm.Alarm != etcdserverpb.AlarmType_NOSPACE {
+			continue
+		}
+		if _, err := client.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: alarm.MemberID, Alarm: alarm.Alarm}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isCompacted reports whether no version of a key but the newest is left.
+func isCompacted(ctx context.Context, client *clientv3.Client) (bool, error) {
+	head, err := client.Get(ctx, noKey, clientv3.WithCountOnly())
+	if err != nil || head.Header.Revision < 2 {
+		return err == nil, err
+	}
+	_, err = client.Get(ctx, noKey, clientv3.WithCountOnly(), clientv3.WithRev(head.Header.Revision-1))
+	if errors.Is(err, rpctypes.ErrCompacted) {
+		return true, nil
+	}
+	return false, err
+}

@@ -1,0 +1,122 @@
+package space
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Kind is what is done next.
+type Kind string
+
+// Kinds of actions. Each is safe to do twice.
+const (
+	// None: it takes writes.
+	None Kind = ""
+	// Wait: something must happen first; the reason says what.
+	Wait Kind = "Wait"
+	// NeedsDecision: a person must act; the reason says how.
+	NeedsDecision Kind = "NeedsDecision"
+	// Compact drops all versions of keys but the newest. Their pages are free then, and stay in the file.
+	Compact Kind = "Compact"
+	// Defragment writes a member's file anew without its free pages. The member answers nobody meanwhile.
+	Defragment Kind = "Defragment"
+	// Disarm ends the alarm, so that etcd takes writes.
+	Disarm Kind = "Disarm"
+)
+
+// Action is one step.
+type Action struct {
+	Kind Kind
+	// Member is whose file is written anew; empty for other kinds.
+	Member string
+	// Reason is why, for people; empty for None alone.
+	Reason string
+}
+
+// Member is a member that etcd lists.
+type Member struct {
+	// Name is the member's.
+	Name string
+	// Ordinal is its place among the cluster's pods.
+	Ordinal int
+	// Works is true when it answers, follows the leader or leads, and votes. Leader is true for the one that leads.
+	Works, Leader bool
+	// Size is that of its database's file, InUse what is no free page of it, Quota what the file may become, in bytes.
+	Size, InUse, Quota int64
+	// Volume is the size of its volume in bytes; zero when that is not known.
+	Volume int64
+}
+
+// State is all that a decision depends on.
+type State struct {
+	// Full is true when etcd has the alarm NOSPACE.
+	Full bool
+	// Compacted is true when no version of a key but the newest is left.
+	Compacted bool
+	// Members are those that etcd lists.
+	Members []Member
+	// Quota names the field that has the quota, for people.
+	Quota string
+}
+
+const (
+	// enough is the part of the quota, in per cent, below which a file has room again.
+	enough = 90
+	// besides is what a volume has beside the database: etcd's log and its snapshots.
+	besides = 512 << 20
+)
+
+// Decide says what to do next.
+func Decide(s State) Action {
+	if !s.Full {
+		return Action{}
+	}
+	for _, m := range s.Members {
+		if !m.Works {
+			return Action{Kind: Wait, Reason: fmt.Sprintf("it is full, and gets room when member %s works", m.Name)}
+		}
+	}
+	if !s.Compacted {
+		return Action{Kind: Compact, Reason: "it is full"}
+	}
+	large := slices.DeleteFunc(slices.Clone(s.Members), Member.hasRoom)
+	slices.SortFunc(large, leaderLast)
+	for _, m := range large {
+		switch {
+		case !m.wouldHaveRoom() && slices.ContainsFunc(s.Members, Member.wouldHaveRoom): // All have the same data.
+			return Action{Kind: Wait, Reason: fmt.Sprintf("it is full, and member %s still drops old versions of keys", m.Name)}
+		case !m.wouldHaveRoom():
+			return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full of data in use, %s of %s in member %s: delete objects, or raise %s",
+				size(m.InUse), size(m.Quota), m.Name, s.Quota)}
+		case m.Volume > 0 && m.Volume < m.Size+m.InUse+besides:
+			return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full, and the volume of member %s, of %s, has no room to write its database of %s anew: make the volume larger",
+				m.Name, size(m.Volume), size(m.InUse))}
+		}
+		return Action{Kind: Defragment, Member: m.Name, Reason: "it is full"}
+	}
+	return Action{Kind: Disarm, Reason: "it has room"}
+}
+
+func (m Member) hasRoom() bool       { return m.Size < m.Quota/100*enough }
+func (m Member) wouldHaveRoom() bool { return m.InUse < m.Quota/100*enough }
+
+// leaderLast is the order in which members are defragmented.
+func leaderLast(a, b Member) int {
+	if a.Leader != b.Leader {
+		if a.Leader {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Compare(a.Ordinal, b.Ordinal)
+}
+
+// size is a number of bytes for people.
+func size(bytes int64) string {
+	const mebi = 1 << 20
+	return strings.TrimSpace(resource.NewQuantity((bytes+mebi-1)/mebi*mebi, resource.BinarySI).String())
+}
