@@ -25,6 +25,8 @@ func full(edits ...func(*State)) State {
 
 func of(i int, edit func(*Member)) func(*State) { return func(s *State) { edit(&s.Members[i]) } }
 
+func packed(m *Member) { m.InUse = 2 * gib }
+
 func small(m *Member) { m.Size = gib }
 
 func TestDecide(t *testing.T) {
@@ -40,7 +42,8 @@ func TestDecide(t *testing.T) {
 		"one is small already":               {state: full(of(1, small)), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"}},
 		"the leader's is left":               {state: full(of(1, small), of(2, small)), want: Action{Kind: Defragment, Member: "blue-etcd-data-0"}},
 		"all are small":                      {state: full(of(0, small), of(1, small), of(2, small)), want: Action{Kind: Disarm}},
-		"data in use fill it":                {state: full(of(1, func(m *Member) { m.InUse = 2 * gib })), want: Action{Kind: NeedsDecision}, says: "2Gi of 2Gi in member blue-etcd-data-1: delete objects, or raise spec.etcd.data.quotaBackendSize"},
+		"one has not dropped old versions":   {state: full(of(1, packed)), want: Action{Kind: Wait}, says: "member blue-etcd-data-1 still drops"},
+		"data in use fill it":                {state: full(of(0, packed), of(1, packed), of(2, packed)), want: Action{Kind: NeedsDecision}, says: "2Gi of 2Gi in member blue-etcd-data-1: delete objects, or raise spec.etcd.data.quotaBackendSize"},
 		"a volume has no room for the copy":  {state: full(of(1, func(m *Member) { m.Volume = 3 * gib })), want: Action{Kind: NeedsDecision}, says: "the volume of member blue-etcd-data-1, of 3Gi"},
 		"nobody knows how large a volume is": {state: full(of(1, func(m *Member) { m.Volume = 0 })), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
 		"the quota was raised": {state: full(func(s *State) {
@@ -70,6 +73,10 @@ func TestAFullEtcdEndsWithRoomOrWithAPerson(t *testing.T) {
 			m.InUse, m.Leader = random.Int64N(m.Size+1), i == int(seed%3)
 		}
 		done := map[string]bool{}
+		for i := range s.Members { // All have the same data, and each its own free pages.
+			s.Members[i].InUse = s.Members[0].InUse
+			s.Members[i].Size = max(s.Members[i].Size, s.Members[i].InUse)
+		}
 		steps, action := 0, Decide(s)
 		for ; action.Kind != None && action.Kind != NeedsDecision; action = Decide(s) {
 			if steps++; steps > 10 {
