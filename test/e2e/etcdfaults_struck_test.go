@@ -75,7 +75,13 @@ type struck struct {
 // tenantToStrike makes a tenant for a fault, with journals that write.
 func tenantToStrike(ctx context.Context, name, fault string) *struck {
 	GinkgoHelper()
-	s := newStruck(ctx, name, fault)
+	return tenantLikeThisToStrike(ctx, name, fault, nil)
+}
+
+// tenantLikeThisToStrike is the same with variables of the template.
+func tenantLikeThisToStrike(ctx context.Context, name, fault string, variables map[string]string) *struck {
+	GinkgoHelper()
+	s := newStruck(ctx, name, fault, variables)
 	s.start(ctx)
 	return s
 }
@@ -100,7 +106,7 @@ func tenantWithSpare(ctx context.Context, name, fault string) *struck {
 	}
 	added := addHostNode(ctx)
 	DeferCleanup(func(ctx SpecContext) { removeVolumes(ctx, added.Name) })
-	s := newStruck(ctx, name, fault)
+	s := newStruck(ctx, name, fault, nil)
 	s.node = added.Name
 	rejoin(ctx)
 	s.expectHealthy(ctx)
@@ -109,10 +115,10 @@ func tenantWithSpare(ctx context.Context, name, fault string) *struck {
 }
 
 // newStruck makes the tenant, which goes when the spec ends.
-func newStruck(ctx context.Context, name, fault string) *struck {
+func newStruck(ctx context.Context, name, fault string, variables map[string]string) *struck {
 	GinkgoHelper()
 	requireLab()
-	s := &struck{tenant: newTenant("etcd-"+name, "v1.36.3", nil), row: etcdfaults.Row{Fault: fault}, said: map[string]string{}}
+	s := &struck{tenant: newTenant("etcd-"+name, "v1.36.3", variables), row: etcdfaults.Row{Fault: fault}, said: map[string]string{}}
 	DeferCleanup(func(ctx SpecContext) {
 		if !settings.keep {
 			s.remove(ctx)

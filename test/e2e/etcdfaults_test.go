@@ -144,6 +144,25 @@ var _ = Describe("The etcd of a tenant", Label(full, etcdFaults), func() {
 		s.expectWhole(ctx)
 	}, SpecTimeout(faulty+draining+serviced))
 
+	It("gets room by itself when old versions of keys fill its quota", Label("filled"), func(ctx SpecContext) {
+		s := tenantLikeThisToStrike(ctx, "filled", "its quota is filled", map[string]string{"ETCD_QUOTA_BACKEND_SIZE": "128Mi"})
+		data := s.etcds[names.EtcdData]
+		const filler = "/filler"
+		s.strike("write one key of 1 MiB until etcd has no space", func() {
+			value := strings.Repeat("x", 1<<20)
+			for {
+				if _, err := data.Put(ctx, filler, value); err != nil {
+					Expect(err).To(MatchError(ContainSubstring("database space exceeded")))
+					break
+				}
+			}
+		})
+		Eventually(ctx, func() error { _, err := data.Delete(ctx, filler); return err }).WithTimeout(creation).Should(Succeed(), "delete what filled it")
+		Eventually(ctx, func() error { _, err := data.Put(ctx, filler, ""); return err }).WithTimeout(recovering).Should(Succeed(), "etcd takes writes again")
+		s.expectRecovered(ctx)
+		s.expectWhole(ctx)
+	}, SpecTimeout(faulty))
+
 	It("starts a member that was killed again", Label("killed"), func(ctx SpecContext) {
 		s := tenantToStrike(ctx, "killed", "a member is killed")
 		member := s.follower(ctx)
