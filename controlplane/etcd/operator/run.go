@@ -54,7 +54,7 @@ func (o *Operator) Run(ctx context.Context, task *Task) *Report {
 			return c.decideMembers(ctx, health, blank)
 		})
 	}
-	if c.Bootstrapped && report.Full && !acted {
+	if c.Bootstrapped && report.Err == nil && report.Full && !acted {
 		acted, report.Space = c.step(ctx, report.Health, c.decideSpace)
 	}
 	if c.RollingOut && !acted {
