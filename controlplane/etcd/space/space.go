@@ -84,21 +84,25 @@ func Decide(s State) Action {
 		return Action{Kind: Compact, Reason: "it is full"}
 	}
 	large := slices.DeleteFunc(slices.Clone(s.Members), Member.hasRoom)
-	slices.SortFunc(large, leaderLast)
-	for _, m := range large {
-		switch {
-		case !m.wouldHaveRoom() && slices.ContainsFunc(s.Members, Member.wouldHaveRoom): // All have the same data.
-			return Action{Kind: Wait, Reason: fmt.Sprintf("it is full, and member %s still drops old versions of keys", m.Name)}
-		case !m.wouldHaveRoom():
-			return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full of data in use, %s of %s in member %s: delete objects, or raise %s",
-				size(m.InUse), size(m.Quota), m.Name, s.Quota)}
-		case m.Volume > 0 && m.Volume < m.Size+m.InUse+besides:
-			return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full, and the volume of member %s, of %s, has no room to write its database of %s anew: make the volume larger",
-				m.Name, size(m.Volume), size(m.InUse))}
-		}
-		return Action{Kind: Defragment, Member: m.Name, Reason: "it is full"}
+	if len(large) == 0 {
+		return Action{Kind: Disarm, Reason: "it has room"}
 	}
-	return Action{Kind: Disarm, Reason: "it has room"}
+	return s.defragment(slices.MinFunc(large, leaderLast))
+}
+
+// defragment has the file of a member written anew, if that gives it room.
+func (s State) defragment(m Member) Action {
+	switch {
+	case !m.wouldHaveRoom() && slices.ContainsFunc(s.Members, Member.wouldHaveRoom): // All have the same data.
+		return Action{Kind: Wait, Reason: fmt.Sprintf("it is full, and member %s still drops old versions of keys", m.Name)}
+	case !m.wouldHaveRoom():
+		return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full of data in use, %s of %s in member %s: delete objects, or raise %s",
+			size(m.InUse), size(m.Quota), m.Name, s.Quota)}
+	case m.Volume > 0 && m.Volume < m.Size+m.InUse+besides:
+		return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full, and the volume of member %s, of %s, has no room to write its database of %s anew: make the volume larger",
+			m.Name, size(m.Volume), size(m.InUse))}
+	}
+	return Action{Kind: Defragment, Member: m.Name, Reason: "it is full"}
 }
 
 func (m Member) hasRoom() bool       { return m.Size < m.Quota/100*enough }
