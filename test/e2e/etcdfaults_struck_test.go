@@ -75,7 +75,7 @@ type struck struct {
 // tenantToStrike makes a tenant for a fault, with journals that write.
 func tenantToStrike(ctx context.Context, name, fault string) *struck {
 	GinkgoHelper()
-	s := newStruck(ctx, name, fault)
+	s := newStruck(ctx, name, fault, nil)
 	s.start(ctx)
 	return s
 }
@@ -100,7 +100,7 @@ func tenantWithSpare(ctx context.Context, name, fault string) *struck {
 	}
 	added := addHostNode(ctx)
 	DeferCleanup(func(ctx SpecContext) { removeVolumes(ctx, added.Name) })
-	s := newStruck(ctx, name, fault)
+	s := newStruck(ctx, name, fault, nil)
 	s.node = added.Name
 	rejoin(ctx)
 	s.expectHealthy(ctx)
@@ -108,11 +108,12 @@ func tenantWithSpare(ctx context.Context, name, fault string) *struck {
 	return s
 }
 
-// newStruck makes the tenant, which goes when the spec ends.
-func newStruck(ctx context.Context, name, fault string) *struck {
+// newStruck makes the tenant, which goes when the spec ends. edit, if it is set, changes its control plane before that is made.
+func newStruck(ctx context.Context, name, fault string, edit func(*controlplanev1.KOKControlPlane)) *struck {
 	GinkgoHelper()
 	requireLab()
 	s := &struck{tenant: newTenant("etcd-"+name, "v1.36.3", nil), row: etcdfaults.Row{Fault: fault}, said: map[string]string{}}
+	s.edit = edit
 	DeferCleanup(func(ctx SpecContext) {
 		if !settings.keep {
 			s.remove(ctx)
