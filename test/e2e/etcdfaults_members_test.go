@@ -257,24 +257,29 @@ func alarmsAsked(ctx context.Context, h *host.Host, metrics string) (count int, 
 // expectSameHashes waits until all members of the data's etcd have the same hash of all keys at one revision.
 func (s *struck) expectSameHashes(ctx context.Context) {
 	GinkgoHelper()
-	data := s.etcds[names.EtcdData]
+	s.expectSameHashesOf(ctx, names.EtcdData)
+}
+
+func (s *struck) expectSameHashesOf(ctx context.Context, component string) {
+	GinkgoHelper()
+	asked := s.etcds[component]
 	Eventually(ctx, func(g Gomega) {
 		asking, cancel := context.WithTimeout(ctx, answerTime)
 		defer cancel()
-		head, err := data.Get(asking, "/registry/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		head, err := asked.Get(asking, "/registry/", clientv3.WithPrefix(), clientv3.WithCountOnly())
 		g.Expect(err).NotTo(HaveOccurred())
 		type hash struct {
 			Compacted int64
 			Hash      uint32
 		}
 		hashes := map[hash][]string{}
-		for _, endpoint := range data.Endpoints() {
+		for _, endpoint := range asked.Endpoints() {
 			// One that has not applied the revision yet, or compacted it, says so.
-			found, err := data.HashKV(asking, endpoint, head.Header.Revision)
+			found, err := asked.HashKV(asking, endpoint, head.Header.Revision)
 			g.Expect(err).NotTo(HaveOccurred(), endpoint)
 			key := hash{found.CompactRevision, found.Hash}
 			hashes[key] = append(hashes[key], endpoint)
 		}
 		g.Expect(hashes).To(HaveLen(1), "hashes at revision %d", head.Header.Revision)
-	}).WithTimeout(creation).Should(Succeed(), "all members of %s have the same data", s.ObjectKey)
+	}).WithTimeout(creation).Should(Succeed(), "all members of %s of %s have the same data", component, s.ObjectKey)
 }

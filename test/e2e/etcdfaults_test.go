@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -188,6 +189,23 @@ var _ = Describe("The etcd of a tenant", Label(full, etcdFaults), func() {
 		s.expectRecovered(ctx)
 		s.expectWhole(ctx)
 	}, SpecTimeout(faulty))
+
+	It("goes from 3.5 to 3.6 member by member, with its members and all that they hold", Label(prepared, "migrated"), func(ctx SpecContext) {
+		s := tenantOfFormerEtcd(ctx, "migrated", "etcd goes from 3.5 to 3.6")
+		s.expectVersions(ctx, formerVersions())
+		members := slices.Sorted(maps.Keys(s.before.Members))
+		s.strike("take spec.etcd.image, etcd "+formerVersions().Server+", back to the usual "+usualVersions().Server, func() {
+			patch(ctx, s.controlPlane(ctx), `{"spec":{"etcd":{"image":null}}}`)
+			s.expectRolled(ctx, members)
+		}, members...)
+		s.expectRecovered(ctx)
+		s.expectVersions(ctx, usualVersions())
+		s.expectFoundByPrepare(ctx)
+		for _, component := range etcdComponents {
+			s.expectSameHashesOf(ctx, component)
+		}
+		s.expectWhole(ctx)
+	}, SpecTimeout(building+upgrade+faulty))
 })
 
 // expectSilent waits until the host cluster says that it does not hear from a node.

@@ -48,6 +48,9 @@ type tenant struct {
 	version string
 	// mode is how its control plane is hosted; the usual one when it is not set.
 	mode mode
+	// edit, if it is set, changes the control plane before it is made, where the template has no variable. The mode is the
+	// usual one then.
+	edit func(*controlplanev1.KOKControlPlane)
 	// variables of the template.
 	variables map[string]string
 	// workers is how many the template with workers makes; none for a control plane alone.
@@ -141,6 +144,7 @@ func (t *tenant) quickstart() *quickstart.Tenant {
 		Clusterctl: env.clusterctl, Kubectl: env.kubectl,
 		Client: env.client, Config: env.config, Kubeconfig: env.proxy.GetKubeconfigPath(), Log: env.log, SharedDisk: true,
 	}
+	q.Edit = t.edit
 	if t.mode != (mode{}) {
 		q.Edit = t.mode.edit
 	}
@@ -274,16 +278,21 @@ func (t *tenant) etcd(ctx context.Context, component string) *clientv3.Client {
 	for _, service := range services.Items {
 		endpoints = append(endpoints, "https://"+net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(block.Client))))
 	}
-	certs := t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer))
-	roots := x509.NewCertPool()
-	Expect(roots.AppendCertsFromPEM(certs.Data[kubeapiserver.EtcdCAFile])).To(BeTrue())
 	etcd, err := clientv3.New(clientv3.Config{
-		Endpoints: endpoints, DialTimeout: 10 * time.Second, Context: ctx, Logger: zap.NewNop(),
-		TLS: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{keyPair(certs, kubeapiserver.EtcdClientCert)}},
+		Endpoints: endpoints, DialTimeout: 10 * time.Second, Context: ctx, Logger: zap.NewNop(), TLS: t.etcdTLS(ctx),
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(etcd.Close)
 	return etcd
+}
+
+// etcdTLS is how its API servers connect to etcd.
+func (t *tenant) etcdTLS(ctx context.Context) *tls.Config {
+	GinkgoHelper()
+	certs := t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer))
+	roots := x509.NewCertPool()
+	Expect(roots.AppendCertsFromPEM(certs.Data[kubeapiserver.EtcdCAFile])).To(BeTrue())
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{keyPair(certs, kubeapiserver.EtcdClientCert)}}
 }
 
 // keyPair is a certificate with its key, by the names that the controller's Secrets have for both.

@@ -87,6 +87,27 @@ func TestBuildModuleDropsReplacementsThatHaveNoPublishedVersion(t *testing.T) {
 	}
 }
 
+func TestTheFormerEtcdIsBuiltWithTheNumberOfItsOldClient(t *testing.T) {
+	upstream, err := modfile.Parse("go.mod", []byte("module go.etcd.io/etcd/server/v3\n\ngo 1.26\n\n"+
+		"require (\n\tgo.etcd.io/etcd/api/v3 v3.5.35\n\tgo.etcd.io/etcd/client/v2 v2.305.35\n)\n\n"+
+		"replace (\n\tgo.etcd.io/etcd/api/v3 => ../api\n\tgo.etcd.io/etcd/client/v2 => ../client/v2\n)\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := buildModule("kok.lab/etcd", upstream, "v3.5.35", formerEtcdRecipe("v3.5.35").local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"go.etcd.io/etcd/api/v3 => go.etcd.io/etcd/api/v3 v3.5.35", "go.etcd.io/etcd/client/v2 v2.305.35"} {
+		if !strings.Contains(string(out), line) {
+			t.Errorf("it does not say %q:\n%s", line, out)
+		}
+	}
+	if strings.Contains(string(out), "client/v2 =>") {
+		t.Errorf("it replaces the old client:\n%s", out)
+	}
+}
+
 func TestStagingVersion(t *testing.T) {
 	if got, err := stagingVersion("v1.36.3"); err != nil || got != "v0.36.3" {
 		t.Errorf("stagingVersion(v1.36.3) = %q, %v; want v0.36.3", got, err)

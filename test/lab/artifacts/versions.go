@@ -18,6 +18,9 @@ type Versions struct {
 	Tenants []string
 	// Etcd is the version of etcd of the host cluster and of tenants.
 	Etcd string
+	// FormerEtcd is the version of etcd that a tenant is upgraded from: the newest that can be had of the minor before. Of an older
+	// one than v3.5.26, members that were removed may come back: https://github.com/etcd-io/etcd/issues/20967.
+	FormerEtcd string
 	// ClusterAPI is the version of Cluster API's core manager and of clusterctl.
 	ClusterAPI string
 	// CertManager is the version of cert-manager's controllers, custom resource definitions and manifests.
@@ -46,6 +49,7 @@ func DefaultVersions() Versions {
 		Host:          "v1.36.3",
 		Tenants:       []string{"v1.35.4", "v1.36.3"},
 		Etcd:          "v3.6.8",
+		FormerEtcd:    "v3.5.35",
 		ClusterAPI:    "v1.14.2",
 		CertManager:   "v1.21.2",
 		Kustomize:     "v5.8.2",
@@ -82,6 +86,11 @@ func VersionsOn(host string) (Versions, error) {
 
 // EtcdImageTag is the tag of the etcd image: Kubernetes' own etcd images carry a build number after the version.
 func (v Versions) EtcdImageTag() string { return strings.TrimPrefix(v.Etcd, "v") + "-0" }
+
+// FormerEtcdImage is the image of FormerEtcd, which hosts get only where it is asked for.
+func (v Versions) FormerEtcdImage() string {
+	return "registry.k8s.io/etcd:" + strings.TrimPrefix(v.FormerEtcd, "v") + "-0"
+}
 
 // stagingVersion is the version of the k8s.io libraries that a Kubernetes release v1.x.y is made with: v0.x.y.
 func stagingVersion(kubernetes string) (string, error) {

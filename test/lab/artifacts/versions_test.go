@@ -61,3 +61,14 @@ func TestProgramsOfHostsAreOfTheHostClustersVersion(t *testing.T) {
 		t.Error("a program that no host has is found")
 	}
 }
+
+func TestTheFormerEtcdIsOneThatTheLabsMayFollow(t *testing.T) {
+	v := DefaultVersions()
+	before, now := v.FormerEtcd, v.Etcd
+	if semver.MajorMinor(before) != "v3.5" || semver.MajorMinor(now) != "v3.6" {
+		t.Errorf("etcd goes from %s to %s", before, now)
+	}
+	if semver.Compare(before, "v3.5.26") < 0 {
+		t.Errorf("members of %s may come back after an upgrade when they were removed before", before)
+	}
+}
