@@ -75,17 +75,7 @@ type struck struct {
 // tenantToStrike makes a tenant for a fault, with journals that write.
 func tenantToStrike(ctx context.Context, name, fault string) *struck {
 	GinkgoHelper()
-<<<<<<< HEAD
-	return tenantLikeThisToStrike(ctx, name, fault, nil)
-}
-
-// tenantLikeThisToStrike is the same with variables of the template.
-func tenantLikeThisToStrike(ctx context.Context, name, fault string, variables map[string]string) *struck {
-	GinkgoHelper()
-	s := newStruck(ctx, name, fault, variables)
-=======
 	s := newStruck(ctx, name, fault, nil)
->>>>>>> mig
 	s.start(ctx)
 	return s
 }
@@ -118,20 +108,12 @@ func tenantWithSpare(ctx context.Context, name, fault string) *struck {
 	return s
 }
 
-<<<<<<< HEAD
-// newStruck makes the tenant, which goes when the spec ends.
-func newStruck(ctx context.Context, name, fault string, variables map[string]string) *struck {
-	GinkgoHelper()
-	requireLab()
-	s := &struck{tenant: newTenant("etcd-"+name, "v1.36.3", variables), row: etcdfaults.Row{Fault: fault}, said: map[string]string{}}
-=======
 // newStruck makes the tenant, which goes when the spec ends. edit, if it is set, changes its control plane before that is made.
 func newStruck(ctx context.Context, name, fault string, edit func(*controlplanev1.KOKControlPlane)) *struck {
 	GinkgoHelper()
 	requireLab()
 	s := &struck{tenant: newTenant("etcd-"+name, "v1.36.3", nil), row: etcdfaults.Row{Fault: fault}, said: map[string]string{}}
 	s.edit = edit
->>>>>>> mig
 	DeferCleanup(func(ctx SpecContext) {
 		if !settings.keep {
 			s.remove(ctx)

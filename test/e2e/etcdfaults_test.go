@@ -15,10 +15,12 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/damage"
@@ -146,7 +148,10 @@ var _ = Describe("The etcd of a tenant", Label(full, etcdFaults), func() {
 	}, SpecTimeout(faulty+draining+serviced))
 
 	It("gets room by itself when old versions of keys fill its quota", Label("filled"), func(ctx SpecContext) {
-		s := tenantLikeThisToStrike(ctx, "filled", "its quota is filled", map[string]string{"ETCD_QUOTA_BACKEND_SIZE": "128Mi"})
+		s := newStruck(ctx, "filled", "its quota is filled", func(c *controlplanev1.KOKControlPlane) {
+			c.Spec.Etcd.Data.QuotaBackendSize = ptr.To(resource.MustParse("128Mi"))
+		})
+		s.start(ctx)
 		data := s.etcds[names.EtcdData]
 		const filler = "/filler"
 		s.strike("write one key of 1 MiB until etcd has no space", func() {
