@@ -68,7 +68,11 @@ func (s State) risk(m Member, why string) Action {
 	case m.votes() && len(s.voters()) < minVoters:
 		return wait("%s. It is replaced when %d members vote", m.is(why), minVoters)
 	case m.votes() && outdated && !s.Volatile && !s.gone(m): // Pods that have the data are not rolled out.
-		return wait("%s. It is replaced when all pods are up to date: if they wait for it, remove it with etcdctl member remove", m.is(why))
+		wayOut := "remove it with etcdctl member remove"
+		if m.Data == Present || m.Data == Stale {
+			wayOut = "take back the change that it does not start with"
+		}
+		return wait("%s. It is replaced when all pods are up to date: if they wait for it, %s", m.is(why), wayOut)
 	}
 	return Action{}
 }

@@ -190,7 +190,7 @@ func TestDecide(t *testing.T) {
 			want: waits, says: parts{"up to date"}},
 		"one is empty, and its pod is outdated": {state: cluster(3, of(1, empty, outdatedPod)), want: waits, says: parts{"up to date"}},
 		"one fails to start after a change": {state: cluster(3, of(1, fails), of(0, outdatedPod), of(2, outdatedPod)),
-			want: waits, says: parts{"up to date"}},
+			want: waits, says: parts{"up to date", "take back the change"}},
 		"one fails to start because the disk is full": {state: cluster(3, of(1, full)), want: asks, says: parts{name(1), "host-1", "disk is full"}},
 		"one fails to start, and nobody has looked at its data": {
 			state: cluster(3, of(1, failsUnseen)), want: asks, says: parts{"nothing is known", "etcdctl member remove"}},
