@@ -76,6 +76,8 @@ func (h *Health) Problems() []string {
 	for _, m := range h.Members {
 		leader = leader || m.Leader
 		switch {
+		case m.Err != nil && m.Answered:
+			problems = append(problems, fmt.Sprintf("member %s has a problem: %v", m.Name, m.Err))
 		case m.Err != nil:
 			problems = append(problems, fmt.Sprintf("member %s does not answer: %v", m.Name, m.Err))
 		case h.Err == nil && !m.Listed:
