@@ -24,12 +24,11 @@ func TestARealEtcdThatIsFullTakesWritesAgain(t *testing.T) {
 	e.write()
 	e.writer.stop()
 	e.writer.done.Wait()
-	value := strings.Repeat("x", 1<<20)
 
-	e.fill(func(int) string { return "same" }, value)
+	e.fill(func(int) string { return "same" }, strings.Repeat("x", 256<<10))
 	e.awaitRoom("old versions")
 
-	e.fill(func(i int) string { return fmt.Sprintf("own-%03d", i) }, value)
+	e.fill(func(i int) string { return fmt.Sprintf("own-%03d", i) }, strings.Repeat("x", 64<<10))
 	var asks *operator.Report
 	e.await("a person is asked", func(ctx context.Context) bool {
 		asks = e.round(ctx)
@@ -47,7 +46,7 @@ func TestARealEtcdThatIsFullTakesWritesAgain(t *testing.T) {
 // fill writes until etcd has no space.
 func (e *realEtcd) fill(key func(int) string, value string) {
 	e.t.Helper()
-	for i := range 200 {
+	for i := range 1000 {
 		if _, err := e.writer.client.Put(e.t.Context(), key(i), value); err != nil {
 			if !strings.Contains(err.Error(), "database space exceeded") {
 				e.t.Fatal(err)

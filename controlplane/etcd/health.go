@@ -44,6 +44,8 @@ type Member struct {
 	// Listed is true when the cluster counts it as a member, Learner when it does not vote yet. Started
 	// is true for one that ran since it was added.
 	Listed, Learner, Started bool
+	// Full is true when all that it reports is the alarm NOSPACE.
+	Full bool
 	// Leader is true for the member that leads.
 	Leader bool
 	// DatabaseSize is the size of its database in bytes, DatabaseInUse what is no free page of it, DatabaseQuota what it may
@@ -100,7 +102,7 @@ func (h *Health) Problems() []string {
 
 // Answered reports whether any member answered. When none did, the way there may be broken.
 func (h *Health) Answered() bool {
-	return h.Err == nil || slices.ContainsFunc(h.Members, func(m Member) bool { return m.Err == nil })
+	return h.Err == nil || slices.ContainsFunc(h.Members, func(m Member) bool { return m.Answered || m.Err == nil })
 }
 
 // Check reads the status of every member, given by name, and the cluster's list of members. It writes nothing, and takes
@@ -146,6 +148,7 @@ func checkMember(ctx context.Context, client *clientv3.Client, name, url string)
 	member.DatabaseSize, member.DatabaseInUse, member.DatabaseQuota = status.DbSize, status.DbSizeInUse, status.DbSizeQuota
 	if len(status.Errors) > 0 {
 		member.Err = fmt.Errorf("it reports %s", strings.Join(status.Errors, ", "))
+		member.Full = !slices.ContainsFunc(status.Errors, func(problem string) bool { return !strings.Contains(problem, "alarm:NOSPACE") })
 	}
 	return member
 }

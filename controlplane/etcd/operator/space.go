@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 )
@@ -33,11 +34,14 @@ func (c *cluster) spaceState(ctx context.Context, health *etcd.Health) (space.St
 			continue
 		}
 		member := space.Member{
-			Name: m.Name, Ordinal: c.ordinal(m.Name), Works: m.Answered && m.Follows && !m.Learner, Leader: m.Leader,
+			Name: m.Name, Ordinal: c.ordinal(m.Name), Started: m.Started, Works: m.Answered && m.Follows, Leader: m.Leader,
 			Size: m.DatabaseSize, InUse: m.DatabaseInUse, Quota: m.DatabaseQuota,
 		}
+		storage := c.Cluster.Spec(&c.Input).Storage
 		if claim := found.claims[m.Name]; claim != nil {
 			member.Volume = claim.Status.Capacity.Storage().Value()
+		} else if storage.Type == controlplanev1.EtcdStorageEmptyDir && storage.Size != nil {
+			member.Volume = storage.Size.Value() // Kubelet evicts a pod that takes more.
 		}
 		if member.Quota == 0 {
 			member.Quota = c.Cluster.Spec(&c.Input).QuotaBackendSize.Value()

@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,8 @@ func fullEtcd(edit func(*etcd.Health)) *etcd.Health {
 	health.Full, health.Compacted, health.Alarms = true, true, []string{"NOSPACE on blue-etcd-data-0"}
 	for i := range health.Members {
 		m := &health.Members[i]
-		m.Answered, m.Follows, m.DatabaseSize, m.DatabaseInUse, m.DatabaseQuota = true, true, 2<<30, 1<<30, 2<<30
+		m.Started, m.Answered, m.Follows, m.Full, m.Err = true, true, true, true, errors.New("it reports alarm:NOSPACE")
+		m.DatabaseSize, m.DatabaseInUse, m.DatabaseQuota = 2<<30, 1<<30, 2<<30
 	}
 	edit(health)
 	return health
@@ -56,7 +58,10 @@ func TestAFullEtcdIsGivenRoom(t *testing.T) {
 		"a member does not answer": {is: func(h *etcd.Health) { h.Members[2].Answered = false }, says: "gets room when member blue-etcd-data-2 works"},
 		"it does not list members": {is: func(h *etcd.Health) { h.Err = errRefused }},
 		"not all have joined yet":  {is: func(*etcd.Health) {}, before: true},
-		"a member joins meanwhile": {is: func(h *etcd.Health) { h.Members[2].Learner = true }, says: "gets room when member blue-etcd-data-2 works"},
+		"a member that has not started joins": {is: func(h *etcd.Health) {
+			h.Members[2].Learner, h.Members[2].Started, h.Members[2].Answered = true, false, false
+		},
+			want: space.Action{Kind: space.Defragment, Member: podName(names.EtcdData, 1)}, says: "blue-etcd-data-1"},
 		"data in use fill its files": {is: func(h *etcd.Health) {
 			for i := range h.Members {
 				h.Members[i].DatabaseInUse = 2 << 30

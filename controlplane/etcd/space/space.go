@@ -43,8 +43,9 @@ type Member struct {
 	Name string
 	// Ordinal is its place among the cluster's pods.
 	Ordinal int
-	// Works is true when it answers, follows the leader or leads, and votes. Leader is true for the one that leads.
-	Works, Leader bool
+	// Started is true once it ran. Works is true when it answers, and follows the leader or leads. Leader is true for the one
+	// that leads.
+	Started, Works, Leader bool
 	// Size is that of its database's file, InUse what is no free page of it, Quota what the file may become, in bytes.
 	Size, InUse, Quota int64
 	// Volume is the size of its volume in bytes; zero when that is not known.
@@ -76,16 +77,20 @@ func Decide(s State) Action {
 		return Action{}
 	}
 	for _, m := range s.Members {
-		if !m.Works {
+		if !m.Works && m.Started {
 			return Action{Kind: Wait, Reason: fmt.Sprintf("it is full, and gets room when member %s works", m.Name)}
 		}
 	}
 	if !s.Compacted {
 		return Action{Kind: Compact, Reason: "it is full"}
 	}
-	large := slices.DeleteFunc(slices.Clone(s.Members), Member.hasRoom)
+	large := slices.DeleteFunc(slices.Clone(s.Members), func(m Member) bool { return !m.Started || m.hasRoom() })
 	if len(large) == 0 {
 		return Action{Kind: Disarm, Reason: "it has room"}
+	}
+	// A member may free the pages of old versions a moment after the others.
+	if helped := slices.DeleteFunc(slices.Clone(large), func(m Member) bool { return !m.wouldHaveRoom() }); len(helped) > 0 {
+		large = helped
 	}
 	return s.defragment(slices.MinFunc(large, leaderLast))
 }
@@ -93,8 +98,6 @@ func Decide(s State) Action {
 // defragment has the file of a member written anew, if that gives it room.
 func (s State) defragment(m Member) Action {
 	switch {
-	case !m.wouldHaveRoom() && slices.ContainsFunc(s.Members, Member.wouldHaveRoom): // All have the same data.
-		return Action{Kind: Wait, Reason: fmt.Sprintf("it is full, and member %s still drops old versions of keys", m.Name)}
 	case !m.wouldHaveRoom():
 		return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full of data in use, %s of %s in member %s: delete objects, or raise %s",
 			size(m.InUse), size(m.Quota), m.Name, s.Quota)}

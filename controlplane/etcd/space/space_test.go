@@ -14,7 +14,7 @@ func full(edits ...func(*State)) State {
 	s := State{Full: true, Compacted: true, Quota: "spec.etcd.data.quotaBackendSize"}
 	for i := range 3 {
 		s.Members = append(s.Members, Member{
-			Name: fmt.Sprintf("blue-etcd-data-%d", i), Ordinal: i, Works: true, Leader: i == 0, Size: 2 * gib, InUse: gib, Quota: 2 * gib, Volume: 8 * gib,
+			Name: fmt.Sprintf("blue-etcd-data-%d", i), Ordinal: i, Started: true, Works: true, Leader: i == 0, Size: 2 * gib, InUse: gib, Quota: 2 * gib, Volume: 8 * gib,
 		})
 	}
 	for _, edit := range edits {
@@ -42,7 +42,8 @@ func TestDecide(t *testing.T) {
 		"one is small already":               {state: full(of(1, small)), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"}},
 		"the leader's is left":               {state: full(of(1, small), of(2, small)), want: Action{Kind: Defragment, Member: "blue-etcd-data-0"}},
 		"all are small":                      {state: full(of(0, small), of(1, small), of(2, small)), want: Action{Kind: Disarm}},
-		"one has not dropped old versions":   {state: full(of(1, packed)), want: Action{Kind: Wait}, says: "member blue-etcd-data-1 still drops"},
+		"a member has not started":          {state: full(of(1, func(m *Member) { *m = Member{Name: m.Name, Ordinal: 1} })), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"}},
+		"one has not dropped old versions":   {state: full(of(1, packed)), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"}},
 		"data in use fill it":                {state: full(of(0, packed), of(1, packed), of(2, packed)), want: Action{Kind: NeedsDecision}, says: "2Gi of 2Gi in member blue-etcd-data-1: delete objects, or raise spec.etcd.data.quotaBackendSize"},
 		"a volume has no room for the copy":  {state: full(of(1, func(m *Member) { m.Volume = 3 * gib })), want: Action{Kind: NeedsDecision}, says: "the volume of member blue-etcd-data-1, of 3Gi"},
 		"nobody knows how large a volume is": {state: full(of(1, func(m *Member) { m.Volume = 0 })), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
