@@ -77,16 +77,13 @@ func disarm(ctx context.Context, client *clientv3.Client) error {
 	return nil
 }
 
-// fewRevisions may be newer than the last compaction: a full etcd still takes deletions, and those of leases that end.
-const fewRevisions = 1000
-
-// isCompacted reports whether next to no version of a key but the newest is left.
+// isCompacted reports whether no version of a key but the newest is left.
 func isCompacted(ctx context.Context, client *clientv3.Client) (bool, error) {
 	head, err := client.Get(ctx, noKey, clientv3.WithCountOnly())
-	if err != nil || head.Header.Revision <= fewRevisions {
+	if err != nil || head.Header.Revision < 2 {
 		return err == nil, err
 	}
-	_, err = client.Get(ctx, noKey, clientv3.WithCountOnly(), clientv3.WithRev(head.Header.Revision-fewRevisions))
+	_, err = client.Get(ctx, noKey, clientv3.WithCountOnly(), clientv3.WithRev(head.Header.Revision-1))
 	if errors.Is(err, rpctypes.ErrCompacted) {
 		return true, nil
 	}

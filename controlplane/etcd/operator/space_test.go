@@ -45,8 +45,13 @@ func TestAFullEtcdIsGivenRoom(t *testing.T) {
 		want   space.Action
 		says   string
 	}{
-		"it takes writes":        {is: func(h *etcd.Health) { h.Full, h.Alarms = false, nil }},
-		"it has old versions":    {is: func(h *etcd.Health) { h.Compacted = false }, want: space.Action{Kind: space.Compact}, says: "old versions of all keys are dropped"},
+		"it takes writes": {is: func(h *etcd.Health) { h.Full, h.Alarms = false, nil }},
+		"it has old versions": {is: func(h *etcd.Health) {
+			h.Compacted = false
+			for i := range h.Members {
+				h.Members[i].DatabaseInUse = 2 << 30
+			}
+		}, want: space.Action{Kind: space.Compact}, says: "old versions of all keys are dropped"},
 		"its files are large":    {is: func(*etcd.Health) {}, volume: "8Gi", want: space.Action{Kind: space.Defragment, Member: podName(names.EtcdData, 1)}, says: "blue-etcd-data-1"},
 		"its volumes are small":  {is: func(*etcd.Health) {}, volume: "3Gi", says: "make the volume larger"},
 		"its quota is not known": {is: func(h *etcd.Health) { h.Members[1].DatabaseQuota = 0 }, want: space.Action{Kind: space.Defragment, Member: podName(names.EtcdData, 1)}, says: "blue-etcd-data-1"},

@@ -2,7 +2,7 @@
 // operator reads the state a moment before, takes the step, and calls again. Nothing is remembered, so that the operator may be
 // killed between any two steps. Why it is so: docs/decisions/etcd.md#a-full-database-gets-room-by-itself.
 //
-//	Compact → Defragment, each member that is too large, the leader last → Disarm
+//	Compact, where free pages do not suffice → Defragment, each member that is too large, the leader last → Disarm
 //
 // What is full of data that is in use cannot be helped so: then a person must delete objects, or give it more.
 package space

@@ -81,27 +81,26 @@ func Decide(s State) Action {
 			return Action{Kind: Wait, Reason: fmt.Sprintf("it is full, and gets room when member %s works", m.Name)}
 		}
 	}
-	if !s.Compacted {
-		return Action{Kind: Compact, Reason: "it is full"}
-	}
 	large := slices.DeleteFunc(slices.Clone(s.Members), func(m Member) bool { return !m.Started || m.hasRoom() })
 	if len(large) == 0 {
 		return Action{Kind: Disarm, Reason: "it has room"}
 	}
-	// A member may free the pages of old versions a moment after the others.
-	if helped := slices.DeleteFunc(slices.Clone(large), func(m Member) bool { return !m.wouldHaveRoom() }); len(helped) > 0 {
-		large = helped
+	helped := slices.DeleteFunc(slices.Clone(large), func(m Member) bool { return !m.wouldHaveRoom() })
+	if len(helped) > 0 {
+		return defragment(slices.MinFunc(helped, leaderLast))
 	}
-	return s.defragment(slices.MinFunc(large, leaderLast))
-}
-
-// defragment has the file of a member written anew, if that gives it room.
-func (s State) defragment(m Member) Action {
-	switch {
-	case !m.wouldHaveRoom():
+	// Deletions go on in a full etcd: old versions are dropped only where that must help.
+	m := slices.MinFunc(large, leaderLast)
+	if s.Compacted {
 		return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full of data in use, %s of %s in member %s: delete objects, or raise %s",
 			size(m.InUse), size(m.Quota), m.Name, s.Quota)}
-	case m.Volume > 0 && m.Volume < m.Size+m.InUse+besides:
+	}
+	return Action{Kind: Compact, Reason: "it is full"}
+}
+
+// defragment has the file of a member written anew, for which its volume must have room.
+func defragment(m Member) Action {
+	if m.Volume > 0 && m.Volume < m.Size+m.InUse+besides {
 		return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full, and the volume of member %s, of %s, has no room to write its database of %s anew: make the volume larger",
 			m.Name, size(m.Volume), size(m.InUse))}
 	}

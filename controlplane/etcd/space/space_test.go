@@ -35,18 +35,19 @@ func TestDecide(t *testing.T) {
 		want  Action
 		says  string
 	}{
-		"it takes writes":                    {state: full(func(s *State) { s.Full = false })},
-		"it has old versions":                {state: full(func(s *State) { s.Compacted = false }), want: Action{Kind: Compact}, says: "full"},
-		"a member does not work":             {state: full(of(1, func(m *Member) { m.Works = false })), want: Action{Kind: Wait}, says: "blue-etcd-data-1"},
-		"all files are too large":            {state: full(), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
-		"one is small already":               {state: full(of(1, small)), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"}},
-		"the leader's is left":               {state: full(of(1, small), of(2, small)), want: Action{Kind: Defragment, Member: "blue-etcd-data-0"}},
-		"all are small":                      {state: full(of(0, small), of(1, small), of(2, small)), want: Action{Kind: Disarm}},
-		"a member has not started":          {state: full(of(1, func(m *Member) { *m = Member{Name: m.Name, Ordinal: 1} })), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"}},
-		"one has not dropped old versions":   {state: full(of(1, packed)), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"}},
-		"data in use fill it":                {state: full(of(0, packed), of(1, packed), of(2, packed)), want: Action{Kind: NeedsDecision}, says: "2Gi of 2Gi in member blue-etcd-data-1: delete objects, or raise spec.etcd.data.quotaBackendSize"},
-		"a volume has no room for the copy":  {state: full(of(1, func(m *Member) { m.Volume = 3 * gib })), want: Action{Kind: NeedsDecision}, says: "the volume of member blue-etcd-data-1, of 3Gi"},
-		"nobody knows how large a volume is": {state: full(of(1, func(m *Member) { m.Volume = 0 })), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
+		"it takes writes":     {state: full(func(s *State) { s.Full = false })},
+		"it has old versions": {state: full(of(0, packed), of(1, packed), of(2, packed), func(s *State) { s.Compacted = false }), want: Action{Kind: Compact}, says: "full"},
+		"it has old versions, and free pages that suffice": {state: full(func(s *State) { s.Compacted = false }), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
+		"a member does not work":                           {state: full(of(1, func(m *Member) { m.Works = false })), want: Action{Kind: Wait}, says: "blue-etcd-data-1"},
+		"all files are too large":                          {state: full(), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
+		"one is small already":                             {state: full(of(1, small)), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"}},
+		"the leader's is left":                             {state: full(of(1, small), of(2, small)), want: Action{Kind: Defragment, Member: "blue-etcd-data-0"}},
+		"all are small":                                    {state: full(of(0, small), of(1, small), of(2, small)), want: Action{Kind: Disarm}},
+		"a member has not started":                         {state: full(of(1, func(m *Member) { *m = Member{Name: m.Name, Ordinal: 1} })), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"}},
+		"one has not dropped old versions":                 {state: full(of(1, packed)), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"}},
+		"data in use fill it":                              {state: full(of(0, packed), of(1, packed), of(2, packed)), want: Action{Kind: NeedsDecision}, says: "2Gi of 2Gi in member blue-etcd-data-1: delete objects, or raise spec.etcd.data.quotaBackendSize"},
+		"a volume has no room for the copy":                {state: full(of(1, func(m *Member) { m.Volume = 3 * gib })), want: Action{Kind: NeedsDecision}, says: "the volume of member blue-etcd-data-1, of 3Gi"},
+		"nobody knows how large a volume is":               {state: full(of(1, func(m *Member) { m.Volume = 0 })), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
 		"the quota was raised": {state: full(func(s *State) {
 			for i := range s.Members {
 				s.Members[i].Quota = 4 * gib
