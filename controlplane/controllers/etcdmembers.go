@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -82,14 +83,32 @@ func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, 
 			guarded = true
 		}
 	}
-	if guarded {
-		return objects, nil
+	if !guarded {
+		budget := cluster.DisruptionBudget(in, pods)
+		if patched, err := component.Patched(in, budget); err == nil {
+			budget = patched
+		}
+		objects = append(objects, budget...)
 	}
-	budget := cluster.DisruptionBudget(in, pods)
-	if patched, err := component.Patched(in, budget); err == nil {
-		budget = patched
+	if s.lacksVoters(component.Name) {
+		spareNone(objects)
 	}
-	return append(objects, budget...), nil
+	return objects, nil
+}
+
+// spareNone has a PodDisruptionBudget let no pod be evicted.
+func spareNone(objects []client.Object) {
+	for _, object := range objects {
+		if budget, ok := object.(*policyv1.PodDisruptionBudget); ok {
+			budget.Spec.MinAvailable, budget.Spec.MaxUnavailable = nil, ptr.To(intstr.FromInt32(0))
+		}
+	}
+}
+
+// lacksVoters reports whether fewer members vote than the spec asks for: each may be what the quorum needs.
+func (s *scope) lacksVoters(component string) bool {
+	count := etcdclusters.Voters(s.controlPlane, component)
+	return count > 0 && count < ptr.Deref(etcdclusters.Spec(s.controlPlane, component).Replicas, 1)
 }
 
 // asBootstrapped is the input with as many members as those of the stored rendering of an etcd cluster.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -67,5 +68,30 @@ func TestAChangeOfMembers(t *testing.T) {
 				t.Errorf("it grows: %q", got)
 			}
 		})
+	}
+}
+
+// With two voters of three none can be spared, though the StatefulSet has two pods while the third is replaced.
+func TestNoMemberMayBeEvictedWhileFewerVoteThanTheSpecAsksFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		desired int32
+		states  []controlplanev1.EtcdMemberState
+		lacks   bool
+	}{
+		"all vote":                        {3, []controlplanev1.EtcdMemberState{voter, voter, voter}, false},
+		"one was removed":                 {3, []controlplanev1.EtcdMemberState{voter, voter}, true},
+		"one does not vote yet":           {3, []controlplanev1.EtcdMemberState{voter, learner, voter}, true},
+		"fewer are wanted":                {3, []controlplanev1.EtcdMemberState{voter, voter, voter, voter}, false},
+		"etcd has not told who votes yet": {3, nil, false},
+	} {
+		if got := changingScope(t, test.desired, test.states...).lacksVoters(names.EtcdData); got != test.lacks {
+			t.Errorf("%s: it lacks voters: %t", name, got)
+		}
+	}
+	in := askable(t).input
+	objects := etcdcomponent.Data.DisruptionBudget(&in, 2)
+	spareNone(objects)
+	if budget := objects[0].(*policyv1.PodDisruptionBudget); budget.Spec.MaxUnavailable.IntValue() != 0 || budget.Spec.MaxUnavailable.String() != "0" {
+		t.Errorf("%s may be evicted at once", budget.Spec.MaxUnavailable)
 	}
 }

@@ -138,6 +138,8 @@ func etcdRecovering(seen *Observation) metav1.Condition {
 		report := seen.Etcd[component]
 		switch {
 		case report == nil:
+		case report.FactsMissing:
+			unknown = append(unknown, component+": "+report.Recovery)
 		case report.Recovery != "":
 			recovering = append(recovering, component+": "+report.Recovery)
 			if report.NeedsDecision {

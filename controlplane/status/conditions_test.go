@@ -248,6 +248,9 @@ func TestEtcdRecovering(t *testing.T) {
 			expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"etcd-events does not answer"}}},
 		"etcd-events does not answer, and one of etcd-data is lost": {both(data, func(seen *Observation) { seen.silence(names.EtcdEvents) }),
 			recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone")},
+		"nobody knows whether one is lost": {func(seen *Observation) {
+			seen.Etcd[names.EtcdData].Recovery, seen.Etcd[names.EtcdData].FactsMissing = "volumes may not be read", true
+		}, expectation{status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"etcd-data: volumes may not be read"}}},
 		"one of etcd-data is lost":           {data, recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone")},
 		"one of etcd-events is lost":         {events, recovering(controlplanev1.RecoveringReason, "etcd-events: it waits")},
 		"one of each is lost":                {both(data, events), recovering(controlplanev1.RecoveringReason, "etcd-data: its volume is gone\netcd-events: it waits")},

@@ -78,7 +78,7 @@ var _ = Describe("The etcd of a tenant", Label(full, etcdFaults), func() {
 		}, SpecTimeout(faulty))
 	}
 
-	// The pod stays: what the agent saw is of before, and the pod must be made anew before anybody knows.
+	// The pod stays, and the agent looked before the wipe. The operator makes the pod anew, so that the agent looks again.
 	It("replaces a member whose volume was wiped under it", Label(prepared, slow, "wiped_running"), func(ctx SpecContext) {
 		s := tenantToStrike(ctx, "wiped-running", "a volume is wiped under a member")
 		member := s.follower(ctx)

@@ -71,8 +71,9 @@ type Report struct {
 	*etcd.Health
 	// Recovery is what was done, or must happen first, to replace a member that is lost; empty when none is.
 	Recovery string
-	// NeedsDecision is true when that is for a person to do.
-	NeedsDecision bool
+	// NeedsDecision is true when that is for a person to do. FactsMissing is true when nobody knows whether a member is lost,
+	// for what Recovery says.
+	NeedsDecision, FactsMissing bool
 	// Space is what was done, or must happen first, to have a full etcd take writes again; empty when it takes them.
 	Space string
 	// Change is what was done, or must happen first, to change the members; empty when they are as desired.

@@ -31,10 +31,12 @@ func (c *cluster) recoverMembers(ctx context.Context, report *Report) (acted boo
 	acted, report.Recovery = c.step(ctx, report.Health, func(ctx context.Context, health *etcd.Health) (decision, error) {
 		found, err := c.belongings(ctx)
 		if err != nil {
+			report.FactsMissing = true
 			return decision{}, err
 		}
 		state, err := c.recoveryState(ctx, health, found)
 		if err != nil {
+			report.FactsMissing = true
 			return decision{}, err
 		}
 		action := recovery.Decide(state)
@@ -93,7 +95,7 @@ func (c *cluster) recoveryState(ctx context.Context, health *etcd.Health, found 
 
 // belongings are what the host cluster has of the members, by their names.
 type belongings struct {
-	// set is nil when there is none.
+	// set is the StatefulSet of the cluster; nil while it has none.
 	set      *appsv1.StatefulSet
 	pods     []corev1.Pod
 	claims   map[string]*corev1.PersistentVolumeClaim

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +33,11 @@ func TestWhenTheHostClusterIsAskedForLostMembers(t *testing.T) {
 		"a member knows no leader":               {is: func(e *losingEtcd, _ *cluster) { e.health.Members[1].Follows = false }, asks: true},
 		"a member did not answer":                {is: func(e *losingEtcd, _ *cluster) { e.health.Members[1].Answered = false }, asks: true},
 		"a member does not vote":                 {is: func(e *losingEtcd, _ *cluster) { e.health.Members[1].Learner = true }, asks: true},
-		"there is no quorum":                     {is: func(e *losingEtcd, _ *cluster) { e.down(0); e.down(1); e.health.Err = errRefused }, asks: true, says: "etcd has no quorum without member blue-etcd-data-0 on host node n0, member blue-etcd-data-1 on host node n1. "},
+		"there is no quorum": {is: func(e *losingEtcd, _ *cluster) {
+			e.down(0)
+			e.down(1)
+			e.health.Err, e.health.Members[2].Err, e.health.Members[2].Follows = errRefused, errors.New("it reports etcdserver: no leader"), false
+		}, asks: true, says: "etcd has no quorum without member blue-etcd-data-0 on host node n0, member blue-etcd-data-1 on host node n1. "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLosingEtcd()
@@ -225,7 +230,7 @@ func TestWhatIsNotKnownOfLostMembersKeepsNothingElseFromGoingOn(t *testing.T) {
 			grows.pods, grows.claims = grows.pods[:2], grows.claims[:2]
 			c := grows.cluster(t)
 			report := c.operator.Run(t.Context(), withKeys(t, c.Task))
-			if report.Recovery != test.says || report.NeedsDecision || report.Change != "added as a learner: blue-etcd-data-2" || !slices.Equal(grows.changes, []string{"AddLearner blue-etcd-data-2"}) {
+			if report.Recovery != test.says || !report.FactsMissing || report.NeedsDecision || report.Change != "added as a learner: blue-etcd-data-2" || !slices.Equal(grows.changes, []string{"AddLearner blue-etcd-data-2"}) {
 				t.Errorf("when a member is missing it changes %q and says %q", grows.changes, report.text())
 			}
 			outdated := newLosingEtcd()
@@ -238,5 +243,27 @@ func TestWhatIsNotKnownOfLostMembersKeepsNothingElseFromGoingOn(t *testing.T) {
 				t.Errorf("when pods are outdated it writes %q and says %q", outdated.writes, report.text())
 			}
 		})
+	}
+}
+
+// Every member of a full etcd reports the alarm.
+func TestAFullEtcdGoesOnWithItsMembers(t *testing.T) {
+	for name, test := range map[string]struct {
+		is   func(*losingEtcd)
+		want string
+	}{
+		"one is missing": {func(e *losingEtcd) { e.unlist(2); e.pods, e.claims = e.pods[:2], e.claims[:2] }, "added as a learner: blue-etcd-data-2"},
+		"one has all data, and does not vote yet": {func(e *losingEtcd) { e.health.Members[2].Learner = true }, "votes now: blue-etcd-data-2"},
+	} {
+		e := newLosingEtcd()
+		test.is(e)
+		e.health.Full = true
+		for i := range e.health.Members {
+			e.health.Members[i].Full, e.health.Members[i].Err = true, errors.New("it reports alarm:NOSPACE")
+		}
+		c := e.cluster(t)
+		if report := c.operator.Run(t.Context(), withKeys(t, c.Task)); report.Change != test.want {
+			t.Errorf("%s: it says %q", name, report.text())
+		}
 	}
 }

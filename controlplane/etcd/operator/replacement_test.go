@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -31,11 +30,10 @@ func (e *losingEtcd) lost() {
 	e.claims[1].Status.Phase = corev1.ClaimLost
 }
 
-// leaving has a member whose host node has been cordoned for an hour.
+// leaving has a member that works, on a host node that is out of service.
 func (e *losingEtcd) leaving(i int) {
 	e.cordoned = append(e.cordoned, e.pods[i].Name)
-	e.nodes[i].Spec.Unschedulable = true
-	e.nodes[i].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, TimeAdded: ptr.To(metav1.NewTime(now.Add(-time.Hour)))}}
+	e.nodes[i].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}}
 }
 
 // records are those that the Services of members have now, by their names.
@@ -93,7 +91,7 @@ func TestEachStepOfAReplacement(t *testing.T) {
 		"it leads": {is: func(e *losingEtcd) {
 			e.leaving(0)
 			e.record(t, 0, recovery.Replacement{Of: 100, Volume: "claim-of-blue-etcd-data-0", Begun: now, Try: 1})
-		}, changes: "MoveLeader blue-etcd-data-1", says: "member blue-etcd-data-0 on host node n0: its host node has been cordoned for more than ten minutes: another member leads now"},
+		}, changes: "MoveLeader blue-etcd-data-1", says: "member blue-etcd-data-0 on host node n0: its host node is out of service: another member leads now"},
 		"it has begun":       {is: func(e *losingEtcd) { e.begun(t, 1) }, changes: "Remove blue-etcd-data-1", says: at1 + "its volume is gone: it is removed"},
 		"its volume is left": {is: func(e *losingEtcd) { e.removed(t, 1) }, writes: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1", says: "member blue-etcd-data-1 on host node n1: " + rest + "its volume is deleted"},
 		"its pod is left":    {is: func(e *losingEtcd) { e.removed(t, 1); terminating(&e.claims[1]) }, writes: "delete Pod blue-etcd-data-1", says: at1 + rest + "its pod is deleted"},

@@ -2,10 +2,15 @@ package operator
 
 import (
 	"context"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 )
 
 // decideSpace decides on the next step that has a full etcd take writes again.
@@ -44,9 +49,19 @@ func (c *cluster) spaceState(ctx context.Context, health *etcd.Health) (space.St
 			member.Volume = storage.Size.Value() // Kubelet evicts a pod that takes more.
 		}
 		if member.Quota == 0 {
-			member.Quota = c.Cluster.Spec(&c.Input).QuotaBackendSize.Value()
+			member.Quota = c.quotaOf(m.Name, found.pods)
 		}
 		state.Members = append(state.Members, member)
 	}
 	return state, nil
+}
+
+// quotaOf is the quota of a member that does not tell it, as etcd 3.5 does not: the one that its pod started with.
+func (c *cluster) quotaOf(member string, pods []corev1.Pod) int64 {
+	if i := hostpods.Index(pods, member); i >= 0 {
+		if quota, err := strconv.ParseInt(pods[i].Annotations[etcdcomponent.QuotaAnnotation], 10, 64); err == nil {
+			return quota
+		}
+	}
+	return c.Cluster.Spec(&c.Input).QuotaBackendSize.Value()
 }

@@ -16,8 +16,8 @@ func (s State) leaves(m Member) string {
 		return "its host node is gone, as the Node object was deleted"
 	case m.Host.OutOfService:
 		return "its host node is out of service"
-	case s.since(m.Host.CordonedSince, cordonPatience):
-		return "its host node has been cordoned for more than ten minutes"
+	case s.pending(m) && s.since(m.Host.CordonedSince, cordonPatience): // Until it is drained it stays.
+		return "its host node was drained, and has been cordoned for more than ten minutes"
 	}
 	return ""
 }

@@ -93,6 +93,8 @@ func (s State) finish(m Member) Action {
 	switch {
 	case !s.unfinished(m):
 		return Action{}
+	case m.ID == 0 && !s.begun(m) && len(s.voters()) == 1 && s.volume(m) != "" && m.Data != Empty:
+		return needsDecision("%s: etcd lists one member alone, which a person may have restored, and this one has a volume of before. Delete its volume claim and its pod if nobody needs that any more", m.at())
 	case m.ID == 0 && !s.begun(m):
 		return s.replace(m, "etcd does not list it")
 	case m.ID == 0 && s.keepsOld(m) || s.hangs(m):

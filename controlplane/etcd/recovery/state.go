@@ -31,9 +31,10 @@ type Member struct {
 	ID uint64
 	// Started is true once it ran. Learner is true while it does not vote. Leader is true for the one that leads.
 	Started, Learner, Leader bool
-	// Healthy is true when it answers and does not stop. Follows is true when its raft index moves with the leader's.
+	// Healthy is true when it answers and does not stop. Follows is true when it knows the leader, or leads.
 	Healthy, Follows bool
-	// Differs is true when its hash is not that of a majority at the same revision.
+	// Differs is true when its hash is not that of a majority at the same revision. Package operator does not compare hashes
+	// yet: a member whose data differs is found when it starts, by etcd's own check.
 	Differs bool
 	// Data is what prepare found.
 	Data  Data

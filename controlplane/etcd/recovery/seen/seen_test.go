@@ -135,7 +135,7 @@ func TestFailedStarts(t *testing.T) {
 	const sidecar = "sidecar"
 	for name, test := range map[string]struct {
 		prepare, etcd, other corev1.ContainerStatus
-		// conditions are those of a pod that was never ready, if there are none.
+		// conditions are what the pod says; a test without any has a pod that was never ready.
 		conditions []corev1.PodCondition
 		want       int
 	}{
