@@ -13,7 +13,7 @@ const partLimit = 45 * time.Minute
 // part chooses the steps of one run. Several runs share the steps of a list; the zero part chooses all of them.
 type part struct{ number, of int }
 
-// parsePart reads the value of PART. "3/19" is the third of nineteen parts. An empty value chooses the whole list.
+// parsePart reads PART: "3/19" chooses the third of nineteen parts, and no value chooses the whole list.
 func parsePart(text string) (part, error) {
 	if text == "" {
 		return part{}, nil
