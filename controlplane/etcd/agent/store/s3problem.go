@@ -69,11 +69,11 @@ func (s *S3) problem(what string, err error) error {
 	case "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "InsufficientStorage", "ServiceQuotaExceeded":
 		return wrong(fieldBucket, "it is full: give it more room, or keep fewer snapshots (spec.etcd.backup.keep)")
 	}
-	return s.unreached(what, err, wrong)
+	return s.unreached(err, wrong)
 }
 
 // unreached is about servers that gave no answer of S3.
-func (s *S3) unreached(what string, err error, wrong func(field, format string, args ...any) error) error {
+func (s *S3) unreached(err error, wrong func(field, format string, args ...any) error) error {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
