@@ -49,7 +49,7 @@ func (r rawJSON) MarshalJSON() ([]byte, error) { return r, nil }
 // has the key. Nothing is written beyond what the manifest says, and what is taken is a whole snapshot.
 func FuzzObject(f *testing.F) {
 	tenant := identity(f)
-	plain := whole(5)
+	plain := whole(1)
 	object, m := sealed(f, plain, tenant)
 	f.Add(object, true)
 	f.Add(object, false)
