@@ -139,20 +139,20 @@ vulncheck: check-go ## Look for known vulnerabilities in what the programs call;
 test-unit: check-go ## Unit tests and golden files, as any user
 	go test ./...
 
-ENVTEST_ASSETS := KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest
+ENVTEST_ASSETS := KUBEBUILDER_ASSETS=$(CURDIR)/bin/envtest KOK_VERSITYGW=$(CURDIR)/bin/versitygw
 GO_TESTS := mkdir -p out && go build -o bin/gotests ./hack/gotests && $(ENVTEST_ASSETS) exec bin/gotests
 # Of tests with very many cases the gate runs a sample, which changes with the commit; "every" runs all of them.
 export KOK_TEST_SAMPLE ?= $(GIT_COMMIT)
 
 .PHONY: test-envtest
-test-envtest: check-go ## Tests against a real etcd and kube-apiserver, as any user
+test-envtest: check-go bin/versitygw ## Tests against a real etcd and kube-apiserver, as any user
 	go run ./hack/envtest-assets bin/envtest
 	$(ENVTEST_ASSETS) go test -timeout=45m -tags=envtest ./api/... ./bootstrap/... ./controlplane/... ./hack/release ./infrastructure/... ./internal/... ./templates/... ./test/envtest/... ./test/journal/... ./test/lab/mirror ./test/noise
 
 .PHONY: test-root
 test-root: check-machine ## Tests that need root on Debian 12: network namespaces, an OpenSSH server, cloud-init, packages
 	go run ./hack/root-assets
-	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit ./bootstrap/software/... ./controlplane/etcd/agent/look \
+	go test -timeout=15m -tags=root ./bootstrap/apiserverlb/program ./bootstrap/apiserverlb/serviceaddress ./bootstrap/cloudinit ./bootstrap/software/... ./controlplane/etcd/agent/look ./controlplane/etcd/agent/store \
 		./hack/release ./infrastructure/controllers ./infrastructure/hosts ./infrastructure/ssh ./test/isolation ./test/shell
 
 .PHONY: test-race
@@ -160,13 +160,13 @@ test-race: check-go $(GOTESTSUM) ## Unit tests of every package that is parallel
 	@$(GO_TESTS) race
 
 .PHONY: test-others
-test-others: check-machine $(GOTESTSUM) ## All other tests that need no lab: what is left of unit tests, envtests, and those that need root
+test-others: check-machine $(GOTESTSUM) bin/versitygw ## All other tests that need no lab: what is left of unit tests, envtests, and those that need root
 	go run ./hack/envtest-assets bin/envtest
 	go run ./hack/root-assets
 	@$(GO_TESTS) others
 
 .PHONY: test-every
-test-every: check-machine $(GOTESTSUM) ## All tests that need no lab, with Go's race detector, and every case where others run a sample
+test-every: check-machine $(GOTESTSUM) bin/versitygw ## All tests that need no lab, with Go's race detector, and every case where others run a sample
 	go run ./hack/envtest-assets bin/envtest
 	go run ./hack/root-assets
 	@$(GO_TESTS) every
@@ -316,6 +316,8 @@ bin/packages: hack/tools/packages/main.go hack/tools/packages/go.sum
 	cd hack/tools/packages && go build -o ../../../$@ .
 bin/cosign: hack/tools/cosign/go.sum
 	cd hack/tools/cosign && go build -o ../../../$@ github.com/sigstore/cosign/v3/cmd/cosign
+bin/versitygw: hack/tools/versitygw/go.sum
+	cd hack/tools/versitygw && go build -o ../../../$@ github.com/versity/versitygw/cmd/versitygw
 bin/govulncheck: hack/tools/govulncheck/go.sum
 	cd hack/tools/govulncheck && go build -o ../../../$@ golang.org/x/vuln/cmd/govulncheck
 bin/licences: hack/tools/licences/main.go hack/tools/licences/main_test.go hack/tools/licences/go.sum

@@ -58,6 +58,7 @@ take no notice of it. A person who sets the variable ` + facts.StartAnyway + ` h
 		}
 	}
 	root.AddCommand(prepare, lookHere)
+	root.AddCommand(backupCommands()...)
 	return root
 }
 

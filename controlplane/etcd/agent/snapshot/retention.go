@@ -1,0 +1,107 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
+)
+
+// Keep is how many verified snapshots stay: the last ones, and the newest of each of the last days and weeks that have one.
+// Days and weeks are those of UTC.
+type Keep struct{ Last, Daily, Weekly int }
+
+// Expired are the snapshots that may go, of entries of which the newest is first.
+//
+// Nothing goes unless a newer one is verified, and stays. One that is not verified counts for nothing: it goes when as many
+// newer verified ones are there as there shall be last ones. One that is refused stays, for a person to look at.
+func Expired(entries []Entry, keep Keep) []Entry {
+	last := max(keep.Last, 1)
+	days, weeks := map[string]bool{}, map[string]bool{}
+	verified := 0
+	var expired []Entry
+	for _, e := range entries {
+		switch {
+		case e.Err != nil:
+		case !e.Verified():
+			if verified >= last {
+				expired = append(expired, e)
+			}
+		default:
+			day := e.Slot.UTC().Format(time.DateOnly)
+			year, number := e.Slot.UTC().ISOWeek()
+			week := fmt.Sprintf("%d-%d", year, number)
+			stays := verified < last
+			verified++
+			if !days[day] && len(days) < keep.Daily {
+				days[day], stays = true, true
+			}
+			if !weeks[week] && len(weeks) < keep.Weekly {
+				weeks[week], stays = true, true
+			}
+			if !stays {
+				expired = append(expired, e)
+			}
+		}
+	}
+	return expired
+}
+
+// abandoned is when an object without a manifest is what an upload left that was cut off.
+const abandoned = 24 * time.Hour
+
+// Prune deletes what Expired names, and objects that never got a manifest.
+func Prune(ctx context.Context, s store.Store, key archive.Key, keep Keep, now time.Time) ([]Entry, error) {
+	entries, err := List(ctx, s, key)
+	if err != nil {
+		return nil, err
+	}
+	var gone []Entry
+	for _, e := range Expired(entries, keep) {
+		// Without its manifest it is no snapshot any more, whatever becomes of the rest.
+		for _, name := range []string{archive.ManifestName(e.Slot), archive.VerificationName(e.Slot), e.Manifest.Object} {
+			if err := s.Delete(ctx, name); err != nil {
+				return gone, err
+			}
+		}
+		gone = append(gone, e)
+	}
+	return gone, sweep(ctx, s, key, now)
+}
+
+// sweep deletes objects and verifications that no manifest has named for a day.
+func sweep(ctx context.Context, s store.Store, key archive.Key, now time.Time) error {
+	objects, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+	// named are objects of manifests; slots have a manifest, which nobody may be able to read.
+	named, slots := map[string]bool{}, map[time.Time]bool{}
+	for _, o := range objects {
+		slot, kind := archive.ParseName(o.Name)
+		if kind != archive.ManifestFile {
+			continue
+		}
+		e, err := find(ctx, s, key, slot, false)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		named[e.Manifest.Object] = true
+		slots[slot] = e.Err != nil || err != nil
+	}
+	for _, o := range objects {
+		slot, kind := archive.ParseName(o.Name)
+		unreadable, there := slots[slot]
+		old := now.Sub(o.Modified) > abandoned && now.Sub(slot) > abandoned
+		left := kind == archive.ObjectFile && !named[o.Name] && !unreadable || kind == archive.VerificationFile && !there
+		if left && old {
+			if err := s.Delete(ctx, o.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
