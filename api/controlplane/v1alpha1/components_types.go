@@ -246,6 +246,14 @@ type EtcdSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Events EtcdClusterSpec `json:"events,omitempty,omitzero"`
+
+	// backup has snapshots of the data etcd taken, verified and kept; unset, none are.
+	// +optional
+	Backup *EtcdBackupSpec `json:"backup,omitempty"`
+
+	// restore has the data etcd of a new control plane begin with a snapshot.
+	// +optional
+	Restore *EtcdRestoreSpec `json:"restore,omitempty"`
 }
 
 // EtcdClusterSpec configures one etcd cluster.

@@ -28,6 +28,10 @@ const (
 	// is replaced, it waits for that, or a person must act.
 	EtcdRecoveringCondition = "EtcdRecovering"
 
+	// EtcdBackedUpCondition is true while the newest verified snapshot of the data etcd is no older than
+	// `spec.etcd.backup.maxAge`. It is there only with `spec.etcd.backup`. No other condition depends on it.
+	EtcdBackedUpCondition = "EtcdBackedUp"
+
 	// ControlPlaneComponentsHealthyCondition is true while every replica of kube-apiserver,
 	// kube-controller-manager and kube-scheduler is ready.
 	ControlPlaneComponentsHealthyCondition = "ControlPlaneComponentsHealthy"

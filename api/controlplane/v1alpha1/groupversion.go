@@ -20,6 +20,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&KOKControlPlane{}, &KOKControlPlaneList{},
 		&KOKControlPlaneTemplate{}, &KOKControlPlaneTemplateList{},
+		&KOKEtcdSnapshot{}, &KOKEtcdSnapshotList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -1,0 +1,139 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// EtcdBackupSpec says how often snapshots of the data etcd are taken, who can read them, and where they are stored.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.maxAge) || !has(self.every) || duration(self.maxAge) >= duration(self.every)",message="etcd.backup.maxAge must not be less than etcd.backup.every: no snapshot is ever younger"
+type EtcdBackupSpec struct {
+	// every is the time between two snapshots, at least 5m.
+	// +optional
+	// +kubebuilder:default="1h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5m')",message="etcd.backup.every must be at least 5m: a snapshot copies the whole database, and is restored as a trial"
+	Every *metav1.Duration `json:"every,omitempty"`
+
+	// maxAge is the age of the newest verified snapshot above which EtcdBackedUp is False; unset, three times every.
+	// +optional
+	MaxAge *metav1.Duration `json:"maxAge,omitempty"`
+
+	// keep is how many verified snapshots stay.
+	// +optional
+	// +kubebuilder:default={}
+	Keep EtcdSnapshotRetention `json:"keep,omitempty,omitzero"`
+
+	// recipients are public keys of age (age1...) of people who can read snapshots without the host cluster. Without one,
+	// nobody could after its loss.
+	// +required
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=4096
+	// +listType=set
+	Recipients []string `json:"recipients,omitempty"`
+
+	// store is where snapshots are.
+	// +required
+	Store EtcdSnapshotStore `json:"store,omitempty,omitzero"`
+}
+
+// EtcdSnapshotRetention is how many verified snapshots stay: the last ones, and the newest of each of the last days and
+// weeks, by UTC. None is deleted unless a newer one is verified.
+type EtcdSnapshotRetention struct {
+	// last is the number of the last snapshots that stay.
+	// +optional
+	// +kubebuilder:default=24
+	// +kubebuilder:validation:Minimum=2
+	// +kubebuilder:validation:Maximum=1000
+	Last *int32 `json:"last,omitempty"`
+
+	// daily is the number of days of which the newest one stays.
+	// +optional
+	// +kubebuilder:default=7
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=400
+	Daily *int32 `json:"daily,omitempty"`
+
+	// weekly is the number of weeks of which the newest one stays.
+	// +optional
+	// +kubebuilder:default=4
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=400
+	Weekly *int32 `json:"weekly,omitempty"`
+}
+
+// EtcdSnapshotStore is where snapshots are: exactly one of its fields is set.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.s3) != has(self.claimName)",message="exactly one of s3 and claimName must be set: a bucket, or a volume that all host nodes can mount"
+type EtcdSnapshotStore struct {
+	// s3 is a bucket of an S3 server, which members of etcd reach from their host nodes.
+	// +optional
+	S3 *S3StoreSpec `json:"s3,omitempty"`
+
+	// claimName is a PersistentVolumeClaim with ReadWriteMany in the namespace of the control plane in the host cluster.
+	// The names of its files begin with nothing of the tenant: each tenant needs a claim of its own.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	ClaimName string `json:"claimName,omitempty"`
+}
+
+// S3StoreSpec is a bucket of an S3 server.
+type S3StoreSpec struct {
+	// endpoint is the address of the server: https://host:port.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^https?://[^/?#]+/?$`
+	Endpoint string `json:"endpoint,omitempty"`
+
+	// bucket is the name of the bucket, which has to be there.
+	// +required
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=63
+	Bucket string `json:"bucket,omitempty"`
+
+	// prefix begins the names of all objects; unset, "<namespace>/<name>" of the Cluster. Two control planes must not share one.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Prefix string `json:"prefix,omitempty"`
+
+	// region is what requests are signed for; unset, us-east-1, which servers without regions take.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Region string `json:"region,omitempty"`
+
+	// credentialsRef names a Secret in the namespace of the control plane with the keys accessKeyID and secretAccessKey and,
+	// where there is one, sessionToken.
+	// +required
+	CredentialsRef SecretReference `json:"credentialsRef,omitempty,omitzero"`
+
+	// caRef names a Secret in the namespace of the control plane whose key ca.crt has the certificates that vouch for the
+	// server; unset, those that the image trusts.
+	// +optional
+	CARef SecretReference `json:"caRef,omitempty,omitzero"`
+}
+
+// SecretReference names a Secret in the same namespace.
+type SecretReference struct {
+	// name is that of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+}
+
+// EtcdRestoreSpec has the data etcd begin with a snapshot in place of nothing. It is for a new control plane, and immutable:
+// its keys must be those of the snapshot, which `kok etcd restore` writes first.
+//
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="etcd.restore is immutable: create a new control plane to restore a snapshot"
+type EtcdRestoreSpec struct {
+	// snapshot is the name of a verified KOKEtcdSnapshot in the namespace of the control plane.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Snapshot string `json:"snapshot,omitempty"`
+}

@@ -1,0 +1,69 @@
+package backup
+
+import "time"
+
+// The agent answers the manager alone: by HTTPS, to a client certificate of the CA of the data etcd whose common name is that
+// of the manager.
+const (
+	// ReportPath answers GET with a Report.
+	ReportPath = "/v1/report"
+	// TakePath answers POST, which has a TakeRequest, with 202: the agent takes a snapshot of the slot, whoever leads.
+	// What came of it is in the next Report.
+	TakePath = "/v1/take"
+	// MaxAnswer bounds a Report in bytes, and MaxSnapshots the snapshots in it.
+	MaxAnswer    = 1 << 20
+	MaxSnapshots = 500
+)
+
+// TakeRequest asks for a snapshot.
+type TakeRequest struct {
+	Slot time.Time `json:"slot"`
+}
+
+// Report is what an agent knows.
+type Report struct {
+	// Member is who answers. OnDuty is true for the one that takes snapshots now.
+	Member string `json:"member"`
+	OnDuty bool   `json:"onDuty"`
+	// Listed is when Snapshots were read from the store; zero before the first time. The newest is first.
+	Listed    time.Time  `json:"listed,omitzero"`
+	Snapshots []Snapshot `json:"snapshots,omitempty"`
+	// More is how many older ones were left out.
+	More int `json:"more,omitempty"`
+	// Working is the slot that is taken or verified now.
+	Working time.Time `json:"working,omitzero"`
+	// Problem is why the last try failed; nil after one that did not.
+	Problem *Problem `json:"problem,omitempty"`
+}
+
+// Snapshot is one in the store.
+type Snapshot struct {
+	Slot time.Time `json:"slot"`
+	// Reason and Message say why it is refused; the rest is empty then.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+
+	TenantUID       string    `json:"tenantUID,omitempty"`
+	Member          string    `json:"member,omitempty"`
+	Taken           time.Time `json:"taken,omitzero"`
+	Verified        time.Time `json:"verified,omitzero"`
+	Revision        int64     `json:"revision,omitempty"`
+	DatabaseBytes   int64     `json:"databaseBytes,omitempty"`
+	StoredBytes     int64     `json:"storedBytes,omitempty"`
+	SHA256          string    `json:"sha256,omitempty"`
+	EtcdVersion     string    `json:"etcdVersion,omitempty"`
+	StorageVersion  string    `json:"storageVersion,omitempty"`
+	EncryptionKeyID string    `json:"encryptionKeyID,omitempty"`
+}
+
+// Problem is why a snapshot was not taken, or not verified.
+type Problem struct {
+	// Slot is the one that was tried; zero where none was.
+	Slot time.Time `json:"slot,omitzero"`
+	// Field is that of spec.etcd.backup which is wrong, where one is.
+	Field string `json:"field,omitempty"`
+	// Reason is one of package archive where a snapshot is refused, else empty.
+	Reason  string    `json:"reason,omitempty"`
+	Message string    `json:"message"`
+	Since   time.Time `json:"since"`
+}
