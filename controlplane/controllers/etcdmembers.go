@@ -40,8 +40,11 @@ func (s *scope) stateOf(component string, workload client.Object) *workloads.Sta
 }
 
 // etcdPods is how many pods an etcd cluster has: one for each member that etcd lists. As long as it never
-// listed any, one for each member that it may have.
+// listed any, one for each member that it may have, and one alone where that restores a snapshot.
 func etcdPods(s *scope, cluster etcdcomponent.Cluster) int32 {
+	if etcdclusters.Seeded(s.controlPlane, cluster.Component) {
+		return 1
+	}
 	pods := 0
 	if etcdclusters.Bootstrapped(s.controlPlane, cluster.Component) {
 		for _, member := range etcdclusters.Status(s.controlPlane, cluster.Component).Members {

@@ -49,6 +49,12 @@ func Bootstrapped(controlPlane *controlplanev1.KOKControlPlane, component string
 	return slices.Contains(Components, component) && ptr.Deref(Status(controlPlane, component).Bootstrapped, false)
 }
 
+// Seeded reports whether an etcd cluster begins with a snapshot that its first member restores, and has not been seen since.
+// It has that member alone until it answers, and gains the others then.
+func Seeded(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
+	return component == names.EtcdData && controlPlane.Spec.Etcd.Restore != nil && !Bootstrapped(controlPlane, component)
+}
+
 // Voters is how many members vote, by what etcd said last.
 func Voters(controlPlane *controlplanev1.KOKControlPlane, component string) int32 {
 	var count int32
@@ -62,7 +68,7 @@ func Voters(controlPlane *controlplanev1.KOKControlPlane, component string) int3
 
 // Membership is what the configuration files of an etcd cluster depend on.
 func Membership(controlPlane *controlplanev1.KOKControlPlane, component string) etcdcomponent.Membership {
-	membership := etcdcomponent.Membership{Bootstrapped: Bootstrapped(controlPlane, component)}
+	membership := etcdcomponent.Membership{Bootstrapped: Bootstrapped(controlPlane, component) || Seeded(controlPlane, component)}
 	for _, member := range Status(controlPlane, component).Members {
 		membership.Listed = append(membership.Listed, member.Name)
 		if member.State == controlplanev1.EtcdMemberJoining {

@@ -6,6 +6,7 @@ const (
 	StepVersion       = "version"
 	StepPorts         = "ports"
 	StepEndpoint      = "endpoint"
+	StepBackup        = "backup"
 	StepCertificates  = "certificates"
 	StepKubeconfig    = "kubeconfig"
 	StepLoadBalancer  = "load-balancer"

@@ -135,6 +135,21 @@ const (
 	// The message says what to decide, and the command for it.
 	NeedsDecisionReason = "NeedsDecision"
 
+	// BackedUpReason of EtcdBackedUpCondition: the newest verified snapshot is young enough.
+	BackedUpReason = "BackedUp"
+
+	// BackupTooOldReason of EtcdBackedUpCondition: the newest verified snapshot is older than `spec.etcd.backup.maxAge`, or there
+	// is none yet.
+	//
+	// The message says why no newer one came, and what to do.
+	BackupTooOldReason = "BackupTooOld"
+
+	// StoreUnreachableReason of EtcdBackedUpCondition, and of Stored: a snapshot could not be taken, stored or tried. The message names
+	// the field of `spec.etcd.backup` that is wrong, where one is.
+	//
+	// Mend what the message names. The next try comes within minutes.
+	StoreUnreachableReason = "StoreUnreachable"
+
 	// InstalledReason of AddonsInstalledCondition: the tenant has them.
 	InstalledReason = "Installed"
 

@@ -82,7 +82,7 @@ func (c *cluster) observe(ctx context.Context) *etcd.Health {
 	if err != nil {
 		return &etcd.Health{Err: err}
 	}
-	if c.Bootstrapped && health.Err == nil {
+	if (c.Bootstrapped || c.Seeded) && health.Err == nil {
 		health.Members = slices.DeleteFunc(health.Members, func(m etcd.Member) bool {
 			return !m.Listed && c.ordinal(m.Name) >= min(c.desiredMembers(), c.PodCount)
 		})

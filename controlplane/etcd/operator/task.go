@@ -32,6 +32,8 @@ type Task struct {
 	PodCount int
 	// Bootstrapped is true once every first member has joined. Before, the members are not changed.
 	Bootstrapped bool
+	// Seeded is true before that, where the first member restores a snapshot: others are added to it later.
+	Seeded bool
 	// RollingOut is true while a pod may not be as the StatefulSet wants it.
 	RollingOut bool
 	// AllReady is true when there are as many pods as there should be, and each is ready.

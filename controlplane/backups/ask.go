@@ -1,0 +1,119 @@
+package backups
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
+)
+
+// Member is how the agent of a member is reached.
+type Member struct {
+	Name string
+	// Address is host:port. The certificate has the name of the member.
+	Address string
+	// Dial, if there, leads to the agent in place of Address.
+	Dial func(context.Context) (net.Conn, error)
+}
+
+// askTimeout bounds one request.
+const askTimeout = 4 * time.Second
+
+// Ask asks all members at once, and returns the report of the one that takes snapshots; else the one that read the store last.
+func Ask(ctx context.Context, members []Member, config *tls.Config) (*backup.Report, error) {
+	reports, errs := make([]*backup.Report, len(members)), make([]error, len(members))
+	var group sync.WaitGroup
+	for i, m := range members {
+		group.Go(func() {
+			defer panics.Recover(ctx, "asking an agent", &errs[i])
+			report := &backup.Report{}
+			if err := m.request(ctx, config, http.MethodGet, backup.ReportPath, nil, report); err != nil {
+				errs[i] = err
+				return
+			}
+			reports[i] = report
+		})
+	}
+	group.Wait()
+	reports = slices.DeleteFunc(reports, func(r *backup.Report) bool { return r == nil })
+	if len(reports) == 0 {
+		return nil, fmt.Errorf("no member tells of its snapshots: %w", errors.Join(errs...))
+	}
+	return slices.MaxFunc(reports, func(a, b *backup.Report) int {
+		if a.OnDuty != b.OnDuty {
+			if a.OnDuty {
+				return 1
+			}
+			return -1
+		}
+		return a.Listed.Compare(b.Listed)
+	}), nil
+}
+
+// Take has a member take a snapshot of a slot; the first one that answers does.
+func Take(ctx context.Context, members []Member, config *tls.Config, slot time.Time) error {
+	body, err := json.Marshal(backup.TakeRequest{Slot: slot})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, m := range members {
+		err := m.request(ctx, config, http.MethodPost, backup.TakePath, body, nil)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return fmt.Errorf("no member takes a snapshot: %w", errors.Join(errs...))
+}
+
+func (m Member) request(ctx context.Context, config *tls.Config, method, path string, body []byte, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	config = config.Clone()
+	config.ServerName = m.Name
+	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, MaxResponseHeaderBytes: 16 << 10}
+	if m.Dial != nil {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return m.Dial(ctx) }
+	}
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	to := url.URL{Scheme: "https", Host: m.Address, Path: path}
+	request, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("ask the agent of %s: %w", m.Name, err)
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask the agent of %s: %w", m.Name, err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // It was only read.
+	if answer.StatusCode/100 != 2 {
+		return fmt.Errorf("ask the agent of %s: it answers %s", m.Name, answer.Status)
+	}
+	if into == nil {
+		return nil
+	}
+	raw, err := io.ReadAll(io.LimitReader(answer.Body, backup.MaxAnswer+1))
+	if err != nil {
+		return fmt.Errorf("read the answer of the agent of %s: %w", m.Name, err)
+	}
+	if len(raw) > backup.MaxAnswer {
+		return fmt.Errorf("the answer of the agent of %s has more than %d bytes", m.Name, backup.MaxAnswer)
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("read the answer of the agent of %s: %w", m.Name, err)
+	}
+	return nil
+}

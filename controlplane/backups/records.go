@@ -1,0 +1,132 @@
+package backups
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+)
+
+// Records are the changes that make the objects of snapshots say what the store has.
+type Records struct {
+	// Create are new objects, without status: the next reconcile sets it. Update have another status. Delete are objects
+	// that the controller made of snapshots that are gone.
+	Create, Update, Delete []*controlplanev1.KOKEtcdSnapshot
+}
+
+// Slot is the slot of the snapshot of an object: for one that shall be taken now, when the object was created.
+func Slot(snapshot *controlplanev1.KOKEtcdSnapshot) time.Time {
+	if snapshot.Spec.Slot != "" {
+		return slotOf(snapshot.Spec.Slot)
+	}
+	return snapshot.CreationTimestamp.UTC().Truncate(time.Second)
+}
+
+// Wanted are slots that people want a snapshot of, and that have neither come nor been refused.
+func Wanted(objects []controlplanev1.KOKEtcdSnapshot) []time.Time {
+	var slots []time.Time
+	for i := range objects {
+		object := &objects[i]
+		if object.Spec.Slot == "" && object.Spec.Source == nil && object.DeletionTimestamp.IsZero() && conditions.Get(object, controlplanev1.SnapshotVerifiedCondition) == nil {
+			slots = append(slots, Slot(object))
+		}
+	}
+	slices.SortFunc(slots, time.Time.Compare)
+	return slots
+}
+
+// Reconciled compares the objects of a control plane with what a member reports. Nothing is deleted by a listing that is
+// missing, or not whole.
+func Reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, report *backup.Report) Records {
+	var records Records
+	if report == nil || report.Listed.IsZero() {
+		return records
+	}
+	there := map[time.Time]*backup.Snapshot{}
+	for i := range report.Snapshots {
+		there[report.Snapshots[i].Slot.UTC()] = &report.Snapshots[i]
+	}
+	known := map[time.Time]bool{}
+	for i := range objects {
+		object := objects[i].DeepCopy()
+		if object.Spec.ControlPlaneName != controlPlane.Name || !object.DeletionTimestamp.IsZero() {
+			continue
+		}
+		slot := Slot(object)
+		found := there[slot]
+		known[slot] = known[slot] || found != nil
+		switch {
+		case found != nil:
+			describe(object, found)
+		case object.Spec.Slot != "" && report.More == 0:
+			records.Delete = append(records.Delete, object)
+			continue
+		case object.Spec.Slot == "":
+			missing(object, slot, report.Problem)
+		}
+		if !equal(object.Status, objects[i].Status) {
+			records.Update = append(records.Update, object)
+		}
+	}
+	for i := range report.Snapshots {
+		if slot := report.Snapshots[i].Slot.UTC(); !known[slot] {
+			records.Create = append(records.Create, record(controlPlane, slot))
+		}
+	}
+	return records
+}
+
+// record is a new object of a snapshot.
+func record(controlPlane *controlplanev1.KOKControlPlane, slot time.Time) *controlplanev1.KOKEtcdSnapshot {
+	name := archive.SlotName(slot)
+	return &controlplanev1.KOKEtcdSnapshot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: controlPlane.Namespace, Name: controlPlane.Name + "-" + strings.ToLower(name)},
+		Spec:       controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: controlPlane.Name, Slot: name},
+	}
+}
+
+// describe sets the status by what the store has.
+func describe(object *controlplanev1.KOKEtcdSnapshot, found *backup.Snapshot) {
+	status := &object.Status
+	status.Slot = archive.SlotName(found.Slot)
+	if found.Reason != "" {
+		set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, found.Reason, found.Message)
+		set(object, controlplanev1.SnapshotVerifiedCondition, metav1.ConditionFalse, found.Reason, found.Message)
+		return
+	}
+	status.TenantUID, status.Revision, status.DatabaseBytes, status.StoredBytes = found.TenantUID, found.Revision, found.DatabaseBytes, found.StoredBytes
+	status.SHA256, status.EtcdVersion, status.EncryptionKeyID = found.SHA256, found.EtcdVersion, found.EncryptionKeyID
+	status.TakenAt = metav1.NewTime(found.Taken)
+	set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionTrue, controlplanev1.StoredReason, "")
+	if found.Verified.IsZero() {
+		return // Nobody has tried it yet.
+	}
+	status.VerifiedAt = metav1.NewTime(found.Verified)
+	set(object, controlplanev1.SnapshotVerifiedCondition, metav1.ConditionTrue, controlplanev1.VerifiedReason, "")
+}
+
+// missing says of a snapshot that somebody wants why it is not there.
+func missing(object *controlplanev1.KOKEtcdSnapshot, slot time.Time, problem *backup.Problem) {
+	object.Status.Slot = archive.SlotName(slot)
+	if problem != nil && problem.Slot.Equal(slot) {
+		set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.StoreUnreachableReason, problem.Message)
+		return
+	}
+	set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.WaitingReason, "it is being taken")
+}
+
+func set(object *controlplanev1.KOKEtcdSnapshot, condition string, status metav1.ConditionStatus, reason, message string) {
+	conditions.Set(object, metav1.Condition{Type: condition, Status: status, Reason: reason, Message: message})
+}
+
+// equal compares statuses. Times have seconds.
+func equal(a, b controlplanev1.KOKEtcdSnapshotStatus) bool {
+	return equality.Semantic.DeepEqual(a, b)
+}

@@ -1,0 +1,83 @@
+package backups
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+)
+
+// Seen is what is known of the backup of a tenant.
+type Seen struct {
+	// Problem is what keeps members from being told how; empty for nothing.
+	Problem string
+	// Report is what a member said last, and Err why none did; both are empty before the first time.
+	Report *backup.Report
+	Err    string
+}
+
+// Newest is the newest verified snapshot; nil where there is none.
+func Newest(report *backup.Report) *backup.Snapshot {
+	if report == nil {
+		return nil
+	}
+	var newest *backup.Snapshot
+	for i := range report.Snapshots {
+		s := &report.Snapshots[i]
+		if s.Reason == "" && !s.Verified.IsZero() && (newest == nil || s.Slot.After(newest.Slot)) {
+			newest = s
+		}
+	}
+	return newest
+}
+
+// Verdict is the condition EtcdBackedUp. Its text changes with a snapshot, and not with its age.
+func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) metav1.Condition {
+	verdict := func(status metav1.ConditionStatus, reason string, lines ...string) metav1.Condition {
+		return metav1.Condition{Type: controlplanev1.EtcdBackedUpCondition, Status: status, Reason: reason, Message: strings.Join(lines, "\n")}
+	}
+	var problems []string
+	if seen.Problem != "" {
+		problems = append(problems, seen.Problem)
+	}
+	if seen.Report != nil && seen.Report.Problem != nil {
+		problems = append(problems, text(seen.Report.Problem))
+	}
+	newest := Newest(seen.Report)
+	switch {
+	case seen.Report == nil && seen.Err == "" && len(problems) == 0:
+		return verdict(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, "no member has told of its snapshots yet")
+	case seen.Report == nil && len(problems) == 0:
+		return verdict(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, seen.Err)
+	case newest != nil && now.Sub(newest.Taken) <= MaxAge(spec):
+		lines := append([]string{fmt.Sprintf("snapshot %s is verified", archive.SlotName(newest.Slot))}, problems...)
+		return verdict(metav1.ConditionTrue, controlplanev1.BackedUpReason, lines...)
+	case len(problems) > 0:
+		return verdict(metav1.ConditionFalse, controlplanev1.StoreUnreachableReason, append(problems, newestLine(newest, spec))...)
+	}
+	return verdict(metav1.ConditionFalse, controlplanev1.BackupTooOldReason, newestLine(newest, spec))
+}
+
+func newestLine(newest *backup.Snapshot, spec *controlplanev1.EtcdBackupSpec) string {
+	if newest == nil {
+		return "no snapshot is verified yet"
+	}
+	return fmt.Sprintf("the newest verified snapshot is %s, which is older than spec.etcd.backup.maxAge, %v", archive.SlotName(newest.Slot), MaxAge(spec))
+}
+
+// text is a problem for people.
+func text(p *backup.Problem) string {
+	said := p.Message
+	if p.Reason != "" && !strings.HasPrefix(said, p.Reason) {
+		said = p.Reason + ": " + said
+	}
+	if p.Field != "" && !strings.Contains(said, p.Field) {
+		said = p.Field + ": " + said
+	}
+	return said
+}
