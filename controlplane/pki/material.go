@@ -69,6 +69,9 @@ type KeyMaterial struct {
 	Copied []Location
 	// Generated is what was made for the first time in this call.
 	Generated []string
+
+	// parts are those of each item, by its name, as they are in Secrets.
+	parts map[string][][]byte
 }
 
 // CA is the certificate authority of that name, nil if there is none.
@@ -169,7 +172,7 @@ func fingerprint(parts [][]byte) string {
 }
 
 func newKeyMaterial(values map[string][][]byte) (*KeyMaterial, error) {
-	material := &KeyMaterial{}
+	material := &KeyMaterial{parts: values}
 	var problems []error
 	for _, signer := range []Signer{ClusterCA, EtcdCA, EtcdEventsCA, FrontProxyCA} {
 		ca, err := parseCA(values[string(signer)])

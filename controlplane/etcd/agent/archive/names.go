@@ -73,3 +73,18 @@ func ParseName(name string) (slot time.Time, kind Kind) {
 
 // SlotOf is the slot of a time, where there is one every so often.
 func SlotOf(t time.Time, every time.Duration) time.Time { return t.UTC().Truncate(every) }
+
+// keys are the names of objects with key material, each of which has an ID.
+var keys = regexp.MustCompile(`^keys-([0-9a-f]{1,64})\.age$`)
+
+// KeysName is the name of the object that has the tenant's key material, encrypted for people. The ID names what is in it.
+func KeysName(id string) string { return "keys-" + id + ".age" }
+
+// ParseKeysName is the ID of KeysName.
+func ParseKeysName(name string) (id string, ok bool) {
+	parts := keys.FindStringSubmatch(name)
+	if parts == nil {
+		return "", false
+	}
+	return parts[1], true
+}

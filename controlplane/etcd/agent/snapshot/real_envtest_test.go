@@ -638,7 +638,7 @@ func TestPruneDeletesWhatExpired(t *testing.T) {
 	for i := range 4 {
 		e := w.take(slot.Add(time.Duration(i) * time.Hour))
 		if i != 3 {
-			must(t, w.reader().record(t.Context(), e, archive.Verification{Manifest: archive.HashOf(e.file)}))
+			must(t, w.reader().record(t.Context(), e, archive.Verification{Manifest: archive.HashOf(e.File)}))
 		}
 	}
 	gone, err := Prune(t.Context(), w.store, w.key, Keep{Last: 2}, time.Now())

@@ -44,7 +44,7 @@ const unfinished = ".kok-restore"
 
 // Restore makes the data of a member in a data directory without any. They are there whole, or not at all.
 func (r Reader) Restore(ctx context.Context, e Entry, t Target) (restored Restored, err error) {
-	if err := e.usable(t.Expected); err != nil {
+	if err := e.Usable(t.Expected); err != nil {
 		return Restored{}, err
 	}
 	if !e.Verified() && !t.NotVerified {

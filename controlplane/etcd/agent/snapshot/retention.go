@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/listing"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 )
 
@@ -85,7 +86,7 @@ func sweep(ctx context.Context, s store.Store, key archive.Key, now time.Time) e
 		if kind != archive.ManifestFile {
 			continue
 		}
-		e, err := find(ctx, s, key, slot, false)
+		e, err := listing.FindManifest(ctx, s, key, slot)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/listing"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 )
 
@@ -29,7 +30,7 @@ type Options struct {
 // Take stores a snapshot of a member. If the slot has one already it is store.ErrExists.
 func Take(ctx context.Context, m *Member, s store.Store, o Options) (archive.Manifest, error) {
 	name := archive.ManifestName(o.Slot)
-	switch _, err := readFile(ctx, s, name); {
+	switch _, err := listing.ReadFile(ctx, s, name); {
 	case err == nil:
 		return archive.Manifest{}, fmt.Errorf("take the snapshot %s: %w", archive.SlotName(o.Slot), store.ErrExists)
 	case !errors.Is(err, store.ErrNotFound):
@@ -87,7 +88,7 @@ func publish(ctx context.Context, s store.Store, name string, file []byte) error
 	if err == nil {
 		return nil
 	}
-	if there, readErr := readFile(ctx, s, name); readErr == nil && bytes.Equal(there, file) {
+	if there, readErr := listing.ReadFile(ctx, s, name); readErr == nil && bytes.Equal(there, file) {
 		return nil
 	}
 	return err
@@ -100,23 +101,9 @@ const cleanUp = 30 * time.Second
 func discard(ctx context.Context, s store.Store, manifest, object string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUp)
 	defer cancel()
-	file, err := readFile(ctx, s, manifest)
+	file, err := listing.ReadFile(ctx, s, manifest)
 	if err == nil && bytes.Contains(file, []byte(object)) || err != nil && !errors.Is(err, store.ErrNotFound) {
 		return nil // Prune deletes it where no manifest names it.
 	}
 	return s.Delete(ctx, object)
-}
-
-// readFile reads a manifest or a verification. What is longer than those may be is read as one byte too long.
-func readFile(ctx context.Context, s store.Store, name string) ([]byte, error) {
-	object, err := s.Get(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	defer object.Close() //nolint:errcheck // It was only read.
-	file, err := io.ReadAll(io.LimitReader(object, archive.MaxManifest+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	return file, nil
 }

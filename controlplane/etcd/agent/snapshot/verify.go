@@ -11,6 +11,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/listing"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 )
 
@@ -30,7 +31,7 @@ func (r Reader) Verify(ctx context.Context, e Entry, etcd, folder string) (archi
 	if err != nil {
 		return archive.Verification{}, err
 	}
-	if err := e.usable(archive.Expected{EtcdVersion: version}); err != nil {
+	if err := e.Usable(archive.Expected{EtcdVersion: version}); err != nil {
 		return archive.Verification{}, err
 	}
 	if err := room(folder, e.Manifest); err != nil {
@@ -44,7 +45,7 @@ func (r Reader) Verify(ctx context.Context, e Entry, etcd, folder string) (archi
 	if err != nil {
 		return archive.Verification{}, err
 	}
-	v.Manifest, v.Verified = archive.HashOf(e.file), time.Now().UTC().Truncate(time.Second)
+	v.Manifest, v.Verified = archive.HashOf(e.File), time.Now().UTC().Truncate(time.Second)
 	return v, r.record(ctx, e, v)
 }
 
@@ -115,11 +116,11 @@ func (r Reader) record(ctx context.Context, e Entry, v archive.Verification) err
 	if !errors.Is(err, store.ErrExists) {
 		return err
 	}
-	there, err := readFile(ctx, r.Store, name)
+	there, err := listing.ReadFile(ctx, r.Store, name)
 	if err != nil {
 		return err
 	}
-	if _, err := r.Key.ReadVerification(name, there, e.file); err == nil {
+	if _, err := r.Key.ReadVerification(name, there, e.File); err == nil {
 		return nil
 	}
 	if err := r.Store.Delete(ctx, name); err != nil {

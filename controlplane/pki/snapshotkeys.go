@@ -1,0 +1,47 @@
+package pki
+
+import (
+	"crypto/hkdf"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"filippo.io/age"
+	"github.com/btcsuite/btcd/btcutil/bech32"
+)
+
+// Labels of what is derived from a tenant's encryption key. Another label is another key: snapshots that there are could no
+// longer be read.
+const (
+	labelSnapshotsHMAC = "kok etcd snapshots hmac"
+	labelSnapshotsAge  = "kok etcd snapshots age"
+	labelSnapshotsID   = "kok etcd snapshots id"
+)
+
+// secretKeyOfAge begins a secret key of age, as its format has it.
+const secretKeyOfAge = "AGE-SECRET-KEY-"
+
+// SnapshotKeys derives from the encryption key what the snapshots of a tenant's etcd are signed and encrypted with, so that
+// whoever has the tenant's key material needs no other key. hmacKey is text without white space, as files of keys are. id names
+// the encryption key without telling it.
+func SnapshotKeys(encryptionKey []byte) (hmacKey []byte, identity *age.X25519Identity, id string, err error) {
+	if len(encryptionKey) != encryptionKeySize {
+		return nil, nil, "", fmt.Errorf("derive the keys of snapshots: the encryption key has %d bytes, want %d", len(encryptionKey), encryptionKeySize)
+	}
+	derived := map[string][]byte{}
+	for label, size := range map[string]int{labelSnapshotsHMAC: 32, labelSnapshotsAge: 32, labelSnapshotsID: 8} {
+		if derived[label], err = hkdf.Key(sha256.New, encryptionKey, nil, label, size); err != nil {
+			return nil, nil, "", fmt.Errorf("derive the keys of snapshots: %w", err)
+		}
+	}
+	// age makes an identity of text alone.
+	text, err := bech32.EncodeFromBase256(secretKeyOfAge, derived[labelSnapshotsAge])
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("derive the keys of snapshots: %w", err)
+	}
+	if identity, err = age.ParseX25519Identity(strings.ToUpper(text)); err != nil {
+		return nil, nil, "", fmt.Errorf("derive the keys of snapshots: %w", err)
+	}
+	return hex.AppendEncode(nil, derived[labelSnapshotsHMAC]), identity, hex.EncodeToString(derived[labelSnapshotsID]), nil
+}

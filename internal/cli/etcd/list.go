@@ -1,0 +1,228 @@
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
+)
+
+const listLong = `Show the snapshots of a control plane's data etcd, the newest first: one line each, and for those that are refused why.
+
+  NAME       of the KOKEtcdSnapshot
+  SLOT       the snapshot's name in its store
+  TAKEN      how long ago it was taken
+  VERIFIED   yes once an etcd started from it and had what its member had; only such a one is restored
+  REVISION   of etcd, with all before it
+  SIZE       in the store
+  REASON     why it is refused
+
+Name the Cluster or its KOKControlPlane. The snapshots of a control plane that is gone are shown by "kok etcd restore --dry-run".`
+
+const listExample = `  # When the last one was taken, and whether it can be restored
+  kok etcd list blue
+
+  # The name of the newest verified one
+  kok etcd list blue --output json | jq --raw-output 'map(select(.verified == "yes"))[0].name'`
+
+func newList(cluster *access.Cluster) *cobra.Command {
+	output := ""
+	command := &cobra.Command{
+		Use: "list CLUSTER|CONTROLPLANE", Short: "Show the snapshots of a control plane's data etcd",
+		Long: listLong, Example: listExample, Args: cobra.ExactArgs(1),
+		ValidArgsFunction: cluster.CompleteOne(&clusterv1.ClusterList{}, true),
+		RunE: func(command *cobra.Command, args []string) error {
+			return cluster.Explain(list(command.Context(), cluster, args[0], output))
+		},
+	}
+	command.Flags().StringVarP(&output, "output", "o", "", "json for the facts as data; empty for people.")
+	if err := command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // It is a flag of this command.
+	}
+	return command
+}
+
+func list(ctx context.Context, cluster *access.Cluster, name, output string) error {
+	if output != "" && output != "json" {
+		return fmt.Errorf("--output %s is not known; want json, or leave it out", output)
+	}
+	reader, namespace, err := connect(cluster)
+	if err != nil {
+		return err
+	}
+	of, err := controlPlaneName(ctx, reader, client.ObjectKey{Namespace: namespace, Name: name})
+	if err != nil {
+		return err
+	}
+	snapshots := &controlplanev1.KOKEtcdSnapshotList{}
+	if err := reader.List(ctx, snapshots, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("list the KOKEtcdSnapshots of namespace %s: %w", namespace, err)
+	}
+	rows := rowsOf(snapshots.Items, of)
+	if output == "json" {
+		encoder := json.NewEncoder(cluster.Out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(rows)
+	}
+	if len(rows) == 0 {
+		return explainNone(ctx, cluster, reader, client.ObjectKey{Namespace: namespace, Name: of})
+	}
+	return printRows(cluster.Out, rows, time.Now())
+}
+
+// explainNone says why a control plane has no snapshots.
+func explainNone(ctx context.Context, cluster *access.Cluster, reader client.Reader, key client.ObjectKey) error {
+	found := &controlplanev1.KOKControlPlane{}
+	switch err := reader.Get(ctx, key, found); {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no KOKControlPlane %s, and no snapshot of it; choose its --namespace, or look into its store: %s etcd restore --dry-run", key, cluster.Program)
+	case err != nil:
+		return fmt.Errorf("read KOKControlPlane %s: %w", key, err)
+	case found.Spec.Etcd.Backup == nil:
+		say(cluster, "KOKControlPlane %s has no snapshots, for it has no spec.etcd.backup", key)
+	default:
+		say(cluster, "KOKControlPlane %s has no snapshots yet; %s etcd snapshot %s takes one", key, cluster.Program, key.Name)
+	}
+	return nil
+}
+
+// What a row says of whether a snapshot is verified.
+const (
+	yes     = "yes"
+	no      = "no"
+	unknown = "unknown"
+)
+
+// row is a snapshot for people.
+type row struct {
+	Name          string      `json:"name"`
+	Slot          string      `json:"slot,omitempty"`
+	Taken         metav1.Time `json:"takenAt,omitzero"`
+	Verified      string      `json:"verified"`
+	VerifiedAt    metav1.Time `json:"verifiedAt,omitzero"`
+	Revision      int64       `json:"revision,omitempty"`
+	DatabaseBytes int64       `json:"databaseBytes,omitempty"`
+	StoredBytes   int64       `json:"storedBytes,omitempty"`
+	// Reason and Message are of the condition that is False, Stored before Verified.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+
+	created time.Time
+}
+
+// rowsOf are the snapshots of a control plane, the newest first. One that is not taken yet comes before those.
+func rowsOf(snapshots []controlplanev1.KOKEtcdSnapshot, controlPlane string) []row {
+	rows := []row{}
+	for i := range snapshots {
+		if s := &snapshots[i]; s.Spec.ControlPlaneName == controlPlane {
+			rows = append(rows, rowOf(s))
+		}
+	}
+	slices.SortFunc(rows, func(a, b row) int {
+		if a.Slot == "" || b.Slot == "" {
+			// What has no slot is new.
+			return cmp.Or(cmp.Compare(a.Slot, b.Slot), b.created.Compare(a.created), cmp.Compare(a.Name, b.Name))
+		}
+		return cmp.Or(cmp.Compare(b.Slot, a.Slot), cmp.Compare(a.Name, b.Name))
+	})
+	return rows
+}
+
+func rowOf(s *controlplanev1.KOKEtcdSnapshot) row {
+	r := row{
+		Name: s.Name, Slot: cmp.Or(s.Status.Slot, s.Spec.Slot), Taken: s.Status.TakenAt, Verified: unknown, VerifiedAt: s.Status.VerifiedAt,
+		Revision: s.Status.Revision, DatabaseBytes: s.Status.DatabaseBytes, StoredBytes: s.Status.StoredBytes, created: s.CreationTimestamp.Time,
+	}
+	if verified := meta.FindStatusCondition(s.Status.Conditions, verifiedCondition); verified != nil {
+		switch verified.Status {
+		case metav1.ConditionTrue:
+			r.Verified = yes
+		case metav1.ConditionFalse:
+			r.Verified = no
+		}
+	}
+	if bad := problemOf(s); bad != nil {
+		r.Reason, r.Message = bad.Reason, bad.Message
+	}
+	return r
+}
+
+// problemOf is the condition of a snapshot that is False, Stored before Verified.
+func problemOf(s *controlplanev1.KOKEtcdSnapshot) *metav1.Condition {
+	for _, name := range []string{storedCondition, verifiedCondition} {
+		if found := meta.FindStatusCondition(s.Status.Conditions, name); found != nil && found.Status == metav1.ConditionFalse {
+			return found
+		}
+	}
+	return nil
+}
+
+func printRows(out io.Writer, rows []row, now time.Time) error {
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	_, _ = fmt.Fprintln(table, "NAME\tSLOT\tTAKEN\tVERIFIED\tREVISION\tSIZE\tREASON")
+	for _, r := range rows {
+		taken, revision, size := "-", "-", "-"
+		if !r.Taken.IsZero() {
+			taken = duration.HumanDuration(now.Sub(r.Taken.Time))
+		}
+		if r.Revision > 0 {
+			revision = strconv.FormatInt(r.Revision, 10)
+		}
+		if r.StoredBytes > 0 {
+			size = bytesOf(r.StoredBytes)
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, orDash(r.Slot), taken, r.Verified, revision, size, orDash(r.Reason))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if r.Message == "" {
+			continue
+		}
+		if _, err := io.WriteString(out, terminal.Plain(fmt.Sprintf("\n%s: %s\n", r.Name, r.Message))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bytesOf is a size for people.
+func bytesOf(n int64) string {
+	const step = 1024
+	size, unit := float64(n), "B"
+	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if size < step {
+			break
+		}
+		size, unit = size/step, larger
+	}
+	if unit == "B" || size >= 100 {
+		return fmt.Sprintf("%.0f%s", size, unit)
+	}
+	return fmt.Sprintf("%.1f%s", size, unit)
+}
+
+func orDash(value string) string {
+	if value == "" {
+		return "-"
+	}
+	return value
+}
