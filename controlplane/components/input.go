@@ -73,7 +73,8 @@ type Network struct {
 // Reduce returns the part of a spec that renderings depend on. What is left out may change without a new rendering. The
 // version is an input of its own, and revisions keep the rollout time. The endpoint and names in certificates reach only Secrets. Addons
 // reach only the tenant, except for konnectivity's server. The kubeconfig of the host cluster reaches no pod. The default
-// network mode is left out, so that it equals an unset one.
+// network mode is left out, so that it equals an unset one. How an etcd is backed up, and from which snapshot it begins, is in
+// files that the agent of a member reads again.
 func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPlaneSpec {
 	reduced := *spec.DeepCopy()
 	reduced.Version = ""
@@ -90,6 +91,10 @@ func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPl
 	reduced.Rollout = controlplanev1.RolloutSpec{}
 	reduced.Addons = controlplanev1.AddonsSpec{Konnectivity: reduceKonnectivity(spec.Addons.Konnectivity)}
 	reduced.EncryptionAtRest.Resources = nil
+	reduced.Etcd.Backup, reduced.Etcd.Restore = reduceBackup(spec.Etcd.Backup), nil
+	if spec.Etcd.Restore != nil {
+		reduced.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{}
+	}
 	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&reduced.Etcd.Data, &reduced.Etcd.Events} {
 		// To a claim an empty name says that it must have no class.
 		if ptr.Deref(cluster.Storage.StorageClassName, "") == "" {
@@ -106,6 +111,14 @@ func reduceKonnectivity(spec controlplanev1.KonnectivitySpec) controlplanev1.Kon
 		return controlplanev1.KonnectivitySpec{}
 	}
 	return controlplanev1.KonnectivitySpec{Mode: spec.Mode, ServerImage: spec.ServerImage}
+}
+
+// reduceBackup leaves what pods of members depend on: that there are backups, and the volume that they mount.
+func reduceBackup(spec *controlplanev1.EtcdBackupSpec) *controlplanev1.EtcdBackupSpec {
+	if spec == nil {
+		return nil
+	}
+	return &controlplanev1.EtcdBackupSpec{Store: controlplanev1.EtcdSnapshotStore{ClaimName: spec.Store.ClaimName}}
 }
 
 // Hash identifies the inputs, safe for names and label values.

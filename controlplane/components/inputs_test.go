@@ -74,6 +74,14 @@ var changes = slices.Concat([]change{
 	{"kubeControllerManager.replicas", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.KubeControllerManager.Replicas = ptr.To[int32](5) }), manager},
 	{"kubeScheduler.replicas", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.KubeScheduler.Replicas = ptr.To[int32](5) }), scheduler},
 	{"etcd.image", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Image = anotherImage }), bothEtcds},
+	{"etcd.backup", backedUp(nil), dataOnly},
+	{"etcd.backup.store.claimName", backedUp(func(s *controlplanev1.EtcdBackupSpec) {
+		s.Store = controlplanev1.EtcdSnapshotStore{ClaimName: "snapshots"}
+	}), dataOnly},
+	{"etcd.restore", spec(func(s *controlplanev1.KOKControlPlaneSpec) {
+		s.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"}
+		*s = components.Reduce(*s)
+	}), dataOnly},
 	patchChange(names.EtcdData, "StatefulSet", dataOnly),
 	patchChange(names.EtcdEvents, "StatefulSet", eventsOnly),
 	patchChange(names.KubeAPIServer, "DaemonSet", apiServer),
@@ -96,6 +104,17 @@ var changes = slices.Concat([]change{
 
 func spec(edit func(s *controlplanev1.KOKControlPlaneSpec)) func(in *components.Input) {
 	return func(in *components.Input) { edit(&in.Spec) }
+}
+
+// backedUp switches backups on, as the controller has them.
+func backedUp(edit func(s *controlplanev1.EtcdBackupSpec)) func(in *components.Input) {
+	return func(in *components.Input) {
+		in.Spec.Etcd.Backup = backupToS3()
+		if edit != nil {
+			edit(in.Spec.Etcd.Backup)
+		}
+		in.Spec = components.Reduce(in.Spec)
+	}
 }
 
 func patchChange(component, kind string, concern []string) change {
@@ -271,6 +290,8 @@ func TestChangesCoverEveryInput(t *testing.T) {
 			"spec.addons.konnectivity.agentImage", "spec.patches", "spec.hosting.kubeconfigRef",
 			// What a mode adds is in variants of its own.
 			"spec.hosting.networkMode", "spec.hosting.exposure", "spec.kubeAPIServer.workload",
+			// So is what backups add; see changes.
+			"spec.etcd.backup", "spec.etcd.restore",
 		}, path) {
 			t.Errorf("%s is a new input of renderings: set it in customised, and say in changes which components adopt a rendering for it", path)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
@@ -70,8 +71,13 @@ func podIn(t *testing.T, objects []client.Object) *corev1.PodTemplateSpec {
 			pods = append(pods, pod)
 		}
 	}
-	if len(pods) != 1 || len(pods[0].Spec.Containers) != 1 {
-		t.Fatalf("want one workload with one container, got %d workloads", len(pods))
+	if len(pods) != 1 || len(pods[0].Spec.Containers) == 0 {
+		t.Fatalf("want one workload with a container, got %d workloads", len(pods))
+	}
+	for _, second := range pods[0].Spec.Containers[1:] {
+		if second.Name != backup.Container {
+			t.Fatalf("%s is beside the component's container", second.Name)
+		}
 	}
 	for _, sidecar := range pods[0].Spec.InitContainers {
 		if sidecar.Name != facts.Container && ptr.Deref(sidecar.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
@@ -190,6 +196,9 @@ func onlyScratchIsWritten(pod corev1.PodSpec) bool {
 	return !slices.ContainsFunc(containersOf(pod), func(container corev1.Container) bool {
 		return slices.ContainsFunc(container.VolumeMounts, func(mount corev1.VolumeMount) bool {
 			i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
+			if i >= 0 && container.Name == backup.Container && pod.Volumes[i].PersistentVolumeClaim != nil {
+				return false // Snapshots go there.
+			}
 			return i >= 0 && pod.Volumes[i].EmptyDir == nil && !mount.ReadOnly
 		})
 	})
@@ -312,6 +321,9 @@ func listeners(t *testing.T, in *components.Input, component string, container c
 	t.Helper()
 	var texts []string
 	for _, arg := range container.Args {
+		if text, ok := strings.CutPrefix(arg, "--listen=:"); ok {
+			texts = append(texts, text)
+		}
 		for _, name := range []string{"secure", "agent", "admin", "health"} {
 			if text, ok := strings.CutPrefix(arg, "--"+name+"-port="); ok {
 				texts = append(texts, text)

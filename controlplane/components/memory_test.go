@@ -84,6 +84,7 @@ func TestTheTableOfRequestsAndLimitsIsTrue(t *testing.T) {
 	for _, component := range registry.Components {
 		in := variants["default"]()
 		in.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
+		in.Spec.Etcd.Backup = backupToS3()
 		for name, container := range containersRendered(t, component, in) {
 			requests, limits := container.Resources.Requests, container.Resources.Limits
 			rendered[name] = strings.Join([]string{requests.Cpu().String(), requests.Memory().String(), limits.Memory().String()}, " ")

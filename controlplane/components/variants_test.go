@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,6 +57,32 @@ var variants = map[string]func() *components.Input{
 		spec.KubeAPIServer.Workload = controlplanev1.APIServerDeployment
 		return exposed(spec, components.Exposure{Address: "10.250.0.17", Port: 6443})
 	},
+	"backup-s3": func() *components.Input {
+		spec := defaulted()
+		spec.Etcd.Backup = backupToS3()
+		return input(spec, ipv4, "10.250.0.")
+	},
+	"backup-claim-restore": func() *components.Input {
+		spec := onPodNetwork(controlplanev1.ExposureNone)
+		spec.KubeAPIServer.Workload = controlplanev1.APIServerDeployment
+		spec.Etcd.Backup = backupToS3()
+		spec.Etcd.Backup.Store = controlplanev1.EtcdSnapshotStore{ClaimName: "snapshots"}
+		spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "blue-20300102t030000z"}
+		return exposed(spec, components.Exposure{Address: "10.250.0.17", Port: 6443})
+	},
+}
+
+// backupToS3 has every field of a backup into a bucket.
+func backupToS3() *controlplanev1.EtcdBackupSpec {
+	return &controlplanev1.EtcdBackupSpec{
+		Every: &metav1.Duration{Duration: time.Hour}, MaxAge: &metav1.Duration{Duration: 4 * time.Hour},
+		Keep:       controlplanev1.EtcdSnapshotRetention{Last: ptr.To[int32](24), Daily: ptr.To[int32](7), Weekly: ptr.To[int32](4)},
+		Recipients: []string{"age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"},
+		Store: controlplanev1.EtcdSnapshotStore{S3: &controlplanev1.S3StoreSpec{
+			Endpoint: "https://s3.example", Bucket: "snapshots", Prefix: "team/blue", Region: "us-east-1",
+			CredentialsRef: controlplanev1.SecretReference{Name: "s3"}, CARef: controlplanev1.SecretReference{Name: "s3-ca"},
+		}},
+	}
 }
 
 // onPodNetwork is the smallest spec of that mode.

@@ -91,6 +91,10 @@ func Certs(cluster, component string) string { return Object(cluster, component)
 // Config is the name of the ConfigMap with a component's configuration files.
 func Config(cluster, component string) string { return Object(cluster, component) + "-config" }
 
+// Backup is the name of the Secret with what the members of the data etcd need to be backed up and restored: keys, and
+// credentials of the store.
+func Backup(cluster string) string { return Object(cluster, EtcdData) + "-backup" }
+
 // KeyMaterial is the name of the Secret in the host cluster that holds the second copy of all key
 // material; pods mount the parts that they need from it.
 func KeyMaterial(cluster string) string { return cluster + "-key-material" }
@@ -99,8 +103,14 @@ func KeyMaterial(cluster string) string { return cluster + "-key-material" }
 // another bootstrap provider than ours makes.
 func LoadBalancer(cluster string) string { return cluster + "-apiserver-lb" }
 
+// DataVolume is the name of the volume of a member of etcd in its pod, and begins the names of claims of such volumes.
+const DataVolume = "kok-data"
+
+// HoldsData reports whether a PersistentVolumeClaim may have the data of a member of etcd, judged by its name.
+func HoldsData(claim string) bool { return strings.HasPrefix(claim, DataVolume+"-") }
+
 // keySecrets are the endings of the names of Secrets with key material and credentials of tenants.
-var keySecrets = []string{"-key-material", "-certs", "-ca", "-etcd", "-etcd-events", "-proxy", "-sa", "-encryption", "-kubeconfig"}
+var keySecrets = []string{"-key-material", "-certs", "-ca", "-etcd", "-etcd-events", "-proxy", "-sa", "-encryption", "-kubeconfig", "-etcd-data-backup"}
 
 // HoldsKeys reports whether a Secret may hold keys of a tenant, judged by its name, and which
 // ending of the name says so.

@@ -173,7 +173,7 @@ func checkAddedContainers(before corev1.PodSpec, added []corev1.Container) []str
 			problems = append(problems, at+" must have a read-only root file system: mount an emptyDir with a sizeLimit where it writes")
 		}
 		for _, mount := range container.VolumeMounts {
-			if volume, ok := ours[mount.Name]; mount.Name == dataVolume || ok && volume.ConfigMap == nil && volume.EmptyDir == nil {
+			if volume, ok := ours[mount.Name]; slices.Contains(closedVolumes, mount.Name) || ok && volume.ConfigMap == nil && volume.EmptyDir == nil {
 				problems = append(problems, fmt.Sprintf("%s cannot mount %s, which holds keys or data of the tenant", at, mount.Name))
 			}
 		}
@@ -181,8 +181,16 @@ func checkAddedContainers(before corev1.PodSpec, added []corev1.Container) []str
 	return problems
 }
 
-// dataVolume is where an etcd member keeps its data.
-const dataVolume = "kok-data"
+const (
+	// dataVolume is where an etcd member keeps its data.
+	dataVolume = names.DataVolume
+	// snapshotsVolume is the volume of the claim that has snapshots of etcd.
+	snapshotsVolume = "kok-snapshots"
+)
+
+// closedVolumes may be scratch of the pod, and are not for containers that a patch adds: data of a member, those that a
+// trial of a snapshot has, and the program that takes snapshots.
+var closedVolumes = []string{dataVolume, "kok-trial", "kok-program"}
 
 // checkMounts keeps what the component's containers read where it is.
 func checkMounts(before, after corev1.PodSpec) []string {

@@ -222,6 +222,9 @@ func (s Stored) judgeVolumes(pod corev1.PodSpec) []string {
 			continue
 		}
 		own.Volumes = append(own.Volumes, volume)
+		if s.hasSnapshots(volume) {
+			continue
+		}
 		if !isHarmless(volume.VolumeSource) || volume.EmptyDir != nil && isUnlimited(volume.EmptyDir) || !s.sourcesAreOwn(volume.VolumeSource) {
 			problems = append(problems, fmt.Sprintf("spec.template.spec.volumes[%s] must be a Secret or ConfigMap of %s, or an emptyDir with a limit", volume.Name, s.Component))
 		}
@@ -230,11 +233,19 @@ func (s Stored) judgeVolumes(pod corev1.PodSpec) []string {
 	return append(problems, checkSecrets(pod)...)
 }
 
+// hasSnapshots reports whether a volume is that of a claim with snapshots of etcd, which spec names. It must not have the data
+// of a member: spec cannot name that either.
+func (s Stored) hasSnapshots(volume corev1.Volume) bool {
+	claim := volume.PersistentVolumeClaim
+	return s.Component == names.EtcdData && volume.Name == snapshotsVolume && claim != nil && !names.HoldsData(claim.ClaimName)
+}
+
 func isOwnVolume(volume corev1.Volume) bool { return strings.HasPrefix(volume.Name, "kok-") }
 
 func (s Stored) sourcesAreOwn(source corev1.VolumeSource) bool {
 	secret := func(name string) bool {
-		return name == names.KeyMaterial(s.Cluster.Name) || name == names.Certs(s.Cluster.Name, s.Component)
+		return name == names.KeyMaterial(s.Cluster.Name) || name == names.Certs(s.Cluster.Name, s.Component) ||
+			s.Component == names.EtcdData && name == names.Backup(s.Cluster.Name)
 	}
 	config := func(name string) bool { return name == names.Config(s.Cluster.Name, s.Component) }
 	if source.Secret != nil && !secret(source.Secret.SecretName) || source.ConfigMap != nil && !config(source.ConfigMap.Name) {

@@ -15,7 +15,11 @@ import (
 func validateEtcd(spec controlplanev1.EtcdSpec, path *field.Path) field.ErrorList {
 	errs := validateImage(spec.Image, path.Child("image"))
 	errs = append(errs, validateEtcdCluster(spec.Data, path.Child("data"))...)
-	return append(errs, validateEtcdCluster(spec.Events, path.Child("events"))...)
+	errs = append(errs, validateEtcdCluster(spec.Events, path.Child("events"))...)
+	if spec.Backup != nil {
+		errs = append(errs, validateBackup(*spec.Backup, path.Child("backup"))...)
+	}
+	return errs
 }
 
 func validateEtcdCluster(spec controlplanev1.EtcdClusterSpec, path *field.Path) field.ErrorList {

@@ -89,7 +89,7 @@ func (w *KOKControlPlane) ValidateCreate(_ context.Context, c *controlplanev1.KO
 	if err := table.Validate(c.Spec.Version); err != nil {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "version"), c.Spec.Version, err.Error()))
 	}
-	return nil, invalid("KOKControlPlane", c.Name, errs)
+	return warnOfBackup(c.Spec.Etcd, etcdPath), invalid("KOKControlPlane", c.Name, errs)
 }
 
 // ValidateUpdate refuses a change that cannot work. Ports never change: those of a running control plane
@@ -103,7 +103,7 @@ func (w *KOKControlPlane) ValidateUpdate(_ context.Context, before, after *contr
 	if before.Spec.Hosting.Ports != after.Spec.Hosting.Ports {
 		errs = append(errs, w.Limits.validatePorts(after.Spec.Hosting.Ports, portsPath)...)
 	}
-	return nil, invalid("KOKControlPlane", after.Name, errs)
+	return warnOfBackup(after.Spec.Etcd, etcdPath), invalid("KOKControlPlane", after.Name, errs)
 }
 
 // ValidateDelete allows every deletion.
@@ -111,7 +111,10 @@ func (*KOKControlPlane) ValidateDelete(context.Context, *controlplanev1.KOKContr
 	return nil, nil
 }
 
-var portsPath = field.NewPath("spec", "hosting", "ports")
+var (
+	portsPath = field.NewPath("spec", "hosting", "ports")
+	etcdPath  = field.NewPath("spec", "etcd")
+)
 
 func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits, table *versions.Table) field.ErrorList {
 	path := field.NewPath("spec")

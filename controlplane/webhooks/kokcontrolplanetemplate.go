@@ -31,10 +31,11 @@ func (w *KOKControlPlaneTemplate) ValidateCreate(_ context.Context, t *controlpl
 	spec := specOf(t.Spec.Template.Spec)
 	errs := t.Spec.Template.ObjectMeta.Validate(path.Child("metadata"))
 	errs = append(errs, validateSettings(&spec, path.Child("spec"), w.Limits)...)
+	errs = append(errs, validateTemplateEtcd(spec.Etcd, path.Child("spec", "etcd"))...)
 	if len(errs) == 0 {
 		errs = w.Limits.validatePatches(spec, w.Versions.Table(), path.Child("spec", "patches"))
 	}
-	return nil, invalid("KOKControlPlaneTemplate", t.Name, errs)
+	return warnOfBackup(spec.Etcd, path.Child("spec", "etcd")), invalid("KOKControlPlaneTemplate", t.Name, errs)
 }
 
 // specOf is a template's spec as that of a control plane. What only control planes have is unset.

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +56,32 @@ func TestTheReferenceHasTheSecretAndTheRevisionsOfEveryComponent(t *testing.T) {
 			}
 			if !found {
 				t.Errorf("docs/reference/objects.md has no %s %s", kind, name)
+			}
+		}
+	}
+}
+
+// controller-gen writes a file for each kind, and kustomize installs those that are listed.
+func TestEveryDefinitionIsInstalled(t *testing.T) {
+	for _, provider := range []string{"controlplane", "bootstrap", "infrastructure"} {
+		folder := "../../config/" + provider + "/crd/"
+		files, err := filepath.Glob(folder + "bases/*.yaml")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s has %v: %v", folder, files, err)
+		}
+		raw, err := os.ReadFile(folder + "kustomization.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list struct {
+			Resources []string `json:"resources"`
+		}
+		if err := yaml.Unmarshal(raw, &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if name := "bases/" + filepath.Base(file); !slices.Contains(list.Resources, name) {
+				t.Errorf("%skustomization.yaml does not list %s: the kind would not be there", folder, name)
 			}
 		}
 	}

@@ -23,7 +23,7 @@ var deployment []byte
 const Name = "example-proxy"
 
 // HTTPS is where it serves: the first place in the block that no component has.
-var HTTPS = ports.Port{Name: "https", Offset: 12, Usual: 10299}
+var HTTPS = ports.Port{Name: "https", Offset: 13, Usual: 10299}
 
 // component describes it. The API has no field for it, so that its settings are those of Register.
 func component(settings *controlplanev1.ReplicatedComponentSpec) components.Component {

@@ -20,6 +20,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
@@ -36,7 +37,7 @@ const (
 	Container = "etcd"
 	// CertsDirectory is where a member finds its certificates.
 	CertsDirectory = "/etc/etcd/pki"
-	dataVolume     = "kok-data"
+	dataVolume     = names.DataVolume
 )
 
 //go:embed statefulset.yaml
@@ -52,6 +53,8 @@ type Cluster struct {
 	Spec func(in *components.Input) controlplanev1.EtcdClusterSpec
 	// client is where clients connect to, peer where other members do, metrics is for probes and metrics.
 	client, peer, metrics ports.Port
+	// backup is where the manager reaches the agent of a member that takes snapshots; nil for a cluster without any.
+	backup *ports.Port
 	// signer signs the certificates of members, and trusted are whom members trust as each other and as clients.
 	signer  pki.Signer
 	trusted func(keys *pki.KeyMaterial) (ca, clientCA []byte)
@@ -68,6 +71,7 @@ var (
 		client:    ports.Port{Name: "client", Offset: 1, Usual: 2379},
 		peer:      ports.Port{Name: "peer", Offset: 2, Usual: 2380},
 		metrics:   ports.Port{Name: "metrics", Offset: 3, Usual: 2381, Loopback: true},
+		backup:    &ports.Port{Name: backup.Container, Offset: 12, Usual: 2382},
 	}
 	// Events holds events only.
 	Events = Cluster{
@@ -82,24 +86,32 @@ var (
 	}
 )
 
-// Ports are the numbers of the ports of the members of one cluster.
-type Ports struct{ Client, Peer, Metrics int32 }
+// Ports are the numbers of the ports of the members of one cluster. Backup is 0 for a cluster without snapshots.
+type Ports struct{ Client, Peer, Metrics, Backup int32 }
 
 // Ports are those of the cluster's members.
 func (c Cluster) Ports(in *components.Input) Ports { return c.PortsOf(in.Ports) }
 
 // PortsOf are those of the cluster's members by what a tenant has.
 func (c Cluster) PortsOf(tenant ports.Ports) Ports {
-	return Ports{Client: tenant.Number(c.client), Peer: tenant.Number(c.peer), Metrics: tenant.Number(c.metrics)}
+	numbers := Ports{Client: tenant.Number(c.client), Peer: tenant.Number(c.peer), Metrics: tenant.Number(c.metrics)}
+	if c.backup != nil {
+		numbers.Backup = tenant.Number(*c.backup)
+	}
+	return numbers
 }
 
 // AsComponent describes the cluster as a component.
 func (c Cluster) AsComponent() components.Component {
+	listening, containers := []ports.Port{c.client, c.peer, c.metrics}, []string{Container, facts.Container}
+	if c.backup != nil {
+		listening, containers = append(listening, *c.backup), append(containers, backup.Container)
+	}
 	return components.Component{
 		Name:      c.Component,
 		Condition: controlplanev1.EtcdClusterHealthyCondition,
 		Patches: patches.Hosted{
-			Workloads: []string{"StatefulSet"}, Containers: []string{Container, facts.Container}, Services: true, Quorum: true,
+			Workloads: []string{"StatefulSet"}, Containers: containers, Services: true, Quorum: true,
 			Replicas: "set spec.etcd." + c.Field + ".replicas",
 			Image:    "set spec.etcd.image",
 			Args:     "each member reads a configuration file that the controller writes",
@@ -108,7 +120,7 @@ func (c Cluster) AsComponent() components.Component {
 			Config:   "the controller writes each member's configuration, remove it from the patch",
 		},
 		Workload:     func(*controlplanev1.KOKControlPlaneSpec) client.Object { return &appsv1.StatefulSet{} },
-		Ports:        []ports.Port{c.client, c.peer, c.metrics},
+		Ports:        listening,
 		Certificates: c.certificates,
 		ClearUnused:  c.clearUnused,
 		Services:     c.services,
@@ -129,6 +141,9 @@ func (c Cluster) clearUnused(in *components.Input) {
 		in.Spec.Etcd.Events = controlplanev1.EtcdClusterSpec{}
 	} else {
 		in.Spec.Etcd.Data = controlplanev1.EtcdClusterSpec{}
+	}
+	if c.backup == nil {
+		in.Spec.Etcd.Backup, in.Spec.Etcd.Restore = nil, nil
 	}
 }
 
@@ -213,6 +228,11 @@ func (c Cluster) services(in *components.Input) ([]*corev1.Service, error) {
 				},
 			},
 		}
+		if c.backsUp(in) {
+			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
+				Name: c.backup.Name, Protocol: corev1.ProtocolTCP, Port: block.Backup, TargetPort: intstr.FromInt32(block.Backup),
+			})
+		}
 		components.SetMeta(service, in, c.Component, member)
 		services = append(services, service)
 	}
@@ -273,6 +293,7 @@ func (c Cluster) adaptPod(template *corev1.PodTemplateSpec, in *components.Input
 	}
 	container.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: memoryLimit(*c.Spec(in).QuotaBackendSize)}
 	c.adaptPrepare(&template.Spec, in)
+	c.adaptBackup(&template.Spec, in)
 	components.FinishPod(template, in, c.Component, controlplanev1.ComponentSpec{Resources: c.Spec(in).Resources})
 	for i := range template.Spec.InitContainers {
 		// The manager reads what prepare writes there, and no log.
@@ -306,13 +327,17 @@ func memoryLimit(quota resource.Quantity) resource.Quantity {
 	return limit
 }
 
-// policy lets in etcd's members, API servers, and the manager, which probes etcd.
+// policy lets in etcd's members, API servers, and the manager, which probes etcd and asks for snapshots.
 func (c Cluster) policy(in *components.Input) []client.Object {
 	members, block := components.PodsOf(in, c.Component), c.Ports(in)
-	return components.NetworkPolicy(in, c.Component,
+	rules := []networkingv1.NetworkPolicyIngressRule{
 		components.Admit([]networkingv1.NetworkPolicyPeer{components.PodsOf(in, names.KubeAPIServer), components.Manager()}, block.Client),
 		components.Admit([]networkingv1.NetworkPolicyPeer{members}, block.Client, block.Peer),
-	)
+	}
+	if c.backsUp(in) {
+		rules = append(rules, components.Admit([]networkingv1.NetworkPolicyPeer{components.Manager()}, block.Backup))
+	}
+	return components.NetworkPolicy(in, c.Component, rules...)
 }
 
 func (c Cluster) claim(in *components.Input) corev1.PersistentVolumeClaim {

@@ -35,12 +35,12 @@ func TestPortsNeverMove(t *testing.T) {
 		want  map[string]int32
 	}{
 		"host network": {ports.Of(20040), map[string]int32{
-			"kube-apiserver https": 20040, "etcd-data client": 20041, "etcd-data peer": 20042, "etcd-data metrics": 20043,
+			"kube-apiserver https": 20040, "etcd-data client": 20041, "etcd-data peer": 20042, "etcd-data metrics": 20043, "etcd-data backup": 20052,
 			"etcd-events client": 20044, "etcd-events peer": 20045, "etcd-events metrics": 20046, "kube-controller-manager https": 20047,
 			"kube-scheduler https": 20048, "kube-apiserver agents": 20049, "kube-apiserver admin": 20050, "kube-apiserver health": 20051,
 		}},
 		"pod network": {ports.OnPodNetwork(6443), map[string]int32{
-			"kube-apiserver https": 6443, "etcd-data client": 2379, "etcd-data peer": 2380, "etcd-data metrics": 2381,
+			"kube-apiserver https": 6443, "etcd-data client": 2379, "etcd-data peer": 2380, "etcd-data metrics": 2381, "etcd-data backup": 2382,
 			"etcd-events client": 2379, "etcd-events peer": 2380, "etcd-events metrics": 2381, "kube-controller-manager https": 10257,
 			"kube-scheduler https": 10259, "kube-apiserver agents": 6452, "kube-apiserver admin": 6453, "kube-apiserver health": 6454,
 		}},
@@ -132,7 +132,7 @@ func TestANewComponentIsRenderedAndPatchedByItsDescription(t *testing.T) {
 	for mode, test := range map[string]struct {
 		spec controlplanev1.KOKControlPlaneSpec
 		port int32
-	}{"host network": {port: 20012}, "pod network": {onPods, 10299}} {
+	}{"host network": {port: 20013}, "pod network": {onPods, 10299}} {
 		t.Run("it listens on its own port on the "+mode, func(t *testing.T) {
 			container := sample(t, test.spec).Spec.Template.Spec.Containers[0]
 			if container.Ports[0].ContainerPort != test.port || !strings.Contains(strings.Join(container.Args, " "), "--secure-port=") {

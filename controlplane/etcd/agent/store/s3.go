@@ -11,10 +11,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +20,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 )
 
 // S3Config is a bucket of an S3 server, as spec.etcd.backup.store.s3 has it.
@@ -49,9 +49,9 @@ type S3 struct {
 
 // Fields of an S3 store.
 const (
-	fieldEndpoint    = "s3.endpoint"
-	fieldBucket      = "s3.bucket"
-	fieldPrefix      = "s3.prefix"
+	fieldEndpoint    = backup.FieldEndpoint
+	fieldBucket      = backup.FieldBucket
+	fieldPrefix      = backup.FieldPrefix
 	fieldRegion      = "s3.region"
 	fieldCredentials = "s3.credentialsRef"
 	fieldCA          = "s3.caRef"
@@ -69,21 +69,10 @@ const (
 	pages   = maxObjects / 1000
 )
 
-var (
-	buckets  = regexp.MustCompile(`^[a-z0-9][-.a-z0-9]{1,61}[a-z0-9]$`)
-	prefixes = regexp.MustCompile(`^[0-9A-Za-z][-._0-9A-Za-z]*(/[0-9A-Za-z][-._0-9A-Za-z]*)*/?$`)
-)
-
 // OpenS3 checks a configuration and asks no server.
 func OpenS3(c S3Config, options ...func(*s3.Options)) (*S3, error) {
-	endpoint, err := url.Parse(c.Endpoint)
-	switch {
-	case err != nil, endpoint.Scheme != "https" && endpoint.Scheme != "http", endpoint.Host == "", strings.Trim(endpoint.Path, "/") != "", endpoint.RawQuery != "", endpoint.User != nil:
-		return nil, &Problem{Field: fieldEndpoint, Message: fmt.Sprintf("%.200q is no address of a server: write https://host:port", c.Endpoint)}
-	case !buckets.MatchString(c.Bucket):
-		return nil, &Problem{Field: fieldBucket, Message: fmt.Sprintf("%.80q is no name of a bucket: it must be of the form %s", c.Bucket, buckets)}
-	case c.Prefix != "" && (!prefixes.MatchString(c.Prefix) || len(c.Prefix) > 512):
-		return nil, &Problem{Field: fieldPrefix, Message: fmt.Sprintf("%.600q is no prefix: it must be of the form %s", c.Prefix, prefixes)}
+	if all := backup.CheckS3(backup.S3{Endpoint: c.Endpoint, Bucket: c.Bucket, Prefix: c.Prefix}); len(all) > 0 {
+		return nil, &Problem{Field: all[0].Field, Message: all[0].Message}
 	}
 	s := &S3{config: c}
 	if c.Prefix != "" {

@@ -1,0 +1,157 @@
+//go:build envtest
+
+package envtest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
+
+// recipient is a public key of age whose secret key nobody has.
+const recipient = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
+
+func backup() *controlplanev1.EtcdBackupSpec {
+	return &controlplanev1.EtcdBackupSpec{
+		Recipients: []string{recipient},
+		Store: controlplanev1.EtcdSnapshotStore{S3: &controlplanev1.S3StoreSpec{
+			Endpoint: "https://s3.example:9000", Bucket: "snapshots", CredentialsRef: controlplanev1.SecretReference{Name: "s3"},
+		}},
+	}
+}
+
+func TestBackup(t *testing.T) {
+	namespace := newNamespace(t)
+	for _, tc := range []struct {
+		name string
+		edit func(*controlplanev1.EtcdBackupSpec)
+		want []string
+	}{
+		{"a bucket", func(*controlplanev1.EtcdBackupSpec) {}, nil},
+		{"a bucket by http", func(b *controlplanev1.EtcdBackupSpec) { b.Store.S3.Endpoint = "http://s3.example" }, nil},
+		{"a claim", func(b *controlplanev1.EtcdBackupSpec) {
+			b.Store = controlplanev1.EtcdSnapshotStore{ClaimName: "snapshots"}
+		}, nil},
+		{"both", func(b *controlplanev1.EtcdBackupSpec) { b.Store.ClaimName = "snapshots" }, []string{
+			`spec.etcd.backup.store: Invalid value: exactly one of s3 and claimName must be set: a bucket, or a volume that all host nodes can mount`}},
+		{"too often", func(b *controlplanev1.EtcdBackupSpec) { b.Every = &metav1.Duration{Duration: time.Minute} }, []string{
+			`spec.etcd.backup.every: Invalid value: "1m0s": etcd.backup.every must be at least 5m: a snapshot copies the whole database, and is restored as a trial`}},
+		{"too seldom", func(b *controlplanev1.EtcdBackupSpec) { b.Every = &metav1.Duration{Duration: 1000 * time.Hour} }, []string{
+			`spec.etcd.backup.every: Invalid value: "1000h0m0s": must be from 5m0s to 720h0m0s, in whole seconds`}},
+		{"always too old", func(b *controlplanev1.EtcdBackupSpec) { b.MaxAge = &metav1.Duration{Duration: 30 * time.Minute} }, []string{
+			`spec.etcd.backup: Invalid value: etcd.backup.maxAge must not be less than etcd.backup.every: no snapshot is ever younger`}},
+		{"one snapshot alone", func(b *controlplanev1.EtcdBackupSpec) { b.Keep.Last = ptr.To[int32](1) }, []string{
+			`spec.etcd.backup.keep.last: Invalid value: 1: spec.etcd.backup.keep.last in body should be greater than or equal to 2`}},
+		{"a secret key", func(b *controlplanev1.EtcdBackupSpec) {
+			b.Recipients = append(b.Recipients, "AGE-SECRET-KEY-1"+strings.Repeat("Q", 58))
+		}, []string{
+			`spec.etcd.backup.recipients[1]: Invalid value: is a secret key: put the public one there (age-keygen -y prints it), and make a new key, for this one was sent`}},
+		{"no key", func(b *controlplanev1.EtcdBackupSpec) { b.Recipients[0] = "me" }, []string{
+			`spec.etcd.backup.recipients[0]: Invalid value: is no public key of age (age1...): age-keygen -y prints one`}},
+		{"an address with credentials", func(b *controlplanev1.EtcdBackupSpec) { b.Store.S3.Endpoint = "https://a:b@s3.example" }, []string{
+			`spec.etcd.backup.store.s3.endpoint: Invalid value: the address has credentials, which belong into the Secret of credentialsRef: write https://host:port`}},
+		{"a claim of a member", func(b *controlplanev1.EtcdBackupSpec) {
+			b.Store = controlplanev1.EtcdSnapshotStore{ClaimName: "kok-data-green-etcd-data-0"}
+		}, []string{
+			`spec.etcd.backup.store.claimName: Invalid value: "kok-data-green-etcd-data-0": claims whose names begin with kok-data- hold the data of members of etcd; use a claim of another name, with ReadWriteMany`}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := minimal(namespace)
+			c.Name, c.GenerateName = "", "tenant-"
+			c.Spec.Etcd.Backup = backup()
+			tc.edit(c.Spec.Etcd.Backup)
+			expectRefusal(t, environment.Client.Create(t.Context(), c), tc.want...)
+
+			object := template(namespace)
+			object.Spec.Template.Spec.Etcd.Backup = backup()
+			tc.edit(object.Spec.Template.Spec.Etcd.Backup)
+			var ofTemplate []string
+			for _, want := range tc.want {
+				ofTemplate = append(ofTemplate, strings.ReplaceAll(want, "spec.etcd.backup", "spec.template.spec.etcd.backup"))
+			}
+			expectRefusal(t, environment.Client.Create(t.Context(), object), ofTemplate...)
+		})
+	}
+}
+
+func TestDefaultsOfABackup(t *testing.T) {
+	g := NewWithT(t)
+	c := minimal(newNamespace(t))
+	c.Spec.Etcd.Backup = backup()
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	got := c.Spec.Etcd.Backup
+	g.Expect(got.Every.Duration).To(Equal(time.Hour))
+	g.Expect(got.MaxAge).To(BeNil())
+	g.Expect([]int32{*got.Keep.Last, *got.Keep.Daily, *got.Keep.Weekly}).To(Equal([]int32{24, 7, 4}))
+}
+
+// How a tenant is backed up may change at any time.
+func TestABackupIsAddedChangedAndTakenAway(t *testing.T) {
+	g := NewWithT(t)
+	c := minimal(newNamespace(t))
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	c.Spec.Etcd.Backup = backup()
+	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
+	c.Spec.Etcd.Backup.Store = controlplanev1.EtcdSnapshotStore{ClaimName: "snapshots"}
+	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
+	c.Spec.Etcd.Backup = nil
+	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
+}
+
+func TestARestoreIsOfANewControlPlane(t *testing.T) {
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	one := &controlplanev1.EtcdRestoreSpec{Snapshot: "blue-20300102t030000z"}
+
+	c := minimal(namespace)
+	c.Spec.Etcd.Restore = one.DeepCopy()
+	c.Spec.Etcd.Data.Storage.Type = controlplanev1.EtcdStorageEmptyDir
+	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	c.Spec.Etcd.Restore.Snapshot = "another"
+	expectRefusal(t, environment.Client.Update(t.Context(), c),
+		`spec.etcd.restore: Invalid value: etcd.restore is immutable: create a new control plane to restore a snapshot`)
+	c.Spec.Etcd.Restore = nil
+	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
+	c.Spec.Etcd.Restore = one
+	expectRefusal(t, environment.Client.Update(t.Context(), c),
+		`spec.etcd.restore: Forbidden: cannot be added to a control plane that exists, whose data would have to be thrown away: create a new control plane with it, with the keys that kok etcd restore writes`)
+
+	object := template(namespace)
+	object.Spec.Template.Spec.Etcd.Restore = one
+	expectRefusal(t, environment.Client.Create(t.Context(), object),
+		`spec.template.spec.etcd.restore: Forbidden: a snapshot is that of one control plane, and a template is for many: remove it, and set spec.etcd.restore of one KOKControlPlane when you create it`)
+}
+
+func TestKOKEtcdSnapshot(t *testing.T) {
+	g := NewWithT(t)
+	namespace := newNamespace(t)
+	source := &controlplanev1.EtcdSnapshotSource{Store: backup().Store, Slot: "20300102T030000Z"}
+	for _, tc := range []struct {
+		name string
+		spec controlplanev1.KOKEtcdSnapshotSpec
+		want []string
+	}{
+		{"of a control plane", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant"}, nil},
+		{"that was found", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant", Slot: "20300102T030000Z"}, nil},
+		{"of a store", controlplanev1.KOKEtcdSnapshotSpec{Source: source}, nil},
+		{"of both", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant", Source: source}, []string{
+			`spec: Invalid value: exactly one of controlPlaneName and source must be set: take a snapshot of a control plane, or name one in a store`}},
+		{"by no time", controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant", Slot: "2030-01-02T03:00"}, []string{
+			"spec.slot: Invalid value: \"2030-01-02T03:00\": spec.slot in body should match '^[0-9]{8}T[0-9]{6}Z$'"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			snapshot := &controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "snapshot-"}, Spec: tc.spec}
+			expectRefusal(t, environment.Client.Create(t.Context(), snapshot), tc.want...)
+		})
+	}
+	snapshot := &controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "one"}, Spec: controlplanev1.KOKEtcdSnapshotSpec{ControlPlaneName: "tenant"}}
+	g.Expect(environment.Client.Create(t.Context(), snapshot)).To(Succeed())
+	snapshot.Spec.ControlPlaneName = "another"
+	expectRefusal(t, environment.Client.Update(t.Context(), snapshot), `spec: Invalid value: spec is immutable: create another KOKEtcdSnapshot`)
+}
