@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
@@ -369,5 +369,14 @@ func controlPlaneOfSnapshot(object client.Object) []string {
 	if !ok || snapshot.Spec.ControlPlaneName == "" {
 		return nil
 	}
-	return []string{cmp.Or(snapshot.Spec.ControlPlaneName)}
+	return []string{snapshot.Spec.ControlPlaneName}
+}
+
+// snapshotToControlPlane finds the control plane that a snapshot is of.
+func snapshotToControlPlane(_ context.Context, object client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, name := range controlPlaneOfSnapshot(object) {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}})
+	}
+	return requests
 }

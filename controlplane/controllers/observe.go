@@ -38,6 +38,10 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (*status.Observation
 		return nil, err
 	}
 	seen.Etcd = r.operateEtcd(s, seen.Workloads, cordoned)
+	if err := r.observeBackup(ctx, s); err != nil {
+		return nil, err
+	}
+	seen.Backup, seen.Now = s.backup, r.Clock.Now()
 	seen.LostNodes, err = lostNodes(ctx, s, seen.Pods)
 	return seen, err
 }

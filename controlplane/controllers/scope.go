@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/events"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
@@ -53,6 +54,9 @@ type scope struct {
 	notes []string
 	// rolloutAfter is spec.rollout.after once it has passed: older renderings are replaced.
 	rolloutAfter time.Time
+
+	// backup is what is known of the backup of the data etcd.
+	backup backups.Seen
 
 	lock sync.Mutex
 	// live holds the workloads of components as they were after apply, by component.

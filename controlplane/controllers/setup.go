@@ -72,6 +72,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &clusterv1.Cluster{}, controlPlaneRefIndex, controlPlaneRefOf); err != nil {
 		return fmt.Errorf("index Clusters by their control plane: %w", err)
 	}
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &controlplanev1.KOKEtcdSnapshot{}, snapshotsByControlPlane, controlPlaneOfSnapshot); err != nil {
+		return fmt.Errorf("index KOKEtcdSnapshots by their control plane: %w", err)
+	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, cordon.PodsByNode, cordon.NodeOf); err != nil {
 		return fmt.Errorf("index pods by their nodes: %w", err)
 	}
@@ -80,6 +83,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&controlplanev1.KOKControlPlane{}, builder.WithPredicates(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue))).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToControlPlane),
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&controlplanev1.KOKEtcdSnapshot{}, handler.EnqueueRequestsFromMapFunc(snapshotToControlPlane), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.hostNodeToControlPlanes), builder.WithPredicates(cordon.Predicate())).
 		WatchesRawSource(tenants).
 		WatchesRawSource(etcds).

@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"slices"
+
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
@@ -22,6 +24,7 @@ func (r *Reconciler) order() []flow.Step[*scope] {
 		{Name: names.StepVersion, After: []string{names.StepKeyMaterial}, Run: r.chooseVersion},
 		{Name: names.StepPorts, After: []string{names.StepVersion}, Run: r.claimPorts, Keep: keepHosted(r.claimPorts)},
 		{Name: names.StepEndpoint, After: []string{names.StepPorts}, Run: r.applyServices, Keep: r.keepServices},
+		{Name: names.StepBackup, After: []string{names.StepKeyMaterial, names.StepEndpoint}, Run: r.ensureBackup},
 		{Name: names.StepCertificates, After: []string{names.StepKeyMaterial, names.StepEndpoint}, Run: r.ensureCertificates},
 		{Name: names.StepKubeconfig, After: []string{names.StepKeyMaterial, names.StepEndpoint}, Run: r.ensureKubeconfig},
 	}
@@ -47,6 +50,7 @@ func (r *Reconciler) componentStep(component components.Component) flow.Step[*sc
 	for _, cluster := range etcdclusters.All {
 		if cluster.Component == component.Name {
 			step.Run, step.Keep = r.applyEtcd(cluster), r.keepEtcd(cluster)
+			step.After = append(slices.Clone(step.After), names.StepBackup)
 		}
 	}
 	return step

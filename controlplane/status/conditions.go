@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
@@ -28,6 +29,7 @@ var Owned = []string{
 	controlplanev1.CertificatesAvailableCondition,
 	controlplanev1.EtcdClusterHealthyCondition,
 	controlplanev1.EtcdRecoveringCondition,
+	controlplanev1.EtcdBackedUpCondition,
 	controlplanev1.ControlPlaneComponentsHealthyCondition,
 	controlplanev1.AddonsInstalledCondition,
 	controlplanev1.EgressConfinedCondition,
@@ -57,6 +59,11 @@ func setConditions(in *Input, seen *Observation) {
 		notDeleting(),
 	} {
 		conditions.Set(in.ControlPlane, condition)
+	}
+	if spec := in.ControlPlane.Spec.Etcd.Backup; spec != nil {
+		conditions.Set(in.ControlPlane, backups.Verdict(spec, seen.Backup, seen.Now))
+	} else {
+		conditions.Delete(in.ControlPlane, controlplanev1.EtcdBackedUpCondition)
 	}
 }
 

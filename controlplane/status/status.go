@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
@@ -69,6 +71,9 @@ type Observation struct {
 	CreationFailures map[string]string
 	// LostNodes are host nodes that the host cluster does not hear from.
 	LostNodes []string
+	// Backup is what is known of the backup of the data etcd, at Now.
+	Backup backups.Seen
+	Now    time.Time
 }
 
 // lost reports whether a pod is where the host cluster hears nothing from: it may well be running.
