@@ -30,28 +30,31 @@ func (r *restorer) openBucket(ctx context.Context) (opened store.Store, end func
 		return nil, nil, fmt.Errorf("make a folder for credentials: %w", err)
 	}
 	end = func() { _ = os.RemoveAll(folder) }
-	defer func() {
-		if err != nil {
-			end()
-		}
-	}()
+	if opened, err = r.openBucketIn(ctx, folder); err != nil {
+		end()
+		return nil, nil, err
+	}
+	return opened, end, nil
+}
+
+func (r *restorer) openBucketIn(ctx context.Context, folder string) (store.Store, error) {
 	spec := r.flags.s3
 	config := store.S3Config{Endpoint: spec.Endpoint, Bucket: spec.Bucket, Prefix: spec.Prefix, Region: spec.Region, Credentials: folder}
 	credentials := []string{backup.AccessKeyIDFile, backup.SecretAccessKeyFile}
 	if err := r.secretFiles(ctx, flagCredentials, spec.CredentialsRef.Name, folder, credentials, backup.SessionTokenFile); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if spec.CARef.Name != "" {
 		if err := r.secretFiles(ctx, flagCA, spec.CARef.Name, folder, []string{caKey}); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		config.CA = filepath.Join(folder, caKey)
 	}
 	s3, err := store.OpenS3(config)
 	if err != nil {
-		return nil, nil, flagged(err)
+		return nil, flagged(err)
 	}
-	return bucket{s3}, end, nil
+	return bucket{s3}, nil
 }
 
 // secretFiles writes keys of a Secret as files into a folder.

@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -59,10 +58,13 @@ type opened struct {
 	manifests archive.Key
 }
 
-// fingerprint is that of the certificate of the cluster CA.
+// fingerprint is that of the certificate of the cluster CA, as openssl writes it.
 func (o *opened) fingerprint() string {
-	sum := sha256.Sum256(o.material.ClusterCA.Certificate.Raw)
-	return "SHA256:" + hex.EncodeToString(sum[:])
+	var parts []string
+	for _, b := range sha256.Sum256(o.material.ClusterCA.Certificate.Raw) {
+		parts = append(parts, fmt.Sprintf("%02X", b))
+	}
+	return strings.Join(parts, ":")
 }
 
 // openKeys decrypts the keys of the former cluster: those of --keys-file, or the newest of the bucket.

@@ -251,7 +251,8 @@ func (r *restorer) tell(p *plan) error {
 		say(r.cluster, "Nothing was written: leave out --dry-run to write it")
 	}
 	_, err := fmt.Fprintf(r.cluster.Out, `# The snapshot %s%s.
-# Its cluster CA has the fingerprint %s.
+# Its cluster CA has the SHA-256 fingerprint
+#   %s
 # Write this into the new KOKControlPlane of Cluster %s:
 spec:
   etcd:

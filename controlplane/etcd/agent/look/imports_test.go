@@ -26,6 +26,19 @@ func TestNoOtherProgramHasEtcdsServer(t *testing.T) {
 	}
 }
 
+// Only those who read and write stores have a client of S3: the managers tell members of etcd what to do.
+func TestManagersHaveNoClientOfS3(t *testing.T) {
+	const client = "github.com/aws/"
+	if kok := packagesOf(t, "./cmd/kok"); !strings.Contains(kok, client) {
+		t.Errorf("kok itself has none:\n%s", kok)
+	}
+	for _, program := range []string{"./controlplane", "./bootstrap", "./infrastructure"} {
+		if strings.Contains(packagesOf(t, program), client) {
+			t.Errorf("%s imports %s", program, client)
+		}
+	}
+}
+
 // packagesOf are all packages that a program is made of, one a line.
 func packagesOf(t *testing.T, program string) string {
 	t.Helper()

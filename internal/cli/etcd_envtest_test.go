@@ -1,0 +1,366 @@
+//go:build envtest
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/s3server"
+)
+
+// controlPlane makes a KOKControlPlane of a Cluster, which is backed up.
+func (s *site) controlPlane(name, cluster string) *controlplanev1.KOKControlPlane {
+	s.t.Helper()
+	made := &controlplanev1.KOKControlPlane{ObjectMeta: s.named(name)}
+	made.Labels = map[string]string{"cluster.x-k8s.io/cluster-name": cluster}
+	made.Spec.Version = "v1.36.3"
+	made.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{
+		Recipients: []string{"age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"},
+		Store:      controlplanev1.EtcdSnapshotStore{ClaimName: "snapshots"},
+	}
+	s.create(made)
+	return made
+}
+
+// snapshots are the KOKEtcdSnapshots of the namespace.
+func (s *site) snapshots() []controlplanev1.KOKEtcdSnapshot {
+	s.t.Helper()
+	all := &controlplanev1.KOKEtcdSnapshotList{}
+	if err := environment.Client.List(s.t.Context(), all, client.InNamespace(s.namespace)); err != nil {
+		s.t.Fatal(err)
+	}
+	return all.Items
+}
+
+// condition sets one of the only snapshot.
+func (s *site) condition(name string, status metav1.ConditionStatus, reason, message string) {
+	s.t.Helper()
+	made := s.snapshots()[0]
+	made.Status.Slot, made.Status.Revision, made.Status.TakenAt = "20260304T050000Z", 7, metav1.Now()
+	meta.SetStatusCondition(&made.Status.Conditions, metav1.Condition{Type: name, Status: status, Reason: reason, Message: message})
+	s.status(&made)
+}
+
+// until waits for something.
+func (s *site) until(reached func() bool) {
+	s.t.Helper()
+	must[any](s.t)(nil, wait.PollUntilContextTimeout(s.t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return reached(), nil }))
+}
+
+// lines are what a command writes while others read them.
+type lines struct {
+	lock sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(p []byte) (int, error) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.text.Write(p)
+}
+
+// String is all of them.
+func (l *lines) String() string {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.text.String()
+}
+
+func TestSnapshotsAreTakenAndListed(t *testing.T) {
+	s := newSite(t)
+	s.expect(2, []string{"there is no KOKControlPlane " + s.namespace + "/blue"}, "etcd", "snapshot", "blue")
+	s.expect(2, []string{"there is no KOKControlPlane " + s.namespace + "/blue, and no snapshot of it"}, "etcd", "list", "blue")
+	blue := s.controlPlane("blue", "blue")
+	s.expect(0, []string{"has no snapshots yet; kok etcd snapshot blue takes one"}, "etcd", "list", "blue")
+
+	// The controller's part: it says what is in the way, and then that the snapshot is verified.
+	var out, progress lines
+	ended := make(chan int, 1)
+	go func() {
+		arguments := []string{"kok", "etcd", "snapshot", "blue", "--timeout", "1m", "--kubeconfig", kubeconfig, "--namespace", s.namespace}
+		ended <- Run(t.Context(), arguments, genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &progress})
+	}()
+	s.until(func() bool { return len(s.snapshots()) == 1 })
+	s.condition("Stored", metav1.ConditionFalse, "StoreProblem", "the claim is full")
+	s.until(func() bool {
+		return strings.Contains(progress.String(), "Waiting: Stored: StoreProblem: the claim is full")
+	})
+	s.condition("Stored", metav1.ConditionTrue, "Stored", "")
+	s.condition("Verified", metav1.ConditionTrue, "Verified", "")
+	if status := <-ended; status != 0 {
+		t.Fatalf("it ended with %d: %s", status, progress.String())
+	}
+	made := s.snapshots()
+	if len(made) != 1 || made[0].Spec.ControlPlaneName != "blue" || strings.TrimSpace(out.String()) != made[0].Name {
+		t.Fatalf("it printed %q, and there is %v", out.String(), made)
+	}
+	s.expect(1, []string{"is not verified after 1s: the controller and a member of etcd take it"}, "etcd", "snapshot", "blue", "--timeout", "1s")
+	s.expect(0, []string{"20260304T050000Z", "yes", "unknown"}, "etcd", "list", "blue")
+	var rows []struct {
+		Name, Slot, Verified string
+		Revision             int64
+	}
+	if err := json.Unmarshal([]byte(s.expect(0, nil, "etcd", "list", "blue", "-o", "json")), &rows); err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 2 || rows[1].Name != made[0].Name || rows[1].Slot != "20260304T050000Z" || rows[1].Verified != "yes" || rows[1].Revision != 7 || rows[0].Verified != "unknown" {
+		t.Errorf("as data they are %+v", rows)
+	}
+	s.expect(2, []string{"want json"}, "etcd", "list", "blue", "-o", "xml")
+
+	blue.Spec.Etcd.Backup = nil
+	if err := environment.Client.Update(t.Context(), blue); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(2, []string{"has no spec.etcd.backup"}, "etcd", "snapshot", "blue")
+}
+
+// former is what a lost cluster left in a bucket.
+type former struct {
+	t      *testing.T
+	store  store.Store
+	keys   []byte
+	key    archive.Key
+	person *age.X25519Identity
+	// folder has the objects, identity is the file of the person's secret key, and flags name the store.
+	folder, identity string
+	flags            []string
+}
+
+// secretOf makes a Secret.
+func (s *site) secretOf(name string, data map[string][]byte) {
+	s.t.Helper()
+	s.create(&corev1.Secret{ObjectMeta: s.named(name), Data: data})
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(value T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// ensureKeys has a Cluster's keys as its control plane would.
+func (s *site) ensureKeys(name string) *pki.KeyMaterial {
+	s.t.Helper()
+	reach := pki.Access{Cached: environment.Client, Live: environment.Client, Writer: environment.Client}
+	keeper := &pki.Store{Management: reach, Host: reach, Clock: clock.RealClock{}}
+	return must[*pki.KeyMaterial](s.t)(keeper.Ensure(s.t.Context(), pki.Request{
+		Cluster: client.ObjectKey{Namespace: s.namespace, Name: name}, UsedBy: func(context.Context) (string, error) { return "", nil },
+	}))
+}
+
+// lose makes a cluster with keys in a namespace of its own, and leaves its bucket to this one.
+func (s *site) lose(name string) *former {
+	s.t.Helper()
+	t := s.t
+	material := newSite(t).ensureKeys(name)
+	f := &former{t: t, keys: must[[]byte](t)(pki.EncodeKeys(material)), person: must[*age.X25519Identity](t)(age.GenerateX25519Identity())}
+	signing, _, _, err := pki.SnapshotKeys(material.EncryptionKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.key = must[archive.Key](t)(archive.NewKey(signing))
+
+	server := s3server.Start(t, "", "")
+	credentials := map[string][]byte{"accessKeyID": []byte(s3server.AccessKey), "secretAccessKey": []byte(s3server.SecretKey)}
+	s.secretOf("s3", credentials)
+	folder := t.TempDir()
+	for name, value := range credentials {
+		must[any](t)(nil, os.WriteFile(filepath.Join(folder, name), value, 0o600))
+	}
+	f.store = must[*store.S3](t)(store.OpenS3(store.S3Config{Endpoint: server.Endpoint, Bucket: s3server.Bucket, Prefix: "former/" + name, Credentials: folder}))
+	f.put(archive.KeysName("00"), must[[]byte](t)(pki.SealKeys(f.keys, []string{f.person.Recipient().String()})))
+	f.folder = filepath.Join(server.Folder, s3server.Bucket, "former", name)
+	f.identity = f.identityFile(f.person)
+	f.flags = []string{"--s3-endpoint", server.Endpoint, "--s3-bucket", s3server.Bucket, "--s3-prefix", "former/" + name, "--s3-credentials-secret", "s3"}
+	return f
+}
+
+func (f *former) put(name string, content []byte) {
+	f.t.Helper()
+	must[any](f.t)(nil, f.store.Put(f.t.Context(), name, bytes.NewReader(content)))
+}
+
+// take stores a snapshot of a slot, and returns the name of its object.
+func (f *former) take(slot string, key archive.Key, verified bool) string {
+	f.t.Helper()
+	at := must[time.Time](f.t)(archive.ParseSlot(slot))
+	object := []byte("a snapshot of " + slot)
+	sum := archive.Sum{Bytes: int64(len(object)), SHA256: archive.HashOf(object)}
+	m := archive.Manifest{
+		Cluster: archive.Cluster{Namespace: "former", Name: "blue", UID: "uid-1"}, Member: "blue-etcd-data-0", Slot: at, Taken: at.Add(time.Second),
+		EtcdVersion: "3.6.16", StorageVersion: "3.6", Revision: 4711, CompactRevision: -1, Object: archive.NewObjectName(at),
+		Encrypted: sum, Plain: archive.Sum{Bytes: 1 << 20, SHA256: sum.SHA256},
+	}
+	manifest := must[[]byte](f.t)(key.Sign(m))
+	f.put(m.Object, object)
+	f.put(archive.ManifestName(at), manifest)
+	if verified {
+		v := archive.Verification{Manifest: archive.HashOf(manifest), Verified: at.Add(time.Minute), EtcdVersion: "3.6.16", Revision: 4711}
+		f.put(archive.VerificationName(at), must[[]byte](f.t)(key.SignVerification(v)))
+	}
+	return m.Object
+}
+
+// identityFile is the file of a person's secret key.
+func (f *former) identityFile(person *age.X25519Identity) string {
+	f.t.Helper()
+	file := filepath.Join(f.t.TempDir(), "key.txt")
+	must[any](f.t)(nil, os.WriteFile(file, []byte("# public key: "+person.Recipient().String()+"\n"+person.String()+"\n"), 0o600))
+	return file
+}
+
+// restore is the command line for a new Cluster.
+func (f *former) restore(cluster string, further ...string) []string {
+	return slices.Concat([]string{"etcd", "restore", cluster, "--identity-file", f.identity}, f.flags, further)
+}
+
+func TestANewClusterIsPreparedForASnapshot(t *testing.T) {
+	s := newSite(t)
+	f := s.lose("blue")
+	f.take("20260304T040000Z", f.key, true)
+	f.take("20260304T050000Z", f.key, true)
+	f.take("20260304T060000Z", f.key, false)
+	secrets := func() []string {
+		all := &corev1.SecretList{}
+		must[any](t)(nil, environment.Client.List(t.Context(), all, client.InNamespace(s.namespace)))
+		var names []string
+		for _, secret := range all.Items {
+			names = append(names, secret.Name)
+		}
+		return names
+	}
+
+	// The store is looked into, and nothing is written.
+	out := s.expect(0, []string{"Choose one by --slot"}, f.restore("blue", "--dry-run")...)
+	if !strings.Contains(out, "20260304T060000Z") || strings.Index(out, "20260304T060000Z") > strings.Index(out, "20260304T040000Z") {
+		t.Errorf("it shows\n%s", out)
+	}
+	s.expect(0, []string{"Secret " + s.namespace + "/blue-encryption would be created", "Nothing was written"}, f.restore("blue", "--dry-run", "--latest")...)
+	if there := secrets(); len(there) != 1 || len(s.snapshots()) != 0 {
+		t.Fatalf("a dry run wrote %v", there)
+	}
+
+	// The newest that is verified is taken.
+	out = s.expect(0, []string{
+		"The snapshot 20260304T060000Z is left out: it is not verified", "Secret " + s.namespace + "/blue-ca is created",
+		"The snapshot 20260304T050000Z of former/blue, taken 2026-03-04T05:00:01Z at revision 4711", "snapshot: blue-restore-20260304t050000z",
+	}, f.restore("blue", "--latest")...)
+	if strings.Contains(out, "PRIVATE") {
+		t.Error("a key is told")
+	}
+	want := []string{"blue-ca", "blue-encryption", "blue-etcd", "blue-etcd-events", "blue-proxy", "blue-sa", "s3"}
+	if there := secrets(); !slices.Equal(there, want) {
+		t.Fatalf("there are %v, want %v", there, want)
+	}
+	ca := &corev1.Secret{}
+	if !s.has("blue-ca", ca) || ca.Labels["cluster.x-k8s.io/cluster-name"] != "blue" || ca.Type != "cluster.x-k8s.io/secret" {
+		t.Errorf("the Secret of the CA is %v of type %s", ca.ObjectMeta, ca.Type)
+	}
+	made := s.snapshots()
+	if len(made) != 1 || made[0].Spec.Source == nil || made[0].Spec.Source.Slot != "20260304T050000Z" || made[0].Spec.Source.Store.S3.Prefix != "former/blue" ||
+		made[0].Spec.Source.Store.S3.CredentialsRef.Name != "s3" {
+		t.Fatalf("the snapshots are %+v", made)
+	}
+	// The new cluster takes these keys, and makes none of its own.
+	material := s.ensureKeys("blue")
+	if len(material.Generated) > 0 || !bytes.Equal(must[[]byte](t)(pki.EncodeKeys(material)), f.keys) {
+		t.Errorf("the new cluster generates %v", material.Generated)
+	}
+
+	// The same again changes nothing; another slot is another snapshot with the same keys.
+	s.expect(0, []string{"Everything is there already", "blue-restore-20260304t050000z"}, f.restore("blue", "--latest")...)
+	s.expect(0, []string{"KOKEtcdSnapshot " + s.namespace + "/blue-restore-20260304t040000z is created"}, f.restore("blue", "--slot", "20260304T040000Z")...)
+	if made := s.snapshots(); len(made) != 2 {
+		t.Errorf("the snapshots are %+v", made)
+	}
+
+	// A volume is not seen: its keys come as a file.
+	keys := filepath.Join(t.TempDir(), "keys.age")
+	must[any](t)(nil, os.WriteFile(keys, must[[]byte](t)(pki.SealKeys(f.keys, []string{f.person.Recipient().String()})), 0o600))
+	s.expect(0, []string{"is on a volume that this machine does not see", "snapshot: red-restore-20260304t050000z"},
+		"etcd", "restore", "red", "--identity-file", f.identity, "--keys-file", keys, "--claim", "snapshots", "--slot", "20260304T050000Z")
+}
+
+func TestARestoreThatCannotBeIsRefused(t *testing.T) {
+	s := newSite(t)
+	f := s.lose("blue")
+	f.take("20260304T040000Z", f.key, true)
+	stranger := must[*age.X25519Identity](t)(age.GenerateX25519Identity())
+	other := must[archive.Key](t)(archive.NewKey([]byte(strings.Repeat("another tenant's ", 4))))
+	f.take("20260304T050000Z", other, true)
+	f.take("20260304T060000Z", f.key, false)
+	cut := f.take("20260304T070000Z", f.key, true)
+	must[any](t)(nil, os.Truncate(filepath.Join(f.folder, cut), 5))
+	f.take("20260304T080000Z", f.key, true)
+	manifest := filepath.Join(f.folder, "20260304T080000Z.json")
+	must[any](t)(nil, os.WriteFile(manifest, bytes.Replace(must[[]byte](t)(os.ReadFile(manifest)), []byte("4711"), []byte("4712"), 1), 0o600))
+
+	s.secretOf("empty", nil)
+	s.secretOf("wrong", map[string][]byte{"accessKeyID": []byte(s3server.AccessKey), "secretAccessKey": []byte("guess")})
+	last := func(flags ...string) []string { return f.restore("blue", flags...) } // The last of two equal flags counts.
+	for says, arguments := range map[string][]string{
+		"--identity-file: no secret key in":                       {"etcd", "restore", "blue", "--identity-file", f.identityFile(stranger), "--latest"},
+		"--slot 20260304T050000Z: Foreign":                        last("--slot", "20260304T050000Z"),
+		"the snapshot 20260304T060000Z is not verified":           last("--slot", "20260304T060000Z"),
+		"--slot 20260304T070000Z: Truncated":                      last("--slot", "20260304T070000Z"),
+		"--slot 20260304T080000Z: Tampered":                       last("--slot", "20260304T080000Z"),
+		"--slot: the store has no snapshot 20260304T090000Z":      last("--slot", "20260304T090000Z"),
+		"--s3-prefix: there is no snapshot at nobody/blue":        last("--latest", "--s3-prefix", "nobody/blue"),
+		"--s3-bucket: there is no bucket others":                  last("--latest", "--s3-bucket", "others"),
+		"--s3-credentials-secret: the secretAccessKey":            last("--latest", "--s3-credentials-secret", "wrong"),
+		"--s3-credentials-secret: there is no Secret":             last("--latest", "--s3-credentials-secret", "none"),
+		"has no key accessKeyID":                                  last("--latest", "--s3-credentials-secret", "empty"),
+		"--s3-ca-secret: Secret " + s.namespace + "/empty has no": last("--latest", "--s3-ca-secret", "empty"),
+		"--s3-endpoint: the server cannot be reached":             last("--latest", "--s3-endpoint", "http://127.0.0.1:1"),
+		"--s3-endpoint: \"s3.example.com\" is no address":         last("--latest", "--s3-endpoint", "s3.example.com"),
+		"name a snapshot by --slot":                               last(),
+	} {
+		if arguments[4] != f.identity {
+			arguments = append(arguments, f.flags...)
+		}
+		s.expect(2, []string{says}, arguments...)
+	}
+	if made := s.snapshots(); len(made) != 0 || s.has("blue-ca", &corev1.Secret{}) {
+		t.Fatalf("something was written: %v", made)
+	}
+
+	// What is wrong with the newer ones is told, and the newest good one is taken, unless other keys are there.
+	s.secretOf("blue-sa", map[string][]byte{"tls.crt": []byte("another"), "tls.key": []byte("another")})
+	s.expect(2, []string{
+		"20260304T080000Z is left out: Tampered", "20260304T070000Z is left out: Truncated", "20260304T050000Z is left out: Foreign", "has Secrets with other keys than those of the snapshot: blue-sa;",
+	}, last("--latest")...)
+	if s.has("blue-ca", &corev1.Secret{}) {
+		t.Fatal("something was written")
+	}
+	s.controlPlane("blue-cp", "blue")
+	s.expect(2, []string{"has KOKControlPlane blue-cp already", "another name"}, last("--latest")...)
+	s.expect(0, []string{"green-restore-20260304t040000z"}, f.restore("green", "--latest")...)
+}
