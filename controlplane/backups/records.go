@@ -92,34 +92,45 @@ func record(controlPlane *controlplanev1.KOKControlPlane, slot time.Time) *contr
 	}
 }
 
+// refusals are the reasons by which members refuse snapshots.
+var refusals = map[archive.Reason]string{
+	archive.Truncated: controlplanev1.SnapshotTruncatedReason, archive.Tampered: controlplanev1.SnapshotTamperedReason,
+	archive.Foreign: controlplanev1.SnapshotForeignReason, archive.TooNew: controlplanev1.SnapshotTooNewReason,
+	archive.KeyMissing: controlplanev1.SnapshotKeyMissingReason, archive.HashDiffers: controlplanev1.SnapshotHashDiffersReason,
+}
+
 // describe sets the status by what the store has.
 func describe(object *controlplanev1.KOKEtcdSnapshot, found *backup.Snapshot) {
 	status := &object.Status
 	status.Slot = archive.SlotName(found.Slot)
 	if found.Reason != "" {
-		set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, found.Reason, found.Message)
-		set(object, controlplanev1.SnapshotVerifiedCondition, metav1.ConditionFalse, found.Reason, found.Message)
+		reason, known := refusals[archive.Reason(found.Reason)]
+		if !known {
+			reason = controlplanev1.SnapshotTamperedReason
+		}
+		set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, reason, found.Message)
+		set(object, controlplanev1.SnapshotVerifiedCondition, metav1.ConditionFalse, reason, found.Message)
 		return
 	}
 	status.TenantUID, status.Revision, status.DatabaseBytes, status.StoredBytes = found.TenantUID, found.Revision, found.DatabaseBytes, found.StoredBytes
 	status.SHA256, status.EtcdVersion, status.EncryptionKeyID = found.SHA256, found.EtcdVersion, found.EncryptionKeyID
 	status.TakenAt = metav1.NewTime(found.Taken)
-	set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionTrue, controlplanev1.StoredReason, "")
+	set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionTrue, controlplanev1.SnapshotStoredReason, "")
 	if found.Verified.IsZero() {
 		return // Nobody has tried it yet.
 	}
 	status.VerifiedAt = metav1.NewTime(found.Verified)
-	set(object, controlplanev1.SnapshotVerifiedCondition, metav1.ConditionTrue, controlplanev1.VerifiedReason, "")
+	set(object, controlplanev1.SnapshotVerifiedCondition, metav1.ConditionTrue, controlplanev1.SnapshotVerifiedReason, "")
 }
 
 // missing says of a snapshot that somebody wants why it is not there.
 func missing(object *controlplanev1.KOKEtcdSnapshot, slot time.Time, problem *backup.Problem) {
 	object.Status.Slot = archive.SlotName(slot)
 	if problem != nil && problem.Slot.Equal(slot) {
-		set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.StoreUnreachableReason, problem.Message)
+		set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.SnapshotNotStoredReason, text(problem))
 		return
 	}
-	set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.WaitingReason, "it is being taken")
+	set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.SnapshotTakingReason, "it is being taken")
 }
 
 func set(object *controlplanev1.KOKEtcdSnapshot, condition string, status metav1.ConditionStatus, reason, message string) {

@@ -348,14 +348,20 @@ func (r *Reconciler) keepRecords(ctx context.Context, s *scope, records backups.
 			errs = append(errs, fmt.Errorf("create KOKEtcdSnapshot %s: %w", object.Name, err))
 		}
 	}
-	for _, object := range records.Update {
-		if err := r.Client.Status().Update(ctx, object); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			errs = append(errs, fmt.Errorf("write the status of KOKEtcdSnapshot %s: %w", object.Name, err))
-		}
-	}
 	for _, object := range records.Delete {
 		if err := r.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID}); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("delete KOKEtcdSnapshot %s: %w", object.Name, err))
+		}
+	}
+	return errors.Join(append(errs, r.describeRecords(ctx, records.Update))...)
+}
+
+// describeRecords writes the status of snapshots.
+func (r *Reconciler) describeRecords(ctx context.Context, objects []*controlplanev1.KOKEtcdSnapshot) error {
+	var errs []error
+	for _, object := range objects {
+		if err := r.Client.Status().Update(ctx, object); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("write the status of KOKEtcdSnapshot %s: %w", object.Name, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -12,10 +12,11 @@
 //	version                  key-material                -
 //	ports                    version                     claimPorts as a whole, once something was made
 //	endpoint                 ports                       applyServices as a whole, once something was made and ports are known
+//	backup                   key-material, endpoint      -
 //	certificates             key-material, endpoint      -
 //	kubeconfig               key-material, endpoint      -
-//	etcd-data                certificates                keepEtcd
-//	etcd-events              certificates                keepEtcd
+//	etcd-data                certificates, backup        keepEtcd
+//	etcd-events              certificates, backup        keepEtcd
 //	kube-apiserver           etcd-data, etcd-events      keepComponent
 //	kube-controller-manager  kube-apiserver              keepComponent
 //	kube-scheduler           kube-apiserver              keepComponent
@@ -53,6 +54,7 @@
 //	… stays as it is, for its members keep …     controllers/volatile.go: holdsStoredRendering, replacesPods
 //	RollingOut: … are up to date: …              etcd/rollout/rollout.go: State.blocks; etcd/operator/rollout.go: cluster.unsettled
 //	what the host cluster must still give        controllers/services.go: Reconciler.applyServices
+//	spec.etcd.restore.snapshot names …           controllers/backup.go: Reconciler.ensureBackup, Reconciler.origin
 //	Secret … has an unsafe kubeconfig            controllers/keymaterial.go: Reconciler.ensureKubeconfig
 //	the tenant's API at … is being probed        controllers/tenantobjects.go: Reconciler.applyTenantObjects
 //	the addons are being written …               controllers/addons.go: Reconciler.applyAddons

@@ -376,6 +376,11 @@ func WithoutHost(controlPlane *controlplanev1.KOKControlPlane, reason, message s
 	} {
 		conditions.Set(controlPlane, Condition(unknown, metav1.ConditionUnknown, reason, message))
 	}
+	if controlPlane.Spec.Etcd.Backup != nil {
+		conditions.Set(controlPlane, Condition(controlplanev1.EtcdBackedUpCondition, metav1.ConditionUnknown, reason, message))
+	} else {
+		conditions.Delete(controlPlane, controlplanev1.EtcdBackedUpCondition)
+	}
 	conditions.Set(controlPlane, Condition(controlplanev1.ReconciledCondition, metav1.ConditionFalse, reason, message))
 }
 

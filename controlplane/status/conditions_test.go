@@ -508,6 +508,7 @@ func TestDeletingSaysWhatIsLeft(t *testing.T) {
 // to an older value.
 func TestAllConditionsAreSetAndOwned(t *testing.T) {
 	in := settledInput()
+	in.ControlPlane.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{}
 	setConditions(in, settled())
 	set := map[string]bool{clusterv1.PausedCondition: true}
 	for _, c := range in.ControlPlane.Status.Conditions {

@@ -144,8 +144,8 @@ const (
 	// The message says why no newer one came, and what to do.
 	BackupTooOldReason = "BackupTooOld"
 
-	// StoreUnreachableReason of EtcdBackedUpCondition, and of Stored: a snapshot could not be taken, stored or tried. The message names
-	// the field of `spec.etcd.backup` that is wrong, where one is.
+	// StoreUnreachableReason of EtcdBackedUpCondition: a snapshot could not be taken, stored or tried.
+	// The message names the field of `spec.etcd.backup` that is wrong, where one is.
 	//
 	// Mend what the message names. The next try comes within minutes.
 	StoreUnreachableReason = "StoreUnreachable"

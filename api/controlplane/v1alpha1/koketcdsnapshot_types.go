@@ -4,21 +4,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Conditions of a KOKEtcdSnapshot, and their reasons beside those of package archive that refuse a snapshot.
-const (
-	// SnapshotStoredCondition is true while the snapshot is in its store.
-	SnapshotStoredCondition = "Stored"
-
-	// SnapshotVerifiedCondition is true once the snapshot was restored as a trial, and was what its member had.
-	SnapshotVerifiedCondition = "Verified"
-
-	// StoredReason of SnapshotStoredCondition: it is in its store.
-	StoredReason = "Stored"
-
-	// VerifiedReason of SnapshotVerifiedCondition: an etcd started from it.
-	VerifiedReason = "Verified"
-)
-
 // KOKEtcdSnapshotSpec says which snapshot this is: one of a control plane, or one of any store.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.controlPlaneName) != has(self.source)",message="exactly one of controlPlaneName and source must be set: take a snapshot of a control plane, or name one in a store"
