@@ -278,7 +278,7 @@ func objects(t *testing.T, server s3server.Server, end string) []string {
 
 func TestOneOfThreeMembersTakesASlot(t *testing.T) {
 	server := s3server.Start(t, "", "")
-	w := newWorld(t, 3, backup.Config{Store: s3Of(server), KeysID: "0123456789abcdef", EncryptionKeyID: "key1"})
+	w := newWorld(t, 3, backup.Config{Store: s3Of(server), KeysID: "0123456789abcdef", EncryptionKeyID: "key1", Keep: backup.Keep{Last: 2}})
 	duty := w.expected(w.members)
 	r := w.until("the first slot", duty, func(r backup.Report) bool { return r.OnDuty && hasVerified(1)(r) })
 	first := r.Snapshots[0]
@@ -318,9 +318,14 @@ func TestOneOfThreeMembersTakesASlot(t *testing.T) {
 	}
 	// An election may come first.
 	var second *member
-	for second == nil {
+	for deadline := time.After(patience); second == nil; {
+		select {
+		case <-deadline:
+			t.Fatal("nobody takes the second slot")
+		case <-time.After(50 * time.Millisecond):
+		}
 		for _, m := range left {
-			if r, answers := w.report(m); answers && len(r.Snapshots) == 2 {
+			if r, answers := w.report(m); answers && r.OnDuty && len(r.Snapshots) == 2 {
 				second = m
 			}
 		}
@@ -332,18 +337,12 @@ func TestOneOfThreeMembersTakesASlot(t *testing.T) {
 	w.until("what is said of a member that does not answer", duty, func(r backup.Report) bool { return r.Problem != nil && !r.OnDuty })
 
 	// Old ones go when newer ones are verified.
-	for range 3 {
-		w.ahead.Add(int64(time.Hour))
-		present := archive.SlotOf(w.now(), time.Hour)
-		w.until("the next slot", second, func(r backup.Report) bool {
-			w.ahead.Add(int64(time.Second)) // The manager asks once a minute.
-			return len(r.Snapshots) > 0 && r.Snapshots[0].Slot.Equal(present) && !r.Snapshots[0].Verified.IsZero()
-		})
+	w.ahead.Add(int64(time.Hour))
+	third := first.Slot.Add(2 * time.Hour)
+	r = w.until("the third slot", second, func(r backup.Report) bool { return hasVerified(2)(r) && r.Snapshots[0].Slot.Equal(third) })
+	if !r.Snapshots[1].Slot.Equal(first.Slot.Add(time.Hour)) {
+		t.Errorf("left are %+v", r.Snapshots)
 	}
-	w.until("the end of old ones", second, func(r backup.Report) bool {
-		w.ahead.Add(int64(time.Second))
-		return hasVerified(3)(r)
-	})
 	if keys := objects(t, server, "keys-0123456789abcdef.age"); len(keys) != 1 {
 		t.Errorf("keys are %v", keys)
 	}
@@ -427,13 +426,15 @@ func TestATrialThatRefusesIsNotMadeAgain(t *testing.T) {
 	must(t, s.Put(t.Context(), other.Object, bytes.NewReader(object)))
 	must(t, s.Put(t.Context(), archive.ManifestName(other.Slot), bytes.NewReader(file)))
 	refused := func(r backup.Report) bool {
-		w.ahead.Add(int64(time.Second)) // The manager's question has the store listed once a minute.
 		return r.Problem != nil && r.Problem.Reason == string(archive.HashDiffers) && r.Problem.Slot.Equal(other.Slot) && len(r.Snapshots) == 2 && r.Working.IsZero()
 	}
+	// The manager's question has the store listed once a minute.
+	w.ahead.Add(int64(time.Minute))
 	w.until("what is not as its member was", m, refused)
 	// It is told for as long as nothing newer is verified.
-	before := w.now()
-	w.until("what it tells ten minutes later", m, func(r backup.Report) bool { return refused(r) && w.now().Sub(before) > 10*time.Minute })
+	w.ahead.Add(int64(10 * time.Minute))
+	later := w.now()
+	w.until("what it tells ten minutes later", m, func(r backup.Report) bool { return refused(r) && r.Listed.After(later) })
 	w.ahead.Add(int64(time.Hour))
 	w.until("the next slot", m, func(r backup.Report) bool {
 		return len(r.Snapshots) == 3 && r.Problem == nil && !r.Snapshots[0].Verified.IsZero()
