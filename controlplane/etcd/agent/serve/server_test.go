@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,7 @@ func answering(t *testing.T, ca *authority) (*agent, string) {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+		a.background.Wait()
 	})
 	return a, "https://" + l.Addr().String()
 }
@@ -115,6 +117,32 @@ func TestARenewedCertificateIsShown(t *testing.T) {
 	must(t, os.WriteFile(ca.file, file, 0o600))
 	if _, _, err := ask(t, ca.client(manager), http.MethodGet, url+backup.ReportPath, ""); err == nil {
 		t.Error("a client of the old CA is answered")
+	}
+}
+
+// The manager asks many tenants, and waits for none of their stores.
+func TestAStoreThatHangsIsInNobodysWay(t *testing.T) {
+	ca := newAuthority(t)
+	a, url := answering(t, ca)
+	silent := loopback.Listen(t)
+	file, err := backup.Encode(backup.Config{
+		Every: time.Hour, Keep: backup.Keep{Last: 1}, Recipients: []string{"age1"}, Store: backup.Store{S3: &backup.S3{Endpoint: "http://" + silent.Addr().String(), Bucket: "snapshots"}},
+	})
+	must(t, err)
+	for name, content := range map[string]string{
+		backup.ConfigFile: string(file), backup.KeyFile: strings.Repeat("k", 32), backup.AccessKeyIDFile: "a", backup.SecretAccessKeyFile: "b",
+		backup.IdentityFile: "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX",
+	} {
+		must(t, os.WriteFile(filepath.Join(a.ConfigDir, name), []byte(content), 0o600))
+	}
+	for range 2 {
+		if code, text, err := ask(t, ca.client(manager), http.MethodGet, url+backup.ReportPath, ""); err != nil || code != http.StatusOK || !strings.Contains(text, `"member":"me"`) {
+			t.Errorf("it says %d %s: %v", code, text, err)
+		}
+		// The first question has the store listed, which does not end while the second one is answered.
+		if a.listing.reading.TryLock() {
+			t.Error("the store is not listed")
+		}
 	}
 }
 
