@@ -3,6 +3,7 @@ package archive
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"regexp"
 	"time"
 )
@@ -44,6 +45,18 @@ func NewObjectName(slot time.Time) string {
 	random := make([]byte, randomHexOfObject/2)
 	_, _ = rand.Read(random)
 	return slot.UTC().Format(slotForm) + "-" + hex.EncodeToString(random) + objectEnd
+}
+
+// keysIDs are those of key material.
+var keysIDs = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
+
+// KeysName is that of the object with a tenant's key material, which is beside its snapshots and belongs to none. To ParseName
+// it is something of others, so nothing lists or deletes it.
+func KeysName(id string) (string, error) {
+	if !keysIDs.MatchString(id) {
+		return "", fmt.Errorf("%.80q is no ID of key material: it must be of the form %s", id, keysIDs)
+	}
+	return "keys-" + id + ".age", nil
 }
 
 // SlotName is how people name a snapshot.

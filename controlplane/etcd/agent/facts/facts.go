@@ -98,6 +98,9 @@ type Facts struct {
 	// FreeBytes is the room on the file system, NeedBytes the room that etcd needs to start and to go on writing.
 	FreeBytes int64 `json:"freeBytes"`
 	NeedBytes int64 `json:"needBytes"`
+	// Seed says why the snapshot that the member shall begin with is not in the directory, which is Empty then. A reason of
+	// package archive, or NotVerified, is first, where there is one.
+	Seed string `json:"seed,omitempty"`
 }
 
 // Damaged reports whether the data themselves are bad, for good. Every other reason may pass: a member whose disk is not
@@ -128,6 +131,9 @@ func (f Facts) String() string {
 	if f.MemberID != "" {
 		fmt.Fprintf(&b, "; member %s of cluster %s, revision %d, log up to term %d and index %d, applied up to %d", f.MemberID, f.ClusterID, f.Revision, f.Term, f.Index, f.Applied)
 	}
+	if f.Seed != "" {
+		b.WriteString("; the snapshot is not restored: " + f.Seed)
+	}
 	if f.State == Present && !f.Checked {
 		b.WriteString("; not every page of the database was checked")
 	}
@@ -138,9 +144,13 @@ func (f Facts) String() string {
 // containers of the pod: https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/.
 const MaxBytes = 1024
 
-// Encode gives the facts as kubelet keeps them: JSON in one line, of at most MaxBytes. A message that is too long is cut off.
+// maxSeed bounds Seed in bytes.
+const maxSeed = 300
+
+// Encode gives the facts as kubelet keeps them: JSON in one line, of at most MaxBytes. A message that is too long is cut off,
+// and after it what is said of the seed.
 func (f Facts) Encode() ([]byte, error) {
-	f.Message = printable(f.Message)
+	f.Message, f.Seed = printable(f.Message), bounded(f.Seed)
 	for {
 		var b bytes.Buffer
 		encoder := json.NewEncoder(&b)
@@ -152,6 +162,9 @@ func (f Facts) Encode() ([]byte, error) {
 		switch {
 		case excess <= 0:
 			return b.Bytes(), nil
+		case f.Message == "" && f.Seed != "":
+			f.Seed = cut(f.Seed, min(excess, len(f.Seed)/2+1))
+			continue
 		case f.Message == "":
 			return nil, fmt.Errorf("facts of a data directory have %d bytes, and %d is the most", b.Len(), MaxBytes)
 		}
@@ -168,6 +181,15 @@ func printable(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// bounded is what may be said of a seed.
+func bounded(text string) string {
+	text = printable(text)
+	if excess := len(text) - maxSeed; excess > 0 {
+		return cut(text, excess)
+	}
+	return text
 }
 
 const ellipsis = "..."
@@ -213,7 +235,7 @@ func Decode(message string) (Facts, error) {
 			return Facts{}, fmt.Errorf("read facts of a data directory: %s is not of the form %s", name, field.form)
 		}
 	}
-	f.Message = printable(f.Message)
+	f.Message, f.Seed = printable(f.Message), bounded(f.Seed)
 	return f, nil
 }
 

@@ -10,7 +10,10 @@ import (
 // The text is what agents of other releases write and managers of other releases read.
 func TestTheTextStays(t *testing.T) {
 	for want, f := range map[string]Facts{
-		`{"state":"Empty","freeBytes":5,"needBytes":3}`:                                                   {State: Empty, FreeBytes: 5, NeedBytes: 3},
+		`{"state":"Empty","freeBytes":5,"needBytes":3}`: {State: Empty, FreeBytes: 5, NeedBytes: 3},
+		`{"state":"Empty","freeBytes":5,"needBytes":3,"seed":"Foreign: it is of another tenant"}`: {
+			State: Empty, FreeBytes: 5, NeedBytes: 3, Seed: "Foreign: it is of another tenant",
+		},
 		`{"state":"NoSpace","message":"full","freeBytes":0,"needBytes":3}`:                                {State: NoSpace, Message: "full", NeedBytes: 3},
 		`{"state":"Unreadable","reason":"LogTooShort","message":"a<b \"c\"","freeBytes":0,"needBytes":0}`: {State: Unreadable, Reason: LogTooShort, Message: "a<b \"c\""},
 		`{"state":"Present","clusterID":"d1cfaf999eb97a2a","memberID":"bdae9bbc11dd390d","term":2,"index":41,"commit":40,"applied":39,` +
@@ -48,6 +51,30 @@ func TestALongMessageIsCutOff(t *testing.T) {
 		if again.Message = message; again != all {
 			t.Errorf("%s is read as %#v", text, again)
 		}
+	}
+}
+
+// Its beginning, which has the reason, is there however long the rest is.
+func TestWhatIsSaidOfASeedIsBounded(t *testing.T) {
+	for _, seed := range []string{strings.Repeat("é", 2000), strings.Repeat("\x00\xff\n", 2000), strings.Repeat(`"\`, 2000)} {
+		for _, message := range []string{"", "short", strings.Repeat(`"\`, 2000)} {
+			f := Facts{State: Empty, Message: message, Seed: "KeyMissing: " + seed, FreeBytes: math.MinInt64, NeedBytes: math.MinInt64}
+			text, err := f.Encode()
+			if err != nil || len(text) > MaxBytes || strings.Count(string(text), "\n") != 1 {
+				t.Errorf("%v: %d bytes: %s", err, len(text), text)
+			}
+			again, err := Decode(string(text))
+			if err != nil || !strings.HasPrefix(again.Seed, "KeyMissing: ") || len(again.Seed) > maxSeed || !strings.HasSuffix(again.Seed, ellipsis) || !utf8.ValidString(again.Seed) {
+				t.Errorf("%v: %q", err, again.Seed)
+			}
+			if strings.ContainsAny(again.Seed, "\n\x00") {
+				t.Errorf("people would see %q", again.Seed)
+			}
+		}
+	}
+	// One that does not keep to it is cut off by the reader.
+	if f, err := Decode(`{"state":"Empty","seed":"` + strings.Repeat("x", 900) + `"}`); err != nil || len(f.Seed) != maxSeed {
+		t.Errorf("it reads %d bytes: %v", len(f.Seed), err)
 	}
 }
 
@@ -110,6 +137,7 @@ func TestPeopleReadOneLine(t *testing.T) {
 // FuzzDecode reads what a host cluster says that an agent said: what is accepted can be written again, and shown to people.
 func FuzzDecode(f *testing.F) {
 	f.Add(`{"state":"Empty"}`)
+	f.Add(`{"state":"Empty","seed":"Truncated: \"oh\""}`)
 	f.Add(`{"state":"Unreadable","reason":"LogDamaged","message":"oh\u0000"}`)
 	f.Add(`{"state":"Present","memberID":"a","index":7,"revision":-1}`)
 	f.Fuzz(func(t *testing.T, message string) {
@@ -130,6 +158,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		if !strings.HasSuffix(again.Message, ellipsis) {
 			again.Message = read.Message
+		}
+		if strings.HasSuffix(again.Seed, ellipsis) {
+			again.Seed = read.Seed
 		}
 		if again.Message = read.Message; again != read {
 			t.Errorf("%#v is read as %#v", read, again)

@@ -28,6 +28,15 @@ import (
 // Program starts this program again as one that calls Main with its standard input and output.
 type Program func(ctx context.Context) *exec.Cmd
 
+// ThisProgram is the one that runs, with arguments by which it calls Main.
+func ThisProgram(args ...string) (Program, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	return func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, self, args...) }, nil
+}
+
 // order is what a child process shall restore.
 type order struct {
 	// Plain is the file of what etcd sent, Dir the data directory to make.

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -16,19 +14,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/mounted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 )
 
-// backup are the flags of all commands that read or write snapshots. Every secret is in a file.
-type backup struct {
+// storing are the flags of all commands that read or write snapshots. Every secret is in a file.
+type storing struct {
 	dir, kind string
 	s3        store.S3Config
 	keyFile   string
 	timeout   time.Duration
 }
 
-func (b *backup) flags(command *cobra.Command) {
+func (b *storing) flags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.StringVar(&b.dir, "store-dir", "", "Folder of the snapshots, where they are on a volume.")
 	flags.StringVar(&b.kind, "store-kind", store.FieldClaimName, "Which volume that is, for messages: claimName or perMember.")
@@ -46,16 +45,12 @@ func (b *backup) flags(command *cobra.Command) {
 }
 
 // run carries out a command with its store and its key, until it has done or is told to end.
-func (b *backup) run(command *cobra.Command, do func(context.Context, store.Store, archive.Key) error) error {
+func (b *storing) run(command *cobra.Command, do func(context.Context, store.Store, archive.Key) error) error {
 	ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
-	secret, err := readFile(b.keyFile)
-	if err != nil {
-		return fmt.Errorf("--hmac-key-file: %w", err)
-	}
-	key, err := archive.NewKey(secret)
+	key, err := mounted.Key(b.keyFile)
 	if err != nil {
 		return fmt.Errorf("--hmac-key-file: %w", err)
 	}
@@ -64,62 +59,13 @@ func (b *backup) run(command *cobra.Command, do func(context.Context, store.Stor
 		return errors.New("name one store: --store-dir, or --s3-endpoint with its bucket")
 	case b.kind != store.FieldClaimName && b.kind != store.FieldPerMember:
 		return errors.New("--store-kind must be claimName or perMember")
-	case b.dir != "":
-		d, err := store.OpenDirectory(b.dir, b.kind)
-		if err != nil {
-			return err
-		}
-		defer d.Close() //nolint:errcheck // What was written is on the disk.
-		return do(ctx, d, key)
 	}
-	s, err := store.OpenS3(b.s3)
+	s, err := mounted.Place{Directory: b.dir, Field: b.kind, S3: b.s3}.Open()
 	if err != nil {
 		return err
 	}
+	defer s.Close()
 	return do(ctx, s, key)
-}
-
-// maxFile bounds files with keys.
-const maxFile = 64 << 10
-
-func readFile(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() //nolint:errcheck // It was only read.
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
-	}
-	return data, err
-}
-
-// identities reads secret keys of age.
-func identities(paths []string) ([]age.Identity, error) {
-	var all []age.Identity
-	for _, path := range paths {
-		data, err := readFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("--identity-file: %w", err)
-		}
-		found, err := age.ParseIdentities(bytes.NewReader(data))
-		if err != nil {
-			// age's own message may have a part of the file in it.
-			return nil, fmt.Errorf("--identity-file: %s has a line that is no secret key of age (AGE-SECRET-KEY-1...)", path)
-		}
-		all = append(all, found...)
-	}
-	return all, nil
-}
-
-// program is this one again, as the child that restores.
-func program() (snapshot.Program, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
-	}
-	return func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, self, restoreHere) }, nil
 }
 
 // restoreHere is the command of the child.
@@ -127,13 +73,13 @@ const restoreHere = "restore-here"
 
 // reading are the flags of commands that read what is in a snapshot.
 type reading struct {
-	backup
+	storing
 	identityFiles []string
 	uid, etcd     string
 }
 
 func (r *reading) flags(command *cobra.Command) {
-	r.backup.flags(command)
+	r.storing.flags(command)
 	flags := command.Flags()
 	flags.StringArrayVar(&r.identityFiles, "identity-file", nil, "File with a secret key of age that opens snapshots; may be given more than once.")
 	flags.StringVar(&r.uid, "tenant-uid", "", "UID of the tenant's namespace kube-system; a snapshot of another one is refused. Empty takes all.")
@@ -145,15 +91,19 @@ func (r *reading) flags(command *cobra.Command) {
 
 // with gives what it takes to read a snapshot, the snapshot, and the program of etcd.
 func (r *reading) with(command *cobra.Command, name string, do func(context.Context, snapshot.Reader, snapshot.Entry, string) error) error {
-	opened, err := identities(r.identityFiles)
-	if err != nil {
-		return err
+	var opened []age.Identity
+	for _, path := range r.identityFiles {
+		found, err := mounted.Identities(path)
+		if err != nil {
+			return fmt.Errorf("--identity-file: %w", err)
+		}
+		opened = append(opened, found...)
 	}
 	etcd, err := exec.LookPath(r.etcd)
 	if err != nil {
 		return fmt.Errorf("--etcd: %w", err)
 	}
-	again, err := program()
+	again, err := snapshot.ThisProgram(restoreHere)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/mounted"
 )
 
 func TestMistakesAboutSnapshotsAreTold(t *testing.T) {
@@ -35,7 +37,7 @@ func TestMistakesAboutSnapshotsAreTold(t *testing.T) {
 		"a folder that's not": {[]string{"list", "--hmac-key-file=" + key, "--store-dir=" + folder + "/none"}, "claimName: " + folder + "/none is not there"},
 		"a kind that is none": {with("list", "--store-kind=x"), "--store-kind must be"},
 		"a bucket that's not": {[]string{"list", "--hmac-key-file=" + key, "--s3-endpoint=https://a", "--s3-bucket=A"}, `s3.bucket: "A" is no name`},
-		"a huge file":         {[]string{"list", "--store-dir=" + folder, "--hmac-key-file=" + write("huge", strings.Repeat("x", maxFile+1))}, "has more than"},
+		"a huge file":         {[]string{"list", "--store-dir=" + folder, "--hmac-key-file=" + write("huge", strings.Repeat("x", mounted.MaxFile+1))}, "has more than"},
 		"a cluster":           {take("--cluster=b"), "--cluster must be namespace/name"},
 		"a slot":              {take("--slot=now"), "--slot must be of the form"},
 		"slots of nothing":    {take("--every=1ms"), "--every must be a second"},

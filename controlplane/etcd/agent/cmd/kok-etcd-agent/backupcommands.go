@@ -13,13 +13,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/mounted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 )
 
 // backupCommands are those about snapshots.
 func backupCommands() []*cobra.Command {
-	return []*cobra.Command{snapshotCommand(), verifyCommand(), listCommand(), restoreCommand(), {
+	return []*cobra.Command{serveCommand(), snapshotCommand(), verifyCommand(), listCommand(), restoreCommand(), {
 		Use: restoreHere, Short: "Restore in this process; verify and restore run it", Args: cobra.NoArgs, Hidden: true,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return snapshot.Main(command.InOrStdin(), command.OutOrStdout())
@@ -36,7 +37,7 @@ func required(command *cobra.Command, names ...string) {
 }
 
 func snapshotCommand() *cobra.Command {
-	var b backup
+	var b storing
 	var endpoint, cluster, recipientsFile, slot string
 	var tls snapshot.TLSFiles
 	var o snapshot.Options
@@ -55,7 +56,7 @@ There is one snapshot of each slot of time: if the slot has one already, nothing
 			if o.Slot, err = slotOf(slot, every); err != nil {
 				return err
 			}
-			file, err := readFile(recipientsFile)
+			file, err := mounted.Read(recipientsFile)
 			if err != nil {
 				return fmt.Errorf("--recipients-file: %w", err)
 			}
@@ -192,7 +193,7 @@ those of the old cluster, so that nobody takes old objects for new ones. Others 
 }
 
 func listCommand() *cobra.Command {
-	var b backup
+	var b storing
 	var asJSON bool
 	command := &cobra.Command{
 		Use: "list", Short: "List the snapshots of a store, the newest first", Args: cobra.NoArgs,

@@ -21,6 +21,8 @@ type options struct {
 	terminationLog string
 	timeout        time.Duration
 	hold           bool
+	copyTo         string
+	seeding        seeding
 }
 
 func newCommand() *cobra.Command {
@@ -35,16 +37,22 @@ func newCommand() *cobra.Command {
 	prepare := &cobra.Command{
 		Use: "prepare", Short: "Look at the data directory before etcd starts, and tell the manager", Args: cobra.NoArgs,
 		Long: `Looks at the data directory of a member that does not run, and tells the manager what it found by the termination
-message of this container. It writes nothing into the directory.
+message of this container. It writes nothing into a directory that has data.
+
+With --copy-to it first copies this program there, for a container that runs it in another image. With --seed-dir it restores
+the snapshot that a directory without data shall begin with, and fails until that is done: etcd would begin without the data.
 
 It succeeds whatever it finds, and etcd starts: the manager decides, and etcd refuses most bad data by itself. It fails
 where there is too little room, until there is enough. With --hold it also fails where etcd would start from bad data and
-take no notice of it. A person who sets the variable ` + facts.StartAnyway + ` has etcd start from both.`,
+take no notice of it. A person who sets the variable ` + facts.StartAnyway + ` has etcd start from both, and from nothing only when
+there is no snapshot to restore.`,
 		RunE: func(command *cobra.Command, _ []string) error { return o.prepare(command) },
 	}
 	prepare.Flags().StringVar(&o.terminationLog, "termination-log", "/dev/termination-log", "File of kubelet that the facts go to, as JSON.")
 	prepare.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long looking may take.")
 	prepare.Flags().BoolVar(&o.hold, "hold", false, "Fail when data are bad in a way that etcd takes no notice of.")
+	prepare.Flags().StringVar(&o.copyTo, "copy-to", "", "Folder that this program is copied to.")
+	o.seeding.flags(prepare)
 	lookHere := &cobra.Command{
 		Use: "look", Short: "Look at the data directory in this process; prepare runs it", Args: cobra.NoArgs, Hidden: true,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -68,17 +76,28 @@ var (
 	errNoSpace = errors.New("etcd is held until there is room")
 )
 
-// prepare fails for nothing but what it found: a look that failed is no reason to keep a member from starting.
+// prepare fails for what it found, and where what it was told to do is not done: a look that failed is no reason to keep a
+// member from starting.
 func (o *options) prepare(command *cobra.Command) error {
 	if o.dataDir == "" {
 		return errors.New("--data-dir must name etcd's data directory")
 	}
+	var copied error
+	if o.copyTo != "" {
+		copied = copyProgram(o.copyTo)
+	}
 	found := o.look(command.Context())
+	var seeded error
+	if found.State == facts.Empty {
+		found, seeded = o.seed(command.Context(), found)
+	}
 	if err := o.tellManager(found); err != nil {
 		_, _ = fmt.Fprintf(command.ErrOrStderr(), "kok-etcd-agent: the manager is not told: %v\n", err)
 	}
 	_, _ = fmt.Fprintf(command.OutOrStdout(), "%s: %s\n", o.dataDir, found)
 	switch {
+	case copied != nil || seeded != nil:
+		return errors.Join(copied, seeded)
 	case os.Getenv(facts.StartAnyway) != "":
 		return nil
 	case found.State == facts.NoSpace:
@@ -87,6 +106,19 @@ func (o *options) prepare(command *cobra.Command) error {
 		return errHeld
 	}
 	return nil
+}
+
+// seed restores the snapshot that the member begins with, where there is one, and looks again.
+func (o *options) seed(ctx context.Context, found facts.Facts) (facts.Facts, error) {
+	restored, err := o.seeding.restore(ctx, o.dataDir)
+	if err != nil {
+		found.Seed = whyNot(err)
+		return found, fmt.Errorf("the member shall begin with a snapshot: %w", err)
+	}
+	if restored {
+		found = o.look(ctx)
+	}
+	return found, nil
 }
 
 func (o *options) tellManager(found facts.Facts) error {

@@ -1,0 +1,222 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
+)
+
+// Options are what an agent is told when it starts.
+type Options struct {
+	// ConfigDir is the folder of the manager's Secret.
+	ConfigDir string
+	// Member is the name of the member beside the agent, Endpoint its address, and Client what etcd knows the agent by.
+	Member, Endpoint string
+	Client           snapshot.TLSFiles
+	// Listen is the address that the manager is answered at, and Serving how both know each other.
+	Listen  string
+	Serving Serving
+	// Scratch has room for a trial, StoreDir the snapshots where they are on a volume. Etcd is the program of etcd.
+	Scratch, StoreDir, Etcd string
+	// Program restores in a child process.
+	Program snapshot.Program
+	Log     *slog.Logger
+	// Now and Interval, the time between two rounds, are for tests.
+	Now      func() time.Time
+	Interval time.Duration
+}
+
+// interval is the time between two rounds.
+const interval = 15 * time.Second
+
+// agent is a running one.
+type agent struct {
+	Options
+	wake chan struct{}
+	// background are listings that the manager waits for.
+	background sync.WaitGroup
+	ctx        context.Context
+	listing    listing
+
+	lock    sync.Mutex
+	duty    bool
+	asked   []time.Time
+	working time.Time
+	// problems are there until what they are of succeeds.
+	problems map[kind]*backup.Problem
+	// refusals are what trials said, by the slot's name, of snapshots that were read with the keys keyID.
+	refusals map[string]*backup.Problem
+	keyID    string
+	// failures are how often tries of a slot failed in a row, and waits when the next one may begin; both by the slot's name.
+	failures map[string]int
+	waits    map[string]time.Time
+	// storedKeys is the key material that is stored, and where.
+	storedKeys string
+}
+
+func newAgent(ctx context.Context, o Options) *agent {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Interval = cmp.Or(o.Interval, interval)
+	return &agent{
+		Options: o, ctx: ctx, wake: make(chan struct{}, 1),
+		problems: map[kind]*backup.Problem{}, refusals: map[string]*backup.Problem{}, failures: map[string]int{}, waits: map[string]time.Time{},
+	}
+}
+
+// Run takes snapshots and answers the manager until the context ends. It fails only where it cannot listen.
+func Run(ctx context.Context, o Options) error {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Listen)
+	if err != nil {
+		return fmt.Errorf("answer the manager: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a := newAgent(ctx, o)
+	a.background.Go(func() { a.rounds(ctx) })
+	err = a.listen(ctx, l)
+	cancel()
+	a.background.Wait()
+	return err
+}
+
+// rounds takes one step after the other.
+func (a *agent) rounds(ctx context.Context) {
+	for {
+		a.round(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.wake:
+		case <-time.After(a.Interval):
+		}
+	}
+}
+
+// round takes at most one step. What panics is a problem as any other.
+func (a *agent) round(ctx context.Context) {
+	defer func() {
+		if p := recover(); p != nil {
+			a.Log.Error("a round panicked", "panic", p, "stack", string(debug.Stack()))
+			a.failed(ofConfig, time.Time{}, errors.New("the agent panicked: look at the log of the container "+backup.Container))
+		}
+	}()
+	s, err := a.open()
+	if err != nil {
+		a.setDuty(false)
+		a.failed(ofConfig, time.Time{}, err)
+		return
+	}
+	defer s.store.Close()
+	a.forgetRefusals(s.keyID)
+	a.listing.begin(s.id)
+	peers, err := askPeers(ctx, a.Endpoint, a.Client)
+	if ctx.Err() != nil {
+		return
+	}
+	a.setDuty(err == nil && onDuty(peers) == a.Member)
+	switch {
+	case err != nil:
+		a.failed(ofConfig, time.Time{}, err)
+		return
+	case onDuty(peers) == "":
+		a.failed(ofConfig, time.Time{}, errors.New("no member of etcd is healthy: nobody takes snapshots"))
+		return
+	}
+	a.succeeded(ofConfig)
+	a.step(ctx, s)
+}
+
+// step decides, and decides again on what is in the store now before it does anything.
+func (a *agent) step(ctx context.Context, s session) {
+	v := a.view(s)
+	if next(v).do == nothing {
+		// What failed may have been done by others.
+		if v.waits = nil; next(v).do == nothing {
+			a.succeeded(ofWork)
+		}
+		return
+	}
+	slot := next(v).slot
+	if err := a.list(ctx, s); err != nil {
+		a.tried(ctx, slot, err)
+		return
+	}
+	now := next(a.view(s))
+	if now.do == nothing {
+		return
+	}
+	a.tried(ctx, now.slot, a.carryOut(ctx, s, now))
+	if err := a.list(ctx, s); err != nil && ctx.Err() == nil {
+		a.failed(ofListing, time.Time{}, err)
+	}
+}
+
+// view is what the next step depends on. What was asked for and is there is asked for no longer.
+func (a *agent) view(s session) view {
+	entries := a.listing.of(s.id)
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	v := view{now: a.Now(), every: s.config.Every, member: a.Member, onDuty: a.duty, entries: entries, refused: map[string]bool{}, waits: map[string]time.Time{}}
+	for slot := range a.refusals {
+		v.refused[slot] = true
+	}
+	for slot, until := range a.waits {
+		if v.waits[slot] = until; v.now.Sub(until) > mostBehind {
+			delete(a.waits, slot)
+			delete(a.failures, slot)
+		}
+	}
+	a.asked = slices.DeleteFunc(a.asked, func(slot time.Time) bool { return v.settled(slot) || v.now.Sub(slot) > mostBehind+mostAhead })
+	v.asked = slices.Clone(a.asked)
+	return v
+}
+
+// ask has a slot taken whoever is on duty, now.
+func (a *agent) ask(slot time.Time) error {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	if !slices.ContainsFunc(a.asked, slot.Equal) {
+		if len(a.asked) >= mostAsked {
+			return errAskedTooMuch
+		}
+		a.asked = append(a.asked, slot)
+	}
+	delete(a.waits, archive.SlotName(slot))
+	select {
+	case a.wake <- struct{}{}:
+	default: // It will look anyhow.
+	}
+	return nil
+}
+
+func (a *agent) setDuty(duty bool) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	if a.duty != duty {
+		a.Log.Info("duty has changed", "member", a.Member, "onDuty", duty)
+	}
+	a.duty = duty
+}
+
+// forgetRefusals drops what was refused with other keys.
+func (a *agent) forgetRefusals(keyID string) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	if a.keyID != keyID {
+		a.keyID = keyID
+		clear(a.refusals)
+	}
+}

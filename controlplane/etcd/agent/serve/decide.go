@@ -1,0 +1,117 @@
+package serve
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
+)
+
+// view is what the next step depends on.
+type view struct {
+	now    time.Time
+	every  time.Duration
+	member string
+	onDuty bool
+	// entries are the snapshots of the store, the newest first.
+	entries []snapshot.Entry
+	// asked are slots that the manager asked this member for.
+	asked []time.Time
+	// refused are slots whose trial refused them, and waits when slots may be tried again; both by the slot's name.
+	refused map[string]bool
+	waits   map[string]time.Time
+}
+
+// doing is what a step does.
+type doing string
+
+const (
+	nothing doing = ""
+	take    doing = "take"
+	verify  doing = "verify"
+)
+
+// step is the next one to take.
+type step struct {
+	do   doing
+	slot time.Time
+	// entry is the snapshot to verify.
+	entry snapshot.Entry
+}
+
+// next decides. What was asked for comes first, then the present slot, then the newest snapshot that is not verified.
+func next(v view) step {
+	for _, slot := range v.asked {
+		if s := v.towards(slot); s.do != nothing {
+			return s
+		}
+	}
+	if !v.onDuty {
+		return step{}
+	}
+	present := archive.SlotOf(v.now, v.every)
+	if v.entry(present) == nil && v.may(present) {
+		return step{do: take, slot: present}
+	}
+	for _, e := range v.entries {
+		if e.Err == nil && !v.refused[archive.SlotName(e.Slot)] {
+			return v.trial(e)
+		}
+	}
+	return step{}
+}
+
+// towards is the step towards a verified snapshot of a slot.
+func (v view) towards(slot time.Time) step {
+	e := v.entry(slot)
+	switch {
+	case e == nil && v.may(slot):
+		return step{do: take, slot: slot}
+	case e == nil || v.settled(slot):
+		return step{}
+	}
+	return v.trial(*e)
+}
+
+// othersTry is how long a snapshot is left to the member that took it, and most probably verifies it now.
+const othersTry = 10 * time.Minute
+
+func (v view) trial(e snapshot.Entry) step {
+	others := e.Manifest.Member != v.member && v.now.Sub(e.Manifest.Taken) < othersTry
+	if e.Verified() || others || !v.may(e.Slot) {
+		return step{}
+	}
+	return step{do: verify, slot: e.Slot, entry: e}
+}
+
+// settled reports whether there is a snapshot of a slot with which nothing is left to do.
+func (v view) settled(slot time.Time) bool {
+	e := v.entry(slot)
+	return e != nil && (e.Err != nil || e.Verified() || v.refused[archive.SlotName(slot)])
+}
+
+func (v view) entry(slot time.Time) *snapshot.Entry {
+	i := slices.IndexFunc(v.entries, func(e snapshot.Entry) bool { return e.Slot.Equal(slot) })
+	if i < 0 {
+		return nil
+	}
+	return &v.entries[i]
+}
+
+func (v view) may(slot time.Time) bool { return !v.now.Before(v.waits[archive.SlotName(slot)]) }
+
+// Bounds of waiting after a failure.
+const (
+	firstWait = 30 * time.Second
+	lastWait  = 5 * time.Minute
+)
+
+// waitAfter is how long to wait after so many failures in a row.
+func waitAfter(failures int) time.Duration {
+	wait := firstWait
+	for range failures - 1 {
+		wait = min(2*wait, lastWait)
+	}
+	return wait
+}

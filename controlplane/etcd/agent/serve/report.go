@@ -1,0 +1,139 @@
+package serve
+
+import (
+	"crypto/sha256"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
+)
+
+// kind is what a problem is of.
+type kind string
+
+const (
+	ofConfig  kind = "configuration"
+	ofWork    kind = "snapshot"
+	ofPruning kind = "retention"
+	ofListing kind = "listing"
+)
+
+// order is which problem is told first.
+var order = []kind{ofConfig, ofWork, ofPruning, ofListing}
+
+// fieldRecipients is that of the recipients.
+const fieldRecipients = "recipients"
+
+// failed records a problem, since when it is there.
+func (a *agent) failed(k kind, slot time.Time, err error) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	p := problemOf(slot, err)
+	p.Since = a.Now().UTC().Truncate(time.Second)
+	last := a.problems[k]
+	if last != nil && last.Field == p.Field && last.Reason == p.Reason {
+		p.Since = last.Since
+	}
+	if k != ofConfig || last == nil || last.Message != p.Message {
+		a.Log.Warn("it failed", "of", string(k), "snapshot", nameOf(slot), "error", p.Message)
+	}
+	a.problems[k] = p
+}
+
+func nameOf(slot time.Time) string {
+	if slot.IsZero() {
+		return ""
+	}
+	return archive.SlotName(slot)
+}
+
+func (a *agent) succeeded(k kind) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	delete(a.problems, k)
+}
+
+func problemOf(slot time.Time, err error) *backup.Problem {
+	p := &backup.Problem{Slot: slot, Field: store.FieldOf(err), Reason: string(archive.ReasonOf(err)), Message: limited(err.Error())}
+	if p.Field != "" && p.Field != fieldRecipients {
+		p.Field = "store." + p.Field
+	}
+	return p
+}
+
+// maxMessage bounds messages in bytes.
+const maxMessage = 500
+
+// limited is a message for people: printable, and not too long.
+func limited(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) <= maxMessage {
+		return text
+	}
+	keep := maxMessage
+	for !utf8.RuneStart(text[keep]) {
+		keep--
+	}
+	return text[:keep] + "..."
+}
+
+// report is what the agent knows.
+func (a *agent) report() backup.Report {
+	entries, at := a.listing.last()
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	r := backup.Report{Member: a.Member, OnDuty: a.duty, Working: a.working, Listed: at, Problem: a.problem(entries)}
+	for i, e := range entries {
+		if i == backup.MaxSnapshots {
+			r.More = len(entries) - i
+			break
+		}
+		r.Snapshots = append(r.Snapshots, told(e))
+	}
+	return r
+}
+
+// problem is the one to tell: the last failure, or that a trial refused a snapshot and no newer one is verified.
+func (a *agent) problem(entries []snapshot.Entry) *backup.Problem {
+	for _, k := range order {
+		if p := a.problems[k]; p != nil {
+			return p
+		}
+	}
+	for _, e := range entries {
+		if e.Verified() {
+			break
+		}
+		if p := a.refusals[archive.SlotName(e.Slot)]; p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+func told(e snapshot.Entry) backup.Snapshot {
+	if e.Err != nil {
+		return backup.Snapshot{Slot: e.Slot, Reason: string(archive.ReasonOf(e.Err)), Message: limited(e.Err.Error())}
+	}
+	m := e.Manifest
+	s := backup.Snapshot{
+		Slot: e.Slot, TenantUID: m.Cluster.UID, Member: m.Member, Taken: m.Taken, Revision: m.Revision,
+		// etcd sends a hash after the database.
+		DatabaseBytes: m.Plain.Bytes - sha256.Size, StoredBytes: m.Encrypted.Bytes, SHA256: m.Encrypted.SHA256,
+		EtcdVersion: m.EtcdVersion, StorageVersion: m.StorageVersion, EncryptionKeyID: m.EncryptionKeyID,
+	}
+	if e.Verified() {
+		s.Verified = e.Verification.Verified
+	}
+	return s
+}

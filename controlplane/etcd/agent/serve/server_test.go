@@ -1,0 +1,234 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
+)
+
+const manager = "kok-control-plane"
+
+// answering is an agent that only answers.
+func answering(t *testing.T, ca *authority) (*agent, string) {
+	t.Helper()
+	l := loopback.Listen(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	o := Options{Member: "me", ConfigDir: t.TempDir(), Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }, Serving: Serving{ClientCA: ca.file, ClientName: manager}}
+	o.Serving.Certificate, o.Serving.Key = ca.files("server", net.IPv4(127, 0, 0, 1))
+	a := newAgent(ctx, o)
+	ended := make(chan error, 1)
+	go func() { ended <- a.listen(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		a.background.Wait()
+	})
+	return a, "https://" + l.Addr().String()
+}
+
+func ask(t *testing.T, config *tls.Config, method, url, body string) (code int, answer string, err error) {
+	t.Helper()
+	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	must(t, err)
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}
+
+func TestOnlyTheManagerIsAnswered(t *testing.T) {
+	ca, stranger := newAuthority(t), newAuthority(t)
+	_, url := answering(t, ca)
+	foreign := stranger.client(manager)
+	foreign.RootCAs = ca.client("").RootCAs
+	old := ca.client(manager)
+	old.MaxVersion = tls.VersionTLS12
+	for name, test := range map[string]struct {
+		config *tls.Config
+		method string
+		path   string
+		code   int
+		fails  bool
+	}{
+		"the manager":            {ca.client(manager), http.MethodGet, backup.ReportPath, http.StatusOK, false},
+		"another name":           {ca.client("kube-apiserver"), http.MethodGet, backup.ReportPath, http.StatusForbidden, false},
+		"another name that asks": {ca.client("kube-apiserver"), http.MethodPost, backup.TakePath, http.StatusForbidden, false},
+		"no certificate":         {ca.client(""), http.MethodGet, backup.ReportPath, 0, true},
+		"another CA":             {foreign, http.MethodGet, backup.ReportPath, 0, true},
+		"an older TLS":           {old, http.MethodGet, backup.ReportPath, 0, true},
+		"another method":         {ca.client(manager), http.MethodPost, backup.ReportPath, http.StatusMethodNotAllowed, false},
+		"another path":           {ca.client(manager), http.MethodGet, "/", http.StatusNotFound, false},
+	} {
+		code, _, err := ask(t, test.config, test.method, url+test.path, "")
+		if code != test.code || (err != nil) != test.fails {
+			t.Errorf("%s: %d: %v", name, code, err)
+		}
+	}
+}
+
+// Certificates are renewed in their files, first one and then the other.
+func TestARenewedCertificateIsShown(t *testing.T) {
+	ca := newAuthority(t)
+	a, url := answering(t, ca)
+	shown := func() int64 {
+		t.Helper()
+		connection, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), ca.client(manager))
+		must(t, err)
+		defer connection.Close()
+		return connection.ConnectionState().PeerCertificates[0].SerialNumber.Int64()
+	}
+	certificate, key := ca.issue("server", 77, net.IPv4(127, 0, 0, 1))
+	if got := shown(); got != 2 {
+		t.Errorf("it shows %d", got)
+	}
+	must(t, os.WriteFile(a.Serving.Certificate, certificate, 0o600))
+	if got := shown(); got != 2 {
+		t.Errorf("without its key it shows %d", got)
+	}
+	must(t, os.WriteFile(a.Serving.Key, key, 0o600))
+	if got := shown(); got != 77 {
+		t.Errorf("it shows %d", got)
+	}
+	// Another CA of clients counts for the next connection.
+	other := newAuthority(t)
+	file, err := os.ReadFile(other.file)
+	must(t, err)
+	must(t, os.WriteFile(ca.file, file, 0o600))
+	if _, _, err := ask(t, ca.client(manager), http.MethodGet, url+backup.ReportPath, ""); err == nil {
+		t.Error("a client of the old CA is answered")
+	}
+}
+
+// The manager asks many tenants, and waits for none of their stores.
+func TestAStoreThatHangsIsInNobodysWay(t *testing.T) {
+	ca := newAuthority(t)
+	a, url := answering(t, ca)
+	silent := loopback.Listen(t)
+	file, err := backup.Encode(backup.Config{
+		Every: time.Hour, Keep: backup.Keep{Last: 1}, Recipients: []string{"age1"}, Store: backup.Store{S3: &backup.S3{Endpoint: "http://" + silent.Addr().String(), Bucket: "snapshots"}},
+	})
+	must(t, err)
+	for name, content := range map[string]string{
+		backup.ConfigFile: string(file), backup.KeyFile: strings.Repeat("k", 32), backup.AccessKeyIDFile: "a", backup.SecretAccessKeyFile: "b",
+		backup.IdentityFile: "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX",
+	} {
+		must(t, os.WriteFile(filepath.Join(a.ConfigDir, name), []byte(content), 0o600))
+	}
+	for range 2 {
+		if code, text, err := ask(t, ca.client(manager), http.MethodGet, url+backup.ReportPath, ""); err != nil || code != http.StatusOK || !strings.Contains(text, `"member":"me"`) {
+			t.Errorf("it says %d %s: %v", code, text, err)
+		}
+		// The first question has the store listed, which does not end while the second one is answered.
+		if a.listing.reading.TryLock() {
+			t.Error("the store is not listed")
+		}
+	}
+}
+
+func TestSlotsAreAskedFor(t *testing.T) {
+	ca := newAuthority(t)
+	a, url := answering(t, ca)
+	body := func(slot time.Time) string {
+		text, err := json.Marshal(backup.TakeRequest{Slot: slot})
+		must(t, err)
+		return string(text)
+	}
+	for _, test := range []struct {
+		body string
+		code int
+	}{
+		{"", http.StatusBadRequest}, {"{}", http.StatusBadRequest}, {"null", http.StatusBadRequest}, {strings.Repeat(" ", maxBody) + body(noon), http.StatusBadRequest},
+		{body(noon.Add(2 * time.Hour)), http.StatusBadRequest}, {body(noon.Add(-25 * time.Hour)), http.StatusBadRequest},
+		{body(noon.Add(time.Nanosecond)), http.StatusAccepted}, {body(noon), http.StatusAccepted},
+	} {
+		if code, text, err := ask(t, ca.client(manager), http.MethodPost, url+backup.TakePath, test.body); err != nil || code != test.code {
+			t.Errorf("%.80s: %d %s: %v", test.body, code, text, err)
+		}
+	}
+	if len(a.asked) != 1 || !a.asked[0].Equal(noon) {
+		t.Errorf("asked are %v", a.asked)
+	}
+	for i := range mostAsked {
+		code, text, err := ask(t, ca.client(manager), http.MethodPost, url+backup.TakePath, body(noon.Add(-time.Duration(i+1)*time.Minute)))
+		if full := i == mostAsked-1; err != nil || full != (code == http.StatusTooManyRequests) {
+			t.Errorf("number %d: %d %s: %v", i+2, code, text, err)
+		}
+	}
+}
+
+func TestAReportIsBounded(t *testing.T) {
+	a := newAgent(t.Context(), Options{Member: "me", Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	for i := range backup.MaxSnapshots + 3 {
+		e := made(noon.Add(-time.Duration(i) * time.Hour))
+		if i%2 == 0 {
+			e.Err = archive.Refuse(archive.Tampered, "%s", strings.Repeat("<\x00\"", 4000))
+		}
+		a.listing.entries = append(a.listing.entries, e)
+	}
+	a.failed(ofWork, noon, fmt.Errorf("%s", strings.Repeat("é", 4000)))
+	r := a.report()
+	body, err := encode(r)
+	if err != nil || len(body) > backup.MaxAnswer || len(r.Snapshots) != backup.MaxSnapshots || r.More != 3 || len(r.Problem.Message) > maxMessage+3 {
+		t.Errorf("%d bytes, %d snapshots, %d more: %v", len(body), len(r.Snapshots), r.More, err)
+	}
+	if s := r.Snapshots[0]; s.Reason != "Tampered" || strings.ContainsRune(s.Message, 0) || s.Member != "" {
+		t.Errorf("it tells %+v", s)
+	}
+	if s := r.Snapshots[1]; s.Reason != "" || s.Member != "me" || !s.Verified.IsZero() {
+		t.Errorf("it tells %+v", s)
+	}
+	// Whatever is in it, the newest are told.
+	for i := range r.Snapshots {
+		r.Snapshots[i].Message = strings.Repeat("x", 5000)
+	}
+	body, err = encode(r)
+	var again backup.Report
+	if err != nil || len(body) > backup.MaxAnswer || json.Unmarshal(body, &again) != nil || len(again.Snapshots) == 0 || !again.Snapshots[0].Slot.Equal(noon) || len(again.Snapshots)+again.More != len(r.Snapshots)+r.More {
+		t.Errorf("%d bytes, %d snapshots, %d more: %v", len(body), len(again.Snapshots), again.More, err)
+	}
+}
+
+// A refusal is told as long as nothing newer is good.
+func TestWhatATrialRefusedIsToldUntilANewerOneIsVerified(t *testing.T) {
+	a := newAgent(t.Context(), Options{Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler)})
+	a.refused(noon, archive.Refuse(archive.HashDiffers, "it differs"))
+	for name, test := range map[string]struct {
+		entries []snapshot.Entry
+		told    bool
+	}{
+		"the newest":               {[]snapshot.Entry{made(noon), verified(made(noon.Add(-time.Hour)))}, true},
+		"a newer one is not tried": {[]snapshot.Entry{made(noon.Add(time.Hour)), made(noon)}, true},
+		"a newer one is verified":  {[]snapshot.Entry{verified(made(noon.Add(time.Hour))), made(noon)}, false},
+		"it is gone":               {nil, false},
+	} {
+		if p := a.problem(test.entries); (p != nil) != test.told || test.told && (p.Reason != "HashDiffers" || !p.Slot.Equal(noon) || !p.Since.Equal(noon)) {
+			t.Errorf("%s: it tells %+v", name, p)
+		}
+	}
+	// With other keys it may be good.
+	a.forgetRefusals("other")
+	if p := a.problem([]snapshot.Entry{made(noon)}); p != nil {
+		t.Errorf("it tells %+v", p)
+	}
+}
