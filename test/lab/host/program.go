@@ -10,16 +10,19 @@ import (
 	"path/filepath"
 )
 
-// RecordProgram records this process in a file, whose folder is made. While the process of an earlier record runs it fails.
-func RecordProgram(file string) error {
-	pid, err := Program(file)
+// RecordProgram records this process in a file, as RecordProcess does.
+func RecordProgram(file string) error { return RecordProcess(file, os.Getpid()) }
+
+// RecordProcess records a process in a file, whose folder is made. While the process of an earlier record runs it fails.
+func RecordProcess(file string, pid int) error {
+	former, err := Program(file)
 	if err != nil {
 		return err
 	}
-	if pid > 0 && pid != os.Getpid() {
-		return fmt.Errorf("process %d runs already, by %s: end it first", pid, file)
+	if former > 0 && former != pid {
+		return fmt.Errorf("process %d runs already, by %s: end it first", former, file)
 	}
-	now, err := identify(os.Getpid())
+	now, err := identify(pid)
 	if err != nil {
 		return err
 	}
