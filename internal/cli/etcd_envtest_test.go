@@ -196,7 +196,7 @@ func (s *site) lose(name string) *former {
 		must[any](t)(nil, os.WriteFile(filepath.Join(folder, name), value, 0o600))
 	}
 	f.store = must[*store.S3](t)(store.OpenS3(store.S3Config{Endpoint: server.Endpoint, Bucket: s3server.Bucket, Prefix: "former/" + name, Credentials: folder}))
-	f.put(archive.KeysName("00"), must[[]byte](t)(pki.SealKeys(f.keys, []string{f.person.Recipient().String()})))
+	f.put(must[string](t)(archive.KeysName("0000000000")), must[[]byte](t)(pki.SealKeys(f.keys, []string{f.person.Recipient().String()})))
 	f.folder = filepath.Join(server.Folder, s3server.Bucket, "former", name)
 	f.identity = f.identityFile(f.person)
 	f.flags = []string{"--s3-endpoint", server.Endpoint, "--s3-bucket", s3server.Bucket, "--s3-prefix", "former/" + name, "--s3-credentials-secret", "s3"}

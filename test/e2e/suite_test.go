@@ -40,6 +40,8 @@ const (
 	etcdFaults = "etcd_faults"
 	prepared   = "prepared"
 	slow       = "slow"
+	// etcdBackups are about snapshots of the etcd of a tenant.
+	etcdBackups = "etcd_backups"
 	// features are about what a tenant may be given beside the usual.
 	features = "features"
 	// topologies are about Clusters of a ClusterClass.

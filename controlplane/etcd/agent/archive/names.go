@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -16,6 +17,8 @@ const (
 	verificationEnd   = ".verified.json"
 	objectEnd         = ".zst.age"
 	randomHexOfObject = 8
+	keysBegin         = "keys-"
+	keysEnd           = ".age"
 )
 
 var names = regexp.MustCompile(`^([0-9]{8}T[0-9]{6}Z)(\.json|\.verified\.json|-[0-9a-f]{8}\.zst\.age)$`)
@@ -56,7 +59,7 @@ func KeysName(id string) (string, error) {
 	if !keysIDs.MatchString(id) {
 		return "", fmt.Errorf("%.80q is no ID of key material: it must be of the form %s", id, keysIDs)
 	}
-	return "keys-" + id + ".age", nil
+	return keysBegin + id + keysEnd, nil
 }
 
 // SlotName is how people name a snapshot.
@@ -87,17 +90,9 @@ func ParseName(name string) (slot time.Time, kind Kind) {
 // SlotOf is the slot of a time, where there is one every so often.
 func SlotOf(t time.Time, every time.Duration) time.Time { return t.UTC().Truncate(every) }
 
-// keys are the names of objects with key material, each of which has an ID.
-var keys = regexp.MustCompile(`^keys-([0-9a-f]{1,64})\.age$`)
-
-// KeysName is the name of the object that has the tenant's key material, encrypted for people. The ID names what is in it.
-func KeysName(id string) string { return "keys-" + id + ".age" }
-
-// ParseKeysName is the ID of KeysName.
+// ParseKeysName is the ID in what KeysName gives.
 func ParseKeysName(name string) (id string, ok bool) {
-	parts := keys.FindStringSubmatch(name)
-	if parts == nil {
-		return "", false
-	}
-	return parts[1], true
+	id, prefixed := strings.CutPrefix(name, keysBegin)
+	id, suffixed := strings.CutSuffix(id, keysEnd)
+	return id, prefixed && suffixed && keysIDs.MatchString(id)
 }

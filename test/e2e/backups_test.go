@@ -1,0 +1,253 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
+)
+
+const (
+	bucket = "tenants"
+	// backupEvery is the least time between two snapshots.
+	backupEvery = 5 * time.Minute
+	// revisionsAhead is how far a restored etcd is ahead of its snapshot.
+	revisionsAhead = 1_000_000_000
+	// kept are the objects whose values are compared one by one.
+	kept = 200
+)
+
+// backedUp is a tenant with backups in the lab's S3 server, for a person who has a key.
+type backedUp struct {
+	*tenant
+	store  *lab.S3
+	person *age.X25519Identity
+	// identity is the file with the person's key.
+	identity string
+}
+
+func newBackedUp(ctx context.Context, name string) *backedUp {
+	GinkgoHelper()
+	requireLab()
+	b := &backedUp{tenant: newTenant(name, "v1.36.3", nil)}
+	var err error
+	b.store, err = env.lab.StartS3(ctx, func(step string) { env.log.Print("%s", step) }, bucket)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) { Expect(b.store.Stop(ctx)).To(Succeed()) })
+	b.person, err = age.GenerateX25519Identity()
+	Expect(err).NotTo(HaveOccurred())
+	b.identity = filepath.Join(GinkgoT().TempDir(), "key.txt")
+	Expect(os.WriteFile(b.identity, []byte(b.person.String()+"\n"), 0o600)).To(Succeed())
+	b.prepare, b.edit = b.writeCredentials, b.backUp
+	return b
+}
+
+// writeCredentials puts the Secrets that spec.etcd.backup.store names into the tenant's namespace.
+func (b *backedUp) writeCredentials(ctx context.Context) {
+	GinkgoHelper()
+	for name, data := range map[string]map[string][]byte{
+		"s3":    {"accessKeyID": []byte(b.store.AccessKeyID), "secretAccessKey": []byte(b.store.SecretAccessKey)},
+		"s3-ca": {"ca.crt": b.store.CA},
+	} {
+		Expect(env.client.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: name}, Data: data})).To(Succeed())
+	}
+}
+
+// bucketOf is the store of a tenant.
+func (b *backedUp) bucketOf(prefix string) controlplanev1.EtcdSnapshotStore {
+	return controlplanev1.EtcdSnapshotStore{S3: &controlplanev1.S3StoreSpec{
+		Endpoint: b.store.Endpoint, Bucket: bucket, Prefix: prefix,
+		CredentialsRef: controlplanev1.SecretReference{Name: "s3"}, CARef: controlplanev1.SecretReference{Name: "s3-ca"},
+	}}
+}
+
+func (b *backedUp) backUp(c *controlplanev1.KOKControlPlane) {
+	c.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{
+		Every: &metav1.Duration{Duration: backupEvery}, Keep: controlplanev1.EtcdSnapshotRetention{Last: ptr.To[int32](10)},
+		Recipients: []string{b.person.Recipient().String()}, Store: b.bucketOf(""),
+	}
+}
+
+// fill makes objects of which a later look can tell whether all are there, as they were.
+func (b *backedUp) fill(ctx context.Context) {
+	GinkgoHelper()
+	for i := range kept {
+		meta := metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("kept-%03d", i)}
+		_, err := b.api.CoreV1().ConfigMaps(meta.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"value": meta.Name}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		_, err = b.api.CoreV1().Secrets(meta.Namespace).Create(ctx, &corev1.Secret{ObjectMeta: meta, StringData: map[string]string{"value": meta.Name}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+// expectBackedUp waits until the condition says so.
+func (b *backedUp) expectBackedUp(ctx context.Context, within time.Duration) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		controlPlane := &controlplanev1.KOKControlPlane{}
+		g.Expect(env.client.Get(ctx, b.ObjectKey, controlPlane)).To(Succeed())
+		condition := conditions.Get(controlPlane, controlplanev1.EtcdBackedUpCondition)
+		g.Expect(condition).NotTo(BeNil())
+		g.Expect(condition.Status).To(Equal(metav1.ConditionTrue), condition.Message)
+	}).WithTimeout(within).Should(Succeed(), "EtcdBackedUp of %s", b.ObjectKey)
+}
+
+// kok runs the program for people.
+func kok(ctx context.Context, args ...string) error {
+	return env.run(ctx, "bin/kok", append(args, "--kubeconfig", env.proxy.GetKubeconfigPath())...)
+}
+
+// take has a snapshot taken as a person does, and returns its object.
+func (b *backedUp) take(ctx context.Context) *controlplanev1.KOKEtcdSnapshot {
+	GinkgoHelper()
+	Expect(kok(ctx, "etcd", "snapshot", b.Name, "--namespace", b.Namespace)).To(Succeed())
+	list := &controlplanev1.KOKEtcdSnapshotList{}
+	listAll(ctx, list, client.InNamespace(b.Namespace))
+	taken := slices.DeleteFunc(list.Items, func(s controlplanev1.KOKEtcdSnapshot) bool { return s.Spec.Slot != "" || s.Spec.Source != nil })
+	Expect(taken).NotTo(BeEmpty(), "KOKEtcdSnapshots that a person made")
+	newest := slices.MaxFunc(taken, func(a, b controlplanev1.KOKEtcdSnapshot) int { return strings.Compare(a.Status.Slot, b.Status.Slot) })
+	Expect(conditions.IsTrue(&newest, controlplanev1.SnapshotVerifiedCondition)).To(BeTrue(), "%+v", newest.Status)
+	return &newest
+}
+
+// contents are all keys of an etcd with their values, at a revision, but those that live as long as a program that writes them.
+func contents(ctx context.Context, etcd *clientv3.Client, revision int64) map[string][]byte {
+	GinkgoHelper()
+	all := map[string][]byte{}
+	from := "\x00"
+	for {
+		page, err := etcd.Get(ctx, from, clientv3.WithFromKey(), clientv3.WithLimit(1000), clientv3.WithRev(revision))
+		Expect(err).NotTo(HaveOccurred())
+		for _, pair := range page.Kvs {
+			if passing(string(pair.Key)) {
+				continue
+			}
+			all[string(pair.Key)] = pair.Value
+		}
+		if !page.More {
+			return all
+		}
+		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
+	}
+}
+
+// firstRevision is the first revision of a restored etcd: all before it are compacted. The snapshot may have some more than it tells.
+func firstRevision(ctx context.Context, etcd *clientv3.Client, revision int64) int64 {
+	GinkgoHelper()
+	for {
+		_, err := etcd.Get(ctx, "/", clientv3.WithRev(revision))
+		if err == nil {
+			return revision
+		}
+		Expect(err).To(MatchError(rpctypes.ErrCompacted))
+		revision++
+	}
+}
+
+// passing reports whether a key is one that programs write again all the time.
+func passing(key string) bool {
+	return strings.HasPrefix(key, "/registry/leases/") || strings.HasPrefix(key, "/registry/masterleases/") || key == "compact_rev_key"
+}
+
+// differences are keys that two etcds do not have alike.
+func differences(a, b map[string][]byte) []string {
+	var different []string
+	for _, key := range slices.Sorted(maps.Keys(a)) {
+		if there, ok := b[key]; !ok || !bytes.Equal(a[key], there) {
+			different = append(different, key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(b)) {
+		if _, ok := a[key]; !ok {
+			different = append(different, key)
+		}
+	}
+	return different
+}
+
+var _ = Describe("The backup of a tenant's etcd", Label(full, etcdBackups), func() {
+	It("is taken, verified, and restored into a new Cluster, from the bucket and a person's key alone", Label("restored"), func(ctx SpecContext) {
+		b := newBackedUp(ctx, "backed-up")
+		DeferCleanup(func(ctx SpecContext) {
+			if !settings.keep {
+				b.remove(ctx)
+			}
+		}, NodeTimeout(2*creation))
+		b.create(ctx)
+		b.fill(ctx)
+		b.expectBackedUp(ctx, creation+backupEvery)
+
+		began := time.Now()
+		taken := b.take(ctx)
+		env.log.Print("snapshot %s of revision %d, %d bytes in the bucket, taken and verified after %.1fs", taken.Status.Slot, taken.Status.Revision, taken.Status.StoredBytes, time.Since(began).Seconds())
+		source := b.etcd(ctx, names.EtcdData)
+		before := contents(ctx, source, taken.Status.Revision)
+		Expect(len(before)).To(BeNumerically(">", 2*kept))
+
+		By("the tenant, and all that the management cluster knows of it, is lost")
+		b.remove(ctx)
+
+		began = time.Now()
+		restored := &backedUp{tenant: newTenant("restored", b.version, nil), store: b.store, person: b.person, identity: b.identity}
+		DeferCleanup(func(ctx SpecContext) {
+			if !settings.keep {
+				restored.remove(ctx)
+			}
+		}, NodeTimeout(2*creation))
+		name := ""
+		restored.prepare = func(ctx context.Context) {
+			restored.writeCredentials(ctx)
+			Expect(kok(ctx, "etcd", "restore", restored.Name, "--namespace", restored.Namespace, "--identity-file", restored.identity, "--slot", taken.Status.Slot,
+				"--s3-endpoint", restored.store.Endpoint, "--s3-bucket", bucket, "--s3-prefix", b.Namespace+"/"+b.Name, "--s3-credentials-secret", "s3", "--s3-ca-secret", "s3-ca")).To(Succeed())
+			list := &controlplanev1.KOKEtcdSnapshotList{}
+			listAll(ctx, list, client.InNamespace(restored.Namespace))
+			Expect(list.Items).To(HaveLen(1))
+			name = list.Items[0].Name
+		}
+		restored.edit = func(c *controlplanev1.KOKControlPlane) {
+			restored.backUp(c)
+			c.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: name}
+		}
+		restored.create(ctx)
+		env.log.Print("restored into %s after %.1fs", restored.ObjectKey, time.Since(began).Seconds())
+		figure("recovery_seconds_restore", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
+
+		etcd := restored.etcd(ctx, names.EtcdData)
+		different := differences(before, contents(ctx, etcd, firstRevision(ctx, etcd, taken.Status.Revision+revisionsAhead)))
+		figure("restore_objects_different", len(different), "objects")
+		Expect(different).To(BeEmpty(), "keys that are not as they were in the snapshot, of %d", len(before))
+		for i := range kept {
+			name := fmt.Sprintf("kept-%03d", i)
+			configMap, err := restored.api.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			secret, err := restored.api.CoreV1().Secrets(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			Expect(configMap.Data["value"]).To(Equal(name))
+			Expect(string(secret.Data["value"])).To(Equal(name))
+		}
+		restored.expectBackedUp(ctx, creation+backupEvery)
+	}, SpecTimeout(8*creation+3*backupEvery))
+})
