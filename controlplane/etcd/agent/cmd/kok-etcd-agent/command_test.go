@@ -151,11 +151,13 @@ func TestPrepareSucceedsWhereTheManagerCannotBeTold(t *testing.T) {
 
 func TestMistakesAreTold(t *testing.T) {
 	for message, args := range map[string][]string{
-		`unknown command "go"`:                {"go"},
-		`unknown command "now" for`:           {"prepare", "--data-dir=a", "now"},
-		`required flag(s) "data-dir" not set`: {"prepare"},
-		"--data-dir must name":                {"prepare", "--data-dir="},
-		`invalid argument "x" for "-`:         {"prepare", "--timeout=x"},
+		`unknown command "go"`:                 {"go"},
+		`unknown command "now" for`:            {"prepare", "--data-dir=a", "now"},
+		`required flag(s) "data-dir" not set`:  {"prepare"},
+		"--data-dir must name":                 {"prepare", "--data-dir="},
+		`invalid argument "x" for "-`:          {"prepare", "--timeout=x"},
+		"[seed-dir member] are set they must":  {"prepare", "--data-dir=a", "--seed-dir=b"},
+		`required flag(s) "cacert", "cert", "`: {"serve"},
 	} {
 		if _, _, err := execute(t, args...); err == nil || !strings.Contains(err.Error(), message) {
 			t.Errorf("%v: %v", args, err)

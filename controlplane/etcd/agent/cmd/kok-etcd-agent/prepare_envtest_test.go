@@ -149,7 +149,7 @@ func TestASnapshotThatIsNotRestoredLeavesTheDirectoryEmpty(t *testing.T) {
 		says   string
 	}{
 		"of another tenant":   {seed: func(s *backup.Seed) { s.TenantUID = "3" }, says: "Foreign: "},
-		"of another key":      {damage: change(filepath.Join(folder, backup.KeyFile), func(b []byte) []byte { return bytes.ToUpper(b) }), says: "Foreign: "},
+		"of another key":      {damage: change(filepath.Join(folder, backup.KeyFile), bytes.ToUpper), says: "Foreign: "},
 		"for an older etcd":   {seed: func(s *backup.Seed) { s.EtcdVersion = "3.5.21" }, says: "TooNew: "},
 		"not verified":        {seed: func(s *backup.Seed) { s.Slot = s.Slot.Add(time.Hour) }, says: "NotVerified: "},
 		"cut off":             {damage: change(objects[0], func(b []byte) []byte { return b[:len(b)-50] }), says: "Truncated: "},
