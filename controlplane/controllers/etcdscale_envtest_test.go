@@ -76,6 +76,8 @@ type realEtcd struct {
 	// killed are the steps around which the program was killed already.
 	killed map[string]bool
 	writer *writer
+	// operator is the one of the program that runs; nil after it was killed.
+	operator *operator.Operator
 }
 
 var errKilled = errors.New("the program was killed here")
@@ -186,7 +188,13 @@ func (e *realEtcd) round(ctx context.Context) *operator.Report {
 		e.roll(s)
 	}
 	task := etcdTask(s, etcdcomponent.Data, workloads.State{Desired: etcdPods(s, etcdcomponent.Data)}, e.cordoned(ctx))
-	report := operator.New(e.reconciler.etcd, e.reconciler.Clock, e.reconciler.recorder).Run(ctx, task)
+	if e.operator == nil {
+		e.operator = operator.New(e.reconciler.etcd, e.reconciler.Clock, e.reconciler.recorder)
+	}
+	report := e.operator.Run(ctx, task)
+	if strings.Contains(report.Change+report.Recovery, errKilled.Error()) {
+		e.operator = nil
+	}
 	if !strings.Contains(report.Change+report.Recovery, errKilled.Error()) {
 		status.Set(s.statusInput(), &status.Observation{Etcd: map[string]*operator.Report{names.EtcdData: report}})
 	}

@@ -124,6 +124,7 @@ func (c *cluster) makeRoom(ctx context.Context, action space.Action) (string, er
 	if err := c.operator.etcd.MakeRoom(ctx, action, c.members, c.tls); err != nil {
 		return "", err
 	}
+	c.operator.rewritten.note(c.key(), action, c.operator.clock.Now())
 	did := strings.TrimSpace(action.Reason + ": " + spaceDone[action.Kind] + " " + action.Member)
 	c.log.Info("Made room in a full etcd", "step", did)
 	c.event(reasonMadeRoom, string(action.Kind), "%s: %s", c.Cluster.Component, did)

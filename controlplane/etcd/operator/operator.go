@@ -52,6 +52,8 @@ type Operator struct {
 	clock    clock.PassiveClock
 	recorder events.EventRecorder
 	runner   *background.Runner
+	// rewritten is when files of members were written anew.
+	rewritten rewritten
 }
 
 // New returns an Operator that does nothing before it is started.
@@ -106,7 +108,10 @@ func (o *Operator) Operate(task *Task) (*Report, bool) {
 }
 
 // Forget ends all that is done for a control plane, and drops its reports.
-func (o *Operator) Forget(controlPlane client.ObjectKey) { o.runner.Forget(controlPlane) }
+func (o *Operator) Forget(controlPlane client.ObjectKey) {
+	o.runner.Forget(controlPlane)
+	o.rewritten.forget(controlPlane)
+}
 
 // text is all of a report that is for people. A report with another text reconciles the control plane.
 func (r *Report) text() string {

@@ -2,15 +2,21 @@ package operator
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strconv"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
 // decideSpace decides on the next step that has a full etcd take writes again.
@@ -41,6 +47,7 @@ func (c *cluster) spaceState(ctx context.Context, health *etcd.Health) (space.St
 		member := space.Member{
 			Name: m.Name, Ordinal: c.ordinal(m.Name), Started: m.Started, Works: m.Answered && m.Follows, Leader: m.Leader,
 			Size: m.DatabaseSize, InUse: m.DatabaseInUse, Quota: m.DatabaseQuota,
+			Rewritten: c.operator.rewritten.lately(c.key(), m.Name, c.operator.clock.Now()),
 		}
 		storage := c.Cluster.Spec(&c.Input).Storage
 		if claim := found.claims[m.Name]; claim != nil {
@@ -64,4 +71,65 @@ func (c *cluster) quotaOf(member string, pods []corev1.Pod) int64 {
 		}
 	}
 	return c.Cluster.Spec(&c.Input).QuotaBackendSize.Value()
+}
+
+// rewritten is when the files of members were written anew, and when old versions were dropped. A program that starts anew knows
+// of nothing, and at worst a file is written once more.
+type rewritten struct {
+	lock sync.Mutex
+	of   map[background.Key]*rewrites
+}
+
+// rewrites are those of one etcd cluster.
+type rewrites struct {
+	files     map[string][]time.Time
+	compacted time.Time
+}
+
+const (
+	// rewritePeriod and rewritesEach bound how often a file is written anew to find out what is in use: a full etcd whose keys
+	// are deleted all the time is compacted all the time.
+	rewritePeriod = time.Hour
+	rewritesEach  = 2
+)
+
+// lately reports whether what a member says of its file is true: it was written anew since old versions were dropped, or often
+// enough.
+func (r *rewritten) lately(of background.Key, member string, now time.Time) bool {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	known := r.of[of]
+	if known == nil {
+		return false
+	}
+	files := slices.DeleteFunc(known.files[member], func(at time.Time) bool { return now.Sub(at) >= rewritePeriod })
+	known.files[member] = files
+	return len(files) >= rewritesEach || len(files) > 0 && files[len(files)-1].After(known.compacted)
+}
+
+// note remembers a step.
+func (r *rewritten) note(of background.Key, action space.Action, now time.Time) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	if r.of == nil {
+		r.of = map[background.Key]*rewrites{}
+	}
+	known := r.of[of]
+	if known == nil {
+		known = &rewrites{files: map[string][]time.Time{}}
+		r.of[of] = known
+	}
+	switch action.Kind {
+	case space.Compact:
+		known.compacted = now
+	case space.Defragment:
+		known.files[action.Member] = append(known.files[action.Member], now)
+	}
+}
+
+// forget drops what is known of an object.
+func (r *rewritten) forget(object client.ObjectKey) {
+	r.lock.Lock()
+	defer r.lock.Unlock()
+	maps.DeleteFunc(r.of, func(of background.Key, _ *rewrites) bool { return of.Object == object })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,6 +22,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
 // fullEtcd has three members whose files are as large as the quota and half empty.
@@ -71,7 +74,7 @@ func TestAFullEtcdIsGivenRoom(t *testing.T) {
 			for i := range h.Members {
 				h.Members[i].DatabaseInUse = 2 << 30
 			}
-		}, says: "delete objects, or raise spec.etcd.data.quotaBackendSize"},
+		}, want: space.Action{Kind: space.Defragment, Member: podName(names.EtcdData, 1)}, says: "blue-etcd-data-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			builder := hostOfThree()
@@ -121,5 +124,68 @@ func TestAFullEtcdIsGivenRoom(t *testing.T) {
 				t.Errorf("the Event is %q", event)
 			}
 		})
+	}
+}
+
+// What is free shows only once a file was written anew. So each is, once an hour, before a person is asked.
+func TestAPersonIsAskedOnceEachFileWasWrittenAnew(t *testing.T) {
+	now := clocktesting.NewFakeClock(time.Now())
+	var done []string
+	o := New(Etcd{
+		Check: func(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health, error) {
+			return fullEtcd(func(h *etcd.Health) {
+				for i := range h.Members {
+					h.Members[i].DatabaseInUse = 2 << 30
+				}
+			}), nil
+		},
+		MakeRoom: func(_ context.Context, action space.Action, _ map[string]etcd.Address, _ *tls.Config) error {
+			done = append(done, string(action.Kind)+" "+action.Member)
+			return nil
+		},
+	}, now, events.NewFakeRecorder(100))
+	task := withKeys(t, newTask(hostOfThree().Build()))
+	task.Input.Spec.Etcd.Data.QuotaBackendSize, task.AllReady, task.Bootstrapped = ptr.To(resource.MustParse("2Gi")), true, true
+	each := []string{"Defragment blue-etcd-data-1", "Defragment blue-etcd-data-2", "Defragment blue-etcd-data-0"}
+	for _, hour := range []string{"first", "second"} {
+		done = nil
+		report := &Report{}
+		for range 6 {
+			report = o.Run(t.Context(), task)
+		}
+		if !slices.Equal(done, each) || !strings.Contains(report.Space, "delete objects, or raise spec.etcd.data.quotaBackendSize") {
+			t.Errorf("in the %s hour it did %q, and says %q", hour, done, report.Space)
+		}
+		now.Step(rewritePeriod)
+	}
+	o.Forget(client.ObjectKeyFromObject(task.ControlPlane))
+	if len(o.rewritten.of) != 0 {
+		t.Errorf("it knows of %v", o.rewritten.of)
+	}
+}
+
+// What was written anew before old versions were dropped says nothing of what they took.
+func TestAFileIsWrittenAnewAfterOldVersionsWereDropped(t *testing.T) {
+	var r rewritten
+	key, now := background.Key{Kind: names.EtcdData}, time.Now()
+	for i, step := range []struct {
+		did  space.Action
+		want bool
+	}{
+		{space.Action{}, false},
+		{space.Action{Kind: space.Defragment, Member: "a"}, true},
+		{space.Action{Kind: space.Compact}, false},
+		{space.Action{Kind: space.Defragment, Member: "b"}, false},
+		{space.Action{Kind: space.Defragment, Member: "a"}, true},
+		{space.Action{Kind: space.Compact}, true},
+	} {
+		now = now.Add(time.Minute)
+		r.note(key, step.did, now)
+		if got := r.lately(key, "a", now); got != step.want {
+			t.Errorf("step %d: %t", i, got)
+		}
+	}
+	if r.lately(key, "a", now.Add(rewritePeriod)) {
+		t.Error("it is true for ever")
 	}
 }

@@ -50,6 +50,9 @@ type Member struct {
 	Size, InUse, Quota int64
 	// Volume is the size of its volume in bytes; zero when that is not known.
 	Volume int64
+	// Rewritten is true when its file was written anew since old versions were dropped, or often enough: InUse is true then. What a
+	// compaction freed counts as in use until etcd has written some more, which one without a client does not.
+	Rewritten bool
 }
 
 // State is all that a decision depends on.
@@ -92,6 +95,9 @@ func Decide(s State) Action {
 	// Deletions go on in a full etcd: old versions are dropped only where that must help.
 	m := slices.MinFunc(large, leaderLast)
 	if s.Compacted {
+		if doubtful := slices.DeleteFunc(slices.Clone(large), func(m Member) bool { return m.Rewritten }); len(doubtful) > 0 {
+			return defragment(slices.MinFunc(doubtful, leaderLast))
+		}
 		return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full of data in use, %s of %s in member %s: delete objects, or raise %s",
 			size(m.InUse), size(m.Quota), m.Name, s.Quota)}
 	}

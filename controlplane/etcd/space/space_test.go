@@ -25,7 +25,7 @@ func full(edits ...func(*State)) State {
 
 func of(i int, edit func(*Member)) func(*State) { return func(s *State) { edit(&s.Members[i]) } }
 
-func packed(m *Member) { m.InUse = 2 * gib }
+func packed(m *Member) { m.InUse, m.Rewritten = 2*gib, true }
 
 func small(m *Member) { m.Size = gib }
 
@@ -46,8 +46,11 @@ func TestDecide(t *testing.T) {
 		"a member has not started":                         {state: full(of(1, func(m *Member) { *m = Member{Name: m.Name, Ordinal: 1} })), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"}},
 		"one has not dropped old versions":                 {state: full(of(1, packed)), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"}},
 		"data in use fill it":                              {state: full(of(0, packed), of(1, packed), of(2, packed)), want: Action{Kind: NeedsDecision}, says: "2Gi of 2Gi in member blue-etcd-data-1: delete objects, or raise spec.etcd.data.quotaBackendSize"},
-		"a volume has no room for the copy":                {state: full(of(1, func(m *Member) { m.Volume = 3 * gib })), want: Action{Kind: NeedsDecision}, says: "the volume of member blue-etcd-data-1, of 3Gi"},
-		"nobody knows how large a volume is":               {state: full(of(1, func(m *Member) { m.Volume = 0 })), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
+		"data seem to fill it, and a file was not written anew": {
+			state: full(of(0, packed), of(1, packed), of(2, packed), of(2, func(m *Member) { m.Rewritten = false })), want: Action{Kind: Defragment, Member: "blue-etcd-data-2"},
+		},
+		"a volume has no room for the copy":  {state: full(of(1, func(m *Member) { m.Volume = 3 * gib })), want: Action{Kind: NeedsDecision}, says: "the volume of member blue-etcd-data-1, of 3Gi"},
+		"nobody knows how large a volume is": {state: full(of(1, func(m *Member) { m.Volume = 0 })), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
 		"the quota was raised": {state: full(func(s *State) {
 			for i := range s.Members {
 				s.Members[i].Quota = 4 * gib
@@ -94,7 +97,7 @@ func TestAFullEtcdEndsWithRoomOrWithAPerson(t *testing.T) {
 				done[action.Member] = true
 				for i := range s.Members {
 					if s.Members[i].Name == action.Member {
-						s.Members[i].Size = s.Members[i].InUse
+						s.Members[i].Size, s.Members[i].Rewritten = s.Members[i].InUse, true
 					}
 				}
 			case Disarm:
