@@ -1,0 +1,203 @@
+package backups
+
+import (
+	"crypto/tls"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+)
+
+var (
+	five = time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
+	six  = five.Add(time.Hour)
+	blue = &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue"}}
+)
+
+func spec() *controlplanev1.EtcdBackupSpec {
+	return &controlplanev1.EtcdBackupSpec{
+		Recipients: []string{"age1person"},
+		Store:      controlplanev1.EtcdSnapshotStore{S3: &controlplanev1.S3StoreSpec{Endpoint: "https://s3", Bucket: "tenants"}},
+	}
+}
+
+func stored(slot time.Time, edits ...func(*backup.Snapshot)) backup.Snapshot {
+	s := backup.Snapshot{Slot: slot, Taken: slot.Add(time.Second), Verified: slot.Add(time.Minute), Revision: 7, TenantUID: "1-2", SHA256: strings.Repeat("a", 64), EtcdVersion: "3.6.8"}
+	for _, edit := range edits {
+		edit(&s)
+	}
+	return s
+}
+
+func unverified(s *backup.Snapshot) { s.Verified = time.Time{} }
+
+func refused(s *backup.Snapshot) {
+	*s = backup.Snapshot{Slot: s.Slot, Reason: string(archive.Tampered), Message: "bytes changed"}
+}
+
+func TestMembersAreTold(t *testing.T) {
+	of := Tenant{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, UID: "1-2", Recipient: "age1tenant", EncryptionKeyID: "ab", KeysID: "cd"}
+	got := Config(spec(), of)
+	if got.Every != time.Hour || got.Keep != (backup.Keep{Last: 24, Daily: 7, Weekly: 4}) || !slices.Equal(got.Recipients, []string{"age1tenant", "age1person"}) || got.Store.S3.Prefix != "team/blue" || got.Cluster.UID != "1-2" {
+		t.Errorf("without a wish it is %+v", got)
+	}
+	wished := spec()
+	wished.Every, wished.Keep.Last, wished.Store.S3.Prefix = &metav1.Duration{Duration: 5 * time.Minute}, ptr.To[int32](2), "mine"
+	if got := Config(wished, of); got.Every != 5*time.Minute || got.Keep.Last != 2 || got.Store.S3.Prefix != "mine" || MaxAge(wished) != 15*time.Minute {
+		t.Errorf("with wishes it is %+v", got)
+	}
+	file, err := backup.Encode(got)
+	if read, decodeErr := backup.DecodeConfig(file); err != nil || decodeErr != nil || read.Every != got.Every {
+		t.Errorf("a member reads %+v: %v, %v", read, err, decodeErr)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	unreachable := &backup.Problem{Slot: six, Field: "store.s3.bucket", Message: "there is no bucket", Since: six}
+	for name, test := range map[string]struct {
+		seen   Seen
+		after  time.Duration
+		status metav1.ConditionStatus
+		reason string
+		says   []string
+	}{
+		"nobody was asked":       {status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"yet"}},
+		"nobody answers":         {seen: Seen{Err: "refused"}, status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"refused"}},
+		"a Secret is missing":    {seen: Seen{Problem: "spec.etcd.backup.store.s3.credentialsRef names …"}, status: metav1.ConditionFalse, reason: controlplanev1.StoreUnreachableReason, says: []string{"credentialsRef", "no snapshot is verified yet"}},
+		"there is none":          {seen: Seen{Report: &backup.Report{}}, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason, says: []string{"no snapshot is verified yet"}},
+		"one is not verified":    {seen: Seen{Report: &backup.Report{Snapshots: []backup.Snapshot{stored(five, unverified)}}}, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason},
+		"one is refused":         {seen: Seen{Report: &backup.Report{Snapshots: []backup.Snapshot{stored(five, refused)}}}, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason},
+		"one is verified":        {seen: Seen{Report: &backup.Report{Snapshots: []backup.Snapshot{stored(five)}}}, status: metav1.ConditionTrue, reason: controlplanev1.BackedUpReason, says: []string{"20260304T050000Z"}},
+		"the next one failed":    {seen: Seen{Report: &backup.Report{Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, status: metav1.ConditionTrue, reason: controlplanev1.BackedUpReason, says: []string{"20260304T050000Z", "store.s3.bucket: there is no bucket"}},
+		"it is too old":          {seen: Seen{Report: &backup.Report{Snapshots: []backup.Snapshot{stored(five)}}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason, says: []string{"20260304T050000Z", "maxAge, 3h0m0s"}},
+		"it is too old, and why": {seen: Seen{Report: &backup.Report{Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: controlplanev1.StoreUnreachableReason, says: []string{"no bucket", "20260304T050000Z"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Verdict(spec(), test.seen, five.Add(time.Minute+test.after))
+			if got.Type != controlplanev1.EtcdBackedUpCondition || got.Status != test.status || got.Reason != test.reason {
+				t.Errorf("got %+v", got)
+			}
+			for _, text := range test.says {
+				if !strings.Contains(got.Message, text) {
+					t.Errorf("%q lacks %q", got.Message, text)
+				}
+			}
+		})
+	}
+}
+
+// object is one of a snapshot; without a slot it is one that somebody wants.
+func object(slot string, edits ...func(*controlplanev1.KOKEtcdSnapshot)) controlplanev1.KOKEtcdSnapshot {
+	o := controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a", CreationTimestamp: metav1.NewTime(six)}}
+	o.Spec.ControlPlaneName, o.Spec.Slot = "blue", slot
+	for _, edit := range edits {
+		edit(&o)
+	}
+	return o
+}
+
+func TestObjectsSayWhatTheStoreHas(t *testing.T) {
+	report := func(snapshots ...backup.Snapshot) *backup.Report {
+		return &backup.Report{Listed: six, Snapshots: snapshots}
+	}
+	failed := report()
+	failed.Problem = &backup.Problem{Slot: six, Field: "store.s3.bucket", Message: "there is no bucket"}
+	partial := report()
+	partial.More = 1
+	for name, test := range map[string]struct {
+		objects                []controlplanev1.KOKEtcdSnapshot
+		report                 *backup.Report
+		create, update, delete int
+		// stored and verified are the reasons of the updated one.
+		stored, verified string
+	}{
+		"nobody answers":                   {objects: []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z")}},
+		"the store was not listed yet":     {objects: []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z")}, report: &backup.Report{}},
+		"one has no object":                {report: report(stored(five)), create: 1},
+		"one has an object":                {objects: []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z")}, report: report(stored(five)), update: 1, stored: "Stored", verified: "Verified"},
+		"one is not verified":              {objects: []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z")}, report: report(stored(five, unverified)), update: 1, stored: "Stored"},
+		"one is refused":                   {objects: []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z")}, report: report(stored(five, refused)), update: 1, stored: "Tampered", verified: "Tampered"},
+		"one is gone":                      {objects: []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z")}, report: report(), delete: 1},
+		"the list is not whole":            {objects: []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z")}, report: partial},
+		"somebody wants one":               {objects: []controlplanev1.KOKEtcdSnapshot{object("")}, report: report(), update: 1, stored: "Taking"},
+		"the one that is wanted came":      {objects: []controlplanev1.KOKEtcdSnapshot{object("")}, report: report(stored(six)), update: 1, stored: "Stored", verified: "Verified"},
+		"the one that is wanted cannot be": {objects: []controlplanev1.KOKEtcdSnapshot{object("")}, report: failed, update: 1, stored: "NotStored"},
+		"it is another control plane's": {objects: []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z", func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.ControlPlaneName = "red" })},
+			report: report()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Reconciled(blue, test.objects, test.report)
+			if len(got.Create) != test.create || len(got.Update) != test.update || len(got.Delete) != test.delete {
+				t.Fatalf("got %+v", got)
+			}
+			for _, o := range got.Create {
+				if o.Name != "blue-20260304t050000z" || o.Spec.Slot != "20260304T050000Z" || o.Spec.ControlPlaneName != "blue" {
+					t.Errorf("it creates %+v", o)
+				}
+			}
+			for _, o := range got.Update {
+				if got := conditions.GetReason(o, controlplanev1.SnapshotStoredCondition); got != test.stored {
+					t.Errorf("Stored has the reason %q", got)
+				}
+				if got := conditions.GetReason(o, controlplanev1.SnapshotVerifiedCondition); got != test.verified {
+					t.Errorf("Verified has the reason %q", got)
+				}
+				// Nothing is written twice.
+				if again := Reconciled(blue, []controlplanev1.KOKEtcdSnapshot{*o}, test.report); len(again.Update)+len(again.Create) > 0 {
+					t.Errorf("it is written again: %+v", again)
+				}
+			}
+		})
+	}
+}
+
+func TestWantedAreThoseThatNeitherCameNorWereRefused(t *testing.T) {
+	came := object("")
+	describe(&came, ptr.To(stored(six)))
+	deleted := object("", func(o *controlplanev1.KOKEtcdSnapshot) { o.DeletionTimestamp = ptr.To(metav1.NewTime(six)) })
+	source := object("", func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.Source = &controlplanev1.EtcdSnapshotSource{} })
+	got := Wanted([]controlplanev1.KOKEtcdSnapshot{came, deleted, source, object("20260304T050000Z"), object("")})
+	if !slices.Equal(got, []time.Time{six}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestOrigin(t *testing.T) {
+	of := client.ObjectKey{Namespace: "team", Name: "blue"}
+	backed := blue.DeepCopy()
+	backed.Spec.Etcd.Backup = spec()
+	record := object("20260304T050000Z")
+	if got, ok := OriginOf(&record, backed, of); !ok || !got.Slot.Equal(five) || Store(got.Store, got.Of).S3.Prefix != "team/blue" {
+		t.Errorf("of a control plane it is %+v, %t", got, ok)
+	}
+	if _, ok := OriginOf(&record, blue, of); ok {
+		t.Error("a control plane without backups has no store")
+	}
+	pending := object("")
+	if _, ok := OriginOf(&pending, backed, of); ok {
+		t.Error("one that is being taken is in no store")
+	}
+	elsewhere := object("", func(o *controlplanev1.KOKEtcdSnapshot) {
+		o.Spec.Source = &controlplanev1.EtcdSnapshotSource{Store: spec().Store, Slot: "20260304T060000Z"}
+	})
+	if got, ok := OriginOf(&elsewhere, nil, client.ObjectKey{}); !ok || !got.Slot.Equal(six) {
+		t.Errorf("of a source it is %+v, %t", got, ok)
+	}
+}
+
+func TestAMemberWithoutAnAgentIsNamed(t *testing.T) {
+	_, err := Ask(t.Context(), []Member{{Name: "blue-etcd-data-0", Address: "127.0.0.1:1"}}, &tls.Config{MinVersion: tls.VersionTLS12})
+	if err == nil || !strings.Contains(err.Error(), "blue-etcd-data-0") || errors.Unwrap(err) == nil {
+		t.Errorf("got %v", err)
+	}
+}
