@@ -27,6 +27,8 @@ type State struct {
 	Desired, Hosts int
 	// Members are those that etcd lists.
 	Members []Member
+	// Disagree is true when no majority of the voters has the same data.
+	Disagree bool
 	// Pods exist, whatever their state. Claims are volumes that exist.
 	Pods, Claims []int
 	// Blank are members that are not listed and whose pods and claims are new: they wait to be added. Package recovery
@@ -118,6 +120,9 @@ func (s State) shrink(last Member) Action {
 	}
 	if slices.Contains(s.Used, last.Ordinal) {
 		return wait("member %s goes when no kube-apiserver uses it any more", last.Name)
+	}
+	if s.Disagree {
+		return wait("the members have different data, and no majority agrees: %s goes when it is decided whose is right", last.Name)
 	}
 	if i := slices.IndexFunc(s.Members, func(m Member) bool { return m.Differs && m.Ordinal != last.Ordinal }); i >= 0 {
 		return wait("the data of member %s is not that of the majority: %s goes when that is replaced, so that no good copy is lost", s.Members[i].Name, last.Name)

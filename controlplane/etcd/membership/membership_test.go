@@ -116,6 +116,7 @@ func TestDecide(t *testing.T) {
 		"a member that stays is sick":                 {state: sick(cluster(5, 3), 0), want: Action{Kind: Wait}, says: "the quorum would be at risk"},
 		"a member that goes later is sick":            {state: sick(cluster(5, 3), 3), want: Action{Kind: Wait}, says: "blue-etcd-data-3 does not answer"},
 		"a member that stays has other data":          {state: func() State { s := cluster(3, 1); s.Members[0].Differs = true; return s }(), want: Action{Kind: Wait}, says: "data of member blue-etcd-data-0"},
+		"no majority has the same data":               {state: func() State { s := cluster(3, 1); s.Disagree = true; return s }(), want: Action{Kind: Wait}, says: "no majority agrees: blue-etcd-data-2 goes when it is decided whose is right"},
 		"the member that is to go has other data":     {state: func() State { s := cluster(5, 3); s.Members[4].Differs = true; return s }(), want: Action{Kind: Remove, Ordinal: 4}},
 		"the member that is to go is sick":            {state: sick(cluster(5, 3), 4), want: Action{Kind: Remove, Ordinal: 4}},
 		"the next one goes while a pod still stops":   {state: func() State { s := cluster(4, 3); s.Pods = append(s.Pods, 4); return s }(), want: Action{Kind: Remove, Ordinal: 3}},

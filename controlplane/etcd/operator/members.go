@@ -46,7 +46,7 @@ func works(m etcd.Member) bool { return m.Err == nil || m.Full }
 
 // membersState is all that the next change depends on, as etcd and the host cluster have it now.
 func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (membership.State, error) {
-	state := membership.State{Name: names.Object(c.Input.Cluster.Name, c.Cluster.Component), Desired: c.desiredMembers()}
+	state := membership.State{Name: names.Object(c.Input.Cluster.Name, c.Cluster.Component), Desired: c.desiredMembers(), Disagree: health.Disagree}
 	byComponent, err := c.pods(ctx)
 	if err != nil {
 		return state, err
@@ -60,7 +60,7 @@ func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (member
 		stopping := i >= 0 && pods[i].DeletionTimestamp != nil
 		state.Members = append(state.Members, membership.Member{
 			Name: m.Name, Ordinal: c.ordinal(m.Name),
-			Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: works(m) && !stopping,
+			Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: works(m) && !stopping, Differs: m.Differs,
 		})
 	}
 	for _, unknown := range health.UnknownMembers {

@@ -53,8 +53,8 @@ func (c *cluster) mayHaveLost(health *etcd.Health) bool {
 	if !c.Bootstrapped || !health.Answered() || len(health.UnknownMembers) > 0 {
 		return false
 	}
-	works := func(m etcd.Member) bool { return m.Err == nil && m.Answered && m.Follows }
-	return health.Err != nil || !c.AllReady || len(c.Cordoned) > 0 || !c.membersAsDesired(health) ||
+	works := func(m etcd.Member) bool { return m.Err == nil && m.Answered && m.Follows && !m.Differs }
+	return health.Err != nil || health.Disagree || !c.AllReady || len(c.Cordoned) > 0 || !c.membersAsDesired(health) ||
 		slices.ContainsFunc(health.Members, func(m etcd.Member) bool { return !works(m) })
 }
 
@@ -74,6 +74,7 @@ func (c *cluster) recoveryState(ctx context.Context, health *etcd.Health, found 
 	state := recovery.State{
 		Now:      c.operator.clock.Now(),
 		Volatile: c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir,
+		Disagree: health.Disagree,
 	}
 	hosts, err := c.hosts(ctx)
 	if err != nil {
@@ -83,7 +84,7 @@ func (c *cluster) recoveryState(ctx context.Context, health *etcd.Health, found 
 	for _, m := range health.Members {
 		member := recovery.Member{
 			Name: m.Name, Ordinal: c.ordinal(m.Name), ID: m.ID,
-			Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: m.Answered, Follows: m.Follows,
+			Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: m.Answered, Follows: m.Follows, Differs: m.Differs,
 		}
 		if err := c.addBelongings(ctx, &member, found, hosts); err != nil {
 			return state, err

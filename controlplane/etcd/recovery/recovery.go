@@ -66,6 +66,9 @@ func Decide(s State) Action {
 	if !s.quorum() {
 		return s.waitForQuorum()
 	}
+	if s.Disagree {
+		return s.noMajority()
+	}
 	var says Action
 	for _, decide := range []func(Member) Action{s.mend, s.finish, s.vacate, s.look} {
 		for _, m := range s.Members {
@@ -172,9 +175,13 @@ func (s State) quorum() bool {
 	return len(voters) > 0 && healthy > len(voters)/2
 }
 
-// heir is who leads instead of a member: the first voter that works, on a host node that takes pods if there is one.
+// heir is who leads instead of a member: the first voter that works, with the data of the majority and on a host node that takes
+// pods if there is one.
 func (s State) heir(leader Member) Member {
 	able := slices.DeleteFunc(s.voters(), func(m Member) bool { return !m.works() || m.Ordinal == leader.Ordinal })
+	if same := slices.DeleteFunc(slices.Clone(able), func(m Member) bool { return m.Differs }); len(same) > 0 {
+		able = same
+	}
 	if open := slices.IndexFunc(able, func(m Member) bool { return m.Host.open() }); open >= 0 {
 		return able[open]
 	}

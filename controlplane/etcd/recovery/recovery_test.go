@@ -101,6 +101,7 @@ func volatile(s *State) {
 		s.Members[i].Claim = Claim{}
 	}
 }
+func disagree(s *State) { s.Disagree = true }
 func unlisted(s *State) {
 	for i := range s.Members {
 		s.Members[i].ID = 0
@@ -183,6 +184,15 @@ func TestDecide(t *testing.T) {
 		"one is empty, and one lags behind":   {state: cluster(3, of(1, empty), of(2, lags)), want: waits, says: parts{name(2)}},
 		"one has other data, and one is down": {state: cluster(3, of(1, differs), of(2, down)), want: waits, says: parts{name(2)}},
 		"two have other data":                 {state: cluster(5, of(1, differs), of(2, differs)), want: begins(1, 1)},
+
+		"two have other data, and one of them leads": {state: cluster(5, of(0, follower, differs), of(1, differs, leads)), want: begins(1, 1)},
+		"the replacement of a leader has begun, and the next one has other data, too": {state: cluster(5, of(0, differs, begun(time.Minute)), of(1, differs)),
+			want: does(MoveLeader, 2)},
+		"the leader has other data, and waits for a member that votes": {state: cluster(2, of(0, differs), of(1, movable)), want: waits, says: parts{"when 3 members vote"}},
+		"one has other data while pods are rolled out":                 {state: cluster(3, of(1, differs), of(2, outdatedPod)), want: waits, says: parts{"up to date"}},
+		"no majority agrees":                    {state: cluster(3, disagree), want: asks, says: parts{name(0) + ", " + name(1) + ", " + name(2), "no majority agrees", "etcdctl member remove"}},
+		"no majority agrees, and one is empty":  {state: cluster(3, disagree, of(1, empty)), want: asks, says: parts{"no majority agrees"}},
+		"no majority agrees, and most are away": {state: cluster(3, disagree, of(1, down), of(2, down)), want: waits, says: parts{"no quorum"}},
 
 		"one is empty while pods are rolled out": {state: cluster(3, of(1, empty), of(2, outdatedPod)),
 			want: waits, says: parts{"all pods are up to date", "etcdctl member remove"}},

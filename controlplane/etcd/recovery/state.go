@@ -19,6 +19,8 @@ type State struct {
 	Spare int
 	// Volatile is true when the data of members goes with their pods. Then they have no claims.
 	Volatile bool
+	// Disagree is true when no majority of the voters has the same data, as package hashes has it.
+	Disagree bool
 }
 
 // Member is a member with all that belongs to it.
@@ -33,8 +35,7 @@ type Member struct {
 	Started, Learner, Leader bool
 	// Healthy is true when it answers and does not stop. Follows is true when it knows the leader, or leads.
 	Healthy, Follows bool
-	// Differs is true when its hash is not that of a majority at the same revision. Package operator does not compare hashes
-	// yet: a member whose data differs is found when it starts, by etcd's own check.
+	// Differs is true when its hash is not that of a majority at the same revision, as package hashes has it.
 	Differs bool
 	// Data is what prepare found.
 	Data  Data
