@@ -3,6 +3,8 @@ package operator
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
@@ -24,11 +26,15 @@ func (c *cluster) membersAsDesired(health *etcd.Health) bool {
 
 // decideMembers decides on the next change of the members. Blank ones wait to be added.
 func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank []int) (decision, error) {
+	claims, err := c.claims(ctx)
+	if err != nil {
+		return decision{}, err
+	}
 	state, err := c.membersState(ctx, health)
 	if err != nil {
 		return decision{}, err
 	}
-	state.Blank = blank
+	state.Blank, state.Claims = blank, slices.Sorted(maps.Keys(claims))
 	action := membership.Decide(state)
 	member := fmt.Sprintf("%s-%d", state.Name, action.Ordinal)
 	switch action.Kind {
@@ -36,6 +42,9 @@ func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank 
 		return decision{}, nil
 	case membership.Wait:
 		return decision{waitsFor: action.Reason}, nil
+	case membership.DeleteClaim:
+		claim := claims[action.Ordinal]
+		return decision{act: func(ctx context.Context) (string, error) { return c.deleteClaim(ctx, member, &claim) }}, nil
 	default:
 		return decision{act: func(ctx context.Context) (string, error) { return c.changeMembers(ctx, action.Kind, member, health) }}, nil
 	}
@@ -44,7 +53,7 @@ func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank 
 // works reports whether a member answers and has no problem but that etcd is full: a full etcd goes on with its members.
 func works(m etcd.Member) bool { return m.Err == nil || m.Full }
 
-// membersState is all that the next change depends on, as etcd and the host cluster have it now.
+// membersState is all but volumes that the next change depends on, as etcd and the host cluster have it now.
 func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (membership.State, error) {
 	state := membership.State{Name: names.Object(c.Input.Cluster.Name, c.Cluster.Component), Desired: c.desiredMembers(), Disagree: health.Disagree}
 	byComponent, err := c.pods(ctx)
@@ -70,9 +79,6 @@ func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (member
 		state.Pods = append(state.Pods, c.ordinal(pods[i].Name))
 	}
 	state.Used = c.usedMembers(byComponent[names.KubeAPIServer])
-	if state.Claims, err = c.claims(ctx); err != nil {
-		return state, err
-	}
 	if state.Open, err = c.openMembers(ctx); err != nil {
 		return state, err
 	}
