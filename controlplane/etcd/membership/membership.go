@@ -34,6 +34,8 @@ type State struct {
 	// Blank are members that are not listed and whose pods and claims are new: they wait to be added. Package recovery
 	// tells them.
 	Blank []int
+	// BlankUnknown is true when package recovery could not tell them, for what they depend on could not be read.
+	BlankUnknown bool
 	// Open are configuration files that let a member start without data.
 	Open []int
 	// Used are members that running API servers name.
@@ -137,11 +139,17 @@ func (s State) shrink(last Member) Action {
 func (s State) clean() Action {
 	for _, ordinal := range s.Pods {
 		if !s.stays(ordinal) {
+			if s.mayBeBlank(ordinal) {
+				return s.waitForFacts("pod", ordinal)
+			}
 			return wait("pod %s-%d, which is no member any more, is stopping", s.Name, ordinal)
 		}
 	}
 	for _, ordinal := range s.Claims {
 		if !s.stays(ordinal) {
+			if s.mayBeBlank(ordinal) {
+				return s.waitForFacts("the volume of", ordinal)
+			}
 			return Action{Kind: DeleteClaim, Ordinal: ordinal}
 		}
 	}
@@ -186,6 +194,13 @@ func (s State) stays(ordinal int) bool {
 		return s.lists(ordinal) || slices.Contains(s.Blank, ordinal)
 	}
 	return ordinal <= slices.MaxFunc(s.Members, byOrdinal).Ordinal
+}
+
+// mayBeBlank reports whether nobody knows if what is there of a member is left, or new and waits for it to be added.
+func (s State) mayBeBlank(ordinal int) bool { return s.BlankUnknown && ordinal < s.Desired }
+
+func (s State) waitForFacts(what string, ordinal int) Action {
+	return wait("%s %s-%d may be new or left of a removed member: it goes on when that can be read", what, s.Name, ordinal)
 }
 
 func (s State) lists(ordinal int) bool {

@@ -24,8 +24,9 @@ func (c *cluster) membersAsDesired(health *etcd.Health) bool {
 	return voting == desired && len(health.Members) == desired && len(c.members) == desired && len(health.UnknownMembers) == 0
 }
 
-// decideMembers decides on the next change of the members. Blank ones wait to be added.
-func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank []int) (decision, error) {
+// decideMembers decides on the next change of the members. Blank ones wait to be added; when facts are missing nobody knows which
+// are.
+func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank []int, factsMissing bool) (decision, error) {
 	claims, err := c.claims(ctx)
 	if err != nil {
 		return decision{}, err
@@ -34,7 +35,7 @@ func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank 
 	if err != nil {
 		return decision{}, err
 	}
-	state.Blank, state.Claims = blank, slices.Sorted(maps.Keys(claims))
+	state.Blank, state.BlankUnknown, state.Claims = blank, factsMissing, slices.Sorted(maps.Keys(claims))
 	action := membership.Decide(state)
 	member := fmt.Sprintf("%s-%d", state.Name, action.Ordinal)
 	switch action.Kind {

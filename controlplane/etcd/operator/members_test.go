@@ -42,7 +42,7 @@ func TestOnlyTheVolumeOfTheRemovedMemberIsDeleted(t *testing.T) {
 				return test.fails
 			}
 			_, says := c.step(t.Context(), e.health, func(ctx context.Context, health *etcd.Health) (decision, error) {
-				return c.decideMembers(ctx, health, nil)
+				return c.decideMembers(ctx, health, nil, false)
 			})
 			if says != test.says || !slices.Equal(e.writes, []string{request}) {
 				t.Errorf("it writes %q and says %q", e.writes, says)
@@ -50,6 +50,35 @@ func TestOnlyTheVolumeOfTheRemovedMemberIsDeleted(t *testing.T) {
 			err := e.host.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "kok-data-blue-etcd-data-1"}, &corev1.PersistentVolumeClaim{})
 			if (err == nil) != test.left {
 				t.Errorf("afterwards the claim is there: %v", err)
+			}
+		})
+	}
+}
+
+// The second member was replaced: its pod and its volume are new, and wait for it to be added.
+func TestANewPodIsNotSaidToStopWhenFactsCannotBeRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		is   func(*losingEtcd)
+		says string
+	}{
+		"there is a pod":     {is: func(*losingEtcd) {}, says: "pod blue-etcd-data-1 may be new or left of a removed member: it goes on when that can be read"},
+		"there is no pod":    {is: func(e *losingEtcd) { e.pods = slices.Delete(e.pods, 1, 2) }, says: "the volume of blue-etcd-data-1 may be new or left of a removed member: it goes on when that can be read"},
+		"there is no volume": {is: func(e *losingEtcd) { e.pods, e.claims = slices.Delete(e.pods, 1, 2), slices.Delete(e.claims, 1, 2) }, says: "added as a learner: blue-etcd-data-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLosingEtcd()
+			e.renewed(t, 1)
+			test.is(e)
+			e.before = func(request string) error {
+				if request == "list ServiceList" {
+					return errRefused
+				}
+				return nil
+			}
+			c := e.cluster(t)
+			report := c.operator.Run(t.Context(), withKeys(t, c.Task))
+			if report.Change != test.says || !report.FactsMissing || len(e.writes) > 0 {
+				t.Errorf("it writes %q, and says %q", e.writes, report.text())
 			}
 		})
 	}

@@ -52,7 +52,7 @@ func (o *Operator) Run(ctx context.Context, task *Task) *Report {
 	acted, blank := c.recoverMembers(ctx, report)
 	if c.Bootstrapped && report.Err == nil && !acted && !c.membersAsDesired(report.Health) {
 		acted, report.Change = c.step(ctx, report.Health, func(ctx context.Context, health *etcd.Health) (decision, error) {
-			return c.decideMembers(ctx, health, blank)
+			return c.decideMembers(ctx, health, blank, report.FactsMissing)
 		})
 	}
 	if c.Bootstrapped && report.Err == nil && report.Full && !acted {
