@@ -298,5 +298,10 @@ func (e *losingEtcd) state(t *testing.T) (recovery.State, error) {
 	if err != nil {
 		return recovery.State{}, err
 	}
-	return c.recoveryState(t.Context(), e.health, found)
+	hosts := c.hosts()
+	state, err := c.membersBelongings(t.Context(), e.health, found, hosts)
+	if err == nil {
+		state.Spare, err = hosts.spare(t.Context(), found.pods, found.set)
+	}
+	return state, err
 }

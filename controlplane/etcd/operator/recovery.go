@@ -69,18 +69,25 @@ func (c *cluster) decideRecovery(action recovery.Action, state recovery.State, f
 	return decision{act: func(ctx context.Context) (string, error) { return c.recoverMember(ctx, action, state, found, health) }}
 }
 
-// recoveryState is all that the next step of a replacement depends on, as etcd and the host cluster have it now.
+// recoveryState is all that the next step of a replacement depends on, as etcd and the host cluster have it now. Whether a host
+// node is spare is in it only where the step depends on that.
 func (c *cluster) recoveryState(ctx context.Context, health *etcd.Health, found *belongings) (recovery.State, error) {
+	hosts := c.hosts()
+	state, err := c.membersBelongings(ctx, health, found, hosts)
+	if err != nil || !state.NeedsSpare() {
+		return state, err
+	}
+	state.Spare, err = hosts.spare(ctx, found.pods, found.set)
+	return state, err
+}
+
+// membersBelongings is what is known of the members, without a look at other host nodes than theirs.
+func (c *cluster) membersBelongings(ctx context.Context, health *etcd.Health, found *belongings, hosts *hosts) (recovery.State, error) {
 	state := recovery.State{
 		Now:      c.operator.clock.Now(),
 		Volatile: c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir,
 		Disagree: health.Disagree,
 	}
-	hosts, err := c.hosts(ctx)
-	if err != nil {
-		return state, err
-	}
-	state.Spare = hosts.spare(found.pods, found.set)
 	for _, m := range health.Members {
 		member := recovery.Member{
 			Name: m.Name, Ordinal: c.ordinal(m.Name), ID: m.ID,

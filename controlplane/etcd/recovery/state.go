@@ -125,6 +125,13 @@ func (s State) Blank() []int {
 	return ordinals
 }
 
+// NeedsSpare reports whether the next step depends on there being a spare host node.
+func (s State) NeedsSpare() bool {
+	without, with := s, s
+	without.Spare, with.Spare = 0, 1
+	return Decide(without) != Decide(with)
+}
+
 // Record is what a step that begins a replacement writes.
 func (s State) Record(begins Action) Replacement {
 	m := s.Member(begins.Ordinal)
