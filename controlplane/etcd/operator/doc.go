@@ -33,8 +33,9 @@
 //	condition ReadyToDrain of a pod     its node is cordoned, or no more        lead        the next run writes it again, if it differs
 //	an Event of the control plane       after a step                            -           the Event is missing
 //
-// One thing is remembered between runs: what comparisons of the members' data have found (compare.go). Else each run begins with
-// what etcd and the host cluster say then. A manager that starts anew compares anew.
+// Two things are remembered between runs: what comparisons of the members' data have found (compare.go), and that all waits for host
+// nodes that are not heard from (quiet.go). Else each run begins with what etcd and the host cluster say then. A manager that
+// starts anew compares and reads anew.
 //
 // # What wakes it
 //

@@ -64,11 +64,12 @@ type Operator struct {
 	recorder events.EventRecorder
 	runner   *background.Runner
 	compared *comparisons
+	quiets   *quiets
 }
 
 // New returns an Operator that does nothing before it is started.
 func New(etcd Etcd, clock clock.PassiveClock, recorder events.EventRecorder) *Operator {
-	return &Operator{etcd: etcd, clock: clock, recorder: recorder, runner: background.New(Places, Patience), compared: newComparisons()}
+	return &Operator{etcd: etcd, clock: clock, recorder: recorder, runner: background.New(Places, Patience), compared: newComparisons(), quiets: newQuiets()}
 }
 
 // Start lets reports that differ from the one before reconcile their control planes through the queue, until the
@@ -121,6 +122,7 @@ func (o *Operator) Operate(task *Task) (*Report, bool) {
 func (o *Operator) Forget(controlPlane client.ObjectKey) {
 	o.runner.Forget(controlPlane)
 	o.compared.forget(controlPlane)
+	o.quiets.forget(controlPlane)
 }
 
 // text is all of a report that is for people. A report with another text reconciles the control plane.

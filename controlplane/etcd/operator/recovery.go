@@ -28,6 +28,10 @@ func (c *cluster) recoverMembers(ctx context.Context, report *Report) (acted boo
 	if !c.mayHaveLost(report.Health) {
 		return false, nil
 	}
+	if says, still := c.isQuiet(ctx, report.Health); still {
+		report.Recovery = says
+		return false, nil
+	}
 	acted, report.Recovery = c.step(ctx, report.Health, func(ctx context.Context, health *etcd.Health) (decision, error) {
 		found, err := c.belongings(ctx)
 		if err != nil {
@@ -40,6 +44,7 @@ func (c *cluster) recoverMembers(ctx context.Context, report *Report) (acted boo
 			return decision{}, err
 		}
 		action := recovery.Decide(state)
+		c.noteQuiet(health, state, action)
 		blank, report.NeedsDecision = state.Blank(), action.Kind == recovery.NeedsDecision
 		return c.decideRecovery(action, state, found, health), nil
 	})

@@ -132,6 +132,22 @@ func (s State) NeedsSpare() bool {
 	return Decide(without) != Decide(with)
 }
 
+// Silent are the host nodes of members that do not work, when all of these are on host nodes that are only not heard from; none
+// when others do not work either.
+func (s State) Silent() []Host {
+	var silent []Host
+	for _, m := range s.Members {
+		switch {
+		case m.works() && m.ID != 0 && !m.Learner && !m.Differs && m.Host.open():
+		case m.works() || !m.Host.silent() || m.ID == 0:
+			return nil
+		default:
+			silent = append(silent, m.Host)
+		}
+	}
+	return silent
+}
+
 // Record is what a step that begins a replacement writes.
 func (s State) Record(begins Action) Replacement {
 	m := s.Member(begins.Ordinal)
