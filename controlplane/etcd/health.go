@@ -51,6 +51,8 @@ type Member struct {
 	// Version is that of its etcd, Revision the newest one that it has.
 	Version  string
 	Revision int64
+	// Committed is the newest entry of the log that it knows to be decided, Applied the newest one that its database has.
+	Committed, Applied uint64
 	// Differs is true when its data is not that of the majority, by hashes that package operator compares now and then.
 	Differs bool
 	// DatabaseSize is the size of its database in bytes, DatabaseInUse what is no free page of it, DatabaseQuota what it may
@@ -112,6 +114,16 @@ func (h *Health) Answered() bool {
 	return h.Err == nil || slices.ContainsFunc(h.Members, func(m Member) bool { return m.Answered || m.Err == nil })
 }
 
+// Behind is how many entries of the log a member has yet to apply of those that the leader knows; zero when nobody leads.
+func (h *Health) Behind(m Member) uint64 {
+	for _, leader := range h.Members {
+		if leader.Leader && leader.Committed > m.Applied {
+			return leader.Committed - m.Applied
+		}
+	}
+	return 0
+}
+
 // Check reads the status of every member, given by name, and the cluster's list of members. It writes nothing, and takes
 // at most twice Timeout.
 func Check(ctx context.Context, members map[string]Address, config *tls.Config) (*Health, error) {
@@ -153,6 +165,7 @@ func checkMember(ctx context.Context, client *clientv3.Client, name, url string)
 	member.Answered, member.Follows = true, status.Leader != 0
 	member.Leader = status.Leader == status.Header.MemberId
 	member.Version, member.Revision = status.Version, status.Header.Revision
+	member.Committed, member.Applied = status.RaftIndex, status.RaftAppliedIndex
 	member.DatabaseSize, member.DatabaseInUse, member.DatabaseQuota = status.DbSize, status.DbSizeInUse, status.DbSizeQuota
 	if len(status.Errors) > 0 {
 		member.Err = fmt.Errorf("it reports %s", strings.Join(status.Errors, ", "))

@@ -96,7 +96,7 @@ func (c *cluster) membersBelongings(ctx context.Context, health *etcd.Health, fo
 	for _, m := range health.Members {
 		member := recovery.Member{
 			Name: m.Name, Ordinal: c.ordinal(m.Name), ID: m.ID,
-			Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: m.Answered, Follows: m.Follows, Differs: m.Differs,
+			Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: m.Answered, Follows: m.Follows, Differs: m.Differs, Behind: health.Behind(m),
 		}
 		if err := c.addBelongings(ctx, &member, found, hosts); err != nil {
 			return state, err

@@ -66,6 +66,11 @@ func (s State) risk(m Member, why string) Action {
 	if i := slices.IndexFunc(s.Members, func(other Member) bool { return other.Leader && other.Differs && other.Ordinal != m.Ordinal }); i >= 0 {
 		return wait("%s. It is replaced after %s, which leads with data that is not that of the majority: whoever joins has its data from there", m.is(why), s.Members[i].Name)
 	}
+	if i := slices.IndexFunc(s.Members, func(other Member) bool {
+		return other.votes() && other.Ordinal != m.Ordinal && other.Behind > maxBehind
+	}); i >= 0 && m.works() {
+		return wait("%s. It is replaced when %s has what it lacks of the leader's log", m.is(why), s.Members[i].Name)
+	}
 	outdated := slices.ContainsFunc(s.Members, func(m Member) bool { return m.Pod.Outdated })
 	switch {
 	case m.votes() && len(s.voters()) < minVoters:

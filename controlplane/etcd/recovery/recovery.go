@@ -59,6 +59,9 @@ const (
 	pendingPatience = time.Minute
 	// minVoters is how many voters there must be to remove one: two copies of the data stay.
 	minVoters = 3
+	// maxBehind is how many entries of the log the others may have yet to apply when a member goes that works. etcd itself asks
+	// for no more before it lets a learner vote than that it has nine tenths.
+	maxBehind = 1000
 )
 
 // Decide says what to do next: the first step that can be taken, or else the first reason why none can.

@@ -39,10 +39,13 @@ func of(ordinal int, changes ...func(*Member)) func(*State) {
 }
 
 // States of a member.
-func down(m *Member)         { m.Healthy, m.Follows = false, false }
-func lags(m *Member)         { m.Follows = false }
-func outdatedPod(m *Member)  { m.Pod.Outdated = true }
-func differs(m *Member)      { m.Differs = true }
+func down(m *Member)        { m.Healthy, m.Follows = false, false }
+func lags(m *Member)        { m.Follows = false }
+func outdatedPod(m *Member) { m.Pod.Outdated = true }
+func differs(m *Member)     { m.Differs = true }
+func behind(entries uint64) func(*Member) {
+	return func(m *Member) { m.Behind = entries }
+}
 func stopping(m *Member)     { down(m); m.Pod.Stopping = true }
 func empty(m *Member)        { down(m); m.Data, m.Pod.FailedStarts = Empty, 2 }
 func unreadable(m *Member)   { down(m); m.Data = Unreadable }
@@ -142,9 +145,17 @@ func TestDecide(t *testing.T) {
 			want: begins(1, 1), says: parts{"Node object was deleted"}},
 		"the host node of one is out of service": {state: cluster(3, of(1, down, outOfService)),
 			want: begins(1, 1), says: parts{"out of service"}},
-		"the Node of one that works is deleted":                 {state: cluster(3, of(1, nodeGone)), want: begins(1, 1)},
-		"a host node is cordoned for long, and not drained":     {state: cluster(3, of(1, cordoned(time.Hour)))},
-		"the same, and its member does not answer for a moment": {state: cluster(3, of(1, down, cordoned(time.Hour)))},
+		"the Node of one that works is deleted":                            {state: cluster(3, of(1, nodeGone)), want: begins(1, 1)},
+		"the Node of one that works is deleted, and another lags a little": {state: cluster(3, of(1, nodeGone), of(2, behind(1000))), want: begins(1, 1)},
+		"the Node of one that works is deleted, and another lags far": {state: cluster(3, of(1, nodeGone), of(2, behind(1001))),
+			want: waits, says: parts{"host-1", name(2) + " has what it lacks"}},
+		"the Node of one that works and lags far itself is deleted":       {state: cluster(3, of(1, nodeGone, behind(5000))), want: begins(1, 1)},
+		"the Node of one that works is deleted, and a learner lags far":   {state: cluster(4, of(1, nodeGone), of(3, learns, behind(5000)))},
+		"the Node of one that is down is deleted, and another lags far":   {state: cluster(3, of(1, down, nodeGone), of(2, behind(5000))), want: begins(1, 1)},
+		"a replacement of one that works has begun, and another lags far": {state: cluster(3, of(1, nodeGone, begun(time.Minute)), of(2, behind(5000))), want: waits},
+		"one has other data, and another lags far":                        {state: cluster(3, of(1, differs), of(2, behind(5000))), want: waits, says: parts{name(2)}},
+		"a host node is cordoned for long, and not drained":               {state: cluster(3, of(1, cordoned(time.Hour)))},
+		"the same, and its member does not answer for a moment":           {state: cluster(3, of(1, down, cordoned(time.Hour)))},
 		"a host node is cordoned for ten minutes, and drained": {state: cluster(3, of(1, pending, cordoned(10*time.Minute))),
 			want: begins(1, 1), says: parts{"ten minutes"}},
 		"a host node is cordoned for long, and drained": {state: cluster(3, of(1, pending, cordoned(time.Hour))), want: begins(1, 1)},

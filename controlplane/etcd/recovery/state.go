@@ -35,6 +35,8 @@ type Member struct {
 	Started, Learner, Leader bool
 	// Healthy is true when it answers and does not stop. Follows is true when it knows the leader, or leads.
 	Healthy, Follows bool
+	// Behind is how many entries of the log it has yet to apply of those that the leader knows.
+	Behind uint64
 	// Differs is true when its hash is not that of a majority at the same revision, as package hashes has it.
 	Differs bool
 	// Data is what prepare found.
