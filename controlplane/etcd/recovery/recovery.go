@@ -151,12 +151,17 @@ func (s State) clear(m Member) Action {
 	return wait("%s. It is stopping", m.is(why))
 }
 
-// late reports whether a learner cannot join as it is, and had its time. One on a host node that is not heard from may.
+// late reports whether a learner cannot join as it is, and had its time: a host node or a volume may take minutes to come. One on a
+// host node that is not heard from may join.
 func (s State) late(m Member) bool {
 	if m.Host.silent() || s.within(m.Last.Begun, tryPatience) && m.Last.Of != m.ID {
 		return false
 	}
-	return m.Pod.FailedStarts >= maxFailedStarts || s.pending(m)
+	patience := tryPatience
+	if s.leaves(m) != "" {
+		patience = pendingPatience
+	}
+	return m.Pod.FailedStarts >= maxFailedStarts || s.since(m.Pod.PendingSince, patience)
 }
 
 // hangs reports whether a pod waits for a volume that was deleted.

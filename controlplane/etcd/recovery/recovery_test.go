@@ -58,10 +58,15 @@ func silent(m *Member)       { down(m); unheard(m) }
 func nodeGone(m *Member)     { m.Host.Gone = true }
 func outOfService(m *Member) { m.Host.Unheard, m.Host.OutOfService = true, true }
 func pending(m *Member)      { down(m); m.Data, m.Pod.PendingSince = Unknown, before(time.Hour) }
-func unclaimed(m *Member)    { pending(m); m.Claim, m.Host = Claim{}, Host{} }
-func follower(m *Member)     { m.Leader = false }
-func leads(m *Member)        { m.Leader = true }
-func movable(m *Member)      { m.Claim.Tied = false }
+
+// waitsFor is a new member whose pod has no node for so long, and of which there is no record.
+func waitsFor(age time.Duration) func(*Member) {
+	return func(m *Member) { m.Data, m.Pod.PendingSince, m.Last = Unknown, before(age), Replacement{} }
+}
+func unclaimed(m *Member) { pending(m); m.Claim, m.Host = Claim{}, Host{} }
+func follower(m *Member)  { m.Leader = false }
+func leads(m *Member)     { m.Leader = true }
+func movable(m *Member)   { m.Claim.Tied = false }
 func cordoned(since time.Duration) func(*Member) {
 	return func(m *Member) { m.Host.CordonedSince = before(since) }
 }
@@ -308,7 +313,10 @@ func TestDecide(t *testing.T) {
 			state: cluster(3, of(1, learns, pending, nodeGone, replacedBefore(2, time.Hour))), want: begins(1, 1)},
 		"a new learner that does not start": {state: cluster(3, of(1, learns, fails, func(m *Member) { m.Last = Replacement{} })),
 			want: begins(1, 1)},
-		"a new learner that starts": {state: cluster(3, of(1, learns, func(m *Member) { m.Last = Replacement{} }))},
+		"a new learner that waits for a host node or a volume":  {state: cluster(3, of(2, learns, waitsFor(14*time.Minute)))},
+		"a new learner that waits for them for too long":        {state: cluster(3, of(2, learns, waitsFor(15*time.Minute))), want: begins(2, 1), says: parts{"has not joined"}},
+		"a new learner that waits for a host node that is gone": {state: cluster(3, of(2, learns, waitsFor(time.Minute), nodeGone)), want: begins(2, 1)},
+		"a new learner that starts":                             {state: cluster(3, of(1, learns, func(m *Member) { m.Last = Replacement{} }))},
 		"a new learner whose pod hangs": {state: cluster(3, of(2, hanging, func(m *Member) { m.ID, m.Learner, m.Last = 200, true, Replacement{} })),
 			want: does(DeletePod, 2)},
 		"a host node is cordoned, and a member learns": {state: cluster(4, of(1, learns), of(2, cordoned(time.Hour)))},
