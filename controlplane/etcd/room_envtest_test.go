@@ -53,19 +53,20 @@ func TestLivezWaitsForADefragmentation(t *testing.T) {
 		done <- MakeRoom(t.Context(), space.Action{Kind: space.Defragment, Member: "one"}, map[string]Address{"one": {Client: at, Peer: peer}}, nil)
 	}()
 	var longest time.Duration
+	next := time.NewTicker(time.Millisecond)
+	defer next.Stop()
 	for ended := false; !ended; {
 		select {
 		case err := <-done:
 			if ended = true; err != nil {
 				t.Fatal(err)
 			}
-		default:
+		case <-next.C:
 			took, err := livez(t.Context(), at)
 			if err != nil {
 				t.Fatal(err)
 			}
 			longest = max(longest, took)
-			time.Sleep(time.Millisecond)
 		}
 	}
 	took := time.Since(began)

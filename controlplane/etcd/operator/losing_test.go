@@ -161,9 +161,10 @@ func (e *losingEtcd) removed(t *testing.T, i int) {
 	e.unlist(i)
 }
 
-// renewed has the member removed, and its pod and volume new.
-func (e *losingEtcd) renewed(t *testing.T, i int) {
+// renewed has the second member removed, and its pod and volume new.
+func (e *losingEtcd) renewed(t *testing.T) {
 	t.Helper()
+	const i = 1
 	e.removed(t, i)
 	e.claims[i].UID, e.claims[i].Status.Phase = "new", corev1.ClaimBound
 	e.pods[i].UID = "new"

@@ -67,7 +67,7 @@ func TestANewPodIsNotSaidToStopWhenFactsCannotBeRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLosingEtcd()
-			e.renewed(t, 1)
+			e.renewed(t)
 			test.is(e)
 			e.before = func(request string) error {
 				if request == "list ServiceList" {

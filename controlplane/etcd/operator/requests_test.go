@@ -9,16 +9,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// silent has a member on a host node that the host cluster does not hear from.
-func (e *losingEtcd) silent(i int) {
-	e.down(i)
-	e.nodes[i].Status.Conditions[1].Status = corev1.ConditionUnknown
+// silent has the second member on a host node that the host cluster does not hear from.
+func (e *losingEtcd) silent() {
+	e.down(1)
+	e.nodes[1].Status.Conditions[1].Status = corev1.ConditionUnknown
 }
 
 // A host node may be silent for hours, with members of many tenants on it.
 func TestWhatIsReadWhileAHostNodeIsSilent(t *testing.T) {
 	e := newLosingEtcd()
-	e.silent(1)
+	e.silent()
 	c := e.cluster(t)
 	report := c.operator.Run(t.Context(), withKeys(t, c.Task))
 	if slices.Contains(e.reads, "list NodeList") {
@@ -31,7 +31,7 @@ func TestWhatIsReadWhileAHostNodeIsSilent(t *testing.T) {
 
 // An hour of runs once a minute had 8 requests a run, one of which listed all host nodes.
 func TestLessAndLessIsReadWhileAHostNodeStaysSilent(t *testing.T) {
-	e := newComparedEtcd(t, func(e *losingEtcd) { e.silent(1) })
+	e := newComparedEtcd(t, func(e *losingEtcd) { e.silent() })
 	says := ""
 	for range 60 {
 		if says = e.run(t).Recovery; !strings.Contains(says, "does not hear from it") {
@@ -74,7 +74,7 @@ func TestWhatEndsTheWaitForASilentHostNodeIsSeenAtOnce(t *testing.T) {
 		}, writes: []string{begins}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newComparedEtcd(t, func(e *losingEtcd) { e.silent(1) })
+			e := newComparedEtcd(t, func(e *losingEtcd) { e.silent() })
 			for range 13 {
 				e.run(t)
 			}
@@ -90,7 +90,7 @@ func TestWhatEndsTheWaitForASilentHostNodeIsSeenAtOnce(t *testing.T) {
 		"another member leads":           func(e *comparedEtcd) { e.health.Members[0].Leader, e.health.Members[2].Leader = false, true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newComparedEtcd(t, func(e *losingEtcd) { e.silent(1) })
+			e := newComparedEtcd(t, func(e *losingEtcd) { e.silent() })
 			for range 13 {
 				e.run(t)
 			}
