@@ -59,7 +59,7 @@ const (
 type realEtcd struct {
 	t         *testing.T
 	directory string
-	// network begins the addresses of its members: each etcd has its own, as tests run in parallel.
+	// network begins the addresses of its members: each etcd has its own, as tests, and programs of tests, run in parallel.
 	network      string
 	reconciler   *Reconciler
 	store        *pki.Store
@@ -73,11 +73,14 @@ type realEtcd struct {
 	revision string
 	// tells is true when pods say how they are, as kubelet has it. Else they are ready from their first moment.
 	tells bool
+	// unchecked is true when members do not compare their data with that of others when they start.
+	unchecked bool
+	// operator is the one of all rounds, in which no pod is rolled out; nil for a new one in each, as if the manager had started
+	// anew.
+	operator *operator.Operator
 	// killed are the steps around which the program was killed already.
 	killed map[string]bool
 	writer *writer
-	// operator is the one of the program that runs; nil after it was killed.
-	operator *operator.Operator
 }
 
 var errKilled = errors.New("the program was killed here")
@@ -113,7 +116,7 @@ func newRealEtcd(t *testing.T) *realEtcd {
 	host := fake.NewClientBuilder().Build()
 	access := pki.Access{Cached: host, Live: host, Writer: host}
 	e := &realEtcd{
-		t: t, directory: t.TempDir(), network: fmt.Sprintf("127.77.%d.", realEtcds.Add(1)), host: host, store: &pki.Store{Management: access, Host: access, Clock: clock.RealClock{}},
+		t: t, directory: t.TempDir(), network: fmt.Sprintf("127.%d.%d.", 77+os.Getpid()%150, realEtcds.Add(1)), host: host, store: &pki.Store{Management: access, Host: access, Clock: clock.RealClock{}},
 		members: map[string]*process{}, starts: map[string]int{}, killed: map[string]bool{}, controlPlane: &controlplanev1.KOKControlPlane{},
 	}
 	e.reconciler = &Reconciler{
@@ -188,13 +191,12 @@ func (e *realEtcd) round(ctx context.Context) *operator.Report {
 		e.roll(s)
 	}
 	task := etcdTask(s, etcdcomponent.Data, workloads.State{Desired: etcdPods(s, etcdcomponent.Data)}, e.cordoned(ctx))
-	if e.operator == nil {
-		e.operator = operator.New(e.reconciler.etcd, e.reconciler.Clock, e.reconciler.recorder)
+	looksAfter := e.operator
+	task.RollingOut = task.RollingOut && looksAfter == nil
+	if looksAfter == nil {
+		looksAfter = operator.New(e.reconciler.etcd, e.reconciler.Clock, e.reconciler.recorder)
 	}
-	report := e.operator.Run(ctx, task)
-	if strings.Contains(report.Change+report.Recovery, errKilled.Error()) {
-		e.operator = nil
-	}
+	report := looksAfter.Run(ctx, task)
 	if !strings.Contains(report.Change+report.Recovery, errKilled.Error()) {
 		status.Set(s.statusInput(), &status.Observation{Etcd: map[string]*operator.Report{names.EtcdData: report}})
 	}
@@ -325,6 +327,7 @@ func (e *realEtcd) start(ctx context.Context, s *scope, member string) {
 	}
 	files := map[string][]byte{"config.yaml": []byte(strings.NewReplacer(
 		"0.0.0.0", s.input.Addresses[member], "127.0.0.1", s.input.Addresses[member], etcdcomponent.CertsDirectory, home, "/var/lib/etcd", home,
+		"InitialCorruptCheck=true", fmt.Sprintf("InitialCorruptCheck=%t", !e.unchecked),
 	).Replace(config.Data[member+".yaml"]))}
 	maps.Copy(files, certs.Data)
 	for name, content := range files {

@@ -65,7 +65,8 @@ func (e *realEtcd) awaitRoom(filledWith string) {
 	e.t.Helper()
 	var said []string
 	report := &operator.Report{}
-	e.operator = nil // Each filling meets another program.
+	// Each filling meets another program.
+	e.operator = operator.New(e.reconciler.etcd, e.reconciler.Clock, e.reconciler.recorder)
 	e.t.Cleanup(func() {
 		if e.t.Failed() {
 			e.t.Logf("it said %q, and at last %+v", said, report)

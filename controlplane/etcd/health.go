@@ -48,6 +48,13 @@ type Member struct {
 	Full bool
 	// Leader is true for the member that leads.
 	Leader bool
+	// Version is that of its etcd, Revision the newest one that it has.
+	Version  string
+	Revision int64
+	// Committed is the newest entry of the log that it knows to be decided, Applied the newest one that its database has.
+	Committed, Applied uint64
+	// Differs is true when its data is not that of the majority, by hashes that package operator compares now and then.
+	Differs bool
 	// DatabaseSize is the size of its database in bytes, DatabaseInUse what is no free page of it, DatabaseQuota what it may
 	// become; zero when it did not say.
 	DatabaseSize, DatabaseInUse, DatabaseQuota int64
@@ -64,6 +71,8 @@ type Health struct {
 	// Full is true when the alarm NOSPACE is raised: it takes no writes. Compacted is true when it is full, and has no version
 	// of a key but the newest.
 	Full, Compacted bool
+	// Disagree is true when no majority of the voters has the same data, by the same hashes.
+	Disagree bool
 	// Err is why the cluster did not list its members; nil when it did.
 	Err error
 }
@@ -103,6 +112,16 @@ func (h *Health) Problems() []string {
 // Answered reports whether any member answered. When none did, the way there may be broken.
 func (h *Health) Answered() bool {
 	return h.Err == nil || slices.ContainsFunc(h.Members, func(m Member) bool { return m.Answered || m.Err == nil })
+}
+
+// Behind is how many entries of the log a member has yet to apply of those that the leader knows; zero when nobody leads.
+func (h *Health) Behind(m Member) uint64 {
+	for _, leader := range h.Members {
+		if leader.Leader && leader.Committed > m.Applied {
+			return leader.Committed - m.Applied
+		}
+	}
+	return 0
 }
 
 // Check reads the status of every member, given by name, and the cluster's list of members. It writes nothing, and takes
@@ -145,6 +164,8 @@ func checkMember(ctx context.Context, client *clientv3.Client, name, url string)
 	}
 	member.Answered, member.Follows = true, status.Leader != 0
 	member.Leader = status.Leader == status.Header.MemberId
+	member.Version, member.Revision = status.Version, status.Header.Revision
+	member.Committed, member.Applied = status.RaftIndex, status.RaftAppliedIndex
 	member.DatabaseSize, member.DatabaseInUse, member.DatabaseQuota = status.DbSize, status.DbSizeInUse, status.DbSizeQuota
 	if len(status.Errors) > 0 {
 		member.Err = fmt.Errorf("it reports %s", strings.Join(status.Errors, ", "))

@@ -210,7 +210,6 @@ var _ = Describe("The backup of a tenant's etcd", Label(full, etcdBackups), func
 		By("the tenant, and all that the management cluster knows of it, is lost")
 		b.remove(ctx)
 
-		began = time.Now()
 		restored := &backedUp{tenant: newTenant("restored", b.version, nil), store: b.store, person: b.person, identity: b.identity}
 		DeferCleanup(func(ctx SpecContext) {
 			if !settings.keep {
@@ -219,6 +218,7 @@ var _ = Describe("The backup of a tenant's etcd", Label(full, etcdBackups), func
 		}, NodeTimeout(2*creation))
 		name := ""
 		restored.prepare = func(ctx context.Context) {
+			began = time.Now()
 			restored.writeCredentials(ctx)
 			Expect(kok(ctx, "etcd", "restore", restored.Name, "--namespace", restored.Namespace, "--identity-file", restored.identity, "--slot", taken.Status.Slot,
 				"--s3-endpoint", restored.store.Endpoint, "--s3-bucket", bucket, "--s3-prefix", b.Namespace+"/"+b.Name, "--s3-credentials-secret", "s3", "--s3-ca-secret", "s3-ca")).To(Succeed())

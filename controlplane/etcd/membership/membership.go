@@ -27,11 +27,15 @@ type State struct {
 	Desired, Hosts int
 	// Members are those that etcd lists.
 	Members []Member
+	// Disagree is true when no majority of the voters has the same data.
+	Disagree bool
 	// Pods exist, whatever their state. Claims are volumes that exist.
 	Pods, Claims []int
 	// Blank are members that are not listed and whose pods and claims are new: they wait to be added. Package recovery
 	// tells them.
 	Blank []int
+	// BlankUnknown is true when package recovery could not tell them, for what they depend on could not be read.
+	BlankUnknown bool
 	// Open are configuration files that let a member start without data.
 	Open []int
 	// Used are members that running API servers name.
@@ -119,6 +123,9 @@ func (s State) shrink(last Member) Action {
 	if slices.Contains(s.Used, last.Ordinal) {
 		return wait("member %s goes when no kube-apiserver uses it any more", last.Name)
 	}
+	if s.Disagree {
+		return wait("the members have different data, and no majority agrees: %s goes when it is decided whose is right", last.Name)
+	}
 	if i := slices.IndexFunc(s.Members, func(m Member) bool { return m.Differs && m.Ordinal != last.Ordinal }); i >= 0 {
 		return wait("the data of member %s is not that of the majority: %s goes when that is replaced, so that no good copy is lost", s.Members[i].Name, last.Name)
 	}
@@ -132,11 +139,17 @@ func (s State) shrink(last Member) Action {
 func (s State) clean() Action {
 	for _, ordinal := range s.Pods {
 		if !s.stays(ordinal) {
+			if s.mayBeBlank(ordinal) {
+				return s.waitForFacts("pod", ordinal)
+			}
 			return wait("pod %s-%d, which is no member any more, is stopping", s.Name, ordinal)
 		}
 	}
 	for _, ordinal := range s.Claims {
 		if !s.stays(ordinal) {
+			if s.mayBeBlank(ordinal) {
+				return s.waitForFacts("the volume of", ordinal)
+			}
 			return Action{Kind: DeleteClaim, Ordinal: ordinal}
 		}
 	}
@@ -181,6 +194,13 @@ func (s State) stays(ordinal int) bool {
 		return s.lists(ordinal) || slices.Contains(s.Blank, ordinal)
 	}
 	return ordinal <= slices.MaxFunc(s.Members, byOrdinal).Ordinal
+}
+
+// mayBeBlank reports whether nobody knows if what is there of a member is left, or new and waits for it to be added.
+func (s State) mayBeBlank(ordinal int) bool { return s.BlankUnknown && ordinal < s.Desired }
+
+func (s State) waitForFacts(what string, ordinal int) Action {
+	return wait("%s %s-%d may be new or left of a removed member: it goes on when that can be read", what, s.Name, ordinal)
 }
 
 func (s State) lists(ordinal int) bool {

@@ -1,6 +1,7 @@
 package membership
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -116,11 +117,22 @@ func TestDecide(t *testing.T) {
 		"a member that stays is sick":                 {state: sick(cluster(5, 3), 0), want: Action{Kind: Wait}, says: "the quorum would be at risk"},
 		"a member that goes later is sick":            {state: sick(cluster(5, 3), 3), want: Action{Kind: Wait}, says: "blue-etcd-data-3 does not answer"},
 		"a member that stays has other data":          {state: func() State { s := cluster(3, 1); s.Members[0].Differs = true; return s }(), want: Action{Kind: Wait}, says: "data of member blue-etcd-data-0"},
-		"the member that is to go has other data":     {state: func() State { s := cluster(5, 3); s.Members[4].Differs = true; return s }(), want: Action{Kind: Remove, Ordinal: 4}},
-		"the member that is to go is sick":            {state: sick(cluster(5, 3), 4), want: Action{Kind: Remove, Ordinal: 4}},
-		"the next one goes while a pod still stops":   {state: func() State { s := cluster(4, 3); s.Pods = append(s.Pods, 4); return s }(), want: Action{Kind: Remove, Ordinal: 3}},
-		"the last volume is left":                     {state: func() State { s := cluster(3, 3); s.Claims = append(s.Claims, 3); return s }(), want: Action{Kind: DeleteClaim, Ordinal: 3}},
-		"the last pod stops":                          {state: func() State { s := cluster(3, 3); s.Pods = append(s.Pods, 3); return s }(), want: Action{Kind: Wait}, says: "stopping"},
+		"a pod may be new or left": {state: func() State {
+			s := cluster(3, 3)
+			s.Members, s.BlankUnknown = slices.Delete(s.Members, 1, 2), true
+			return s
+		}(), want: Action{Kind: Wait}, says: "pod blue-etcd-data-1 may be new or left"},
+		"a volume may be new or left": {state: func() State {
+			s := cluster(3, 3)
+			s.Members, s.Pods, s.BlankUnknown = slices.Delete(s.Members, 1, 2), []int{0, 2}, true
+			return s
+		}(), want: Action{Kind: Wait}, says: "the volume of blue-etcd-data-1 may be new or left"},
+		"no majority has the same data":             {state: func() State { s := cluster(3, 1); s.Disagree = true; return s }(), want: Action{Kind: Wait}, says: "no majority agrees: blue-etcd-data-2 goes when it is decided whose is right"},
+		"the member that is to go has other data":   {state: func() State { s := cluster(5, 3); s.Members[4].Differs = true; return s }(), want: Action{Kind: Remove, Ordinal: 4}},
+		"the member that is to go is sick":          {state: sick(cluster(5, 3), 4), want: Action{Kind: Remove, Ordinal: 4}},
+		"the next one goes while a pod still stops": {state: func() State { s := cluster(4, 3); s.Pods = append(s.Pods, 4); return s }(), want: Action{Kind: Remove, Ordinal: 3}},
+		"the last volume is left":                   {state: func() State { s := cluster(3, 3); s.Claims = append(s.Claims, 3); return s }(), want: Action{Kind: DeleteClaim, Ordinal: 3}},
+		"the last pod stops":                        {state: func() State { s := cluster(3, 3); s.Pods = append(s.Pods, 3); return s }(), want: Action{Kind: Wait}, says: "stopping"},
 		"the leader is to go": {state: func() State {
 			s := cluster(5, 3)
 			s.Members[0].Leader, s.Members[4].Leader = false, true

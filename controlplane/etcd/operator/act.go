@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
@@ -50,29 +49,28 @@ var changeDone = map[membership.Kind]string{
 	membership.DeleteClaim: "deleted the volume of removed member",
 }
 
-// changeMembers changes the members that etcd lists, or deletes what is left of a removed one.
+// changeMembers changes the members that etcd lists.
 func (c *cluster) changeMembers(ctx context.Context, kind membership.Kind, member string, health *etcd.Health) (string, error) {
-	var err error
-	if kind == membership.DeleteClaim {
-		err = c.deleteClaim(ctx, member)
-	} else {
-		err = c.operator.etcd.Change(ctx, kind, member, health, c.members, c.tls)
-	}
-	if err != nil {
+	if err := c.operator.etcd.Change(ctx, kind, member, health, c.members, c.tls); err != nil {
 		return "", err
 	}
+	return c.changed(kind, member), nil
+}
+
+// deleteClaim deletes the volume of a removed member, unless it is another one by now.
+func (c *cluster) deleteClaim(ctx context.Context, member string, claim *metav1.PartialObjectMetadata) (string, error) {
+	if err := c.deleteThis(ctx, claim, "removed"); err != nil {
+		return "", err
+	}
+	return c.changed(membership.DeleteClaim, member), nil
+}
+
+// changed tells people of a change of the members.
+func (c *cluster) changed(kind membership.Kind, member string) string {
 	did := changeDone[kind] + " " + member
 	c.log.Info("Changed the members of etcd", "step", did)
 	c.event(reasonMembersChanged, string(kind), "%s: %s", c.Cluster.Component, did)
-	return did, nil
-}
-
-func (c *cluster) deleteClaim(ctx context.Context, member string) error {
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: c.Input.Cluster.Namespace, Name: etcdcomponent.Claim(member)}}
-	if err := c.Host.Client.Delete(ctx, claim); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete PersistentVolumeClaim %s of a removed etcd member: %w", client.ObjectKeyFromObject(claim), err)
-	}
-	return nil
+	return did
 }
 
 // recoveryDone is what a step of a replacement did, for people.
@@ -96,9 +94,9 @@ func (c *cluster) recoverMember(ctx context.Context, action recovery.Action, sta
 	case recovery.Remove:
 		err = c.operator.etcd.Change(ctx, membership.Remove, member.Name, health, c.members, c.tls)
 	case recovery.DeleteClaim:
-		err = c.deleteThis(ctx, found.claims[member.Name])
+		err = c.deleteThis(ctx, found.claims[member.Name], "lost")
 	case recovery.DeletePod:
-		err = c.deleteThis(ctx, &found.pods[hostpods.Index(found.pods, member.Name)])
+		err = c.deleteThis(ctx, &found.pods[hostpods.Index(found.pods, member.Name)], "lost")
 	}
 	if err != nil {
 		return "", err
@@ -149,11 +147,11 @@ func (c *cluster) recordReplacement(ctx context.Context, service *metav1.Partial
 	return nil
 }
 
-// deleteThis deletes an object, unless it is another one by now.
-func (c *cluster) deleteThis(ctx context.Context, object client.Object) error {
+// deleteThis deletes an object of a member, unless it is another one by now.
+func (c *cluster) deleteThis(ctx context.Context, object client.Object, member string) error {
 	err := c.Host.Client.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID())})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete %s of a lost etcd member: %w", client.ObjectKeyFromObject(object), err)
+		return fmt.Errorf("delete %s of a %s etcd member: %w", client.ObjectKeyFromObject(object), member, err)
 	}
 	return nil
 }

@@ -4,9 +4,9 @@
 // A reconcile hands over a [Task] with [Operator.Operate], never waits, and gets the last [Report]. The operator has a
 // queue of its own, keyed by control plane and etcd cluster: it never works twice at once for one key. Each run is:
 //
-//	observe → decide → act, at most once → observe again
+//	observe → compare hashes, now and then → decide → act, at most once → observe again
 //
-// [cluster.observe] and the deciders only read; act.go has every write. The pure packages recovery, membership, space,
+// [cluster.observe], [cluster.compare] and the deciders only read; act.go has every write. The pure packages recovery, membership, space,
 // rollout and lead decide, in this order. What they are told of members, pods, volumes, host nodes and files is read from etcd
 // and the host cluster's API server in the same run, never from a cache. The spec, addresses, and whether the cluster is
 // bootstrapped and rolls out are in the [Task]: the reconcile has them from caches and from status.
@@ -33,7 +33,9 @@
 //	condition ReadyToDrain of a pod     its node is cordoned, or no more        lead        the next run writes it again, if it differs
 //	an Event of the control plane       after a step                            -           the Event is missing
 //
-// Nothing is remembered between runs: each begins with what etcd and the host cluster say then.
+// Two things are remembered between runs: what comparisons of the members' data have found (compare.go), and that all waits for host
+// nodes that are not heard from (quiet.go). Else each run begins with what etcd and the host cluster say then. A manager that
+// starts anew compares and reads anew.
 //
 // # What wakes it
 //

@@ -90,28 +90,37 @@ func (c *cluster) openMembers(ctx context.Context) ([]int, error) {
 	return ordinals, nil
 }
 
-// claims are the ordinals of members that have a volume.
-func (c *cluster) claims(ctx context.Context) ([]int, error) {
-	members, err := MembersWithVolume(ctx, c.Host.Live, c.Input.Cluster)
-	var ordinals []int
-	for _, member := range members {
-		if ordinal := c.ordinal(member); ordinal >= 0 {
-			ordinals = append(ordinals, ordinal)
+// claims are the volume claims of members, by ordinal, with their UIDs.
+func (c *cluster) claims(ctx context.Context) (map[int]metav1.PartialObjectMetadata, error) {
+	list, err := claimsOf(ctx, c.Host.Live, c.Input.Cluster)
+	claims := map[int]metav1.PartialObjectMetadata{}
+	for _, claim := range list {
+		if ordinal := c.ordinal(memberOf(&claim)); ordinal >= 0 {
+			claims[ordinal] = claim
 		}
 	}
-	return ordinals, err
+	return claims, err
 }
 
 // MembersWithVolume are the members of both etcd clusters that have a volume.
 func MembersWithVolume(ctx context.Context, reader client.Reader, cluster client.ObjectKey) ([]string, error) {
+	claims, err := claimsOf(ctx, reader, cluster)
+	var members []string
+	for i := range claims {
+		members = append(members, memberOf(&claims[i]))
+	}
+	return members, err
+}
+
+func memberOf(claim client.Object) string {
+	return strings.TrimPrefix(claim.GetName(), etcdcomponent.Claim(""))
+}
+
+func claimsOf(ctx context.Context, reader client.Reader, cluster client.ObjectKey) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaimList"))
 	if err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.Labels(cluster))); err != nil {
 		return nil, fmt.Errorf("list the volume claims of cluster %s: %w", cluster, err)
 	}
-	var members []string
-	for _, claim := range list.Items {
-		members = append(members, strings.TrimPrefix(claim.Name, etcdcomponent.Claim("")))
-	}
-	return members, nil
+	return list.Items, nil
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	scheduling "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -21,36 +20,50 @@ import (
 // selectedNode is the annotation of a volume claim by which the scheduler names the node that the volume was made for.
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// hosts are the host nodes of a control plane.
+// hosts are the host nodes of a control plane. All of them are read only where it matters: there may be thousands.
 type hosts struct {
 	cluster *cluster
-	nodes   []corev1.Node
+	// all are those that were listed; nil before.
+	all []corev1.Node
+	// read are those that were read by name; nil for one that is gone.
+	read map[string]*corev1.Node
 }
 
-func (c *cluster) hosts(ctx context.Context) (*hosts, error) {
+func (c *cluster) hosts() *hosts { return &hosts{cluster: c, read: map[string]*corev1.Node{}} }
+
+// list lists all host nodes, once.
+func (h *hosts) list(ctx context.Context) ([]corev1.Node, error) {
+	if h.all != nil {
+		return h.all, nil
+	}
 	list := &corev1.NodeList{}
-	selector := c.Input.Spec.Hosting.NodeSelector
-	if err := c.Host.Live.List(ctx, list, client.MatchingLabels(selector)); err != nil {
+	selector := h.cluster.Input.Spec.Hosting.NodeSelector
+	if err := h.cluster.Host.Live.List(ctx, list, client.MatchingLabels(selector)); err != nil {
 		return nil, fmt.Errorf("list the host nodes %v: %w", selector, err)
 	}
-	return &hosts{cluster: c, nodes: list.Items}, nil
+	h.all = append([]corev1.Node{}, list.Items...)
+	return h.all, nil
 }
 
 // spare is the number of host nodes that take a pod of a StatefulSet, and have none of these pods.
-func (h *hosts) spare(pods []corev1.Pod, set *appsv1.StatefulSet) int {
+func (h *hosts) spare(ctx context.Context, pods []corev1.Pod, set *appsv1.StatefulSet) (int, error) {
+	nodes, err := h.list(ctx)
+	if err != nil {
+		return 0, err
+	}
 	var tolerations []corev1.Toleration
 	if set != nil {
 		tolerations = set.Spec.Template.Spec.Tolerations
 	}
 	spare := 0
-	for i := range h.nodes {
-		node := &h.nodes[i]
+	for i := range nodes {
+		node := &nodes[i]
 		taken := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Spec.NodeName == node.Name && !hostpods.Ended(&pod) })
 		if !taken && takesPods(node, tolerations) {
 			spare++
 		}
 	}
-	return spare
+	return spare, nil
 }
 
 // takesPods reports whether the scheduler may put pods with some tolerations on a node.
@@ -65,17 +78,32 @@ func takesPods(node *corev1.Node, tolerations []corev1.Toleration) bool {
 
 // named is the host node with a name.
 func (h *hosts) named(ctx context.Context, name string) (recovery.Host, error) {
-	if i := slices.IndexFunc(h.nodes, func(node corev1.Node) bool { return node.Name == name }); i >= 0 {
-		return h.facts(&h.nodes[i]), nil
-	}
-	node := &corev1.Node{}
-	switch err := h.cluster.Host.Live.Get(ctx, client.ObjectKey{Name: name}, node); {
-	case apierrors.IsNotFound(err):
-		return recovery.Host{Name: name, Gone: true}, nil
+	node, err := h.node(ctx, name)
+	switch {
 	case err != nil:
-		return recovery.Host{}, fmt.Errorf("read host node %s: %w", name, err)
+		return recovery.Host{}, err
+	case node == nil:
+		return recovery.Host{Name: name, Gone: true}, nil
 	}
 	return h.facts(node), nil
+}
+
+// node is the Node with a name, whether it is a host node or not; nil when it is gone.
+func (h *hosts) node(ctx context.Context, name string) (*corev1.Node, error) {
+	if i := slices.IndexFunc(h.all, func(node corev1.Node) bool { return node.Name == name }); i >= 0 {
+		return &h.all[i], nil
+	}
+	if known, ok := h.read[name]; ok {
+		return known, nil
+	}
+	node := &corev1.Node{}
+	if err := h.cluster.Host.Live.Get(ctx, client.ObjectKey{Name: name}, node); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read host node %s: %w", name, err)
+	} else if err != nil {
+		node = nil
+	}
+	h.read[name] = node
+	return node, nil
 }
 
 // facts is what a Node object says. The host cluster notes a moment after the cordon since when there is one.
@@ -103,8 +131,23 @@ func (h *hosts) tied(ctx context.Context, volume *corev1.PersistentVolume, claim
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
 		return false, recovery.Host{}, nil
 	}
-	usable, err := usable(volume, h.nodes)
 	madeFor := claim.Annotations[selectedNode]
+	if madeFor != "" && pinned(volume) {
+		node, err := h.node(ctx, madeFor)
+		if err != nil {
+			return false, recovery.Host{}, err
+		}
+		if node != nil {
+			if can, err := usable(volume, []corev1.Node{*node}); err != nil || len(can) == 1 {
+				return true, h.facts(node), err
+			}
+		}
+	}
+	nodes, err := h.list(ctx)
+	if err != nil {
+		return false, recovery.Host{}, err
+	}
+	usable, err := usable(volume, nodes)
 	if err == nil && len(usable) == 0 && madeFor == "" {
 		usable, err = h.usableElsewhere(ctx, volume)
 	}
@@ -120,6 +163,21 @@ func (h *hosts) tied(ctx context.Context, volume *corev1.PersistentVolume, claim
 	}
 	host, err := h.named(ctx, madeFor)
 	return true, host, err
+}
+
+// pinned reports whether a volume names the one node that can use it.
+func pinned(volume *corev1.PersistentVolume) bool {
+	var names []string
+	for _, term := range volume.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		i := slices.IndexFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
+			return r.Key == corev1.LabelHostname && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1
+		})
+		if i < 0 {
+			return false
+		}
+		names = append(names, term.MatchExpressions[i].Values[0])
+	}
+	return len(slices.Compact(names)) == 1
 }
 
 // usable are those of some nodes that can use a volume.

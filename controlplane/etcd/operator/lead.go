@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -44,7 +45,7 @@ func (c *cluster) prepareDrain(ctx context.Context, report *Report, acted bool) 
 	var failed []error
 	for i := range facts.pods {
 		pod := &facts.pods[i]
-		failed = append(failed, c.writeReadyToDrain(writes, pod, readyToDrain(report, pod.Name, facts.cordoned[pod.Name], alone)))
+		failed = append(failed, c.writeReadyToDrain(writes, pod, readyToDrain(report, pod.Name, facts.cordoned[pod.Name], alone, c.desiredMembers())))
 	}
 	if err := errors.Join(failed...); err != nil {
 		report.Lead = errortext.Steady(err)
@@ -97,20 +98,26 @@ func (c *cluster) leadState(health *etcd.Health, facts leadFacts) lead.State {
 }
 
 // readyToDrain is what the pod of a member says of a drain; nil when its node is not cordoned.
-func readyToDrain(report *Report, member string, cordoned, alone bool) *corev1.PodCondition {
+func readyToDrain(report *Report, member string, cordoned, alone bool, desired int) *corev1.PodCondition {
 	if !cordoned {
 		return nil
 	}
-	leader := ""
+	leader, others := "", 0
 	for _, m := range report.Members {
 		if m.Leader {
 			leader = m.Name
+		}
+		if m.Name != member && m.Listed && !m.Learner && m.Answered && m.Follows {
+			others++
 		}
 	}
 	is := &corev1.PodCondition{Type: controlplanev1.PodReadyToDrain, Status: corev1.ConditionFalse}
 	switch {
 	case report.Err != nil || leader == "":
 		is.Reason, is.Message = "LeaderUnknown", "etcd does not tell who leads: see the condition EtcdClusterHealthy of the KOKControlPlane"
+	case others < desired-1:
+		is.Reason = "FewerVote"
+		is.Message = fmt.Sprintf("beside this member %d of %d members vote and answer: etcd may need it for its quorum. Drain when all others do", others, desired-1)
 	case leader == member && alone:
 		is.Status, is.Reason, is.Message = corev1.ConditionTrue, "OnlyMember", "there is no other member: etcd is away until this one is back"
 	case leader == member:

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -100,6 +102,8 @@ func TestACordonedNodeAndItsMemberOfEtcd(t *testing.T) {
 		is      func(*rollingEtcd)
 		changed bool
 		fails   error
+		// desired is how many members shall be; zero for three.
+		desired int32
 		moved   string
 		says    []string
 		lead    string
@@ -116,12 +120,27 @@ func TestACordonedNodeAndItsMemberOfEtcd(t *testing.T) {
 		"members join":         {is: func(e *rollingEtcd) { e.bootstrapped = false }, says: []string{"False Leads", "", ""}, lead: "have joined yet"},
 		"a step was just made": {is: func(*rollingEtcd) {}, changed: true, says: []string{"False Leads", "", ""}, lead: "its members change"},
 		"etcd refuses":         {is: func(*rollingEtcd) {}, fails: errRefused, says: []string{"False Leads", "", ""}, lead: "connection refused"},
-		"it is the only one": {is: func(e *rollingEtcd) { e.health.Members = e.health.Members[:1] },
+		"it is the only one": {is: func(e *rollingEtcd) { e.health.Members = e.health.Members[:1] }, desired: 1,
 			says: []string{"True OnlyMember", "", ""}},
+		"it is the only one of three that shall be": {is: func(e *rollingEtcd) { e.health.Members = e.health.Members[:1] },
+			says: []string{"False FewerVote", "", ""}},
+		"another one leads, and the third is missing": {is: func(e *rollingEtcd) {
+			e.health.Members[0].Leader, e.health.Members[1].Leader, e.health.Members = false, true, e.health.Members[:2]
+		}, says: []string{"False FewerVote", "", ""}},
+		"another one leads, and the third learns": {is: func(e *rollingEtcd) {
+			e.health.Members[0].Leader, e.health.Members[1].Leader, e.health.Members[2].Learner = false, true, true
+		}, says: []string{"False FewerVote", "", ""}},
+		"another one leads, and the third does not answer": {is: func(e *rollingEtcd) {
+			e.health.Members[0].Leader, e.health.Members[1].Leader, e.health.Members[2].Answered = false, true, false
+		}, says: []string{"False FewerVote", "", ""}},
+		"another one leads, and the one on the node does not answer": {is: func(e *rollingEtcd) {
+			e.health.Members[0].Leader, e.health.Members[1].Leader, e.health.Members[0].Answered = false, true, false
+		}, says: []string{"True NotLeading", "", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLeavingEtcd(t, test.is)
 			e.fails = test.fails
+			e.c.Input.Spec.Etcd.Data.Replicas = ptr.To(cmp.Or(test.desired, 3))
 			report := &Report{Health: e.health}
 			e.c.prepareDrain(t.Context(), report, test.changed)
 			var moved []string

@@ -146,25 +146,28 @@ func (e *losingEtcd) record(t *testing.T, i int, record recovery.Replacement) {
 	e.services[i].Annotations = map[string]string{recovery.Annotation: string(raw)}
 }
 
-// begun has a member lost whose replacement has begun a minute ago: its volume is gone.
-func (e *losingEtcd) begun(t *testing.T, i int) {
+// begun has the second member lost, whose replacement has begun a minute ago: its volume is gone.
+func (e *losingEtcd) begun(t *testing.T) {
 	t.Helper()
+	const i = 1
 	e.record(t, i, recovery.Replacement{Of: e.health.Members[i].ID, Volume: string(e.claims[i].UID), Begun: now.Add(-time.Minute), Try: 1})
 	e.down(i)
 	e.claims[i].Status.Phase = corev1.ClaimLost
 }
 
-// removed has a member that was removed a minute ago, for the replacement that then began.
-func (e *losingEtcd) removed(t *testing.T, i int) {
+// removed has the second member removed a minute ago, for the replacement that then began.
+func (e *losingEtcd) removed(t *testing.T) {
 	t.Helper()
-	e.begun(t, i)
+	const i = 1
+	e.begun(t)
 	e.unlist(i)
 }
 
-// renewed has the member removed, and its pod and volume new.
-func (e *losingEtcd) renewed(t *testing.T, i int) {
+// renewed has the second member removed, and its pod and volume new.
+func (e *losingEtcd) renewed(t *testing.T) {
 	t.Helper()
-	e.removed(t, i)
+	const i = 1
+	e.removed(t)
 	e.claims[i].UID, e.claims[i].Status.Phase = "new", corev1.ClaimBound
 	e.pods[i].UID = "new"
 }
@@ -298,5 +301,10 @@ func (e *losingEtcd) state(t *testing.T) (recovery.State, error) {
 	if err != nil {
 		return recovery.State{}, err
 	}
-	return c.recoveryState(t.Context(), e.health, found)
+	hosts := c.hosts()
+	state, err := c.membersBelongings(t.Context(), e.health, found, hosts)
+	if err == nil {
+		state.Spare, err = hosts.spare(t.Context(), found.pods, found.set)
+	}
+	return state, err
 }

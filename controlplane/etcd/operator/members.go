@@ -3,6 +3,8 @@ package operator
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
@@ -22,13 +24,18 @@ func (c *cluster) membersAsDesired(health *etcd.Health) bool {
 	return voting == desired && len(health.Members) == desired && len(c.members) == desired && len(health.UnknownMembers) == 0
 }
 
-// decideMembers decides on the next change of the members. Blank ones wait to be added.
-func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank []int) (decision, error) {
+// decideMembers decides on the next change of the members. Blank ones wait to be added; when facts are missing nobody knows which
+// are.
+func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank []int, factsMissing bool) (decision, error) {
+	claims, err := c.claims(ctx)
+	if err != nil {
+		return decision{}, err
+	}
 	state, err := c.membersState(ctx, health)
 	if err != nil {
 		return decision{}, err
 	}
-	state.Blank = blank
+	state.Blank, state.BlankUnknown, state.Claims = blank, factsMissing, slices.Sorted(maps.Keys(claims))
 	action := membership.Decide(state)
 	member := fmt.Sprintf("%s-%d", state.Name, action.Ordinal)
 	switch action.Kind {
@@ -36,6 +43,9 @@ func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank 
 		return decision{}, nil
 	case membership.Wait:
 		return decision{waitsFor: action.Reason}, nil
+	case membership.DeleteClaim:
+		claim := claims[action.Ordinal]
+		return decision{act: func(ctx context.Context) (string, error) { return c.deleteClaim(ctx, member, &claim) }}, nil
 	default:
 		return decision{act: func(ctx context.Context) (string, error) { return c.changeMembers(ctx, action.Kind, member, health) }}, nil
 	}
@@ -44,9 +54,9 @@ func (c *cluster) decideMembers(ctx context.Context, health *etcd.Health, blank 
 // works reports whether a member answers and has no problem but that etcd is full: a full etcd goes on with its members.
 func works(m etcd.Member) bool { return m.Err == nil || m.Full }
 
-// membersState is all that the next change depends on, as etcd and the host cluster have it now.
+// membersState is all but volumes that the next change depends on, as etcd and the host cluster have it now.
 func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (membership.State, error) {
-	state := membership.State{Name: names.Object(c.Input.Cluster.Name, c.Cluster.Component), Desired: c.desiredMembers()}
+	state := membership.State{Name: names.Object(c.Input.Cluster.Name, c.Cluster.Component), Desired: c.desiredMembers(), Disagree: health.Disagree}
 	byComponent, err := c.pods(ctx)
 	if err != nil {
 		return state, err
@@ -60,7 +70,7 @@ func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (member
 		stopping := i >= 0 && pods[i].DeletionTimestamp != nil
 		state.Members = append(state.Members, membership.Member{
 			Name: m.Name, Ordinal: c.ordinal(m.Name),
-			Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: works(m) && !stopping,
+			Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: works(m) && !stopping, Differs: m.Differs,
 		})
 	}
 	for _, unknown := range health.UnknownMembers {
@@ -70,9 +80,6 @@ func (c *cluster) membersState(ctx context.Context, health *etcd.Health) (member
 		state.Pods = append(state.Pods, c.ordinal(pods[i].Name))
 	}
 	state.Used = c.usedMembers(byComponent[names.KubeAPIServer])
-	if state.Claims, err = c.claims(ctx); err != nil {
-		return state, err
-	}
 	if state.Open, err = c.openMembers(ctx); err != nil {
 		return state, err
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/hashes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
@@ -30,20 +31,30 @@ const (
 	// FirstRetry is how soon the next run comes after the first one that found something to do.
 	FirstRetry = 250 * time.Millisecond
 
-	// runTimeout bounds a run besides its step: two observations of an etcd that half answers, and what is read between.
-	runTimeout = 5 * etcd.Timeout
+	// HashInterval is how often the data of members is compared at the most. It is longer than API servers wait between two
+	// compactions, so that two comparisons have different ones.
+	HashInterval = 10 * time.Minute
+	// hashSize is the size of a database from which on it is compared less often.
+	hashSize = 256 << 20
+
+	// runTimeout bounds a run besides its step: two observations of an etcd that half answers, and what is read between; or one,
+	// and the hashes of as many members as there are at the most.
+	runTimeout = 8 * etcd.Timeout
 	// stepTimeout bounds a step: a change of the members, or a few writes to the host cluster. A step that makes room has
 	// etcd.RoomTimeout.
 	stepTimeout = 2 * etcd.Timeout
 )
 
-// Etcd is how etcd clusters are reached: Check is etcd.Check, Change is etcd.Change, and MakeRoom is etcd.MakeRoom, unless a
-// test has none.
+// Etcd is how etcd clusters are reached: Check is etcd.Check, Change is etcd.Change, MakeRoom is etcd.MakeRoom, and Hashes is
+// etcd.Hashes, unless a test has none.
 type Etcd struct {
 	Check  func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error)
 	Change func(ctx context.Context, kind membership.Kind, name string, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) error
 	// MakeRoom takes minutes where a database is large.
 	MakeRoom func(ctx context.Context, action space.Action, members map[string]etcd.Address, config *tls.Config) error
+	// Hashes is asked every HashEvery, which is HashInterval where it is zero. Without it the data of members is never compared.
+	Hashes    func(ctx context.Context, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) ([]hashes.Hash, error)
+	HashEvery time.Duration
 }
 
 // Operator looks after etcd clusters. It is a source of the controller whose objects have them.
@@ -54,11 +65,13 @@ type Operator struct {
 	runner   *background.Runner
 	// rewritten is when files of members were written anew.
 	rewritten rewritten
+	compared  *comparisons
+	quiets    *quiets
 }
 
 // New returns an Operator that does nothing before it is started.
 func New(etcd Etcd, clock clock.PassiveClock, recorder events.EventRecorder) *Operator {
-	return &Operator{etcd: etcd, clock: clock, recorder: recorder, runner: background.New(Places, Patience)}
+	return &Operator{etcd: etcd, clock: clock, recorder: recorder, runner: background.New(Places, Patience), compared: newComparisons(), quiets: newQuiets()}
 }
 
 // Start lets reports that differ from the one before reconcile their control planes through the queue, until the
@@ -111,6 +124,8 @@ func (o *Operator) Operate(task *Task) (*Report, bool) {
 func (o *Operator) Forget(controlPlane client.ObjectKey) {
 	o.runner.Forget(controlPlane)
 	o.rewritten.forget(controlPlane)
+	o.compared.forget(controlPlane)
+	o.quiets.forget(controlPlane)
 }
 
 // text is all of a report that is for people. A report with another text reconciles the control plane.

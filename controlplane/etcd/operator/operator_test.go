@@ -252,7 +252,7 @@ func TestObservingAndDecidingWriteNothing(t *testing.T) {
 	fewer.Task = newTask(refusing(t, host))
 	fewer.Input.Spec.Etcd.Data.Replicas = ptr.To[int32](1)
 	for what, decide := range map[string]func() (decision, error){
-		"members": func() (decision, error) { return fewer.decideMembers(t.Context(), health, nil) },
+		"members": func() (decision, error) { return fewer.decideMembers(t.Context(), health, nil, false) },
 		"rollout": func() (decision, error) { return c.decideRollout(t.Context(), health) },
 		"lead":    func() (decision, error) { return c.decideLead(health, facts), nil },
 	} {

@@ -28,6 +28,10 @@ func (c *cluster) recoverMembers(ctx context.Context, report *Report) (acted boo
 	if !c.mayHaveLost(report.Health) {
 		return false, nil
 	}
+	if says, still := c.isQuiet(ctx, report.Health); still {
+		report.Recovery = says
+		return false, nil
+	}
 	acted, report.Recovery = c.step(ctx, report.Health, func(ctx context.Context, health *etcd.Health) (decision, error) {
 		found, err := c.belongings(ctx)
 		if err != nil {
@@ -40,6 +44,7 @@ func (c *cluster) recoverMembers(ctx context.Context, report *Report) (acted boo
 			return decision{}, err
 		}
 		action := recovery.Decide(state)
+		c.noteQuiet(health, state, action)
 		blank, report.NeedsDecision = state.Blank(), action.Kind == recovery.NeedsDecision
 		return c.decideRecovery(action, state, found, health), nil
 	})
@@ -53,8 +58,8 @@ func (c *cluster) mayHaveLost(health *etcd.Health) bool {
 	if !c.Bootstrapped || !health.Answered() || len(health.UnknownMembers) > 0 {
 		return false
 	}
-	works := func(m etcd.Member) bool { return m.Err == nil && m.Answered && m.Follows }
-	return health.Err != nil || !c.AllReady || len(c.Cordoned) > 0 || !c.membersAsDesired(health) ||
+	works := func(m etcd.Member) bool { return m.Err == nil && m.Answered && m.Follows && !m.Differs }
+	return health.Err != nil || health.Disagree || !c.AllReady || len(c.Cordoned) > 0 || !c.membersAsDesired(health) ||
 		slices.ContainsFunc(health.Members, func(m etcd.Member) bool { return !works(m) })
 }
 
@@ -69,21 +74,29 @@ func (c *cluster) decideRecovery(action recovery.Action, state recovery.State, f
 	return decision{act: func(ctx context.Context) (string, error) { return c.recoverMember(ctx, action, state, found, health) }}
 }
 
-// recoveryState is all that the next step of a replacement depends on, as etcd and the host cluster have it now.
+// recoveryState is all that the next step of a replacement depends on, as etcd and the host cluster have it now. Whether a host
+// node is spare is in it only where the step depends on that.
 func (c *cluster) recoveryState(ctx context.Context, health *etcd.Health, found *belongings) (recovery.State, error) {
+	hosts := c.hosts()
+	state, err := c.membersBelongings(ctx, health, found, hosts)
+	if err != nil || !state.NeedsSpare() {
+		return state, err
+	}
+	state.Spare, err = hosts.spare(ctx, found.pods, found.set)
+	return state, err
+}
+
+// membersBelongings is what is known of the members, without a look at other host nodes than theirs.
+func (c *cluster) membersBelongings(ctx context.Context, health *etcd.Health, found *belongings, hosts *hosts) (recovery.State, error) {
 	state := recovery.State{
 		Now:      c.operator.clock.Now(),
 		Volatile: c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir,
+		Disagree: health.Disagree,
 	}
-	hosts, err := c.hosts(ctx)
-	if err != nil {
-		return state, err
-	}
-	state.Spare = hosts.spare(found.pods, found.set)
 	for _, m := range health.Members {
 		member := recovery.Member{
 			Name: m.Name, Ordinal: c.ordinal(m.Name), ID: m.ID,
-			Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: m.Answered, Follows: m.Follows,
+			Started: m.Started, Learner: m.Learner, Leader: m.Leader, Healthy: m.Answered, Follows: m.Follows, Differs: m.Differs, Behind: health.Behind(m),
 		}
 		if err := c.addBelongings(ctx, &member, found, hosts); err != nil {
 			return state, err

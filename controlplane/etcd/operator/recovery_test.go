@@ -24,10 +24,16 @@ func TestWhatIsKnownOfMembers(t *testing.T) {
 		is   func(*losingEtcd)
 		want func(*recovery.State)
 	}{
-		"all is well":          {func(*losingEtcd) {}, func(*recovery.State) {}},
-		"another one leads":    {func(e *losingEtcd) { e.health.Members[0].Leader, e.health.Members[2].Leader = false, true }, func(s *recovery.State) { s.Members[0].Leader, s.Members[2].Leader = false, true }},
-		"one is a learner":     {func(e *losingEtcd) { e.health.Members[1].Learner = true }, func(s *recovery.State) { s.Members[1].Learner = true }},
-		"one knows no leader":  {func(e *losingEtcd) { e.health.Members[1].Follows = false }, func(s *recovery.State) { s.Members[1].Follows = false }},
+		"all is well":         {func(*losingEtcd) {}, func(*recovery.State) {}},
+		"another one leads":   {func(e *losingEtcd) { e.health.Members[0].Leader, e.health.Members[2].Leader = false, true }, func(s *recovery.State) { s.Members[0].Leader, s.Members[2].Leader = false, true }},
+		"one is a learner":    {func(e *losingEtcd) { e.health.Members[1].Learner = true }, func(s *recovery.State) { s.Members[1].Learner = true }},
+		"one knows no leader": {func(e *losingEtcd) { e.health.Members[1].Follows = false }, func(s *recovery.State) { s.Members[1].Follows = false }},
+		"one lags behind": {func(e *losingEtcd) {
+			for i := range e.health.Members {
+				e.health.Members[i].Committed, e.health.Members[i].Applied = 5000, 5000
+			}
+			e.health.Members[1].Committed, e.health.Members[1].Applied = 3100, 3000
+		}, func(s *recovery.State) { s.Members[1].Behind = 2000 }},
 		"one reports an alarm": {func(e *losingEtcd) { e.health.Members[1].Err = errRefused }, func(*recovery.State) {}},
 		"one does not answer":  {func(e *losingEtcd) { e.down(1) }, func(s *recovery.State) { s.Members[1].Healthy, s.Members[1].Follows = false, false }},
 		"one is not listed": {func(e *losingEtcd) { e.unlist(1) }, func(s *recovery.State) {

@@ -141,14 +141,14 @@ func TestAMemberIsAddedAgainWhenItsPodAndVolumeAreNew(t *testing.T) {
 		writes  string
 		changes string
 	}{
-		"both are new":         {is: func(e *losingEtcd) { e.renewed(t, 1) }, changes: "AddLearner blue-etcd-data-1"},
-		"the pod is new alone": {is: func(e *losingEtcd) { e.removed(t, 1); e.pods[1].UID = "new" }, writes: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1"},
-		"both are new, and the pod has data of another member": {is: func(e *losingEtcd) { e.renewed(t, 1); e.saw(1, facts.Present, 1) }, writes: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1"},
+		"both are new":         {is: func(e *losingEtcd) { e.renewed(t) }, changes: "AddLearner blue-etcd-data-1"},
+		"the pod is new alone": {is: func(e *losingEtcd) { e.removed(t); e.pods[1].UID = "new" }, writes: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1"},
+		"both are new, and the pod has data of another member": {is: func(e *losingEtcd) { e.renewed(t); e.saw(1, facts.Present, 1) }, writes: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1"},
 		"nothing is there yet": {is: func(e *losingEtcd) {
-			e.removed(t, 1)
+			e.removed(t)
 			e.pods, e.claims = slices.Delete(e.pods, 1, 2), slices.Delete(e.claims, 1, 2)
 		}, changes: "AddLearner blue-etcd-data-1"},
-		"nothing is recorded": {is: func(e *losingEtcd) { e.renewed(t, 1); e.services[1].Annotations = nil }, writes: "patch Service blue-etcd-data-1"},
+		"nothing is recorded": {is: func(e *losingEtcd) { e.renewed(t); e.services[1].Annotations = nil }, writes: "patch Service blue-etcd-data-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLosingEtcd()

@@ -92,9 +92,9 @@ func TestEachStepOfAReplacement(t *testing.T) {
 			e.leaving(0)
 			e.record(t, 0, recovery.Replacement{Of: 100, Volume: "claim-of-blue-etcd-data-0", Begun: now, Try: 1})
 		}, changes: "MoveLeader blue-etcd-data-1", says: "member blue-etcd-data-0 on host node n0: its host node is out of service: another member leads now"},
-		"it has begun":       {is: func(e *losingEtcd) { e.begun(t, 1) }, changes: "Remove blue-etcd-data-1", says: at1 + "its volume is gone: it is removed"},
-		"its volume is left": {is: func(e *losingEtcd) { e.removed(t, 1) }, writes: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1", says: "member blue-etcd-data-1 on host node n1: " + rest + "its volume is deleted"},
-		"its pod is left":    {is: func(e *losingEtcd) { e.removed(t, 1); terminating(&e.claims[1]) }, writes: "delete Pod blue-etcd-data-1", says: at1 + rest + "its pod is deleted"},
+		"it has begun":       {is: func(e *losingEtcd) { e.begun(t) }, changes: "Remove blue-etcd-data-1", says: at1 + "its volume is gone: it is removed"},
+		"its volume is left": {is: func(e *losingEtcd) { e.removed(t) }, writes: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1", says: "member blue-etcd-data-1 on host node n1: " + rest + "its volume is deleted"},
+		"its pod is left":    {is: func(e *losingEtcd) { e.removed(t); terminating(&e.claims[1]) }, writes: "delete Pod blue-etcd-data-1", says: at1 + rest + "its pod is deleted"},
 		"its data is looked at": {is: func(e *losingEtcd) {
 			e.down(1)
 			e.saw(1, facts.Present, 5)
@@ -150,21 +150,21 @@ func TestAStepOfAReplacementMeetsAnotherHand(t *testing.T) {
 		}, fails: "note on Service team/blue-etcd-data-1 that its member is replaced: "},
 		"the Service may not be changed": {is: func(e *losingEtcd) { e.lost() }, request: "patch Service blue-etcd-data-1", refused: errRefused,
 			fails: "note on Service team/blue-etcd-data-1 that its member is replaced: connection refused"},
-		"the volume is another one": {is: func(e *losingEtcd) { e.removed(t, 1) }, request: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1", hand: func(t *testing.T, e *losingEtcd) {
+		"the volume is another one": {is: func(e *losingEtcd) { e.removed(t) }, request: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1", hand: func(t *testing.T, e *losingEtcd) {
 			e.renew(t, &corev1.PersistentVolumeClaim{}, "kok-data-blue-etcd-data-1", func(o client.Object) { o.SetUID("new") })
 		}},
-		"the volume is gone": {is: func(e *losingEtcd) { e.removed(t, 1) }, request: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1", hand: func(t *testing.T, e *losingEtcd) {
+		"the volume is gone": {is: func(e *losingEtcd) { e.removed(t) }, request: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1", hand: func(t *testing.T, e *losingEtcd) {
 			e.remove(t, &corev1.PersistentVolumeClaim{}, "kok-data-blue-etcd-data-1")
 		}},
-		"the volume may not be deleted": {is: func(e *losingEtcd) { e.removed(t, 1) }, request: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1", refused: errRefused,
+		"the volume may not be deleted": {is: func(e *losingEtcd) { e.removed(t) }, request: "delete PersistentVolumeClaim kok-data-blue-etcd-data-1", refused: errRefused,
 			fails: "delete team/kok-data-blue-etcd-data-1 of a lost etcd member: connection refused"},
-		"the pod is another one": {is: func(e *losingEtcd) { e.removed(t, 1); terminating(&e.claims[1]) }, request: "delete Pod blue-etcd-data-1", hand: func(t *testing.T, e *losingEtcd) {
+		"the pod is another one": {is: func(e *losingEtcd) { e.removed(t); terminating(&e.claims[1]) }, request: "delete Pod blue-etcd-data-1", hand: func(t *testing.T, e *losingEtcd) {
 			e.renew(t, &corev1.Pod{}, "blue-etcd-data-1", func(o client.Object) { o.SetUID("new") })
 		}},
-		"the pod is gone": {is: func(e *losingEtcd) { e.removed(t, 1); terminating(&e.claims[1]) }, request: "delete Pod blue-etcd-data-1", hand: func(t *testing.T, e *losingEtcd) {
+		"the pod is gone": {is: func(e *losingEtcd) { e.removed(t); terminating(&e.claims[1]) }, request: "delete Pod blue-etcd-data-1", hand: func(t *testing.T, e *losingEtcd) {
 			e.remove(t, &corev1.Pod{}, "blue-etcd-data-1")
 		}},
-		"the pod may not be deleted": {is: func(e *losingEtcd) { e.removed(t, 1); terminating(&e.claims[1]) }, request: "delete Pod blue-etcd-data-1", refused: errRefused,
+		"the pod may not be deleted": {is: func(e *losingEtcd) { e.removed(t); terminating(&e.claims[1]) }, request: "delete Pod blue-etcd-data-1", refused: errRefused,
 			fails: "delete team/blue-etcd-data-1 of a lost etcd member: connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestAStepOfAReplacementIsNotTaken(t *testing.T) {
 			e.services = slices.Delete(e.services, 1, 2)
 		}, says: "the Service of the member is not there yet"},
 		"etcd does not remove it": {is: func(e *losingEtcd) {
-			e.begun(t, 1)
+			e.begun(t)
 			e.changeFails = errRefused
 		}, changes: "Remove blue-etcd-data-1", says: "connection refused"},
 		"the lead does not move": {is: func(e *losingEtcd) {

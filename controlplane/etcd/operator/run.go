@@ -48,10 +48,11 @@ func (o *Operator) Run(ctx context.Context, task *Task) *Report {
 		return &Report{Health: &etcd.Health{Err: err}}
 	}
 	report := &Report{Health: c.observe(ctx)}
+	c.compare(ctx, report.Health)
 	acted, blank := c.recoverMembers(ctx, report)
 	if c.Bootstrapped && report.Err == nil && !acted && !c.membersAsDesired(report.Health) {
 		acted, report.Change = c.step(ctx, report.Health, func(ctx context.Context, health *etcd.Health) (decision, error) {
-			return c.decideMembers(ctx, health, blank)
+			return c.decideMembers(ctx, health, blank, report.FactsMissing)
 		})
 	}
 	if c.Bootstrapped && report.Err == nil && report.Full && !acted {
@@ -87,6 +88,7 @@ func (c *cluster) observe(ctx context.Context) *etcd.Health {
 			return !m.Listed && c.ordinal(m.Name) >= min(c.desiredMembers(), c.PodCount)
 		})
 	}
+	c.operator.compared.tell(c.key(), health)
 	return health
 }
 

@@ -63,6 +63,14 @@ func (s State) risk(m Member, why string) Action {
 		}
 		return wait("%s. It is replaced when %s works", m.is(why), sick.at())
 	}
+	if i := slices.IndexFunc(s.Members, func(other Member) bool { return other.Leader && other.Differs && other.Ordinal != m.Ordinal }); i >= 0 {
+		return wait("%s. It is replaced after %s, which leads with data that is not that of the majority: whoever joins has its data from there", m.is(why), s.Members[i].Name)
+	}
+	if i := slices.IndexFunc(s.Members, func(other Member) bool {
+		return other.votes() && other.Ordinal != m.Ordinal && other.Behind > maxBehind
+	}); i >= 0 && m.works() {
+		return wait("%s. It is replaced when %s has what it lacks of the leader's log", m.is(why), s.Members[i].Name)
+	}
 	outdated := slices.ContainsFunc(s.Members, func(m Member) bool { return m.Pod.Outdated })
 	switch {
 	case m.votes() && len(s.voters()) < minVoters:
@@ -147,6 +155,15 @@ func (s State) waitForQuorum() Action {
 		return wait("etcd has no quorum without %s. Bring back as many as are a majority: no data is given up by itself", names)
 	}
 	return needsDecision("etcd has no quorum, and too many have lost their data for one to come back: %s. Restore it from a member that is left, or from a snapshot", names)
+}
+
+// noMajority asks whose data is right. Nothing is replaced meanwhile, for any member may have the only good copy.
+func (s State) noMajority() Action {
+	var names []string
+	for _, m := range s.voters() {
+		names = append(names, m.Name)
+	}
+	return needsDecision("the data of members %s is not the same, and no majority agrees. Find out whose is right, and remove the others with etcdctl member remove", strings.Join(names, ", "))
 }
 
 // state says, after its name, what is known of a member that does not answer.

@@ -59,12 +59,18 @@ const (
 	pendingPatience = time.Minute
 	// minVoters is how many voters there must be to remove one: two copies of the data stay.
 	minVoters = 3
+	// maxBehind is how many entries of the log the others may have yet to apply when a member goes that works. etcd itself asks
+	// for no more before it lets a learner vote than that it has nine tenths.
+	maxBehind = 1000
 )
 
 // Decide says what to do next: the first step that can be taken, or else the first reason why none can.
 func Decide(s State) Action {
 	if !s.quorum() {
 		return s.waitForQuorum()
+	}
+	if s.Disagree {
+		return s.noMajority()
 	}
 	var says Action
 	for _, decide := range []func(Member) Action{s.mend, s.finish, s.vacate, s.look} {
@@ -145,12 +151,17 @@ func (s State) clear(m Member) Action {
 	return wait("%s. It is stopping", m.is(why))
 }
 
-// late reports whether a learner cannot join as it is, and had its time. One on a host node that is not heard from may.
+// late reports whether a learner cannot join as it is, and had its time: a host node or a volume may take minutes to come. One on a
+// host node that is not heard from may join.
 func (s State) late(m Member) bool {
 	if m.Host.silent() || s.within(m.Last.Begun, tryPatience) && m.Last.Of != m.ID {
 		return false
 	}
-	return m.Pod.FailedStarts >= maxFailedStarts || s.pending(m)
+	patience := tryPatience
+	if s.leaves(m) != "" {
+		patience = pendingPatience
+	}
+	return m.Pod.FailedStarts >= maxFailedStarts || s.since(m.Pod.PendingSince, patience)
 }
 
 // hangs reports whether a pod waits for a volume that was deleted.
@@ -172,9 +183,13 @@ func (s State) quorum() bool {
 	return len(voters) > 0 && healthy > len(voters)/2
 }
 
-// heir is who leads instead of a member: the first voter that works, on a host node that takes pods if there is one.
+// heir is who leads instead of a member: the first voter that works, with the data of the majority and on a host node that takes
+// pods if there is one.
 func (s State) heir(leader Member) Member {
 	able := slices.DeleteFunc(s.voters(), func(m Member) bool { return !m.works() || m.Ordinal == leader.Ordinal })
+	if same := slices.DeleteFunc(slices.Clone(able), func(m Member) bool { return m.Differs }); len(same) > 0 {
+		able = same
+	}
 	if open := slices.IndexFunc(able, func(m Member) bool { return m.Host.open() }); open >= 0 {
 		return able[open]
 	}

@@ -39,10 +39,13 @@ func of(ordinal int, changes ...func(*Member)) func(*State) {
 }
 
 // States of a member.
-func down(m *Member)         { m.Healthy, m.Follows = false, false }
-func lags(m *Member)         { m.Follows = false }
-func outdatedPod(m *Member)  { m.Pod.Outdated = true }
-func differs(m *Member)      { m.Differs = true }
+func down(m *Member)        { m.Healthy, m.Follows = false, false }
+func lags(m *Member)        { m.Follows = false }
+func outdatedPod(m *Member) { m.Pod.Outdated = true }
+func differs(m *Member)     { m.Differs = true }
+func behind(entries uint64) func(*Member) {
+	return func(m *Member) { m.Behind = entries }
+}
 func stopping(m *Member)     { down(m); m.Pod.Stopping = true }
 func empty(m *Member)        { down(m); m.Data, m.Pod.FailedStarts = Empty, 2 }
 func unreadable(m *Member)   { down(m); m.Data = Unreadable }
@@ -55,10 +58,15 @@ func silent(m *Member)       { down(m); unheard(m) }
 func nodeGone(m *Member)     { m.Host.Gone = true }
 func outOfService(m *Member) { m.Host.Unheard, m.Host.OutOfService = true, true }
 func pending(m *Member)      { down(m); m.Data, m.Pod.PendingSince = Unknown, before(time.Hour) }
-func unclaimed(m *Member)    { pending(m); m.Claim, m.Host = Claim{}, Host{} }
-func follower(m *Member)     { m.Leader = false }
-func leads(m *Member)        { m.Leader = true }
-func movable(m *Member)      { m.Claim.Tied = false }
+
+// waitsFor is a new member whose pod has no node for so long, and of which there is no record.
+func waitsFor(age time.Duration) func(*Member) {
+	return func(m *Member) { m.Data, m.Pod.PendingSince, m.Last = Unknown, before(age), Replacement{} }
+}
+func unclaimed(m *Member) { pending(m); m.Claim, m.Host = Claim{}, Host{} }
+func follower(m *Member)  { m.Leader = false }
+func leads(m *Member)     { m.Leader = true }
+func movable(m *Member)   { m.Claim.Tied = false }
 func cordoned(since time.Duration) func(*Member) {
 	return func(m *Member) { m.Host.CordonedSince = before(since) }
 }
@@ -101,6 +109,7 @@ func volatile(s *State) {
 		s.Members[i].Claim = Claim{}
 	}
 }
+func disagree(s *State) { s.Disagree = true }
 func unlisted(s *State) {
 	for i := range s.Members {
 		s.Members[i].ID = 0
@@ -141,9 +150,17 @@ func TestDecide(t *testing.T) {
 			want: begins(1, 1), says: parts{"Node object was deleted"}},
 		"the host node of one is out of service": {state: cluster(3, of(1, down, outOfService)),
 			want: begins(1, 1), says: parts{"out of service"}},
-		"the Node of one that works is deleted":                 {state: cluster(3, of(1, nodeGone)), want: begins(1, 1)},
-		"a host node is cordoned for long, and not drained":     {state: cluster(3, of(1, cordoned(time.Hour)))},
-		"the same, and its member does not answer for a moment": {state: cluster(3, of(1, down, cordoned(time.Hour)))},
+		"the Node of one that works is deleted":                            {state: cluster(3, of(1, nodeGone)), want: begins(1, 1)},
+		"the Node of one that works is deleted, and another lags a little": {state: cluster(3, of(1, nodeGone), of(2, behind(1000))), want: begins(1, 1)},
+		"the Node of one that works is deleted, and another lags far": {state: cluster(3, of(1, nodeGone), of(2, behind(1001))),
+			want: waits, says: parts{"host-1", name(2) + " has what it lacks"}},
+		"the Node of one that works and lags far itself is deleted":       {state: cluster(3, of(1, nodeGone, behind(5000))), want: begins(1, 1)},
+		"the Node of one that works is deleted, and a learner lags far":   {state: cluster(4, of(1, nodeGone), of(3, learns, behind(5000)))},
+		"the Node of one that is down is deleted, and another lags far":   {state: cluster(3, of(1, down, nodeGone), of(2, behind(5000))), want: begins(1, 1)},
+		"a replacement of one that works has begun, and another lags far": {state: cluster(3, of(1, nodeGone, begun(time.Minute)), of(2, behind(5000))), want: waits},
+		"one has other data, and another lags far":                        {state: cluster(3, of(1, differs), of(2, behind(5000))), want: waits, says: parts{name(2)}},
+		"a host node is cordoned for long, and not drained":               {state: cluster(3, of(1, cordoned(time.Hour)))},
+		"the same, and its member does not answer for a moment":           {state: cluster(3, of(1, down, cordoned(time.Hour)))},
 		"a host node is cordoned for ten minutes, and drained": {state: cluster(3, of(1, pending, cordoned(10*time.Minute))),
 			want: begins(1, 1), says: parts{"ten minutes"}},
 		"a host node is cordoned for long, and drained": {state: cluster(3, of(1, pending, cordoned(time.Hour))), want: begins(1, 1)},
@@ -183,6 +200,15 @@ func TestDecide(t *testing.T) {
 		"one is empty, and one lags behind":   {state: cluster(3, of(1, empty), of(2, lags)), want: waits, says: parts{name(2)}},
 		"one has other data, and one is down": {state: cluster(3, of(1, differs), of(2, down)), want: waits, says: parts{name(2)}},
 		"two have other data":                 {state: cluster(5, of(1, differs), of(2, differs)), want: begins(1, 1)},
+
+		"two have other data, and one of them leads": {state: cluster(5, of(0, follower, differs), of(1, differs, leads)), want: begins(1, 1)},
+		"the replacement of a leader has begun, and the next one has other data, too": {state: cluster(5, of(0, differs, begun(time.Minute)), of(1, differs)),
+			want: does(MoveLeader, 2)},
+		"the leader has other data, and waits for a member that votes": {state: cluster(2, of(0, differs), of(1, movable)), want: waits, says: parts{"when 3 members vote"}},
+		"one has other data while pods are rolled out":                 {state: cluster(3, of(1, differs), of(2, outdatedPod)), want: waits, says: parts{"up to date"}},
+		"no majority agrees":                    {state: cluster(3, disagree), want: asks, says: parts{name(0) + ", " + name(1) + ", " + name(2), "no majority agrees", "etcdctl member remove"}},
+		"no majority agrees, and one is empty":  {state: cluster(3, disagree, of(1, empty)), want: asks, says: parts{"no majority agrees"}},
+		"no majority agrees, and most are away": {state: cluster(3, disagree, of(1, down), of(2, down)), want: waits, says: parts{"no quorum"}},
 
 		"one is empty while pods are rolled out": {state: cluster(3, of(1, empty), of(2, outdatedPod)),
 			want: waits, says: parts{"all pods are up to date", "etcdctl member remove"}},
@@ -287,7 +313,10 @@ func TestDecide(t *testing.T) {
 			state: cluster(3, of(1, learns, pending, nodeGone, replacedBefore(2, time.Hour))), want: begins(1, 1)},
 		"a new learner that does not start": {state: cluster(3, of(1, learns, fails, func(m *Member) { m.Last = Replacement{} })),
 			want: begins(1, 1)},
-		"a new learner that starts": {state: cluster(3, of(1, learns, func(m *Member) { m.Last = Replacement{} }))},
+		"a new learner that waits for a host node or a volume":  {state: cluster(3, of(2, learns, waitsFor(14*time.Minute)))},
+		"a new learner that waits for them for too long":        {state: cluster(3, of(2, learns, waitsFor(15*time.Minute))), want: begins(2, 1), says: parts{"has not joined"}},
+		"a new learner that waits for a host node that is gone": {state: cluster(3, of(2, learns, waitsFor(time.Minute), nodeGone)), want: begins(2, 1)},
+		"a new learner that starts":                             {state: cluster(3, of(1, learns, func(m *Member) { m.Last = Replacement{} }))},
 		"a new learner whose pod hangs": {state: cluster(3, of(2, hanging, func(m *Member) { m.ID, m.Learner, m.Last = 200, true, Replacement{} })),
 			want: does(DeletePod, 2)},
 		"a host node is cordoned, and a member learns": {state: cluster(4, of(1, learns), of(2, cordoned(time.Hour)))},

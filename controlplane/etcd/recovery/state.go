@@ -19,6 +19,8 @@ type State struct {
 	Spare int
 	// Volatile is true when the data of members goes with their pods. Then they have no claims.
 	Volatile bool
+	// Disagree is true when no majority of the voters has the same data, as package hashes has it.
+	Disagree bool
 }
 
 // Member is a member with all that belongs to it.
@@ -33,8 +35,9 @@ type Member struct {
 	Started, Learner, Leader bool
 	// Healthy is true when it answers and does not stop. Follows is true when it knows the leader, or leads.
 	Healthy, Follows bool
-	// Differs is true when its hash is not that of a majority at the same revision. Package operator does not compare hashes
-	// yet: a member whose data differs is found when it starts, by etcd's own check.
+	// Behind is how many entries of the log it has yet to apply of those that the leader knows.
+	Behind uint64
+	// Differs is true when its hash is not that of a majority at the same revision, as package hashes has it.
 	Differs bool
 	// Data is what prepare found.
 	Data  Data
@@ -122,6 +125,29 @@ func (s State) Blank() []int {
 		}
 	}
 	return ordinals
+}
+
+// NeedsSpare reports whether the next step depends on there being a spare host node.
+func (s State) NeedsSpare() bool {
+	without, with := s, s
+	without.Spare, with.Spare = 0, 1
+	return Decide(without) != Decide(with)
+}
+
+// Silent are the host nodes of members that do not work, when all of these are on host nodes that are only not heard from; none
+// when others do not work either.
+func (s State) Silent() []Host {
+	var silent []Host
+	for _, m := range s.Members {
+		switch {
+		case m.works() && m.ID != 0 && !m.Learner && !m.Differs && m.Host.open():
+		case m.works() || !m.Host.silent() || m.ID == 0:
+			return nil
+		default:
+			silent = append(silent, m.Host)
+		}
+	}
+	return silent
 }
 
 // Record is what a step that begins a replacement writes.

@@ -72,6 +72,9 @@ const (
 	enough = 90
 	// besides is what a volume has beside the database: etcd's log and its snapshots.
 	besides = 512 << 20
+	// mostLive is what a member writes anew, in bytes, before kubelet gives it up: /livez waits for the end of a defragmentation,
+	// and kubelet for 8 answers of 15 seconds each. A slow disk takes 35 MiB a second; 90 were measured (room_envtest_test.go).
+	mostLive = 4 << 30
 )
 
 // Decide says what to do next.
@@ -90,13 +93,13 @@ func Decide(s State) Action {
 	}
 	helped := slices.DeleteFunc(slices.Clone(large), func(m Member) bool { return !m.wouldHaveRoom() })
 	if len(helped) > 0 {
-		return defragment(slices.MinFunc(helped, leaderLast))
+		return s.defragment(slices.MinFunc(helped, leaderLast))
 	}
 	// Deletions go on in a full etcd: old versions are dropped only where that must help.
 	m := slices.MinFunc(large, leaderLast)
 	if s.Compacted {
 		if doubtful := slices.DeleteFunc(slices.Clone(large), func(m Member) bool { return m.Rewritten }); len(doubtful) > 0 {
-			return defragment(slices.MinFunc(doubtful, leaderLast))
+			return s.defragment(slices.MinFunc(doubtful, leaderLast))
 		}
 		return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full of data in use, %s of %s in member %s: delete objects, or raise %s",
 			size(m.InUse), size(m.Quota), m.Name, s.Quota)}
@@ -104,8 +107,15 @@ func Decide(s State) Action {
 	return Action{Kind: Compact, Reason: "it is full"}
 }
 
-// defragment has the file of a member written anew, for which its volume must have room.
-func defragment(m Member) Action {
+// defragment has the file of a member written anew, for which there must be time, and its volume must have room.
+func (s State) defragment(m Member) Action {
+	switch {
+	case m.InUse > mostLive && !s.Compacted:
+		return Action{Kind: Compact, Reason: "it is full"}
+	case m.InUse > mostLive:
+		return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full, and to write the %s in use of member %s anew may take longer than kubelet waits for an answer: delete objects, or raise %s",
+			size(m.InUse), m.Name, s.Quota)}
+	}
 	if m.Volume > 0 && m.Volume < m.Size+m.InUse+besides {
 		return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full, and the volume of member %s, of %s, has no room to write its database of %s anew: make the volume larger",
 			m.Name, size(m.Volume), size(m.InUse))}

@@ -27,6 +27,12 @@ func of(i int, edit func(*Member)) func(*State) { return func(s *State) { edit(&
 
 func packed(m *Member) { m.InUse, m.Rewritten = 2*gib, true }
 
+func huge(s *State) {
+	for i := range s.Members {
+		s.Members[i].Size, s.Members[i].InUse, s.Members[i].Quota, s.Members[i].Volume = 8*gib, 5*gib, 8*gib, 32*gib
+	}
+}
+
 func small(m *Member) { m.Size = gib }
 
 func TestDecide(t *testing.T) {
@@ -51,6 +57,9 @@ func TestDecide(t *testing.T) {
 		},
 		"a volume has no room for the copy":  {state: full(of(1, func(m *Member) { m.Volume = 3 * gib })), want: Action{Kind: NeedsDecision}, says: "the volume of member blue-etcd-data-1, of 3Gi"},
 		"nobody knows how large a volume is": {state: full(of(1, func(m *Member) { m.Volume = 0 })), want: Action{Kind: Defragment, Member: "blue-etcd-data-1"}},
+		"what is in use is too much to be written anew while kubelet waits": {state: full(huge), want: Action{Kind: NeedsDecision},
+			says: "to write the 5Gi in use of member blue-etcd-data-1 anew may take longer than kubelet waits for an answer: delete objects, or raise spec.etcd.data.quotaBackendSize"},
+		"it is too much, and some is old versions": {state: full(huge, func(s *State) { s.Compacted = false }), want: Action{Kind: Compact}},
 		"the quota was raised": {state: full(func(s *State) {
 			for i := range s.Members {
 				s.Members[i].Quota = 4 * gib

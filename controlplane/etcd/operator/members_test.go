@@ -1,0 +1,85 @@
+package operator
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+)
+
+func TestOnlyTheVolumeOfTheRemovedMemberIsDeleted(t *testing.T) {
+	const request = "delete PersistentVolumeClaim kok-data-blue-etcd-data-1"
+	for name, test := range map[string]struct {
+		is    func(t *testing.T, e *losingEtcd)
+		fails error
+		// left is true when a claim is there afterwards.
+		left bool
+		says string
+	}{
+		"it is left": {is: func(*testing.T, *losingEtcd) {}, says: "deleted the volume of removed member blue-etcd-data-1"},
+		"it is another one by now": {is: func(t *testing.T, e *losingEtcd) {
+			e.renew(t, &corev1.PersistentVolumeClaim{}, "kok-data-blue-etcd-data-1", func(o client.Object) { o.SetUID("new") })
+		}, left: true, says: "deleted the volume of removed member blue-etcd-data-1"},
+		"it may not be deleted": {is: func(*testing.T, *losingEtcd) {}, fails: errRefused, left: true,
+			says: "delete team/kok-data-blue-etcd-data-1 of a removed etcd member: connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLosingEtcd()
+			e.health.Members = e.health.Members[:1]
+			e.pods, e.claims = e.pods[:1], e.claims[:2]
+			c := e.cluster(t)
+			c.Input.Spec.Etcd.Data.Replicas = ptr.To[int32](1)
+			e.before = func(is string) error {
+				if is != request {
+					return nil
+				}
+				test.is(t, e)
+				return test.fails
+			}
+			_, says := c.step(t.Context(), e.health, func(ctx context.Context, health *etcd.Health) (decision, error) {
+				return c.decideMembers(ctx, health, nil, false)
+			})
+			if says != test.says || !slices.Equal(e.writes, []string{request}) {
+				t.Errorf("it writes %q and says %q", e.writes, says)
+			}
+			err := e.host.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "kok-data-blue-etcd-data-1"}, &corev1.PersistentVolumeClaim{})
+			if (err == nil) != test.left {
+				t.Errorf("afterwards the claim is there: %v", err)
+			}
+		})
+	}
+}
+
+// The second member was replaced: its pod and its volume are new, and wait for it to be added.
+func TestANewPodIsNotSaidToStopWhenFactsCannotBeRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		is   func(*losingEtcd)
+		says string
+	}{
+		"there is a pod":     {is: func(*losingEtcd) {}, says: "pod blue-etcd-data-1 may be new or left of a removed member: it goes on when that can be read"},
+		"there is no pod":    {is: func(e *losingEtcd) { e.pods = slices.Delete(e.pods, 1, 2) }, says: "the volume of blue-etcd-data-1 may be new or left of a removed member: it goes on when that can be read"},
+		"there is no volume": {is: func(e *losingEtcd) { e.pods, e.claims = slices.Delete(e.pods, 1, 2), slices.Delete(e.claims, 1, 2) }, says: "added as a learner: blue-etcd-data-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newLosingEtcd()
+			e.renewed(t)
+			test.is(e)
+			e.before = func(request string) error {
+				if request == "list ServiceList" {
+					return errRefused
+				}
+				return nil
+			}
+			c := e.cluster(t)
+			report := c.operator.Run(t.Context(), withKeys(t, c.Task))
+			if report.Change != test.says || !report.FactsMissing || len(e.writes) > 0 {
+				t.Errorf("it writes %q, and says %q", e.writes, report.text())
+			}
+		})
+	}
+}

@@ -1,0 +1,94 @@
+//go:build envtest
+
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
+)
+
+// Kubelet asks a member's /livez, which reads its database and waits for the end of a defragmentation. So what is written anew
+// must be done before kubelet gives the member up: package space bounds it.
+func TestLivezWaitsForADefragmentation(t *testing.T) {
+	const values, size = 512, 1 << 20
+	at, peer := "http://"+loopback.Free(t).String(), "http://"+loopback.Free(t).String()
+	command := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "etcd"), "--name=one", "--data-dir="+filepath.Join(t.TempDir(), "data"),
+		"--listen-client-urls="+at, "--advertise-client-urls="+at, "--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer,
+		"--initial-cluster=one="+peer, "--log-level=error")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{at}, Logger: zap.NewNop(), DialTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	value := strings.Repeat("x", size)
+	for i := range values {
+		if _, err := client.Put(t.Context(), fmt.Sprintf("key-%d", i), value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took, err := livez(t.Context(), at); err != nil || took > time.Second {
+		t.Fatalf("before, /livez takes %s: %v", took, err)
+	}
+
+	done := make(chan error, 1)
+	began := time.Now()
+	go func() {
+		done <- MakeRoom(t.Context(), space.Action{Kind: space.Defragment, Member: "one"}, map[string]Address{"one": {Client: at, Peer: peer}}, nil)
+	}()
+	var longest time.Duration
+	next := time.NewTicker(time.Millisecond)
+	defer next.Stop()
+	for ended := false; !ended; {
+		select {
+		case err := <-done:
+			if ended = true; err != nil {
+				t.Fatal(err)
+			}
+		case <-next.C:
+			took, err := livez(t.Context(), at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			longest = max(longest, took)
+		}
+	}
+	took := time.Since(began)
+	t.Logf("%d MiB in %s, %.0f MiB/s; /livez took up to %s", values, took, values/took.Seconds(), longest)
+	if longest < took/2 {
+		t.Errorf("/livez answers during a defragmentation, after %s of %s: the bound of package space can go", longest, took)
+	}
+}
+
+func livez(ctx context.Context, at string) (time.Duration, error) {
+	began := time.Now()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at+"/livez", nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close() //nolint:errcheck // Only its status counts.
+	if response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("/livez says %s", response.Status)
+	}
+	return time.Since(began), err
+}
