@@ -130,6 +130,11 @@ func (r *Reconciler) origin(ctx context.Context, s *scope) (origin backups.Origi
 		}
 		cluster.Name = controlPlane.Labels[clusterv1.ClusterNameLabel]
 	}
+	if source := snapshot.Spec.Source; source != nil && source.Store.ClaimName != "" {
+		if own := s.controlPlane.Spec.Etcd.Backup; own == nil || own.Store.ClaimName != source.Store.ClaimName {
+			return origin, fmt.Sprintf("KOKEtcdSnapshot %s is in the volume of claim %s, which only the store of spec.etcd.backup has mounted: set spec.etcd.backup.store.claimName to it", key.Name, source.Store.ClaimName), nil
+		}
+	}
 	origin, ok := backups.OriginOf(snapshot, controlPlane, cluster)
 	if !ok {
 		return origin, fmt.Sprintf("spec.etcd.restore.snapshot names the KOKEtcdSnapshot %s, of which no snapshot is in a store: wait until it has the condition Verified, or name another", key.Name), nil
@@ -187,10 +192,7 @@ func (r *Reconciler) backupFiles(ctx context.Context, s *scope, spec *controlpla
 			before = backup.Config{} // Somebody edited it; it is written anew.
 		}
 	}
-	uid, err := r.tenantUID(s, before.Cluster.UID)
-	if err != nil {
-		return nil, "", err
-	}
+	uid := r.tenantUID(s, before.Cluster.UID)
 	if uid == "" {
 		return files, "the tenant has not told its UID yet, by which its snapshots are known", nil
 	}
@@ -210,7 +212,7 @@ func (r *Reconciler) backupFiles(ctx context.Context, s *scope, spec *controlpla
 	files[backup.KeysFile] = present[backup.KeysFile]
 	if before.KeysID != of.KeysID || len(files[backup.KeysFile]) == 0 {
 		if files[backup.KeysFile], err = pki.SealKeys(bundle, spec.Recipients); err != nil {
-			return nil, "spec.etcd.backup.recipients: " + err.Error(), nil
+			return nil, "spec.etcd.backup.recipients: " + err.Error(), nil //nolint:nilerr // A person has to mend it.
 		}
 	}
 	files[backup.ConfigFile], err = backup.Encode(backups.Config(spec, of))
@@ -218,19 +220,19 @@ func (r *Reconciler) backupFiles(ctx context.Context, s *scope, spec *controlpla
 }
 
 // tenantUID is the UID of the tenant's namespace kube-system: the one that was known, else what a probe says; empty before.
-func (r *Reconciler) tenantUID(s *scope, known string) (string, error) {
+func (r *Reconciler) tenantUID(s *scope, known string) string {
 	key := probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: uidProbeKind}
 	if known != "" {
 		r.prober.Withdraw(key)
-		return known, nil
+		return known
 	}
 	if !runs(s.controlPlane) {
-		return "", nil
+		return ""
 	}
 	check := r.tenantProbe(s)
 	result, _ := r.prober.Probe(key, probe.Probe{Identity: check.address + string(s.keys.ClusterCA.Bundle), Timeout: backupTimeout, Do: check.uid})
 	uid, _ := result.Value.(string)
-	return uid, nil
+	return uid
 }
 
 // uid asks a tenant for the UID of its namespace kube-system.

@@ -90,7 +90,7 @@ var everySpec = slices.Concat([]step{
 	endToEnd("e2e-faults", "faults", 40*time.Minute),
 	endToEnd("e2e-etcd-faults", "etcd_faults && !slow", 30*time.Minute),
 	endToEnd("e2e-etcd-faults-slow", "etcd_faults && slow", 25*time.Minute),
-	endToEnd("e2e-etcd-backups", "etcd_backups", 30*time.Minute),
+	endToEnd("e2e-etcd-backups", "etcd_backups", 15*time.Minute),
 	endToEnd("e2e-features", "features", 40*time.Minute),
 	endToEnd("e2e-attack", "attack", 25*time.Minute),
 	endToEnd("e2e-upgrade", "upgrade", 15*time.Minute),

@@ -85,7 +85,7 @@ type contract struct {
 func TestComponents(t *testing.T) {
 	folder := repository(t)
 	for _, provider := range []contract{
-		{"control-plane-kok", "control-plane-components.yaml", "kok-control-plane", "kok-controlplane-controller", 2, 2},
+		{"control-plane-kok", "control-plane-components.yaml", "kok-control-plane", "kok-controlplane-controller", 2, 3},
 		{"bootstrap-kok", "bootstrap-components.yaml", "kok-bootstrap", "kok-bootstrap-controller", 1, 3},
 		{"infrastructure-idc", "infrastructure-components.yaml", "kok-infrastructure", "kok-infrastructure-controller", 1, 5},
 	} {

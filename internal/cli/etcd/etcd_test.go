@@ -130,8 +130,8 @@ func TestTheNewestKeysAreTaken(t *testing.T) {
 	at := func(name string, minutes int) store.Object {
 		return store.Object{Name: name, Modified: now.Add(time.Duration(minutes) * time.Minute)}
 	}
-	all := []store.Object{at("keys-aa.age", 1), at("keys-bb.age", 3), at("keys-cc.age", 2), at("keys-.age", 9), at("20260304T050000Z.json", 9), at("keys-bb.age.old", 9)}
-	if name := newestKeys(all); name != "keys-bb.age" {
+	all := []store.Object{at("keys-aaaaaaaa.age", 1), at("keys-bbbbbbbb.age", 3), at("keys-cccccccc.age", 2), at("keys-.age", 9), at("20260304T050000Z.json", 9), at("keys-bbbbbbbb.age.old", 9)}
+	if name := newestKeys(all); name != "keys-bbbbbbbb.age" {
 		t.Errorf("it is %s", name)
 	}
 	if name := newestKeys(all[4:]); name != "" {
