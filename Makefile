@@ -206,9 +206,15 @@ test-attack: ## A tenant's administrator attacks the host cluster and three neig
 	@$(MAKE) test-e2e E2E_LABELS=attack E2E_TIMEOUT=1h E2E_REPORT=out/e2e-attack.json
 
 FAULTS ?=
+BACKUPS ?=
 .PHONY: test-faults
 test-faults: ## Members, volumes and host nodes of an etcd are lost, in the lab; ends with a row for each fault; FAULTS='!slow' or FAULTS=wiped runs some
 	@$(MAKE) test-e2e E2E_LABELS='etcd_faults$(if $(FAULTS), && ($(FAULTS)))' E2E_TIMEOUT=4h E2E_REPORT=out/e2e-etcd-faults.json
+
+.PHONY: test-backups
+test-backups: ## Snapshots of an etcd are taken, restored into a new Cluster, and go on while the link is cut, in the lab; BACKUPS=restored runs one
+	@$(MAKE) bin/kok
+	@$(MAKE) test-e2e E2E_LABELS='etcd_backups$(if $(BACKUPS), && ($(BACKUPS)))' E2E_TIMEOUT=2h E2E_REPORT=out/e2e-etcd-backups.json
 
 .PHONY: test-contracts
 test-contracts: check-go ## One test for each rule of Cluster API's contracts, and their number
@@ -255,7 +261,7 @@ test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real
 		go test -count=1 -p=1 -v -timeout=1h -tags=root,lb ./test/isolation ./test/fault/apiserverlb
 
 .PHONY: test-all
-test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/19 runs the third of nineteen parts
+test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/20 runs the third of twenty parts
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run test-all --part=$(PART)
 
 .PHONY: bench-gate

@@ -58,7 +58,7 @@ func initProblem(status *corev1.ContainerStatus) string {
 			continue
 		}
 		if found, err := facts.Decode(ended.Message); err == nil {
-			ended.Message = cmp.Or(found.Message, string(found.State))
+			ended.Message = cmp.Or(found.Seed, found.Message, string(found.State))
 		}
 	}
 	return containerProblem(told)

@@ -56,6 +56,12 @@ func TestPodProblem(t *testing.T) {
 				State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 				LastTerminationState: corev1.ContainerState{Terminated: ended("Error", 1, `{"state":"NoSpace","message":"7 bytes of room are missing"}`)}}}
 		}, "pod p on n0: prepare ended 2 times, last with Error (exit code 1): 7 bytes of room are missing"},
+		"a snapshot that cannot be restored": {func(pod *corev1.Pod) {
+			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "prepare", RestartCount: 2,
+				State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 1, Message: `{"state":"Empty","seed":"Foreign: it is another tenant's"}`}},
+			}}
+		}, "pod p on n0: prepare ended 2 times, last with Error (exit code 1): Foreign: it is another tenant's"},
 		"a prepare that says nothing that can be read": {func(pod *corev1.Pod) {
 			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "prepare",
 				State: corev1.ContainerState{Terminated: ended("StartError", 128, "exec format error")}}}

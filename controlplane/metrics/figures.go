@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
@@ -33,6 +34,10 @@ var (
 		Name: "kok_certificates_end_timestamp_seconds",
 		Help: "When the first certificate of a tenant ends, as a Unix time.",
 	}, []string{"cluster_namespace", "cluster_name"})
+	newestSnapshot = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kok_etcd_newest_snapshot_timestamp_seconds",
+		Help: "When the newest verified snapshot of a tenant's data etcd was taken, as a Unix time.",
+	}, []string{"cluster_namespace", "cluster_name"})
 	upgradesWaiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kok_upgrades_waiting",
 		Help: "Upgrades of control planes that wait, by what they wait for.",
@@ -51,7 +56,7 @@ const (
 var waitingReasons = []string{waitsForKubelets, waitsForVersion, waitsForPatches, waitsForMembers, waitsForPerson}
 
 func init() {
-	ctrlmetrics.Registry.MustRegister(databaseBytes, databaseQuotaBytes, certificatesEnd, upgradesWaiting)
+	ctrlmetrics.Registry.MustRegister(databaseBytes, databaseQuotaBytes, certificatesEnd, newestSnapshot, upgradesWaiting)
 	for _, reason := range waitingReasons {
 		upgradesWaiting.WithLabelValues(reason)
 	}
@@ -93,6 +98,11 @@ func (f *Figures) Record(in *status.Input, seen *status.Observation, end time.Ti
 			databaseQuotaBytes.WithLabelValues(labels...).Set(float64(cmp.Or(quota, wanted)))
 		}
 	}
+	if newest := backups.Newest(seen.Backup.Report); newest != nil {
+		newestSnapshot.WithLabelValues(in.Cluster.Namespace, in.Cluster.Name).Set(float64(newest.Taken.Unix()))
+	} else if in.ControlPlane.Spec.Etcd.Backup == nil {
+		newestSnapshot.DeleteLabelValues(in.Cluster.Namespace, in.Cluster.Name)
+	}
 	if !end.IsZero() {
 		certificatesEnd.WithLabelValues(in.Cluster.Namespace, in.Cluster.Name).Set(float64(end.Unix()))
 	}
@@ -109,7 +119,7 @@ func (f *Figures) Forget(controlPlane client.ObjectKey) {
 	f.count(known.waits, "")
 	delete(f.of, controlPlane)
 	labels := prometheus.Labels{"cluster_namespace": known.cluster.Namespace, "cluster_name": known.cluster.Name}
-	for _, vector := range []*prometheus.GaugeVec{databaseBytes, databaseQuotaBytes, certificatesEnd} {
+	for _, vector := range []*prometheus.GaugeVec{databaseBytes, databaseQuotaBytes, certificatesEnd, newestSnapshot} {
 		vector.DeletePartialMatch(labels)
 	}
 	operator.Recoveries.DeletePartialMatch(labels)

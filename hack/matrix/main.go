@@ -29,7 +29,7 @@ func command() *cobra.Command {
 	known := strings.Join(names(lists()), ", ")
 	cmd := &cobra.Command{Use: "matrix", Short: "Run a list of tests, or show what the last run measured"}
 	run := &cobra.Command{Use: "run LIST", Short: "Run a list of tests: " + known, Args: cobra.ExactArgs(1)}
-	partText := run.Flags().String("part", "", "run one part of the list alone, such as 3/19, and show it with those that ran before on the same commit")
+	partText := run.Flags().String("part", "", "run one part of the list alone, such as 3/20, and show it with those that ran before on the same commit")
 	run.RunE = func(cmd *cobra.Command, args []string) error {
 		all := lists()
 		i := slices.IndexFunc(all, func(l list) bool { return l.name == args[0] })

@@ -13,7 +13,7 @@ const partLimit = 45 * time.Minute
 // part chooses the steps of one run. Several runs share the steps of a list; the zero part chooses all of them.
 type part struct{ number, of int }
 
-// parsePart reads PART: "3/19" chooses the third of nineteen parts, and no value chooses the whole list.
+// parsePart reads PART: "3/20" chooses the third of twenty parts, and no value chooses the whole list.
 func parsePart(text string) (part, error) {
 	if text == "" {
 		return part{}, nil
@@ -24,7 +24,7 @@ func parsePart(text string) (part, error) {
 	p.number, errs[0] = strconv.Atoi(number)
 	p.of, errs[1] = strconv.Atoi(of)
 	if errs[0] != nil || errs[1] != nil || p.number < 1 || p.number > p.of {
-		return part{}, fmt.Errorf("PART=%s: write it as 3/19, the third of nineteen parts", text)
+		return part{}, fmt.Errorf("PART=%s: write it as 3/20, the third of twenty parts", text)
 	}
 	return p, nil
 }

@@ -68,7 +68,7 @@ func TestParts(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"0/3", "4/3", "1", "/", "a/b", "-1/2", "1/2/3"} {
-		if _, err := parsePart(text); err == nil || !strings.Contains(err.Error(), "write it as 3/19") {
+		if _, err := parsePart(text); err == nil || !strings.Contains(err.Error(), "write it as 3/20") {
 			t.Errorf("PART=%s: %v", text, err)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 )
@@ -34,6 +35,8 @@ const (
 	bucket = "tenants"
 	// backupEvery is the least time between two snapshots.
 	backupEvery = 5 * time.Minute
+	// backupCut is how long the link is cut.
+	backupCut = 30 * time.Minute
 	// revisionsAhead is how far a restored etcd is ahead of its snapshot.
 	revisionsAhead = 1_000_000_000
 	// kept are the objects whose values are compared one by one.
@@ -250,4 +253,61 @@ var _ = Describe("The backup of a tenant's etcd", Label(full, etcdBackups), func
 		}
 		restored.expectBackedUp(ctx, creation+backupEvery)
 	}, SpecTimeout(8*creation+3*backupEvery))
+
+	It("goes on while the link to the cloud is cut", Label("cut", slow), func(ctx SpecContext) {
+		b := newBackedUp(ctx, "backed-up-cut")
+		DeferCleanup(func(ctx SpecContext) {
+			if !settings.keep {
+				b.remove(ctx)
+			}
+		}, NodeTimeout(2*creation))
+		b.create(ctx)
+		b.expectBackedUp(ctx, creation+backupEvery)
+		pods := b.tenant.snapshot(ctx)
+
+		Expect(env.lab.Cut(ctx)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.Heal(ctx)).To(Succeed()) })
+		began := time.Now()
+		passTime(ctx, backupCut, func() string {
+			return fmt.Sprintf("%d snapshots of the time since the cut are verified", len(b.verifiedSince(began)))
+		})
+		during := b.verifiedSince(began)
+		Expect(env.lab.Heal(ctx)).To(Succeed())
+		// The first slot may have begun before the cut.
+		goesOn := 0
+		if len(during) >= int(backupCut/backupEvery)-1 {
+			goesOn = 1
+		}
+		figure("backup_goes_on_while_cut", goesOn, "")
+		Expect(goesOn).To(Equal(1), "snapshots %v in %s", during, backupCut)
+
+		b.expectHealthy(ctx)
+		b.expectBackedUp(ctx, creation)
+		Eventually(ctx, func(g Gomega) {
+			list := &controlplanev1.KOKEtcdSnapshotList{}
+			g.Expect(env.client.List(ctx, list, client.InNamespace(b.Namespace))).To(Succeed())
+			var slots []string
+			for i := range list.Items {
+				if conditions.IsTrue(&list.Items[i], controlplanev1.SnapshotVerifiedCondition) {
+					slots = append(slots, list.Items[i].Status.Slot)
+				}
+			}
+			g.Expect(slots).To(ContainElements(during))
+		}).WithTimeout(creation).Should(Succeed(), "objects of the snapshots of that time")
+		Expect(b.tenant.snapshot(ctx)).To(Equal(pods), "no pod of the tenant restarted")
+	}, SpecTimeout(5*creation+2*backupEvery+backupCut))
 })
+
+// verifiedSince are the names of snapshots in the bucket that are of a slot after a time, and verified.
+func (b *backedUp) verifiedSince(began time.Time) []string {
+	GinkgoHelper()
+	files, err := os.ReadDir(filepath.Join(b.store.Folder, bucket, b.Namespace, b.Name))
+	Expect(err).NotTo(HaveOccurred())
+	var slots []string
+	for _, file := range files {
+		if slot, kind := archive.ParseName(file.Name()); kind == archive.VerificationFile && slot.After(began) {
+			slots = append(slots, archive.SlotName(slot))
+		}
+	}
+	return slots
+}

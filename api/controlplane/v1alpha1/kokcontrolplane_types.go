@@ -310,6 +310,7 @@ type EtcdMemberStatus struct {
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Recovering",type=string,priority=10,JSONPath=`.status.conditions[?(@.type=="EtcdRecovering")].status`,description="whether a lost member of etcd is replaced"
+// +kubebuilder:printcolumn:name="Backed Up",type=string,priority=10,JSONPath=`.status.conditions[?(@.type=="EtcdBackedUp")].status`,description="whether a young snapshot of the data etcd is verified"
 // +kubebuilder:printcolumn:name="Paused",type=string,priority=10,JSONPath=`.status.conditions[?(@.type=="Paused")].status`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must be at most 63 characters: it becomes a label value"
 
