@@ -18,13 +18,14 @@ import (
 const firstThatMends = "v3.5.26"
 
 // validateEtcdVersionChange refuses an etcd that does not start with the data that there are. Where a tag tells no version nothing
-// is known, and where pods are rolled out some members may have the version of before: then the way back is open.
+// is known, and where pods are rolled out some members may have the version of before: then the way back is open. Members with their
+// data in their pods never take another image, so that the way back is open for them, too.
 func validateEtcdVersionChange(before, after *controlplanev1.KOKControlPlane, table *versions.Table, path *field.Path) field.ErrorList {
 	from, to := etcdVersion(before, table), etcdVersion(after, table)
 	settled := before.Status.ObservedGeneration == before.Generation && conditions.IsFalse(before, controlplanev1.RollingOutCondition)
 	fromMinor, toMinor := semver.MajorMinor(from), semver.MajorMinor(to)
 	switch {
-	case from == "" || to == "" || fromMinor == toMinor || neverBootstrapped(before):
+	case from == "" || to == "" || fromMinor == toMinor || neverBootstrapped(before) || keepTheirPods(before.Spec.Etcd):
 		return nil
 	case semver.Compare(toMinor, fromMinor) < 0 && settled:
 		return field.ErrorList{field.Invalid(path, after.Spec.Etcd.Image,
@@ -37,6 +38,11 @@ func validateEtcdVersionChange(before, after *controlplanev1.KOKControlPlane, ta
 			fmt.Sprintf("etcd %s would not know all members of etcd %s; name an image of etcd %s or newer first, and go on when the condition RollingOut is false", to, from, firstThatMends))}
 	}
 	return nil
+}
+
+// keepTheirPods reports whether no member of either etcd gets another pod by a change.
+func keepTheirPods(etcd controlplanev1.EtcdSpec) bool {
+	return etcd.Data.Storage.Type == controlplanev1.EtcdStorageEmptyDir && etcd.Events.Storage.Type == controlplanev1.EtcdStorageEmptyDir
 }
 
 // etcdVersion is the version that the tag of etcd's image tells, such as "v3.6.8"; empty when it tells none.

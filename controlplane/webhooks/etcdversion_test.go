@@ -21,6 +21,7 @@ func TestWhichEtcdMayComeAfterWhich(t *testing.T) {
 		rolling  metav1.ConditionStatus
 		founding bool
 		unseen   bool
+		inPods   bool
 		want     string
 	}{
 		"nothing changes":                                 {rolling: settled},
@@ -31,6 +32,7 @@ func TestWhichEtcdMayComeAfterWhich(t *testing.T) {
 		"the way back in a rollout":                       {from: image + "3.6.8-0", to: image + "3.5.30-0", rolling: rolling},
 		"the way back in a rollout that was not seen yet": {from: image + "3.6.8-0", to: image + "3.5.30-0", rolling: settled, unseen: true},
 		"an older minor before there is any data":         {from: image + "3.6.8-0", to: image + "3.5.30-0", rolling: settled, founding: true},
+		"an older minor for data in pods":                {from: image + "3.7.0-0", to: image + "3.6.8-0", rolling: settled, inPods: true},
 		"the next minor":                                  {from: image + "3.5.26-0", to: image + "3.6.8-0", rolling: settled},
 		"the next minor, by a table":                      {from: image + "v3.5.30", rolling: settled},
 		"the next minor from one that is too old":         {from: image + "3.5.25-0", to: image + "3.6.8-0", rolling: settled, want: "name an image of etcd v3.5.26 or newer first"},
@@ -47,6 +49,9 @@ func TestWhichEtcdMayComeAfterWhich(t *testing.T) {
 			before := controlPlane(func(s *controlplanev1.KOKControlPlaneSpec) {
 				s.Version, s.Etcd.Image = versions.BuiltIn().Newest().Minor+".0", test.from
 			})
+			if test.inPods {
+				before.Spec.Etcd.Data.Storage.Type, before.Spec.Etcd.Events.Storage.Type = controlplanev1.EtcdStorageEmptyDir, controlplanev1.EtcdStorageEmptyDir
+			}
 			before.Generation, before.Status.ObservedGeneration = 4, 4
 			if test.unseen {
 				before.Status.ObservedGeneration = 3

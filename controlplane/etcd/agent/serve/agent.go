@@ -169,7 +169,7 @@ func (a *agent) view(s session) view {
 	entries := a.listing.of(s.id)
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	v := view{now: a.Now(), every: s.config.Every, member: a.Member, onDuty: a.duty, entries: entries, refused: map[string]bool{}, waits: map[string]time.Time{}}
+	v := view{now: a.Now(), every: s.config.Every, offset: offsetOf(s.config.Cluster, s.config.Every), member: a.Member, onDuty: a.duty, entries: entries, refused: map[string]bool{}, waits: map[string]time.Time{}}
 	for slot := range a.refusals {
 		v.refused[slot] = true
 	}

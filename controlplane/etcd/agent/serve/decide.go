@@ -1,17 +1,21 @@
 package serve
 
 import (
+	"hash/fnv"
 	"slices"
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
 )
 
 // view is what the next step depends on.
 type view struct {
-	now    time.Time
-	every  time.Duration
+	now   time.Time
+	every time.Duration
+	// offset is how long after the beginning of a slot its snapshot is taken.
+	offset time.Duration
 	member string
 	onDuty bool
 	// entries are the snapshots of the store, the newest first.
@@ -51,7 +55,7 @@ func next(v view) step {
 		return step{}
 	}
 	present := archive.SlotOf(v.now, v.every)
-	if v.entry(present) == nil && v.may(present) {
+	if v.entry(present) == nil && v.may(present) && (len(v.entries) == 0 || !v.now.Before(present.Add(v.offset))) {
 		return step{do: take, slot: present}
 	}
 	for _, e := range v.entries {
@@ -61,6 +65,16 @@ func next(v view) step {
 	}
 	return step{}
 }
+
+// offsetOf spreads the tenants of a host cluster over the first quarter of a slot, and at most over ten minutes. A tenant without a
+// snapshot takes its first one at once.
+func offsetOf(cluster backup.Cluster, every time.Duration) time.Duration {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(cluster.Namespace + "/" + cluster.Name))
+	return time.Duration(hash.Sum64() % uint64(min(every/4, mostOffset))) //nolint:gosec // Less than the bound.
+}
+
+const mostOffset = 10 * time.Minute
 
 // towards is the step towards a verified snapshot of a slot.
 func (v view) towards(slot time.Time) step {

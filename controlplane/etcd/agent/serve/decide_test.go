@@ -2,10 +2,12 @@ package serve
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
 )
 
@@ -124,5 +126,34 @@ func TestWaitsBecomeLongerAndNotForEver(t *testing.T) {
 		if got := waitAfter(failures); got != want {
 			t.Errorf("after %d failures it waits %s", failures, got)
 		}
+	}
+}
+
+func TestTenantsTakeTheirSnapshotsAtDifferentTimes(t *testing.T) {
+	different := map[time.Duration]bool{}
+	for i := range 100 {
+		cluster := backup.Cluster{Namespace: "team", Name: strings.Repeat("a", i)}
+		for every, most := range map[time.Duration]time.Duration{5 * time.Minute: 75 * time.Second, 24 * time.Hour: 10 * time.Minute} {
+			offset := offsetOf(cluster, every)
+			if offset < 0 || offset >= most || offset != offsetOf(cluster, every) {
+				t.Fatalf("of %v it is %v", every, offset)
+			}
+			different[offset.Truncate(time.Second)] = true
+		}
+	}
+	if len(different) < 50 {
+		t.Errorf("there are only %d", len(different))
+	}
+	v := view{now: noon.Add(time.Minute), every: time.Hour, offset: 2 * time.Minute, member: "me", onDuty: true}
+	if got := next(v); got.do != take {
+		t.Errorf("a tenant without a snapshot waits: %+v", got)
+	}
+	v.entries = []snapshot.Entry{verified(made(noon.Add(-time.Hour)))}
+	if got := next(v); got.do != nothing {
+		t.Errorf("it does not wait: %+v", got)
+	}
+	v.now = noon.Add(2 * time.Minute)
+	if got := next(v); got.do != take || !got.slot.Equal(noon) {
+		t.Errorf("it waits too long: %+v", got)
 	}
 }

@@ -233,15 +233,15 @@ func TestASnapshotDuringWritesIsVerifiedAndRestored(t *testing.T) {
 		for i := 0; writing.Err() == nil; i++ {
 			answer, err := w.client.Put(writing, fmt.Sprintf("/registry/written/%d", i%500), strings.Repeat("x", 1000))
 			if err == nil && i%400 == 399 {
-				_, _ = w.client.Compact(writing, answer.Header.Revision-300)
+				_, _ = w.client.Compact(writing, answer.Header.Revision-2000)
 			}
 		}
 	})
 	manifest, err := Take(ctx, w.member, w.store, w.options(slot))
 	must(t, err)
-	kept := all(t, w.client, manifest.Revision)
 	stop()
 	writer.Wait()
+	kept := all(t, w.client, manifest.Revision)
 	source := w.take(slot.Add(time.Hour))
 	highest := source.Manifest.Revision + 77
 

@@ -11,10 +11,12 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -122,7 +124,7 @@ func (c S3Config) credentials() (aws.Credentials, error) {
 
 func (c S3Config) httpClient() (*http.Client, error) {
 	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second, Control: notLinkLocal}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: time.Minute, IdleConnTimeout: 30 * time.Second, MaxResponseHeaderBytes: 64 << 10,
 		ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
@@ -139,6 +141,19 @@ func (c S3Config) httpClient() (*http.Client, error) {
 		// Where a redirection leads to is for a person to write down.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
+}
+
+// notLinkLocal keeps connections from link-local addresses: clouds give machines their credentials there, and a spec says where to
+// connect to.
+func notLinkLocal(_, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	if ip := to.Addr().Unmap(); ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() {
+		return fmt.Errorf("%s is no address of an S3 server", ip)
+	}
+	return nil
 }
 
 // bounded bounds answers that are no object.

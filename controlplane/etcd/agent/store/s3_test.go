@@ -187,3 +187,19 @@ func TestAServerThatIsNotThereNamesTheEndpoint(t *testing.T) {
 		cancel()
 	}
 }
+
+func TestNoStoreIsAtALinkLocalAddress(t *testing.T) {
+	for address, good := range map[string]bool{
+		"10.1.2.3:443": true, "127.0.0.1:443": true, "[2001:db8::1]:443": true,
+		"169.254.169.254:80": false, "[fe80::1]:443": false, "[::ffff:169.254.169.254]:443": false, "0.0.0.0:443": false, "224.0.0.1:443": false,
+	} {
+		if err := notLinkLocal("tcp", address, nil); (err == nil) != good {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	s, err := OpenS3(S3Config{Endpoint: "http://169.254.169.254", Bucket: "tenants", Credentials: secret(t, map[string]string{"accessKeyID": "a", "secretAccessKey": "b"})})
+	must(t, err)
+	if err := s.Check(t.Context()); FieldOf(err) != fieldEndpoint || !strings.Contains(err.Error(), "no address of an S3 server") {
+		t.Errorf("it is %v", err)
+	}
+}
