@@ -32,7 +32,7 @@ func TestWhichEtcdMayComeAfterWhich(t *testing.T) {
 		"the way back in a rollout":                       {from: image + "3.6.8-0", to: image + "3.5.30-0", rolling: rolling},
 		"the way back in a rollout that was not seen yet": {from: image + "3.6.8-0", to: image + "3.5.30-0", rolling: settled, unseen: true},
 		"an older minor before there is any data":         {from: image + "3.6.8-0", to: image + "3.5.30-0", rolling: settled, founding: true},
-		"an older minor for data in pods":                {from: image + "3.7.0-0", to: image + "3.6.8-0", rolling: settled, inPods: true},
+		"an older minor for data in pods":                 {from: image + "3.7.0-0", to: image + "3.6.8-0", rolling: settled, inPods: true},
 		"the next minor":                                  {from: image + "3.5.26-0", to: image + "3.6.8-0", rolling: settled},
 		"the next minor, by a table":                      {from: image + "v3.5.30", rolling: settled},
 		"the next minor from one that is too old":         {from: image + "3.5.25-0", to: image + "3.6.8-0", rolling: settled, want: "name an image of etcd v3.5.26 or newer first"},
