@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -255,9 +256,10 @@ func (r *Reconciler) observeBackup(ctx context.Context, s *scope) error {
 		return nil
 	}
 	list := &controlplanev1.KOKEtcdSnapshotList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(s.controlPlane.Namespace), client.MatchingFields{snapshotsByControlPlane: s.controlPlane.Name}); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(s.controlPlane.Namespace)); err != nil {
 		return fmt.Errorf("list the KOKEtcdSnapshots of the control plane: %w", err)
 	}
+	list.Items = slices.DeleteFunc(list.Items, func(o controlplanev1.KOKEtcdSnapshot) bool { return o.Spec.ControlPlaneName != s.controlPlane.Name })
 	ask := r.backupProbe(s, backups.Wanted(list.Items))
 	result, _ := r.prober.Probe(key, ask)
 	s.backup.Report, _ = result.Value.(*backup.Report)
@@ -369,22 +371,11 @@ func (r *Reconciler) describeRecords(ctx context.Context, objects []*controlplan
 	return errors.Join(errs...)
 }
 
-// snapshotsByControlPlane finds KOKEtcdSnapshots by the control plane that they are of.
-const snapshotsByControlPlane = "spec.controlPlaneName"
-
-func controlPlaneOfSnapshot(object client.Object) []string {
+// snapshotToControlPlane finds the control plane that a snapshot is of.
+func snapshotToControlPlane(_ context.Context, object client.Object) []reconcile.Request {
 	snapshot, ok := object.(*controlplanev1.KOKEtcdSnapshot)
 	if !ok || snapshot.Spec.ControlPlaneName == "" {
 		return nil
 	}
-	return []string{snapshot.Spec.ControlPlaneName}
-}
-
-// snapshotToControlPlane finds the control plane that a snapshot is of.
-func snapshotToControlPlane(_ context.Context, object client.Object) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, name := range controlPlaneOfSnapshot(object) {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}})
-	}
-	return requests
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: snapshot.Namespace, Name: snapshot.Spec.ControlPlaneName}}}
 }

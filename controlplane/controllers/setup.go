@@ -72,9 +72,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &clusterv1.Cluster{}, controlPlaneRefIndex, controlPlaneRefOf); err != nil {
 		return fmt.Errorf("index Clusters by their control plane: %w", err)
 	}
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &controlplanev1.KOKEtcdSnapshot{}, snapshotsByControlPlane, controlPlaneOfSnapshot); err != nil {
-		return fmt.Errorf("index KOKEtcdSnapshots by their control plane: %w", err)
-	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, cordon.PodsByNode, cordon.NodeOf); err != nil {
 		return fmt.Errorf("index pods by their nodes: %w", err)
 	}

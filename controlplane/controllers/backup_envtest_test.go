@@ -1,0 +1,176 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"strings"
+	"testing"
+
+	"filippo.io/age"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+)
+
+// personKey is the public key of a person who can read snapshots.
+const personKey = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
+
+var inBucket = controlplanev1.EtcdSnapshotStore{S3: &controlplanev1.S3StoreSpec{
+	Endpoint: "https://s3.example", Bucket: "snapshots", CredentialsRef: controlplanev1.SecretReference{Name: "s3"},
+}}
+
+// writeSecret makes a Secret as a person does.
+func (tt *tenantTest) writeSecret(name string, data map[string]string) {
+	tt.t.Helper()
+	if err := environment.Client.Create(tt.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: name}, StringData: data}); err != nil {
+		tt.t.Fatal(err)
+	}
+}
+
+// backupFiles are what members are told; nil for nothing.
+func (tt *tenantTest) backupFiles() map[string][]byte {
+	tt.t.Helper()
+	for _, object := range tt.objects() {
+		if secret, ok := object.(*corev1.Secret); ok && secret.Name == names.Backup(tt.cluster.Name) {
+			return secret.Data
+		}
+	}
+	return nil
+}
+
+func TestMembersAreToldHowTheyAreBackedUp(t *testing.T) {
+	t.Parallel()
+	person, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
+		lasting(c)
+		c.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{Recipients: []string{person.Recipient().String()}, Store: inBucket}
+	})
+	tt.settle()
+	condition := conditions.Get(tt.controlPlane(), controlplanev1.EtcdBackedUpCondition)
+	if condition.Status != metav1.ConditionFalse || !strings.Contains(condition.Message, "spec.etcd.backup.store.s3.credentialsRef names the Secret s3, which is not in namespace") {
+		t.Errorf("without credentials it says %+v", condition)
+	}
+	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
+		t.Error("a backup that cannot be stops the tenant")
+	}
+
+	tt.writeSecret("s3", map[string]string{"accessKeyID": "a", "secretAccessKey": "b", "other": "c"})
+	tt.settle()
+	files := tt.backupFiles()
+	config, err := backup.DecodeConfig(files[backup.ConfigFile])
+	if err != nil {
+		t.Fatalf("%v: %v", err, files)
+	}
+	system := &corev1.Namespace{}
+	if err := environment.Client.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		t.Fatal(err)
+	}
+	if config.Cluster.UID != string(system.UID) || config.Store.S3.Prefix != tt.cluster.Namespace+"/"+tt.cluster.Name || len(config.Recipients) != 2 {
+		t.Errorf("members are told %+v", config)
+	}
+	if string(files[backup.AccessKeyIDFile]) != "a" || string(files[backup.SecretAccessKeyFile]) != "b" || files["other"] != nil {
+		t.Errorf("the credentials are not those of the Secret: %v", files)
+	}
+	// The person has the keys, and no member of etcd has.
+	keys, err := pki.OpenKeys(files[backup.KeysFile], []age.Identity{person})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if decoded, err := pki.DecodeKeys(keys); err != nil || len(decoded.EncryptionKey) == 0 {
+		t.Errorf("the keys are %v: %v", decoded, err)
+	}
+	tenant, err := age.ParseIdentities(strings.NewReader(string(files[backup.IdentityFile])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pki.OpenKeys(files[backup.KeysFile], tenant); err == nil {
+		t.Error("members can read the tenant's keys")
+	}
+	if _, err := archive.NewKey(files[backup.KeyFile]); err != nil {
+		t.Error(err)
+	}
+
+	// Nothing is written again, nor with another recipient but the keys.
+	tt.settle()
+	again := tt.backupFiles()
+	if string(again[backup.KeysFile]) != string(files[backup.KeysFile]) {
+		t.Error("the keys are encrypted anew for nothing")
+	}
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) {
+		s.Etcd.Backup.Recipients = append(s.Etcd.Backup.Recipients, personKey)
+	})
+	if now := tt.backupFiles(); string(now[backup.KeysFile]) == string(files[backup.KeysFile]) {
+		t.Error("another recipient does not get the keys")
+	}
+	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Backup = nil })
+	if files := tt.backupFiles(); files != nil {
+		t.Errorf("without backups members are told %v", files)
+	}
+	if conditions.Get(tt.controlPlane(), controlplanev1.EtcdBackedUpCondition) != nil {
+		t.Error("without backups there is a condition")
+	}
+}
+
+func TestAnEtcdThatBeginsWithASnapshotHasOneMemberAtFirst(t *testing.T) {
+	t.Parallel()
+	tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
+		lasting(c)
+		c.Spec.Etcd.Data.Replicas = ptr.To[int32](3)
+		c.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "former"}
+	})
+	tt.program.EtcdAgentImage = "registry.k8s.io/kok-etcd-agent:1"
+	tt.settle()
+	tt.expectReconciled("without the snapshot", "spec.etcd.restore.snapshot names the KOKEtcdSnapshot former, which is not in namespace")
+	workload := &appsv1.StatefulSet{}
+	if err := environment.Client.Get(t.Context(), tt.inNamespace("blue-etcd-data"), workload); err == nil {
+		t.Fatal("etcd is founded without the snapshot")
+	}
+
+	snapshot := &controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "former"}}
+	snapshot.Spec.Source = &controlplanev1.EtcdSnapshotSource{Store: *inBucket.DeepCopy(), Slot: "20260304T050000Z"}
+	snapshot.Spec.Source.Store.S3.Prefix = "team/former"
+	if err := environment.Client.Create(t.Context(), snapshot); err != nil {
+		t.Fatal(err)
+	}
+	tt.settle()
+	tt.expectReconciled("without credentials", "spec.source.store of KOKEtcdSnapshot former.s3.credentialsRef names the Secret s3")
+	tt.writeSecret("s3", map[string]string{"accessKeyID": "a", "secretAccessKey": "b"})
+	for range 3 {
+		if err := tt.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed, err := backup.DecodeSeed(tt.backupFiles()[backup.SeedFile])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seed.Member != "blue-etcd-data-0" || archive.SlotName(seed.Slot) != "20260304T050000Z" || seed.Store.S3.Prefix != "team/former" || !strings.HasPrefix(seed.PeerURL, "https://") {
+		t.Errorf("the first member is told %+v", seed)
+	}
+	if err := environment.Client.Get(t.Context(), tt.inNamespace("blue-etcd-data"), workload); err != nil {
+		t.Fatal(err)
+	}
+	files := &corev1.ConfigMap{}
+	if err := environment.Client.Get(t.Context(), tt.inNamespace("blue-etcd-data-config"), files); err != nil {
+		t.Fatal(err)
+	}
+	if *workload.Spec.Replicas != 1 || !strings.Contains(files.Data["blue-etcd-data-0.yaml"], "initial-cluster-state: existing") || strings.Contains(files.Data["blue-etcd-data-0.yaml"], "blue-etcd-data-1=") {
+		t.Errorf("it has %d pods, and its file is %s", *workload.Spec.Replicas, files.Data["blue-etcd-data-0.yaml"])
+	}
+	events := &appsv1.StatefulSet{}
+	if err := environment.Client.Get(t.Context(), tt.inNamespace("blue-etcd-events"), events); err != nil || *events.Spec.Replicas != 1 {
+		t.Errorf("the etcd of events has %d pods: %v", *events.Spec.Replicas, err)
+	}
+}
