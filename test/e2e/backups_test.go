@@ -263,7 +263,7 @@ var _ = Describe("The backup of a tenant's etcd", Label(full, etcdBackups), func
 		}, NodeTimeout(2*creation))
 		b.create(ctx)
 		b.expectBackedUp(ctx, creation+backupEvery)
-		pods := b.tenant.snapshot(ctx)
+		pods := b.snapshot(ctx)
 
 		Expect(env.lab.Cut(ctx)).To(Succeed())
 		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.Heal(ctx)).To(Succeed()) })
@@ -294,7 +294,7 @@ var _ = Describe("The backup of a tenant's etcd", Label(full, etcdBackups), func
 			}
 			g.Expect(slots).To(ContainElements(during))
 		}).WithTimeout(creation).Should(Succeed(), "objects of the snapshots of that time")
-		Expect(b.tenant.snapshot(ctx)).To(Equal(pods), "no pod of the tenant restarted")
+		Expect(b.snapshot(ctx)).To(Equal(pods), "no pod of the tenant restarted")
 	}, SpecTimeout(5*creation+2*backupEvery+backupCut))
 })
 
