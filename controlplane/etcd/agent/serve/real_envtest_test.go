@@ -100,7 +100,7 @@ func newWorld(t *testing.T, size int, config backup.Config) *world {
 	t.Helper()
 	w := &world{T: t, ca: newAuthority(t), config: t.TempDir(), storeDir: t.TempDir()}
 	// It begins with a slot, so that no test comes to the next one by itself.
-	w.ahead.Store(int64(time.Until(archive.SlotOf(time.Now().Add(time.Hour), time.Hour))))
+	w.ahead.Store(int64(time.Until(archive.SlotOf(time.Now().Add(time.Hour), time.Hour).Add(mostOffset))))
 	var err error
 	w.identity, err = age.GenerateX25519Identity()
 	must(t, err)
