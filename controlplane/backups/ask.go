@@ -2,6 +2,7 @@ package backups
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,6 +45,7 @@ func Ask(ctx context.Context, members []Member, config *tls.Config) (*backup.Rep
 				errs[i] = err
 				return
 			}
+			bound(report)
 			reports[i] = report
 		})
 	}
@@ -51,15 +54,69 @@ func Ask(ctx context.Context, members []Member, config *tls.Config) (*backup.Rep
 	if len(reports) == 0 {
 		return nil, fmt.Errorf("no member tells of its snapshots: %w", errors.Join(errs...))
 	}
-	return slices.MaxFunc(reports, func(a, b *backup.Report) int {
-		if a.OnDuty != b.OnDuty {
-			if a.OnDuty {
-				return 1
-			}
-			return -1
+	return merged(reports), nil
+}
+
+// merged is what several members say: the list that was read last, and the work of the one on duty.
+func merged(reports []*backup.Report) *backup.Report {
+	newest := *slices.MaxFunc(reports, func(a, b *backup.Report) int { return a.Listed.Compare(b.Listed) })
+	for _, r := range reports {
+		if r.OnDuty {
+			newest.Member, newest.OnDuty, newest.Working, newest.Problem = r.Member, true, r.Working, r.Problem
 		}
-		return a.Listed.Compare(b.Listed)
-	}), nil
+	}
+	return &newest
+}
+
+// OnDutyFirst are members in the order in which a snapshot is asked for: the one on duty tells why it fails.
+func OnDutyFirst(members []Member, report *backup.Report) []Member {
+	ordered := slices.Clone(members)
+	slices.SortStableFunc(ordered, func(a, b Member) int {
+		return cmp.Compare(boolInt(a.Name != report.Member), boolInt(b.Name != report.Member))
+	})
+	return ordered
+}
+
+func boolInt(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// Bounds of what a member may say.
+const (
+	maxName    = 253
+	maxMessage = 1000
+	maxYear    = 9999
+)
+
+// bound cuts a report to what a member may say: its host node may be somebody else's.
+func bound(r *backup.Report) {
+	cut := func(text *string, most int) {
+		if len(*text) > most {
+			*text = strings.ToValidUTF8((*text)[:most], "")
+		}
+	}
+	r.Snapshots = slices.DeleteFunc(r.Snapshots, func(s backup.Snapshot) bool {
+		return s.Slot.IsZero() || s.Slot.Year() > maxYear || !s.Slot.Equal(s.Slot.Truncate(time.Second))
+	})
+	if len(r.Snapshots) > backup.MaxSnapshots {
+		r.Snapshots, r.More = r.Snapshots[:backup.MaxSnapshots], r.More+len(r.Snapshots)-backup.MaxSnapshots
+	}
+	for i := range r.Snapshots {
+		s := &r.Snapshots[i]
+		for _, name := range []*string{&s.Reason, &s.TenantUID, &s.Member, &s.EncryptionKeyID, &s.EtcdVersion, &s.StorageVersion, &s.SHA256} {
+			cut(name, 64)
+		}
+		cut(&s.Message, maxMessage)
+	}
+	cut(&r.Member, maxName)
+	if r.Problem != nil {
+		cut(&r.Problem.Field, maxName)
+		cut(&r.Problem.Reason, maxName)
+		cut(&r.Problem.Message, maxMessage)
+	}
 }
 
 // Take has a member take a snapshot of a slot; the first one that answers does.
@@ -100,7 +157,8 @@ func (m Member) request(ctx context.Context, config *tls.Config, method, path st
 	}
 	defer answer.Body.Close() //nolint:errcheck // It was only read.
 	if answer.StatusCode/100 != 2 {
-		return fmt.Errorf("ask the agent of %s: it answers %s", m.Name, answer.Status)
+		said, _ := io.ReadAll(io.LimitReader(answer.Body, maxMessage))
+		return fmt.Errorf("ask the agent of %s: it answers %s: %s", m.Name, answer.Status, strings.ToValidUTF8(strings.TrimSpace(string(said)), ""))
 	}
 	if into == nil {
 		return nil

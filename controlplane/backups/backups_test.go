@@ -71,16 +71,18 @@ func TestVerdict(t *testing.T) {
 		reason string
 		says   []string
 	}{
-		"nobody was asked":       {status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"yet"}},
-		"nobody answers":         {seen: Seen{Err: "refused"}, status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"refused"}},
-		"a Secret is missing":    {seen: Seen{Problem: "spec.etcd.backup.store.s3.credentialsRef names …"}, status: metav1.ConditionFalse, reason: controlplanev1.StoreUnreachableReason, says: []string{"credentialsRef", "no snapshot is verified yet"}},
-		"there is none":          {seen: Seen{Report: &backup.Report{}}, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason, says: []string{"no snapshot is verified yet"}},
-		"one is not verified":    {seen: Seen{Report: &backup.Report{Snapshots: []backup.Snapshot{stored(five, unverified)}}}, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason},
-		"one is refused":         {seen: Seen{Report: &backup.Report{Snapshots: []backup.Snapshot{stored(five, refused)}}}, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason},
-		"one is verified":        {seen: Seen{Report: &backup.Report{Snapshots: []backup.Snapshot{stored(five)}}}, status: metav1.ConditionTrue, reason: controlplanev1.BackedUpReason, says: []string{"20260304T050000Z"}},
-		"the next one failed":    {seen: Seen{Report: &backup.Report{Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, status: metav1.ConditionTrue, reason: controlplanev1.BackedUpReason, says: []string{"20260304T050000Z", "store.s3.bucket: there is no bucket"}},
-		"it is too old":          {seen: Seen{Report: &backup.Report{Snapshots: []backup.Snapshot{stored(five)}}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason, says: []string{"20260304T050000Z", "maxAge, 3h0m0s"}},
-		"it is too old, and why": {seen: Seen{Report: &backup.Report{Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: controlplanev1.StoreUnreachableReason, says: []string{"no bucket", "20260304T050000Z"}},
+		"nobody was asked":        {status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"yet"}},
+		"nobody answers":          {seen: Seen{Err: "refused"}, status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"refused"}},
+		"a Secret is missing":     {seen: Seen{Problem: "spec.etcd.backup.store.s3.credentialsRef names …"}, status: metav1.ConditionFalse, reason: controlplanev1.StoreUnreachableReason, says: []string{"credentialsRef", "no snapshot is verified yet"}},
+		"nobody listed it":        {seen: Seen{Report: &backup.Report{}}, status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason},
+		"nobody answers any more": {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}, Err: "refused"}, after: 4 * time.Hour, status: metav1.ConditionUnknown, reason: controlplanev1.HealthUnknownReason, says: []string{"refused", "20260304T050000Z"}},
+		"there is none":           {seen: Seen{Report: &backup.Report{Listed: six}}, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason, says: []string{"no snapshot is verified yet"}},
+		"one is not verified":     {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, unverified)}}}, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason},
+		"one is refused":          {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, refused)}}}, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason},
+		"one is verified":         {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}}, status: metav1.ConditionTrue, reason: controlplanev1.BackedUpReason, says: []string{"20260304T050000Z"}},
+		"the next one failed":     {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, status: metav1.ConditionTrue, reason: controlplanev1.BackedUpReason, says: []string{"20260304T050000Z", "store.s3.bucket: there is no bucket"}},
+		"it is too old":           {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: controlplanev1.BackupTooOldReason, says: []string{"20260304T050000Z", "maxAge, 3h0m0s"}},
+		"it is too old, and why":  {seen: Seen{Report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five)}, Problem: unreachable}}, after: 4 * time.Hour, status: metav1.ConditionFalse, reason: controlplanev1.StoreUnreachableReason, says: []string{"no bucket", "20260304T050000Z"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Verdict(spec(), test.seen, five.Add(time.Minute+test.after))
@@ -114,6 +116,8 @@ func TestObjectsSayWhatTheStoreHas(t *testing.T) {
 	failed.Problem = &backup.Problem{Slot: six, Field: "store.s3.bucket", Message: "there is no bucket"}
 	partial := report()
 	partial.More = 1
+	came := object("")
+	describe(&came, ptr.To(stored(six)))
 	for name, test := range map[string]struct {
 		objects                []controlplanev1.KOKEtcdSnapshot
 		report                 *backup.Report
@@ -128,7 +132,11 @@ func TestObjectsSayWhatTheStoreHas(t *testing.T) {
 		"one is not verified":              {objects: []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z")}, report: report(stored(five, unverified)), update: 1, stored: "Stored"},
 		"one is refused":                   {objects: []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z")}, report: report(stored(five, refused)), update: 1, stored: "Tampered", verified: "Tampered"},
 		"one is gone":                      {objects: []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z")}, report: report(), delete: 1},
-		"the list is not whole":            {objects: []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z")}, report: partial},
+		"the list has the newest alone":    {objects: []controlplanev1.KOKEtcdSnapshot{object("20260304T050000Z")}, report: partial, delete: 1},
+		"one that somebody wanted is gone": {objects: []controlplanev1.KOKEtcdSnapshot{came}, report: report(), update: 1, stored: "Gone", verified: "Gone"},
+		"nobody could take it for a day": {objects: []controlplanev1.KOKEtcdSnapshot{object("", func(o *controlplanev1.KOKEtcdSnapshot) {
+			o.CreationTimestamp = metav1.NewTime(six.Add(-24 * time.Hour))
+		})}, report: report(), update: 1, stored: "NotStored"},
 		"somebody wants one":               {objects: []controlplanev1.KOKEtcdSnapshot{object("")}, report: report(), update: 1, stored: "Taking"},
 		"the one that is wanted came":      {objects: []controlplanev1.KOKEtcdSnapshot{object("")}, report: report(stored(six)), update: 1, stored: "Stored", verified: "Verified"},
 		"the one that is wanted cannot be": {objects: []controlplanev1.KOKEtcdSnapshot{object("")}, report: failed, update: 1, stored: "NotStored"},
@@ -136,7 +144,7 @@ func TestObjectsSayWhatTheStoreHas(t *testing.T) {
 			report: report()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Reconciled(blue, test.objects, test.report)
+			got := Reconciled(blue, test.objects, test.report, six)
 			if len(got.Create) != test.create || len(got.Update) != test.update || len(got.Delete) != test.delete {
 				t.Fatalf("got %+v", got)
 			}
@@ -153,7 +161,7 @@ func TestObjectsSayWhatTheStoreHas(t *testing.T) {
 					t.Errorf("Verified has the reason %q", got)
 				}
 				// Nothing is written twice.
-				if again := Reconciled(blue, []controlplanev1.KOKEtcdSnapshot{*o}, test.report); len(again.Update)+len(again.Create) > 0 {
+				if again := Reconciled(blue, []controlplanev1.KOKEtcdSnapshot{*o}, test.report, six); len(again.Update)+len(again.Create) > 0 {
 					t.Errorf("it is written again: %+v", again)
 				}
 			}
@@ -166,7 +174,7 @@ func TestWantedAreThoseThatNeitherCameNorWereRefused(t *testing.T) {
 	describe(&came, ptr.To(stored(six)))
 	deleted := object("", func(o *controlplanev1.KOKEtcdSnapshot) { o.DeletionTimestamp = ptr.To(metav1.NewTime(six)) })
 	source := object("", func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.Source = &controlplanev1.EtcdSnapshotSource{} })
-	got := Wanted([]controlplanev1.KOKEtcdSnapshot{came, deleted, source, object("20260304T050000Z"), object("")})
+	got := Wanted([]controlplanev1.KOKEtcdSnapshot{came, deleted, source, object("20260304T050000Z"), object("")}, six)
 	if !slices.Equal(got, []time.Time{six}) {
 		t.Errorf("got %v", got)
 	}
@@ -199,5 +207,26 @@ func TestAMemberWithoutAnAgentIsNamed(t *testing.T) {
 	_, err := Ask(t.Context(), []Member{{Name: "blue-etcd-data-0", Address: "127.0.0.1:1"}}, &tls.Config{MinVersion: tls.VersionTLS12})
 	if err == nil || !strings.Contains(err.Error(), "blue-etcd-data-0") || errors.Unwrap(err) == nil {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAReportIsBoundedAndMerged(t *testing.T) {
+	long := strings.Repeat("x", 1<<16)
+	r := &backup.Report{Member: long, Problem: &backup.Problem{Message: long, Field: long, Reason: long}}
+	for i := range backup.MaxSnapshots + 10 {
+		r.Snapshots = append(r.Snapshots, stored(five.Add(time.Duration(i)*time.Second), func(s *backup.Snapshot) { s.Message, s.EtcdVersion = long, long }))
+	}
+	r.Snapshots = append([]backup.Snapshot{stored(five.Add(time.Nanosecond)), {}, stored(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))}, r.Snapshots...)
+	bound(r)
+	if len(r.Snapshots) != backup.MaxSnapshots || r.More != 10 || len(r.Problem.Message) > maxMessage || len(r.Snapshots[0].Message) > maxMessage || len(r.Snapshots[0].EtcdVersion) > 64 || !r.Snapshots[0].Slot.Equal(five) {
+		t.Errorf("it has %d snapshots and %d more, the first %+v", len(r.Snapshots), r.More, r.Snapshots[0].Slot)
+	}
+	working := &backup.Report{Member: "b", OnDuty: true, Working: six, Listed: five}
+	got := merged([]*backup.Report{{Member: "a", Listed: six, Snapshots: []backup.Snapshot{stored(five)}}, working, {Member: "c"}})
+	if got.Member != "b" || !got.OnDuty || !got.Working.Equal(six) || len(got.Snapshots) != 1 || !got.Listed.Equal(six) {
+		t.Errorf("it is %+v", got)
+	}
+	if first := OnDutyFirst([]Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, got); first[0].Name != "b" || first[1].Name != "a" {
+		t.Errorf("the order is %v", first)
 	}
 }

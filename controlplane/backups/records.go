@@ -29,12 +29,16 @@ func Slot(snapshot *controlplanev1.KOKEtcdSnapshot) time.Time {
 	return snapshot.CreationTimestamp.UTC().Truncate(time.Second)
 }
 
+// stillNow is how long after its creation an object has a snapshot taken: members take none of an older slot.
+const stillNow = 23 * time.Hour
+
 // Wanted are slots that people want a snapshot of, and that have neither come nor been refused.
-func Wanted(objects []controlplanev1.KOKEtcdSnapshot) []time.Time {
+func Wanted(objects []controlplanev1.KOKEtcdSnapshot, now time.Time) []time.Time {
 	var slots []time.Time
 	for i := range objects {
 		object := &objects[i]
-		if object.Spec.Slot == "" && object.Spec.Source == nil && object.DeletionTimestamp.IsZero() && conditions.Get(object, controlplanev1.SnapshotVerifiedCondition) == nil {
+		if object.Spec.Slot == "" && object.Spec.Source == nil && object.DeletionTimestamp.IsZero() && conditions.Get(object, controlplanev1.SnapshotVerifiedCondition) == nil &&
+			now.Sub(Slot(object)) < stillNow {
 			slots = append(slots, Slot(object))
 		}
 	}
@@ -42,9 +46,9 @@ func Wanted(objects []controlplanev1.KOKEtcdSnapshot) []time.Time {
 	return slots
 }
 
-// Reconciled compares the objects of a control plane with what a member reports. Nothing is deleted by a listing that is
-// missing, or not whole.
-func Reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, report *backup.Report) Records {
+// Reconciled compares the objects of a control plane with what members report. Nothing is deleted before the store was listed. Of
+// a store with more snapshots than a report has, the oldest have no object.
+func Reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, report *backup.Report, now time.Time) Records {
 	var records Records
 	if report == nil || report.Listed.IsZero() {
 		return records
@@ -65,11 +69,11 @@ func Reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlp
 		switch {
 		case found != nil:
 			describe(object, found)
-		case object.Spec.Slot != "" && report.More == 0:
+		case object.Spec.Slot != "":
 			records.Delete = append(records.Delete, object)
 			continue
-		case object.Spec.Slot == "":
-			missing(object, slot, report.Problem)
+		default:
+			missing(object, slot, report.Problem, now)
 		}
 		if !equal(object.Status, objects[i].Status) {
 			records.Update = append(records.Update, object)
@@ -108,7 +112,9 @@ func describe(object *controlplanev1.KOKEtcdSnapshot, found *backup.Snapshot) {
 		if !known {
 			reason = controlplanev1.SnapshotTamperedReason
 		}
-		set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, reason, found.Message)
+		if found.Revision == 0 { // Else a trial refused what is there.
+			set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, reason, found.Message)
+		}
 		set(object, controlplanev1.SnapshotVerifiedCondition, metav1.ConditionFalse, reason, found.Message)
 		return
 	}
@@ -124,8 +130,18 @@ func describe(object *controlplanev1.KOKEtcdSnapshot, found *backup.Snapshot) {
 }
 
 // missing says of a snapshot that somebody wants why it is not there.
-func missing(object *controlplanev1.KOKEtcdSnapshot, slot time.Time, problem *backup.Problem) {
+func missing(object *controlplanev1.KOKEtcdSnapshot, slot time.Time, problem *backup.Problem, now time.Time) {
 	object.Status.Slot = archive.SlotName(slot)
+	if conditions.Get(object, controlplanev1.SnapshotVerifiedCondition) != nil {
+		for _, condition := range []string{controlplanev1.SnapshotStoredCondition, controlplanev1.SnapshotVerifiedCondition} {
+			set(object, condition, metav1.ConditionFalse, controlplanev1.SnapshotGoneReason, "it is not in its store any more")
+		}
+		return
+	}
+	if now.Sub(slot) >= stillNow {
+		set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.SnapshotNotStoredReason, "it could not be taken within a day: create another KOKEtcdSnapshot")
+		return
+	}
 	if problem != nil && problem.Slot.Equal(slot) {
 		set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.SnapshotNotStoredReason, text(problem))
 		return

@@ -10,6 +10,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // Seen is what is known of the backup of a tenant.
@@ -48,6 +49,9 @@ func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 	if seen.Report != nil && seen.Report.Problem != nil {
 		problems = append(problems, text(seen.Report.Problem))
 	}
+	if seen.Report != nil && seen.Report.Listed.IsZero() && len(problems) == 0 {
+		seen.Report = nil // The member has not read its store yet.
+	}
 	newest := Newest(seen.Report)
 	switch {
 	case seen.Report == nil && seen.Err == "" && len(problems) == 0:
@@ -57,6 +61,9 @@ func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 	case newest != nil && now.Sub(newest.Taken) <= MaxAge(spec):
 		lines := append([]string{fmt.Sprintf("snapshot %s is verified", archive.SlotName(newest.Slot))}, problems...)
 		return verdict(metav1.ConditionTrue, controlplanev1.BackedUpReason, lines...)
+	case seen.Err != "" && seen.Problem == "":
+		// Members may go on.
+		return verdict(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, seen.Err, newestLine(newest, spec))
 	case len(problems) > 0:
 		return verdict(metav1.ConditionFalse, controlplanev1.StoreUnreachableReason, append(problems, newestLine(newest, spec))...)
 	}
@@ -79,5 +86,5 @@ func text(p *backup.Problem) string {
 	if p.Field != "" && !strings.Contains(said, p.Field) {
 		said = p.Field + ": " + said
 	}
-	return said
+	return errortext.SteadyText(said)
 }

@@ -10,6 +10,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
@@ -36,6 +37,9 @@ func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scop
 		}
 		if result := applyRendering(ctx, s, component.Name, objects); !result.Done() {
 			return result
+		}
+		if etcdclusters.Seeded(s.controlPlane, component.Name) {
+			return flow.Waiting(component.Name + " has restored its snapshot, and was not observed yet")
 		}
 		return heldWhileLosing(ctx, s, cluster)
 	}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -21,6 +22,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/snapshotstore"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -48,6 +50,13 @@ func (r *Reconciler) ensureBackup(ctx context.Context, s *scope) flow.Result {
 	if spec == nil && !seeded {
 		return flow.Failed(s.store.DeleteFiles(ctx, of))
 	}
+	if r.EtcdAgentImage == "" {
+		const noAgent = "the manager's flag --etcd-agent-image names no image of kok-etcd-agent, without which members neither take nor restore snapshots: set it"
+		if s.backup.Problem = noAgent; seeded {
+			return flow.Waiting(noAgent)
+		}
+		return r.keepBackup(ctx, s)
+	}
 	present, err := s.store.ReadFiles(ctx, of)
 	if err != nil {
 		return flow.Failed(err)
@@ -67,10 +76,11 @@ func (r *Reconciler) ensureBackup(ctx context.Context, s *scope) flow.Result {
 	if spec != nil {
 		told, problem, err := r.backupFiles(ctx, s, spec, present)
 		if err != nil {
-			return flow.Failed(err)
+			problem = errortext.Steady(err)
 		}
 		if s.backup.Problem = problem; problem != "" && !seeded && present != nil {
-			return flow.Done() // What members were told before is better than nothing.
+			// What members were told before is better than nothing.
+			return flow.Failed(s.store.WriteFiles(ctx, of, withoutSeed(present)))
 		}
 		// A seed may be in another store. Its credentials are needed first.
 		for name, file := range told {
@@ -80,6 +90,31 @@ func (r *Reconciler) ensureBackup(ctx context.Context, s *scope) flow.Result {
 		}
 	}
 	return flow.Failed(s.store.WriteFiles(ctx, of, files))
+}
+
+// keepBackup takes back what an etcd that was seen since begins with: a member that lost its volume would begin with it again.
+func (r *Reconciler) keepBackup(ctx context.Context, s *scope) flow.Result {
+	if etcdclusters.Seeded(s.controlPlane, names.EtcdData) {
+		return flow.Done()
+	}
+	of := pki.Files{Cluster: s.key, Name: names.Backup(s.key.Name), Component: names.EtcdData, Owner: s.hostOwner()}
+	present, err := s.store.ReadFiles(ctx, of)
+	if err != nil || present == nil {
+		return flow.Failed(err)
+	}
+	return flow.Failed(s.store.WriteFiles(ctx, of, withoutSeed(present)))
+}
+
+func withoutSeed(files map[string][]byte) map[string][]byte {
+	kept := maps.Clone(files)
+	delete(kept, backup.SeedFile)
+	return kept
+}
+
+// seedGone reports whether no member can begin with a snapshot any more. Before that no member is replaced.
+func (s *scope) seedGone() bool {
+	return s.controlPlane.Spec.Etcd.Restore == nil ||
+		slices.ContainsFunc(s.outcomes, func(o flow.Outcome) bool { return o.Name == names.StepBackup && o.Done() })
 }
 
 // tenantFiles are the keys of the tenant's snapshots.
@@ -109,9 +144,17 @@ func (r *Reconciler) seedFiles(ctx context.Context, s *scope, seeded bool) (file
 	}
 	files[backup.SeedFile], err = backup.Encode(backup.Seed{
 		Slot: origin.Slot, Store: backups.Store(origin.Store, origin.Of), Member: member,
-		PeerURL: etcdcomponent.Data.PeerURL(&s.input, member), EtcdVersion: strings.SplitN(s.input.EtcdImageTag, "-", 2)[0],
+		PeerURL: etcdcomponent.Data.PeerURL(&s.input, member), EtcdVersion: seedVersion(s),
 	})
 	return files, "", err
+}
+
+// seedVersion is the version of etcd that starts from the snapshot; empty where an image of its own may have any.
+func seedVersion(s *scope) string {
+	if s.controlPlane.Spec.Etcd.Image != "" {
+		return ""
+	}
+	return strings.SplitN(s.input.EtcdImageTag, "-", 2)[0]
 }
 
 // origin finds the snapshot that spec.etcd.restore names.
@@ -131,14 +174,24 @@ func (r *Reconciler) origin(ctx context.Context, s *scope) (origin backups.Origi
 		}
 		cluster.Name = controlPlane.Labels[clusterv1.ClusterNameLabel]
 	}
-	if source := snapshot.Spec.Source; source != nil && source.Store.ClaimName != "" {
-		if own := s.controlPlane.Spec.Etcd.Backup; own == nil || own.Store.ClaimName != source.Store.ClaimName {
-			return origin, fmt.Sprintf("KOKEtcdSnapshot %s is in the volume of claim %s, which only the store of spec.etcd.backup has mounted: set spec.etcd.backup.store.claimName to it", key.Name, source.Store.ClaimName), nil
+	if source := snapshot.Spec.Source; source != nil {
+		path := field.NewPath("spec", "source", "store")
+		problems := snapshotstore.Validate(source.Store, path)
+		if source.Store.S3 != nil && source.Store.S3.Prefix == "" {
+			problems = append(problems, field.Required(path.Child("s3", "prefix"), "name the prefix of the former control plane: <namespace>/<name> of its Cluster, unless it had another"))
+		}
+		if len(problems) > 0 {
+			return origin, fmt.Sprintf("KOKEtcdSnapshot %s: %v", key.Name, problems.ToAggregate()), nil
 		}
 	}
 	origin, ok := backups.OriginOf(snapshot, controlPlane, cluster)
 	if !ok {
 		return origin, fmt.Sprintf("spec.etcd.restore.snapshot names the KOKEtcdSnapshot %s, of which no snapshot is in a store: wait until it has the condition Verified, or name another", key.Name), nil
+	}
+	if claim := origin.Store.ClaimName; claim != "" {
+		if own := s.controlPlane.Spec.Etcd.Backup; own == nil || own.Store.ClaimName != claim {
+			return origin, fmt.Sprintf("KOKEtcdSnapshot %s is in the volume of claim %s, which members mount only where spec.etcd.backup.store.claimName names it: set that", key.Name, claim), nil
+		}
 	}
 	return origin, "", nil
 }
@@ -260,11 +313,15 @@ func (r *Reconciler) observeBackup(ctx context.Context, s *scope) error {
 		return fmt.Errorf("list the KOKEtcdSnapshots of the control plane: %w", err)
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(o controlplanev1.KOKEtcdSnapshot) bool { return o.Spec.ControlPlaneName != s.controlPlane.Name })
-	ask := r.backupProbe(s, backups.Wanted(list.Items))
-	result, _ := r.prober.Probe(key, ask)
-	s.backup.Report, _ = result.Value.(*backup.Report)
-	s.backup.Err = result.Problem
-	return r.keepRecords(ctx, s, backups.Reconciled(s.controlPlane, list.Items, s.backup.Report))
+	ask := r.backupProbe(s, backups.Wanted(list.Items, r.Clock.Now()))
+	result, asked := r.prober.Probe(key, ask)
+	if !asked {
+		s.probing = true
+	}
+	if answer, ok := result.Value.(backupAnswer); ok {
+		s.backup.Report, s.backup.Err = answer.report, answer.err
+	}
+	return r.keepRecords(ctx, s, backups.Reconciled(s.controlPlane, list.Items, s.backup.Report, r.Clock.Now()))
 }
 
 // backupProbe asks all members at once.
@@ -280,24 +337,33 @@ func (r *Reconciler) backupProbe(s *scope, wanted []time.Time) probe.Probe {
 			}
 			report, err := backups.Ask(ctx, members, config)
 			if err != nil {
-				return probe.Result{Problem: errortext.Steady(err), Value: last}
+				why := errortext.Steady(err)
+				return probe.Result{Problem: why, Value: backupAnswer{last, why}}
 			}
 			last = report
 			open := missingSlots(wanted, report)
+			var failed []error
 			for _, slot := range open {
-				if report.Working.Equal(slot) {
-					continue
-				}
-				if err := backups.Take(ctx, members, config, slot); err != nil {
-					return probe.Result{Problem: errortext.Steady(err), Value: report}
+				if !report.Working.Equal(slot) {
+					failed = append(failed, backups.Take(ctx, backups.OnDutyFirst(members, report), config, slot))
 				}
 			}
+			problem := ""
 			if len(open) > 0 {
-				return probe.Result{Problem: fmt.Sprintf("%d snapshots are being taken", len(open)), Value: report}
+				problem = fmt.Sprintf("%d snapshots are being taken", len(open))
 			}
-			return probe.Result{Value: report}
+			if err := errors.Join(failed...); err != nil {
+				problem += ": " + errortext.Steady(err)
+			}
+			return probe.Result{Problem: problem, Value: backupAnswer{report: report}}
 		},
 	}
+}
+
+// backupAnswer is the last report of a member, and why nobody answers now.
+type backupAnswer struct {
+	report *backup.Report
+	err    string
 }
 
 // missingSlots are those of which the store has no verified or refused snapshot.

@@ -3,6 +3,8 @@
 package controllers
 
 import (
+	"context"
+	"crypto/tls"
 	"strings"
 	"testing"
 
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -57,6 +60,11 @@ func TestMembersAreToldHowTheyAreBackedUp(t *testing.T) {
 		lasting(c)
 		c.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{Recipients: []string{person.Recipient().String()}, Store: inBucket}
 	})
+	tt.settle()
+	if message := conditions.GetMessage(tt.controlPlane(), controlplanev1.EtcdBackedUpCondition); !strings.Contains(message, "--etcd-agent-image") {
+		t.Errorf("without an agent it says %q", message)
+	}
+	tt.program.EtcdAgentImage = "registry.k8s.io/kok-etcd-agent:1"
 	tt.settle()
 	condition := conditions.Get(tt.controlPlane(), controlplanev1.EtcdBackedUpCondition)
 	if condition.Status != metav1.ConditionFalse || !strings.Contains(condition.Message, "spec.etcd.backup.store.s3.credentialsRef names the Secret s3, which is not in namespace") {
@@ -172,5 +180,65 @@ func TestAnEtcdThatBeginsWithASnapshotHasOneMemberAtFirst(t *testing.T) {
 	events := &appsv1.StatefulSet{}
 	if err := environment.Client.Get(t.Context(), tt.inNamespace("blue-etcd-events"), events); err != nil || *events.Spec.Replicas != 1 {
 		t.Errorf("the etcd of events has %d pods: %v", *events.Spec.Replicas, err)
+	}
+}
+
+// A member that lost its volume would begin with the snapshot again.
+func TestTheSnapshotThatAnEtcdBeganWithIsTakenBack(t *testing.T) {
+	t.Parallel()
+	for name, backs := range map[string]bool{"alone": false, "with a backup whose credentials are missing": true} {
+		t.Run(name, func(t *testing.T) {
+			tt := newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
+				lasting(c)
+				c.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "former"}
+				if backs {
+					c.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{Recipients: []string{personKey}, Store: *inBucket.DeepCopy()}
+					c.Spec.Etcd.Backup.Store.S3.CredentialsRef.Name = "missing"
+				}
+			})
+			tt.program.EtcdAgentImage = "registry.k8s.io/kok-etcd-agent:1"
+			tt.writeSecret("s3", map[string]string{"accessKeyID": "a", "secretAccessKey": "b"})
+			snapshot := &controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "former"}}
+			snapshot.Spec.Source = &controlplanev1.EtcdSnapshotSource{Store: *inBucket.DeepCopy(), Slot: "20260304T050000Z"}
+			snapshot.Spec.Source.Store.S3.Prefix = "team/former"
+			if err := environment.Client.Create(t.Context(), snapshot); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if err := tt.reconcile(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tt.backupFiles()[backup.SeedFile] == nil {
+				t.Fatal("the first member is told of no snapshot")
+			}
+			// A program that starts anew, and whose status was lost, goes on with it.
+			controlPlane := tt.controlPlane()
+			controlPlane.Status.Etcd = nil
+			if err := environment.Client.Status().Update(t.Context(), controlPlane); err != nil {
+				t.Fatal(err)
+			}
+			if err := tt.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+			if tt.backupFiles()[backup.SeedFile] == nil {
+				t.Fatal("it is forgotten when the status is lost")
+			}
+			// Its members answer now.
+			tt.program.etcd.Check = func(_ context.Context, members map[string]etcd.Address, _ *tls.Config) (*etcd.Health, error) {
+				health := &etcd.Health{}
+				for name := range members {
+					health.Members = append(health.Members, etcd.Member{Name: name, Listed: true, Started: true, Answered: true, Follows: true, Leader: true})
+				}
+				return health, nil
+			}
+			tt.settle()
+			if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
+				t.Errorf("it is not available: %+v", tt.controlPlane().Status.Conditions)
+			}
+			if tt.backupFiles()[backup.SeedFile] != nil {
+				t.Error("the first member begins with the snapshot again when it loses its volume")
+			}
+		})
 	}
 }

@@ -12,7 +12,7 @@
 //	version                  key-material                -
 //	ports                    version                     claimPorts as a whole, once something was made
 //	endpoint                 ports                       applyServices as a whole, once something was made and ports are known
-//	backup                   key-material, endpoint      -
+//	backup                   key-material, endpoint      keepBackup
 //	certificates             key-material, endpoint      -
 //	kubeconfig               key-material, endpoint      -
 //	etcd-data                certificates, backup        keepEtcd
@@ -55,6 +55,7 @@
 //	RollingOut: … are up to date: …              etcd/rollout/rollout.go: State.blocks; etcd/operator/rollout.go: cluster.unsettled
 //	what the host cluster must still give        controllers/services.go: Reconciler.applyServices
 //	spec.etcd.restore.snapshot names …           controllers/backup.go: Reconciler.ensureBackup, Reconciler.origin
+//	… has restored its snapshot, and …           controllers/apply.go: Reconciler.applyEtcd
 //	Secret … has an unsafe kubeconfig            controllers/keymaterial.go: Reconciler.ensureKubeconfig
 //	the tenant's API at … is being probed        controllers/tenantobjects.go: Reconciler.applyTenantObjects
 //	the addons are being written …               controllers/addons.go: Reconciler.applyAddons

@@ -61,7 +61,7 @@ func etcdTask(s *scope, cluster etcdcomponent.Cluster, state workloads.State, co
 			Namespace: s.controlPlane.Namespace, Name: s.controlPlane.Name, UID: s.controlPlane.UID,
 		}},
 		Cluster: cluster, Host: s.host, Keys: s.keys, Input: s.input,
-		PodCount: int(state.Desired), Bootstrapped: etcdclusters.Bootstrapped(s.controlPlane, cluster.Component),
+		PodCount: int(state.Desired), Bootstrapped: etcdclusters.Bootstrapped(s.controlPlane, cluster.Component) && s.seedGone(),
 		Seeded: etcdclusters.Seeded(s.controlPlane, cluster.Component), RollingOut: state.RollingOut(),
 		AllReady: state.Ready >= state.Desired,
 		Cordoned: cordoned,

@@ -85,7 +85,8 @@ func (e *realEtcd) awaitRoom(filledWith string) {
 		return err == nil && len(report.Problems()) == 0 && report.Space == ""
 	})
 	e.t.Logf("%s:\n%s", filledWith, strings.Join(said, "\n"))
-	if steps := strings.Join(said, " "); !strings.Contains(steps, "old versions of all keys are dropped") || !strings.Contains(steps, "takes writes again") {
+	// Old versions are dropped where free pages do not suffice, which differs from run to run.
+	if steps := strings.Join(said, " "); !strings.Contains(steps, "written anew") || !strings.Contains(steps, "takes writes again") {
 		e.t.Errorf("the steps were %q", said)
 	}
 }

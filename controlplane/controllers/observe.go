@@ -38,9 +38,8 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (*status.Observation
 		return nil, err
 	}
 	seen.Etcd = r.operateEtcd(s, seen.Workloads, cordoned)
-	if err := r.observeBackup(ctx, s); err != nil {
-		return nil, err
-	}
+	// A backup that cannot be told of is no reason to tell nothing.
+	s.note(r.observeBackup(ctx, s))
 	seen.Backup, seen.Now = s.backup, r.Clock.Now()
 	seen.LostNodes, err = lostNodes(ctx, s, seen.Pods)
 	return seen, err

@@ -12,6 +12,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
@@ -37,6 +38,13 @@ func recoverEtcd(ctx context.Context, s *scope) error {
 				return fmt.Errorf("look for etcd members of before: %w", err)
 			}
 		}
+		seeded, err := s.mayBeSeeded(ctx, cluster, workload)
+		if err != nil {
+			return err
+		}
+		if seeded {
+			continue // Its files say from the beginning that it was founded, and nobody has seen it yet.
+		}
 		found, err := recoveredEtcd(cluster, s, config.Data, ptr.Deref(workload.Spec.Replicas, 0))
 		if err != nil {
 			return err
@@ -46,6 +54,18 @@ func recoverEtcd(ctx context.Context, s *scope) error {
 		}
 	}
 	return nil
+}
+
+// mayBeSeeded reports whether the first member of an etcd cluster may still have to restore a snapshot: it is told which.
+func (s *scope) mayBeSeeded(ctx context.Context, cluster etcdcomponent.Cluster, workload *appsv1.StatefulSet) (bool, error) {
+	if cluster.Component != names.EtcdData || s.controlPlane.Spec.Etcd.Restore == nil || ptr.Deref(workload.Spec.Replicas, 0) > 1 {
+		return false, nil
+	}
+	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: s.key.Namespace, Name: names.Backup(s.key.Name)}
+	if err := s.host.Live.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("look whether etcd begins with a snapshot: %w", err)
+	}
+	return len(secret.Data[backup.SeedFile]) > 0, nil
 }
 
 // recoveredEtcd is what files and the number of pods tell of an etcd cluster; nil for one that was not bootstrapped. There

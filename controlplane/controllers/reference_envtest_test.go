@@ -33,6 +33,7 @@ func TestTheReferenceHasEveryObjectOfAControlPlane(t *testing.T) {
 		},
 	} {
 		tt := newTenantTest(t, edit)
+		tt.program.EtcdAgentImage = "registry.k8s.io/kok-etcd-agent:1"
 		tt.settle()
 		for _, o := range tt.objects() {
 			if kind := o.GetObjectKind().GroupVersionKind().Kind; kind != "Pod" {

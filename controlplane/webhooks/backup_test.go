@@ -9,6 +9,7 @@ import (
 	"filippo.io/age"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
@@ -87,14 +88,20 @@ func TestARestoreIsOfANewControlPlane(t *testing.T) {
 	none, one := controlplanev1.EtcdSpec{}, controlplanev1.EtcdSpec{Restore: &controlplanev1.EtcdRestoreSpec{Snapshot: "a"}}
 	for name, test := range map[string]struct {
 		before, after controlplanev1.EtcdSpec
+		restored      bool
 		refused       bool
 	}{
-		"it is added":      {none, one, true},
-		"it stays":         {one, one, false},
-		"it is taken away": {one, none, false},
-		"there is none":    {none, none, false},
+		"it is added":                             {none, one, false, true},
+		"it is added when etcd has data":          {none, one, true, true},
+		"it stays":                                {one, one, false, false},
+		"it is taken away":                        {one, none, true, false},
+		"it is taken away before it was restored": {one, none, false, true},
+		"there is none":                           {none, none, false, false},
 	} {
-		if errs := validateRestoreChange(test.before, test.after, field.NewPath("spec", "etcd", "restore")); (len(errs) > 0) != test.refused {
+		before := &controlplanev1.KOKControlPlane{}
+		before.Spec.Etcd = test.before
+		before.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: ptr.To(test.restored)}}
+		if errs := validateRestoreChange(before, test.after, field.NewPath("spec", "etcd", "restore")); (len(errs) > 0) != test.refused {
 			t.Errorf("%s: %v", name, errs)
 		}
 	}

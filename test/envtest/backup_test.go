@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
@@ -116,6 +117,12 @@ func TestARestoreIsOfANewControlPlane(t *testing.T) {
 	c.Spec.Etcd.Restore.Snapshot = "another"
 	expectRefusal(t, environment.Client.Update(t.Context(), c),
 		`spec.etcd.restore: Invalid value: etcd.restore is immutable: create a new control plane to restore a snapshot`)
+	c.Spec.Etcd.Restore = nil
+	expectRefusal(t, environment.Client.Update(t.Context(), c),
+		`spec.etcd.restore: Forbidden: cannot be taken away before the snapshot is restored: etcd would begin without it; wait for the condition Initialized, or delete the control plane`)
+	g.Expect(environment.Client.Get(t.Context(), client.ObjectKeyFromObject(c), c)).To(Succeed())
+	c.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: ptr.To(true)}}
+	g.Expect(environment.Client.Status().Update(t.Context(), c)).To(Succeed())
 	c.Spec.Etcd.Restore = nil
 	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
 	c.Spec.Etcd.Restore = one

@@ -23,6 +23,12 @@ const (
 	// Mend what the message names. The next try comes within minutes.
 	SnapshotNotStoredReason = "NotStored"
 
+	// SnapshotGoneReason of SnapshotStoredCondition and SnapshotVerifiedCondition: it was in its store, and is not any more: it was
+	// older than `spec.etcd.backup.keep`, or somebody deleted it.
+	//
+	// Use another snapshot.
+	SnapshotGoneReason = "Gone"
+
 	// SnapshotVerifiedReason of SnapshotVerifiedCondition: an etcd started from it.
 	SnapshotVerifiedReason = "Verified"
 

@@ -31,7 +31,7 @@ const (
 const (
 	// ConfigFile has a Config.
 	ConfigFile = "backup.json"
-	// SeedFile has a Seed. It is there only until the member has its data.
+	// SeedFile has a Seed. It is there until the manager has seen the member with its data.
 	SeedFile = "seed.json"
 	// KeyFile has the key that signs manifests, IdentityFile the tenant's secret key of age.
 	KeyFile      = "hmac-key"

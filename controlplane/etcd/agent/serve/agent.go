@@ -144,7 +144,7 @@ func (a *agent) step(ctx context.Context, s session) {
 	v := a.view(s)
 	if next(v).do == nothing {
 		// What failed may have been done by others.
-		if v.waits = nil; next(v).do == nothing {
+		if v.waits, v.offset = nil, 0; next(v).do == nothing {
 			a.succeeded(ofWork)
 		}
 		return

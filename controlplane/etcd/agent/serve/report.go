@@ -98,7 +98,12 @@ func (a *agent) report() backup.Report {
 			r.More = len(entries) - i
 			break
 		}
-		r.Snapshots = append(r.Snapshots, told(e))
+		s := told(e)
+		// A trial refused it, which nothing in the store says.
+		if p := a.refusals[archive.SlotName(e.Slot)]; p != nil && e.Err == nil && !e.Verified() {
+			s.Reason, s.Message = p.Reason, p.Message
+		}
+		r.Snapshots = append(r.Snapshots, s)
 	}
 	return r
 }

@@ -88,8 +88,14 @@ func (o *options) prepare(command *cobra.Command) error {
 	}
 	found := o.look(command.Context())
 	var seeded error
-	if found.State == facts.Empty {
+	switch found.State {
+	case facts.Empty:
 		found, seeded = o.seed(command.Context(), found)
+	case facts.NoSpace:
+		// An etcd that is started without leaves files that the snapshot would not be restored over.
+		if _, _, begins, err := o.seeding.seed(); begins || err != nil {
+			seeded = errors.Join(errNoSpace, err)
+		}
 	}
 	if err := o.tellManager(found); err != nil {
 		_, _ = fmt.Fprintf(command.ErrOrStderr(), "kok-etcd-agent: the manager is not told: %v\n", err)
