@@ -2,7 +2,6 @@ package backups
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -70,18 +69,12 @@ func merged(reports []*backup.Report) *backup.Report {
 
 // OnDutyFirst are members in the order in which a snapshot is asked for: the one on duty tells why it fails.
 func OnDutyFirst(members []Member, report *backup.Report) []Member {
-	ordered := slices.Clone(members)
-	slices.SortStableFunc(ordered, func(a, b Member) int {
-		return cmp.Compare(boolInt(a.Name != report.Member), boolInt(b.Name != report.Member))
-	})
-	return ordered
-}
-
-func boolInt(is bool) int {
-	if is {
-		return 1
+	others := slices.Clone(members)
+	i := slices.IndexFunc(others, func(m Member) bool { return m.Name == report.Member })
+	if i < 0 {
+		return others
 	}
-	return 0
+	return slices.Insert(slices.Delete(others, i, i+1), 0, members[i])
 }
 
 // Bounds of what a member may say.

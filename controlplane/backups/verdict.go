@@ -22,7 +22,7 @@ type Seen struct {
 	Err    string
 }
 
-// Newest is the newest verified snapshot; nil where there is none.
+// Newest finds the newest verified snapshot of a report. It returns nil when the report has none.
 func Newest(report *backup.Report) *backup.Snapshot {
 	if report == nil {
 		return nil

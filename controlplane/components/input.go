@@ -113,7 +113,7 @@ func reduceKonnectivity(spec controlplanev1.KonnectivitySpec) controlplanev1.Kon
 	return controlplanev1.KonnectivitySpec{Mode: spec.Mode, ServerImage: spec.ServerImage}
 }
 
-// reduceBackup leaves what pods of members depend on: that there are backups, and the volume that they mount.
+// reduceBackup keeps what the pods of members depend on: whether backups are switched on, and which claim the pods mount.
 func reduceBackup(spec *controlplanev1.EtcdBackupSpec) *controlplanev1.EtcdBackupSpec {
 	if spec == nil {
 		return nil

@@ -42,7 +42,7 @@ func TestBackup(t *testing.T) {
 		{"both", func(b *controlplanev1.EtcdBackupSpec) { b.Store.ClaimName = "snapshots" }, []string{
 			`spec.etcd.backup.store: Invalid value: exactly one of s3 and claimName must be set: a bucket, or a volume that all host nodes can mount`}},
 		{"too often", func(b *controlplanev1.EtcdBackupSpec) { b.Every = &metav1.Duration{Duration: time.Minute} }, []string{
-			`spec.etcd.backup.every: Invalid value: "1m0s": etcd.backup.every must be at least 5m: a snapshot copies the whole database, and is restored as a trial`}},
+			`spec.etcd.backup.every: Invalid value: "1m0s": etcd.backup.every must be at least 5m: a member copies its whole database for each snapshot, and starts a second etcd to try it`}},
 		{"too seldom", func(b *controlplanev1.EtcdBackupSpec) { b.Every = &metav1.Duration{Duration: 1000 * time.Hour} }, []string{
 			`spec.etcd.backup.every: Invalid value: "1000h0m0s": must be from 5m0s to 720h0m0s, in whole seconds`}},
 		{"always too old", func(b *controlplanev1.EtcdBackupSpec) { b.MaxAge = &metav1.Duration{Duration: 30 * time.Minute} }, []string{

@@ -11,7 +11,7 @@ type EtcdBackupSpec struct {
 	// every is the time between two snapshots, at least 5m.
 	// +optional
 	// +kubebuilder:default="1h"
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5m')",message="etcd.backup.every must be at least 5m: a snapshot copies the whole database, and is restored as a trial"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5m')",message="etcd.backup.every must be at least 5m: a member copies its whole database for each snapshot, and starts a second etcd to try it"
 	Every *metav1.Duration `json:"every,omitempty"`
 
 	// maxAge is the age of the newest verified snapshot above which EtcdBackedUp is False; unset, three times every.

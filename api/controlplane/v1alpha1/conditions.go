@@ -138,10 +138,10 @@ const (
 	// BackedUpReason of EtcdBackedUpCondition: the newest verified snapshot is young enough.
 	BackedUpReason = "BackedUp"
 
-	// BackupTooOldReason of EtcdBackedUpCondition: the newest verified snapshot is older than `spec.etcd.backup.maxAge`, or there
-	// is none yet.
+	// BackupTooOldReason of EtcdBackedUpCondition: the newest verified snapshot is older than `spec.etcd.backup.maxAge`, or no
+	// snapshot was verified yet. Members tell of no problem.
 	//
-	// The message says why no newer one came, and what to do.
+	// Wait for the first snapshot of a new tenant. Else read the logs of the container backup in the pods of the data etcd.
 	BackupTooOldReason = "BackupTooOld"
 
 	// StoreUnreachableReason of EtcdBackedUpCondition: a snapshot could not be taken, stored or tried.

@@ -23,8 +23,8 @@ const (
 	// Mend what the message names. The next try comes within minutes.
 	SnapshotNotStoredReason = "NotStored"
 
-	// SnapshotGoneReason of SnapshotStoredCondition and SnapshotVerifiedCondition: it was in its store, and is not any more: it was
-	// older than `spec.etcd.backup.keep`, or somebody deleted it.
+	// SnapshotGoneReason of SnapshotStoredCondition and SnapshotVerifiedCondition: its store had it, and
+	// somebody deleted it: a member, because `spec.etcd.backup.keep` keeps newer ones, or a person.
 	//
 	// Use another snapshot.
 	SnapshotGoneReason = "Gone"

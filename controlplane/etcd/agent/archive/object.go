@@ -61,7 +61,7 @@ func Seal(to io.Writer, plain io.Reader, recipients []age.Recipient) (encrypted,
 
 // Extract decrypts and decompresses the object of a manifest. What it writes counts only if it gives no error.
 func Extract(to io.Writer, object io.Reader, m Manifest, identities []age.Identity) error {
-	// One byte more than there should be tells that there are more.
+	// The reader may go one byte beyond the size in the manifest: if that byte is there, the object is too long.
 	source := &source{from: io.LimitReader(object, m.Encrypted.Bytes+1), meter: newMeter(io.Discard)}
 	sink := &sink{to: to}
 	plain := newChecked()
