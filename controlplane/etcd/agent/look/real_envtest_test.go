@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/output"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/reexec"
 )
 
@@ -37,25 +37,7 @@ type member struct {
 	command *exec.Cmd
 	client  *clientv3.Client
 	ended   chan struct{}
-	said    *said
-}
-
-// said is what a program said, which it may still be doing.
-type said struct {
-	lock sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *said) String() string {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	return s.text.String()
+	said    *output.Buffer
 }
 
 // launch starts etcd as the members of control planes are started: alone it must not begin without data, unless it founds.
@@ -66,7 +48,7 @@ func launch(t testing.TB, d directory, founds bool) *member {
 		state = "new"
 	}
 	client, peer := "http://"+loopback.Free(t).String(), "http://"+loopback.Free(t).String()
-	m := &member{t: t, ended: make(chan struct{}), said: &said{}}
+	m := &member{t: t, ended: make(chan struct{}), said: &output.Buffer{}}
 	m.command = exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "etcd"), "--name=one", "--data-dir="+d.path,
 		"--listen-client-urls="+client, "--advertise-client-urls="+client, "--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer,
 		"--initial-cluster=one="+peer, "--initial-cluster-state="+state, "--snapshot-count=40", "--feature-gates=InitialCorruptCheck=true",

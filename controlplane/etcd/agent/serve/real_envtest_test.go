@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -29,6 +28,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/output"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/reexec"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/s3server"
 )
@@ -55,30 +55,12 @@ type member struct {
 	name, endpoint, agent string
 	command               *exec.Cmd
 	ended                 chan struct{}
-	said                  *said
+	said                  *output.Buffer
 }
 
 func (m *member) stop() {
 	_ = m.command.Process.Kill()
 	<-m.ended
-}
-
-// said is what agents log.
-type said struct {
-	lock sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *said) String() string {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	return s.text.String()
 }
 
 // world is a cluster of etcd, an agent beside each member, and the files that the manager writes.
@@ -155,7 +137,7 @@ func (w *world) startEtcd(size int) {
 	certificate, key := w.ca.files("etcd", ips...)
 	var endpoints []string
 	for i := range size {
-		m := &member{name: fmt.Sprintf("one-%d", i), endpoint: "https://" + address[i].String(), ended: make(chan struct{}), said: &said{}}
+		m := &member{name: fmt.Sprintf("one-%d", i), endpoint: "https://" + address[i].String(), ended: make(chan struct{}), said: &output.Buffer{}}
 		m.command = exec.Command(etcdProgram(), "--name="+m.name, "--data-dir="+w.TempDir(), "--listen-client-urls="+m.endpoint, "--advertise-client-urls="+m.endpoint,
 			"--listen-peer-urls="+peers[i], "--initial-advertise-peer-urls="+peers[i], "--initial-cluster="+strings.Join(cluster, ","), "--listen-metrics-urls=", "--log-level=error", "--unsafe-no-fsync",
 			"--enable-grpc-gateway=false", "--cert-file="+certificate, "--key-file="+key, "--client-cert-auth", "--trusted-ca-file="+w.ca.file)

@@ -28,6 +28,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/output"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/reexec"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/s3server"
 )
@@ -65,29 +66,12 @@ type server struct {
 	client   *clientv3.Client
 	endpoint string
 	ended    chan struct{}
-	said     *said
-}
-
-type said struct {
-	lock sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *said) String() string {
-	s.lock.Lock()
-	defer s.lock.Unlock()
-	return s.text.String()
+	said     *output.Buffer
 }
 
 func startServer(t testing.TB, dir, peer string, flags ...string) *server {
 	t.Helper()
-	s := &server{t: t, endpoint: "http://" + loopback.Free(t).String(), ended: make(chan struct{}), said: &said{}}
+	s := &server{t: t, endpoint: "http://" + loopback.Free(t).String(), ended: make(chan struct{}), said: &output.Buffer{}}
 	s.command = exec.Command(etcdProgram(), append([]string{"--name=one", "--data-dir=" + dir, "--listen-client-urls=" + s.endpoint, "--advertise-client-urls=" + s.endpoint,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=one=" + peer, "--listen-metrics-urls=", "--log-level=warn", "--unsafe-no-fsync"}, flags...)...)
 	s.command.Stderr, s.command.Stdout = s.said, s.said
