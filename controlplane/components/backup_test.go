@@ -124,8 +124,8 @@ func TestWhatPrepareHasOfBackups(t *testing.T) {
 		"a claim and a snapshot": {"backup-claim-restore", nil, []string{"--seed-dir=/etc/kok-backup", "--member=$(POD_NAME)", "--copy-to=/opt/kok"}, map[string]string{
 			"/var/lib/etcd": "written", "/opt/kok": "written", "/etc/kok-backup": "read", "/var/lib/kok-snapshots": "read",
 		}},
-		"a snapshot alone": {"backup-claim-restore", withoutBackup, []string{"--seed-dir=/etc/kok-backup", "--member=$(POD_NAME)"}, map[string]string{
-			"/var/lib/etcd": "written", "/etc/kok-backup": "read",
+		"a snapshot alone": {"backup-claim-restore", withoutBackup, []string{"--seed-dir=/etc/kok-backup", "--member=$(POD_NAME)", "--copy-to=/opt/kok"}, map[string]string{
+			"/var/lib/etcd": "written", "/opt/kok": "written", "/etc/kok-backup": "read",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -73,8 +73,8 @@ type Network struct {
 // Reduce returns the part of a spec that renderings depend on. What is left out may change without a new rendering. The
 // version is an input of its own, and revisions keep the rollout time. The endpoint and names in certificates reach only Secrets. Addons
 // reach only the tenant, except for konnectivity's server. The kubeconfig of the host cluster reaches no pod. The default
-// network mode is left out, so that it equals an unset one. How an etcd is backed up, and from which snapshot it begins, is in
-// files that the agent of a member reads again.
+// network mode is left out, so that it equals an unset one. How an etcd is backed up, which data it begins with, and
+// whose data never start again, is in files that the agent of a member reads again. Who is given up is for the manager alone.
 func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPlaneSpec {
 	reduced := *spec.DeepCopy()
 	reduced.Version = ""
@@ -92,6 +92,7 @@ func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPl
 	reduced.Addons = controlplanev1.AddonsSpec{Konnectivity: reduceKonnectivity(spec.Addons.Konnectivity)}
 	reduced.EncryptionAtRest.Resources = nil
 	reduced.Etcd.Backup, reduced.Etcd.Restore = reduceBackup(spec.Etcd.Backup), nil
+	reduced.Etcd.GivenUp = nil
 	if spec.Etcd.Restore != nil {
 		reduced.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{}
 	}

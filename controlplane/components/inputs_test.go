@@ -271,6 +271,15 @@ func TestReduceTakesOutAKonnectivityThatIsSwitchedOff(t *testing.T) {
 	}
 }
 
+// A restart of the members that are left would cost the last quorum.
+func TestReduceTakesOutMembersThatAreGivenUp(t *testing.T) {
+	with, without := defaulted(), defaulted()
+	with.Etcd.GivenUp = []string{"blue-etcd-data-1"}
+	if !reflect.DeepEqual(components.Reduce(with), components.Reduce(without)) {
+		t.Error("the reduced specs differ")
+	}
+}
+
 // Which cluster a control plane runs in changes nothing of its pods.
 func TestReduceTakesOutTheKubeconfigOfTheHostCluster(t *testing.T) {
 	with, without := trial(), trial()
@@ -292,6 +301,7 @@ func TestChangesCoverEveryInput(t *testing.T) {
 			"spec.hosting.networkMode", "spec.hosting.exposure", "spec.kubeAPIServer.workload",
 			// So is what backups add; see changes.
 			"spec.etcd.backup", "spec.etcd.restore",
+			"spec.etcd.givenUp",
 		}, path) {
 			t.Errorf("%s is a new input of renderings: set it in customised, and say in changes which components adopt a rendering for it", path)
 		}

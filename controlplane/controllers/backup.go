@@ -2,27 +2,19 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
-	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/snapshotstore"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -41,17 +33,19 @@ const (
 	backupTimeout = 10 * time.Second
 )
 
-// ensureBackup keeps the Secret from which members of the data etcd learn how they are backed up, and which snapshot a new one
-// begins with. A backup that cannot be is no reason to stop: the condition EtcdBackedUp says why. A snapshot that cannot be
-// had is: etcd must not begin with nothing in its place.
+// noAgent is what a person does where members cannot have the agent.
+const noAgent = "the manager's flag --etcd-agent-image names no image of kok-etcd-agent, without which members neither take nor restore snapshots: set it"
+
+// ensureBackup keeps the Secret from which members of the data etcd learn how they are backed up, which snapshot a new one
+// begins with, and whose data must not start again. A backup that cannot be is no reason to stop: the condition EtcdBackedUp
+// says why. A snapshot that cannot be had is: etcd must not begin with nothing in its place.
 func (r *Reconciler) ensureBackup(ctx context.Context, s *scope) flow.Result {
-	of := pki.Files{Cluster: s.key, Name: names.Backup(s.key.Name), Component: names.EtcdData, Owner: s.hostOwner()}
+	of := s.backupSecret()
 	spec, seeded := s.controlPlane.Spec.Etcd.Backup, etcdclusters.Seeded(s.controlPlane, names.EtcdData)
-	if spec == nil && !seeded {
+	if spec == nil && !seeded && !s.everRestored() {
 		return flow.Failed(s.store.DeleteFiles(ctx, of))
 	}
 	if r.EtcdAgentImage == "" {
-		const noAgent = "the manager's flag --etcd-agent-image names no image of kok-etcd-agent, without which members neither take nor restore snapshots: set it"
 		if s.backup.Problem = noAgent; seeded {
 			return flow.Waiting(noAgent)
 		}
@@ -63,6 +57,9 @@ func (r *Reconciler) ensureBackup(ctx context.Context, s *scope) flow.Result {
 	}
 	files, err := r.tenantFiles(s)
 	if err != nil {
+		return flow.Failed(err)
+	}
+	if err := s.addFormer(ctx, files, present); err != nil {
 		return flow.Failed(err)
 	}
 	seed, missing, err := r.seedFiles(ctx, s, seeded)
@@ -92,12 +89,16 @@ func (r *Reconciler) ensureBackup(ctx context.Context, s *scope) flow.Result {
 	return flow.Failed(s.store.WriteFiles(ctx, of, files))
 }
 
+func (s *scope) backupSecret() pki.Files {
+	return pki.Files{Cluster: s.key, Name: names.Backup(s.key.Name), Component: names.EtcdData, Owner: s.hostOwner()}
+}
+
 // keepBackup takes back what an etcd that was seen since begins with: a member that lost its volume would begin with it again.
 func (r *Reconciler) keepBackup(ctx context.Context, s *scope) flow.Result {
 	if etcdclusters.Seeded(s.controlPlane, names.EtcdData) {
 		return flow.Done()
 	}
-	of := pki.Files{Cluster: s.key, Name: names.Backup(s.key.Name), Component: names.EtcdData, Owner: s.hostOwner()}
+	of := s.backupSecret()
 	present, err := s.store.ReadFiles(ctx, of)
 	if err != nil || present == nil {
 		return flow.Failed(err)
@@ -124,76 +125,6 @@ func (r *Reconciler) tenantFiles(s *scope) (map[string][]byte, error) {
 		return nil, err
 	}
 	return map[string][]byte{backup.KeyFile: hmac, backup.IdentityFile: []byte(identity.String() + "\n")}, nil
-}
-
-// seedFiles say which snapshot the first member begins with, or what a person has to do before.
-func (r *Reconciler) seedFiles(ctx context.Context, s *scope, seeded bool) (files map[string][]byte, missing string, err error) {
-	if !seeded {
-		return nil, "", nil
-	}
-	origin, missing, err := r.origin(ctx, s)
-	if err != nil || missing != "" {
-		return nil, missing, err
-	}
-	if files, missing, err = r.storeFiles(ctx, s.controlPlane.Namespace, origin.Store, "spec.source.store of KOKEtcdSnapshot "+s.controlPlane.Spec.Etcd.Restore.Snapshot); err != nil || missing != "" {
-		return nil, missing, err
-	}
-	member := etcdcomponent.Data.Wanted(&s.input)[0]
-	if s.input.Addresses[member] == "" {
-		return nil, fmt.Sprintf("Service %s has no address yet", member), nil
-	}
-	files[backup.SeedFile], err = backup.Encode(backup.Seed{
-		Slot: origin.Slot, Store: backups.Store(origin.Store, origin.Of), Member: member,
-		PeerURL: etcdcomponent.Data.PeerURL(&s.input, member), EtcdVersion: seedVersion(s),
-	})
-	return files, "", err
-}
-
-// seedVersion is the version of etcd that starts from the snapshot; empty where an image of its own may have any.
-func seedVersion(s *scope) string {
-	if s.controlPlane.Spec.Etcd.Image != "" {
-		return ""
-	}
-	return strings.SplitN(s.input.EtcdImageTag, "-", 2)[0]
-}
-
-// origin finds the snapshot that spec.etcd.restore names.
-func (r *Reconciler) origin(ctx context.Context, s *scope) (origin backups.Origin, missing string, err error) {
-	key := client.ObjectKey{Namespace: s.controlPlane.Namespace, Name: s.controlPlane.Spec.Etcd.Restore.Snapshot}
-	snapshot := &controlplanev1.KOKEtcdSnapshot{}
-	switch err := r.Client.Get(ctx, key, snapshot); {
-	case apierrors.IsNotFound(err):
-		return origin, fmt.Sprintf("spec.etcd.restore.snapshot names the KOKEtcdSnapshot %s, which is not in namespace %s: `kok etcd restore` makes one", key.Name, key.Namespace), nil
-	case err != nil:
-		return origin, "", fmt.Errorf("read KOKEtcdSnapshot %s: %w", key, err)
-	}
-	controlPlane, cluster := &controlplanev1.KOKControlPlane{}, client.ObjectKey{Namespace: key.Namespace}
-	if snapshot.Spec.Source == nil {
-		if err := r.Client.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: snapshot.Spec.ControlPlaneName}, controlPlane); client.IgnoreNotFound(err) != nil {
-			return origin, "", fmt.Errorf("read the KOKControlPlane of KOKEtcdSnapshot %s: %w", key, err)
-		}
-		cluster.Name = controlPlane.Labels[clusterv1.ClusterNameLabel]
-	}
-	if source := snapshot.Spec.Source; source != nil {
-		path := field.NewPath("spec", "source", "store")
-		problems := snapshotstore.Validate(source.Store, path)
-		if source.Store.S3 != nil && source.Store.S3.Prefix == "" {
-			problems = append(problems, field.Required(path.Child("s3", "prefix"), "name the prefix of the former control plane: <namespace>/<name> of its Cluster, unless it had another"))
-		}
-		if len(problems) > 0 {
-			return origin, fmt.Sprintf("KOKEtcdSnapshot %s: %v", key.Name, problems.ToAggregate()), nil
-		}
-	}
-	origin, ok := backups.OriginOf(snapshot, controlPlane, cluster)
-	if !ok {
-		return origin, fmt.Sprintf("spec.etcd.restore.snapshot names the KOKEtcdSnapshot %s, of which no snapshot is in a store: wait until it has the condition Verified, or name another", key.Name), nil
-	}
-	if claim := origin.Store.ClaimName; claim != "" {
-		if own := s.controlPlane.Spec.Etcd.Backup; own == nil || own.Store.ClaimName != claim {
-			return origin, fmt.Sprintf("KOKEtcdSnapshot %s is in the volume of claim %s, which members mount only where spec.etcd.backup.store.claimName names it: set that", key.Name, claim), nil
-		}
-	}
-	return origin, "", nil
 }
 
 // storeFiles are the credentials of a store, or what a person has to do before. The Secrets have no label of a Cluster and are in
@@ -299,149 +230,4 @@ func (v *tenantProbe) uid(ctx context.Context) probe.Result {
 		return probe.Result{Problem: errortext.Steady(err)}
 	}
 	return probe.Result{Value: string(namespace.UID)}
-}
-
-// observeBackup asks members for their snapshots, has them take those that people want, and keeps an object for each one.
-func (r *Reconciler) observeBackup(ctx context.Context, s *scope) error {
-	key := probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: backupProbeKind}
-	if s.controlPlane.Spec.Etcd.Backup == nil || s.keys == nil || len(s.input.Addresses) == 0 || !runs(s.controlPlane) {
-		r.prober.Withdraw(key)
-		return nil
-	}
-	list := &controlplanev1.KOKEtcdSnapshotList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(s.controlPlane.Namespace)); err != nil {
-		return fmt.Errorf("list the KOKEtcdSnapshots of the control plane: %w", err)
-	}
-	list.Items = slices.DeleteFunc(list.Items, func(o controlplanev1.KOKEtcdSnapshot) bool { return o.Spec.ControlPlaneName != s.controlPlane.Name })
-	ask := r.backupProbe(s, backups.Wanted(list.Items, r.Clock.Now()))
-	result, asked := r.prober.Probe(key, ask)
-	if !asked {
-		s.probing = true
-	}
-	if answer, ok := result.Value.(backupAnswer); ok {
-		s.backup.Report, s.backup.Err = answer.report, answer.err
-	}
-	return r.keepRecords(ctx, s, backups.Reconciled(s.controlPlane, list.Items, s.backup.Report, r.Clock.Now()))
-}
-
-// backupProbe asks all members at once.
-func (r *Reconciler) backupProbe(s *scope, wanted []time.Time) probe.Probe {
-	members := backupMembers(s)
-	config, configErr := s.keys.ClientTLS(r.Clock, pki.EtcdCA, names.ManagerUser, nil, "")
-	var last *backup.Report
-	return probe.Probe{
-		Identity: fmt.Sprintf("%s %v %s", s.host.Identity, addressesOf(members), s.keys.EtcdCA.Bundle), Prompt: fmt.Sprint(wanted), Timeout: backupTimeout,
-		Do: func(ctx context.Context) probe.Result {
-			if configErr != nil {
-				return probe.Result{Problem: errortext.Steady(configErr)}
-			}
-			report, err := backups.Ask(ctx, members, config)
-			if err != nil {
-				why := errortext.Steady(err)
-				return probe.Result{Problem: why, Value: backupAnswer{last, why}}
-			}
-			last = report
-			open := missingSlots(wanted, report)
-			var failed []error
-			for _, slot := range open {
-				if !report.Working.Equal(slot) {
-					failed = append(failed, backups.Take(ctx, backups.OnDutyFirst(members, report), config, slot))
-				}
-			}
-			problem := ""
-			if len(open) > 0 {
-				problem = fmt.Sprintf("%d snapshots are being taken", len(open))
-			}
-			if err := errors.Join(failed...); err != nil {
-				problem += ": " + errortext.Steady(err)
-			}
-			return probe.Result{Problem: problem, Value: backupAnswer{report: report}}
-		},
-	}
-}
-
-// backupAnswer is the last report of a member, and why nobody answers now.
-type backupAnswer struct {
-	report *backup.Report
-	err    string
-}
-
-// missingSlots are those of which the store has no verified or refused snapshot.
-func missingSlots(wanted []time.Time, report *backup.Report) []time.Time {
-	var missing []time.Time
-	for _, slot := range wanted {
-		done := false
-		for _, s := range report.Snapshots {
-			done = done || s.Slot.Equal(slot) && (!s.Verified.IsZero() || s.Reason != "")
-		}
-		if !done {
-			missing = append(missing, slot)
-		}
-	}
-	return missing
-}
-
-// backupMembers are how the agents of members are reached.
-func backupMembers(s *scope) []backups.Member {
-	port := etcdcomponent.Data.Ports(&s.input).Backup
-	var members []backups.Member
-	for _, name := range etcdcomponent.Data.Members(&s.input) {
-		address := s.input.Addresses[name]
-		if address == "" {
-			continue
-		}
-		m := backups.Member{Name: name, Address: net.JoinHostPort(address, fmt.Sprint(port))}
-		if s.host.Dial != nil {
-			pod := client.ObjectKey{Namespace: s.key.Namespace, Name: name}
-			m.Dial = func(ctx context.Context) (net.Conn, error) { return s.host.Dial(ctx, pod, port) }
-		}
-		members = append(members, m)
-	}
-	return members
-}
-
-func addressesOf(members []backups.Member) []string {
-	addresses := make([]string, len(members))
-	for i, m := range members {
-		addresses[i] = m.Address
-	}
-	return addresses
-}
-
-// keepRecords makes the objects of snapshots say what the store has.
-func (r *Reconciler) keepRecords(ctx context.Context, s *scope, records backups.Records) error {
-	var errs []error
-	for _, object := range records.Create {
-		object.OwnerReferences = []metav1.OwnerReference{*s.owner()}
-		object.Labels = map[string]string{clusterv1.ClusterNameLabel: s.key.Name}
-		if err := r.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
-			errs = append(errs, fmt.Errorf("create KOKEtcdSnapshot %s: %w", object.Name, err))
-		}
-	}
-	for _, object := range records.Delete {
-		if err := r.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID}); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("delete KOKEtcdSnapshot %s: %w", object.Name, err))
-		}
-	}
-	return errors.Join(append(errs, r.describeRecords(ctx, records.Update))...)
-}
-
-// describeRecords writes the status of snapshots.
-func (r *Reconciler) describeRecords(ctx context.Context, objects []*controlplanev1.KOKEtcdSnapshot) error {
-	var errs []error
-	for _, object := range objects {
-		if err := r.Client.Status().Update(ctx, object); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-			errs = append(errs, fmt.Errorf("write the status of KOKEtcdSnapshot %s: %w", object.Name, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// snapshotToControlPlane finds the control plane that a snapshot is of.
-func snapshotToControlPlane(_ context.Context, object client.Object) []reconcile.Request {
-	snapshot, ok := object.(*controlplanev1.KOKEtcdSnapshot)
-	if !ok || snapshot.Spec.ControlPlaneName == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: snapshot.Namespace, Name: snapshot.Spec.ControlPlaneName}}}
 }

@@ -31,10 +31,10 @@ var inBucket = controlplanev1.EtcdSnapshotStore{S3: &controlplanev1.S3StoreSpec{
 	Endpoint: "https://s3.example", Bucket: "snapshots", CredentialsRef: controlplanev1.SecretReference{Name: "s3"},
 }}
 
-// writeSecret makes a Secret as a person does.
-func (tt *tenantTest) writeSecret(name string, data map[string]string) {
+// writeCredentials makes the Secret that inBucket names, as a person does.
+func (tt *tenantTest) writeCredentials(data map[string]string) {
 	tt.t.Helper()
-	if err := environment.Client.Create(tt.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: name}, StringData: data}); err != nil {
+	if err := environment.Client.Create(tt.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: inBucket.S3.CredentialsRef.Name}, StringData: data}); err != nil {
 		tt.t.Fatal(err)
 	}
 }
@@ -74,7 +74,7 @@ func TestMembersAreToldHowTheyAreBackedUp(t *testing.T) {
 		t.Error("a backup that cannot be stops the tenant")
 	}
 
-	tt.writeSecret("s3", map[string]string{"accessKeyID": "a", "secretAccessKey": "b", "other": "c"})
+	tt.writeCredentials(map[string]string{"accessKeyID": "a", "secretAccessKey": "b", "other": "c"})
 	tt.settle()
 	files := tt.backupFiles()
 	config, err := backup.DecodeConfig(files[backup.ConfigFile])
@@ -154,7 +154,7 @@ func TestAnEtcdThatBeginsWithASnapshotHasOneMemberAtFirst(t *testing.T) {
 	}
 	tt.settle()
 	tt.expectReconciled("without credentials", "spec.source.store of KOKEtcdSnapshot former.s3.credentialsRef names the Secret s3")
-	tt.writeSecret("s3", map[string]string{"accessKeyID": "a", "secretAccessKey": "b"})
+	tt.writeCredentials(map[string]string{"accessKeyID": "a", "secretAccessKey": "b"})
 	for range 3 {
 		if err := tt.reconcile(); err != nil {
 			t.Fatal(err)
@@ -197,7 +197,7 @@ func TestTheSnapshotThatAnEtcdBeganWithIsTakenBack(t *testing.T) {
 				}
 			})
 			tt.program.EtcdAgentImage = "registry.k8s.io/kok-etcd-agent:1"
-			tt.writeSecret("s3", map[string]string{"accessKeyID": "a", "secretAccessKey": "b"})
+			tt.writeCredentials(map[string]string{"accessKeyID": "a", "secretAccessKey": "b"})
 			snapshot := &controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "former"}}
 			snapshot.Spec.Source = &controlplanev1.EtcdSnapshotSource{Store: *inBucket.DeepCopy(), Slot: "20260304T050000Z"}
 			snapshot.Spec.Source.Store.S3.Prefix = "team/former"

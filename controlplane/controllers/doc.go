@@ -12,7 +12,8 @@
 //	version                  key-material                -
 //	ports                    version                     claimPorts as a whole, once something was made
 //	endpoint                 ports                       applyServices as a whole, once something was made and ports are known
-//	backup                   key-material, endpoint      keepBackup
+//	restore                  key-material, endpoint      -
+//	backup                   restore                     keepBackup
 //	certificates             key-material, endpoint      -
 //	kubeconfig               key-material, endpoint      -
 //	etcd-data                certificates, backup        keepEtcd
@@ -54,7 +55,8 @@
 //	… stays as it is, for its members keep …     controllers/volatile.go: holdsStoredRendering, replacesPods
 //	RollingOut: … are up to date: …              etcd/rollout/rollout.go: State.blocks; etcd/operator/rollout.go: cluster.unsettled
 //	what the host cluster must still give        controllers/services.go: Reconciler.applyServices
-//	spec.etcd.restore.snapshot names …           controllers/backup.go: Reconciler.ensureBackup, Reconciler.origin
+//	spec.etcd.restore.snapshot names …           controllers/backup.go: Reconciler.ensureBackup; controllers/seed.go: Reconciler.origin
+//	EtcdRecovering: … is founded anew: …         controllers/rebuild.go: Reconciler.restoreInPlace; etcd/rebuild/rebuild.go: Decide
 //	… has restored its snapshot, and …           controllers/apply.go: Reconciler.applyEtcd
 //	Secret … has an unsafe kubeconfig            controllers/keymaterial.go: Reconciler.ensureKubeconfig
 //	the tenant's API at … is being probed        controllers/tenantobjects.go: Reconciler.applyTenantObjects

@@ -36,16 +36,24 @@ func (r *Reconciler) operateEtcd(s *scope, workloads map[string]*workloads.State
 	}
 	for _, cluster := range etcdclusters.All {
 		state := workloads[cluster.Component]
+		if s.rebuild.stops(cluster.Component) && !s.rebuild.founding() {
+			continue
+		}
 		if state == nil || (!state.Works() && !state.RollingOut() && !etcdclusters.Bootstrapped(s.controlPlane, cluster.Component)) {
 			continue
 		}
 		report, ok := r.etcdOperator.Operate(etcdTask(s, cluster, *state, cordoned[cluster.Component]))
-		if !ok {
+		if !ok || s.isFormer(cluster.Component, report) {
 			report, s.probing = &operator.Report{Health: &etcd.Health{Err: status.ErrNotObserved}}, true
 		}
 		reports[cluster.Component] = report
 	}
 	return reports
+}
+
+// isFormer reports whether a report is of the etcd that a restore in place replaces.
+func (s *scope) isFormer(component string, report *operator.Report) bool {
+	return component == names.EtcdData && s.rebuild.founding() && report.ClusterID != "" && report.ClusterID != s.rebuild.record.ClusterID
 }
 
 // keysNeedAPerson reports whether keys are gone in both places, or cannot be used. Package pki says so of what API servers
@@ -56,6 +64,10 @@ func (s *scope) keysNeedAPerson() bool {
 
 // etcdTask is what the operator is told of an etcd cluster. It holds nothing that this reconcile still changes.
 func etcdTask(s *scope, cluster etcdcomponent.Cluster, state workloads.State, cordoned []string) *operator.Task {
+	only := ""
+	if s.rebuild.founding() && cluster.Component == names.EtcdData {
+		only = s.rebuild.record.Seed
+	}
 	return &operator.Task{
 		ControlPlane: &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.controlPlane.Namespace, Name: s.controlPlane.Name, UID: s.controlPlane.UID,
@@ -63,6 +75,7 @@ func etcdTask(s *scope, cluster etcdcomponent.Cluster, state workloads.State, co
 		Cluster: cluster, Host: s.host, Keys: s.keys, Input: s.input,
 		PodCount: int(state.Desired), Bootstrapped: etcdclusters.Bootstrapped(s.controlPlane, cluster.Component) && s.seedGone(),
 		Seeded: etcdclusters.Seeded(s.controlPlane, cluster.Component), RollingOut: state.RollingOut(),
+		Only:     only,
 		AllReady: state.Ready >= state.Desired,
 		Cordoned: cordoned,
 		Seen:     fmt.Sprintf("%+v, %v", state, etcdclusters.Status(s.controlPlane, cluster.Component).Members),

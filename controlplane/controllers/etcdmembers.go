@@ -19,6 +19,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
@@ -82,6 +83,9 @@ func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, 
 		switch o := object.(type) {
 		case *appsv1.StatefulSet:
 			o.Spec.Replicas = &pods
+			if first := s.firstPod(cluster); first > 0 {
+				o.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: first}
+			}
 		case *policyv1.PodDisruptionBudget:
 			guarded = true
 		}
@@ -97,6 +101,14 @@ func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, 
 		spareNone(objects)
 	}
 	return objects, nil
+}
+
+// firstPod is the ordinal of the first pod of an etcd cluster: that of the one member with which it is founded anew, else 0.
+func (s *scope) firstPod(cluster etcdcomponent.Cluster) int32 {
+	if cluster.Component != names.EtcdData || !s.rebuild.founding() || s.founded() {
+		return 0
+	}
+	return int32(cluster.Ordinal(&s.input, s.rebuild.record.Seed)) //nolint:gosec // A handful.
 }
 
 // spareNone has a PodDisruptionBudget let no pod be evicted.

@@ -220,13 +220,29 @@ func (h *hostCluster) count(ctx context.Context, set *appsv1.StatefulSet, revisi
 
 // stopBeyond deletes the pods that a StatefulSet has too many.
 func (h *hostCluster) stopBeyond(ctx context.Context, set *appsv1.StatefulSet) (changed bool, err error) {
-	for i := *set.Spec.Replicas; ; i++ {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("%s-%d", set.Name, i)}}
-		if err := h.api.Delete(ctx, pod); err != nil {
-			return changed, client.IgnoreNotFound(err)
+	first := firstOrdinal(set)
+	for i := int32(0); ; i++ {
+		if i >= first && i < first+*set.Spec.Replicas {
+			continue
 		}
-		changed = true
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("%s-%d", set.Name, i)}}
+		switch err := h.api.Delete(ctx, pod); {
+		case client.IgnoreNotFound(err) != nil:
+			return changed, err
+		case err == nil:
+			changed = true
+		case i >= first:
+			return changed, nil
+		}
 	}
+}
+
+// firstOrdinal is the number of a workload's first pod.
+func firstOrdinal(workload client.Object) int32 {
+	if set, ok := workload.(*appsv1.StatefulSet); ok && set.Spec.Ordinals != nil {
+		return set.Spec.Ordinals.Start
+	}
+	return 0
 }
 
 // report writes a workload's status unless it is the same.
@@ -246,7 +262,7 @@ func (h *hostCluster) claim(ctx context.Context, set *appsv1.StatefulSet) (chang
 	for _, template := range set.Spec.VolumeClaimTemplates {
 		for i := range *set.Spec.Replicas {
 			claim := &corev1.PersistentVolumeClaim{
-				ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("%s-%s-%d", template.Name, set.Name, i), Labels: template.Labels},
+				ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: fmt.Sprintf("%s-%s-%d", template.Name, set.Name, firstOrdinal(set)+i), Labels: template.Labels},
 				Spec:       template.Spec,
 			}
 			err := h.api.Create(ctx, claim)
@@ -264,7 +280,7 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 	if workload.GetDeletionTimestamp() != nil || h.stopped[workload.GetLabels()[names.ComponentLabel]] {
 		return 0, false, nil
 	}
-	for i := range pods {
+	for i := firstOrdinal(workload); i < firstOrdinal(workload)+pods; i++ {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace: h.namespace, Name: fmt.Sprintf("%s-%d", workload.GetName(), i), Labels: template.Labels, Annotations: template.Annotations,

@@ -38,7 +38,7 @@ type toldEtcd struct {
 }
 
 // tellEtcd gives a tenant such etcds.
-func (tt *tenantTest) tellEtcd(members int) {
+func (tt *tenantTest) tellEtcd(members int) *toldEtcd {
 	e := &toldEtcd{namespace: tt.key.Namespace, listed: map[string]*etcd.Member{}}
 	for _, component := range etcdclusters.Components {
 		for i := range members {
@@ -46,6 +46,7 @@ func (tt *tenantTest) tellEtcd(members int) {
 		}
 	}
 	tt.program.etcd = operator.Etcd{Check: e.check, Change: e.change}
+	return e
 }
 
 func (e *toldEtcd) check(ctx context.Context, members map[string]etcd.Address, _ *tls.Config) (*etcd.Health, error) {

@@ -55,8 +55,9 @@ type scope struct {
 	// rolloutAfter is spec.rollout.after once it has passed: older renderings are replaced.
 	rolloutAfter time.Time
 
-	// backup is what is known of the backup of the data etcd.
-	backup backups.Seen
+	// backup is what is known of the backup of the data etcd, rebuild of a restore of it in place.
+	backup  backups.Seen
+	rebuild restoring
 
 	lock sync.Mutex
 	// live holds the workloads of components as they were after apply, by component.
@@ -190,6 +191,6 @@ func (s *scope) keepLastStatus() bool {
 func (s *scope) statusInput() *status.Input {
 	return &status.Input{
 		ControlPlane: s.controlPlane, Cluster: s.key, OwnHost: s.host.Own, Outcomes: s.outcomes,
-		Problem: s.problem, Unsupported: s.unsupported, Refused: s.refused, Notes: s.notes,
+		Problem: s.problem, Unsupported: s.unsupported, Refused: s.refused, Notes: s.notes, Restoring: s.rebuild.says,
 	}
 }

@@ -24,7 +24,8 @@ func (r *Reconciler) order() []flow.Step[*scope] {
 		{Name: names.StepVersion, After: []string{names.StepKeyMaterial}, Run: r.chooseVersion},
 		{Name: names.StepPorts, After: []string{names.StepVersion}, Run: r.claimPorts, Keep: keepHosted(r.claimPorts)},
 		{Name: names.StepEndpoint, After: []string{names.StepPorts}, Run: r.applyServices, Keep: r.keepServices},
-		{Name: names.StepBackup, After: []string{names.StepKeyMaterial, names.StepEndpoint}, Run: r.ensureBackup, Keep: r.keepBackup},
+		{Name: names.StepRestore, After: []string{names.StepKeyMaterial, names.StepEndpoint}, Run: r.restoreInPlace},
+		{Name: names.StepBackup, After: []string{names.StepRestore}, Run: r.ensureBackup, Keep: r.keepBackup},
 		{Name: names.StepCertificates, After: []string{names.StepKeyMaterial, names.StepEndpoint}, Run: r.ensureCertificates},
 		{Name: names.StepKubeconfig, After: []string{names.StepKeyMaterial, names.StepEndpoint}, Run: r.ensureKubeconfig},
 	}

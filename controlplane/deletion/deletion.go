@@ -103,9 +103,9 @@ func (d *Deleter) Reconcile(ctx context.Context, owner *clusterv1.Cluster, contr
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	left, err := deleteKinds(ctx, host, cluster, runningKinds, workloads.Kinds(controlPlane))
+	left, err := deleteKinds(ctx, host, cluster, runningKinds, workloads.Kinds(controlPlane), everyObject)
 	if err == nil && len(left) == 0 {
-		left, err = deleteKinds(ctx, host, cluster, remainingKinds, nil)
+		left, err = deleteKinds(ctx, host, cluster, remainingKinds, nil, everyObject)
 	}
 	if err == nil && len(left) == 0 && !host.Own {
 		left, err = d.deleteManagementSecrets(ctx, cluster)
@@ -127,9 +127,9 @@ func (d *Deleter) Reconcile(ctx context.Context, owner *clusterv1.Cluster, contr
 	return ctrl.Result{}, nil
 }
 
-// deleteKinds deletes the tenant's objects of some kinds and returns those that are still there. It
+// deleteKinds deletes the tenant's objects of some kinds, as far as they are chosen, and returns those that are still there. It
 // reads from the API server: a cache may not know yet what was created last.
-func deleteKinds(ctx context.Context, host *hostclusters.Host, cluster client.ObjectKey, kinds []schema.GroupVersionKind, named map[string]client.Object) ([]string, error) {
+func deleteKinds(ctx context.Context, host *hostclusters.Host, cluster client.ObjectKey, kinds []schema.GroupVersionKind, named map[string]client.Object, chosen func(*metav1.PartialObjectMetadata) bool) ([]string, error) {
 	var left []string
 	var failed []error
 	for _, kind := range kinds {
@@ -139,6 +139,9 @@ func deleteKinds(ctx context.Context, host *hostclusters.Host, cluster client.Ob
 		}
 		for i := range objects {
 			object := &objects[i]
+			if !chosen(object) {
+				continue
+			}
 			left = append(left, fmt.Sprintf("%s %s", kind.Kind, object.GetName()))
 			if object.GetDeletionTimestamp() != nil && ptr.Deref(object.GetDeletionGracePeriodSeconds(), 0) <= grace {
 				continue
@@ -150,6 +153,8 @@ func deleteKinds(ctx context.Context, host *hostclusters.Host, cluster client.Ob
 	}
 	return left, errors.Join(failed...)
 }
+
+func everyObject(*metav1.PartialObjectMetadata) bool { return true }
 
 // objectsOf are the tenant's objects of a kind: those with its labels, and workloads that the controller
 // applied, named by component, by their names too. The pods of one whose labels somebody took away would come

@@ -42,7 +42,7 @@ func TestPodsAreDeletedByUsAndNotWithTheirWorkloads(t *testing.T) {
 			return nil
 		},
 	}).Build()
-	if _, err := deleteKinds(t.Context(), &hostclusters.Host{Client: host, Live: host}, blue, runningKinds, nil); err != nil {
+	if _, err := deleteKinds(t.Context(), &hostclusters.Host{Client: host, Live: host}, blue, runningKinds, nil, everyObject); err != nil {
 		t.Fatal(err)
 	}
 	orphan := string(metav1.DeletePropagationOrphan)

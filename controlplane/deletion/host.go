@@ -45,5 +45,5 @@ func Hosted(controlPlane *controlplanev1.KOKControlPlane) bool {
 
 // deleteManagementSecrets deletes what a tenant that is hosted elsewhere has in the management cluster.
 func (d *Deleter) deleteManagementSecrets(ctx context.Context, tenant client.ObjectKey) ([]string, error) {
-	return deleteKinds(ctx, d.Management, tenant, []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Secret")}, nil)
+	return deleteKinds(ctx, d.Management, tenant, []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Secret")}, nil, everyObject)
 }

@@ -53,6 +53,8 @@ type Member struct {
 	Revision int64
 	// Committed is the newest entry of the log that it knows to be decided, Applied the newest one that its database has.
 	Committed, Applied uint64
+	// cluster is the ID of the cluster that it is a member of.
+	cluster uint64
 	// Differs is true when its data is not that of the majority, by hashes that package operator compares now and then.
 	Differs bool
 	// DatabaseSize is the size of its database in bytes, DatabaseInUse what is no free page of it, DatabaseQuota what it may
@@ -73,6 +75,9 @@ type Health struct {
 	Full, Compacted bool
 	// Disagree is true when no majority of the voters has the same data, by the same hashes.
 	Disagree bool
+	// ClusterID is the ID that the members that answered give of their cluster, in hexadecimal; empty when none answered, or when
+	// they differ.
+	ClusterID string
 	// Err is why the cluster did not list its members; nil when it did.
 	Err error
 }
@@ -149,7 +154,24 @@ func Check(ctx context.Context, members map[string]Address, config *tls.Config) 
 		}
 	}
 	health.Members = checked
+	health.ClusterID = clusterID(checked)
 	return health, nil
+}
+
+// clusterID is the ID that all members that answered give of their cluster.
+func clusterID(members []Member) string {
+	id := ""
+	for _, m := range members {
+		told := fmt.Sprintf("%016x", m.cluster)
+		switch {
+		case !m.Answered:
+		case id != "" && id != told:
+			return ""
+		default:
+			id = told
+		}
+	}
+	return id
 }
 
 func checkMember(ctx context.Context, client *clientv3.Client, name, url string) (member Member) {
@@ -164,7 +186,7 @@ func checkMember(ctx context.Context, client *clientv3.Client, name, url string)
 	}
 	member.Answered, member.Follows = true, status.Leader != 0
 	member.Leader = status.Leader == status.Header.MemberId
-	member.Version, member.Revision = status.Version, status.Header.Revision
+	member.Version, member.Revision, member.cluster = status.Version, status.Header.Revision, status.Header.ClusterId
 	member.Committed, member.Applied = status.RaftIndex, status.RaftAppliedIndex
 	member.DatabaseSize, member.DatabaseInUse, member.DatabaseQuota = status.DbSize, status.DbSizeInUse, status.DbSizeQuota
 	if len(status.Errors) > 0 {

@@ -44,6 +44,16 @@ func Status(controlPlane *controlplanev1.KOKControlPlane, component string) cont
 	return controlplanev1.EtcdClusterStatus{}
 }
 
+// SetStatus replaces what status says of the etcd cluster of that name, or adds it.
+func SetStatus(controlPlane *controlplanev1.KOKControlPlane, status controlplanev1.EtcdClusterStatus) {
+	all := &controlPlane.Status.Etcd
+	if i := slices.IndexFunc(*all, func(c controlplanev1.EtcdClusterStatus) bool { return c.Name == status.Name }); i >= 0 {
+		(*all)[i] = status
+		return
+	}
+	*all = append(*all, status)
+}
+
 // Bootstrapped reports whether every first member of an etcd cluster has joined it once; false for other components.
 func Bootstrapped(controlPlane *controlplanev1.KOKControlPlane, component string) bool {
 	return slices.Contains(Components, component) && ptr.Deref(Status(controlPlane, component).Bootstrapped, false)

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -50,11 +51,11 @@ func Problem(pod *corev1.Pod) string {
 	return where + " is starting"
 }
 
-// initProblem is containerProblem, with words for people where prepare of etcd wrote facts.
+// initProblem is containerProblem, with words for people where prepare or salvage of etcd wrote facts.
 func initProblem(status *corev1.ContainerStatus) string {
 	told := status.DeepCopy()
 	for _, ended := range []*corev1.ContainerStateTerminated{told.State.Terminated, told.LastTerminationState.Terminated} {
-		if ended == nil || status.Name != facts.Container {
+		if ended == nil || status.Name != facts.Container && status.Name != backup.SalvageContainer {
 			continue
 		}
 		if found, err := facts.Decode(ended.Message); err == nil {

@@ -6,6 +6,7 @@ const (
 	StepVersion       = "version"
 	StepPorts         = "ports"
 	StepEndpoint      = "endpoint"
+	StepRestore       = "restore"
 	StepBackup        = "backup"
 	StepCertificates  = "certificates"
 	StepKubeconfig    = "kubeconfig"

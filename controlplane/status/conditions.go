@@ -46,7 +46,7 @@ func setConditions(in *Input, seen *Observation) {
 		certificatesAvailable(in),
 		initialized(in),
 		etcdClusterHealthy(seen),
-		etcdRecovering(seen),
+		etcdRecovering(in, seen),
 		componentsHealthy(seen),
 		addonsInstalled(in),
 		egressConfined(in, seen),
@@ -137,8 +137,11 @@ func etcdClusterHealthy(seen *Observation) metav1.Condition {
 }
 
 // etcdRecovering is what the operator does about lost members, or waits for. Of an etcd that does not answer nobody can tell.
-func etcdRecovering(seen *Observation) metav1.Condition {
+func etcdRecovering(in *Input, seen *Observation) metav1.Condition {
 	const name = controlplanev1.EtcdRecoveringCondition
+	if in.Restoring != "" {
+		return Condition(name, metav1.ConditionTrue, controlplanev1.RestoringReason, fmt.Sprintf("%s is founded anew: %s", names.EtcdData, in.Restoring))
+	}
 	reason := controlplanev1.RecoveringReason
 	var recovering, unknown []string
 	for _, component := range etcdclusters.Components {

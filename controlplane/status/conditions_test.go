@@ -262,7 +262,7 @@ func TestEtcdRecovering(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := settled()
 			test.seen(seen)
-			got := etcdRecovering(seen)
+			got := etcdRecovering(&Input{}, seen)
 			if got.Type != controlplanev1.EtcdRecoveringCondition {
 				t.Errorf("the condition is %s", got.Type)
 			}

@@ -3,6 +3,7 @@
 package status
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -44,6 +45,8 @@ type Input struct {
 	Unsupported, Refused error
 	// Notes are what else only a person can put right.
 	Notes []string
+	// Restoring is what a restore in place of the data etcd waits for; empty while none is under way.
+	Restoring string
 }
 
 // outcome is how a step ended.
@@ -143,17 +146,28 @@ func setEtcd(in *Input, seen *Observation) {
 		if state == nil {
 			state = &workloads.State{}
 		}
+		before, health := etcdclusters.Status(in.ControlPlane, component), seen.Health(component)
 		clusters = append(clusters, controlplanev1.EtcdClusterStatus{
 			Name:          etcdclusters.Name(component),
 			Replicas:      ptr.To(wanted),
 			ReadyReplicas: ptr.To(state.Ready),
-			Bootstrapped:  ptr.To(etcdclusters.Bootstrapped(in.ControlPlane, component) || joined(seen.Health(component))),
-			Members:       listedMembers(seen.Health(component), etcdclusters.Status(in.ControlPlane, component).Members),
+			Bootstrapped:  ptr.To(etcdclusters.Bootstrapped(in.ControlPlane, component) || joined(health)),
+			ClusterID:     clusterID(health, before.ClusterID),
+			RestoredAt:    before.RestoredAt,
+			Members:       listedMembers(health, before.Members),
 		})
 		summary = append(summary, fmt.Sprintf("%d/%d", state.Ready, wanted))
 	}
 	status.Etcd = clusters
 	status.EtcdHealth = strings.Join(summary, " ")
+}
+
+// clusterID is what members say of their cluster, or said before.
+func clusterID(health *etcd.Health, before string) string {
+	if health == nil {
+		return before
+	}
+	return cmp.Or(health.ClusterID, before)
 }
 
 // joined reports whether every member that there should be is one, by what etcd itself says.

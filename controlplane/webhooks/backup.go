@@ -13,8 +13,6 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/snapshotstore"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // Bounds of the time between two snapshots, and of how old the newest may become.
@@ -77,26 +75,4 @@ func warnOfBackup(spec controlplanev1.EtcdSpec, path *field.Path) admission.Warn
 		return nil
 	}
 	return snapshotstore.Warnings(spec.Backup.Store, path.Child("backup", "store"))
-}
-
-// validateTemplateEtcd refuses what only one control plane can have.
-func validateTemplateEtcd(spec controlplanev1.EtcdSpec, path *field.Path) field.ErrorList {
-	if spec.Restore == nil {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(path.Child("restore"), "a snapshot is that of one control plane, and a template is for many: remove it, and set spec.etcd.restore of one KOKControlPlane when you create it")}
-}
-
-// validateRestoreChange refuses a snapshot for a control plane that is there: its etcd begins, or has begun, without it. Nor
-// is it taken away before the first member has restored it: the others would begin without.
-func validateRestoreChange(before *controlplanev1.KOKControlPlane, after controlplanev1.EtcdSpec, path *field.Path) field.ErrorList {
-	switch {
-	case (before.Spec.Etcd.Restore == nil) == (after.Restore == nil):
-		return nil
-	case after.Restore == nil && etcdclusters.Bootstrapped(before, names.EtcdData):
-		return nil
-	case after.Restore == nil:
-		return field.ErrorList{field.Forbidden(path, "cannot be taken away before the snapshot is restored: etcd would begin without it; wait for the condition Initialized, or delete the control plane")}
-	}
-	return field.ErrorList{field.Forbidden(path, "cannot be added to a control plane that exists, whose data would have to be thrown away: create a new control plane with it, with the keys that kok etcd restore writes")}
 }

@@ -9,7 +9,6 @@ import (
 	"filippo.io/age"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
@@ -81,32 +80,6 @@ func TestASecretKeyIsNeverSaidAgain(t *testing.T) {
 		if len(errs) != 1 || strings.Contains(strings.ToUpper(errs.ToAggregate().Error()), secret[20:]) {
 			t.Errorf("it is said: %v", errs)
 		}
-	}
-}
-
-func TestARestoreIsOfANewControlPlane(t *testing.T) {
-	none, one := controlplanev1.EtcdSpec{}, controlplanev1.EtcdSpec{Restore: &controlplanev1.EtcdRestoreSpec{Snapshot: "a"}}
-	for name, test := range map[string]struct {
-		before, after controlplanev1.EtcdSpec
-		restored      bool
-		refused       bool
-	}{
-		"it is added":                             {none, one, false, true},
-		"it is added when etcd has data":          {none, one, true, true},
-		"it stays":                                {one, one, false, false},
-		"it is taken away":                        {one, none, true, false},
-		"it is taken away before it was restored": {one, none, false, true},
-		"there is none":                           {none, none, false, false},
-	} {
-		before := &controlplanev1.KOKControlPlane{}
-		before.Spec.Etcd = test.before
-		before.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: ptr.To(test.restored)}}
-		if errs := validateRestoreChange(before, test.after, field.NewPath("spec", "etcd", "restore")); (len(errs) > 0) != test.refused {
-			t.Errorf("%s: %v", name, errs)
-		}
-	}
-	if errs := validateTemplateEtcd(one, field.NewPath("etcd")); len(errs) != 1 || errs[0].Field != "etcd.restore" {
-		t.Errorf("a template may have it: %v", errs)
 	}
 }
 

@@ -3,6 +3,7 @@ package webhooks
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -17,7 +18,7 @@ func validateChange(before, after *controlplanev1.KOKControlPlane, table *versio
 	path := field.NewPath("spec")
 	errs := validateVersionChange(before, after, table, path.Child("version"))
 	errs = append(errs, validateMembersChange(before, after, path.Child("etcd"))...)
-	errs = append(errs, validateRestoreChange(before, after.Spec.Etcd, path.Child("etcd", "restore"))...)
+	errs = append(errs, validateRestoreChange(before, after.Spec.Etcd, time.Now(), path.Child("etcd", "restore"))...)
 	errs = append(errs, validateEtcdVersionChange(before, after, table, path.Child("etcd", "image"))...)
 	return append(errs, validateEncryptionChange(before.Spec.EncryptionAtRest, after.Spec.EncryptionAtRest,
 		path.Child("encryptionAtRest", "resources"))...)

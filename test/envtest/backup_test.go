@@ -105,7 +105,7 @@ func TestABackupIsAddedChangedAndTakenAway(t *testing.T) {
 	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
 }
 
-func TestARestoreIsOfANewControlPlane(t *testing.T) {
+func TestARestoreIsOfANewControlPlaneOrAskedForByATime(t *testing.T) {
 	g := NewWithT(t)
 	namespace := newNamespace(t)
 	one := &controlplanev1.EtcdRestoreSpec{Snapshot: "blue-20300102t030000z"}
@@ -116,7 +116,7 @@ func TestARestoreIsOfANewControlPlane(t *testing.T) {
 	g.Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
 	c.Spec.Etcd.Restore.Snapshot = "another"
 	expectRefusal(t, environment.Client.Update(t.Context(), c),
-		`spec.etcd.restore: Invalid value: etcd.restore is immutable: create a new control plane to restore a snapshot`)
+		`spec.etcd.restore: Invalid value: etcd.restore changes only with a later etcd.restore.requestedAt, which asks for another restore: set it to the present time`)
 	c.Spec.Etcd.Restore = nil
 	expectRefusal(t, environment.Client.Update(t.Context(), c),
 		`spec.etcd.restore: Forbidden: cannot be taken away before the snapshot is restored: etcd would begin without it; wait for the condition Initialized, or delete the control plane`)
@@ -125,9 +125,26 @@ func TestARestoreIsOfANewControlPlane(t *testing.T) {
 	g.Expect(environment.Client.Status().Update(t.Context(), c)).To(Succeed())
 	c.Spec.Etcd.Restore = nil
 	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
-	c.Spec.Etcd.Restore = one
+	c.Spec.Etcd.Restore = one.DeepCopy()
 	expectRefusal(t, environment.Client.Update(t.Context(), c),
-		`spec.etcd.restore: Forbidden: cannot be added to a control plane that exists, whose data would have to be thrown away: create a new control plane with it, with the keys that kok etcd restore writes`)
+		`spec.etcd.restore: Forbidden: cannot be added without requestedAt to a control plane that exists: all that was written since the snapshot would be lost. Set requestedAt to the present time if you want that (`+"`kok etcd restore-in-place`"+` does), or create a new control plane with it, with the keys that `+"`kok etcd restore`"+` writes`)
+
+	now := metav1.NewTime(time.Now().Truncate(time.Second))
+	for name, wrong := range map[string]controlplanev1.EtcdRestoreSpec{
+		"exactly one of etcd.restore.snapshot and etcd.restore.survivor must be set": {Snapshot: "a", Survivor: "tenant-etcd-data-0", RequestedAt: now},
+		"etcd.restore.survivor needs etcd.restore.requestedAt":                       {Survivor: "tenant-etcd-data-0"},
+		"is no member of a data etcd":                                                {Survivor: "tenant", RequestedAt: now},
+	} {
+		c.Spec.Etcd.Restore = &wrong
+		g.Expect(environment.Client.Update(t.Context(), c)).To(MatchError(ContainSubstring(name)))
+	}
+	c.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Survivor: "tenant-etcd-data-0", RequestedAt: now}
+	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
+	c.Spec.Etcd.Restore.Survivor = "tenant-etcd-data-1"
+	expectRefusal(t, environment.Client.Update(t.Context(), c),
+		`spec.etcd.restore: Invalid value: etcd.restore changes only with a later etcd.restore.requestedAt, which asks for another restore: set it to the present time`)
+	c.Spec.Etcd.Restore.RequestedAt = metav1.NewTime(now.Add(time.Second))
+	g.Expect(environment.Client.Update(t.Context(), c)).To(Succeed())
 
 	object := template(namespace)
 	object.Spec.Template.Spec.Etcd.Restore = one

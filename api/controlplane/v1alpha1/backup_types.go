@@ -126,14 +126,30 @@ type SecretReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// EtcdRestoreSpec has the data etcd begin with a snapshot in place of nothing. It is for a new control plane, and immutable:
-// its keys must be those of the snapshot, which `kok etcd restore` writes first.
+// EtcdRestoreSpec says from what the data etcd begins, or begins again.
 //
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="etcd.restore is immutable: create a new control plane to restore a snapshot"
+// Without requestedAt it is for a new control plane, whose keys must be those of the snapshot: `kok etcd restore` writes them
+// first. With requestedAt it is for one that exists, and its data etcd is founded anew in its place.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.snapshot) != has(self.survivor)",message="exactly one of etcd.restore.snapshot and etcd.restore.survivor must be set: a snapshot, or the member whose data are left"
+// +kubebuilder:validation:XValidation:rule="!has(self.survivor) || has(self.requestedAt)",message="etcd.restore.survivor needs etcd.restore.requestedAt: set it to the present time"
+// +kubebuilder:validation:XValidation:rule="self == oldSelf || has(self.requestedAt) && (!has(oldSelf.requestedAt) || self.requestedAt > oldSelf.requestedAt)",message="etcd.restore changes only with a later etcd.restore.requestedAt, which asks for another restore: set it to the present time"
 type EtcdRestoreSpec struct {
 	// snapshot is the name of a verified KOKEtcdSnapshot in the namespace of the control plane.
-	// +required
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Snapshot string `json:"snapshot,omitempty"`
+
+	// survivor is the name of the member from whose data etcd is founded anew, when so many others lost theirs that no quorum
+	// can return. Everything that is in its log is kept.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Survivor string `json:"survivor,omitempty"`
+
+	// requestedAt asks for a restore in place of a control plane that exists: its API servers stop, the data etcd is founded
+	// anew, and all that was written since the snapshot is lost. A later time asks for it again.
+	// +optional
+	RequestedAt metav1.Time `json:"requestedAt,omitempty,omitzero"`
 }

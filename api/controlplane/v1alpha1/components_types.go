@@ -251,9 +251,18 @@ type EtcdSpec struct {
 	// +optional
 	Backup *EtcdBackupSpec `json:"backup,omitempty"`
 
-	// restore has the data etcd of a new control plane begin with a snapshot.
+	// restore has the data etcd begin with a snapshot, or founds it anew from one, or from a member that is left.
 	// +optional
 	Restore *EtcdRestoreSpec `json:"restore,omitempty"`
+
+	// givenUp are members of the data etcd that will never run again with the data that they had. A restore in place does not
+	// wait for them. Name only members whose host nodes are gone for good.
+	// +optional
+	// +kubebuilder:validation:MaxItems=7
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +listType=set
+	GivenUp []string `json:"givenUp,omitempty"`
 }
 
 // EtcdClusterSpec configures one etcd cluster.

@@ -130,6 +130,12 @@ const (
 	// Nothing while it goes on. What it waits for longer, such as a host node, the message says.
 	RecoveringReason = "Recovering"
 
+	// RestoringReason of EtcdRecoveringCondition: the data etcd is founded anew, as `spec.etcd.restore` asks. The API does not
+	// answer meanwhile.
+	//
+	// Nothing while it goes on. What it waits for longer, such as a host node, the message says.
+	RestoringReason = "Restoring"
+
 	// NeedsDecisionReason of EtcdRecoveringCondition: the controller gives up no data by itself here.
 	//
 	// The message says what to decide, and the command for it.

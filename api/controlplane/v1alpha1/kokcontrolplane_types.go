@@ -261,6 +261,16 @@ type EtcdClusterStatus struct {
 	// +optional
 	Bootstrapped *bool `json:"bootstrapped,omitempty"`
 
+	// clusterID is the ID that etcd gave itself when it was founded, in hexadecimal.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=16
+	ClusterID string `json:"clusterID,omitempty"`
+
+	// restoredAt is spec.etcd.restore.requestedAt of the last restore in place that is over.
+	// +optional
+	RestoredAt metav1.Time `json:"restoredAt,omitempty,omitzero"`
+
 	// members are those in etcd's own list, as it was last read.
 	// +optional
 	// +listType=map

@@ -57,14 +57,20 @@ func (c Cluster) adaptBackup(pod *corev1.PodSpec, in *components.Input) {
 	}
 	if c.restores(in) {
 		c.adaptRestore(&pod.InitContainers[0], in)
+		c.adaptSalvage(&pod.InitContainers[1], &pod.InitContainers[0], etcd.Image)
+	} else if len(pod.InitContainers) > 1 {
+		pod.InitContainers = pod.InitContainers[:1]
+	}
+	if c.backsUp(in) || c.restores(in) {
+		prepare := &pod.InitContainers[0]
+		prepare.Args = append(prepare.Args, "--copy-to="+backup.ProgramDirectory)
+		prepare.VolumeMounts = append(prepare.VolumeMounts, corev1.VolumeMount{Name: programVolume, MountPath: backup.ProgramDirectory})
+		pod.Volumes = append(pod.Volumes, scratch(programVolume, resource.MustParse(programSize)))
 	}
 	if !c.backsUp(in) {
 		pod.Containers = pod.Containers[:1]
 		return
 	}
-	prepare := &pod.InitContainers[0]
-	prepare.Args = append(prepare.Args, "--copy-to="+backup.ProgramDirectory)
-	prepare.VolumeMounts = append(prepare.VolumeMounts, corev1.VolumeMount{Name: programVolume, MountPath: backup.ProgramDirectory})
 
 	block := c.Ports(in)
 	snapshots.Image = etcd.Image
@@ -77,7 +83,7 @@ func (c Cluster) adaptBackup(pod *corev1.PodSpec, in *components.Input) {
 	}
 	quota := *c.Spec(in).QuotaBackendSize
 	snapshots.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: memoryLimit(quota)}
-	pod.Volumes = append(pod.Volumes, scratch(programVolume, resource.MustParse(programSize)), scratch(trialVolume, trialSize(quota)))
+	pod.Volumes = append(pod.Volumes, scratch(trialVolume, trialSize(quota)))
 }
 
 // adaptRestore has prepare make the data of a member without any from a snapshot, if the manager has written which.
@@ -91,6 +97,13 @@ func (c Cluster) adaptRestore(prepare *corev1.Container, in *components.Input) {
 	if c.claimName(in) != "" {
 		prepare.VolumeMounts = append(prepare.VolumeMounts, corev1.VolumeMount{Name: snapshotsVolume, MountPath: backup.StoreDirectory, ReadOnly: true})
 	}
+}
+
+// adaptSalvage gives salvage the image of etcd, which it starts for a moment, and what prepare may use.
+func (c Cluster) adaptSalvage(salvage, prepare *corev1.Container, image string) {
+	salvage.Name, salvage.Image = backup.SalvageContainer, image
+	salvage.Args = append(salvage.Args, "--data-dir="+dataDirectory)
+	salvage.Resources = *prepare.Resources.DeepCopy()
 }
 
 // trialSize has room for a database of that size as it was sent and as it is restored, and for the log of the trial.

@@ -105,7 +105,7 @@ func (c Cluster) PortsOf(tenant ports.Ports) Ports {
 func (c Cluster) AsComponent() components.Component {
 	listening, containers := []ports.Port{c.client, c.peer, c.metrics}, []string{Container, facts.Container}
 	if c.backup != nil {
-		listening, containers = append(listening, *c.backup), append(containers, backup.Container)
+		listening, containers = append(listening, *c.backup), append(containers, backup.Container, backup.SalvageContainer)
 	}
 	return components.Component{
 		Name:      c.Component,
@@ -295,9 +295,9 @@ func (c Cluster) adaptPod(template *corev1.PodTemplateSpec, in *components.Input
 	c.adaptPrepare(&template.Spec, in)
 	c.adaptBackup(&template.Spec, in)
 	components.FinishPod(template, in, c.Component, controlplanev1.ComponentSpec{Resources: c.Spec(in).Resources})
-	for i := range template.Spec.InitContainers {
+	if len(template.Spec.InitContainers) > 0 {
 		// The manager reads what prepare writes there, and no log.
-		template.Spec.InitContainers[i].TerminationMessagePolicy = corev1.TerminationMessageReadFile
+		template.Spec.InitContainers[0].TerminationMessagePolicy = corev1.TerminationMessageReadFile
 	}
 	components.OnePerHost(&template.Spec, in, c.Component)
 	metav1.SetMetaDataAnnotation(&template.ObjectMeta, QuotaAnnotation, strconv.FormatInt(c.Spec(in).QuotaBackendSize.Value(), 10))

@@ -112,6 +112,19 @@ func MembersWithVolume(ctx context.Context, reader client.Reader, cluster client
 	return members, err
 }
 
+// HostsOfVolumes are the host nodes that volumes of members of both etcd clusters were made for, by member; without those of which
+// that is not known.
+func HostsOfVolumes(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (map[string]string, error) {
+	claims, err := claimsOf(ctx, reader, cluster)
+	hosts := map[string]string{}
+	for i := range claims {
+		if host := claims[i].Annotations[selectedNode]; host != "" {
+			hosts[memberOf(&claims[i])] = host
+		}
+	}
+	return hosts, err
+}
+
 func memberOf(claim client.Object) string {
 	return strings.TrimPrefix(claim.GetName(), etcdcomponent.Claim(""))
 }

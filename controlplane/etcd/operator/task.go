@@ -34,6 +34,8 @@ type Task struct {
 	Bootstrapped bool
 	// Seeded is true before that, where the first member restores a snapshot: others are added to it later.
 	Seeded bool
+	// Only is the one member that there is while etcd is founded anew; empty for all.
+	Only string
 	// RollingOut is true while a pod may not be as the StatefulSet wants it.
 	RollingOut bool
 	// AllReady is true when there are as many pods as there should be, and each is ready.
@@ -85,7 +87,7 @@ func (t *Task) signer() pki.Signer {
 func (t *Task) clientURLs() map[string]string {
 	urls := map[string]string{}
 	for _, member := range t.Cluster.Members(&t.Input) {
-		if t.Input.Addresses[member] != "" {
+		if t.Input.Addresses[member] != "" && (t.Only == "" || t.Only == member) {
 			urls[member] = t.Cluster.ClientURL(&t.Input, member)
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -357,30 +358,37 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// The size of the heap, and how much of it is garbage, are the collector's choice. So live objects are counted, by a collector that
+// works often.
 func TestMemoryIsBounded(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	const size = 160 << 20
 	sum := sha256.New()
 	_, err := io.Copy(sum, &zeros{size})
 	must(t, err)
 	tenant := identity(t)
-	var object bytes.Buffer
-	most := peak(func() {
-		plain := io.MultiReader(&zeros{size}, bytes.NewReader(sum.Sum(nil)))
-		encrypted, of, err := Seal(&object, plain, []age.Recipient{tenant.Recipient()})
-		must(t, err)
-		must(t, Extract(io.Discard, &object, manifest(encrypted, of), []age.Identity{tenant}))
-	})
-	if most > 48<<20 {
-		t.Errorf("%d bytes were in use", most)
+	var object bytes.Buffer // It is small: zeros are compressed.
+	sealed, extracted := &peak{Writer: &object}, &peak{Writer: io.Discard}
+	plain := io.MultiReader(&zeros{size}, bytes.NewReader(sum.Sum(nil)))
+	encrypted, of, err := Seal(sealed, plain, []age.Recipient{tenant.Recipient()})
+	must(t, err)
+	must(t, Extract(extracted, &object, manifest(encrypted, of), []age.Identity{tenant}))
+	for does, most := range map[string]*peak{"sealing": sealed, "extracting": extracted} {
+		if t.Logf("%s: %d bytes were in use", does, most.bytes); most.bytes == 0 || most.bytes > 64<<20 {
+			t.Errorf("%s: %d bytes were in use", does, most.bytes)
+		}
 	}
 }
 
-// peak is how much more memory was in use, at most.
-func peak(do func()) uint64 {
-	runtime.GC()
-	var before, now runtime.MemStats
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.ReadMemStats(&now)
-	return now.HeapSys - min(before.HeapInuse, now.HeapSys)
+// peak notes how many bytes live objects had at most, at each write.
+type peak struct {
+	io.Writer
+	bytes uint64
+}
+
+func (p *peak) Write(b []byte) (int, error) {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	p.bytes = max(p.bytes, sample[0].Value.Uint64())
+	return p.Writer.Write(b)
 }

@@ -119,7 +119,7 @@ func (m Manifest) Meets(e Expected) error {
 		return nil
 	}
 	target := e.EtcdVersion
-	newer, err := newerMinor(m.StorageVersion, target)
+	newer, err := NewerMinor(m.StorageVersion, target)
 	if err != nil {
 		return err
 	}
@@ -173,8 +173,8 @@ func MinorOf(version string) string {
 	return parts[0] + "." + parts[1]
 }
 
-// newerMinor reports whether a version is of a newer minor than another one.
-func newerMinor(version, than string) (bool, error) {
+// NewerMinor reports whether a version is of a newer minor than another one.
+func NewerMinor(version, than string) (bool, error) {
 	a, err := numbers(version)
 	if err != nil {
 		return false, err

@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// Container is the name of the container that takes snapshots, beside etcd.
-const Container = "backup"
+// Container is the name of the container that takes snapshots, beside etcd. SalvageContainer is that of the one that founds a
+// cluster from the data of a survivor, before etcd starts.
+const (
+	Container        = "backup"
+	SalvageContainer = "salvage"
+)
 
 // Folders in the pod of a member.
 const (
@@ -33,6 +37,8 @@ const (
 	ConfigFile = "backup.json"
 	// SeedFile has a Seed. It is there until the manager has seen the member with its data.
 	SeedFile = "seed.json"
+	// FormerFile has a Former. It is there from the first restore in place on.
+	FormerFile = "former.json"
 	// KeyFile has the key that signs manifests, IdentityFile the tenant's secret key of age.
 	KeyFile      = "hmac-key"
 	IdentityFile = "identity"
@@ -88,10 +94,22 @@ type Config struct {
 	Store  Store  `json:"store"`
 }
 
-// Seed is a snapshot that a member without data begins with, as the only member of a new cluster.
+// Former are clusters whose data must not be started again.
+type Former struct {
+	// ClusterIDs are those of etcd, as 16 hexadecimal digits.
+	ClusterIDs []string `json:"clusterIDs"`
+}
+
+// Seed is what a member begins with, as the only member of a new cluster: a snapshot, or what its own data of a former cluster
+// have.
 type Seed struct {
+	// Restore names the restore in place that the seed is of, and is the token of the new cluster. It is empty for a new control
+	// plane.
+	Restore string `json:"restore,omitempty"`
+	// Survivor has the member begin with its own data, in place of a snapshot.
+	Survivor bool `json:"survivor,omitempty"`
 	// Slot names the snapshot in Store.
-	Slot  time.Time `json:"slot"`
+	Slot  time.Time `json:"slot,omitzero"`
 	Store Store     `json:"store"`
 	// Member is the member that this is for, and PeerURL what others dial it at. All others take no notice.
 	Member  string `json:"member"`
@@ -122,8 +140,22 @@ func DecodeSeed(file []byte) (Seed, error) {
 	if err := json.Unmarshal(file, &s); err != nil {
 		return Seed{}, fmt.Errorf("read %s: %w", SeedFile, err)
 	}
-	if s.Slot.IsZero() || s.Member == "" || s.PeerURL == "" {
-		return Seed{}, errors.New("read " + SeedFile + ": slot, member and peerURL are needed")
+	switch {
+	case s.Member == "" || s.PeerURL == "":
+		return Seed{}, errors.New("read " + SeedFile + ": member and peerURL are needed")
+	case s.Slot.IsZero() != s.Survivor:
+		return Seed{}, errors.New("read " + SeedFile + ": either slot or survivor is needed")
+	case s.Survivor && s.Restore == "":
+		return Seed{}, errors.New("read " + SeedFile + ": survivor needs restore")
 	}
 	return s, nil
+}
+
+// DecodeFormer reads FormerFile.
+func DecodeFormer(file []byte) (Former, error) {
+	var f Former
+	if err := json.Unmarshal(file, &f); err != nil {
+		return Former{}, fmt.Errorf("read %s: %w", FormerFile, err)
+	}
+	return f, nil
 }

@@ -98,8 +98,8 @@ type Facts struct {
 	// FreeBytes is the room on the file system, NeedBytes the room that etcd needs to start and to go on writing.
 	FreeBytes int64 `json:"freeBytes"`
 	NeedBytes int64 `json:"needBytes"`
-	// Seed says why the snapshot that the member shall begin with is not in the directory, which is Empty then. A reason of
-	// package archive, or NotVerified, is first, where there is one.
+	// Seed says why what the member shall begin with, a snapshot or its own former data, is not in the directory, which is Empty
+	// then. A reason of package archive, or NotVerified, is first, where there is one.
 	Seed string `json:"seed,omitempty"`
 }
 
@@ -132,7 +132,7 @@ func (f Facts) String() string {
 		fmt.Fprintf(&b, "; member %s of cluster %s, revision %d, log up to term %d and index %d, applied up to %d", f.MemberID, f.ClusterID, f.Revision, f.Term, f.Index, f.Applied)
 	}
 	if f.Seed != "" {
-		b.WriteString("; the snapshot is not restored: " + f.Seed)
+		b.WriteString("; what it shall begin with is not there: " + f.Seed)
 	}
 	if f.State == Present && !f.Checked {
 		b.WriteString("; not every page of the database was checked")

@@ -90,6 +90,8 @@ func (d directory) look(f *facts.Facts, report func(facts.Facts)) error {
 		f.State = facts.Empty
 		return nil
 	}
+	// Whatever is damaged, it should be known which cluster the data are of.
+	f.ClusterID, f.MemberID = d.writer()
 	if err := d.allowed(hasLog, hasDatabase); err != nil {
 		return err
 	}

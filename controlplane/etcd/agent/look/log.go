@@ -46,6 +46,41 @@ func (l *log) identity() (cluster, member string, err error) {
 	return types.ID(m.ClusterID).String(), types.ID(m.NodeID).String(), nil
 }
 
+// writer is the member that wrote the log, as the first file says that still tells it; empty where none does.
+func (d directory) writer() (cluster, member string) {
+	names, _ := fileutil.ReadDir(d.log(), fileutil.WithExt(".wal"))
+	for _, name := range names {
+		l := &log{metadata: firstMetadata(filepath.Join(d.log(), name))}
+		if cluster, member, err := l.identity(); err == nil {
+			return cluster, member
+		}
+	}
+	return "", ""
+}
+
+// firstMetadata is what the second record of each file of the log says: the first one is its checksum.
+func firstMetadata(path string) []byte {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer file.Close() //nolint:errcheck // It was only read.
+	decoder := wal.NewDecoder(fileutil.NewFileReader(file))
+	for range 2 {
+		record := &walpb.Record{}
+		if err := decoder.Decode(record); err != nil {
+			return nil
+		}
+		switch record.Type {
+		case wal.MetadataType:
+			return record.Data
+		case wal.CrcType:
+			decoder.UpdateCRC(record.Crc)
+		}
+	}
+	return nil
+}
+
 // readLog reads the log as etcd does when it starts.
 func readLog(folder, snapshots string) (l *log, err error) {
 	defer recovered(facts.LogDamaged, folder, &err)

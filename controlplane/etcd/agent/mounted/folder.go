@@ -45,7 +45,7 @@ func (f Folder) Config() (backup.Config, error) {
 	return backup.DecodeConfig(file)
 }
 
-// Seed reads the snapshot that a member begins with; false where there is none.
+// Seed reads what a member begins with; false where there is none.
 func (f Folder) Seed() (backup.Seed, bool, error) {
 	file, err := Read(filepath.Join(f.now, backup.SeedFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,6 +56,19 @@ func (f Folder) Seed() (backup.Seed, bool, error) {
 	}
 	s, err := backup.DecodeSeed(file)
 	return s, err == nil, err
+}
+
+// Former reads the IDs of clusters whose data must not be started again.
+func (f Folder) Former() ([]string, error) {
+	file, err := Read(filepath.Join(f.now, backup.FormerFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	former, err := backup.DecodeFormer(file)
+	return former.ClusterIDs, err
 }
 
 // Keys reads the tenant's key material, which is encrypted.

@@ -37,6 +37,24 @@ func TestFilesAreOfOneVersion(t *testing.T) {
 	}
 }
 
+func TestFormerClustersAreThoseOfTheFile(t *testing.T) {
+	folder := t.TempDir()
+	f, err := OpenFolder(folder)
+	must(t, err)
+	if former, err := f.Former(); len(former) != 0 || err != nil {
+		t.Errorf("without a file there are %v: %v", former, err)
+	}
+	path := filepath.Join(folder, backup.FormerFile)
+	must(t, os.WriteFile(path, []byte(`{"clusterIDs":["00000000000000aa"]}`), 0o600))
+	if former, err := f.Former(); len(former) != 1 || former[0] != "00000000000000aa" || err != nil {
+		t.Errorf("there are %v: %v", former, err)
+	}
+	must(t, os.WriteFile(path, []byte("{"), 0o600))
+	if former, err := f.Former(); err == nil {
+		t.Errorf("of half a file there are %v", former)
+	}
+}
+
 func TestSecretsAreNotTold(t *testing.T) {
 	const secret = "AGE-SECRET-KEY-1NOTAKEY"
 	folder := t.TempDir()

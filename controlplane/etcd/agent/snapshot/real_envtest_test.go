@@ -324,7 +324,7 @@ func TestASnapshotGoesThroughABucket(t *testing.T) {
 // Without room nothing is begun.
 func TestTooLittleRoomIsToldBeforeAnythingIsRead(t *testing.T) {
 	m := archive.Manifest{Slot: slot, Plain: archive.Sum{Bytes: 1 << 60}}
-	if err := room(t.TempDir(), m); err == nil || !strings.Contains(err.Error(), "make room for") {
+	if err := room(t.TempDir(), needed(m), "to restore it"); err == nil || !strings.Contains(err.Error(), "make room for") {
 		t.Errorf("it says %v", err)
 	}
 }

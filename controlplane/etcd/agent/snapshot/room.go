@@ -18,15 +18,15 @@ const logBytes = 160 << 20
 // needed is the room that it takes to restore a snapshot: what etcd sent, the database, and a log.
 func needed(m archive.Manifest) int64 { return 2*m.Plain.Bytes + logBytes }
 
-// room fails where the file system of a folder has too little.
-func room(folder string, m archive.Manifest) error {
+// room fails where the file system of a folder has too little for what is done there.
+func room(folder string, need int64, what string) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(folder, &s); err != nil {
 		return fmt.Errorf("ask for the room of %s: %w", folder, err)
 	}
 	free := int64(s.Bavail) * s.Bsize //nolint:gosec,unconvert // It is not negative; types differ by architecture.
-	if need := needed(m); free < need {
-		return fmt.Errorf("%s has %d bytes of room, and %d are needed to restore snapshot %s: make room for %d bytes", folder, free, need, archive.SlotName(m.Slot), need-free)
+	if free < need {
+		return fmt.Errorf("%s has %d bytes of room, and %d are needed %s: make room for %d bytes", folder, free, need, what, need-free)
 	}
 	return nil
 }

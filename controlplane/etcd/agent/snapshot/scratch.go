@@ -40,8 +40,8 @@ const (
 // grace is how long a trial may take to end by itself.
 const grace = 5 * time.Second
 
-// startTrial starts etcd on a data directory in a folder.
-func startTrial(program, folder, data string) (t *trial, err error) {
+// startTrial starts etcd on a data directory in a folder, with more flags.
+func startTrial(program, folder, data string, flags ...string) (t *trial, err error) {
 	t = &trial{ended: make(chan struct{}), said: &head{left: maxSaid}}
 	defer func() {
 		if err != nil {
@@ -51,9 +51,11 @@ func startTrial(program, folder, data string) (t *trial, err error) {
 	if t.folder, err = os.Open(folder); err != nil {
 		return t, err
 	}
-	t.command = exec.Command(program, "--name="+trialName, "--data-dir="+data, "--listen-client-urls=unix://"+clientSocket, "--advertise-client-urls=unix://"+clientSocket,
-		"--listen-peer-urls="+peerURL, "--initial-advertise-peer-urls="+peerURL, "--initial-cluster="+trialName+"="+peerURL, "--listen-metrics-urls=",
-		"--enable-grpc-gateway=false", "--unsafe-no-fsync", "--quota-backend-bytes=-1", "--log-level=warn")
+	t.command = exec.Command(program, append([]string{"--name=" + trialName, "--data-dir=" + data, "--listen-client-urls=unix://" + clientSocket, "--advertise-client-urls=unix://" + clientSocket,
+		"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL, "--initial-cluster=" + trialName + "=" + peerURL, "--listen-metrics-urls=",
+		"--enable-grpc-gateway=false", "--unsafe-no-fsync", "--quota-backend-bytes=-1", "--log-level=warn",
+		// It elects itself at once.
+		"--heartbeat-interval=10", "--election-timeout=100"}, flags...)...)
 	t.command.Dir, t.command.Stdout, t.command.Stderr = folder, t.said, t.said
 	for _, variable := range os.Environ() {
 		// etcd takes flags from there.

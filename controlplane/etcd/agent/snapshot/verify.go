@@ -34,7 +34,7 @@ func (r Reader) Verify(ctx context.Context, e Entry, etcd, folder string) (archi
 	if err := e.Usable(archive.Expected{EtcdVersion: version}); err != nil {
 		return archive.Verification{}, err
 	}
-	if err := room(folder, e.Manifest); err != nil {
+	if err := room(folder, needed(e.Manifest), "to restore snapshot "+archive.SlotName(e.Slot)); err != nil {
 		return archive.Verification{}, err
 	}
 	// etcd is started in the folder of the trial.

@@ -35,6 +35,20 @@ func Data(pod *corev1.Pod) recovery.Data {
 	}[found.State]
 }
 
+// Facts are what prepare found in the data directory when it looked last; nil when nothing is known of that, or nothing that can
+// be read.
+func Facts(pod *corev1.Pod) *facts.Facts {
+	look := lastLook(pod)
+	if look == nil {
+		return nil
+	}
+	found, err := facts.Decode(look.Message)
+	if err != nil {
+		return nil
+	}
+	return &found
+}
+
 // lastLook is how prepare ended; nil when that is not known. One that failed is made anew by kubelet, and what it said counts
 // until the next one ends, for etcd has not run since. One that succeeded does not: etcd ran before the pod's containers
 // were made anew.

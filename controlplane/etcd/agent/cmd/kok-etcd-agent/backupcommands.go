@@ -20,7 +20,7 @@ import (
 
 // backupCommands are those about snapshots.
 func backupCommands() []*cobra.Command {
-	return []*cobra.Command{serveCommand(), snapshotCommand(), verifyCommand(), listCommand(), restoreCommand(), {
+	return []*cobra.Command{serveCommand(), snapshotCommand(), verifyCommand(), listCommand(), restoreCommand(), salvageCommand(), {
 		Use: restoreHere, Short: "Restore in this process; verify and restore run it", Args: cobra.NoArgs, Hidden: true,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return snapshot.Main(command.InOrStdin(), command.OutOrStdout())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +38,8 @@ func newCommand() *cobra.Command {
 	prepare := &cobra.Command{
 		Use: "prepare", Short: "Look at the data directory before etcd starts, and tell the manager", Args: cobra.NoArgs,
 		Long: `Looks at the data directory of a member that does not run, and tells the manager what it found by the termination
-message of this container. It writes nothing into a directory that has data.
+message of this container. It writes nothing into a directory that has data, unless they are of a former cluster: those are
+put aside, into a folder beside the directory.
 
 With --copy-to it first copies this program there, for a container that runs it in another image. With --seed-dir it restores
 the snapshot that a directory without data shall begin with, and fails until that is done: etcd would begin without the data.
@@ -76,8 +78,8 @@ var (
 	errNoSpace = errors.New("etcd is held until there is room")
 )
 
-// prepare fails for what it found, and where what it was told to do is not done: a look that failed is no reason to keep a
-// member from starting.
+// prepare fails for what it found, and where what it was told to do is not done. A look that failed is no reason to keep a member
+// from starting, unless data of a former cluster may be there.
 func (o *options) prepare(command *cobra.Command) error {
 	if o.dataDir == "" {
 		return errors.New("--data-dir must name etcd's data directory")
@@ -87,23 +89,29 @@ func (o *options) prepare(command *cobra.Command) error {
 		copied = copyProgram(o.copyTo)
 	}
 	found := o.look(command.Context())
+	i := o.seeding.instruction()
+	aside, moved, kept := i.putAside(o.dataDir, found)
+	if moved {
+		_, _ = fmt.Fprintf(command.OutOrStdout(), "%s: it is in %s from now on\n", o.dataDir, aside.Path)
+		found = o.look(command.Context())
+	}
+	if kept != nil {
+		found.Message = strings.TrimPrefix(found.Message+": "+kept.Error(), ": ")
+	}
 	var seeded error
 	switch found.State {
 	case facts.Empty:
-		found, seeded = o.seed(command.Context(), found)
+		found, seeded = o.seed(command.Context(), i, found)
 	case facts.NoSpace:
-		// An etcd that is started without leaves files that the snapshot would not be restored over.
-		if _, _, begins, err := o.seeding.seed(); begins || err != nil {
-			seeded = errors.Join(errNoSpace, err)
+		// A person may have etcd start without room, and it would begin without the data.
+		if i.begins || i.seedErr != nil {
+			seeded = errors.Join(errNoSpace, i.seedErr)
 		}
 	}
-	if err := o.tellManager(found); err != nil {
-		_, _ = fmt.Fprintf(command.ErrOrStderr(), "kok-etcd-agent: the manager is not told: %v\n", err)
-	}
-	_, _ = fmt.Fprintf(command.OutOrStdout(), "%s: %s\n", o.dataDir, found)
+	o.tell(command, found)
 	switch {
-	case copied != nil || seeded != nil:
-		return errors.Join(copied, seeded)
+	case copied != nil || kept != nil || seeded != nil:
+		return errors.Join(copied, kept, seeded)
 	case os.Getenv(facts.StartAnyway) != "":
 		return nil
 	case found.State == facts.NoSpace:
@@ -115,8 +123,8 @@ func (o *options) prepare(command *cobra.Command) error {
 }
 
 // seed restores the snapshot that the member begins with, where there is one, and looks again.
-func (o *options) seed(ctx context.Context, found facts.Facts) (facts.Facts, error) {
-	restored, err := o.seeding.restore(ctx, o.dataDir)
+func (o *options) seed(ctx context.Context, i instruction, found facts.Facts) (facts.Facts, error) {
+	restored, err := o.seeding.restore(ctx, i, o.dataDir)
 	if err != nil {
 		found.Seed = whyNot(err)
 		return found, fmt.Errorf("the member shall begin with a snapshot: %w", err)
@@ -125,6 +133,14 @@ func (o *options) seed(ctx context.Context, found facts.Facts) (facts.Facts, err
 		found = o.look(ctx)
 	}
 	return found, nil
+}
+
+// tell tells the manager and people what was found.
+func (o *options) tell(command *cobra.Command, found facts.Facts) {
+	if err := o.tellManager(found); err != nil {
+		_, _ = fmt.Fprintf(command.ErrOrStderr(), "kok-etcd-agent: the manager is not told: %v\n", err)
+	}
+	_, _ = fmt.Fprintf(command.OutOrStdout(), "%s: %s\n", o.dataDir, found)
 }
 
 func (o *options) tellManager(found facts.Facts) error {

@@ -180,7 +180,7 @@ func TestASnapshotThatIsNotRestoredLeavesTheDirectoryEmpty(t *testing.T) {
 			if err == nil || f.State != facts.Empty || f.Seed == "" || !strings.HasPrefix(f.Seed, test.says) {
 				t.Errorf("it tells %s and ends with %v", f, err)
 			}
-			if !strings.Contains(out, "the snapshot is not restored: ") || strings.Contains(out, stranger.String()) {
+			if !strings.Contains(out, "what it shall begin with is not there: ") || strings.Contains(out, stranger.String()) {
 				t.Errorf("people read %s", out)
 			}
 			if left, _ := filepath.Glob(filepath.Join(data, "*")); len(left) != 0 {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/mounted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 )
@@ -29,33 +28,19 @@ type seeding struct {
 
 func (s *seeding) flags(command *cobra.Command) {
 	flags := command.Flags()
-	flags.StringVar(&s.dir, "seed-dir", "", "Folder of the manager's Secret. Where its "+backup.SeedFile+" is for this member, and there are no data, that snapshot is restored.")
+	flags.StringVar(&s.dir, "seed-dir", "", "Folder of the manager's Secret. Where its "+backup.SeedFile+" is for this member, and there are no data, that snapshot is restored. Data of clusters in its "+backup.FormerFile+" are put aside.")
 	flags.StringVar(&s.member, "member", "", "Name of the member, as in its configuration.")
 	flags.StringVar(&s.storeDir, "seed-store-dir", backup.StoreDirectory, "Folder of the snapshots, where they are on a volume.")
 	flags.DurationVar(&s.timeout, "seed-timeout", 30*time.Minute, "How long the restore may take.")
 	command.MarkFlagsRequiredTogether("seed-dir", "member")
 }
 
-// seed is the snapshot that this member begins with; false where there is none.
-func (s *seeding) seed() (folder mounted.Folder, seed backup.Seed, found bool, err error) {
-	if s.dir == "" {
-		return folder, seed, false, nil
+// restore makes the data of this member from the snapshot that it begins with; false where it begins with none.
+func (s *seeding) restore(ctx context.Context, i instruction, dataDir string) (bool, error) {
+	if i.seedErr != nil || !i.begins || i.seed.Survivor {
+		return false, i.seedErr
 	}
-	if folder, err = mounted.OpenFolder(s.dir); errors.Is(err, os.ErrNotExist) {
-		return folder, seed, false, nil
-	}
-	if err == nil {
-		seed, found, err = folder.Seed()
-	}
-	return folder, seed, found && seed.Member == s.member, err
-}
-
-// restore makes the data of this member from its seed, where it has one; false where it has none.
-func (s *seeding) restore(ctx context.Context, dataDir string) (bool, error) {
-	folder, seed, found, err := s.seed()
-	if !found || err != nil {
-		return false, err
-	}
+	folder, seed := i.folder, i.seed
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
@@ -80,8 +65,9 @@ func (s *seeding) restore(ctx context.Context, dataDir string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// The IDs of a cluster are made of its token: two restores of one snapshot must not be taken for one cluster.
-	token := fmt.Sprintf("%s-%s-%s", s.member, archive.SlotName(seed.Slot), strings.ToLower(rand.Text()))
+	// The IDs of a cluster are made of its token: two restores of one snapshot must not be taken for one cluster. Of a restore in
+	// place the manager has to know them beforehand.
+	token := cmp.Or(seed.Restore, fmt.Sprintf("%s-%s-%s", s.member, archive.SlotName(seed.Slot), strings.ToLower(rand.Text())))
 	_, err = reader.Restore(ctx, e, snapshot.Target{
 		DataDir: dataDir, Name: seed.Member, PeerURL: seed.PeerURL, Token: token,
 		Expected: archive.Expected{UID: seed.TenantUID, EtcdVersion: seed.EtcdVersion},

@@ -1,0 +1,297 @@
+//go:build envtest
+
+package controllers
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+)
+
+// formerID is the ID of the cluster that a tenant's data etcd is at first.
+const formerID = "00000000000f0e3e"
+
+// Whenever the manager is killed, all that used the former data has stopped before the new etcd is founded, and each pod is made
+// once more. Events are left alone.
+func TestEtcdIsRestoredInPlace(t *testing.T) {
+	withFaults(t, func(t *testing.T) *tenantTest { return restorable(t, 1) }, func(tt *tenantTest) {
+		requested := tt.requestRestore(controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"})
+		tt.settleThroughFaults()
+		tt.expectRestored(requested)
+		for name, made := range tt.host.made {
+			if want := madeAfterRestore(name); made != want {
+				tt.t.Errorf("pod %s was made %d times, want %d", name, made, want)
+			}
+		}
+		former, err := backup.DecodeFormer(tt.backupFiles()[backup.FormerFile])
+		if err != nil || !slices.Equal(former.ClusterIDs, []string{formerID}) {
+			tt.t.Errorf("members are told that the former clusters are %v: %v", former, err)
+		}
+		if tt.backupFiles()[backup.SeedFile] != nil {
+			tt.t.Error("the first member begins with the snapshot again when it loses its volume")
+		}
+		// That a person takes the request away changes nothing.
+		edit(tt.t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) { c.Spec.Etcd.Restore = nil })
+		tt.settleThroughFaults()
+		tt.expectRestored(requested)
+	})
+}
+
+// madeAfterRestore is how often a pod was made after one restore in place.
+func madeAfterRestore(pod string) int {
+	if strings.Contains(pod, names.EtcdEvents) {
+		return 1
+	}
+	return 2
+}
+
+// Nothing stops for a request that cannot be met, and nothing is written again and again.
+func TestARestoreInPlaceIsJudgedBeforeAnythingStops(t *testing.T) {
+	t.Parallel()
+	tt := restorable(t, 1)
+	before, keyID := tt.podUIDs(), tt.snapshotKeyID()
+	for _, tc := range []struct {
+		name   string
+		before func()
+		asks   controlplanev1.EtcdRestoreSpec
+		says   string
+	}{
+		{"no such snapshot", func() {}, controlplanev1.EtcdRestoreSpec{Snapshot: "missing"},
+			"spec.etcd.restore: snapshot names the KOKEtcdSnapshot missing, which is not in namespace " + tt.key.Namespace},
+		{"a snapshot of another key", func() {
+			tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) { s.Status.EncryptionKeyID = "another" })
+		},
+			controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"}, "which was taken with the encryption key another"},
+		{"a snapshot of a newer etcd", func() {
+			tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) {
+				s.Status.EtcdVersion, s.Status.EncryptionKeyID = "3.99.0", keyID
+			})
+		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"}, "which is of etcd 3.99.0"},
+		{"a snapshot that its trial refused", func() {
+			tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) {
+				s.Status.EtcdVersion = "3.5.0"
+				conditions.Set(s, metav1.Condition{Type: controlplanev1.SnapshotVerifiedCondition, Status: metav1.ConditionFalse, Reason: "Damaged", Message: "a page is torn"})
+			})
+		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"}, "which cannot be used (Damaged: a page is torn): name another"},
+		{"a survivor that is no member", func() {}, controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-7"}, "survivor names blue-etcd-data-7, which is no member"},
+		{"a survivor with a quorum", func() {}, controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-0"}, "are a majority, so that a quorum can return"},
+		{"a host node that is not heard from", func() { tt.hearNode(0, false) }, controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-0"}, "spec.etcd.restore: "},
+	} {
+		tc.before()
+		tt.requestRestore(tc.asks)
+		if err := tt.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		tt.expectReconciled(tc.name, tc.says)
+		if now := tt.podUIDs(); !maps.Equal(now, before) {
+			t.Fatalf("%s: the pods were %v and are %v", tc.name, before, now)
+		}
+	}
+	tt.settle()
+	if record := tt.record(); record.Restore != "" || !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) {
+		t.Errorf("it has begun with %+v, or the control plane is not available", record)
+	}
+}
+
+// Data that are left on one member of three are what the new etcd begins with, on that member alone.
+func TestEtcdIsRestoredFromASurvivor(t *testing.T) {
+	t.Parallel()
+	tt := restorable(t, 3)
+	tt.host.broken = func(pod *corev1.Pod) bool { return pod.Name == "blue-etcd-data-0" || pod.Name == "blue-etcd-data-1" }
+	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
+		c.Spec.Etcd.GivenUp = []string{"blue-etcd-data-0", "blue-etcd-data-1"}
+	})
+	requested := tt.requestRestore(controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-2"})
+	var told []byte
+	for range manyRounds {
+		if err := tt.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		if tt.record().Phase == rebuild.Over {
+			break
+		}
+		if file := tt.backupFiles()[backup.SeedFile]; file != nil {
+			told = file
+		}
+		if _, err := tt.host.work(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pods := slices.Sorted(maps.Keys(tt.podUIDs()))
+	seed, err := backup.DecodeSeed(told)
+	if err != nil || seed.Member != "blue-etcd-data-2" || !seed.Survivor || seed.Restore != stamp(requested) {
+		t.Errorf("the survivor is told %+v: %v", seed, err)
+	}
+	pods = slices.DeleteFunc(pods, func(name string) bool { return !strings.Contains(name, names.EtcdData) })
+	if !slices.Equal(pods, []string{"blue-etcd-data-2"}) || tt.record().Phase != rebuild.Over {
+		t.Errorf("it is founded by %v, and the record is %+v", pods, tt.record())
+	}
+}
+
+// restorable is a tenant that works, with a snapshot, on host nodes that are heard from.
+func restorable(t *testing.T, members int) *tenantTest {
+	t.Helper()
+	tt := newRollingTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
+		lasting(c)
+		c.Spec.Etcd.Data.Replicas = ptr.To(int32(members))
+		c.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{Recipients: []string{personKey}, Store: *inBucket.DeepCopy()}
+	})
+	tt.program.EtcdAgentImage = "registry.k8s.io/kok-etcd-agent:1"
+	tt.host.prefix = tt.key.Namespace + "-"
+	for i := range 3 {
+		tt.createNode(i)
+		tt.hearNode(i, true)
+	}
+	tt.tellClusterID(tt.tellEtcd(members))
+	tt.writeCredentials(map[string]string{"accessKeyID": "a", "secretAccessKey": "b"})
+	tt.settle()
+	tt.eachPodWasMade(1)
+	snapshot := &controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "snapshot"}}
+	snapshot.Spec.ControlPlaneName, snapshot.Spec.Slot = tt.key.Name, "20260304T050000Z"
+	if err := environment.Client.Create(t.Context(), snapshot); err != nil {
+		t.Fatal(err)
+	}
+	keyID := tt.snapshotKeyID()
+	// A member's agent would report this.
+	tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) {
+		s.Status.Slot, s.Status.EncryptionKeyID, s.Status.EtcdVersion = s.Spec.Slot, keyID, "3.5.0"
+		conditions.Set(s, metav1.Condition{Type: controlplanev1.SnapshotVerifiedCondition, Status: metav1.ConditionTrue, Reason: "Verified"})
+	})
+	return tt
+}
+
+// snapshotKeyID is the ID of the key that snapshots are taken with.
+func (tt *tenantTest) snapshotKeyID() string {
+	tt.t.Helper()
+	encryption := &corev1.Secret{}
+	if err := environment.Client.Get(tt.t.Context(), tt.inNamespace("blue-encryption"), encryption); err != nil {
+		tt.t.Fatal(err)
+	}
+	_, _, id, err := pki.SnapshotKeys(encryption.Data[pki.EncryptionKey])
+	if err != nil {
+		tt.t.Fatal(err)
+	}
+	return id
+}
+
+// editSnapshot changes the status of the snapshot, as reports of agents do.
+func (tt *tenantTest) editSnapshot(change func(*controlplanev1.KOKEtcdSnapshot)) {
+	tt.t.Helper()
+	snapshot := &controlplanev1.KOKEtcdSnapshot{}
+	if err := environment.Client.Get(tt.t.Context(), tt.inNamespace("snapshot"), snapshot); err != nil {
+		tt.t.Fatal(err)
+	}
+	change(snapshot)
+	if err := environment.Client.Status().Update(tt.t.Context(), snapshot); err != nil {
+		tt.t.Fatal(err)
+	}
+}
+
+// hearNode says since an hour that a host node is heard from, or is not.
+func (tt *tenantTest) hearNode(i int, heard bool) {
+	tt.t.Helper()
+	node := &corev1.Node{}
+	if err := environment.Client.Get(tt.t.Context(), client.ObjectKey{Name: fmt.Sprintf("%s%d", tt.host.prefix, i)}, node); err != nil {
+		tt.t.Fatal(err)
+	}
+	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))}
+	if !heard {
+		ready.Status = corev1.ConditionUnknown
+	}
+	node.Status.Conditions = []corev1.NodeCondition{ready}
+	if err := environment.Client.Status().Update(tt.t.Context(), node); err != nil {
+		tt.t.Fatal(err)
+	}
+}
+
+// tellClusterID lets the data etcd tell its ID: the former one, until members were told to found another. Then nothing may be left
+// that knows the former data.
+func (tt *tenantTest) tellClusterID(e *toldEtcd) {
+	inner, id, former := e.check, formerID, map[string]string{}
+	tt.program.etcd.Check = func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
+		health, err := inner(ctx, members, config)
+		if err != nil || !strings.Contains(health.Members[0].Name, names.EtcdData) {
+			return health, err
+		}
+		now := tt.podUIDs()
+		if seed, err := backup.DecodeSeed(tt.backupFiles()[backup.SeedFile]); err == nil && id == formerID {
+			id = rebuild.ClusterID(seed.PeerURL, seed.Restore)
+			maps.DeleteFunc(e.listed, func(name string, _ *etcd.Member) bool {
+				return name != seed.Member && strings.Contains(name, names.EtcdData)
+			})
+			for name, uid := range former {
+				if now[name] == uid && madeAfterRestore(name) == 2 {
+					tt.t.Errorf("etcd is founded anew while pod %s of before is there", name)
+				}
+			}
+		}
+		if id == formerID {
+			former = now
+		}
+		health.ClusterID = id
+		return health, nil
+	}
+}
+
+// requestRestore asks for a restore in place, later than the last one.
+func (tt *tenantTest) requestRestore(asks controlplanev1.EtcdRestoreSpec) metav1.Time {
+	tt.t.Helper()
+	edit(tt.t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
+		asks.RequestedAt = metav1.NewTime(time.Now().Truncate(time.Second))
+		if last := c.Spec.Etcd.Restore; last != nil && !asks.RequestedAt.After(last.RequestedAt.Time) {
+			asks.RequestedAt = metav1.NewTime(last.RequestedAt.Add(time.Second))
+		}
+		c.Spec.Etcd.Restore = &asks
+	})
+	return asks.RequestedAt
+}
+
+// record is what is known of the last restore in place.
+func (tt *tenantTest) record() (record rebuild.Record) {
+	tt.t.Helper()
+	config := &corev1.ConfigMap{}
+	if err := environment.Client.Get(tt.t.Context(), tt.inNamespace(names.RestoreRecord(tt.cluster.Name)), config); client.IgnoreNotFound(err) != nil {
+		tt.t.Fatal(err)
+	} else if err == nil {
+		if err := json.Unmarshal([]byte(config.Data[recordKey]), &record); err != nil {
+			tt.t.Fatal(err)
+		}
+	}
+	return record
+}
+
+func (tt *tenantTest) restoring() bool {
+	return conditions.IsTrue(tt.controlPlane(), controlplanev1.EtcdRecoveringCondition)
+}
+
+// expectRestored fails unless the restore is over, and said to be.
+func (tt *tenantTest) expectRestored(requested metav1.Time) {
+	tt.t.Helper()
+	data := etcdclusters.Status(tt.controlPlane(), names.EtcdData)
+	if !data.RestoredAt.Time.Equal(requested.Time) || data.ClusterID == formerID || data.ClusterID != tt.record().ClusterID {
+		tt.t.Errorf("the status of the data etcd is %+v, and the record %+v", data, tt.record())
+	}
+	if !conditions.IsTrue(tt.controlPlane(), controlplanev1.AvailableCondition) || tt.restoring() {
+		tt.t.Errorf("it is not available, or still restores: %+v", tt.controlPlane().Status.Conditions)
+	}
+}

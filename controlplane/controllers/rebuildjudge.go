@@ -1,0 +1,119 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+)
+
+// judgeRestore says what is wrong with a request, before anything stops; empty for nothing.
+func (r *Reconciler) judgeRestore(ctx context.Context, s *scope, state rebuild.State, pods []corev1.Pod) (string, error) {
+	switch {
+	case r.EtcdAgentImage == "":
+		return noAgent, nil
+	case len(state.Next.Members) > 0 && state.ClusterID == "" && len(state.Next.Former) == 0 && mayHaveData(pods):
+		return "no member of the data etcd has told the ID of its cluster yet, by which its data are put aside: wait until one answers, or until its container prepare has looked", nil
+	case s.controlPlane.Spec.Etcd.Restore.Survivor != "":
+		return judgeSurvivor(s, state, pods), nil
+	}
+	return r.judgeSnapshot(ctx, s)
+}
+
+// mayHaveData reports whether the data of a member may be there, as far as its pod tells.
+func mayHaveData(pods []corev1.Pod) bool {
+	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !lostData(&pod) })
+}
+
+func lostData(pod *corev1.Pod) bool {
+	data := seen.Data(pod)
+	return data == recovery.Empty || data == recovery.Unreadable
+}
+
+// judgeSurvivor refuses a member that has no data, and one where a quorum could return.
+func judgeSurvivor(s *scope, state rebuild.State, pods []corev1.Pod) string {
+	name := state.Next.Seed
+	if s.controlPlane.Spec.Etcd.Data.Storage.Type == controlplanev1.EtcdStorageEmptyDir {
+		return fmt.Sprintf("survivor: the data of %s go with its pod, for spec.etcd.data.storage.type is %s: restore a snapshot", name, controlplanev1.EtcdStorageEmptyDir)
+	}
+	var members, left []string
+	for _, m := range state.Next.Members {
+		members = append(members, m.Name)
+		i := hostpods.Index(pods, m.Name)
+		_, heard := state.Heard[m.Host]
+		if !slices.Contains(state.GivenUp, m.Name) && (i < 0 && heard || i >= 0 && !lostData(&pods[i])) {
+			left = append(left, m.Name)
+		}
+	}
+	switch {
+	case !slices.Contains(members, name):
+		return fmt.Sprintf("survivor names %s, which is no member of the data etcd: name one of %s", name, strings.Join(members, ", "))
+	case !slices.Contains(left, name):
+		return fmt.Sprintf("survivor names %s, whose data are lost, or which is given up: name another member, or a snapshot", name)
+	case len(left) > state.Next.Voters/2:
+		return fmt.Sprintf("survivor: members %s have their data and are a majority, so that a quorum can return: have their pods run again, or name in spec.etcd.givenUp those whose data are lost", strings.Join(left, ", "))
+	}
+	return ""
+}
+
+// isNewer reports whether a version of etcd is of a newer minor than another one, as far as both can be read.
+func isNewer(version, than string) bool {
+	newer, err := archive.NewerMinor(version, than)
+	return err == nil && newer
+}
+
+// judgeSnapshot refuses a snapshot that is not there, not verified, another tenant's, of another key or of a newer etcd.
+func (r *Reconciler) judgeSnapshot(ctx context.Context, s *scope) (string, error) {
+	key := client.ObjectKey{Namespace: s.controlPlane.Namespace, Name: s.controlPlane.Spec.Etcd.Restore.Snapshot}
+	snapshot := &controlplanev1.KOKEtcdSnapshot{}
+	switch err := r.Client.Get(ctx, key, snapshot); {
+	case apierrors.IsNotFound(err):
+		return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, which is not in namespace %s: `kok etcd list` shows those that there are", key.Name, key.Namespace), nil
+	case err != nil:
+		return "", fmt.Errorf("read KOKEtcdSnapshot %s: %w", key, err)
+	}
+	if problem := r.unfit(s, snapshot); problem != "" {
+		return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, %s", key.Name, problem), nil
+	}
+	origin, missing, err := r.origin(ctx, s)
+	if err != nil || missing != "" {
+		return missing, err
+	}
+	_, missing, err = r.storeFiles(ctx, s.controlPlane.Namespace, origin.Store, "spec.etcd.backup.store")
+	return missing, err
+}
+
+// unfit says why a snapshot cannot be restored in place; empty when it can. One that names a store by itself was verified by nobody
+// for this control plane.
+func (r *Reconciler) unfit(s *scope, snapshot *controlplanev1.KOKEtcdSnapshot) string {
+	_, _, keyID, err := pki.SnapshotKeys(s.keys.EncryptionKey)
+	verified := conditions.Get(snapshot, controlplanev1.SnapshotVerifiedCondition)
+	switch target, status := seedVersion(s), snapshot.Status; {
+	case err != nil:
+		return err.Error()
+	case snapshot.Spec.ControlPlaneName != s.controlPlane.Name:
+		return "which is not one of this control plane: name one that `kok etcd list` shows, or restore it into a new Cluster"
+	case verified == nil:
+		return "which is not verified yet: wait for its condition Verified, or name another"
+	case !conditions.IsTrue(snapshot, controlplanev1.SnapshotVerifiedCondition):
+		return fmt.Sprintf("which cannot be used (%s: %s): name another", verified.Reason, verified.Message)
+	case status.EncryptionKeyID != keyID:
+		return fmt.Sprintf("which was taken with the encryption key %s, and the control plane has %s: name a younger one", status.EncryptionKeyID, keyID)
+	case target != "" && isNewer(status.EtcdVersion, target):
+		return fmt.Sprintf("which is of etcd %s, and the control plane has %s: upgrade it first, or name an older one", status.EtcdVersion, target)
+	}
+	return ""
+}

@@ -1,0 +1,140 @@
+package controllers
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// rebuildState is all that the next step of a restore depends on, as the host cluster's API server has it: a cache may not know
+// yet what runs.
+func (r *Reconciler) rebuildState(ctx context.Context, s *scope) (rebuild.State, error) {
+	state := rebuild.State{Request: s.rebuild.request, Record: s.rebuild.record, GivenUp: s.controlPlane.Spec.Etcd.GivenUp, Heard: map[string]string{}}
+	state.ClusterID = etcdclusters.Status(s.controlPlane, names.EtcdData).ClusterID
+	begins := state.Record.Restore != state.Request
+	if s.rebuild.founding() && !begins {
+		if !s.founded() {
+			state.ClusterID = ""
+		}
+		return state, nil
+	}
+	pods, err := hostpods.List(ctx, s.host.Live, s.key)
+	if err != nil {
+		return state, err
+	}
+	hosts := hostnodes{scope: s, now: r.Clock.Now(), heard: state.Heard, uids: map[string]string{}}
+	for component := range usersOfData(s.controlPlane) {
+		for i := range pods[component] {
+			if pod := &pods[component][i]; !hostpods.Ended(pod) {
+				state.Pods = append(state.Pods, rebuild.Pod{Name: pod.Name, Host: pod.Spec.NodeName})
+				if err := hosts.look(ctx, pod.Spec.NodeName); err != nil {
+					return state, err
+				}
+			}
+		}
+	}
+	slices.SortFunc(state.Pods, func(a, b rebuild.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	for _, m := range state.Record.Members {
+		if err := hosts.look(ctx, m.Host); err != nil {
+			return state, err
+		}
+	}
+	if !begins {
+		return state, nil
+	}
+	return r.addNext(ctx, s, state, &hosts, pods[names.EtcdData])
+}
+
+// addNext adds the record that a restore would begin with, and what is wrong with the request.
+func (r *Reconciler) addNext(ctx context.Context, s *scope, state rebuild.State, hosts *hostnodes, pods []corev1.Pod) (rebuild.State, error) {
+	former := etcdclusters.Status(s.controlPlane, names.EtcdData)
+	claimed, err := operator.HostsOfVolumes(ctx, s.host.Live, s.key)
+	if err != nil {
+		return state, err
+	}
+	state.Next = rebuild.Record{Seed: s.controlPlane.Spec.Etcd.Restore.Survivor, Voters: int(etcdclusters.Voters(s.controlPlane, names.EtcdData))}
+	for _, listed := range former.Members {
+		m := rebuild.Member{Name: listed.Name, Host: claimed[listed.Name]}
+		if i := hostpods.Index(pods, m.Name); i >= 0 {
+			if found := seen.Facts(&pods[i]); found != nil && found.ClusterID != "" {
+				state.Next.Former = append(state.Next.Former, rebuild.Padded(found.ClusterID))
+			}
+			if node := pods[i].Spec.NodeName; node != "" {
+				m.Host = node
+			}
+		}
+		if err := hosts.look(ctx, m.Host); err != nil {
+			return state, err
+		}
+		m.HostUID = hosts.uids[m.Host]
+		state.Next.Members = append(state.Next.Members, m)
+	}
+	if state.Next.Seed == "" {
+		state.Next.Seed = seedOf(s, state)
+	}
+	state.Next.ClusterID = rebuild.ClusterID(etcdcomponent.Data.PeerURL(&s.input, state.Next.Seed), state.Request)
+	state.Problem, err = r.judgeRestore(ctx, s, state, pods)
+	return state, err
+}
+
+// seedOf is the member that begins with a snapshot: the first one whose host node is heard from, or the first one.
+func seedOf(s *scope, state rebuild.State) string {
+	wanted := etcdcomponent.Data.Wanted(&s.input)
+	for _, name := range wanted {
+		i := slices.IndexFunc(state.Next.Members, func(m rebuild.Member) bool { return m.Name == name })
+		if i < 0 {
+			continue
+		}
+		if _, heard := state.Heard[state.Next.Members[i].Host]; heard && !slices.Contains(state.GivenUp, name) {
+			return name
+		}
+	}
+	return wanted[0]
+}
+
+// hostnodes are the host nodes that matter to a restore. Each is read once.
+type hostnodes struct {
+	scope *scope
+	now   time.Time
+	// heard are the UIDs of those that are heard from, uids those of all that are there.
+	heard, uids map[string]string
+}
+
+// heardPatience is how long a host node has to be heard from before what it says of pods is believed: kubelet stops pods that were
+// deleted meanwhile within their grace period.
+const heardPatience = time.Minute
+
+// look reads a Node.
+func (h *hostnodes) look(ctx context.Context, name string) error {
+	if _, known := h.uids[name]; known || name == "" {
+		return nil
+	}
+	node := &corev1.Node{}
+	switch err := h.scope.host.Live.Get(ctx, client.ObjectKey{Name: name}, node); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read host node %s: %w", name, err)
+	}
+	h.uids[name] = string(node.UID)
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionUnknown && h.now.Sub(c.LastTransitionTime.Time) >= heardPatience {
+			h.heard[name] = string(node.UID)
+		}
+	}
+	return nil
+}

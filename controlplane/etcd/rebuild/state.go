@@ -1,0 +1,132 @@
+package rebuild
+
+import (
+	"slices"
+	"strings"
+)
+
+// Phase is how far a restore in place has come.
+type Phase string
+
+// Phases of a restore in place, in their order.
+const (
+	// Stopping: all that knows the former data stops.
+	Stopping Phase = "Stopping"
+	// Founding: the seed may begin.
+	Founding Phase = "Founding"
+	// Over: the seed has answered as a member of the new cluster.
+	Over Phase = "Over"
+)
+
+// Record is what is known of the last restore in place. The zero value is for a control plane that never had one.
+type Record struct {
+	// Restore is the request, which is its time.
+	Restore string `json:"restore"`
+	Phase   Phase  `json:"phase"`
+	// Seed is the member that begins.
+	Seed string `json:"seed"`
+	// ClusterID is the ID that the new cluster has, in hexadecimal.
+	ClusterID string `json:"clusterID"`
+	// Former are the IDs of clusters whose data must not start again.
+	Former []string `json:"former,omitempty"`
+	// Members are the former members. Voters is how many of them voted.
+	Members []Member `json:"members,omitempty"`
+	Voters  int      `json:"voters,omitempty"`
+}
+
+// Member is a former member, and the host node that it ran on.
+type Member struct {
+	Name string `json:"name"`
+	// Host is the name of its host node, and HostUID the UID of the Node object; both are empty where they are not known.
+	Host    string `json:"host,omitempty"`
+	HostUID string `json:"hostUID,omitempty"`
+}
+
+// State is all that a decision depends on.
+type State struct {
+	// Request is the restore that is asked for; empty for none.
+	Request string
+	// Problem is why it cannot begin, for people; empty when it can.
+	Problem string
+	// Next is the record that it begins with.
+	Next Record
+	// Record is the one that is stored.
+	Record Record
+	// Pods are those that use the data, as the host cluster has them now.
+	Pods []Pod
+	// Heard are the UIDs of Node objects of host nodes that the host cluster has heard from for a while, by their names.
+	Heard map[string]string
+	// GivenUp are members that never run again with their former data, as a person says.
+	GivenUp []string
+	// ClusterID is that of the cluster whose member answered last.
+	ClusterID string
+}
+
+// Pod is a pod that uses the data.
+type Pod struct {
+	// Name is the pod's, Host that of its host node; empty while it has none.
+	Name, Host string
+}
+
+// UnderWay reports whether a restore has begun and is not over.
+func (r Record) UnderWay() bool { return r.Phase == Stopping || r.Phase == Founding }
+
+// Asked reports whether a restore is asked for that is not over.
+func (s State) Asked() bool {
+	return s.Request != "" && (s.Record.Restore != s.Request || s.Record.Phase != Over)
+}
+
+// MayRun are the names of former members of which nobody knows that they stopped: their pod is there, or the host node that they
+// ran on is not heard from, or is not known. Those that a person has given up are not among them.
+func (s State) MayRun(members []Member) []string {
+	var names []string
+	for _, m := range members {
+		if !slices.Contains(s.GivenUp, m.Name) && !s.stopped(m) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
+
+func (s State) stopped(m Member) bool {
+	if slices.ContainsFunc(s.Pods, func(p Pod) bool { return p.Name == m.Name }) {
+		return false
+	}
+	uid, heard := s.Heard[m.Host]
+	return heard && uid == m.HostUID
+}
+
+// unreachable are pods on host nodes that are not heard from: nobody can stop them.
+func (s State) unreachable() []Pod {
+	return slices.DeleteFunc(slices.Clone(s.Pods), func(p Pod) bool {
+		_, heard := s.Heard[p.Host]
+		return p.Host == "" || heard || s.lost(p.Host)
+	})
+}
+
+// lost reports whether a person has given up the member that ran on a host node, and with it the host node.
+func (s State) lost(host string) bool {
+	return slices.ContainsFunc(append(slices.Clone(s.Record.Members), s.Next.Members...), func(m Member) bool {
+		return m.Host == host && slices.Contains(s.GivenUp, m.Name)
+	})
+}
+
+// majority reports whether so many of the voters could take writes.
+func majority(members, voters int) bool { return voters > 0 && members > voters/2 }
+
+func names(pods []Pod) string {
+	all := make([]string, 0, len(pods))
+	for _, p := range pods {
+		all = append(all, p.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+func hosts(pods []Pod) string {
+	var all []string
+	for _, p := range pods {
+		all = append(all, p.Host)
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ", ")
+}

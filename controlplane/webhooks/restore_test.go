@@ -1,0 +1,90 @@
+package webhooks
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
+
+func TestRestoresAreAskedForWhenTheyCanBegin(t *testing.T) {
+	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	type etcd = *controlplanev1.EtcdRestoreSpec
+	at := func(after time.Duration) etcd {
+		return &controlplanev1.EtcdRestoreSpec{Snapshot: "a", RequestedAt: metav1.NewTime(now.Add(after))}
+	}
+	begins := &controlplanev1.EtcdRestoreSpec{Snapshot: "a"}
+	const empty, founded, initialized, restoring = "empty", "founded", "initialized", "restoring"
+	for name, test := range map[string]struct {
+		before, after etcd
+		is            string
+		refused       string
+	}{
+		"there is none":                                            {nil, nil, empty, ""},
+		"it begins with a snapshot, and goes on":                   {begins, begins, empty, ""},
+		"a snapshot is added to a new one":                         {nil, begins, empty, "restore"},
+		"a snapshot is added when etcd has data":                   {nil, begins, founded, "restore"},
+		"a snapshot is taken away that it began with":              {begins, nil, founded, ""},
+		"a snapshot is taken away before it was restored":          {begins, nil, empty, "restore"},
+		"a restore in place is asked for":                          {nil, at(0), founded, ""},
+		"... of a control plane that began with a snapshot":        {begins, at(0), initialized, ""},
+		"... by a clock that is a little ahead":                    {nil, at(mostAhead), founded, ""},
+		"... by a clock that is far ahead":                         {nil, at(mostAhead + time.Second), founded, "restore.requestedAt"},
+		"... long ago":                                             {nil, at(-time.Hour), founded, ""},
+		"... of a control plane without data":                      {nil, at(0), empty, "restore.requestedAt"},
+		"... of one that still begins with a snapshot":             {begins, at(0), empty, "restore.requestedAt"},
+		"another one is asked for while one is under way":          {at(0), at(time.Second), restoring, ""},
+		"one is taken away that is under way":                      {at(0), nil, restoring, "restore"},
+		"one is taken away that has ended, or never began":         {at(0), nil, initialized, ""},
+		"requestedAt is taken away":                                {at(0), begins, initialized, "restore"},
+		"a request far ahead, which a move brought along, is kept": {at(time.Hour), at(time.Hour), initialized, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := &controlplanev1.KOKControlPlane{}
+			before.Spec.Etcd.Restore = test.before
+			before.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: ptr.To(test.is == founded)}}
+			if test.is == initialized || test.is == restoring {
+				conditions.Set(before, metav1.Condition{Type: controlplanev1.InitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized"})
+			}
+			if test.is == restoring {
+				conditions.Set(before, metav1.Condition{Type: controlplanev1.EtcdRecoveringCondition, Status: metav1.ConditionTrue, Reason: controlplanev1.RestoringReason})
+			}
+			errs := validateRestoreChange(before, controlplanev1.EtcdSpec{Restore: test.after}, now, field.NewPath("restore"))
+			if test.refused == "" && len(errs) > 0 || test.refused != "" && (len(errs) != 1 || errs[0].Field != test.refused) {
+				t.Errorf("got %v, want one for %q", errs, test.refused)
+			}
+		})
+	}
+}
+
+func TestSurvivorsAndMembersGivenUpHaveNamesOfMembers(t *testing.T) {
+	for _, test := range []struct {
+		spec    controlplanev1.EtcdSpec
+		refused string
+	}{
+		{controlplanev1.EtcdSpec{}, ""},
+		{controlplanev1.EtcdSpec{Restore: &controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-2"}, GivenUp: []string{"blue-etcd-data-0", "blue.one-etcd-data-10"}}, ""},
+		{controlplanev1.EtcdSpec{Restore: &controlplanev1.EtcdRestoreSpec{Survivor: "2"}}, "etcd.restore.survivor"},
+		{controlplanev1.EtcdSpec{Restore: &controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-events-2"}}, "etcd.restore.survivor"},
+		{controlplanev1.EtcdSpec{GivenUp: []string{"blue-etcd-data-0", "host-1"}}, "etcd.givenUp[1]"},
+	} {
+		errs := validateRestore(test.spec, field.NewPath("etcd"))
+		if test.refused == "" && len(errs) > 0 || test.refused != "" && (len(errs) != 1 || errs[0].Field != test.refused) {
+			t.Errorf("%+v: got %v, want one for %q", test.spec, errs, test.refused)
+		}
+	}
+}
+
+func TestATemplateHasNoRestore(t *testing.T) {
+	errs := validateTemplateEtcd(controlplanev1.EtcdSpec{
+		Restore: &controlplanev1.EtcdRestoreSpec{Snapshot: "a"}, GivenUp: []string{"blue-etcd-data-0"},
+	}, field.NewPath("etcd"))
+	if len(errs) != 2 || errs[0].Field != "etcd.restore" || errs[1].Field != "etcd.givenUp" {
+		t.Errorf("a template may have it: %v", errs)
+	}
+}
