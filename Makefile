@@ -212,7 +212,7 @@ test-faults: ## Members, volumes and host nodes of an etcd are lost, in the lab;
 	@$(MAKE) test-e2e E2E_LABELS='etcd_faults$(if $(FAULTS), && ($(FAULTS)))' E2E_TIMEOUT=4h E2E_REPORT=out/e2e-etcd-faults.json
 
 .PHONY: test-backups
-test-backups: ## Snapshots of an etcd are taken, restored into a new Cluster, and go on while the link is cut, in the lab; BACKUPS=restored runs one
+test-backups: ## Snapshots of an etcd are taken, restored into a new Cluster and in place, and go on while the link is cut, in the lab; BACKUPS=restored runs one
 	@$(MAKE) bin/kok
 	@$(MAKE) test-e2e E2E_LABELS='etcd_backups$(if $(BACKUPS), && ($(BACKUPS)))' E2E_TIMEOUT=2h E2E_REPORT=out/e2e-etcd-backups.json
 

@@ -47,10 +47,12 @@ func validateRestore(spec controlplanev1.EtcdSpec, path *field.Path) field.Error
 }
 
 // validateRestoreChange refuses a restore that would never begin, or that is taken away before it has ended: etcd would begin
-// without the snapshot, or the control plane would stay stopped.
+// without the snapshot, or the control plane would stay stopped. Nor is an older one asked for again, such as by a manifest that
+// nobody changed since.
 func validateRestoreChange(before *controlplanev1.KOKControlPlane, after controlplanev1.EtcdSpec, now time.Time, path *field.Path) field.ErrorList {
 	was, is := before.Spec.Etcd.Restore, after.Restore
 	founded := etcdclusters.Bootstrapped(before, names.EtcdData) || conditions.IsTrue(before, controlplanev1.InitializedCondition)
+	last := etcdclusters.Status(before, names.EtcdData).RestoredAt
 	var errs field.ErrorList
 	switch {
 	case is == nil && was == nil || is != nil && was != nil && *is == *was:
@@ -63,6 +65,8 @@ func validateRestoreChange(before *controlplanev1.KOKControlPlane, after control
 		errs = append(errs, field.Forbidden(path, "cannot be added without requestedAt to a control plane that exists: all that was written since the snapshot would be lost. Set requestedAt to the present time if you want that (`kok etcd restore-in-place` does), or create a new control plane with it, with the keys that `kok etcd restore` writes"))
 	case !founded:
 		errs = append(errs, field.Forbidden(path.Child("requestedAt"), "is for a control plane that has data, and this one has none yet: wait for the condition Initialized"))
+	case !last.IsZero() && !is.RequestedAt.After(last.Time):
+		errs = append(errs, field.Invalid(path.Child("requestedAt"), is.RequestedAt.UTC().Format(time.RFC3339), fmt.Sprintf("must be later than %s, when the restore was asked for that is over, or what was written since would be lost again: set it to the present time", last.UTC().Format(time.RFC3339))))
 	case is.RequestedAt.After(now.Add(mostAhead)):
 		errs = append(errs, field.Invalid(path.Child("requestedAt"), is.RequestedAt.UTC().Format(time.RFC3339), fmt.Sprintf("must not be later than in %s, or no other restore could follow: set it to the present time", mostAhead)))
 	}

@@ -19,7 +19,7 @@ func TestRestoresAreAskedForWhenTheyCanBegin(t *testing.T) {
 		return &controlplanev1.EtcdRestoreSpec{Snapshot: "a", RequestedAt: metav1.NewTime(now.Add(after))}
 	}
 	begins := &controlplanev1.EtcdRestoreSpec{Snapshot: "a"}
-	const empty, founded, initialized, restoring = "empty", "founded", "initialized", "restoring"
+	const empty, founded, initialized, restoring, restored = "empty", "founded", "initialized", "restoring", "restored"
 	for name, test := range map[string]struct {
 		before, after etcd
 		is            string
@@ -36,6 +36,9 @@ func TestRestoresAreAskedForWhenTheyCanBegin(t *testing.T) {
 		"... by a clock that is a little ahead":                    {nil, at(mostAhead), founded, ""},
 		"... by a clock that is far ahead":                         {nil, at(mostAhead + time.Second), founded, "restore.requestedAt"},
 		"... long ago":                                             {nil, at(-time.Hour), founded, ""},
+		"... after another one was taken away that is over":        {nil, at(0), restored, ""},
+		"the one that is over is asked for again":                  {nil, at(-time.Minute), restored, "restore.requestedAt"},
+		"one is asked for that is older than the last":             {nil, at(-time.Hour), restored, "restore.requestedAt"},
 		"... of a control plane without data":                      {nil, at(0), empty, "restore.requestedAt"},
 		"... of one that still begins with a snapshot":             {begins, at(0), empty, "restore.requestedAt"},
 		"another one is asked for while one is under way":          {at(0), at(time.Second), restoring, ""},
@@ -47,7 +50,10 @@ func TestRestoresAreAskedForWhenTheyCanBegin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := &controlplanev1.KOKControlPlane{}
 			before.Spec.Etcd.Restore = test.before
-			before.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: ptr.To(test.is == founded)}}
+			before.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: ptr.To(test.is == founded || test.is == restored)}}
+			if test.is == restored {
+				before.Status.Etcd[0].RestoredAt = at(-time.Minute).RequestedAt
+			}
 			if test.is == initialized || test.is == restoring {
 				conditions.Set(before, metav1.Condition{Type: controlplanev1.InitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized"})
 			}

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -136,6 +138,106 @@ func TestSnapshotsAreTakenAndListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expect(2, []string{"has no spec.etcd.backup"}, "etcd", "snapshot", "blue")
+}
+
+func TestEtcdIsRestoredInPlace(t *testing.T) {
+	s := newSite(t)
+	blue := s.controlPlane("blue", "blue")
+	taken := &controlplanev1.KOKEtcdSnapshot{ObjectMeta: s.named("taken")}
+	taken.Spec.ControlPlaneName = "blue"
+	s.create(taken)
+	for says, arguments := range map[string][]string{
+		"name what etcd begins with":    {"blue"},
+		"by --survivor":                 {"blue", "taken", "--survivor", "blue-etcd-data-0"},
+		"there is no KOKControlPlane":   {"red", "taken"},
+		"there is no KOKEtcdSnapshot":   {"blue", "missing"},
+		"cannot be restored":            {"blue", "taken"},
+		"standard input is no terminal": {"blue", "--survivor", "blue-etcd-data-0"},
+	} {
+		s.expect(2, []string{says}, append([]string{"etcd", "restore-in-place", "--timeout", "0"}, arguments...)...)
+	}
+	s.condition("Verified", metav1.ConditionTrue, "Verified", "")
+	blue.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data", Bootstrapped: ptr.To(true)}}
+	s.status(blue)
+	s.expect(0, []string{"What was written after the snapshot is lost: it has all up to revision 7", "Given up: blue-etcd-data-1", "The restore is asked for"},
+		"etcd", "restore-in-place", "blue", "taken", "--given-up", "blue-etcd-data-1", "--yes", "--timeout", "0")
+	if asked := s.asked(); asked.Restore.Snapshot != "taken" || asked.Restore.RequestedAt.IsZero() || !slices.Equal(asked.GivenUp, []string{"blue-etcd-data-1"}) {
+		t.Errorf("it asks for %+v", asked)
+	}
+
+	// The controller's part: it refuses, and the request is taken back.
+	var progress lines
+	restore := func(arguments ...string) chan int {
+		ended := make(chan int, 1)
+		all := append([]string{"kok", "etcd", "restore-in-place", "blue", "--yes", "--timeout", "1m", "--kubeconfig", kubeconfig, "--namespace", s.namespace}, arguments...)
+		go func() {
+			ended <- Run(t.Context(), all, genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &lines{}, ErrOut: &progress})
+		}()
+		return ended
+	}
+	answer := func(survivor string, change func(*controlplanev1.KOKControlPlane)) {
+		s.until(func() bool {
+			asked := s.asked()
+			return asked.Restore != nil && asked.Restore.Survivor == survivor
+		})
+		s.has("blue", blue)
+		change(blue)
+		s.status(blue)
+	}
+	ended := restore("--survivor", "blue-etcd-data-0")
+	answer("blue-etcd-data-0", func(c *controlplanev1.KOKControlPlane) {
+		conditions.Set(c, metav1.Condition{Type: controlplanev1.ReconciledCondition, Status: metav1.ConditionFalse, Reason: "Waiting", Message: "spec.etcd.restore: a quorum can return"})
+	})
+	if status := <-ended; status != 1 || !strings.Contains(progress.String(), "goes on as it was, and nothing is left of the request: spec.etcd.restore: a quorum can return") {
+		t.Errorf("it ended with %d: %s", status, progress.String())
+	}
+	if asked := s.asked(); asked.Restore != nil || asked.GivenUp != nil {
+		t.Errorf("it still asks for %+v", asked)
+	}
+
+	// It restores, and tells how far it is.
+	ended = restore("--survivor", "blue-etcd-data-2")
+	answer("blue-etcd-data-2", func(c *controlplanev1.KOKControlPlane) {
+		c.Status.Conditions = nil
+		conditions.Set(c, metav1.Condition{Type: controlplanev1.EtcdRecoveringCondition, Status: metav1.ConditionTrue, Reason: controlplanev1.RestoringReason, Message: "pods have yet to stop"})
+	})
+	s.until(func() bool { return strings.Contains(progress.String(), "Waiting: pods have yet to stop") })
+	answer("blue-etcd-data-2", func(c *controlplanev1.KOKControlPlane) {
+		c.Status.Etcd[0].RestoredAt, c.Status.Etcd[0].ClusterID = c.Spec.Etcd.Restore.RequestedAt, "00000000000f0e3e"
+		conditions.Set(c, metav1.Condition{Type: controlplanev1.EtcdRecoveringCondition, Status: metav1.ConditionFalse, Reason: controlplanev1.NotRecoveringReason})
+		conditions.Set(c, metav1.Condition{Type: controlplanev1.AvailableCondition, Status: metav1.ConditionTrue, Reason: "Available"})
+	})
+	if status := <-ended; status != 0 || !strings.Contains(progress.String(), "works again, with etcd cluster 00000000000f0e3e") {
+		t.Errorf("it ended with %d: %s", status, progress.String())
+	}
+	s.expect(1, []string{"does not work again after 1s, and the restore goes on"}, "etcd", "restore-in-place", "blue", "taken", "--yes", "--timeout", "1s")
+
+	// It asks for a later time than that of the last one, and is not taken back where the last
+	// one is under way, for the control plane has stopped.
+	s.has("blue", blue)
+	before := blue.Spec.Etcd.Restore.RequestedAt
+	conditions.Set(blue, metav1.Condition{Type: controlplanev1.EtcdRecoveringCondition, Status: metav1.ConditionTrue, Reason: controlplanev1.RestoringReason})
+	s.status(blue)
+	ended = restore("--survivor", "blue-etcd-data-0")
+	answer("blue-etcd-data-0", func(c *controlplanev1.KOKControlPlane) {
+		conditions.Set(c, metav1.Condition{Type: controlplanev1.ReconciledCondition, Status: metav1.ConditionFalse, Reason: "Waiting", Message: "spec.etcd.restore: survivor has no data"})
+	})
+	if status := <-ended; status != 1 || !strings.Contains(progress.String(), "ask for one that can, for the control plane has stopped: spec.etcd.restore: survivor has no data") {
+		t.Errorf("it ended with %d: %s", status, progress.String())
+	}
+	if asked := s.asked(); asked.Restore == nil || !asked.Restore.RequestedAt.After(before.Time) {
+		t.Errorf("it asks for %+v", asked)
+	}
+}
+
+// asked is what the spec of the control plane blue says of its etcds.
+func (s *site) asked() controlplanev1.EtcdSpec {
+	s.t.Helper()
+	found := &controlplanev1.KOKControlPlane{}
+	if !s.has("blue", found) {
+		s.t.Fatal("there is no KOKControlPlane blue")
+	}
+	return found.Spec.Etcd
 }
 
 // former is what a lost cluster left in a bucket.

@@ -63,6 +63,9 @@ func (s State) begin() Action {
 
 // refusal is why a restore must not begin: it would stop the control plane and then wait.
 func (s State) refusal() string {
+	if s.Request < s.Record.Restore { // Times in UTC, which sort as texts. Webhooks cannot know it of an object that is made anew.
+		return fmt.Sprintf("requestedAt is %s, before the last restore, of %s, and what was written since would be lost: remove spec.etcd.restore, or set requestedAt to the present time", s.Request, s.Record.Restore)
+	}
 	if s.Problem != "" {
 		return s.Problem
 	}

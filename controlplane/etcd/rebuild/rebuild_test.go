@@ -90,6 +90,8 @@ func TestDecide(t *testing.T) {
 		"the Node is another one of the same name":           {asked(gone("m-1", "m-2"), func(s *State) { s.Heard["h1"], s.Heard["h2"] = "x", "y" }), Refuse, "", "members m-1, m-2 may run"},
 		"a later request than the one that is over":          {at(Over, func(s *State) { s.Request = second }), Write, Stopping, ""},
 		"a later request while one stops":                    {at(Stopping, func(s *State) { s.Request = second }), Write, Stopping, ""},
+		"an older request than the one that is over":         {at(Over, func(s *State) { s.Request, s.Record.Restore = first, second }), Refuse, "", "before the last restore, of " + second},
+		"an older request while one stops":                   {at(Stopping, func(s *State) { s.Request, s.Record.Restore = first, second }), Refuse, "", "set requestedAt to the present time"},
 		"a control plane that never had members":             {asked(func(s *State) { s.Next.Members, s.Next.Voters, s.Pods = nil, 0, nil }), Write, Stopping, ""},
 		"pods run yet":                                       {at(Stopping), Stop, "", "pods have yet to stop: m-0, m-1, m-2, api"},
 		"a pod has no host node":                             {at(Stopping, stopped, func(s *State) { s.Pods = []Pod{{"m-0", ""}} }), Stop, "", "m-0"},

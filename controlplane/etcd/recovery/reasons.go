@@ -137,11 +137,11 @@ func (s State) lookAgain(m Member) Action {
 // waitForQuorum names the members that a quorum waits for. No data is given up without a quorum.
 func (s State) waitForQuorum() Action {
 	var away []string
-	left := 0
+	var left []Member
 	for _, m := range s.Members {
 		gone := !m.Healthy && (m.Data == Empty || m.Data == Unreadable)
 		if !gone {
-			left++
+			left = append(left, m)
 		}
 		if !m.Healthy {
 			away = append(away, m.at()+m.state())
@@ -151,10 +151,24 @@ func (s State) waitForQuorum() Action {
 	switch {
 	case names == "":
 		return wait("etcd has no quorum, although every member answers. See their logs")
-	case left > len(s.Members)/2:
+	case len(left) > len(s.Members)/2:
 		return wait("etcd has no quorum without %s. Bring back as many as are a majority: no data is given up by itself", names)
 	}
-	return needsDecision("etcd has no quorum, and too many have lost their data for one to come back: %s. Restore it from a member that is left, or from a snapshot", names)
+	return needsDecision("etcd has no quorum, and too many have lost their data for one to come back: %s. %s", names, s.wayOut(left))
+}
+
+// wayOut says how a person restores an etcd without quorum: from a member whose data are left, at best one that answers, or from a
+// snapshot. Data in pods do not outlive the restore.
+func (s State) wayOut(left []Member) string {
+	left = slices.DeleteFunc(left, func(m Member) bool { return s.Volatile || s.gone(m) })
+	switch {
+	case s.Restores == "":
+		return "An etcd of events cannot be restored"
+	case len(left) == 0:
+		return "Restore a snapshot: " + s.Restores + " SNAPSHOT"
+	}
+	survivor := left[max(0, slices.IndexFunc(left, func(m Member) bool { return m.Healthy }))]
+	return fmt.Sprintf("Restore it from a member that is left: %s --survivor %s", s.Restores, survivor.Name)
 }
 
 // noMajority asks whose data is right. Nothing is replaced meanwhile, for any member may have the only good copy.

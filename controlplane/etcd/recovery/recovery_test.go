@@ -15,7 +15,7 @@ func before(d time.Duration) time.Time { return now.Add(-d) }
 // cluster is one of voters that are fine, of which the first leads, after changes. Their volumes are tied to their host nodes,
 // and there is a spare one.
 func cluster(voters int, changes ...func(*State)) State {
-	s := State{Now: now, Spare: 1}
+	s := State{Now: now, Spare: 1, Restores: "kok etcd restore-in-place blue"}
 	for i := range voters {
 		s.Members = append(s.Members, Member{
 			Name: name(i), Ordinal: i, ID: uint64(100 + i), Started: true, Leader: i == 0, Healthy: true, Follows: true, Data: Stale,
@@ -346,8 +346,16 @@ func TestDecide(t *testing.T) {
 		"one is empty and one is away": {state: cluster(3, of(1, empty), of(2, silent)),
 			want: waits, says: parts{"host-1 (data: Empty)", "host-2 (not heard from)"}},
 		"two of three are empty": {state: cluster(3, of(1, empty), of(2, unreadable)),
-			want: asks, says: parts{name(1), name(2), "host-2 (data: Unreadable)", "snapshot"}},
-		"one is removed, and one of the rest is away": {state: cluster(3, of(1, removed), of(2, silent)), want: waits, says: parts{"host-2"}},
+			want: asks, says: parts{name(1), name(2), "host-2 (data: Unreadable)", "left: kok etcd restore-in-place blue --survivor " + name(0)}},
+		"all are empty": {state: cluster(3, of(0, empty), of(1, empty), of(2, empty)), want: asks, says: parts{"kok etcd restore-in-place blue SNAPSHOT"}},
+		"three of five are empty, and the first one's host node is gone": {state: cluster(5, of(0, down, nodeGone), of(1, empty), of(2, empty), of(3, empty)),
+			want: asks, says: parts{"blue --survivor " + name(4)}},
+		"three of five are empty, and the first one does not answer": {state: cluster(5, of(0, down), of(1, empty), of(2, empty), of(3, empty)),
+			want: asks, says: parts{"blue --survivor " + name(4)}},
+		"two of three are empty, and the last does not answer": {state: cluster(3, of(0, empty), of(1, empty), of(2, silent)), want: asks, says: parts{"blue --survivor " + name(2)}},
+		"two of three are empty, and data go with pods":        {state: cluster(3, volatile, of(0, empty), of(1, empty)), want: asks, says: parts{"blue SNAPSHOT"}},
+		"all are empty, and have no more than events":          {state: cluster(1, of(0, empty), func(s *State) { s.Restores = "" }), want: asks, says: parts{"cannot be restored"}},
+		"one is removed, and one of the rest is away":          {state: cluster(3, of(1, removed), of(2, silent)), want: waits, says: parts{"host-2"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			got := Decide(test.state)

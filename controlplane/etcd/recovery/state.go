@@ -13,6 +13,8 @@ const Annotation = "kok.cluster.x-k8s.io/etcd-replacement"
 type State struct {
 	// Now is the time of the manager, which is also in records.
 	Now time.Time
+	// Restores begins the command by which a person restores this etcd in place; empty for one that cannot be restored.
+	Restores string
 	// Members are those that the spec asks for and those that etcd lists.
 	Members []Member
 	// Spare is the number of host nodes that take pods and have no pod of this cluster.

@@ -3,10 +3,8 @@ package hosts
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
@@ -23,14 +21,8 @@ A host is an IDCHost object in a namespace of the management cluster. Machines o
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	command.AddCommand(newAdd(cluster, func() bool { return isTerminal(cluster) }), newCheck(cluster))
+	command.AddCommand(newAdd(cluster, func() bool { return terminal.IsTerminal(cluster.In) }), newCheck(cluster))
 	return command
-}
-
-// isTerminal reports whether a person can answer questions at standard input.
-func isTerminal(cluster *access.Cluster) bool {
-	in, isFile := cluster.In.(*os.File)
-	return isFile && term.IsTerminal(int(in.Fd()))
 }
 
 // say tells a person how far a command is, on standard error. Standard output is for results, which programs may read.

@@ -1,16 +1,15 @@
 package hosts
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
 )
 
 // pin reads the host keys of bastion and host, lets a person or a fingerprint confirm them, and sets them in the IDCHost. It
@@ -81,25 +80,14 @@ func lines(keys []ssh.HostKey) []string {
 	return all
 }
 
-// maxAnswer is how much of an answer is read, in bytes.
-const maxAnswer = 64
-
-// ask lets the person at the terminal confirm. Only "yes" and "y" confirm.
+// ask lets the person at the terminal confirm.
 func (a *adder) ask(ctx context.Context, what string) error {
 	_, _ = fmt.Fprintf(a.cluster.ErrOut, "Compare them on the %s: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub\nAre they the keys of the %s? Type yes: ", what, what)
-	answer := make(chan string, 1)
-	// A read from a terminal takes no context.
-	go func() {
-		line, _ := bufio.NewReader(io.LimitReader(a.cluster.In, maxAnswer)).ReadString('\n')
-		answer <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("nobody confirmed the host keys, and nothing was created: %w", ctx.Err())
-	case said := <-answer:
-		if said != "yes" && said != "y" {
-			return errors.New("the host keys were not confirmed; nothing was created")
-		}
-		return nil
+	switch agreed, err := terminal.Agreed(ctx, a.cluster.In); {
+	case err != nil:
+		return fmt.Errorf("nobody confirmed the host keys, and nothing was created: %w", err)
+	case !agreed:
+		return errors.New("the host keys were not confirmed; nothing was created")
 	}
+	return nil
 }

@@ -1,4 +1,4 @@
-// Package terminal makes texts of others fit for a terminal.
+// Package terminal makes texts of others fit for a terminal, and asks the person at it.
 package terminal
 
 import (

@@ -1,0 +1,282 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/exit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
+)
+
+const inPlaceLong = `Found the data etcd of a cluster that exists anew, and wait until the control plane works again.
+
+It begins with a snapshot, by the name of its KOKEtcdSnapshot ("kok etcd list" shows them), or with the data of one member that is left
+(--survivor). What was written after the snapshot, or what only other members had, is lost. The API servers, the controller manager and the
+scheduler stop until etcd is back. Addresses, certificates, workers and their pods stay.
+
+A request that cannot be met changes nothing: the reason is told. The restore goes on when the wait ends.
+
+  --given-up MEMBER   a member that never runs again with its data, for its host node is gone for good. Otherwise the restore
+                      waits for host nodes that are not heard from: the former etcd may still run there`
+
+const inPlaceExample = `  # Somebody deleted what nobody should have
+  kok etcd restore-in-place blue blue-control-plane-20260304t050000z
+
+  # Two of three members have lost their data
+  kok etcd restore-in-place blue --survivor blue-etcd-data-2`
+
+// inPlaceTimeout is how long a restore in place may take. A large snapshot is fetched, and members join one after the other.
+const inPlaceTimeout = 30 * time.Minute
+
+// Flags that messages name.
+const (
+	flagSurvivor = "survivor"
+	flagYes      = "yes"
+)
+
+func newRestoreInPlace(cluster *access.Cluster) *cobra.Command {
+	r := &inPlaceRestorer{cluster: cluster}
+	command := &cobra.Command{
+		Use: "restore-in-place CLUSTER [SNAPSHOT]", Short: "Found the data etcd of a cluster that exists anew, from a snapshot or from one member",
+		Long: inPlaceLong, Example: inPlaceExample, Args: cobra.RangeArgs(1, 2),
+		ValidArgsFunction: cluster.CompleteOne(&clusterv1.ClusterList{}, true),
+		RunE: func(command *cobra.Command, args []string) error {
+			return cluster.Explain(r.run(command.Context(), args[0], args[1:]))
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&r.asks.Survivor, flagSurvivor, "", "Member whose data are left, as blue-etcd-data-2.")
+	flags.StringSliceVar(&r.givenUp, "given-up", nil, "Member that never runs again with its data; may be given several times.")
+	flags.BoolVar(&r.yes, flagYes, false, "Do not ask.")
+	flags.DurationVar(&r.timeout, "timeout", inPlaceTimeout, "How long to wait until the control plane works again; 0 does not wait.")
+	return command
+}
+
+// inPlaceRestorer is one run of the command.
+type inPlaceRestorer struct {
+	cluster *access.Cluster
+	asks    controlplanev1.EtcdRestoreSpec
+	givenUp []string
+	yes     bool
+	timeout time.Duration
+
+	client client.Client
+	// name is what the person calls the cluster.
+	name string
+	// replaces is true where another restore is under way: the control plane does not go on as it was when this one is refused.
+	replaces bool
+}
+
+func (r *inPlaceRestorer) run(ctx context.Context, name string, snapshots []string) error {
+	if (len(snapshots) > 0) == (r.asks.Survivor != "") {
+		return fmt.Errorf("name what etcd begins with: a KOKEtcdSnapshot, or a member by --%s", flagSurvivor)
+	}
+	c, namespace, err := connect(r.cluster)
+	if err != nil {
+		return err
+	}
+	r.client, r.name = c, name
+	of, err := controlPlane(ctx, c, client.ObjectKey{Namespace: namespace, Name: name})
+	if err != nil {
+		return err
+	}
+	loses := fmt.Sprintf("What only members other than %s had is lost", r.asks.Survivor)
+	if len(snapshots) > 0 {
+		if loses, err = r.choose(ctx, of, snapshots[0]); err != nil {
+			return err
+		}
+	}
+	if err := r.confirm(ctx, of, loses); err != nil {
+		return err
+	}
+	if err := r.request(ctx, of); err != nil {
+		return err
+	}
+	if r.timeout == 0 {
+		return nil
+	}
+	err = r.waitUntilRestored(ctx, of)
+	if refused := (&refusal{}); errors.As(err, &refused) {
+		return r.withdraw(ctx, of, refused)
+	}
+	return err
+}
+
+// choose looks at a snapshot, and says what is lost.
+func (r *inPlaceRestorer) choose(ctx context.Context, of *controlplanev1.KOKControlPlane, name string) (loses string, err error) {
+	snapshot, key := &controlplanev1.KOKEtcdSnapshot{}, client.ObjectKey{Namespace: of.Namespace, Name: name}
+	switch err := r.client.Get(ctx, key, snapshot); {
+	case apierrors.IsNotFound(err):
+		return "", fmt.Errorf("there is no KOKEtcdSnapshot %s: %s etcd list %s shows those of the cluster", key, r.cluster.Program, of.Name)
+	case err != nil:
+		return "", fmt.Errorf("read KOKEtcdSnapshot %s: %w", key, err)
+	}
+	if left, _ := waitsFor(snapshot); left != "" {
+		return "", fmt.Errorf("KOKEtcdSnapshot %s cannot be restored: %s", key, left) //nolint:staticcheck // A kind.
+	}
+	r.asks.Snapshot = name
+	taken := snapshot.Status.TakenAt
+	return fmt.Sprintf("What was written after the snapshot is lost: it has all up to revision %d, and was taken %s ago, at %s",
+		snapshot.Status.Revision, duration.HumanDuration(time.Since(taken.Time)), taken.UTC().Format(time.RFC3339)), nil
+}
+
+// confirm tells a person what will happen, and lets them agree.
+func (r *inPlaceRestorer) confirm(ctx context.Context, of *controlplanev1.KOKControlPlane, loses string) error {
+	say(r.cluster, "The data etcd of KOKControlPlane %s will be founded anew. %s.", client.ObjectKeyFromObject(of), loses)
+	if members := memberNames(of); len(members) > 0 {
+		say(r.cluster, "Members %s stop, put their data aside, and begin anew.", strings.Join(members, ", "))
+	}
+	say(r.cluster, "API servers, controller manager and scheduler stop until it is back; workers and their pods go on.")
+	if len(r.givenUp) > 0 {
+		say(r.cluster, "Given up: %s. They must never run again with the data that they have.", strings.Join(r.givenUp, ", "))
+	}
+	if r.yes {
+		return nil
+	}
+	if !terminal.IsTerminal(r.cluster.In) {
+		return fmt.Errorf("nobody can be asked, for standard input is no terminal: add --%s", flagYes)
+	}
+	_, _ = fmt.Fprint(r.cluster.ErrOut, "Type yes to do it: ")
+	switch agreed, err := terminal.Agreed(ctx, r.cluster.In); {
+	case err != nil:
+		return fmt.Errorf("nothing was changed: %w", err)
+	case !agreed:
+		return errors.New("nothing was changed, for you did not agree")
+	}
+	return nil
+}
+
+// memberNames are the members that etcd listed last.
+func memberNames(of *controlplanev1.KOKControlPlane) []string {
+	var members []string
+	for _, m := range etcdclusters.Status(of, names.EtcdData).Members {
+		members = append(members, m.Name)
+	}
+	return members
+}
+
+// request writes what is asked for. Members that an earlier restore gave up may be back, so they are not given up again.
+func (r *inPlaceRestorer) request(ctx context.Context, of *controlplanev1.KOKControlPlane) error {
+	before := of.DeepCopy()
+	r.replaces = conditions.GetReason(of, controlplanev1.EtcdRecoveringCondition) == controlplanev1.RestoringReason
+	last := etcdclusters.Status(of, names.EtcdData).RestoredAt
+	if asked := of.Spec.Etcd.Restore; asked != nil && asked.RequestedAt.After(last.Time) {
+		last = asked.RequestedAt
+	}
+	r.asks.RequestedAt = metav1.NewTime(time.Now().Truncate(time.Second))
+	if !r.asks.RequestedAt.After(last.Time) { // The clock of this machine may be behind.
+		r.asks.RequestedAt = metav1.NewTime(last.Add(time.Second))
+	}
+	of.Spec.Etcd.Restore, of.Spec.Etcd.GivenUp = &r.asks, r.givenUp
+	if err := r.client.Patch(ctx, of, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("ask for the restore in KOKControlPlane %s: %w", client.ObjectKeyFromObject(of), err)
+	}
+	say(r.cluster, "The restore is asked for: spec.etcd.restore.requestedAt is %s", r.asks.RequestedAt.UTC().Format(time.RFC3339))
+	return nil
+}
+
+// waitUntilRestored reads the control plane until it works again, or says that the restore cannot begin.
+func (r *inPlaceRestorer) waitUntilRestored(ctx context.Context, of *controlplanev1.KOKControlPlane) error {
+	key, told := client.ObjectKeyFromObject(of), ""
+	bounded, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	err := wait.PollUntilContextCancel(bounded, pollInterval, true, func(context.Context) (bool, error) {
+		// The end of the wait does not cut off a request. A request that fails is tried again until then.
+		err := r.client.Get(ctx, key, of)
+		if apierrors.IsNotFound(err) || ctx.Err() != nil {
+			return false, err
+		}
+		left, refused := restoreWaitsFor(of, r.asks.RequestedAt)
+		if err != nil {
+			left, refused = r.cluster.Explain(fmt.Errorf("read KOKControlPlane %s: %w", key, err)).Error(), false
+		}
+		if refused {
+			return false, &refusal{left}
+		}
+		if left != "" && left != told {
+			say(r.cluster, "Waiting: %s", left)
+			told = left
+		}
+		return left == "", nil
+	})
+	switch {
+	case err == nil:
+		say(r.cluster, "KOKControlPlane %s works again, with etcd cluster %s", key, etcdclusters.Status(of, names.EtcdData).ClusterID)
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("the restore of KOKControlPlane %s goes on; %s status %s shows how far it is: %w", key, r.cluster.Program, r.name, ctx.Err())
+	case bounded.Err() != nil:
+		return &exit.BadNews{Message: fmt.Sprintf("KOKControlPlane %s does not work again after %s, and the restore goes on: %s", key, r.timeout, told)}
+	default:
+		return err
+	}
+}
+
+// refusal is why a restore cannot begin.
+type refusal struct{ reason string }
+
+// Error is the reason.
+func (r *refusal) Error() string { return r.reason }
+
+// withdraw takes a request back that cannot be met now: nobody would expect it to begin by itself some day. While an earlier restore
+// is under way only another request has it go on.
+func (r *inPlaceRestorer) withdraw(ctx context.Context, of *controlplanev1.KOKControlPlane, why *refusal) error {
+	key, before := client.ObjectKeyFromObject(of), of.DeepCopy()
+	if r.replaces {
+		return &exit.BadNews{Message: fmt.Sprintf("the restore of KOKControlPlane %s cannot begin, and the one before it is not over; ask for one that can, for the control plane has stopped: %s", key, why)}
+	}
+	if restore := of.Spec.Etcd.Restore; restore != nil && restore.RequestedAt.Time.Equal(r.asks.RequestedAt.Time) {
+		of.Spec.Etcd.Restore, of.Spec.Etcd.GivenUp = nil, nil
+		if err := r.client.Patch(ctx, of, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("the restore cannot begin (%w); take it back from KOKControlPlane %s by removing spec.etcd.restore, for that failed: %w", why, key, err)
+		}
+	}
+	return &exit.BadNews{Message: fmt.Sprintf("KOKControlPlane %s goes on as it was, and nothing is left of the request: %s", key, why)}
+}
+
+// refusedPrefix begins the message of a request that cannot be met.
+const refusedPrefix = "spec.etcd.restore: "
+
+// restoreWaitsFor is what a control plane waits for until a restore is over and it works; empty for nothing. refused is true where
+// the restore cannot begin.
+func restoreWaitsFor(of *controlplanev1.KOKControlPlane, requested metav1.Time) (left string, refused bool) {
+	seen := func(name string) *metav1.Condition {
+		if c := conditions.Get(of, name); c != nil && c.ObservedGeneration == of.Generation {
+			return c
+		}
+		return &metav1.Condition{Status: metav1.ConditionUnknown}
+	}
+	data := etcdclusters.Status(of, names.EtcdData)
+	over := data.RestoredAt.Time.Equal(requested.Time)
+	lines := strings.Split(seen(controlplanev1.ReconciledCondition).Message, "\n")
+	if i := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, refusedPrefix) }); i >= 0 && !over {
+		return lines[i], true
+	}
+	switch recovering := seen(controlplanev1.EtcdRecoveringCondition); {
+	case recovering.Status == metav1.ConditionTrue:
+		return recovering.Message, false
+	case !over:
+		return "the controller has yet to begin", false
+	}
+	if available := seen(controlplanev1.AvailableCondition); available.Status != metav1.ConditionTrue {
+		return strings.TrimSuffix("the control plane is not available yet: "+available.Message, ": "), false
+	}
+	return "", false
+}

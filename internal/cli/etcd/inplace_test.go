@@ -1,0 +1,68 @@
+package etcd
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
+
+func TestWhatARestoreInPlaceWaitsFor(t *testing.T) {
+	requested := metav1.NewTime(time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC))
+	const generation = 7
+	at := func(observed int64, name string, status metav1.ConditionStatus, message string) metav1.Condition {
+		return metav1.Condition{Type: name, Status: status, Reason: "Reason", Message: message, ObservedGeneration: observed}
+	}
+	available := at(generation, controlplanev1.AvailableCondition, metav1.ConditionTrue, "")
+	recovered := at(generation, controlplanev1.EtcdRecoveringCondition, metav1.ConditionFalse, "")
+	refused := at(generation, controlplanev1.ReconciledCondition, metav1.ConditionFalse, "etcd rolls out\nspec.etcd.restore: snapshot names nothing")
+	for name, test := range map[string]struct {
+		over       bool
+		conditions []metav1.Condition
+		left       string
+		refused    bool
+	}{
+		"nobody saw the request yet": {false, []metav1.Condition{available, recovered}, "the controller has yet to begin", false},
+		"the former state is told, of before the request": {false, []metav1.Condition{
+			at(generation-1, controlplanev1.ReconciledCondition, metav1.ConditionFalse, "spec.etcd.restore: an older request"),
+		}, "the controller has yet to begin", false},
+		"it is refused":              {false, []metav1.Condition{available, refused}, "spec.etcd.restore: snapshot names nothing", true},
+		"it stops pods":              {false, []metav1.Condition{at(generation, controlplanev1.EtcdRecoveringCondition, metav1.ConditionTrue, "pods have yet to stop")}, "pods have yet to stop", false},
+		"etcd is there, and no API":  {true, []metav1.Condition{recovered, at(generation, controlplanev1.AvailableCondition, metav1.ConditionFalse, "no API server")}, "the control plane is not available yet: no API server", false},
+		"availability is not known":  {true, []metav1.Condition{recovered}, "the control plane is not available yet", false},
+		"members join":               {true, []metav1.Condition{available, at(generation, controlplanev1.EtcdRecoveringCondition, metav1.ConditionTrue, "a member joins")}, "a member joins", false},
+		"it is over":                 {true, []metav1.Condition{available, recovered}, "", false},
+		"an old refusal is over too": {true, []metav1.Condition{available, recovered, refused}, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &controlplanev1.KOKControlPlane{}
+			c.Generation = generation
+			c.Status.Etcd = []controlplanev1.EtcdClusterStatus{{Name: "data"}}
+			if test.over {
+				c.Status.Etcd[0].RestoredAt = requested
+			}
+			for _, condition := range test.conditions {
+				conditions.Set(c, condition)
+			}
+			// Set takes the object's generation where there is none.
+			for i := range c.Status.Conditions {
+				c.Status.Conditions[i].ObservedGeneration = test.conditions[indexOf(test.conditions, c.Status.Conditions[i].Type)].ObservedGeneration
+			}
+			if left, refused := restoreWaitsFor(c, requested); left != test.left || refused != test.refused {
+				t.Errorf("it waits for %q, and it is %t that it is refused", left, refused)
+			}
+		})
+	}
+}
+
+func indexOf(all []metav1.Condition, name string) int {
+	for i := range all {
+		if all[i].Type == name {
+			return i
+		}
+	}
+	return -1
+}

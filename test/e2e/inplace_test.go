@@ -1,0 +1,268 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/damage"
+)
+
+// restoring bounds a restore in place, until all members are back: ten times what is usual.
+const restoring = 15 * time.Minute
+
+var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), func() {
+	It("is restored in place, and programs and workers go on without a restart", Label("in_place"), func(ctx SpecContext) {
+		b := newBackedUp(ctx, "in-place")
+		b.workers = 1
+		b.variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
+		removeWithHosts(b.tenant)
+		b.createWithWorkers(ctx, 0)
+		b.fill(ctx)
+		b.expectBackedUp(ctx, creation+backupEvery)
+
+		taken := b.take(ctx)
+		before := contents(ctx, b.etcd(ctx, names.EtcdData), taken.Status.Revision)
+		Expect(len(before)).To(BeNumerically(">", 2*kept))
+		seen := b.watch(ctx)
+		workers := b.onWorkers(ctx)
+
+		By("objects are made and deleted after the snapshot, as nobody should have")
+		objects := b.api.CoreV1().ConfigMaps(metav1.NamespaceDefault)
+		_, err := objects.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(objects.Delete(ctx, "kept-000", metav1.DeleteOptions{})).To(Succeed())
+		Eventually(ctx, seen).WithTimeout(creation).Should(And(ContainElement("late"), Not(ContainElement("kept-000"))))
+
+		b.restoreInPlace(ctx, "recovery_seconds_in_place", "etcd", "restore-in-place", b.Name, taken.Name, "--namespace", b.Namespace)
+		etcd := b.etcd(ctx, names.EtcdData)
+		different := differences(before, contents(ctx, etcd, firstRevision(ctx, etcd, taken.Status.Revision+revisionsAhead)))
+		figure("in_place_objects_different", len(different), "objects")
+		Expect(different).To(BeEmpty(), "keys that are not as they were in the snapshot, of %d", len(before))
+		Eventually(ctx, seen).WithTimeout(creation).Should(And(ContainElement("kept-000"), Not(ContainElement("late"))), "what the informer has")
+		Expect(b.onWorkers(ctx)).To(Equal(workers), "the worker, its kubelet and its pods")
+		b.expectBackedUp(ctx, creation+backupEvery)
+	}, SpecTimeout(4*creation+2*join+restoring+3*backupEvery))
+
+	It("goes on with the data of the one member that has them, by the command that is told", Label("two_wiped"), func(ctx SpecContext) {
+		b := newBackedUp(ctx, "two-wiped")
+		b.createToLose(ctx)
+		members := b.members(ctx)
+		writer := b.write(ctx)
+		for _, lost := range members[:2] {
+			b.wipe(ctx, lost)
+		}
+		command := b.toldCommand(ctx)
+		Expect(command).To(HaveSuffix("--survivor " + members[2]))
+		acknowledged := writer.stop()
+		b.restoreInPlace(ctx, "recovery_seconds_quorum", strings.Fields(command)...)
+		missing := b.missing(ctx, acknowledged)
+		figure("two_wiped_lost_writes", len(missing), "writes")
+		Expect(missing).To(BeEmpty(), "acknowledged writes that are lost, of %d", len(acknowledged))
+	}, SpecTimeout(5*creation+restoring+2*backupEvery))
+
+	It("begins with a snapshot when no member has its data", Label("all_wiped"), func(ctx SpecContext) {
+		b := newBackedUp(ctx, "all-wiped")
+		b.createToLose(ctx)
+		taken := b.take(ctx)
+		before := contents(ctx, b.etcd(ctx, names.EtcdData), taken.Status.Revision)
+		writer := b.write(ctx)
+		for _, lost := range b.members(ctx) {
+			b.wipe(ctx, lost)
+		}
+		command := b.toldCommand(ctx)
+		Expect(command).To(HaveSuffix(" SNAPSHOT"))
+		acknowledged := writer.stop()
+		b.restoreInPlace(ctx, "recovery_seconds_all_wiped", strings.Fields(strings.ReplaceAll(command, "SNAPSHOT", taken.Name))...)
+		figure("recovery_point_writes", len(b.missing(ctx, acknowledged)), "writes")
+		etcd := b.etcd(ctx, names.EtcdData)
+		different := differences(before, contents(ctx, etcd, firstRevision(ctx, etcd, taken.Status.Revision+revisionsAhead)))
+		Expect(different).To(BeEmpty(), "keys that are not as they were in the snapshot, of %d", len(before))
+	}, SpecTimeout(5*creation+restoring+2*backupEvery))
+})
+
+// createToLose makes the tenant, with objects and a first snapshot.
+func (b *backedUp) createToLose(ctx context.Context) {
+	GinkgoHelper()
+	DeferCleanup(func(ctx SpecContext) {
+		if !settings.keep {
+			b.remove(ctx)
+		}
+	}, NodeTimeout(2*creation))
+	b.create(ctx)
+	b.fill(ctx)
+	b.expectBackedUp(ctx, creation+backupEvery)
+}
+
+// restoreInPlace runs kok as a person does, and waits until all members are back, as another cluster.
+func (b *backedUp) restoreInPlace(ctx context.Context, name string, command ...string) {
+	GinkgoHelper()
+	former := b.clusterID(ctx)
+	began := time.Now()
+	Expect(kok(ctx, append(command, "--yes", "--timeout", restoring.String())...)).To(Succeed())
+	figure(name, fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
+	Eventually(ctx, func(g Gomega) {
+		controlPlane := b.controlPlane(ctx)
+		g.Expect(conditions.IsFalse(controlPlane, controlplanev1.EtcdRecoveringCondition)).To(BeTrue(), conditions.GetMessage(controlPlane, controlplanev1.EtcdRecoveringCondition))
+	}).WithTimeout(restoring).Should(Succeed(), "nothing is to be recovered")
+	b.expectHealthy(ctx)
+	env.log.Print("%s has all members again after %.1fs", b.ObjectKey, time.Since(began).Seconds())
+	Expect(b.clusterID(ctx)).NotTo(Equal(former), "the ID of the etcd cluster")
+}
+
+// clusterID is the ID of the data etcd, as the status has it.
+func (b *backedUp) clusterID(ctx context.Context) string {
+	GinkgoHelper()
+	for _, status := range b.controlPlane(ctx).Status.Etcd {
+		if status.Name == "data" {
+			return status.ClusterID
+		}
+	}
+	return ""
+}
+
+// members are the names of the members of the data etcd.
+func (b *backedUp) members(ctx context.Context) []string {
+	GinkgoHelper()
+	pods, err := b.pods(ctx, names.EtcdData)
+	Expect(err).NotTo(HaveOccurred())
+	var members []string
+	for _, pod := range pods {
+		members = append(members, pod.Name)
+	}
+	slices.Sort(members)
+	return members
+}
+
+// wipe removes the data of a member under it, and its pod, so that the agent looks again.
+func (b *backedUp) wipe(ctx context.Context, member string) {
+	GinkgoHelper()
+	s := &struck{tenant: b.tenant, pods: b.snapshot(ctx)}
+	s.signal(ctx, member, syscall.SIGSTOP)
+	Expect(damage.Wipe(s.dataDirectory(ctx, member))).To(Succeed())
+	s.signal(ctx, member, syscall.SIGKILL)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: member}}
+	Expect(env.client.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: ptr.To[int64](1)})).To(Succeed())
+}
+
+// toldCommand waits until the condition asks a person, and returns the command that it names, without the program.
+func (b *backedUp) toldCommand(ctx context.Context) string {
+	GinkgoHelper()
+	command := ""
+	Eventually(ctx, func(g Gomega) {
+		asks := conditions.Get(b.controlPlane(ctx), controlplanev1.EtcdRecoveringCondition)
+		g.Expect(asks.Reason).To(Equal(controlplanev1.NeedsDecisionReason), asks.Message)
+		_, told, found := strings.Cut(asks.Message, ": kok ")
+		g.Expect(found).To(BeTrue(), asks.Message)
+		command, _, _ = strings.Cut(told, "\n")
+	}).WithTimeout(recovering).Should(Succeed(), "a person is asked")
+	return command
+}
+
+// watch follows ConfigMaps as controllers do, and returns a look at what it has: their names.
+func (b *backedUp) watch(ctx context.Context) func() []string {
+	GinkgoHelper()
+	factory := informers.NewSharedInformerFactoryWithOptions(b.api, 0, informers.WithNamespace(metav1.NamespaceDefault))
+	informer := factory.Core().V1().ConfigMaps().Informer()
+	factory.Start(ctx.Done())
+	DeferCleanup(factory.Shutdown)
+	Expect(cache.WaitForCacheSync(ctx.Done(), informer.HasSynced)).To(BeTrue())
+	return func() []string {
+		var all []string
+		for _, key := range informer.GetStore().ListKeys() {
+			_, name, _ := cache.SplitMetaNamespaceKey(key)
+			all = append(all, name)
+		}
+		return all
+	}
+}
+
+// onWorkers is what runs on the worker: its Node, the process of its kubelet, and its pods with how often they started again.
+func (b *backedUp) onWorkers(ctx context.Context) map[string]string {
+	GinkgoHelper()
+	h := b.worker(ctx)
+	node, err := b.api.CoreV1().Nodes().Get(ctx, b.machines(ctx)[0].Status.NodeRef.Name, metav1.GetOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	kubelet, err := h.Exec(ctx, nil, "systemctl", "show", "--property=MainPID,NRestarts", "kubelet.service")
+	Expect(err).NotTo(HaveOccurred())
+	all := map[string]string{"Node " + node.Name: string(node.UID), "kubelet": strings.TrimSpace(string(kubelet))}
+	pods, err := b.api.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node.Name})
+	Expect(err).NotTo(HaveOccurred())
+	for _, pod := range pods.Items {
+		starts := 0
+		for _, container := range pod.Status.ContainerStatuses {
+			starts += int(container.RestartCount)
+		}
+		all["Pod "+pod.Namespace+"/"+pod.Name] = fmt.Sprintf("%s, restarted %d times", pod.UID, starts)
+	}
+	Expect(len(all)).To(BeNumerically(">", 3), "pods on %s", node.Name)
+	return all
+}
+
+// writer makes ConfigMaps, one after the other, until it is stopped.
+type writer struct {
+	cancel       context.CancelFunc
+	done         sync.WaitGroup
+	acknowledged []string
+}
+
+// write starts a writer, and returns once it writes.
+func (b *backedUp) write(ctx context.Context) *writer {
+	GinkgoHelper()
+	writing, cancel := context.WithCancel(ctx)
+	w, began := &writer{cancel: cancel}, make(chan struct{})
+	w.done.Go(func() {
+		for i := 0; writing.Err() == nil; i++ {
+			object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("written-%06d", i)}}
+			if _, err := b.api.CoreV1().ConfigMaps(object.Namespace).Create(writing, object, metav1.CreateOptions{}); err == nil {
+				if w.acknowledged = append(w.acknowledged, object.Name); len(w.acknowledged) == kept {
+					close(began)
+				}
+			}
+		}
+	})
+	DeferCleanup(func() { w.stop() })
+	Eventually(ctx, began).WithTimeout(creation).Should(BeClosed(), "%d writes", kept)
+	return w
+}
+
+// stop ends the writer, and returns what was acknowledged.
+func (w *writer) stop() []string {
+	w.cancel()
+	w.done.Wait()
+	return w.acknowledged
+}
+
+// missing are the ConfigMaps that are not there, of some.
+func (b *backedUp) missing(ctx context.Context, written []string) []string {
+	GinkgoHelper()
+	var missing []string
+	for _, name := range written {
+		_, err := b.api.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			missing = append(missing, name)
+			continue
+		}
+		Expect(err).NotTo(HaveOccurred())
+	}
+	return missing
+}
