@@ -192,7 +192,7 @@ test-e2e: lab-up ## The gating journey in the lab
 	go build -o bin/extension ./test/e2e/extension
 	go test -c -tags=e2e -o bin/e2e.test ./test/e2e
 	bin/e2e.test -test.timeout=0 -ginkgo.timeout=$(E2E_TIMEOUT) -ginkgo.v -ginkgo.label-filter='$(E2E_LABELS)' -ginkgo.json-report=$(E2E_REPORT) \
-		-e2e.image-registry=$(IMAGE_REGISTRY) -e2e.image-tag=$(IMAGE_TAG) -e2e.provider-version=$(VERSION)
+		-e2e.image-registry=$(IMAGE_REGISTRY) -e2e.image-tag=$(IMAGE_TAG) -e2e.provider-version=$(VERSION) $(E2E_FLAGS)
 
 .PHONY: e2e
 e2e: test-e2e ## The same as test-e2e
@@ -210,6 +210,12 @@ BACKUPS ?=
 .PHONY: test-faults
 test-faults: ## Members, volumes and host nodes of an etcd are lost, in the lab; ends with a row for each fault; FAULTS='!slow' or FAULTS=wiped runs some
 	@$(MAKE) test-e2e E2E_LABELS='etcd_faults$(if $(FAULTS), && ($(FAULTS)))' E2E_TIMEOUT=4h E2E_REPORT=out/e2e-etcd-faults.json
+
+SEED ?= 1
+MINUTES ?= 30
+.PHONY: soak
+soak: ## One tenant's etcd gets one fault after the other, as SEED says, for MINUTES, in the lab; ends with a row for each fault
+	@$(MAKE) test-e2e E2E_LABELS=soak E2E_TIMEOUT=24h E2E_REPORT=out/e2e-soak.json E2E_FLAGS='-e2e.soak-seed=$(SEED) -e2e.soak-length=$(MINUTES)m'
 
 .PHONY: test-backups
 test-backups: ## Snapshots of an etcd are taken, restored into a new Cluster and in place, and go on while the link is cut, in the lab; BACKUPS=restored runs one
@@ -252,7 +258,8 @@ test-conformance: lab-up ## Kubernetes' own conformance tests of the API, agains
 
 .PHONY: test-lab
 test-lab: check-machine bin/kok bin/kok-software bin/kok-apiserver-lb ## The lab's own tests: hosts boot, lose power and leave nothing behind
-	go test -p=1 -timeout=1h -tags=lab ./test/adminmachine ./test/lab/artifacts ./test/lab/host ./test/lab/lab ./test/lab/mirror
+	go run ./hack/envtest-assets bin/envtest
+	$(ENVTEST_ASSETS) go test -p=1 -timeout=1h -tags=lab ./test/adminmachine ./test/lab/artifacts ./test/lab/clock ./test/lab/disk ./test/lab/host ./test/lab/lab ./test/lab/mirror ./test/registers
 
 .PHONY: test-lb
 test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real kube-apiservers that fail
@@ -261,7 +268,7 @@ test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real
 		go test -count=1 -p=1 -v -timeout=1h -tags=root,lb ./test/isolation ./test/fault/apiserverlb
 
 .PHONY: test-all
-test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/20 runs the third of twenty parts
+test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/24 runs the third of twenty-four parts
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run test-all --part=$(PART)
 
 .PHONY: bench-gate

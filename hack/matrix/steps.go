@@ -88,9 +88,12 @@ var everySpec = slices.Concat([]step{
 	endToEnd("e2e-workers", "workers && full && !gating", 40*time.Minute),
 	software,
 	endToEnd("e2e-faults", "faults", 40*time.Minute),
-	endToEnd("e2e-etcd-faults", "etcd_faults && !slow", 30*time.Minute),
-	endToEnd("e2e-etcd-faults-slow", "etcd_faults && slow", 25*time.Minute),
-	endToEnd("e2e-etcd-backups", "etcd_backups && !slow", 12*time.Minute),
+	endToEnd("e2e-etcd-faults", "etcd_faults && !slow && !transient", 30*time.Minute),
+	endToEnd("e2e-etcd-faults-slow", "etcd_faults && slow && !transient", 25*time.Minute),
+	endToEnd("e2e-etcd-faults-transient", "etcd_faults && transient && !disks", 35*time.Minute),
+	endToEnd("e2e-etcd-faults-disks", "etcd_faults && transient && disks", 25*time.Minute),
+	endToEnd("e2e-soak", "soak", 42*time.Minute),
+	endToEnd("e2e-etcd-backups", "etcd_backups && !slow", 40*time.Minute),
 	endToEnd("e2e-etcd-backups-slow", "etcd_backups && slow", 42*time.Minute),
 	endToEnd("e2e-features", "features", 40*time.Minute),
 	endToEnd("e2e-attack", "attack", 25*time.Minute),
@@ -129,7 +132,7 @@ var (
 		"attack_tries", "attack_succeeded", "attack_neighbour_latency_ratio", "attack_manager_restarts", "neighbour_p99_ratio",
 		"namespace_attack_tries", "namespace_attack_succeeded", "fuzz_targets", "findings_open",
 	}
-	faultFigures    = []string{"faults_total", "faults_passed", "faults_lost_writes", "recovery_seconds_member"}
+	faultFigures    = []string{"faults_total", "faults_passed", "faults_lost_writes", "faults_not_linearizable", "recovery_seconds_member"}
 	softwareFigures = []string{"software_upgrade_failed_requests", "software_upgrade_lost_writes"}
 	installFigures  = []string{
 		"release_reproducible", "install_commands", "install_failed_commands", "software_distributions", "topology_upgrade_failed_requests",

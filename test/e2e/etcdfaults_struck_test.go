@@ -5,8 +5,11 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,19 +36,25 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/etcdfaults"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/journal"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/disk"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/registers"
 )
 
 const (
 	// faultRate is the number of writes a second of each journal: some faults take long.
 	faultRate = 10
+	// registerRate is the number of operations a second of each client of registers.
+	registerRate = 2
+	// judging bounds the judgement of all registers.
+	judging = 2 * time.Minute
 	// goingOn is how many more writes of each journal must be acknowledged when all is well again.
 	goingOn = 5 * faultRate
 	// etcdRecovering is the condition that is true while a member of etcd is replaced, and says what a person must decide.
 	etcdRecovering = "EtcdRecovering"
 )
 
-// struck is a highly available tenant of its own whose etcd gets one fault, while journals write all the time by the API
-// servers of all host nodes that stay.
+// struck is a highly available tenant of its own whose etcd gets one fault, or one after the other, while journals write all the time,
+// and registers are written and read, by the API servers of all host nodes that stay.
 type struck struct {
 	*tenant
 	row etcdfaults.Row
@@ -52,8 +62,12 @@ type struck struct {
 	// in stay.
 	node string
 	stay []string
-	// hit are the members that the fault hits: their pods may start again.
+	// hit are the members, and other pods, that the fault hits: they may start again.
 	hit []string
+	// unwatched is true for a fault that ends all watches: API servers that start again do not know older revisions.
+	unwatched bool
+	// disks are those that members are put on, by the names of the members.
+	disks map[string]*disk.Disk
 
 	// before is who the members were, clusters are the IDs of both etcds, pods is what ran.
 	before   identity
@@ -63,7 +77,11 @@ type struck struct {
 	etcds    map[string]*clientv3.Client
 	reader   kubernetes.Interface
 	journals []*journal.Journal
-	compared bool
+	recorder *registers.Recorder
+	// round is the number of the fault, of those that this tenant gets one after the other.
+	round int
+	// compared and handed are true once the writes of this round were compared, and once its row was handed over.
+	compared, handed bool
 	// struckAt is when the fault came, open since when members might be replaced.
 	struckAt, open time.Time
 
@@ -112,8 +130,10 @@ func tenantWithSpare(ctx context.Context, name, fault string) *struck {
 func newStruck(ctx context.Context, name, fault string, edit func(*controlplanev1.KOKControlPlane)) *struck {
 	GinkgoHelper()
 	requireLab()
-	s := &struck{tenant: newTenant("etcd-"+name, "v1.36.3", nil), row: etcdfaults.Row{Fault: fault}, said: map[string]string{}}
+	s := &struck{tenant: newTenant("etcd-"+name, "v1.36.3", nil), row: etcdfaults.Row{Fault: fault}, said: map[string]string{}, disks: map[string]*disk.Disk{}}
 	s.edit = edit
+	// Disks outlast who uses them.
+	DeferCleanup(func() { s.uncover() })
 	DeferCleanup(func(ctx SpecContext) {
 		if !settings.keep {
 			s.remove(ctx)
@@ -134,15 +154,32 @@ func (s *struck) start(ctx context.Context) {
 	s.clusters = s.expectVoters(ctx)
 	s.follow(ctx)
 	DeferCleanup(func(ctx SpecContext) { s.handOver(ctx) }, NodeTimeout(2*creation))
+	s.begin(ctx)
+}
+
+// begin begins to write, and notes what runs.
+func (s *struck) begin(ctx context.Context) {
+	GinkgoHelper()
 	s.write(ctx)
 	s.pods = s.snapshot(ctx)
 }
 
-// write starts journals, and waits until they write.
+// next hands the row over, and goes on with another fault.
+func (s *struck) next(ctx context.Context, fault string) {
+	GinkgoHelper()
+	s.handOver(ctx)
+	s.round++
+	s.row, s.hit, s.unwatched, s.open = etcdfaults.Row{Fault: fault}, nil, false, time.Time{}
+	s.journals, s.recorder, s.compared, s.handed = nil, nil, false, false
+	s.begin(ctx)
+}
+
+// write starts journals and registers, and waits until the journals write.
 func (s *struck) write(ctx context.Context) {
 	GinkgoHelper()
 	nodes, port := env.hostNodes(ctx), s.ports(ctx).APIServer
 	delete(nodes, s.node)
+	var servers []*rest.Config
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		node := nodes[name]
 		config := s.keptConfig(address(internalIP(&node), port), nil)
@@ -153,10 +190,14 @@ func (s *struck) write(ctx context.Context) {
 			_, err = s.reader.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: testNamespace}}, metav1.CreateOptions{})
 			Expect(err).NotTo(HaveOccurred())
 		}
-		started, err := journal.Start(ctx, journal.Options{Name: name, Config: config, Namespace: testNamespace, Rate: faultRate})
+		servers = append(servers, config)
+		started, err := journal.Start(ctx, journal.Options{Name: fmt.Sprintf("%s-%d", name, s.round), Config: config, Namespace: testNamespace, Rate: faultRate})
 		Expect(err).NotTo(HaveOccurred())
 		s.journals = append(s.journals, started)
 	}
+	var err error
+	s.recorder, err = registers.Start(ctx, registers.Options{Name: fmt.Sprintf("register-%d", s.round), Servers: servers, Namespace: testNamespace, Rate: registerRate})
+	Expect(err).NotTo(HaveOccurred())
 	s.expectGoingOn(ctx)
 }
 
@@ -311,21 +352,27 @@ func (s *struck) whileStopped(ctx context.Context, member string, do func(direct
 	uncordon(ctx, s.pods[member].Node)
 }
 
-// dataDirectory is where this machine has the data directory of a member.
-func (s *struck) dataDirectory(ctx context.Context, member string) string {
+// volume is where the host node has the volume of a member.
+func (s *struck) volume(ctx context.Context, member string) (path string) {
 	GinkgoHelper()
 	claim := &corev1.PersistentVolumeClaim{}
 	get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: etcd.Claim(member)}, claim)
 	volume := &corev1.PersistentVolume{}
 	get(ctx, client.ObjectKey{Name: claim.Spec.VolumeName}, volume)
 	Expect(volume.Spec.Local).NotTo(BeNil(), "volume %s is on the host node itself", volume.Name)
-	directory := filepath.Join(labHost(s.pods[member].Node).DiskPath(volume.Spec.Local.Path), "data")
+	return volume.Spec.Local.Path
+}
+
+// dataDirectory is where this machine has the data directory of a member.
+func (s *struck) dataDirectory(ctx context.Context, member string) string {
+	GinkgoHelper()
+	directory := filepath.Join(labHost(s.pods[member].Node).DiskPath(s.volume(ctx, member)), "data")
 	Expect(filepath.Join(directory, "member")).To(BeADirectory())
 	return directory
 }
 
-// expectWhole sees to it that all members have the same data, that writes go on, that none which was acknowledged is lost, and
-// that no API server was restarted.
+// expectWhole sees to it that all members have the same data, that writes go on, that none which was acknowledged is lost, that what
+// clients saw is linearizable, and that no API server was restarted.
 func (s *struck) expectWhole(ctx context.Context) {
 	GinkgoHelper()
 	s.expectSameHashes(ctx)
@@ -340,16 +387,19 @@ func (s *struck) expectWhole(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	Expect(lost).To(BeEmpty(), "lost writes")
 	Expect(unseen).To(BeEmpty(), "writes that watches did not bring")
+	Expect(s.row.Linearizable).To(Equal(registers.Yes), "what clients saw of registers is linearizable")
 	Expect(servers).To(BeEmpty(), "API servers")
 }
 
-// compare ends the journals, and compares all that was acknowledged.
+// compare ends journals and registers, compares all that was acknowledged, and has the registers judged.
 func (s *struck) compare(ctx context.Context) (lost, unseen []string, err error) {
 	s.row.Compared, s.row.Lost = 0, 0
 	for _, j := range s.journals {
-		late, failed := j.Unseen(ctx, watchPatience)
-		err = cmp.Or(err, failed)
-		unseen = append(unseen, late...)
+		if !s.unwatched {
+			late, failed := j.Unseen(ctx, watchPatience)
+			err = cmp.Or(err, failed)
+			unseen = append(unseen, late...)
+		}
 		j.Stop()
 		result := j.Result()
 		env.log.Print("%s: %s", s.Name, result)
@@ -362,8 +412,26 @@ func (s *struck) compare(ctx context.Context) (lost, unseen []string, err error)
 		s.row.Compared, s.row.Lost = s.row.Compared+result.Acknowledged, s.row.Lost+len(gone)
 		lost = append(lost, gone...)
 	}
+	if s.recorder != nil {
+		s.row.Linearizable = s.judge(s.recorder.Stop())
+	}
 	s.compared = true
 	return lost, unseen, err
+}
+
+// judge judges what clients saw of registers. What is not linearizable is kept with what explains a failure.
+func (s *struck) judge(history []registers.Operation) registers.Outcome {
+	verdict := registers.Judge(history, judging)
+	env.log.Print("%s: %s", s.Name, verdict)
+	if verdict.Outcome != registers.Yes {
+		data, err := json.MarshalIndent(history, "", " ")
+		file := filepath.Join(settings.artifacts, fmt.Sprintf("%s-registers-%d.json", s.Name, s.round))
+		if err == nil {
+			err = errors.Join(os.MkdirAll(settings.artifacts, 0o755), os.WriteFile(file, data, 0o600))
+		}
+		env.log.Print("%s: the history of its registers is in %s: %v", s.Name, file, err)
+	}
+	return verdict.Outcome
 }
 
 // disturbed are the pods, of one component if it is named, that were restarted or replaced although the fault did not hit them.
@@ -381,9 +449,13 @@ func (s *struck) disturbed(ctx context.Context, component string) ([]string, err
 	return running.Undrained(before, after, s.node, s.stay...), nil
 }
 
-// handOver hands the row over, and ends the journals. Where the spec failed before it compared writes, they are compared now,
-// as well as it goes.
+// handOver hands the row over, once, and ends the journals. Where the spec failed before it compared writes, they are compared
+// now, as well as it goes.
 func (s *struck) handOver(ctx context.Context) {
+	if s.handed {
+		return
+	}
+	s.handed = true
 	if !s.compared && len(s.journals) > 0 {
 		_, _, err := s.compare(ctx)
 		env.log.Print("%s: writes were compared after the failure: %v", s.Name, err)

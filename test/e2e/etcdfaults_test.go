@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -34,8 +33,6 @@ const (
 	faulty = recovering + 5*creation + join
 	// serviced is how long a host node may be cordoned before its members are replaced elsewhere.
 	serviced = 10 * time.Minute
-	// stopped is how long the leader is stopped.
-	stopped = 30 * time.Second
 	// looks are how often the manager has to have looked before one believes that it does nothing.
 	looks = 3
 )
@@ -169,29 +166,13 @@ var _ = Describe("The etcd of a tenant", Label(full, etcdFaults), func() {
 		s.expectWhole(ctx)
 	}, SpecTimeout(faulty))
 
-	It("starts a member that was killed again", Label("killed"), func(ctx SpecContext) {
-		s := tenantToStrike(ctx, "killed", "a member is killed")
-		member := s.follower(ctx)
-		_, before := s.container(ctx, member)
-		s.strike("kill -9 "+member, func() { s.signal(ctx, member, syscall.SIGKILL) }, member)
-		Eventually(ctx, func(g Gomega) {
-			_, now := s.container(ctx, member)
-			g.Expect(now.RestartCount).To(BeNumerically(">", before.RestartCount))
-		}).WithTimeout(creation).Should(Succeed(), "etcd of %s starts again", member)
-		s.expectRecovered(ctx)
-		s.expectWhole(ctx)
-	}, SpecTimeout(faulty))
-
-	It("goes on without its leader while that is stopped, and takes it back", Label("leader_stopped"), func(ctx SpecContext) {
-		s := tenantToStrike(ctx, "leader-stopped", "the leader is stopped for "+stopped.String())
-		member := s.leader(ctx)
-		s.strike("kill -STOP "+member+", which leads, and -CONT after "+stopped.String(), func() {
-			DeferCleanup(func(ctx SpecContext) { s.signal(ctx, member, syscall.SIGCONT) })
-			s.signal(ctx, member, syscall.SIGSTOP)
-			passTime(ctx, stopped, func() string { return fmt.Sprintf("%d writes were acknowledged", s.acknowledged()) })
-			s.signal(ctx, member, syscall.SIGCONT)
-		})
-		s.expectRecovered(ctx)
+	It("replaces a member whose disk fails for good", Label(prepared, slow, "disk_fails_for_good"), func(ctx SpecContext) {
+		s := newStruck(ctx, "disk-fails-for-good", "the disk of a member fails for good", nil)
+		member := s.dataMembers(ctx)[0]
+		s.cover(ctx, member)
+		s.start(ctx)
+		s.strike("fail every write and every sync on the disk of "+member+" with EIO", s.disks[member].Fail, member)
+		s.expectRecovered(ctx, member)
 		s.expectWhole(ctx)
 	}, SpecTimeout(faulty))
 

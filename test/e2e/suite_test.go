@@ -36,10 +36,14 @@ const (
 	faults = "faults"
 	// etcdFaults are about what the etcd of a tenant can lose: members, volumes, host nodes. Those that are prepared as well
 	// damage data, and want members whose pods look at their data before etcd starts. Those that are slow take more than
-	// ten minutes.
+	// ten minutes. Those that are transient cost no member, and come in a soak one after the other, too; onDisks are those of
+	// them whose members are on disks that can fail.
 	etcdFaults = "etcd_faults"
 	prepared   = "prepared"
 	slow       = "slow"
+	transient  = "transient"
+	onDisks    = "disks"
+	soak       = "soak"
 	// etcdBackups are about snapshots of the etcd of a tenant.
 	etcdBackups = "etcd_backups"
 	// features are about what a tenant may be given beside the usual.
@@ -77,6 +81,8 @@ var settings struct {
 	template, workersTemplate, podNetworkTemplate, kubeadmTemplate              string
 	topologyTemplate, class                                                     string
 	keep                                                                        bool
+	soakSeed                                                                    uint64
+	soakLength                                                                  time.Duration
 }
 
 func init() {
@@ -94,6 +100,8 @@ func init() {
 	flag.StringVar(&settings.topologyTemplate, "e2e.topology-template", "templates/cluster-template-topology.yaml", "template of tenants by a topology")
 	flag.StringVar(&settings.class, "e2e.class", "templates/clusterclass-kok.yaml", "the ClusterClass of such tenants")
 	flag.StringVar(&settings.artifacts, "e2e.artifacts", "out/artifacts", "folder for what explains a failure")
+	flag.Uint64Var(&settings.soakSeed, "e2e.soak-seed", 1, "what the faults of a soak are drawn from")
+	flag.DurationVar(&settings.soakLength, "e2e.soak-length", 30*time.Minute, "how long after its start a soak has no more faults")
 	flag.BoolVar(&settings.keep, "e2e.keep", false, "leave tenants as they are at the end, also after a failure")
 }
 
@@ -172,8 +180,11 @@ var _ = ReportAfterSuite("figures", func(report Report) {
 	var err error
 	measured, err = figures.OfReport(report)
 	Expect(err).NotTo(HaveOccurred())
-	faultRows, err = etcdfaults.OfReport(report, etcdFaults)
-	Expect(err).NotTo(HaveOccurred())
+	for _, label := range []string{etcdFaults, soak} {
+		rows, err := etcdfaults.OfReport(report, label)
+		Expect(err).NotTo(HaveOccurred())
+		faultRows = append(faultRows, rows...)
+	}
 	measured = append(measured, etcdfaults.Figures(faultRows)...)
 	if _, reporter := GinkgoConfiguration(); reporter.JSONReport != "" {
 		step := strings.TrimSuffix(filepath.Base(reporter.JSONReport), ".json")

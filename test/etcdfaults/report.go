@@ -11,8 +11,8 @@ import (
 // Entry is the name of ginkgo's report entries whose value is a Row.
 const Entry = "fault of etcd"
 
-// OfReport gives the rows of a report: one for each spec with a label that ran, also when it failed before there was one. It is
-// the same whether the report was read from JSON or is that of this process.
+// OfReport gives the rows of a report: those of each spec with a label that ran, and one of a spec that failed before it had any. A
+// spec that failed later failed in its last row. It is the same whether the report was read from JSON or is that of this process.
 func OfReport(report types.Report, label string) ([]Row, error) {
 	var rows []Row
 	for _, spec := range report.SpecReports {
@@ -20,21 +20,27 @@ func OfReport(report types.Report, label string) ([]Row, error) {
 		if !ran || !slices.Contains(spec.Labels(), label) {
 			continue
 		}
-		row := Row{Fault: spec.LeafNodeText}
+		var of []Row
 		for _, entry := range spec.ReportEntries {
 			if entry.Name != Entry {
 				continue
 			}
-			var err error
-			if row, err = ofEntry(entry); err != nil {
+			row, err := ofEntry(entry)
+			if err != nil {
 				return nil, fmt.Errorf("the row of %q: %w", spec.FullText(), err)
 			}
+			row.Passed = true
+			of = append(of, row)
 		}
-		row.Passed = !spec.Failed()
-		if row.Note == "" {
-			row.Note = spec.FailureMessage()
+		if len(of) == 0 {
+			of = []Row{{Fault: spec.LeafNodeText, Passed: true}}
 		}
-		rows = append(rows, row)
+		last := &of[len(of)-1]
+		last.Passed = !spec.Failed()
+		if last.Note == "" {
+			last.Note = spec.FailureMessage()
+		}
+		rows = append(rows, of...)
 	}
 	return rows, nil
 }

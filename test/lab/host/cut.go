@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -61,29 +62,30 @@ func IsCut(n Network) (cut bool, err error) {
 	return cut, err
 }
 
-func isCut(c *nftables.Conn) (bool, error) {
+func isCut(c *nftables.Conn) (bool, error) { return hasTable(c, cutTable) }
+
+// hasTable tells whether a namespace has a table of packet rules.
+func hasTable(c *nftables.Conn, name string) (bool, error) {
 	tables, err := c.ListTablesOfFamily(nftables.TableFamilyINet)
 	if err != nil && !errors.Is(err, unix.ENOENT) {
-		return false, fmt.Errorf("list the router's rules: %w", err)
+		return false, fmt.Errorf("list tables of packet rules: %w", err)
 	}
-	for _, t := range tables {
-		if t.Name == cutTable {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == name }), nil
 }
 
 // withRules gives a connection to the router's packet rules.
-func (n Network) withRules(f func(*nftables.Conn) error) error {
-	namespace, err := netns.GetFromName(n.router())
+func (n Network) withRules(f func(*nftables.Conn) error) error { return withRulesIn(n.router(), f) }
+
+// withRulesIn gives a connection to the packet rules of a network namespace of the lab.
+func withRulesIn(name string, f func(*nftables.Conn) error) error {
+	namespace, err := netns.GetFromName(name)
 	if err != nil {
-		return fmt.Errorf("the lab's router is missing (is the lab up?): %w", err)
+		return fmt.Errorf("network namespace %s is missing (is the lab up?): %w", name, err)
 	}
 	defer namespace.Close() //nolint:errcheck // only a descriptor
 	c, err := nftables.New(nftables.WithNetNSFd(int(namespace)))
 	if err != nil {
-		return fmt.Errorf("packet rules of the router: %w", err)
+		return fmt.Errorf("packet rules of %s: %w", name, err)
 	}
 	return f(c)
 }

@@ -6,8 +6,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/isolation"
 )
@@ -22,6 +24,29 @@ func inNamespace(name string, f func() error) error {
 		defer handle.Close() //nolint:errcheck // only a descriptor
 		if err := netns.Set(handle); err != nil {
 			return fmt.Errorf("enter network namespace %s: %w", name, err)
+		}
+		return f()
+	})
+}
+
+// InMounts runs f on a thread that stands among the host's mounts: paths are those of the host. The host has power.
+func (h *Host) InMounts(f func() error) error {
+	r, err := h.loadRun()
+	if err != nil {
+		return err
+	}
+	return isolation.OnThread(func() error {
+		mounts, err := os.Open(filepath.Join("/proc", strconv.Itoa(r.Init.PID), "ns/mnt"))
+		if err != nil {
+			return fmt.Errorf("mounts of %s (has it power?): %w", h.Name, err)
+		}
+		defer mounts.Close() //nolint:errcheck // only a descriptor
+		// Threads of a program share where they stand, which the kernel does not let one of them change alone.
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return fmt.Errorf("enter the mounts of %s: %w", h.Name, err)
+		}
+		if err := unix.Setns(int(mounts.Fd()), unix.CLONE_NEWNS); err != nil {
+			return fmt.Errorf("enter the mounts of %s: %w", h.Name, err)
 		}
 		return f()
 	})
