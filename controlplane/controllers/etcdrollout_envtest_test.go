@@ -20,6 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // rolled is a settled tenant with three members, on hosts of its own.
@@ -218,6 +219,7 @@ func TestASecondChangeWhileAMemberOfEtcdRestartsTakesNoOtherAway(t *testing.T) {
 }
 
 func TestNoMemberOfEtcdIsTakenAwayWhileAHostIsOff(t *testing.T) {
+	sample.OneIn(t, 4)
 	r := newRolled(t)
 	r.away(true)
 	r.request("60m")
@@ -233,6 +235,7 @@ func TestNoMemberOfEtcdIsTakenAwayWhileAHostIsOff(t *testing.T) {
 }
 
 func TestAHostThatGoesOffInTheMiddleHoldsTheRolloutOfEtcd(t *testing.T) {
+	sample.OneIn(t, 4)
 	r := newRolled(t)
 	r.held[statustest.PodName(names.EtcdData, 2)] = true
 	r.request("60m")

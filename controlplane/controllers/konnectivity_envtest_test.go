@@ -42,6 +42,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // konnectivityTenant is an API server that reaches webhooks and nodes by konnectivity only, with the arguments and
@@ -248,6 +249,7 @@ func connections() (float64, error) {
 // The server and the agent of the release that is installed take the arguments that are rendered, and
 // find each other with the rights and certificates that tenants have.
 func TestWebhooksAndNodesAreReachedByKonnectivity(t *testing.T) {
+	sample.OneIn(t, 4)
 	g := NewWithT(t)
 	eventually := func(what any) AsyncAssertion { return g.Eventually(t.Context(), what).WithTimeout(2 * time.Minute) }
 	k := startKonnectivityTenant(t)

@@ -18,11 +18,13 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // Kubelet asks a member's /livez, which reads its database and waits for the end of a defragmentation. So what is written anew
 // must be done before kubelet gives the member up: package space bounds it.
 func TestLivezWaitsForADefragmentation(t *testing.T) {
+	sample.OneIn(t, 4)
 	const values, size = 512, 1 << 20
 	at, peer := "http://"+loopback.Free(t).String(), "http://"+loopback.Free(t).String()
 	command := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "etcd"), "--name=one", "--data-dir="+filepath.Join(t.TempDir(), "data"),

@@ -67,26 +67,29 @@ func (l list) run(ctx context.Context, p part) error {
 	tested, began := commit(), time.Now()
 	var results []result
 	failed := false
-	for _, stage := range stages(l.steps) {
-		found, err := l.runStage(ctx, stage, func(ctx context.Context, s step, title string) (result, error) {
-			var r result
-			switch {
-			case !chosen[s.name]:
-				return earlier(folder, s, tested)
-			case ctx.Err() != nil:
-				r = s.notRun(tested, "interrupted")
-			case failed && l.failsFast:
-				r = s.notRun(tested, "a step before it failed")
-			default:
-				r = s.result(ctx, folder, tested, title)
+	for _, s := range l.steps {
+		if !chosen[s.name] {
+			found, err := earlier(folder, s, tested)
+			if err != nil {
+				return err
 			}
-			return r, r.save(folder, s)
-		})
-		if err != nil {
+			results = append(results, found)
+			continue
+		}
+		var r result
+		switch {
+		case ctx.Err() != nil:
+			r = s.notRun(tested, "interrupted")
+		case failed && l.failsFast:
+			r = s.notRun(tested, "a step before it failed")
+		default:
+			r = s.result(ctx, folder, tested)
+		}
+		if err := r.save(folder, s); err != nil {
 			return err
 		}
-		results = append(results, found...)
-		failed = failed || chosen[stage[0].name] && slices.ContainsFunc(found, result.failed)
+		results = append(results, r)
+		failed = failed || r.failed()
 	}
 	own, err := l.ownFigures(time.Since(began), results)
 	if err != nil {
@@ -136,9 +139,9 @@ func (l list) show(tested string, results []result, own []figures.Figure) (lacks
 	return lacks, writeFailures(os.Stdout, table)
 }
 
-// result runs a step, and reads what it reported. A title begins each line that it shows.
-func (s step) result(ctx context.Context, folder, tested, title string) result {
-	r := result{Commit: tested, Rows: []row{s.run(ctx, folder, title)}}
+// result runs a step, and reads what it reported.
+func (s step) result(ctx context.Context, folder, tested string) result {
+	r := result{Commit: tested, Rows: []row{s.run(ctx, folder)}}
 	if !r.ran() {
 		return r
 	}

@@ -61,11 +61,9 @@ func lists() []list {
 	}
 }
 
-// gate is what every change has to pass. The lab's journey and the tests without a lab both wait more than they compute,
-// so they share the time. Tests with the race detector are before them: it makes all else slow.
+// gate is what every change has to pass. Its steps run one after the other: a tenant whose programs get no processor for ten
+// seconds restarts them.
 func gate() []step {
-	journey := endToEnd("e2e", "gating", 10*time.Minute)
-	journey.beside = true
 	var steps []step
 	if os.Getenv("CI") != "" {
 		// On a CI machine the lab is new; at home it goes on where it was.
@@ -76,7 +74,7 @@ func gate() []step {
 		step{name: "verify", target: "verify"},
 		step{name: "test-race", target: "test-race"},
 		step{name: "test-others", target: "test-others"},
-		journey,
+		endToEnd("e2e", "gating", 10*time.Minute),
 	)
 }
 
@@ -184,8 +182,6 @@ type step struct {
 	// hostVersion is the Kubernetes version of the host cluster that the step wants, in a lab that it makes and takes away;
 	// empty for a step that needs no lab, or goes on with the one that is up.
 	hostVersion string
-	// beside is true for a step that runs beside the one before it. A list that runs in parts has none.
-	beside bool
 }
 
 // report is where the JSON report of ginkgo or of Go's tests is, if the step writes one.
@@ -231,7 +227,7 @@ func (s step) make(ctx context.Context, run func(ctx context.Context, targets ..
 }
 
 // run makes the target. Its output is shown and kept. What it reported before is forgotten.
-func (s step) run(ctx context.Context, logs, title string) row {
+func (s step) run(ctx context.Context, logs string) row {
 	result := row{Name: s.title()}
 	log := filepath.Join(logs, s.name+".log")
 	file, err := os.Create(log)
@@ -246,18 +242,15 @@ func (s step) run(ctx context.Context, logs, title string) row {
 		result.Outcome, result.Note = notRun, err.Error()
 		return result
 	}
-	stdout, stderr := &screen{to: os.Stdout, title: title}, &screen{to: os.Stderr, title: title}
 	fmt.Printf("\n==== %s\n", s.title())
 	began := time.Now()
 	err = s.make(ctx, func(ctx context.Context, targets ...string) error {
 		cmd := exec.CommandContext(ctx, "make", targets...)
-		cmd.Stdout, cmd.Stderr = io.MultiWriter(file, stdout), io.MultiWriter(file, stderr)
+		cmd.Stdout, cmd.Stderr = io.MultiWriter(file, screen{os.Stdout}), io.MultiWriter(file, screen{os.Stderr})
 		// A terminal that sent a second interrupt would have ginkgo give up its clean-ups.
 		return processgroup.Run(cmd, cleanUpLimit)
 	})
 	result.Took = time.Since(began)
-	stdout.flush()
-	stderr.flush()
 	if err != nil {
 		result.Outcome, result.Note = failedOutcome, log
 		if ctx.Err() != nil {

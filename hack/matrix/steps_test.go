@@ -205,7 +205,7 @@ func TestAnInterruptedStepCleansUp(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	ended := make(chan row, 1)
-	go func() { ended <- long.run(ctx, ".", "") }()
+	go func() { ended <- long.run(ctx, ".") }()
 	program := s.Accept()
 	interrupt()
 	s.Hear(program, cleanedUp)

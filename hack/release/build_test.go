@@ -21,6 +21,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/signing"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // released is a release of which every program is the packager, and each of its files by its path. Without a key it is not signed.
@@ -57,6 +58,7 @@ func released(t *testing.T, packager string, key *signing.Key) (folder string, f
 }
 
 func TestARelease(t *testing.T) {
+	sample.OneIn(t, 4)
 	packager := packages(t)
 	folder, files := released(t, packager, nil)
 	_, signed := released(t, packager, newKey(t))

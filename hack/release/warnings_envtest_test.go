@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // warned are the warnings of an API server, which clusterctl prints.
@@ -34,6 +35,7 @@ func (w *warned) HandleWarningHeaderWithContext(_ context.Context, _ int, _, tex
 
 // Nobody who installs should wonder about a variable that may be empty. Kinds of cert-manager are left out.
 func TestTheAPIServerWarnsOfNothingThatClusterctlInstalls(t *testing.T) {
+	sample.OneIn(t, 4)
 	folder := repository(t)
 	environment := &envtest.Environment{}
 	environment.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins") // Pods take Secrets from ServiceAccounts.

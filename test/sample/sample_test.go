@@ -43,3 +43,33 @@ func TestOf(t *testing.T) {
 		}
 	})
 }
+
+func TestOneIn(t *testing.T) {
+	ran := func(t *testing.T, seed string) bool {
+		t.Setenv(Variable, seed)
+		done := false
+		t.Run("long", func(t *testing.T) {
+			OneIn(t, 4)
+			done = true
+		})
+		return done
+	}
+	t.Run("by hand, and where every case is asked for, it runs", func(t *testing.T) {
+		for _, seed := range []string{"", Every} {
+			if !ran(t, seed) {
+				t.Errorf("it was skipped with %q", seed)
+			}
+		}
+	})
+	t.Run("of many commits about one in four runs it", func(t *testing.T) {
+		count := 0
+		for seed := range 100 {
+			if ran(t, strconv.Itoa(seed)) {
+				count++
+			}
+		}
+		if count < 10 || count > 45 {
+			t.Errorf("%d of 100 ran it", count)
+		}
+	})
+}
