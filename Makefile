@@ -61,6 +61,7 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 	$(CRD_REF_DOCS) --log-level=ERROR --source-path=api --config=hack/api-reference.yaml \
 		--renderer=markdown --output-path=docs/reference/api.md
 	go run ./hack/conditions
+	go run ./hack/alerts
 	go run ./hack/contracts
 
 .PHONY: build
@@ -172,6 +173,11 @@ test-every: check-machine $(GOTESTSUM) bin/versitygw ## All tests that need no l
 	go run ./hack/root-assets
 	@$(GO_TESTS) every
 
+.PHONY: test-monitoring
+test-monitoring: check-go bin/promtool ## promtool checks the rules for Prometheus, and sees each alert quiet and then firing
+	bin/promtool check rules --lint=all --lint-fatal config/monitoring/prometheus-rules.yaml
+	bin/promtool test rules config/monitoring/prometheus-rules_test.yaml
+
 .PHONY: test-findings
 test-findings: check-machine $(GOTESTSUM) ## The tests that are named after findings of an audit of security, and how many findings have none that passes
 	go run ./hack/envtest-assets bin/envtest
@@ -269,7 +275,7 @@ test-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb in front of real
 		go test -count=1 -p=1 -v -timeout=1h -tags=root,lb ./test/isolation ./test/fault/apiserverlb
 
 .PHONY: test-all
-test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/24 runs the third of twenty-four parts
+test-all: check-machine ## Every test, with the long waits, and a table of what ran on this commit; PART=3/25 runs the third of twenty-five parts
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run test-all --part=$(PART)
 
 .PHONY: bench-gate
@@ -332,6 +338,9 @@ bin/cosign: hack/tools/cosign/go.sum
 	cd hack/tools/cosign && go build -o ../../../$@ github.com/sigstore/cosign/v3/cmd/cosign
 bin/versitygw: hack/tools/versitygw/go.sum
 	cd hack/tools/versitygw && go build -o ../../../$@ github.com/versity/versitygw/cmd/versitygw
+# Of Prometheus' ways to find what it reads, none is needed here.
+bin/prometheus bin/promtool: hack/tools/prometheus/go.sum
+	cd hack/tools/prometheus && go build -tags=remove_all_sd -o ../../../$@ github.com/prometheus/prometheus/cmd/$(notdir $@)
 bin/govulncheck: hack/tools/govulncheck/go.sum
 	cd hack/tools/govulncheck && go build -o ../../../$@ golang.org/x/vuln/cmd/govulncheck
 bin/licences: hack/tools/licences/main.go hack/tools/licences/main_test.go hack/tools/licences/go.sum

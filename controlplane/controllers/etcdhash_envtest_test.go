@@ -15,11 +15,13 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // A value of one member is changed while it is stopped, and etcd does not look when it starts: only hashes tell. The member
 // leads or not, as it happens.
 func TestAMemberOfARealEtcdWithOtherDataIsReplaced(t *testing.T) {
+	sample.OneIn(t, 4)
 	t.Parallel()
 	e := newEtcdThatTells(t)
 	e.unchecked = true

@@ -17,10 +17,12 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // Nobody but the operator replaces the member whose host node is gone for good, while a writer goes on.
 func TestAMemberOfARealEtcdIsReplacedWhenItsHostNodeIsGone(t *testing.T) {
+	sample.OneIn(t, 4)
 	t.Parallel()
 	e := newEtcdThatTells(t)
 	before := e.ids(e.round(t.Context()))
@@ -41,6 +43,7 @@ func TestAMemberOfARealEtcdIsReplacedWhenItsHostNodeIsGone(t *testing.T) {
 
 // The pod stays, and what prepare saw in it is not true any more: it is made anew, and looks again.
 func TestAMemberOfARealEtcdIsReplacedWhenItsVolumeIsEmptied(t *testing.T) {
+	sample.OneIn(t, 4)
 	t.Parallel()
 	e := newEtcdThatTells(t)
 	before := e.ids(e.round(t.Context()))

@@ -173,6 +173,7 @@ func (r *rolled) away(off bool) {
 }
 
 func TestEtcdMembersAreReplacedOneAtATime(t *testing.T) {
+	sample.OneIn(t, 4)
 	t.Parallel()
 	r := newRolled(t)
 	r.request("60m")
@@ -195,6 +196,7 @@ func TestEtcdMembersAreReplacedOneAtATime(t *testing.T) {
 }
 
 func TestASecondChangeWhileAMemberOfEtcdRestartsTakesNoOtherAway(t *testing.T) {
+	sample.OneIn(t, 4)
 	t.Parallel()
 	r := newRolled(t)
 	r.held[statustest.PodName(names.EtcdData, 1)] = true
@@ -256,6 +258,7 @@ func TestAHostThatGoesOffInTheMiddleHoldsTheRolloutOfEtcd(t *testing.T) {
 }
 
 func TestAChangeThatBreaksAMemberOfEtcdIsTakenBack(t *testing.T) {
+	sample.OneIn(t, 4)
 	t.Parallel()
 	r := newRolled(t)
 	before := r.pods()[0].Spec.Containers[0].Resources.Requests.Cpu().String()

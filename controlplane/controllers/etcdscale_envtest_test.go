@@ -45,6 +45,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 const (
@@ -90,6 +91,7 @@ var realEtcds atomic.Int32
 
 // The members of a living etcd change 1-3-5-3-1-3, with the program killed before and after each kind of step.
 func TestMembersOfARealEtcdChangeUnderWrites(t *testing.T) {
+	sample.OneIn(t, 4)
 	t.Parallel()
 	e := newRealEtcd(t)
 	e.reach(1)

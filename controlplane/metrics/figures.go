@@ -30,6 +30,22 @@ var (
 		Name: "kok_etcd_database_quota_bytes",
 		Help: "Size at which an etcd cluster takes no more writes.",
 	}, []string{"cluster_namespace", "cluster_name", "etcd"})
+	databaseInUseBytes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kok_etcd_database_in_use_bytes",
+		Help: "What is no free page of the largest database among the members of an etcd cluster, when it last answered.",
+	}, []string{"cluster_namespace", "cluster_name", "etcd"})
+	hasLeader = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kok_etcd_has_leader",
+		Help: "1 while a member of an etcd cluster leads, 0 while none of those that answer does.",
+	}, []string{"cluster_namespace", "cluster_name", "etcd"})
+	members = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kok_etcd_members",
+		Help: "Members of an etcd cluster, by their state: healthy, learner or failing.",
+	}, []string{"cluster_namespace", "cluster_name", "etcd", "state"})
+	memberLag = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "kok_etcd_member_lag_entries",
+		Help: "Entries of the log that the slowest member of an etcd cluster has yet to apply, of those that its leader knows.",
+	}, []string{"cluster_namespace", "cluster_name", "etcd"})
 	certificatesEnd = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kok_certificates_end_timestamp_seconds",
 		Help: "When the first certificate of a tenant ends, as a Unix time.",
@@ -44,6 +60,18 @@ var (
 	}, []string{"reason"})
 )
 
+// ofTenants are the metrics of single tenants.
+var ofTenants = []*prometheus.GaugeVec{
+	databaseBytes, databaseInUseBytes, databaseQuotaBytes, hasLeader, members, memberLag, certificatesEnd, newestSnapshot,
+}
+
+// States of members.
+const (
+	memberHealthy = "healthy"
+	memberLearner = "learner"
+	memberFailing = "failing"
+)
+
 // What upgrades wait for.
 const (
 	waitsForKubelets = "kubelets"
@@ -56,7 +84,10 @@ const (
 var waitingReasons = []string{waitsForKubelets, waitsForVersion, waitsForPatches, waitsForMembers, waitsForPerson}
 
 func init() {
-	ctrlmetrics.Registry.MustRegister(databaseBytes, databaseQuotaBytes, certificatesEnd, newestSnapshot, upgradesWaiting)
+	ctrlmetrics.Registry.MustRegister(upgradesWaiting)
+	for _, vector := range ofTenants {
+		ctrlmetrics.Registry.MustRegister(vector)
+	}
 	for _, reason := range waitingReasons {
 		upgradesWaiting.WithLabelValues(reason)
 	}
@@ -88,9 +119,11 @@ func (f *Figures) Record(in *status.Input, seen *status.Observation, end time.Ti
 	f.count(f.of[key].waits, now.waits)
 	f.of[key] = now
 	for _, component := range etcdclusters.Components {
-		if size, quota := databaseOf(seen.Health(component)); size > 0 {
-			labels := []string{in.Cluster.Namespace, in.Cluster.Name, etcdclusters.Name(component)}
+		labels := []string{in.Cluster.Namespace, in.Cluster.Name, etcdclusters.Name(component)}
+		recordMembers(seen.Health(component), labels)
+		if size, inUse, quota := databaseOf(seen.Health(component)); size > 0 {
 			databaseBytes.WithLabelValues(labels...).Set(float64(size))
+			databaseInUseBytes.WithLabelValues(labels...).Set(float64(inUse))
 			wanted := int64(0)
 			if spec := etcdclusters.Spec(in.ControlPlane, component).QuotaBackendSize; spec != nil {
 				wanted = spec.Value()
@@ -119,7 +152,7 @@ func (f *Figures) Forget(controlPlane client.ObjectKey) {
 	f.count(known.waits, "")
 	delete(f.of, controlPlane)
 	labels := prometheus.Labels{"cluster_namespace": known.cluster.Namespace, "cluster_name": known.cluster.Name}
-	for _, vector := range []*prometheus.GaugeVec{databaseBytes, databaseQuotaBytes, certificatesEnd, newestSnapshot} {
+	for _, vector := range ofTenants {
 		vector.DeletePartialMatch(labels)
 	}
 	operator.Recoveries.DeletePartialMatch(labels)
@@ -138,18 +171,51 @@ func (f *Figures) count(before, now string) {
 	}
 }
 
-// databaseOf is the size of the largest database among members, and the smallest quota; zero when none said it.
-func databaseOf(health *etcd.Health) (size, quota int64) {
+// recordMembers keeps what an etcd cluster says of its members. One of which nothing answers, maybe for want of a way there,
+// stays as it was.
+func recordMembers(health *etcd.Health, labels []string) {
+	if health == nil || !health.Answered() {
+		return
+	}
+	leaders, lag := 0, uint64(0)
+	states := map[string]int{memberHealthy: 0, memberLearner: 0, memberFailing: 0}
+	for _, member := range health.Members {
+		switch {
+		case member.Err != nil || !member.Listed:
+			states[memberFailing]++
+		case member.Learner:
+			states[memberLearner]++
+		default:
+			states[memberHealthy]++
+		}
+		if member.Leader {
+			leaders = 1
+		}
+		if member.Answered {
+			lag = max(lag, health.Behind(member))
+		}
+	}
+	hasLeader.WithLabelValues(labels...).Set(float64(leaders))
+	memberLag.WithLabelValues(labels...).Set(float64(lag))
+	for state, count := range states {
+		members.WithLabelValues(append(slices.Clone(labels), state)...).Set(float64(count))
+	}
+}
+
+// databaseOf is the size of the largest database among members, what is in use of it, and the smallest quota; zero when none said it.
+func databaseOf(health *etcd.Health) (size, inUse, quota int64) {
 	if health == nil {
-		return 0, 0
+		return 0, 0, 0
 	}
 	for _, member := range health.Members {
-		size = max(size, member.DatabaseSize)
+		if member.DatabaseSize > size {
+			size, inUse = member.DatabaseSize, member.DatabaseInUse
+		}
 		if member.DatabaseQuota > 0 && (quota == 0 || member.DatabaseQuota < quota) {
 			quota = member.DatabaseQuota
 		}
 	}
-	return size, quota
+	return size, inUse, quota
 }
 
 // upgradeWaits is what an upgrade waits for beside its own rollout; empty when none is wanted, or when it goes on.

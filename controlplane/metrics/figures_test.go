@@ -89,7 +89,9 @@ func TestFiguresFollowAControlPlaneAndGoWithIt(t *testing.T) {
 	f := &Figures{}
 	end := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
 	answered := &status.Observation{Etcd: map[string]*operator.Report{names.EtcdData: {Health: &etcd.Health{Members: []etcd.Member{
-		{DatabaseSize: 100, DatabaseQuota: 1000}, {DatabaseSize: 300, DatabaseQuota: 900}, {},
+		{DatabaseSize: 100, DatabaseInUse: 90, DatabaseQuota: 1000, Answered: true, Listed: true, Leader: true, Committed: 50, Applied: 50},
+		{DatabaseSize: 300, DatabaseInUse: 40, DatabaseQuota: 900, Answered: true, Listed: true, Learner: true, Applied: 38},
+		{Err: errStep, Listed: true},
 	}}}}}
 	size := func() float64 { return testutil.ToFloat64(databaseBytes.WithLabelValues("team", "blue", "data")) }
 	s := measured(upgradeTo("v1.36.3"), func(s *status.Input) {
@@ -99,6 +101,12 @@ func TestFiguresFollowAControlPlaneAndGoWithIt(t *testing.T) {
 	f.Record(s, &status.Observation{}, time.Time{})
 	for what, got := range map[string][2]float64{
 		"the largest database":     {size(), 300},
+		"what is in use of it":     {testutil.ToFloat64(databaseInUseBytes.WithLabelValues("team", "blue", "data")), 40},
+		"that a member leads":      {testutil.ToFloat64(hasLeader.WithLabelValues("team", "blue", "data")), 1},
+		"the slowest member's lag": {testutil.ToFloat64(memberLag.WithLabelValues("team", "blue", "data")), 12},
+		"members that vote":        {testutil.ToFloat64(members.WithLabelValues("team", "blue", "data", memberHealthy)), 1},
+		"members that learn":       {testutil.ToFloat64(members.WithLabelValues("team", "blue", "data", memberLearner)), 1},
+		"members that fail":        {testutil.ToFloat64(members.WithLabelValues("team", "blue", "data", memberFailing)), 1},
 		"the smallest quota":       {testutil.ToFloat64(databaseQuotaBytes.WithLabelValues("team", "blue", "data")), 900},
 		"the first end":            {testutil.ToFloat64(certificatesEnd.WithLabelValues("team", "blue")), float64(end.Unix())},
 		"the upgrade that waits":   {testutil.ToFloat64(upgradesWaiting.WithLabelValues("kubelets")), 1},

@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/spf13/cobra"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/config/monitoring"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/oci"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/release/signing"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/program"
@@ -199,8 +200,11 @@ func ownProviders(root, version string, reference func(image string) string) []p
 			arguments:     map[string]string{"etcd-agent-image": reference(agent)},
 			components:    "control-plane-components.yaml",
 			metadata:      filepath.Join(root, "metadata.yaml"),
-			versions:      filepath.Join(root, "internal", "versions", "versions.yaml"),
-			hostCluster:   filepath.Join(root, "config", "host-cluster"),
+			files: []string{
+				filepath.Join(root, "internal", "versions", "versions.yaml"),
+				filepath.Join(root, "config", "monitoring", monitoring.RulesFile), filepath.Join(root, "config", "monitoring", monitoring.DashboardFile),
+			},
+			hostCluster: filepath.Join(root, "config", "host-cluster"),
 		},
 		{
 			name: "kok", kind: "BootstrapProvider", label: "bootstrap-kok", version: version,

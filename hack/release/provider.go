@@ -31,9 +31,8 @@ type provider struct {
 	// provider: cluster-template.yaml, cluster-template-<flavor>.yaml for each flavor, and
 	// clusterclass-<name>.yaml for each ClusterClass that they name. Empty for none.
 	templates string
-	// versions is the table of Kubernetes versions that is built into its manager, for people who put
-	// another in its place. Empty for none.
-	versions string
+	// files are published as they are, for people who change them, or give them to other programs.
+	files []string
 	// hostCluster is the folder of what another host cluster than the management cluster needs; empty for none.
 	hostCluster string
 }
@@ -55,19 +54,23 @@ func (p provider) write(repository string) error {
 	if err := writeFile(filepath.Join(folder, "metadata.yaml"), metadata); err != nil {
 		return err
 	}
-	if p.versions != "" {
-		table, err := os.ReadFile(p.versions)
-		if err != nil {
-			return fmt.Errorf("read the table of Kubernetes versions: %w", err)
-		}
-		if err := writeFile(filepath.Join(folder, filepath.Base(p.versions)), table); err != nil {
-			return err
-		}
-	}
 	if err := p.writeHostCluster(folder); err != nil {
 		return err
 	}
-	return p.writeTemplates(folder)
+	templates, err := p.templateFiles()
+	if err != nil {
+		return err
+	}
+	for _, file := range append(templates, p.files...) {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("read a file that is published as it is: %w", err)
+		}
+		if err := writeFile(filepath.Join(folder, filepath.Base(file)), content); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p provider) writeHostCluster(folder string) error {
@@ -92,28 +95,17 @@ func (p provider) writeHostCluster(folder string) error {
 	return nil
 }
 
-func (p provider) writeTemplates(folder string) error {
+// templateFiles are the templates of Clusters, and the classes that they name.
+func (p provider) templateFiles() ([]string, error) {
 	if p.templates == "" {
-		return nil
+		return nil, nil
 	}
 	templates, err := filepath.Glob(filepath.Join(p.templates, "cluster-template*.yaml"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	classes, err := filepath.Glob(filepath.Join(p.templates, "clusterclass-*.yaml"))
-	if err != nil {
-		return err
-	}
-	for _, template := range append(templates, classes...) {
-		content, err := os.ReadFile(template)
-		if err != nil {
-			return fmt.Errorf("read a template of Clusters: %w", err)
-		}
-		if err := writeFile(filepath.Join(folder, filepath.Base(template)), content); err != nil {
-			return err
-		}
-	}
-	return nil
+	return append(templates, classes...), err
 }
 
 func (p provider) componentsPath(repository string) string {

@@ -21,6 +21,7 @@ import (
 	capicontract "sigs.k8s.io/cluster-api/util/contract"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/config/monitoring"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
 )
 
@@ -219,18 +220,20 @@ func TestTheTemplatesArePublished(t *testing.T) {
 	}
 }
 
-// It is what a person changes, and gives to the control plane provider under its own name.
-func TestTheTableOfVersionsIsPublished(t *testing.T) {
-	want, err := os.ReadFile("../../internal/versions/versions.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(filepath.Join(repository(t), "control-plane-kok/v0.1.0/versions.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("it is\n%s", got)
+// They are what a person changes, and gives to the control plane provider, to Prometheus and to Grafana.
+func TestFilesArePublishedAsTheyAre(t *testing.T) {
+	for _, file := range []string{"internal/versions/versions.yaml", "config/monitoring/" + monitoring.RulesFile, "config/monitoring/" + monitoring.DashboardFile} {
+		want, err := os.ReadFile(filepath.Join("../..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(repository(t), "control-plane-kok/v0.1.0", filepath.Base(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%s is\n%s", file, got)
+		}
 	}
 }
 

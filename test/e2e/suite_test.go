@@ -46,6 +46,8 @@ const (
 	soak       = "soak"
 	// etcdBackups are about snapshots of the etcd of a tenant.
 	etcdBackups = "etcd_backups"
+	// monitored are those of metrics in a real Prometheus.
+	monitored = "monitoring"
 	// features are about what a tenant may be given beside the usual.
 	features = "features"
 	// topologies are about Clusters of a ClusterClass.

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/config/monitoring"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
 )
 
@@ -56,48 +57,64 @@ func TestAMetricIsDocumentedForItsPrograms(t *testing.T) {
 
 var (
 	inExpression = regexp.MustCompile(`\b((?:kok|capi|controller_runtime|workqueue|leader_election|certwatcher|rest_client|informer|process|go)_\w+?)(_bucket|_sum|_count)?\b`)
-	selected     = regexp.MustCompile(`(\w+)=~?"`)
+	selected     = regexp.MustCompile(`(\w+)!?=~?"`)
 	grouped      = regexp.MustCompile(`by \(([^)]*)\)`)
 )
 
-func TestAlertsAreOfMetricsAndLabelsThatThereAre(t *testing.T) {
+func TestAlertsAndPanelsAreOfMetricsAndLabelsThatThereAre(t *testing.T) {
 	page := Read(t)
 	all := map[string]Metric{}
 	for _, program := range append([]string{LoadBalancer}, managers...) {
 		maps.Copy(all, Documented(page, program))
 	}
-	alerts := page.Rows("alert", "expression")
-	if len(alerts) < 5 {
-		t.Fatalf("only %d alerts were found", len(alerts))
-	}
-	var expressions []string
-	for _, alert := range alerts {
-		for _, alternative := range strings.Split(alert["expression"], " or ") {
-			expressions = append(expressions, strings.Split(alternative, " / ")...)
-		}
-	}
-	for _, expression := range expressions {
+	for _, expression := range published(t) {
 		found := inExpression.FindAllStringSubmatch(expression, -1)
-		if len(found) != 1 {
-			t.Errorf("%s names %d metrics; want one", expression, len(found))
-			continue
-		}
-		metric, ok := all[found[0][1]]
-		if !ok || (found[0][2] != "") != (metric.Type == "histogram") {
-			t.Errorf("%s: there is no metric %s", expression, found[0][0])
+		if len(found) == 0 {
+			t.Errorf("%s names no metric", expression)
 		}
 		labels := strings.Split(strings.Join(append(matches(grouped, expression), matches(selected, expression)...), ","), ",")
-		for _, label := range labels {
-			label = strings.TrimSpace(label)
-			given := label == "" || label == "instance" || label == "le" && metric.Type == "histogram"
-			if !given && !slices.Contains(metric.Labels, label) {
-				t.Errorf("%s: %s has no label %s", expression, found[0][0], label)
+		for _, name := range found {
+			metric, ok := all[name[1]]
+			if !ok || (name[2] != "") != (metric.Type == "histogram") {
+				t.Errorf("%s: there is no metric %s", expression, name[0])
+			}
+			for _, label := range labels {
+				label = strings.TrimSpace(label)
+				given := label == "" || label == "instance" || label == "le" && metric.Type == "histogram"
+				if !given && !slices.Contains(metric.Labels, label) {
+					t.Errorf("%s: %s has no label %s", expression, name[0], label)
+				}
 			}
 		}
-		if strings.Count(expression, "(") != strings.Count(expression, ")") {
-			t.Errorf("%s: parentheses do not match", expression)
+	}
+}
+
+// published are the expressions of alerts and of panels.
+func published(t *testing.T) []string {
+	t.Helper()
+	groups, err := monitoring.Groups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	panels, err := monitoring.Panels()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var expressions []string
+	for _, group := range groups {
+		for _, alert := range group.Alerts {
+			expressions = append(expressions, alert.Expression)
 		}
 	}
+	for _, panel := range panels {
+		for _, target := range panel.Targets {
+			expressions = append(expressions, target.Expression)
+		}
+	}
+	if len(groups) < 4 || len(panels) < 10 {
+		t.Fatalf("only %d groups of alerts and %d panels were found", len(groups), len(panels))
+	}
+	return expressions
 }
 
 func matches(of *regexp.Regexp, text string) []string {

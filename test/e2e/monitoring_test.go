@@ -1,0 +1,227 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/config/monitoring"
+	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/daemon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
+)
+
+// collected bounds the wait for figures of a tenant: ten times what is usual.
+const collected = 5 * time.Minute
+
+var _ = Describe("Prometheus", Label(full, monitored), func() {
+	It("reads the managers' metrics, answers every query of the dashboard, and takes every rule", func(ctx SpecContext) {
+		b := newBackedUp(ctx, "monitored")
+		b.createToLose(ctx)
+		p := startPrometheus(ctx)
+		panels, err := monitoring.Panels()
+		Expect(err).NotTo(HaveOccurred())
+		for _, panel := range panels {
+			for _, target := range panel.Targets {
+				query := strings.NewReplacer("$namespace", b.Namespace, "$cluster", b.Name).Replace(target.Expression)
+				Eventually(ctx, func(g Gomega) {
+					found, err := p.query(ctx, query)
+					g.Expect(err).NotTo(HaveOccurred())
+					if !countsWhatDidNotHappen(query) {
+						g.Expect(found).NotTo(BeZero())
+					}
+				}).WithTimeout(collected).Should(Succeed(), "%s: %s", panel.Title, query)
+			}
+		}
+		figure("dashboard_queries", len(panels), "panels")
+
+		groups, err := monitoring.Groups()
+		Expect(err).NotTo(HaveOccurred())
+		Eventually(ctx, p.rules).WithArguments(ctx).WithTimeout(collected).Should(HaveLen(count(groups)))
+		for name, health := range must(p.rules(ctx)) {
+			Expect(health).To(Equal("ok"), "the rule %s", name)
+		}
+		firing, err := p.query(ctx, `ALERTS{alertstate="firing", severity="critical"}`)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(firing).To(BeZero(), "critical alerts while all is well")
+	}, SpecTimeout(5*creation+10*collected))
+})
+
+// countsWhatDidNotHappen reports whether a query may have no answer in a lab where all is well and no worker is.
+func countsWhatDidNotHappen(query string) bool {
+	for _, metric := range []string{"kok_etcd_recoveries_total", "kok_repairs_total", "kok_tenant_hostile_answers_total", "kok_apiserver_lb_"} {
+		if strings.Contains(query, metric) {
+			return true
+		}
+	}
+	return false
+}
+
+func count(groups []monitoring.Group) int {
+	alerts := 0
+	for _, group := range groups {
+		alerts += len(group.Alerts)
+	}
+	return alerts
+}
+
+func must[T any](value T, err error) T {
+	GinkgoHelper()
+	Expect(err).NotTo(HaveOccurred())
+	return value
+}
+
+// server is a Prometheus that runs on loopback.
+type server struct{ address string }
+
+// startPrometheus starts one that reads the metrics of the three managers, with the rights and in the way that docs/monitoring.md gives.
+func startPrometheus(ctx context.Context) server {
+	GinkgoHelper()
+	Expect(env.run(ctx, "make", "bin/prometheus")).To(Succeed())
+	folder := GinkgoT().TempDir()
+	Expect(os.WriteFile(filepath.Join(folder, "token"), []byte(metricsToken(ctx)), 0o600)).To(Succeed())
+	for name, content := range monitoring.Files() {
+		Expect(os.WriteFile(filepath.Join(folder, name), content, 0o600)).To(Succeed())
+	}
+	var targets []string
+	for _, key := range ownManagers {
+		targets = append(targets, forwarded(managerPod(ctx, key), 8443))
+	}
+	config := map[string]any{
+		"global":     map[string]any{"scrape_interval": "5s", "evaluation_interval": "5s"},
+		"rule_files": []string{monitoring.RulesFile},
+		"scrape_configs": []any{map[string]any{
+			"job_name": "kok", "scheme": "https",
+			"authorization":  map[string]any{"credentials_file": "token"},
+			"tls_config":     map[string]any{"insecure_skip_verify": true},
+			"static_configs": []any{map[string]any{"targets": targets}},
+		}},
+	}
+	text, err := yaml.Marshal(config)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.WriteFile(filepath.Join(folder, "prometheus.yaml"), text, 0o600)).To(Succeed())
+	address := loopback.Free(GinkgoTB()).String()
+	program := must(daemon.Start(filepath.Join(folder, "log"), "bin/prometheus", "--config.file="+filepath.Join(folder, "prometheus.yaml"),
+		"--storage.tsdb.path="+filepath.Join(folder, "data"), "--web.listen-address="+address))
+	DeferCleanup(program.Kill)
+	return server{address}
+}
+
+// metricsToken is that of an account with the role of docs/monitoring.md.
+func metricsToken(ctx context.Context) string {
+	GinkgoHelper()
+	role := &rbacv1.ClusterRole{}
+	for _, block := range must(markdown.Read("docs/monitoring.md")).Blocks {
+		if strings.Contains(block.Code, "kind: ClusterRole\n") {
+			Expect(yaml.UnmarshalStrict([]byte(block.Code), role)).To(Succeed())
+		}
+	}
+	Expect(role.Name).NotTo(BeEmpty(), "the role of docs/monitoring.md")
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: role.Name}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name}},
+	}
+	for _, object := range []client.Object{role, account, binding} {
+		Expect(client.IgnoreAlreadyExists(env.client.Create(ctx, object))).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { Expect(client.IgnoreNotFound(env.client.Delete(ctx, object))).To(Succeed()) })
+	}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](3600)}}
+	Expect(env.client.SubResource("token").Create(ctx, account, request)).To(Succeed())
+	return request.Status.Token
+}
+
+// forwarded is an address of loopback that leads to the port of a pod until the spec ends.
+func forwarded(pod *corev1.Pod, port int) string {
+	GinkgoHelper()
+	transport, upgrader, err := spdy.RoundTripperFor(env.config)
+	Expect(err).NotTo(HaveOccurred())
+	target := must(kubernetes.NewForConfig(env.config)).CoreV1().RESTClient().Post().
+		Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, target)
+	forwarder := must(portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, stop, ready, GinkgoWriter, GinkgoWriter))
+	go func() { ended <- forwarder.ForwardPorts() }()
+	DeferCleanup(func() { close(stop) })
+	select {
+	case <-ready:
+	case err := <-ended:
+		Fail(fmt.Sprintf("lead to port %d of pod %s: %v", port, pod.Name, err))
+	}
+	return fmt.Sprintf("127.0.0.1:%d", must(forwarder.GetPorts())[0].Local)
+}
+
+// query gives how many series answer a query.
+func (s server) query(ctx context.Context, query string) (int, error) {
+	var answer struct {
+		Result []json.RawMessage `json:"result"`
+	}
+	err := s.get(ctx, "query", url.Values{"query": {query}}, &answer)
+	return len(answer.Result), err
+}
+
+// rules are the health of all rules, by their names.
+func (s server) rules(ctx context.Context) (map[string]string, error) {
+	var answer struct {
+		Groups []struct {
+			Rules []struct{ Name, Health string } `json:"rules"`
+		} `json:"groups"`
+	}
+	if err := s.get(ctx, "rules", nil, &answer); err != nil {
+		return nil, err
+	}
+	health := map[string]string{}
+	for _, group := range answer.Groups {
+		for _, rule := range group.Rules {
+			if rule.Health != "unknown" {
+				health[rule.Name] = rule.Health
+			}
+		}
+	}
+	return health, nil
+}
+
+func (s server) get(ctx context.Context, what string, values url.Values, into any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/api/v1/"+what+"?"+values.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close() //nolint:errcheck // It was read.
+	answer := struct {
+		Error string `json:"error"`
+		Data  any    `json:"data"`
+	}{Data: into}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return fmt.Errorf("read the answer about %s: %w", what, err)
+	}
+	if answer.Error != "" {
+		return fmt.Errorf("ask for %s: %s", what, answer.Error)
+	}
+	return nil
+}
