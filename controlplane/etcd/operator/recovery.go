@@ -43,6 +43,11 @@ func (c *cluster) recoverMembers(ctx context.Context, report *Report) (acted boo
 			report.FactsMissing = true
 			return decision{}, err
 		}
+		if !health.Answered() {
+			action := recovery.DecideUnanswered(state)
+			report.NeedsDecision = action.Kind == recovery.NeedsDecision
+			return decision{waitsFor: action.Reason}, nil
+		}
 		action := recovery.Decide(state)
 		c.noteQuiet(health, state, action)
 		blank, report.NeedsDecision = state.Blank(), action.Kind == recovery.NeedsDecision
@@ -51,11 +56,10 @@ func (c *cluster) recoverMembers(ctx context.Context, report *Report) (acted boo
 	return acted, blank
 }
 
-// mayHaveLost reports whether a member may have lost its data or its host node, without a look at the host cluster. When no
-// member answers, the way there may be broken; members that are not of this control plane count as voters of whom nothing is
-// known, and package membership asks a person to remove them.
+// mayHaveLost reports whether a member may have lost its data or its host node, without a look at the host cluster. Members that
+// are not of this control plane count as voters of whom nothing is known, and package membership asks a person to remove them.
 func (c *cluster) mayHaveLost(health *etcd.Health) bool {
-	if !c.Bootstrapped || !health.Answered() || len(health.UnknownMembers) > 0 {
+	if !c.Bootstrapped || len(health.UnknownMembers) > 0 {
 		return false
 	}
 	works := func(m etcd.Member) bool { return m.Err == nil && m.Answered && m.Follows && !m.Differs }

@@ -24,7 +24,7 @@ func TestWhenTheHostClusterIsAskedForLostMembers(t *testing.T) {
 	}{
 		"all is well":                            {is: func(*losingEtcd, *cluster) {}},
 		"one is lost":                            {is: func(*losingEtcd, *cluster) {}, lost: true, asks: true, says: "its volume is gone: it is replaced"},
-		"one is lost, and nobody answers":        {is: func(e *losingEtcd, _ *cluster) { e.down(0); e.down(1); e.down(2); e.health.Err = errRefused }, lost: true},
+		"one is lost, and nobody answers":        {is: func(e *losingEtcd, _ *cluster) { e.down(0); e.down(1); e.down(2); e.health.Err = errRefused }, lost: true, asks: true},
 		"one is lost, and one is unknown":        {is: func(e *losingEtcd, _ *cluster) { e.health.UnknownMembers = []string{"red (1)"} }, lost: true},
 		"one is lost before not all have joined": {is: func(_ *losingEtcd, c *cluster) { c.Bootstrapped = false }, lost: true},
 		"a pod is not ready":                     {is: func(_ *losingEtcd, c *cluster) { c.AllReady = false }, asks: true},
@@ -176,13 +176,26 @@ func TestWhatAReportSaysOfLostMembers(t *testing.T) {
 			e.lost()
 			e.record(t, 1, recovery.Replacement{Of: 1, Volume: "first", Begun: now.Add(-time.Hour), Try: 2})
 		}, says: "although it was replaced 2 times. Find out why", needsDecision: true},
-		"all have lost their data": {is: func(e *losingEtcd) {
+		"most have lost their data": {is: func(e *losingEtcd) {
 			for i := range 2 {
 				e.down(i)
 				e.saw(i, facts.Empty, 2)
 			}
 			e.health.Err = errRefused
 		}, says: "etcd has no quorum, and too many have lost their data", needsDecision: true},
+		"all have lost their data, and nobody answers": {is: func(e *losingEtcd) {
+			for i := range 3 {
+				e.unlist(i)
+				e.saw(i, facts.Empty, 2)
+			}
+			e.health.Err = errRefused
+		}, says: "Restore a snapshot: kok etcd restore-in-place", needsDecision: true},
+		"nobody answers": {is: func(e *losingEtcd) {
+			for i := range 3 {
+				e.unlist(i)
+			}
+			e.health.Err = errRefused
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newLosingEtcd()

@@ -38,14 +38,19 @@ func (s State) lost(m Member) string {
 		return "its volume claim is gone"
 	case m.Claim.Lost:
 		return "its volume is gone"
-	case m.Data == Empty && m.Pod.FailedStarts > 1: // One that joined in this pod may end once before the pod is ready.
+	case m.emptied() && m.Data == Empty:
 		return "its data directory is empty"
-	case m.Data == Unreadable:
+	case m.emptied():
 		return "its data cannot be read"
 	case m.Data == Present && m.Pod.FailedStarts >= maxFailedStarts:
 		return "etcd does not start with its data"
 	}
 	return ""
+}
+
+// emptied reports whether a member does not start for want of data. One that joined in this pod may end once before the pod is ready.
+func (m Member) emptied() bool {
+	return m.Data == Empty && m.Pod.FailedStarts > 1 || m.Data == Unreadable
 }
 
 // gone reports whether a member does not run and cannot come back, whatever its pod is like: no rollout is to blame.

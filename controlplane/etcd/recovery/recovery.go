@@ -85,6 +85,16 @@ func Decide(s State) Action {
 	return says
 }
 
+// DecideUnanswered is Decide for an etcd of which no member answers. The way there may be broken, so that nobody is said to be lost, but
+// for what the host cluster tells: where kubelets saw too many without data, no way brings a quorum back, and a person is asked.
+func DecideUnanswered(s State) Action {
+	left := slices.DeleteFunc(slices.Clone(s.Members), func(m Member) bool { return m.emptied() && !m.Host.silent() })
+	if len(left) > len(s.Members)/2 {
+		return Action{}
+	}
+	return s.waitForQuorum()
+}
+
 // mend replaces a voter that is of no use to the others.
 func (s State) mend(m Member) Action {
 	why := s.lost(m)

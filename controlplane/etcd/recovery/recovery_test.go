@@ -372,6 +372,39 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestWhatIsDecidedWhenNobodyAnswers(t *testing.T) {
+	unlisted := func(s *State) {
+		for i := range s.Members {
+			s.Members[i].ID, s.Members[i].Started, s.Members[i].Leader = 0, false, false
+			down(&s.Members[i])
+		}
+	}
+	for name, test := range map[string]struct {
+		state State
+		want  Kind
+		says  string
+	}{
+		"the way there may be broken":     {state: cluster(3, unlisted), want: None},
+		"one has lost its data":           {state: cluster(3, unlisted, of(0, empty)), want: None},
+		"they have only just started":     {state: cluster(3, unlisted, of(0, empty, startedOnce), of(1, empty, startedOnce), of(2, empty, startedOnce)), want: None},
+		"no kubelet is heard from":        {state: cluster(3, unlisted, of(0, empty, unheard), of(1, empty, unheard), of(2, empty, unheard)), want: None},
+		"all have lost their data":        {state: cluster(3, unlisted, of(0, empty), of(1, empty), of(2, empty)), want: NeedsDecision, says: "Restore a snapshot: kok etcd restore-in-place blue SNAPSHOT"},
+		"two have lost their data":        {state: cluster(3, unlisted, of(0, empty), of(1, unreadable)), want: NeedsDecision, says: "--survivor blue-etcd-data-2"},
+		"the only one has lost its data":  {state: cluster(1, unlisted, of(0, empty)), want: NeedsDecision, says: "SNAPSHOT"},
+		"the only one does not start":     {state: cluster(1, unlisted, of(0, fails)), want: None},
+		"one of two that are lost is far": {state: cluster(3, unlisted, of(0, empty), of(1, empty, unheard)), want: None},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := DecideUnanswered(test.state)
+			if got.Kind != test.want || !strings.Contains(got.Reason, test.says) {
+				t.Errorf("got %v %q, want %v with %q", got.Kind, got.Reason, test.want, test.says)
+			}
+		})
+	}
+}
+
+func startedOnce(m *Member) { m.Pod.FailedStarts = 1 }
+
 func TestBlankMembersAreThoseWhoseOldVolumesAreGone(t *testing.T) {
 	for what, test := range map[string]struct {
 		state State
