@@ -46,7 +46,7 @@ var contractRules = map[string]func(*testing.T){
 }
 
 func TestBootstrapConfigContract(t *testing.T) {
-	sample.OneIn(t, 4)
+	sample.OneIn(t, 4, "make test-contracts has a test for each of its rules")
 	contract.EveryRuleIsTested(t, rules.BootstrapConfig(), maps.Keys(contractRules))
 	for rule, test := range contractRules {
 		t.Run(rule, test)

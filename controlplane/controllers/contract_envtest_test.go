@@ -50,7 +50,7 @@ var contractRules = map[string]func(*testing.T, *tenantTest){
 }
 
 func TestControlPlaneContract(t *testing.T) {
-	sample.OneIn(t, 4)
+	sample.OneIn(t, 4, "make test-contracts has a test for each of its rules")
 	contract.EveryRuleIsTested(t, rules.ControlPlane(), maps.Keys(contractRules))
 	tt := newTenantTest(t, whole)
 	tt.settle()

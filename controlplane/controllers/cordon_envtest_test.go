@@ -23,7 +23,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // leaders are etcds of which every member votes; the first of each leads until another is told to.
@@ -77,7 +76,6 @@ const promptly = 20 * time.Second
 
 // One manager with a tenant in its own cluster and one in another: both have two etcds.
 func TestACordonMovesTheLeadAtOnce(t *testing.T) {
-	sample.OneIn(t, 4)
 	grant(t)
 	other := newElsewhereTest(t, whole)
 	other.writeKubeconfig("whole")

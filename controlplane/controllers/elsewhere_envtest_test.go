@@ -41,7 +41,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // otherHost is a host cluster that is not the management cluster: an API server without any of our kinds.
@@ -320,7 +319,6 @@ func healthyEtcd(_ context.Context, members map[string]etcd.Address, _ *tls.Conf
 
 // A story: its parts follow each other.
 func TestAControlPlaneInAnotherHostCluster(t *testing.T) {
-	sample.OneIn(t, 4)
 	grant(t)
 	e := newElsewhereTest(t, small)
 	e.host.keepWorking()

@@ -21,7 +21,7 @@ import (
 // A value of one member is changed while it is stopped, and etcd does not look when it starts: only hashes tell. The member
 // leads or not, as it happens.
 func TestAMemberOfARealEtcdWithOtherDataIsReplaced(t *testing.T) {
-	sample.OneIn(t, 4)
+	sample.OneIn(t, 4, "it takes a minute, and the simulated world has the same loss at every commit")
 	t.Parallel()
 	e := newEtcdThatTells(t)
 	e.unchecked = true

@@ -16,13 +16,11 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // Each node is cordoned, drained once nothing leads from there, and uncordoned, as the page on upgrades says.
 // etcd itself drops what it is sent in the moment in which the lead moves; the drain then costs no write.
 func TestNoWriteFailsWhileNodesAreDrained(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	e := newRealEtcd(t)
 	e.reach(3)

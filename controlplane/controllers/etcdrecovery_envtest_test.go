@@ -22,7 +22,7 @@ import (
 
 // Nobody but the operator replaces the member whose host node is gone for good, while a writer goes on.
 func TestAMemberOfARealEtcdIsReplacedWhenItsHostNodeIsGone(t *testing.T) {
-	sample.OneIn(t, 4)
+	sample.OneIn(t, 4, "it takes a minute, and the simulated world has the same loss at every commit")
 	t.Parallel()
 	e := newEtcdThatTells(t)
 	before := e.ids(e.round(t.Context()))
@@ -43,7 +43,7 @@ func TestAMemberOfARealEtcdIsReplacedWhenItsHostNodeIsGone(t *testing.T) {
 
 // The pod stays, and what prepare saw in it is not true any more: it is made anew, and looks again.
 func TestAMemberOfARealEtcdIsReplacedWhenItsVolumeIsEmptied(t *testing.T) {
-	sample.OneIn(t, 4)
+	sample.OneIn(t, 4, "it takes a minute, and the simulated world has the same loss at every commit")
 	t.Parallel()
 	e := newEtcdThatTells(t)
 	before := e.ids(e.round(t.Context()))

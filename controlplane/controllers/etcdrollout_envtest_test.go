@@ -20,7 +20,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // rolled is a settled tenant with three members, on hosts of its own.
@@ -173,7 +172,6 @@ func (r *rolled) away(off bool) {
 }
 
 func TestEtcdMembersAreReplacedOneAtATime(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	r := newRolled(t)
 	r.request("60m")
@@ -196,7 +194,6 @@ func TestEtcdMembersAreReplacedOneAtATime(t *testing.T) {
 }
 
 func TestASecondChangeWhileAMemberOfEtcdRestartsTakesNoOtherAway(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	r := newRolled(t)
 	r.held[statustest.PodName(names.EtcdData, 1)] = true
@@ -221,7 +218,6 @@ func TestASecondChangeWhileAMemberOfEtcdRestartsTakesNoOtherAway(t *testing.T) {
 }
 
 func TestNoMemberOfEtcdIsTakenAwayWhileAHostIsOff(t *testing.T) {
-	sample.OneIn(t, 4)
 	r := newRolled(t)
 	r.away(true)
 	r.request("60m")
@@ -237,7 +233,6 @@ func TestNoMemberOfEtcdIsTakenAwayWhileAHostIsOff(t *testing.T) {
 }
 
 func TestAHostThatGoesOffInTheMiddleHoldsTheRolloutOfEtcd(t *testing.T) {
-	sample.OneIn(t, 4)
 	r := newRolled(t)
 	r.held[statustest.PodName(names.EtcdData, 2)] = true
 	r.request("60m")
@@ -258,7 +253,6 @@ func TestAHostThatGoesOffInTheMiddleHoldsTheRolloutOfEtcd(t *testing.T) {
 }
 
 func TestAChangeThatBreaksAMemberOfEtcdIsTakenBack(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	r := newRolled(t)
 	before := r.pods()[0].Spec.Containers[0].Resources.Requests.Cpu().String()

@@ -91,7 +91,7 @@ var realEtcds atomic.Int32
 
 // The members of a living etcd change 1-3-5-3-1-3, with the program killed before and after each kind of step.
 func TestMembersOfARealEtcdChangeUnderWrites(t *testing.T) {
-	sample.OneIn(t, 4)
+	sample.OneIn(t, 4, "it takes minutes, and the simulated world has the same changes at every commit")
 	t.Parallel()
 	e := newRealEtcd(t)
 	e.reach(1)

@@ -14,12 +14,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // The quota is filled with old versions of one key, and then with data in use, of which some are deleted.
 func TestARealEtcdThatIsFullTakesWritesAgain(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	e := newRealEtcd(t)
 	e.controlPlane.Spec.Etcd.Data.QuotaBackendSize = ptr.To(resource.MustParse("16Mi"))

@@ -25,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // victim is a listener of the host node's network, which counts connections. A tenant's administrator is to reach it by the
@@ -188,7 +187,6 @@ func (k *konnectivityTenant) clientset() *kubernetes.Clientset {
 
 // An API server that has konnectivity, and no agents to it, dials nothing by itself that a tenant's administrator names.
 func TestFinding2TenantsAreLedToNoHostByTheirAPIServers(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	for name, table := range map[string]struct {
 		selector func(string) string

@@ -69,7 +69,6 @@ func (tt *tenantTest) expectVersions(when, version string) {
 
 // Kubernetes' version skew policy: kube-proxy is not newer than kube-apiserver.
 func TestAnUpgradeWaitsWhileEtcdGainsMembersAndSaysSo(t *testing.T) {
-	sample.OneIn(t, 4)
 	for component, of := range map[string]func(*controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec{
 		names.EtcdData:   func(s *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec { return &s.Data },
 		names.EtcdEvents: func(s *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec { return &s.Events },
@@ -116,7 +115,6 @@ func TestAnyChangeThatWaitsForMembersOfEtcdSaysSo(t *testing.T) {
 // Kubernetes' components go after etcd also while that is on the way to fewer members, which may last. An etcd that
 // keeps its pods has nothing that they come after.
 func TestAnUpgradeWaitsForAnEtcdThatTakesItAndLosesMembers(t *testing.T) {
-	sample.OneIn(t, 4)
 	const image = "registry.example/etcd:3.7.0-0"
 	const takesNoChange = "etcd-data takes no change while it loses members"
 	cases := map[string]struct {
@@ -174,7 +172,6 @@ func TestAnUpgradeWaitsForAnEtcdThatTakesItAndLosesMembers(t *testing.T) {
 }
 
 func TestMembersThatGoWhenAPIServersLeaveThemTellWhatHoldsThese(t *testing.T) {
-	sample.OneIn(t, 4)
 	tt := scaled(t)
 	tt.scale(3)
 	tt.roll()
@@ -201,7 +198,6 @@ func (tt *tenantTest) expectOthersReplaced(when string) {
 }
 
 func TestWhatAnEtcdInItsPodsCannotTakeHoldsNothingElse(t *testing.T) {
-	sample.OneIn(t, 4)
 	for name, test := range map[string]struct {
 		change, back func(*controlplanev1.KOKControlPlaneSpec)
 	}{

@@ -20,11 +20,9 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 func TestImagesArePulledWithASecret(t *testing.T) {
-	sample.OneIn(t, 4)
 	tt := newRollingTenantTest(t, lasting)
 	tt.settle()
 	dns := &appsv1.Deployment{}

@@ -249,7 +249,7 @@ func connections() (float64, error) {
 // The server and the agent of the release that is installed take the arguments that are rendered, and
 // find each other with the rights and certificates that tenants have.
 func TestWebhooksAndNodesAreReachedByKonnectivity(t *testing.T) {
-	sample.OneIn(t, 4)
+	sample.OneIn(t, 4, "it builds konnectivity, and the journey in the lab uses it too")
 	g := NewWithT(t)
 	eventually := func(what any) AsyncAssertion { return g.Eventually(t.Context(), what).WithTimeout(2 * time.Minute) }
 	k := startKonnectivityTenant(t)

@@ -41,7 +41,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 const managerAccount = "system:serviceaccount:" + managerNamespace + ":manager"
@@ -296,7 +295,6 @@ func comesToRest(t *testing.T, g *gate) {
 
 // A manager that is killed in the middle leaves late caches and half of the objects to the next one.
 func TestTheNextManagerGoesOn(t *testing.T) {
-	sample.OneIn(t, 4)
 	grant(t)
 	for _, write := range []int{5, 15, 25, 35} {
 		t.Run(fmt.Sprintf("after write %d", write), func(t *testing.T) {

@@ -20,7 +20,6 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // onPodNetwork makes a control plane one of each on the pod network.
@@ -198,7 +197,6 @@ func TestTheLifeOfAControlPlaneInEveryMode(t *testing.T) {
 
 // Nothing is made before it is known where API servers are reached: certificates and kubeconfigs name it.
 func TestALoadBalancerIsWaitedFor(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	tt := newTenantTest(t, onPodNetwork(controlplanev1.ExposureLoadBalancer, controlplanev1.APIServerDeployment))
 	address := tt.host.balanced
@@ -251,7 +249,6 @@ func (tt *tenantTest) stillAdvertises(address string) {
 
 // An autoscaler changes the number often: it must never bring more than that along.
 func TestAPIServersOfADeploymentAreScaled(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	tt := newTenantTest(t, onPodNetwork(controlplanev1.ExposureNone, controlplanev1.APIServerDeployment))
 	tt.settle()
@@ -274,7 +271,6 @@ func TestAPIServersOfADeploymentAreScaled(t *testing.T) {
 // as it is: an API server may lose a node port to itself for minutes when it is given back and asked for at once
 // (its repair loop and its Services are no transaction); that the same port is asked for is in the golden files.
 func TestTheServiceOfNodePortsComesBack(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	tt := newTenantTest(t, onPodNetwork(controlplanev1.ExposureNodePort, ""))
 	tt.settle()

@@ -111,7 +111,6 @@ func isPatched(d *appsv1.Deployment) bool {
 }
 
 func TestAPatchChangesItsComponentAlone(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	tt := newTenantTest(t, small)
 	tt.settle()
@@ -157,7 +156,6 @@ func TestAPatchChangesItsComponentAlone(t *testing.T) {
 
 // Each kind of each component, and nothing but what was asked for.
 func TestEveryKindOfEveryComponentCanBePatched(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	tt := newTenantTest(t, whole)
 	tt.settle()
@@ -237,7 +235,6 @@ func (tt *tenantTest) storeRefused(patches ...controlplanev1.Patch) {
 }
 
 func TestARunningTenantOutlivesAPatchThatIsRefused(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	for _, refused := range sample.Of(t, 2, []struct {
 		name  string

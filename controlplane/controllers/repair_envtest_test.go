@@ -22,7 +22,6 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // generated are the objects that the controller made, but for the claim of ports.
@@ -196,7 +195,6 @@ func owners(object client.Object) string {
 
 // A provider's upgrade brings other renderings: nothing is adopted while the inputs are the same.
 func TestANewProgramKeepsWhatTheOldOneRendered(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	tt := newTenantTest(t, lasting)
 	tt.settle()

@@ -28,7 +28,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // toldEtcd are two etcd clusters that say and do what the controller asks, as real ones do in another test.
@@ -255,7 +254,6 @@ func TestMoreMembersThanHostNodesAreRefusedWithTheReason(t *testing.T) {
 
 // Whoever deletes the workload in the middle of a change gets all its pods back, and not those of the end.
 func TestAWorkloadDeletedWhileItsClusterShrinksComesBackWhole(t *testing.T) {
-	sample.OneIn(t, 4)
 	tt := scaled(t)
 	tt.scale(3)
 	tt.roll()

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 func (tt *tenantTest) controllerManagers(replicas int32) {
@@ -22,7 +21,6 @@ func (tt *tenantTest) controllerManagers(replicas int32) {
 }
 
 func TestABudgetGoesWithTheReplicasThatItGuards(t *testing.T) {
-	sample.OneIn(t, 4)
 	t.Parallel()
 	const budget = "PodDisruptionBudget blue-kube-controller-manager"
 	tt := newTenantTest(t, small)

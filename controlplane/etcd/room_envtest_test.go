@@ -24,7 +24,7 @@ import (
 // Kubelet asks a member's /livez, which reads its database and waits for the end of a defragmentation. So what is written anew
 // must be done before kubelet gives the member up: package space bounds it.
 func TestLivezWaitsForADefragmentation(t *testing.T) {
-	sample.OneIn(t, 4)
+	sample.OneIn(t, 4, "it fills a database for a minute, to judge etcd and no code of this project")
 	const values, size = 512, 1 << 20
 	at, peer := "http://"+loopback.Free(t).String(), "http://"+loopback.Free(t).String()
 	command := exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "etcd"), "--name=one", "--data-dir="+filepath.Join(t.TempDir(), "data"),

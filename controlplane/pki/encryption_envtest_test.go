@@ -16,14 +16,12 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 const plain = "what must not be read on a disk"
 
 // kube-apiserver itself judges the configuration, and etcd's bytes what it does.
 func TestEncryptionConfigurationInAKubeAPIServer(t *testing.T) {
-	sample.OneIn(t, 4)
 	path := filepath.Join(t.TempDir(), EncryptionFileName)
 	key := bytes.Repeat([]byte{7}, encryptionKeySize)
 	configure := func(resources ...string) {

@@ -58,7 +58,7 @@ func released(t *testing.T, packager string, key *signing.Key) (folder string, f
 }
 
 func TestARelease(t *testing.T) {
-	sample.OneIn(t, 4)
+	sample.OneIn(t, 4, "it builds every program twice, for minutes")
 	packager := packages(t)
 	folder, files := released(t, packager, nil)
 	_, signed := released(t, packager, newKey(t))

@@ -115,7 +115,7 @@ func debianMachine(t *testing.T) machine {
 }
 
 func TestThePackagesAreInstalled(t *testing.T) {
-	sample.OneIn(t, 4)
+	sample.OneIn(t, 4, "it installs packages on two distributions, for minutes")
 	packager := packages(t)
 	old, newer := published(t, packager, "v0.2.0"), published(t, packager, "v0.3.0")
 	names := machineNames[runtime.GOARCH]

@@ -35,7 +35,7 @@ func (w *warned) HandleWarningHeaderWithContext(_ context.Context, _ int, _, tex
 
 // Nobody who installs should wonder about a variable that may be empty. Kinds of cert-manager are left out.
 func TestTheAPIServerWarnsOfNothingThatClusterctlInstalls(t *testing.T) {
-	sample.OneIn(t, 4)
+	sample.OneIn(t, 4, "it needs a release, which takes minutes to build")
 	folder := repository(t)
 	environment := &envtest.Environment{}
 	environment.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins") // Pods take Secrets from ServiceAccounts.

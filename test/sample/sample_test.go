@@ -49,7 +49,7 @@ func TestOneIn(t *testing.T) {
 		t.Setenv(Variable, seed)
 		done := false
 		t.Run("long", func(t *testing.T) {
-			OneIn(t, 4)
+			OneIn(t, 4, "it takes an hour")
 			done = true
 		})
 		return done

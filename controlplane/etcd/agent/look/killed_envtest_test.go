@@ -97,7 +97,7 @@ func (c *three) written(more int64) {
 
 // A member that is replaced while it is well costs time and traffic, and one that is counted as gone may cost writes.
 func TestAMemberThatWasKilledIsNeverSaidToBeDamaged(t *testing.T) {
-	sample.OneIn(t, 4)
+	sample.OneIn(t, 4, "it kills an etcd again and again, for a minute")
 	c := newThree(t)
 	c.write()
 	c.written(50)

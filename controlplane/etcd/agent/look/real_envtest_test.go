@@ -26,7 +26,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/output"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/reexec"
-	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // patience bounds each wait for etcd.
@@ -284,7 +283,6 @@ func TestFactsAreWhatEtcdSaid(t *testing.T) {
 
 // Each damage, what is found, and whether etcd itself starts from it.
 func TestDamageIsFoundAndEtcdNoticesWhatItIsSaidTo(t *testing.T) {
-	sample.OneIn(t, 4)
 	h := newHistory(t)
 	newest := func(d directory) string { return d.logs(t)[0] }
 	// powerLoss is the log of the later directory with the database of the earlier one: what is not in the database was

@@ -504,7 +504,6 @@ func TestSalvageWithoutASourceLeavesTheDirectoryEmpty(t *testing.T) {
 }
 
 func TestARestoreInPlacePutsFormerDataAside(t *testing.T) {
-	sample.OneIn(t, 4)
 	reexec.NewStage(t).Cast(role)
 	storeDir, manager, seed := seeded(t)
 	c := newEtcds(t, 1)
