@@ -20,41 +20,26 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
-// Figures of single tenants have the labels of Cluster API's own metrics, and no series for each pod.
+// ofTenant is a metric of single tenants: it has the labels of Cluster API's own, further ones, and no series for each pod.
+func ofTenant(name, help string, further ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"cluster_namespace", "cluster_name"}, further...))
+}
+
+// ofEtcd is a metric of each etcd of a tenant.
+func ofEtcd(name, help string, further ...string) *prometheus.GaugeVec {
+	return ofTenant(name, help, append([]string{"etcd"}, further...)...)
+}
+
 var (
-	databaseBytes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kok_etcd_database_bytes",
-		Help: "Size of the largest database among the members of an etcd cluster, when it last answered.",
-	}, []string{"cluster_namespace", "cluster_name", "etcd"})
-	databaseQuotaBytes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kok_etcd_database_quota_bytes",
-		Help: "Size at which an etcd cluster takes no more writes.",
-	}, []string{"cluster_namespace", "cluster_name", "etcd"})
-	databaseInUseBytes = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kok_etcd_database_in_use_bytes",
-		Help: "What is no free page of the largest database among the members of an etcd cluster, when it last answered.",
-	}, []string{"cluster_namespace", "cluster_name", "etcd"})
-	hasLeader = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kok_etcd_has_leader",
-		Help: "1 while a member of an etcd cluster leads, 0 while none of those that answer does.",
-	}, []string{"cluster_namespace", "cluster_name", "etcd"})
-	members = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kok_etcd_members",
-		Help: "Members of an etcd cluster, by their state: healthy, learner or failing.",
-	}, []string{"cluster_namespace", "cluster_name", "etcd", "state"})
-	memberLag = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kok_etcd_member_lag_entries",
-		Help: "Entries of the log that the slowest member of an etcd cluster has yet to apply, of those that its leader knows.",
-	}, []string{"cluster_namespace", "cluster_name", "etcd"})
-	certificatesEnd = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kok_certificates_end_timestamp_seconds",
-		Help: "When the first certificate of a tenant ends, as a Unix time.",
-	}, []string{"cluster_namespace", "cluster_name"})
-	newestSnapshot = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "kok_etcd_newest_snapshot_timestamp_seconds",
-		Help: "When the newest verified snapshot of a tenant's data etcd was taken, as a Unix time.",
-	}, []string{"cluster_namespace", "cluster_name"})
-	upgradesWaiting = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	databaseBytes      = ofEtcd("kok_etcd_database_bytes", "Size of the largest database among the members of an etcd cluster, when it last answered.")
+	databaseQuotaBytes = ofEtcd("kok_etcd_database_quota_bytes", "Size at which an etcd cluster takes no more writes.")
+	databaseInUseBytes = ofEtcd("kok_etcd_database_in_use_bytes", "What is no free page of the largest database among the members of an etcd cluster, when it last answered.")
+	hasLeader          = ofEtcd("kok_etcd_has_leader", "1 while a member of an etcd cluster leads, 0 while none of those that answer does.")
+	members            = ofEtcd("kok_etcd_members", "Members of an etcd cluster, by their state: healthy, learner or failing.", "state")
+	memberLag          = ofEtcd("kok_etcd_member_lag_entries", "Entries of the log that the slowest member of an etcd cluster has yet to apply, of those that its leader knows.")
+	certificatesEnd    = ofTenant("kok_certificates_end_timestamp_seconds", "When the first certificate of a tenant ends, as a Unix time.")
+	newestSnapshot     = ofTenant("kok_etcd_newest_snapshot_timestamp_seconds", "When the newest verified snapshot of a tenant's data etcd was taken, as a Unix time.")
+	upgradesWaiting    = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kok_upgrades_waiting",
 		Help: "Upgrades of control planes that wait, by what they wait for.",
 	}, []string{"reason"})

@@ -35,16 +35,11 @@ What ` + "[`config/monitoring/prometheus-rules.yaml`](../../config/monitoring/pr
 [monitoring.md](../monitoring.md) says how the rules are loaded, and [metrics.md](metrics.md) has the metrics.
 `
 
-// titles are those of the groups, by their names.
-var titles = map[string]string{
-	"kok-tenants": "Of tenants", "kok-etcd": "Of etcd", "kok-managers": "Of managers", "kok-workers": "Of workers",
-}
-
 func page(groups []monitoring.Group) []byte {
 	var page bytes.Buffer
 	page.WriteString(head)
 	for _, g := range groups {
-		fmt.Fprintf(&page, "\n## %s\n", titles[g.Name])
+		fmt.Fprintf(&page, "\n## Group `%s`\n", g.Name)
 		for _, a := range g.Alerts {
 			fmt.Fprintf(&page, "\n### %s\n\n", a.Name)
 			fmt.Fprintf(&page, "%s %s [More](%s).\n\n", named(a.Annotations.Summary), a.Annotations.Action, link(a.Annotations.Runbook))

@@ -4,10 +4,8 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +13,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	prometheus "github.com/prometheus/client_golang/api"
+	prometheusv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -42,7 +43,9 @@ var _ = Describe("Prometheus", Label(full, monitored), func() {
 		p := startPrometheus(ctx)
 		panels, err := monitoring.Panels()
 		Expect(err).NotTo(HaveOccurred())
+		queries := 0
 		for _, panel := range panels {
+			queries += len(panel.Targets)
 			for _, target := range panel.Targets {
 				query := strings.NewReplacer("$namespace", b.Namespace, "$cluster", b.Name).Replace(target.Expression)
 				Eventually(ctx, func(g Gomega) {
@@ -54,17 +57,15 @@ var _ = Describe("Prometheus", Label(full, monitored), func() {
 				}).WithTimeout(collected).Should(Succeed(), "%s: %s", panel.Title, query)
 			}
 		}
-		figure("dashboard_queries", len(panels), "panels")
+		figure("dashboard_queries", queries, "queries")
 
 		groups, err := monitoring.Groups()
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, p.rules).WithArguments(ctx).WithTimeout(collected).Should(HaveLen(count(groups)))
-		for name, health := range must(p.rules(ctx)) {
+		Eventually(ctx, p.alertRules).WithArguments(ctx).WithTimeout(collected).Should(HaveLen(count(groups)))
+		for name, health := range must(p.alertRules(ctx)) {
 			Expect(health).To(Equal("ok"), "the rule %s", name)
 		}
-		firing, err := p.query(ctx, `ALERTS{alertstate="firing", severity="critical"}`)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(firing).To(BeZero(), "critical alerts while all is well")
+		Expect(must(p.criticalAlerts(ctx))).To(BeEmpty(), "critical alerts while all is well")
 	}, SpecTimeout(5*creation+10*collected))
 })
 
@@ -93,7 +94,7 @@ func must[T any](value T, err error) T {
 }
 
 // server is a Prometheus that runs on loopback.
-type server struct{ address string }
+type server struct{ api prometheusv1.API }
 
 // startPrometheus starts one that reads the metrics of the three managers, with the rights and in the way that docs/monitoring.md gives.
 func startPrometheus(ctx context.Context) server {
@@ -125,7 +126,7 @@ func startPrometheus(ctx context.Context) server {
 	program := must(daemon.Start(filepath.Join(folder, "log"), "bin/prometheus", "--config.file="+filepath.Join(folder, "prometheus.yaml"),
 		"--storage.tsdb.path="+filepath.Join(folder, "data"), "--web.listen-address="+address))
 	DeferCleanup(program.Kill)
-	return server{address}
+	return server{prometheusv1.NewAPI(must(prometheus.NewClient(prometheus.Config{Address: "http://" + address})))}
 }
 
 // metricsToken is that of an account with the role of docs/monitoring.md.
@@ -175,53 +176,45 @@ func forwarded(pod *corev1.Pod, port int) string {
 
 // query gives how many series answer a query.
 func (s server) query(ctx context.Context, query string) (int, error) {
-	var answer struct {
-		Result []json.RawMessage `json:"result"`
+	answer, _, err := s.api.Query(ctx, query, time.Now())
+	if err != nil {
+		return 0, err
 	}
-	err := s.get(ctx, "query", url.Values{"query": {query}}, &answer)
-	return len(answer.Result), err
+	series, ok := answer.(model.Vector)
+	if !ok {
+		return 0, fmt.Errorf("%s is answered by a %s, and not by series", query, answer.Type())
+	}
+	return len(series), nil
 }
 
-// rules are the health of all rules, by their names.
-func (s server) rules(ctx context.Context) (map[string]string, error) {
-	var answer struct {
-		Groups []struct {
-			Rules []struct{ Name, Health string } `json:"rules"`
-		} `json:"groups"`
-	}
-	if err := s.get(ctx, "rules", nil, &answer); err != nil {
+// alertRules are the health of all alerting rules that were evaluated, by their names.
+func (s server) alertRules(ctx context.Context) (map[string]string, error) {
+	found, err := s.api.Rules(ctx)
+	if err != nil {
 		return nil, err
 	}
 	health := map[string]string{}
-	for _, group := range answer.Groups {
+	for _, group := range found.Groups {
 		for _, rule := range group.Rules {
-			if rule.Health != "unknown" {
-				health[rule.Name] = rule.Health
+			if alert, ok := rule.(prometheusv1.AlertingRule); ok && alert.Health != prometheusv1.RuleHealthUnknown {
+				health[alert.Name] = string(alert.Health)
 			}
 		}
 	}
 	return health, nil
 }
 
-func (s server) get(ctx context.Context, what string, values url.Values, into any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.address+"/api/v1/"+what+"?"+values.Encode(), nil)
+// criticalAlerts are the names of alerts that fire, or are about to.
+func (s server) criticalAlerts(ctx context.Context) ([]string, error) {
+	found, err := s.api.Alerts(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
+	var names []string
+	for _, alert := range found.Alerts {
+		if alert.Labels["severity"] == "critical" {
+			names = append(names, string(alert.Labels[model.AlertNameLabel]))
+		}
 	}
-	defer response.Body.Close() //nolint:errcheck // It was read.
-	answer := struct {
-		Error string `json:"error"`
-		Data  any    `json:"data"`
-	}{Data: into}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return fmt.Errorf("read the answer about %s: %w", what, err)
-	}
-	if answer.Error != "" {
-		return fmt.Errorf("ask for %s: %s", what, answer.Error)
-	}
-	return nil
+	return names, nil
 }

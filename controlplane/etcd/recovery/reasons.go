@@ -144,8 +144,7 @@ func (s State) waitForQuorum() Action {
 	var away []string
 	var left []Member
 	for _, m := range s.Members {
-		gone := !m.Healthy && (m.Data == Empty || m.Data == Unreadable)
-		if !gone {
+		if m.Healthy || !m.emptied() || m.Host.silent() { // What was seen on a host node that is silent may be of before.
 			left = append(left, m)
 		}
 		if !m.Healthy {

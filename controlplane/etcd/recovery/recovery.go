@@ -85,14 +85,13 @@ func Decide(s State) Action {
 	return says
 }
 
-// DecideUnanswered is Decide for an etcd of which no member answers. The way there may be broken, so that nobody is said to be lost, but
-// for what the host cluster tells: where kubelets saw too many without data, no way brings a quorum back, and a person is asked.
+// DecideUnanswered is Decide for an etcd of which no member answers. The way there may be broken, so that nobody is said to be lost.
+// Where kubelets saw too many without data no way brings a quorum back, and a person is asked.
 func DecideUnanswered(s State) Action {
-	left := slices.DeleteFunc(slices.Clone(s.Members), func(m Member) bool { return m.emptied() && !m.Host.silent() })
-	if len(left) > len(s.Members)/2 {
-		return Action{}
+	if says := s.waitForQuorum(); says.Kind == NeedsDecision {
+		return says
 	}
-	return s.waitForQuorum()
+	return Action{}
 }
 
 // mend replaces a voter that is of no use to the others.

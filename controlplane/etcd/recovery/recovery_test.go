@@ -347,6 +347,8 @@ func TestDecide(t *testing.T) {
 			want: waits, says: parts{"host-1 (data: Empty)", "host-2 (not heard from)"}},
 		"two of three are empty": {state: cluster(3, of(1, empty), of(2, unreadable)),
 			want: asks, says: parts{name(1), name(2), "host-2 (data: Unreadable)", "left: kok etcd restore-in-place blue --survivor " + name(0)}},
+		"two of three are empty, and one of them is not heard from since": {state: cluster(3, of(1, empty), of(2, empty, unheard)), want: waits, says: parts{"host-2"}},
+		"two of three have only just started, without data":               {state: cluster(3, of(1, empty, startedOnce), of(2, empty, startedOnce)), want: waits},
 		"all are empty": {state: cluster(3, of(0, empty), of(1, empty), of(2, empty)), want: asks, says: parts{"kok etcd restore-in-place blue SNAPSHOT"}},
 		"three of five are empty, and the first one's host node is gone": {state: cluster(5, of(0, down, nodeGone), of(1, empty), of(2, empty), of(3, empty)),
 			want: asks, says: parts{"blue --survivor " + name(4)}},
