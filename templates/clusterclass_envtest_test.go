@@ -266,11 +266,9 @@ func variablesOfARunningCluster(t *testing.T, blue *managed) {
 }
 
 func refusedVariables(t *testing.T, blue *managed) {
-	const immutable = "etcd storage is immutable"
+	const immutable = "is immutable: create a new Cluster"
 	for _, refused := range []struct{ variable, value, want string }{
 		{"etcdStorageType", `"EmptyDir"`, immutable},
-		{"etcdStorageSize", `"16Gi"`, immutable},
-		{"etcdEventsStorageSize", `"16Gi"`, immutable},
 		{"etcdStorageSize", `"2Gi"`, "above etcd's quota of 2Gi"},
 		{"etcdEventsStorageSize", `"much"`, "must be an amount of bytes"},
 		{"etcdReplicas", "2", "Unsupported value"},

@@ -17,7 +17,7 @@ import (
 )
 
 // applyEtcd applies one etcd cluster. Its configuration files follow every change of membership, and so does
-// the number of pods. All else of its workload changes only when a new rendering is adopted.
+// the number of pods; volumes follow the size in spec. All else of its workload changes only when a new rendering is adopted.
 func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) flow.Result {
 	component := cluster.AsComponent()
 	return func(ctx context.Context, s *scope) flow.Result {
@@ -34,6 +34,9 @@ func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scop
 		objects, err := renderedEtcd(ctx, s, cluster, false)
 		if err != nil {
 			return renderingFailed(err)
+		}
+		if err := resizeVolumes(ctx, s, cluster, objects); err != nil {
+			return flow.Failed(err)
 		}
 		if result := applyRendering(ctx, s, component.Name, objects); !result.Done() {
 			return result

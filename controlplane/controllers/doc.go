@@ -63,7 +63,7 @@
 //	the addons are being written …               controllers/addons.go: Reconciler.applyAddons
 //
 // Only chooseVersion postpones: the steps after it go on, at the version that runs. Every other wait stops the steps after
-// it. Within applyEtcd the order is: files, stoppingPods, renderedEtcd, applyRendering, heldWhileLosing. Within
+// it. Within applyEtcd the order is: files, stoppingPods, renderedEtcd, resizeVolumes, applyRendering, heldWhileLosing. Within
 // applyComponent it is: scope.held, which decides whether rendered may take a new rendering, rendered, applyRendering, heldBack,
 // which tells of it, olderPods.
 package controllers

@@ -59,7 +59,7 @@ func etcdPods(s *scope, cluster etcdcomponent.Cluster) int32 {
 }
 
 // renderedEtcd is the rendering of an etcd cluster with as many pods as it has members. The stored rendering has the
-// number with which the cluster was bootstrapped: another number is no new rendering. While renderings are held, the
+// number with which the cluster was bootstrapped, and the size of volumes: see asBootstrapped. While renderings are held, the
 // stored one is not replaced.
 func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, held bool) ([]client.Object, error) {
 	component := cluster.AsComponent()
@@ -126,13 +126,17 @@ func (s *scope) lacksVoters(component string) bool {
 	return count > 0 && count < ptr.Deref(etcdclusters.Spec(s.controlPlane, component).Replicas, 1)
 }
 
-// asBootstrapped is the input with as many members as those of the stored rendering of an etcd cluster.
+// asBootstrapped is the input with as many members as the stored rendering of an etcd cluster has, and with volumes of its size:
+// another number and another size are no new rendering, and nobody can change the size in a StatefulSet.
 func asBootstrapped(s *scope, cluster etcdcomponent.Cluster, stored []client.Object) *components.Input {
 	in := &s.input
 	for _, object := range stored {
 		if workload, ok := object.(*appsv1.StatefulSet); ok {
 			in = cluster.WithReplicas(in, ptr.Deref(workload.Spec.Replicas, 1))
 		}
+	}
+	if size := volumeSize(stored); size != nil {
+		in = cluster.WithVolumeSize(in, *size)
 	}
 	return in
 }

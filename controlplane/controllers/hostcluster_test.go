@@ -67,7 +67,7 @@ func TestAnotherHostClusterGivesTheRightsThatTheManagerHasInItsOwn(t *testing.T)
 		}
 		switch {
 		case slices.ContainsFunc(management, func(group string) bool { return strings.Contains(right, group) }):
-		case strings.HasSuffix(right, " /nodes"), strings.HasSuffix(right, " /persistentvolumes"):
+		case strings.HasSuffix(right, " /nodes"), strings.HasSuffix(right, " /persistentvolumes"), strings.HasSuffix(right, "/storageclasses"):
 			nodes.Insert(right)
 		default:
 			tenants.Insert(right)

@@ -49,6 +49,9 @@ func (r *Reconciler) keepEtcd(cluster etcd.Cluster) func(context.Context, *scope
 		if err != nil {
 			return renderingFailed(err)
 		}
+		if err := resizeVolumes(ctx, s, cluster, stored); err != nil {
+			return flow.Failed(err)
+		}
 		return applyRendering(ctx, s, cluster.Component, stored)
 	}
 }

@@ -68,10 +68,11 @@ func TestUpdate(t *testing.T) {
 			`spec.hosting: Invalid value: hosting.ports cannot be removed once set: certificates, etcd members and kubeconfigs name the ports`}},
 		{"etcd scaled before it is bootstrapped", nil, func(s *spec) { s.Etcd.Data.Replicas = ptr.To[int32](5) }, []string{
 			`spec.etcd.data.replicas: Invalid value: 5: the first 3 members have not all joined yet; wait until bootstrapped is true in status.etcd`}},
-		{"larger etcd volumes", nil, func(s *spec) { s.Etcd.Events.Storage.Size = ptr.To(resource.MustParse("16Gi")) }, []string{
-			`spec.etcd.events.storage: Invalid value: etcd storage is immutable: create a new control plane to change where its data lives`}},
+		{"larger etcd volumes", nil, func(s *spec) { s.Etcd.Events.Storage.Size = ptr.To(resource.MustParse("16Gi")) }, nil},
+		{"etcd volumes of another class", nil, func(s *spec) { s.Etcd.Data.Storage.StorageClassName = ptr.To("fast") }, []string{
+			`spec.etcd.data.storage: Invalid value: storageClassName is immutable: create a new control plane to change where its data lives`}},
 		{"etcd in memory", nil, func(s *spec) { s.Etcd.Data.Storage.Type = controlplanev1.EtcdStorageEmptyDir }, []string{
-			`spec.etcd.data.storage: Invalid value: etcd storage is immutable: create a new control plane to change where its data lives`}},
+			`spec.etcd.data.storage: Invalid value: type is immutable: create a new control plane to change where its data lives`}},
 		{"encryption turned off", nil, func(s *spec) { s.EncryptionAtRest.Mode = controlplanev1.EncryptionNone }, []string{
 			`spec.encryptionAtRest.mode: Invalid value: "None": encryptionAtRest.mode is immutable: what etcd holds was written with it`}},
 		{"one more encrypted resource", nil, func(s *spec) { s.EncryptionAtRest.Resources = []string{"secrets", "configmaps", "serviceaccounts"} }, nil},
@@ -194,4 +195,13 @@ func TestTolerationsAreStoredWhole(t *testing.T) {
 	stored := &controlplanev1.KOKControlPlane{}
 	g.Expect(environment.Client.Get(t.Context(), client.ObjectKeyFromObject(c), stored)).To(Succeed())
 	g.Expect(stored.Spec.Hosting.Tolerations).To(Equal(c.Spec.Hosting.Tolerations))
+}
+
+func TestTheSizeOfAnEmptyDirIsForGood(t *testing.T) {
+	c := running(newNamespace(t), "tenant")
+	c.Spec.Etcd.Events.Storage.Type = controlplanev1.EtcdStorageEmptyDir
+	NewWithT(t).Expect(environment.Client.Create(t.Context(), c)).To(Succeed())
+	c.Spec.Etcd.Events.Storage.Size = ptr.To(resource.MustParse("16Gi"))
+	expectRefusal(t, environment.Client.Update(t.Context(), c),
+		`spec.etcd.events.storage: Invalid value: size of an EmptyDir is immutable: members would be replaced, and their data go with their pods`)
 }

@@ -305,16 +305,19 @@ const (
 	EtcdStorageEmptyDir EtcdStorageType = "EmptyDir"
 )
 
-// EtcdStorageSpec says where members keep their data. It is immutable.
-// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="etcd storage is immutable: create a new control plane to change where its data lives"
+// EtcdStorageSpec says where members keep their data.
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type == oldSelf.type",message="type is immutable: create a new control plane to change where its data lives"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName is immutable: create a new control plane to change where its data lives"
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'EmptyDir' || self.size == oldSelf.size",message="size of an EmptyDir is immutable: members would be replaced, and their data go with their pods"
 type EtcdStorageSpec struct {
 	// type is PersistentVolumeClaim or, for trials, EmptyDir.
 	// +optional
 	// +kubebuilder:default=PersistentVolumeClaim
 	Type EtcdStorageType `json:"type,omitempty"`
 
-	// size of each member's volume. An EmptyDir has it as its limit: a member that needs more is
-	// evicted, and its data is lost.
+	// size of each member's volume. When it is larger, volumes grow while members go on, if their
+	// StorageClass allows volumes to grow; they never shrink. An EmptyDir has it as its limit, for good:
+	// a member that needs more is evicted, and its data is lost.
 	// +optional
 	// +kubebuilder:default="8Gi"
 	Size *resource.Quantity `json:"size,omitempty"`

@@ -193,6 +193,14 @@ func (c Cluster) WithReplicas(in *components.Input, replicas int32) *components.
 	return &other
 }
 
+// WithVolumeSize is the input with volumes of another size.
+func (c Cluster) WithVolumeSize(in *components.Input, size resource.Quantity) *components.Input {
+	other := *in
+	other.Spec = *in.Spec.DeepCopy()
+	*c.Spec(&other).Storage.Size = size
+	return &other
+}
+
 // Ordinal is the place of a pod, or of what is named after one, among those of the cluster; -1 for one
 // that is not of it.
 func (c Cluster) Ordinal(in *components.Input, pod string) int {
