@@ -273,6 +273,8 @@ func refusedVariables(t *testing.T, blue *managed) {
 		{"etcdEventsStorageSize", `"much"`, "must be an amount of bytes"},
 		{"etcdReplicas", "2", "Unsupported value"},
 		{"etcdEventsReplicas", "4", "Unsupported value"},
+		{"etcdEventsMode", `"Both"`, "Unsupported value"},
+		{"metricsMode", `"All"`, "Unsupported value"},
 		{"imageRepository", `""`, "at least 1 chars"},
 		{"hostNodeSelector", "{}", "at least 1"},
 		{"etcdStorageClassName", `"local"`, immutable},

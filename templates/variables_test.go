@@ -27,8 +27,8 @@ var ofTheCluster = map[string]string{
 }
 
 // forNewClusters are variables whose default new Clusters get by a template, and not by the class: Cluster API writes a default of the
-// class into Clusters that are there, whose workers would be replaced, or API servers restarted.
-var forNewClusters = map[string]string{"softwareMode": "KOKSoftware", "konnectivityMode": "Managed"}
+// class into Clusters that are there, whose control planes would change, and for some variables their workers be replaced.
+var forNewClusters = map[string]string{"softwareMode": "KOKSoftware", "konnectivityMode": "Managed", "etcdEventsMode": "Separate", "metricsMode": "None"}
 
 const (
 	// none is the default of a variable that sets nothing.

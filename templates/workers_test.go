@@ -52,7 +52,7 @@ func TestTemplatesTakeLabelsAndAStorageClass(t *testing.T) {
 			if want := map[string]string{"example.com/site": "north", "example.com/pool": "tenants"}; !maps.Equal(spec.Hosting.NodeSelector, want) {
 				t.Errorf("hosts are %v", spec.Hosting.NodeSelector)
 			}
-			for _, etcd := range []controlplanev1.EtcdClusterSpec{spec.Etcd.Data, spec.Etcd.Events} {
+			for _, etcd := range []controlplanev1.EtcdClusterSpec{spec.Etcd.Data, spec.Etcd.Events.EtcdClusterSpec} {
 				if class := etcd.Storage.StorageClassName; class == nil || *class != "local" {
 					t.Errorf("the storage is %+v", etcd.Storage)
 				}

@@ -20,6 +20,8 @@ type Component struct {
 	After []string
 	// Condition is the type of the condition that says how the component is.
 	Condition string
+	// Absent, if there, reports whether a control plane goes without the component.
+	Absent func(spec *controlplanev1.KOKControlPlaneSpec) bool
 	// Kubernetes is true for a program of Kubernetes: its version is spec.version, and status.versions counts its pods.
 	Kubernetes bool
 	// Ports are those that it listens on.

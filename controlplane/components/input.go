@@ -10,6 +10,7 @@ import (
 	"hash/fnv"
 	"strconv"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,11 +71,13 @@ type Network struct {
 	APIServerPort int32 `json:"-"`
 }
 
-// Reduce returns the part of a spec that renderings depend on. What is left out may change without a new rendering. The
-// version is an input of its own, and revisions keep the rollout time. The endpoint and names in certificates reach only Secrets. Addons
-// reach only the tenant, except for konnectivity's server. The kubeconfig of the host cluster reaches no pod. The default
-// network mode is left out, so that it equals an unset one. How an etcd is backed up, which data it begins with, and
-// whose data never start again, is in files that the agent of a member reads again. Who is given up is for the manager alone.
+// Reduce returns the part of a spec that renderings depend on. What is left out may change without a new rendering. The version
+// is an input of its own, and revisions keep the rollout time. The endpoint and names in certificates reach only Secrets.
+// Addons reach only the tenant, except for konnectivity's server. The kubeconfig of the host cluster reaches no pod. The
+// default network mode is left out, so that it equals an unset one, and so are separate events. Events in the data have an etcd
+// of no members. How an etcd is backed up, which data it begins with, and whose data never start again, is in files that the
+// agent of a member reads again. Who is given up, and when events begin anew, is for the manager alone. Who reads metrics is
+// let in by NetworkPolicies, which are of the pod network.
 func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPlaneSpec {
 	reduced := *spec.DeepCopy()
 	reduced.Version = ""
@@ -91,12 +94,21 @@ func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPl
 	reduced.Rollout = controlplanev1.RolloutSpec{}
 	reduced.Addons = controlplanev1.AddonsSpec{Konnectivity: reduceKonnectivity(spec.Addons.Konnectivity)}
 	reduced.EncryptionAtRest.Resources = nil
+	if reduced.Metrics.Mode != controlplanev1.MetricsManaged || !spec.Hosting.OnPodNetwork() {
+		reduced.Metrics = controlplanev1.MetricsSpec{}
+	}
 	reduced.Etcd.Backup, reduced.Etcd.Restore = reduceBackup(spec.Etcd.Backup), nil
 	reduced.Etcd.GivenUp = nil
 	if spec.Etcd.Restore != nil {
 		reduced.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{}
 	}
-	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&reduced.Etcd.Data, &reduced.Etcd.Events} {
+	reduced.Etcd.Events.FoundAnewAt = metav1.Time{}
+	if reduced.Etcd.Events.Mode = ""; spec.Etcd.EventsInData() {
+		reduced.Etcd.Events = controlplanev1.EtcdEventsSpec{
+			Mode: controlplanev1.EtcdEventsInData, EtcdClusterSpec: controlplanev1.EtcdClusterSpec{Replicas: ptr.To[int32](0)},
+		}
+	}
+	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&reduced.Etcd.Data, &reduced.Etcd.Events.EtcdClusterSpec} {
 		// To a claim an empty name says that it must have no class.
 		if ptr.Deref(cluster.Storage.StorageClassName, "") == "" {
 			cluster.Storage.StorageClassName = nil

@@ -89,6 +89,10 @@ var changes = slices.Concat([]change{
 	patchChange(names.KubeScheduler, "Deployment", scheduler),
 	patchChange("coredns", "Deployment", nobody),
 },
+	[]change{{"etcd.events.mode", func(in *components.Input) {
+		in.Spec.Etcd.Events.Mode = controlplanev1.EtcdEventsInData
+		in.Spec = components.Reduce(in.Spec)
+	}, append(slices.Clone(apiServer), names.EtcdEvents)}},
 	componentChanges("kubeAPIServer", apiServer, func(s *controlplanev1.KOKControlPlaneSpec) *controlplanev1.ComponentSpec {
 		return &s.KubeAPIServer.ComponentSpec
 	}),
@@ -99,7 +103,9 @@ var changes = slices.Concat([]change{
 		return &s.KubeScheduler.ComponentSpec
 	}),
 	etcdChanges("etcd.data", dataOnly, func(s *controlplanev1.KOKControlPlaneSpec) *controlplanev1.EtcdClusterSpec { return &s.Etcd.Data }),
-	etcdChanges("etcd.events", eventsOnly, func(s *controlplanev1.KOKControlPlaneSpec) *controlplanev1.EtcdClusterSpec { return &s.Etcd.Events }),
+	etcdChanges("etcd.events", eventsOnly, func(s *controlplanev1.KOKControlPlaneSpec) *controlplanev1.EtcdClusterSpec {
+		return &s.Etcd.Events.EtcdClusterSpec
+	}),
 )
 
 func spec(edit func(s *controlplanev1.KOKControlPlaneSpec)) func(in *components.Input) {
@@ -171,6 +177,9 @@ func TestComponentsAdoptARenderingOnlyForWhatConcernsThem(t *testing.T) {
 				concerned := slices.Contains(change.concern, component.Name)
 				if sameHash := hash(t, component, before) == hash(t, component, after); sameHash == concerned {
 					t.Errorf("it is %t that the hash of the inputs is the same", sameHash)
+				}
+				if component.Absent != nil && component.Absent(&after.Spec) {
+					return
 				}
 				same := bytes.Equal(objects(t, component, before), objects(t, component, after))
 				if same == concerned && !slices.Contains(sameBytes[change.name], component.Name) {
@@ -271,6 +280,50 @@ func TestReduceTakesOutAKonnectivityThatIsSwitchedOff(t *testing.T) {
 	}
 }
 
+// A control plane whose fields were defaulted is as one of before there were the fields.
+func TestReduceTakesOutSeparateEventsAndMetricsOnTheHostNetwork(t *testing.T) {
+	with, without := defaulted(), defaulted()
+	with.Etcd.Events.Mode, with.Etcd.Events.FoundAnewAt = controlplanev1.EtcdEventsSeparate, metav1.NewTime(time.Unix(1, 0))
+	with.Metrics.Mode = controlplanev1.MetricsManaged
+	if !reflect.DeepEqual(components.Reduce(with), components.Reduce(without)) {
+		t.Error("the reduced specs differ")
+	}
+}
+
+// On the pod network policies let those in who read metrics, and no pod restarts for it.
+func TestMetricsOnThePodNetworkChangePoliciesAlone(t *testing.T) {
+	for _, component := range registry.Components {
+		before, after := variants["load-balancer"](), variants["load-balancer"]()
+		after.Spec.Metrics.Mode = controlplanev1.MetricsManaged
+		after.Spec = components.Reduce(after.Spec)
+		concerned := slices.Contains([]string{names.KubeControllerManager, names.KubeScheduler}, component.Name)
+		if same := hash(t, component, before) == hash(t, component, after); same == concerned {
+			t.Errorf("%s: it is %t that the hash of the inputs is the same", component.Name, same)
+		}
+		if !bytes.Equal(podsOf(t, component, before), podsOf(t, component, after)) {
+			t.Errorf("%s: its pods restart", component.Name)
+		}
+		if admits := bytes.Contains(objects(t, component, after), []byte(names.MetricsReaderLabel)); admits != concerned {
+			t.Errorf("%s: it is %t that it lets readers of metrics in", component.Name, admits)
+		}
+	}
+}
+
+func TestEventsInTheDataAreLookedForThere(t *testing.T) {
+	in := variants["default"]()
+	if apiServer := objects(t, kubeapiserver.Component, in); !bytes.Contains(apiServer, []byte("--etcd-servers-overrides=/events#")) {
+		t.Error("separate events are not looked for in their etcd")
+	}
+	in.Spec.Etcd.Events.Mode = controlplanev1.EtcdEventsInData
+	in.Spec = components.Reduce(in.Spec)
+	if apiServer := objects(t, kubeapiserver.Component, in); bytes.Contains(apiServer, []byte("--etcd-servers-overrides")) {
+		t.Error("events in the data are looked for elsewhere")
+	}
+	if of := registry.Components.Of(&in.Spec).Names(); slices.Contains(of, names.EtcdEvents) || len(of) != len(registry.Components)-1 {
+		t.Errorf("the components are %v", of)
+	}
+}
+
 // A restart of the members that are left would cost the last quorum.
 func TestReduceTakesOutMembersThatAreGivenUp(t *testing.T) {
 	with, without := defaulted(), defaulted()
@@ -302,6 +355,7 @@ func TestChangesCoverEveryInput(t *testing.T) {
 			// So is what backups add; see changes.
 			"spec.etcd.backup", "spec.etcd.restore",
 			"spec.etcd.givenUp",
+			"spec.etcd.events.mode", "spec.etcd.events.foundAnewAt", "spec.metrics",
 		}, path) {
 			t.Errorf("%s is a new input of renderings: set it in customised, and say in changes which components adopt a rendering for it", path)
 		}

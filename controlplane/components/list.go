@@ -1,6 +1,10 @@
 package components
 
-import "slices"
+import (
+	"slices"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+)
 
 // List are components in the order in which they are applied and told of.
 type List []Component
@@ -8,6 +12,11 @@ type List []Component
 // Names are the names of all.
 func (l List) Names() []string {
 	return l.namesOf(func(Component) bool { return true })
+}
+
+// Of are those that a control plane has.
+func (l List) Of(spec *controlplanev1.KOKControlPlaneSpec) List {
+	return slices.DeleteFunc(slices.Clone(l), func(c Component) bool { return c.Absent != nil && c.Absent(spec) })
 }
 
 // Kubernetes are the names of those whose version is spec.version.

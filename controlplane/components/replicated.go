@@ -5,6 +5,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -87,6 +89,7 @@ func (r Replicated) clearUnused(in *Input) {
 		ImagePullSecret: in.Spec.ImagePullSecret,
 	}
 	*r.Spec(&own) = *r.Spec(&in.Spec)
+	own.Metrics = in.Spec.Metrics
 	in.Spec = own
 }
 
@@ -123,7 +126,19 @@ func (r Replicated) objects(in *Input) ([]client.Object, error) {
 	SetVersion(template, in)
 	SpreadReplicas(&template.Spec, in)
 	objects := append([]client.Object{workload}, DisruptionBudget(in, r.Name, *spec.Replicas)...)
-	return append(objects, NetworkPolicy(in, r.Name)...), nil
+	return append(objects, NetworkPolicy(in, r.Name, r.metricsReaders(in)...)...), nil
+}
+
+// metricsReaders lets pods in that have the label of those who read metrics, where spec.metrics has a certificate for them. Users may
+// give their pods that label; without the certificate they learn no more than the health.
+func (r Replicated) metricsReaders(in *Input) []networkingv1.NetworkPolicyIngressRule {
+	if in.Spec.Metrics.Mode != controlplanev1.MetricsManaged {
+		return nil
+	}
+	readers := networkingv1.NetworkPolicyPeer{
+		NamespaceSelector: &metav1.LabelSelector{}, PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{names.MetricsReaderLabel: "true"}},
+	}
+	return []networkingv1.NetworkPolicyIngressRule{Admit([]networkingv1.NetworkPolicyPeer{readers}, in.Ports.Number(r.Port))}
 }
 
 // certificates are one to serve with, and one to dial kube-apiserver with as the user "system:<component>", to which

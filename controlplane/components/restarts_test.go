@@ -15,11 +15,13 @@ import (
 var unchangeable = []string{
 	"the cluster's name", "the cluster's namespace", "the address of a Service", "hosting.ports", "encryptionAtRest.mode",
 	"etcd.data.storage.storageClassName", "etcd.data.storage.type", "etcd.events.storage.storageClassName", "etcd.events.storage.type",
+	"etcd.events.mode",
 }
 
 // noInput are fields of spec that Reduce takes out, and that no rendering takes up. Replicas reach stored renderings.
 var noInput = []string{
 	"replicas", "kubeAPIServer.certSANs", "encryptionAtRest.resources", "addons.kubeProxy", "addons.coreDNS", "addons.konnectivity.agentImage",
+	"metrics.mode",
 	"etcd.backup.every", "etcd.backup.maxAge", "etcd.backup.keep", "etcd.backup.recipients", "etcd.backup.store.s3",
 }
 

@@ -160,7 +160,7 @@ func defaulted() controlplanev1.KOKControlPlaneSpec {
 		},
 		KubeControllerManager: controlplanev1.ReplicatedComponentSpec{Replicas: ptr.To[int32](2)},
 		KubeScheduler:         controlplanev1.ReplicatedComponentSpec{Replicas: ptr.To[int32](2)},
-		Etcd:                  controlplanev1.EtcdSpec{Data: etcdCluster, Events: *etcdCluster.DeepCopy()},
+		Etcd:                  controlplanev1.EtcdSpec{Data: etcdCluster, Events: controlplanev1.EtcdEventsSpec{EtcdClusterSpec: *etcdCluster.DeepCopy()}},
 		EncryptionAtRest:      controlplanev1.EncryptionAtRestSpec{Mode: controlplanev1.EncryptionSecretBox, Resources: []string{"secrets"}},
 	}
 }
@@ -169,7 +169,7 @@ func defaulted() controlplanev1.KOKControlPlaneSpec {
 func trial() controlplanev1.KOKControlPlaneSpec {
 	spec := defaulted()
 	spec.KubeControllerManager.Replicas, spec.KubeScheduler.Replicas = ptr.To[int32](1), ptr.To[int32](1)
-	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
+	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events.EtcdClusterSpec} {
 		cluster.Replicas = ptr.To[int32](1)
 		cluster.Storage = controlplanev1.EtcdStorageSpec{Type: controlplanev1.EtcdStorageEmptyDir, Size: ptr.To(resource.MustParse("8Gi"))}
 	}
@@ -214,12 +214,12 @@ func customised() controlplanev1.KOKControlPlaneSpec {
 				Type: controlplanev1.EtcdStoragePersistentVolumeClaim, Size: ptr.To(resource.MustParse("32Gi")), StorageClassName: ptr.To("fast"),
 			},
 		},
-		Events: controlplanev1.EtcdClusterSpec{
+		Events: controlplanev1.EtcdEventsSpec{EtcdClusterSpec: controlplanev1.EtcdClusterSpec{
 			Replicas: ptr.To[int32](1), Resources: resources("1", "1Gi"), QuotaBackendSize: ptr.To(resource.MustParse("1Gi")),
 			Storage: controlplanev1.EtcdStorageSpec{
 				Type: controlplanev1.EtcdStoragePersistentVolumeClaim, Size: ptr.To(resource.MustParse("4Gi")), StorageClassName: ptr.To("slow"),
 			},
-		},
+		}},
 	}
 	return spec
 }

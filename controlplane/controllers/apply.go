@@ -12,6 +12,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
@@ -21,6 +22,11 @@ import (
 func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scope) flow.Result {
 	component := cluster.AsComponent()
 	return func(ctx context.Context, s *scope) flow.Result {
+		if cluster.Component == names.EtcdEvents {
+			if result := r.foundEventsAnew(ctx, s); !result.Done() {
+				return result
+			}
+		}
 		files, err := etcdFiles(ctx, s, cluster)
 		if err != nil {
 			return flow.Failed(err)

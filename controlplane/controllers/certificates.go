@@ -12,8 +12,9 @@ import (
 // Certificates are the Secrets with certificates that a control plane has, one for each component,
 // without owner.
 func Certificates(in *components.Input, keys *pki.KeyMaterial, endpointHost string, certSANs []string) ([]pki.LeafSecret, error) {
-	secrets := make([]pki.LeafSecret, 0, len(registry.Components))
-	for _, component := range registry.Components {
+	present := registry.Components.Of(&in.Spec)
+	secrets := make([]pki.LeafSecret, 0, len(present))
+	for _, component := range present {
 		certificates, err := component.Certificates(in, components.Issuance{Keys: keys, Endpoint: endpointHost, SANs: certSANs})
 		if err != nil {
 			return nil, err

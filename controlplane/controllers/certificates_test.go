@@ -56,7 +56,7 @@ func issue(t *testing.T, cluster, endpoint string, sans ...string) *issued {
 	quota := ptr.To(resource.MustParse("2Gi"))
 	storage := controlplanev1.EtcdStorageSpec{Type: controlplanev1.EtcdStorageEmptyDir}
 	of.in.Spec.Etcd.Data = controlplanev1.EtcdClusterSpec{Replicas: ptr.To[int32](3), QuotaBackendSize: quota, Storage: storage}
-	of.in.Spec.Etcd.Events = controlplanev1.EtcdClusterSpec{Replicas: ptr.To[int32](1), QuotaBackendSize: quota, Storage: storage}
+	of.in.Spec.Etcd.Events.EtcdClusterSpec = controlplanev1.EtcdClusterSpec{Replicas: ptr.To[int32](1), QuotaBackendSize: quota, Storage: storage}
 	of.in.Spec.KubeControllerManager.Replicas, of.in.Spec.KubeScheduler.Replicas = ptr.To[int32](2), ptr.To[int32](2)
 	of.in.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
 

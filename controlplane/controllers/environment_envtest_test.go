@@ -281,7 +281,7 @@ func forget(t *testing.T, key client.ObjectKey) {
 func single(controlPlane *controlplanev1.KOKControlPlane) {
 	spec := &controlPlane.Spec
 	spec.KubeControllerManager.Replicas, spec.KubeScheduler.Replicas = ptr.To[int32](1), ptr.To[int32](1)
-	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
+	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events.EtcdClusterSpec} {
 		etcd.Replicas = ptr.To[int32](1)
 		etcd.Storage.Type = controlplanev1.EtcdStorageEmptyDir
 	}
@@ -296,7 +296,7 @@ func small(controlPlane *controlplanev1.KOKControlPlane) {
 // lasting makes a control plane one of each, with volumes: pods of etcd can be replaced.
 func lasting(controlPlane *controlplanev1.KOKControlPlane) {
 	single(controlPlane)
-	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&controlPlane.Spec.Etcd.Data, &controlPlane.Spec.Etcd.Events} {
+	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&controlPlane.Spec.Etcd.Data, &controlPlane.Spec.Etcd.Events.EtcdClusterSpec} {
 		etcd.Storage.Type = controlplanev1.EtcdStoragePersistentVolumeClaim
 	}
 }

@@ -36,7 +36,7 @@ func (r *Reconciler) operateEtcd(s *scope, workloads map[string]*workloads.State
 	}
 	for _, cluster := range etcdclusters.All {
 		state := workloads[cluster.Component]
-		if s.rebuild.stops(cluster.Component) && !s.rebuild.founding() {
+		if s.stops(cluster.Component) && !s.rebuild.founding() {
 			continue
 		}
 		if state == nil || (!state.Works() && !state.RollingOut() && !etcdclusters.Bootstrapped(s.controlPlane, cluster.Component)) {

@@ -124,7 +124,7 @@ func newRealEtcd(t *testing.T) *realEtcd {
 	e.reconciler = &Reconciler{
 		Host: &Host{Client: host, Live: host, Applier: apply.New(host)}, Clock: clock.RealClock{}, recorder: events.NewFakeRecorder(1000), etcd: operator.Etcd{Check: etcd.Check, Change: e.change, MakeRoom: etcd.MakeRoom},
 	}
-	for _, spec := range []*controlplanev1.EtcdClusterSpec{&e.controlPlane.Spec.Etcd.Data, &e.controlPlane.Spec.Etcd.Events} {
+	for _, spec := range []*controlplanev1.EtcdClusterSpec{&e.controlPlane.Spec.Etcd.Data, &e.controlPlane.Spec.Etcd.Events.EtcdClusterSpec} {
 		*spec = controlplanev1.EtcdClusterSpec{Replicas: ptr.To[int32](1), QuotaBackendSize: ptr.To(resource.MustParse("2Gi"))}
 	}
 	e.controlPlane.Spec.Hosting.NodeSelector = map[string]string{controlplanev1.HostNodeLabel: "true"}

@@ -55,7 +55,7 @@ func (tt *tenantTest) upgrade() {
 	tt.t.Helper()
 	edit(tt.t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
 		c.Spec.Version = "v1.36.3"
-		for _, etcd := range []*controlplanev1.EtcdClusterSpec{&c.Spec.Etcd.Data, &c.Spec.Etcd.Events} {
+		for _, etcd := range []*controlplanev1.EtcdClusterSpec{&c.Spec.Etcd.Data, &c.Spec.Etcd.Events.EtcdClusterSpec} {
 			etcd.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("150m")}}
 		}
 	})

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
@@ -100,6 +101,9 @@ func (s *scope) adopted(ctx context.Context, component components.Component, in 
 // them.
 func (s *scope) hashesBesideMembers(component components.Component) ([]string, error) {
 	counts := func(etcd string) []int32 {
+		if !slices.Contains(etcdclusters.Of(s.controlPlane), etcd) {
+			return []int32{0}
+		}
 		if wanted := *etcdclusters.Spec(s.controlPlane, etcd).Replicas; etcdclusters.Voters(s.controlPlane, etcd) > wanted {
 			return []int32{wanted}
 		}

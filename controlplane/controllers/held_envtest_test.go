@@ -71,7 +71,7 @@ func (tt *tenantTest) expectVersions(when, version string) {
 func TestAnUpgradeWaitsWhileEtcdGainsMembersAndSaysSo(t *testing.T) {
 	for component, of := range map[string]func(*controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec{
 		names.EtcdData:   func(s *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec { return &s.Data },
-		names.EtcdEvents: func(s *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec { return &s.Events },
+		names.EtcdEvents: func(s *controlplanev1.EtcdSpec) *controlplanev1.EtcdClusterSpec { return &s.Events.EtcdClusterSpec },
 	} {
 		t.Run(component, func(t *testing.T) {
 			tt := beforeUpgrade(t)

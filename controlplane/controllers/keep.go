@@ -36,7 +36,7 @@ func keepComponent(component components.Component) func(context.Context, *scope)
 // keepEtcd keeps up the workload of an etcd cluster. Its configuration files name addresses, and wait for them.
 func (r *Reconciler) keepEtcd(cluster etcd.Cluster) func(context.Context, *scope) flow.Result {
 	return func(ctx context.Context, s *scope) flow.Result {
-		if s.rebuild.stops(cluster.Component) {
+		if s.stops(cluster.Component) {
 			return flow.Done()
 		}
 		if known, err := s.revisions.Newest(ctx, s.key, cluster.Component); err != nil || len(known) == 0 {

@@ -97,18 +97,21 @@ func (r *Reconciler) ensureCertificates(ctx context.Context, s *scope) flow.Resu
 	if err != nil {
 		return flow.Failed(err)
 	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, together := errgroup.WithContext(ctx)
 	for _, secret := range secrets {
 		secret.Owner = s.hostOwner()
 		group.Go(func() (err error) {
-			defer panics.Recover(ctx, "issuing certificates", &err)
-			result, err := s.store.EnsureLeaves(ctx, s.keys, secret)
+			defer panics.Recover(together, "issuing certificates", &err)
+			result, err := s.store.EnsureLeaves(together, s.keys, secret)
 			s.renewAt(result.RenewAt)
 			s.endsAt(result.EndsAt)
 			return err
 		})
 	}
-	return flow.Failed(group.Wait())
+	if err := group.Wait(); err != nil {
+		return flow.Failed(err)
+	}
+	return flow.Failed(s.ensureMetricsCerts(ctx))
 }
 
 func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) flow.Result {

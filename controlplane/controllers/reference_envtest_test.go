@@ -27,6 +27,7 @@ func TestTheReferenceHasEveryObjectOfAControlPlane(t *testing.T) {
 		func(c *controlplanev1.KOKControlPlane) {
 			onPodNetwork(controlplanev1.ExposureNodePort, controlplanev1.APIServerDeployment)(c)
 			small(c)
+			c.Spec.Metrics.Mode = controlplanev1.MetricsManaged
 			c.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{
 				Recipients: []string{personKey}, Store: controlplanev1.EtcdSnapshotStore{ClaimName: "snapshots"},
 			}

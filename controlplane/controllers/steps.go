@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"context"
 	"slices"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
@@ -54,5 +55,19 @@ func (r *Reconciler) componentStep(component components.Component) flow.Step[*sc
 			step.After = append(slices.Clone(step.After), names.StepBackup)
 		}
 	}
+	step.Run, step.Keep = ifPresent(component, step.Run), ifPresent(component, step.Keep)
 	return step
+}
+
+// ifPresent does nothing for a control plane that goes without a component.
+func ifPresent(component components.Component, run func(context.Context, *scope) flow.Result) func(context.Context, *scope) flow.Result {
+	if component.Absent == nil {
+		return run
+	}
+	return func(ctx context.Context, s *scope) flow.Result {
+		if component.Absent(&s.controlPlane.Spec) {
+			return flow.Done()
+		}
+		return run(ctx, s)
+	}
 }

@@ -42,7 +42,7 @@ func newVolumesTest(t *testing.T, grows bool) *volumesTest {
 	})
 	vt := &volumesTest{class: class}
 	vt.tenantTest = newTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
-		for _, etcd := range []*controlplanev1.EtcdClusterSpec{&c.Spec.Etcd.Data, &c.Spec.Etcd.Events} {
+		for _, etcd := range []*controlplanev1.EtcdClusterSpec{&c.Spec.Etcd.Data, &c.Spec.Etcd.Events.EtcdClusterSpec} {
 			etcd.Storage = controlplanev1.EtcdStorageSpec{Size: ptr.To(resource.MustParse("8Gi")), StorageClassName: &class.Name}
 		}
 	})

@@ -3,6 +3,7 @@ package etcdclusters
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -12,11 +13,16 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// All are the etcd clusters of a control plane.
+// All are the etcd clusters that a control plane can have.
 var All = []etcdcomponent.Cluster{etcdcomponent.Data, etcdcomponent.Events}
 
 // Components are the names of their components.
 var Components = registry.Components.OfCondition(controlplanev1.EtcdClusterHealthyCondition)
+
+// Of are the components of the etcd clusters that a control plane has.
+func Of(controlPlane *controlplanev1.KOKControlPlane) []string {
+	return registry.Components.Of(&controlPlane.Spec).OfCondition(controlplanev1.EtcdClusterHealthyCondition)
+}
 
 // Name is the name of an etcd cluster in status.
 func Name(component string) string {
@@ -31,7 +37,7 @@ func Spec(controlPlane *controlplanev1.KOKControlPlane, component string) contro
 	if component == names.EtcdData {
 		return controlPlane.Spec.Etcd.Data
 	}
-	return controlPlane.Spec.Etcd.Events
+	return controlPlane.Spec.Etcd.Events.EtcdClusterSpec
 }
 
 // Status is what status says of an etcd cluster; empty before anything was observed of it.
@@ -79,6 +85,9 @@ func Voters(controlPlane *controlplanev1.KOKControlPlane, component string) int3
 // Membership is what the configuration files of an etcd cluster depend on.
 func Membership(controlPlane *controlplanev1.KOKControlPlane, component string) etcdcomponent.Membership {
 	membership := etcdcomponent.Membership{Bootstrapped: Bootstrapped(controlPlane, component) || Seeded(controlPlane, component)}
+	if anew := controlPlane.Spec.Etcd.Events.FoundAnewAt; component == names.EtcdEvents && !anew.IsZero() {
+		membership.Founded = "/" + anew.UTC().Format(time.RFC3339) // The cluster ID is made of it: former members are of another.
+	}
 	for _, member := range Status(controlPlane, component).Members {
 		membership.Listed = append(membership.Listed, member.Name)
 		if member.State == controlplanev1.EtcdMemberJoining {

@@ -40,7 +40,7 @@ func measured(changes ...func(*status.Input)) *status.Input {
 		}
 		controlPlane.Status.Etcd = append(controlPlane.Status.Etcd, cluster)
 	}
-	for _, spec := range []*controlplanev1.EtcdClusterSpec{&controlPlane.Spec.Etcd.Data, &controlPlane.Spec.Etcd.Events} {
+	for _, spec := range []*controlplanev1.EtcdClusterSpec{&controlPlane.Spec.Etcd.Data, &controlPlane.Spec.Etcd.Events.EtcdClusterSpec} {
 		spec.Replicas = ptr.To[int32](3)
 	}
 	s := &status.Input{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, ControlPlane: controlPlane}

@@ -30,6 +30,8 @@ const (
 	ClusterNamespaceLabel = "kok.cluster.x-k8s.io/cluster-namespace"
 	// ComponentLabel names the component that an object belongs to.
 	ComponentLabel = "app.kubernetes.io/component"
+	// MetricsReaderLabel is that of pods which read metrics of components on the pod network: spec.metrics lets them in.
+	MetricsReaderLabel = "kok.cluster.x-k8s.io/metrics-reader"
 	// VersionLabel is the Kubernetes version that a pod runs.
 	VersionLabel = "app.kubernetes.io/version"
 )
@@ -87,6 +89,9 @@ func Object(cluster, component string) string { return cluster + "-" + component
 
 // Certs is the name of the Secret with a component's leaf certificates.
 func Certs(cluster, component string) string { return Object(cluster, component) + "-certs" }
+
+// MetricsCerts is the name of the Secret by which Prometheus reads the metrics of components.
+func MetricsCerts(cluster string) string { return Certs(cluster, "metrics") }
 
 // Config is the name of the ConfigMap with a component's configuration files.
 func Config(cluster, component string) string { return Object(cluster, component) + "-config" }

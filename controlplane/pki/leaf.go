@@ -19,6 +19,8 @@ import (
 const (
 	// leafLife is how long a leaf is valid that is not lasting; it is renewed after half of it.
 	leafLife = certs.DefaultCertDuration
+	// shortLife is how long a leaf is valid that is short. Half of it is what a renewal may be late, such as while a link is cut.
+	shortLife = 7 * 24 * time.Hour
 	// clientLife is the life of the manager's own client certificates, which never leave its memory.
 	clientLife = time.Hour
 	// backdate lets peers use a new certificate whose clocks are behind.
@@ -43,6 +45,8 @@ type Leaf struct {
 	// Lasting makes the leaf valid as long as its signer. It is for a program that reads the leaf only when it starts, and would
 	// serve an expired one some day.
 	Lasting bool
+	// Short makes the leaf valid for a week. It is for whoever has it outside the control plane, where nobody can take it back.
+	Short bool
 }
 
 // CertKey and KeyKey are the data keys of the leaf.
@@ -154,7 +158,10 @@ func (l Leaf) ensure(data, wanted map[string][]byte, issuer *CA, now time.Time) 
 	renewAt, err := l.check(certificate, key, issuer, now)
 	if err != nil {
 		life := leafLife
-		if l.Lasting {
+		switch {
+		case l.Short:
+			life = shortLife
+		case l.Lasting:
 			life = issuer.Certificate.NotAfter.Sub(now) + backdate
 		}
 		if certificate, key, err = l.issue(issuer, now, life); err != nil {

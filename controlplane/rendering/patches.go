@@ -43,7 +43,15 @@ func ValidatePatches(spec controlplanev1.KOKControlPlaneSpec, table *versions.Ta
 			errs = append(errs, field.Invalid(path.Index(refused.Index), field.OmitValueType{}, refused.Details()))
 		}
 	}
-	for _, component := range registry.Components {
+	present := registry.Components.Of(&spec)
+	for i, patch := range spec.Patches {
+		_, known := registry.Components.Named(patch.Target.Component)
+		if _, has := present.Named(patch.Target.Component); known && !has {
+			errs = append(errs, field.Invalid(path.Index(i).Child("target", "component"), patch.Target.Component,
+				"a control plane whose etcd.events.mode is InData goes without it: remove the patch"))
+		}
+	}
+	for _, component := range present {
 		judge(component.Target(), func() ([]client.Object, error) { return ObjectsOf(component, in) })
 	}
 	for _, addon := range addons.All {

@@ -111,7 +111,7 @@ func withDefaults(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table
 			*replicas = cmp.Or(*replicas, ptr.To[int32](2))
 		}
 	}
-	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
+	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events.EtcdClusterSpec} {
 		cluster.Replicas = cmp.Or(cluster.Replicas, ptr.To[int32](3))
 		cluster.QuotaBackendSize = cmp.Or(cluster.QuotaBackendSize, ptr.To(resource.MustParse("2Gi")))
 		cluster.Storage.Size = cmp.Or(cluster.Storage.Size, ptr.To(resource.MustParse("8Gi")))

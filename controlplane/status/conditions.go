@@ -45,7 +45,7 @@ func setConditions(in *Input, seen *Observation) {
 	for _, condition := range []metav1.Condition{
 		certificatesAvailable(in),
 		initialized(in),
-		etcdClusterHealthy(seen),
+		etcdClusterHealthy(in, seen),
 		etcdRecovering(in, seen),
 		componentsHealthy(seen),
 		addonsInstalled(in),
@@ -100,11 +100,11 @@ func initialized(in *Input) metav1.Condition {
 
 // etcdClusterHealthy is what etcd says of itself. Where etcd does not answer, its pods may tell; what nobody can tell is
 // unknown.
-func etcdClusterHealthy(seen *Observation) metav1.Condition {
+func etcdClusterHealthy(in *Input, seen *Observation) metav1.Condition {
 	const name = controlplanev1.EtcdClusterHealthyCondition
 	reason := controlplanev1.UnhealthyReason
 	var unhealthy, unknown []string
-	for _, component := range etcdclusters.Components {
+	for _, component := range etcdclusters.Of(in.ControlPlane) {
 		health, state := seen.Etcd[component], seen.Workloads[component]
 		switch {
 		case health != nil && errors.Is(health.Err, ErrNotObserved) && state.Works():
@@ -139,8 +139,14 @@ func etcdClusterHealthy(seen *Observation) metav1.Condition {
 // etcdRecovering is what the operator does about lost members, or waits for. Of an etcd that does not answer nobody can tell.
 func etcdRecovering(in *Input, seen *Observation) metav1.Condition {
 	const name = controlplanev1.EtcdRecoveringCondition
-	if in.Restoring != "" {
-		return Condition(name, metav1.ConditionTrue, controlplanev1.RestoringReason, fmt.Sprintf("%s is founded anew: %s", names.EtcdData, in.Restoring))
+	var founded []string
+	for _, component := range etcdclusters.Components {
+		if waits := in.Restoring[component]; waits != "" {
+			founded = append(founded, fmt.Sprintf("%s is founded anew: %s", component, waits))
+		}
+	}
+	if len(founded) > 0 {
+		return Condition(name, metav1.ConditionTrue, controlplanev1.RestoringReason, founded...)
 	}
 	reason := controlplanev1.RecoveringReason
 	var recovering, unknown []string
@@ -203,7 +209,7 @@ func available(in *Input, seen *Observation) metav1.Condition {
 	case c.Status == metav1.ConditionFalse && c.Reason != controlplanev1.WaitingReason:
 		missing = append(missing, c.Message)
 	}
-	for _, component := range registry.Components.Names() {
+	for _, component := range registry.Components.Of(&in.ControlPlane.Spec).Names() {
 		state := seen.Workloads[component]
 		switch {
 		case state.Works():

@@ -214,7 +214,7 @@ func TestEtcdClusterHealthy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seen := settled()
 			test.seen(seen)
-			expect(t, etcdClusterHealthy(seen), test.want)
+			expect(t, etcdClusterHealthy(settledInput(), seen), test.want)
 		})
 	}
 }

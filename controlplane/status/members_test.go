@@ -89,7 +89,7 @@ func TestMembersStayInStatusWhileEtcdDoesNotTellThem(t *testing.T) {
 func TestEtcdThatWasNotObservedYetIsNeitherHealthyNorUnhealthy(t *testing.T) {
 	seen := settled()
 	seen.Etcd[names.EtcdEvents] = &operator.Report{Health: &etcd.Health{Err: ErrNotObserved}}
-	got := etcdClusterHealthy(seen)
+	got := etcdClusterHealthy(settledInput(), seen)
 	if got.Status != metav1.ConditionUnknown || got.Message != "etcd-events was not observed yet" {
 		t.Errorf("got %s: %s", got.Status, got.Message)
 	}

@@ -45,8 +45,8 @@ type Input struct {
 	Unsupported, Refused error
 	// Notes are what else only a person can put right.
 	Notes []string
-	// Restoring is what a restore in place of the data etcd waits for; empty while none is under way.
-	Restoring string
+	// Restoring is what the founding anew of an etcd waits for, by component; empty for one that is not founded anew.
+	Restoring map[string]string
 }
 
 // outcome is how a step ended.
@@ -140,7 +140,7 @@ func setEtcd(in *Input, seen *Observation) {
 	status := &in.ControlPlane.Status
 	var clusters []controlplanev1.EtcdClusterStatus
 	var summary []string
-	for _, component := range etcdclusters.Components {
+	for _, component := range etcdclusters.Of(in.ControlPlane) {
 		wanted := *etcdclusters.Spec(in.ControlPlane, component).Replicas
 		state := seen.Workloads[component]
 		if state == nil {

@@ -19,6 +19,7 @@ func validateChange(before, after *controlplanev1.KOKControlPlane, table *versio
 	errs := validateVersionChange(before, after, table, path.Child("version"))
 	errs = append(errs, validateMembersChange(before, after, path.Child("etcd"))...)
 	errs = append(errs, validateRestoreChange(before, after.Spec.Etcd, time.Now(), path.Child("etcd", "restore"))...)
+	errs = append(errs, validateFoundAnewChange(before.Spec.Etcd.Events, after.Spec.Etcd.Events, time.Now(), path.Child("etcd", "events", "foundAnewAt"))...)
 	errs = append(errs, validateEtcdVersionChange(before, after, table, path.Child("etcd", "image"))...)
 	return append(errs, validateEncryptionChange(before.Spec.EncryptionAtRest, after.Spec.EncryptionAtRest,
 		path.Child("encryptionAtRest", "resources"))...)
@@ -74,7 +75,7 @@ func validateMembersChange(before, after *controlplanev1.KOKControlPlane, path *
 		before, after controlplanev1.EtcdClusterSpec
 	}{
 		{"data", before.Spec.Etcd.Data, after.Spec.Etcd.Data},
-		{"events", before.Spec.Etcd.Events, after.Spec.Etcd.Events},
+		{"events", before.Spec.Etcd.Events.EtcdClusterSpec, after.Spec.Etcd.Events.EtcdClusterSpec},
 	} {
 		bootstrapped := slices.ContainsFunc(before.Status.Etcd, func(status controlplanev1.EtcdClusterStatus) bool {
 			return status.Name == cluster.name && ptr.Deref(status.Bootstrapped, false)

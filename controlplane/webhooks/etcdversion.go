@@ -42,7 +42,7 @@ func validateEtcdVersionChange(before, after *controlplanev1.KOKControlPlane, ta
 
 // keepTheirPods reports whether no member of either etcd gets another pod by a change.
 func keepTheirPods(etcd controlplanev1.EtcdSpec) bool {
-	return etcd.Data.Storage.Type == controlplanev1.EtcdStorageEmptyDir && etcd.Events.Storage.Type == controlplanev1.EtcdStorageEmptyDir
+	return etcd.Data.Storage.Type == controlplanev1.EtcdStorageEmptyDir && (etcd.EventsInData() || etcd.Events.Storage.Type == controlplanev1.EtcdStorageEmptyDir)
 }
 
 // etcdVersion is the version that the tag of etcd's image tells, such as "v3.6.8"; empty when it tells none.

@@ -55,6 +55,7 @@ func specOf(spec controlplanev1.KOKControlPlaneTemplateResourceSpec) controlplan
 		EncryptionAtRest:      spec.EncryptionAtRest,
 		Addons:                spec.Addons,
 		Patches:               spec.Patches,
+		Metrics:               spec.Metrics,
 		Rollout:               spec.Rollout,
 	}
 }

@@ -26,6 +26,9 @@ func validateTemplateEtcd(spec controlplanev1.EtcdSpec, path *field.Path) field.
 	if len(spec.GivenUp) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("givenUp"), "a member is that of one control plane, and a template is for many: remove it, and set spec.etcd.givenUp of one KOKControlPlane"))
 	}
+	if !spec.Events.FoundAnewAt.IsZero() {
+		errs = append(errs, field.Forbidden(path.Child("events", "foundAnewAt"), "the etcd of one control plane is founded anew, and a template is for many: remove it, and set spec.etcd.events.foundAnewAt of one KOKControlPlane"))
+	}
 	return errs
 }
 
@@ -44,6 +47,23 @@ func validateRestore(spec controlplanev1.EtcdSpec, path *field.Path) field.Error
 		}
 	}
 	return errs
+}
+
+// validateFoundAnewChange refuses a time at which nothing could be founded, and one that is taken back: members know their etcd by it.
+func validateFoundAnewChange(before, after controlplanev1.EtcdEventsSpec, now time.Time, path *field.Path) field.ErrorList {
+	was, is := before.FoundAnewAt, after.FoundAnewAt
+	switch text := is.UTC().Format(time.RFC3339); {
+	case is.Equal(&was):
+	case is.IsZero():
+		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("cannot be taken away, for members know their etcd by it: leave %s there", was.UTC().Format(time.RFC3339)))}
+	case after.Mode == controlplanev1.EtcdEventsInData:
+		return field.ErrorList{field.Forbidden(path, "is for an etcd with events alone, and events.mode is InData: restore the data etcd, by spec.etcd.restore")}
+	case is.Before(&was):
+		return field.ErrorList{field.Invalid(path, text, fmt.Sprintf("must be later than %s, for members know their etcd by it: set it to the present time", was.UTC().Format(time.RFC3339)))}
+	case is.After(now.Add(mostAhead)):
+		return field.ErrorList{field.Invalid(path, text, "must have passed: set it to the present time")}
+	}
+	return nil
 }
 
 // validateRestoreChange refuses a restore that would never begin, or that is taken away before it has ended: etcd would begin

@@ -1,6 +1,8 @@
 package webhooks
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -92,5 +94,32 @@ func TestATemplateHasNoRestore(t *testing.T) {
 	}, field.NewPath("etcd"))
 	if len(errs) != 2 || errs[0].Field != "etcd.restore" || errs[1].Field != "etcd.givenUp" {
 		t.Errorf("a template may have it: %v", errs)
+	}
+}
+
+func TestEventsBeginAnewAtATimeThatHasPassedAndIsNotTakenBack(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 0, 0, 0, time.UTC)
+	at := func(ahead time.Duration) controlplanev1.EtcdEventsSpec {
+		return controlplanev1.EtcdEventsSpec{FoundAnewAt: metav1.NewTime(now.Add(ahead))}
+	}
+	for name, test := range map[string]struct {
+		before, after controlplanev1.EtcdEventsSpec
+		says          string
+	}{
+		"it is asked for":                    {after: at(0)},
+		"it is asked for again":              {before: at(-time.Hour), after: at(0)},
+		"nothing changes":                    {before: at(-time.Hour), after: at(-time.Hour)},
+		"the clock of a person is ahead":     {after: at(time.Minute)},
+		"it is yet to come":                  {after: at(time.Hour), says: "must have passed"},
+		"it is taken away":                   {before: at(-time.Hour), says: "cannot be taken away"},
+		"it becomes earlier":                 {before: at(-time.Hour), after: at(-2 * time.Hour), says: "must be later than 2026-03-04T04:00:00Z"},
+		"there is no etcd with events alone": {after: controlplanev1.EtcdEventsSpec{Mode: controlplanev1.EtcdEventsInData, FoundAnewAt: metav1.NewTime(now)}, says: "events.mode is InData"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := validateFoundAnewChange(test.before, test.after, now, field.NewPath("foundAnewAt"))
+			if (len(errs) > 0) != (test.says != "") || !strings.Contains(fmt.Sprint(errs), test.says) {
+				t.Errorf("it says %v, want %q", errs, test.says)
+			}
+		})
 	}
 }

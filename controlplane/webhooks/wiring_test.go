@@ -44,7 +44,7 @@ func input() *components.Input {
 	in.Spec.KubeAPIServer.Audit = &controlplanev1.AuditSpec{MaxSizeMB: 100, MaxBackups: 5}
 	in.Spec.KubeControllerManager.Replicas = ptr.To[int32](2)
 	in.Spec.KubeScheduler.Replicas = ptr.To[int32](2)
-	in.Spec.Etcd.Data, in.Spec.Etcd.Events = etcdCluster, etcdCluster
+	in.Spec.Etcd.Data, in.Spec.Etcd.Events.EtcdClusterSpec = etcdCluster, etcdCluster
 	return in
 }
 

@@ -91,7 +91,7 @@ func (w *State) Waiting(component string, upgrading bool) string {
 // Kinds are empty objects of the kinds of components' workloads, by component.
 func Kinds(controlPlane *controlplanev1.KOKControlPlane) map[string]client.Object {
 	kinds := map[string]client.Object{}
-	for _, component := range registry.Components {
+	for _, component := range registry.Components.Of(&controlPlane.Spec) {
 		kinds[component.Name] = component.Workload(&controlPlane.Spec)
 	}
 	return kinds

@@ -140,6 +140,41 @@ func TestSnapshotsAreTakenAndListed(t *testing.T) {
 	s.expect(2, []string{"has no spec.etcd.backup"}, "etcd", "snapshot", "blue")
 }
 
+func TestEventsBeginAnewByOneCommand(t *testing.T) {
+	s := newSite(t)
+	red := s.controlPlane("red", "red")
+	found := func(arguments ...string) []string {
+		return append([]string{"etcd", "restore-in-place", "red", "--events"}, arguments...)
+	}
+	s.expect(2, []string{"one of these"}, found("taken")...)
+	s.expect(2, []string{"one of these"}, found("--survivor", "red-etcd-data-0")...)
+	s.expect(2, []string{"standard input is no terminal"}, found()...)
+	s.expect(1, []string{"All events are lost, and nothing else", "does not work after 1s: the controller has yet to begin"}, found("--yes", "--timeout", "1s")...)
+	first := s.asked("red").Events.FoundAnewAt
+	s.expect(0, []string{"It is asked for"}, found("--yes", "--timeout", "0")...)
+	again := s.asked("red").Events.FoundAnewAt
+	if first.IsZero() || !first.Before(&again) {
+		t.Errorf("it was asked for at %s, then at %s", first, again)
+	}
+
+	waits := func(status controlplanev1.EtcdClusterStatus) string {
+		s.has("red", red)
+		red.Status.Etcd = []controlplanev1.EtcdClusterStatus{status}
+		s.status(red)
+		_, _, says := s.kok(found("--yes", "--timeout", "1s")...)
+		return says
+	}
+	// The command asks again each time, and at this one nothing was founded yet.
+	if says := waits(controlplanev1.EtcdClusterStatus{Name: "events", Bootstrapped: ptr.To(true), RestoredAt: again}); !strings.Contains(says, "the controller has yet to begin") {
+		t.Error(says)
+	}
+
+	green := &controlplanev1.KOKControlPlane{ObjectMeta: s.named("green")}
+	green.Spec.Version, green.Spec.Etcd.Events.Mode = "v1.36.3", controlplanev1.EtcdEventsInData
+	s.create(green)
+	s.expect(2, []string{"spec.etcd.events.mode is InData"}, "etcd", "restore-in-place", "green", "--events", "--yes")
+}
+
 func TestEtcdIsRestoredInPlace(t *testing.T) {
 	s := newSite(t)
 	blue := s.controlPlane("blue", "blue")
@@ -161,7 +196,7 @@ func TestEtcdIsRestoredInPlace(t *testing.T) {
 	s.status(blue)
 	s.expect(0, []string{"What was written after the snapshot is lost: it has all up to revision 7", "Given up: blue-etcd-data-1", "The restore is asked for"},
 		"etcd", "restore-in-place", "blue", "taken", "--given-up", "blue-etcd-data-1", "--yes", "--timeout", "0")
-	if asked := s.asked(); asked.Restore.Snapshot != "taken" || asked.Restore.RequestedAt.IsZero() || !slices.Equal(asked.GivenUp, []string{"blue-etcd-data-1"}) {
+	if asked := s.asked("blue"); asked.Restore.Snapshot != "taken" || asked.Restore.RequestedAt.IsZero() || !slices.Equal(asked.GivenUp, []string{"blue-etcd-data-1"}) {
 		t.Errorf("it asks for %+v", asked)
 	}
 
@@ -177,7 +212,7 @@ func TestEtcdIsRestoredInPlace(t *testing.T) {
 	}
 	answer := func(survivor string, change func(*controlplanev1.KOKControlPlane)) {
 		s.until(func() bool {
-			asked := s.asked()
+			asked := s.asked("blue")
 			return asked.Restore != nil && asked.Restore.Survivor == survivor
 		})
 		s.has("blue", blue)
@@ -191,7 +226,7 @@ func TestEtcdIsRestoredInPlace(t *testing.T) {
 	if status := <-ended; status != 1 || !strings.Contains(progress.String(), "goes on as it was, and nothing is left of the request: spec.etcd.restore: a quorum can return") {
 		t.Errorf("it ended with %d: %s", status, progress.String())
 	}
-	if asked := s.asked(); asked.Restore != nil || asked.GivenUp != nil {
+	if asked := s.asked("blue"); asked.Restore != nil || asked.GivenUp != nil {
 		t.Errorf("it still asks for %+v", asked)
 	}
 
@@ -225,17 +260,17 @@ func TestEtcdIsRestoredInPlace(t *testing.T) {
 	if status := <-ended; status != 1 || !strings.Contains(progress.String(), "ask for one that can, for the control plane has stopped: spec.etcd.restore: survivor has no data") {
 		t.Errorf("it ended with %d: %s", status, progress.String())
 	}
-	if asked := s.asked(); asked.Restore == nil || !asked.Restore.RequestedAt.After(before.Time) {
+	if asked := s.asked("blue"); asked.Restore == nil || !asked.Restore.RequestedAt.After(before.Time) {
 		t.Errorf("it asks for %+v", asked)
 	}
 }
 
 // asked is what the spec of the control plane blue says of its etcds.
-func (s *site) asked() controlplanev1.EtcdSpec {
+func (s *site) asked(controlPlane string) controlplanev1.EtcdSpec {
 	s.t.Helper()
 	found := &controlplanev1.KOKControlPlane{}
-	if !s.has("blue", found) {
-		s.t.Fatal("there is no KOKControlPlane blue")
+	if !s.has(controlPlane, found) {
+		s.t.Fatal("there is no KOKControlPlane " + controlPlane)
 	}
 	return found.Spec.Etcd
 }

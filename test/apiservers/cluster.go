@@ -127,7 +127,7 @@ func configuration(directory string, servers int) *processes.Config {
 	version := artifacts.DefaultVersions().Host
 	cluster, controlPlane := s.Objects(client.ObjectKey{Namespace: name, Name: name}, version, nil)
 	spec := controlPlane.Spec
-	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
+	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events.EtcdClusterSpec} {
 		etcd.QuotaBackendSize, etcd.Storage.Size = ptr.To(resource.MustParse("2Gi")), ptr.To(resource.MustParse("8Gi"))
 	}
 	return &processes.Config{

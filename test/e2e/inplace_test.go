@@ -66,7 +66,7 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 	It("goes on with the data of the one member that has them, by the command that is told", Label("two_wiped"), func(ctx SpecContext) {
 		b := newBackedUp(ctx, "two-wiped")
 		b.createToLose(ctx)
-		members := b.members(ctx)
+		members := b.members(ctx, names.EtcdData)
 		writer := b.write(ctx)
 		for _, lost := range members[:2] {
 			b.wipe(ctx, lost)
@@ -86,7 +86,7 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		taken := b.take(ctx)
 		before := contents(ctx, b.etcd(ctx, names.EtcdData), taken.Status.Revision)
 		writer := b.write(ctx)
-		for _, lost := range b.members(ctx) {
+		for _, lost := range b.members(ctx, names.EtcdData) {
 			b.wipe(ctx, lost)
 		}
 		command := b.toldCommand(ctx)
@@ -97,6 +97,29 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		etcd := b.etcd(ctx, names.EtcdData)
 		different := differences(before, contents(ctx, etcd, firstRevision(ctx, etcd, taken.Status.Revision+revisionsAhead)))
 		Expect(different).To(BeEmpty(), "keys that are not as they were in the snapshot, of %d", len(before))
+	}, SpecTimeout(5*creation+restoring+2*backupEvery))
+
+	It("has its events begin anew when most members with events have no data, by the command that is told", Label("events_wiped"), func(ctx SpecContext) {
+		b := newBackedUp(ctx, "events-wiped")
+		b.createToLose(ctx)
+		members, data := b.members(ctx, names.EtcdEvents), b.clusterID(ctx)
+		for _, lost := range members[:2] {
+			b.wipe(ctx, lost)
+		}
+		command := b.toldCommand(ctx)
+		Expect(command).To(HaveSuffix(" --events"))
+		began := time.Now()
+		Expect(kok(ctx, append(strings.Fields(command), "--yes", "--timeout", restoring.String())...)).To(Succeed())
+		figure("recovery_seconds_events", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
+		b.expectHealthy(ctx)
+		Expect(b.clusterID(ctx)).To(Equal(data), "the ID of the data etcd")
+		event := &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "anew"},
+			InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: metav1.NamespaceDefault}, Type: corev1.EventTypeNormal, Reason: "Test",
+		}
+		_, err := b.api.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		Expect(keys(ctx, b.etcd(ctx, names.EtcdEvents), eventKeys)).To(ContainElement(eventKeys + event.Namespace + "/" + event.Name))
 	}, SpecTimeout(5*creation+restoring+2*backupEvery))
 })
 
@@ -140,10 +163,10 @@ func (b *backedUp) clusterID(ctx context.Context) string {
 	return ""
 }
 
-// members are the names of the members of the data etcd.
-func (b *backedUp) members(ctx context.Context) []string {
+// members are the names of the members of an etcd.
+func (b *backedUp) members(ctx context.Context, component string) []string {
 	GinkgoHelper()
-	pods, err := b.pods(ctx, names.EtcdData)
+	pods, err := b.pods(ctx, component)
 	Expect(err).NotTo(HaveOccurred())
 	var members []string
 	for _, pod := range pods {

@@ -19,8 +19,11 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 	"k8s.io/utils/ptr"
@@ -28,6 +31,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/config/monitoring"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/scrape"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/daemon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
@@ -40,7 +45,16 @@ var _ = Describe("Prometheus", Label(full, monitored), func() {
 	It("reads the managers' metrics, answers every query of the dashboard, and takes every rule", func(ctx SpecContext) {
 		b := newBackedUp(ctx, "monitored")
 		b.createToLose(ctx)
-		p := startPrometheus(ctx)
+		b.collectMetrics(ctx)
+		p := startPrometheus(ctx, b.tenant)
+		for _, component := range []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler} {
+			pods, err := b.pods(ctx, component)
+			Expect(err).NotTo(HaveOccurred())
+			up := fmt.Sprintf(`up{job=%q, cluster_namespace=%q, cluster_name=%q} == 1`, component, b.Namespace, b.Name)
+			Eventually(ctx, p.query).WithArguments(ctx, up).WithTimeout(collected).Should(Equal(len(pods)), component)
+		}
+		// What Prometheus has may read metrics and nothing else.
+		b.expectMetricsAlone(ctx)
 		panels, err := monitoring.Panels()
 		Expect(err).NotTo(HaveOccurred())
 		queries := 0
@@ -69,6 +83,30 @@ var _ = Describe("Prometheus", Label(full, monitored), func() {
 	}, SpecTimeout(5*creation+10*collected))
 })
 
+// collectMetrics has the tenant's Secret for Prometheus made, and waits until it names the pods of all components.
+func (t *tenant) collectMetrics(ctx context.Context) {
+	GinkgoHelper()
+	managed := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"metrics":{"mode":"Managed"}}}`))
+	Expect(env.client.Patch(ctx, t.controlPlane(ctx), managed)).To(Succeed())
+	Eventually(ctx, func(g Gomega) {
+		secret := &corev1.Secret{}
+		g.Expect(env.client.Get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: names.MetricsCerts(t.Name)}, secret)).To(Succeed())
+		g.Expect(secret.Data).To(HaveKey("tls.crt"))
+	}).WithTimeout(collected).Should(Succeed())
+}
+
+// expectMetricsAlone asks an API server for more than metrics, as Prometheus.
+func (t *tenant) expectMetricsAlone(ctx context.Context) {
+	GinkgoHelper()
+	data := t.secret(ctx, names.MetricsCerts(t.Name)).Data
+	config := rest.CopyConfig(t.access)
+	config.CertData, config.KeyData = data["tls.crt"], data["tls.key"]
+	reader := must(kubernetes.NewForConfig(config))
+	Expect(must(reader.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx))).NotTo(BeEmpty())
+	_, err := reader.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{})
+	Expect(err).To(MatchError(apierrors.IsForbidden, "IsForbidden"))
+}
+
 // countsWhatDidNotHappen reports whether a query may have no answer in a lab where all is well and no worker is.
 func countsWhatDidNotHappen(query string) bool {
 	for _, metric := range []string{"kok_etcd_recoveries_total", "kok_repairs_total", "kok_tenant_hostile_answers_total", "kok_apiserver_lb_"} {
@@ -96,8 +134,9 @@ func must[T any](value T, err error) T {
 // server is a Prometheus that runs on loopback.
 type server struct{ api prometheusv1.API }
 
-// startPrometheus starts one that reads the metrics of the three managers, with the rights and in the way that docs/monitoring.md gives.
-func startPrometheus(ctx context.Context) server {
+// startPrometheus starts one that reads the metrics of the three managers, and those of the components of tenants, with the rights and in
+// the way that docs/monitoring.md gives.
+func startPrometheus(ctx context.Context, tenants ...*tenant) server {
 	GinkgoHelper()
 	Expect(env.run(ctx, "make", "bin/prometheus")).To(Succeed())
 	folder := GinkgoT().TempDir()
@@ -105,13 +144,23 @@ func startPrometheus(ctx context.Context) server {
 	for name, content := range monitoring.Files() {
 		Expect(os.WriteFile(filepath.Join(folder, name), content, 0o600)).To(Succeed())
 	}
+	var ofTenants []string
+	for _, t := range tenants {
+		ofTenants = append(ofTenants, filepath.Join("tenants", t.Name, scrape.ConfigFile))
+		mounted := filepath.Join(folder, "tenants", t.Name)
+		Expect(os.MkdirAll(mounted, 0o700)).To(Succeed())
+		for name, content := range t.secret(ctx, names.MetricsCerts(t.Name)).Data {
+			Expect(os.WriteFile(filepath.Join(mounted, name), content, 0o600)).To(Succeed())
+		}
+	}
 	var targets []string
 	for _, key := range ownManagers {
 		targets = append(targets, forwarded(managerPod(ctx, key), 8443))
 	}
 	config := map[string]any{
-		"global":     map[string]any{"scrape_interval": "5s", "evaluation_interval": "5s"},
-		"rule_files": []string{monitoring.RulesFile},
+		"global":              map[string]any{"scrape_interval": "5s", "evaluation_interval": "5s"},
+		"rule_files":          []string{monitoring.RulesFile},
+		"scrape_config_files": ofTenants,
 		"scrape_configs": []any{map[string]any{
 			"job_name": "kok", "scheme": "https",
 			"authorization":  map[string]any{"credentials_file": "token"},

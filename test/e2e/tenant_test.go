@@ -205,9 +205,13 @@ func (t *tenant) wantedPods(ctx context.Context) map[string]int {
 	if spec.KubeAPIServer.IsDeployment() {
 		apiServers = int(*spec.Replicas)
 	}
+	events := int(*spec.Etcd.Events.Replicas)
+	if spec.Etcd.EventsInData() {
+		events = 0
+	}
 	return map[string]int{
 		names.EtcdData:              int(*spec.Etcd.Data.Replicas),
-		names.EtcdEvents:            int(*spec.Etcd.Events.Replicas),
+		names.EtcdEvents:            events,
 		names.KubeAPIServer:         apiServers,
 		names.KubeControllerManager: int(*spec.KubeControllerManager.Replicas),
 		names.KubeScheduler:         int(*spec.KubeScheduler.Replicas),
@@ -226,10 +230,10 @@ func (t *tenant) expectHealthy(ctx context.Context) {
 	GinkgoHelper()
 	wanted := t.wantedPods(ctx)
 	Eventually(ctx, func(g Gomega) {
-		for _, component := range componentNames {
+		for component, count := range wanted {
 			pods, err := t.pods(ctx, component)
 			g.Expect(err).NotTo(HaveOccurred())
-			g.Expect(pods).To(HaveLen(wanted[component]), "pods of %s", component)
+			g.Expect(pods).To(HaveLen(count), "pods of %s", component)
 			for _, pod := range pods {
 				g.Expect(pod.DeletionTimestamp).To(BeNil(), "pod %s is being deleted", pod.Name)
 				g.Expect(isReady(&pod)).To(BeTrue(), "pod %s is not ready", pod.Name)

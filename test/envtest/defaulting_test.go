@@ -37,7 +37,7 @@ func TestDefaultsOfAMinimalControlPlane(t *testing.T) {
 		ImageRepository:       "registry.k8s.io",
 		KubeControllerManager: controlplanev1.ReplicatedComponentSpec{Replicas: ptr.To[int32](2)},
 		KubeScheduler:         controlplanev1.ReplicatedComponentSpec{Replicas: ptr.To[int32](2)},
-		Etcd:                  controlplanev1.EtcdSpec{Data: etcd, Events: etcd},
+		Etcd:                  controlplanev1.EtcdSpec{Data: etcd, Events: controlplanev1.EtcdEventsSpec{EtcdClusterSpec: etcd}},
 		EncryptionAtRest:      controlplanev1.EncryptionAtRestSpec{Mode: controlplanev1.EncryptionSecretBox, Resources: []string{"secrets"}},
 		Addons: controlplanev1.AddonsSpec{
 			KubeProxy:    controlplanev1.KubeProxySpec{Mode: controlplanev1.AddonManaged, Conntrack: controlplanev1.AddonManaged},

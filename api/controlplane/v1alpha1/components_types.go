@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -245,7 +246,7 @@ type EtcdSpec struct {
 	// events is the etcd cluster that holds events, so that a storm of them cannot hurt the data.
 	// +optional
 	// +kubebuilder:default={}
-	Events EtcdClusterSpec `json:"events,omitempty,omitzero"`
+	Events EtcdEventsSpec `json:"events,omitempty,omitzero"`
 
 	// backup has snapshots of the data etcd taken, verified and kept; unset, none are.
 	// +optional
@@ -263,6 +264,37 @@ type EtcdSpec struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +listType=set
 	GivenUp []string `json:"givenUp,omitempty"`
+}
+
+// EventsInData reports whether events are in the etcd with the data, and have none of their own.
+func (s EtcdSpec) EventsInData() bool { return s.Events.Mode == EtcdEventsInData }
+
+// EtcdEventsMode says in which etcd events are.
+// +kubebuilder:validation:Enum=Separate;InData
+type EtcdEventsMode string
+
+const (
+	// EtcdEventsSeparate keeps events in an etcd cluster of their own.
+	EtcdEventsSeparate EtcdEventsMode = "Separate"
+	// EtcdEventsInData keeps events in the etcd cluster with the data. A small tenant needs half as many members
+	// of etcd then. A storm of events fills the database that everything else is in.
+	EtcdEventsInData EtcdEventsMode = "InData"
+)
+
+// EtcdEventsSpec says where events are, and configures their etcd cluster.
+// +kubebuilder:validation:XValidation:rule="(has(self.mode) && self.mode == 'InData') == (has(oldSelf.mode) && oldSelf.mode == 'InData')",message="mode is immutable: events are where it says; create a new control plane to have them elsewhere"
+type EtcdEventsSpec struct {
+	// mode says in which etcd events are; unset, Separate. With InData all other fields of events count for nothing.
+	// +optional
+	Mode EtcdEventsMode `json:"mode,omitempty"`
+
+	// foundAnewAt has the etcd with the events founded anew, empty: pods and volumes of its members that are older than this time are
+	// deleted. It is the way back when a majority of its members has lost its data, and costs the events that there are,
+	// nothing else. "kok etcd restore-in-place --events" sets it to the present time. It can only become later.
+	// +optional
+	FoundAnewAt metav1.Time `json:"foundAnewAt,omitempty,omitzero"`
+
+	EtcdClusterSpec `json:",inline"`
 }
 
 // EtcdClusterSpec configures one etcd cluster.

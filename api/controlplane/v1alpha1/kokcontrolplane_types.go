@@ -96,6 +96,10 @@ type KOKControlPlaneSpec struct {
 	// +kubebuilder:default={}
 	Addons AddonsSpec `json:"addons,omitempty,omitzero"`
 
+	// metrics says who may read the metrics of the components of the control plane.
+	// +optional
+	Metrics MetricsSpec `json:"metrics,omitempty,omitzero"`
+
 	// patches change generated objects where no field does, one after the other. What the control plane
 	// depends on cannot be patched; docs/customising.md lists what can. A change of a patch rolls out the
 	// component that it is for, and no other.
@@ -123,6 +127,28 @@ type APIEndpoint struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port,omitempty"`
+}
+
+// MetricsMode says whether a Prometheus outside the tenant may read metrics of its components.
+// +kubebuilder:validation:Enum=Managed;None
+type MetricsMode string
+
+const (
+	// MetricsManaged keeps the Secret <cluster>-metrics-certs, beside the pods of the control plane, with all that a Prometheus needs
+	// to read the metrics of API servers, controller managers and schedulers: a client certificate that lives for a
+	// week and may read metrics and health alone, the CA of the components, and their addresses.
+	MetricsManaged MetricsMode = "Managed"
+	// MetricsNone keeps no such Secret.
+	MetricsNone MetricsMode = "None"
+)
+
+// MetricsSpec says who may read metrics of the components of the control plane.
+// +kubebuilder:validation:MinProperties=1
+type MetricsSpec struct {
+	// mode is Managed, which keeps a Secret for Prometheus, or None, which counts when it is unset. No component
+	// restarts for it.
+	// +optional
+	Mode MetricsMode `json:"mode,omitempty"`
 }
 
 // RolloutSpec configures rollouts.

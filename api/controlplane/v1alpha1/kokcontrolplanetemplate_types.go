@@ -71,6 +71,10 @@ type KOKControlPlaneTemplateResourceSpec struct {
 	// +optional
 	Addons AddonsSpec `json:"addons,omitempty,omitzero"`
 
+	// metrics says who may read the metrics of the components of the control plane.
+	// +optional
+	Metrics MetricsSpec `json:"metrics,omitempty,omitzero"`
+
 	// patches change generated objects where no field does.
 	// +optional
 	// +listType=atomic

@@ -66,6 +66,8 @@ type Membership struct {
 	// not started yet.
 	Listed  []string
 	Joining string
+	// Founded tells one founding of the cluster from another; empty for the first.
+	Founded string
 }
 
 // Config holds one configuration file a member, named after its pod. It is no part of a rendering:
@@ -97,7 +99,7 @@ func (c Cluster) Config(in *components.Input, m Membership) (*corev1.ConfigMap, 
 			InitialAdvertisePeerURLs: c.PeerURL(in, member),
 			InitialCluster:           c.peers(in, known),
 			InitialClusterState:      state,
-			InitialClusterToken:      in.Cluster.Namespace + "/" + in.Cluster.Name + "/" + c.Component,
+			InitialClusterToken:      in.Cluster.Namespace + "/" + in.Cluster.Name + "/" + c.Component + m.Founded,
 			ClientTransportSecurity: transportTLS{
 				CertFile: path(member + certSuffix), KeyFile: path(member + keySuffix),
 				TrustedCAFile: path(ClientCAFile), ClientCertAuth: true,

@@ -79,7 +79,7 @@ var (
 		Field:     "events",
 		signer:    pki.EtcdEventsCA,
 		trusted:   trustedByEvents,
-		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Events },
+		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Events.EtcdClusterSpec },
 		client:    ports.Port{Name: "client", Offset: 4, Usual: 2379},
 		peer:      ports.Port{Name: "peer", Offset: 5, Usual: 2380},
 		metrics:   ports.Port{Name: "metrics", Offset: 6, Usual: 2381, Loopback: true},
@@ -108,7 +108,10 @@ func (c Cluster) AsComponent() components.Component {
 		listening, containers = append(listening, *c.backup), append(containers, backup.Container, backup.SalvageContainer)
 	}
 	return components.Component{
-		Name:      c.Component,
+		Name: c.Component,
+		Absent: func(spec *controlplanev1.KOKControlPlaneSpec) bool {
+			return c.Component == names.EtcdEvents && spec.Etcd.EventsInData()
+		},
 		Condition: controlplanev1.EtcdClusterHealthyCondition,
 		Patches: patches.Hosted{
 			Workloads: []string{"StatefulSet"}, Containers: containers, Services: true, Quorum: true,
@@ -138,7 +141,7 @@ func (c Cluster) clearUnused(in *components.Input) {
 		Etcd:            in.Spec.Etcd,
 	}
 	if c.Component == names.EtcdData {
-		in.Spec.Etcd.Events = controlplanev1.EtcdClusterSpec{}
+		in.Spec.Etcd.Events = controlplanev1.EtcdEventsSpec{}
 	} else {
 		in.Spec.Etcd.Data = controlplanev1.EtcdClusterSpec{}
 	}

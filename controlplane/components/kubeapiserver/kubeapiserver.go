@@ -99,7 +99,7 @@ func clearUnused(in *components.Input) {
 		Addons:          controlplanev1.AddonsSpec{Konnectivity: in.Spec.Addons.Konnectivity},
 		Etcd: controlplanev1.EtcdSpec{
 			Data:   controlplanev1.EtcdClusterSpec{Replicas: in.Spec.Etcd.Data.Replicas},
-			Events: controlplanev1.EtcdClusterSpec{Replicas: in.Spec.Etcd.Events.Replicas},
+			Events: controlplanev1.EtcdEventsSpec{Mode: in.Spec.Etcd.Events.Mode, EtcdClusterSpec: controlplanev1.EtcdClusterSpec{Replicas: in.Spec.Etcd.Events.Replicas}},
 		},
 	}
 	in.Addresses = addresses(in)
@@ -199,12 +199,14 @@ func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
 	args := map[string]string{
 		"bind-address":           bindAddress(in),
 		"etcd-servers":           strings.Join(etcd.Data.ClientURLs(in), ","),
-		"etcd-servers-overrides": "/events#" + strings.Join(etcd.Events.ClientURLs(in), ";"),
 		"secure-port":            strconv.Itoa(int(in.Ports.APIServer)),
 		"service-account-issuer": issuer,
 		// By itself the discovery document names the address of the pod's host, which no certificate is for.
 		"service-account-jwks-uri": issuer + "/openid/v1/jwks",
 		"service-cluster-ip-range": strings.Join(in.Network.ServiceCIDRs, ","),
+	}
+	if !in.Spec.Etcd.EventsInData() {
+		args["etcd-servers-overrides"] = "/events#" + strings.Join(etcd.Events.ClientURLs(in), ";")
 	}
 	if address := in.Exposure.Address; address != "" {
 		args["advertise-address"] = address

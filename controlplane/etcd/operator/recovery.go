@@ -97,8 +97,8 @@ func (c *cluster) membersBelongings(ctx context.Context, health *etcd.Health, fo
 		Volatile: c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir,
 		Disagree: health.Disagree,
 	}
-	if c.Cluster.Component == names.EtcdData {
-		state.Restores = fmt.Sprintf("kok etcd restore-in-place %s --namespace %s", c.Input.Cluster.Name, c.Input.Cluster.Namespace)
+	if state.Restores = fmt.Sprintf("kok etcd restore-in-place %s --namespace %s", c.Input.Cluster.Name, c.Input.Cluster.Namespace); c.Cluster.Component == names.EtcdEvents {
+		state.Restores, state.FoundsAnew = "", state.Restores+" --events"
 	}
 	for _, m := range health.Members {
 		member := recovery.Member{

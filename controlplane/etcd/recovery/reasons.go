@@ -166,8 +166,8 @@ func (s State) waitForQuorum() Action {
 func (s State) wayOut(left []Member) string {
 	left = slices.DeleteFunc(left, func(m Member) bool { return s.Volatile || s.gone(m) })
 	switch {
-	case s.Restores == "":
-		return "An etcd of events cannot be restored"
+	case s.FoundsAnew != "":
+		return "Found it anew, which costs nothing but events: " + s.FoundsAnew
 	case len(left) == 0:
 		return "Restore a snapshot: " + s.Restores + " SNAPSHOT"
 	}

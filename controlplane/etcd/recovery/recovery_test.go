@@ -356,7 +356,7 @@ func TestDecide(t *testing.T) {
 			want: asks, says: parts{"blue --survivor " + name(4)}},
 		"two of three are empty, and the last does not answer": {state: cluster(3, of(0, empty), of(1, empty), of(2, silent)), want: asks, says: parts{"blue --survivor " + name(2)}},
 		"two of three are empty, and data go with pods":        {state: cluster(3, volatile, of(0, empty), of(1, empty)), want: asks, says: parts{"blue SNAPSHOT"}},
-		"all are empty, and have no more than events":          {state: cluster(1, of(0, empty), func(s *State) { s.Restores = "" }), want: asks, says: parts{"cannot be restored"}},
+		"all are empty, and have no more than events":          {state: cluster(1, of(0, empty), func(s *State) { s.Restores, s.FoundsAnew = "", "kok etcd restore-in-place blue --events" }), want: asks, says: parts{"Found it anew", "blue --events"}},
 		"one is removed, and one of the rest is away":          {state: cluster(3, of(1, removed), of(2, silent)), want: waits, says: parts{"host-2"}},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -13,7 +13,9 @@ const Annotation = "kok.cluster.x-k8s.io/etcd-replacement"
 type State struct {
 	// Now is the time of the manager, which is also in records.
 	Now time.Time
-	// Restores begins the command by which a person restores this etcd in place; empty for one that cannot be restored.
+	// FoundsAnew is the command by which a person founds this etcd anew, empty; empty for one with more than events.
+	FoundsAnew string
+	// Restores begins the command by which a person restores this etcd in place; empty for one with events alone.
 	Restores string
 	// Members are those that the spec asks for and those that etcd lists.
 	Members []Member

@@ -25,11 +25,13 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
 )
 
-const inPlaceLong = `Found the data etcd of a cluster that exists anew, and wait until the control plane works again.
+const inPlaceLong = `Found an etcd of a cluster that exists anew, and wait until the control plane works again.
 
-It begins with a snapshot, by the name of its KOKEtcdSnapshot ("kok etcd list" shows them), or with the data of one member that is left
+The data etcd begins with a snapshot, by the name of its KOKEtcdSnapshot ("kok etcd list" shows them), or with the data of one member that is left
 (--survivor). What was written after the snapshot, or what only other members had, is lost. The API servers, the controller manager and the
 scheduler stop until etcd is back. Addresses, certificates, workers and their pods stay.
+
+The etcd with the events begins empty (--events). Events are lost, and nothing else; API servers, workers and pods go on.
 
 A request that cannot be met changes nothing: the reason is told. The restore goes on when the wait ends.
 
@@ -40,7 +42,10 @@ const inPlaceExample = `  # Somebody deleted what nobody should have
   kok etcd restore-in-place blue blue-control-plane-20260304t050000z
 
   # Two of three members have lost their data
-  kok etcd restore-in-place blue --survivor blue-etcd-data-2`
+  kok etcd restore-in-place blue --survivor blue-etcd-data-2
+
+  # Two of three members with the events have lost theirs
+  kok etcd restore-in-place blue --events`
 
 // inPlaceTimeout is how long a restore in place may take. A large snapshot is fetched, and members join one after the other.
 const inPlaceTimeout = 30 * time.Minute
@@ -48,13 +53,14 @@ const inPlaceTimeout = 30 * time.Minute
 // Flags that messages name.
 const (
 	flagSurvivor = "survivor"
+	flagEvents   = "events"
 	flagYes      = "yes"
 )
 
 func newRestoreInPlace(cluster *access.Cluster) *cobra.Command {
 	r := &inPlaceRestorer{cluster: cluster}
 	command := &cobra.Command{
-		Use: "restore-in-place CLUSTER [SNAPSHOT]", Short: "Found the data etcd of a cluster that exists anew, from a snapshot or from one member",
+		Use: "restore-in-place CLUSTER [SNAPSHOT]", Short: "Found an etcd of a cluster that exists anew, from a snapshot, from one member, or empty for events",
 		Long: inPlaceLong, Example: inPlaceExample, Args: cobra.RangeArgs(1, 2),
 		ValidArgsFunction: cluster.CompleteOne(&clusterv1.ClusterList{}, true),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -63,6 +69,7 @@ func newRestoreInPlace(cluster *access.Cluster) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&r.asks.Survivor, flagSurvivor, "", "Member whose data are left, as blue-etcd-data-2.")
+	flags.BoolVar(&r.events, flagEvents, false, "Found the etcd with the events anew, empty.")
 	flags.StringSliceVar(&r.givenUp, "given-up", nil, "Member that never runs again with its data; may be given several times.")
 	flags.BoolVar(&r.yes, flagYes, false, "Do not ask.")
 	flags.DurationVar(&r.timeout, "timeout", inPlaceTimeout, "How long to wait until the control plane works again; 0 does not wait.")
@@ -73,6 +80,8 @@ func newRestoreInPlace(cluster *access.Cluster) *cobra.Command {
 type inPlaceRestorer struct {
 	cluster *access.Cluster
 	asks    controlplanev1.EtcdRestoreSpec
+	// events is true for the etcd with the events.
+	events  bool
 	givenUp []string
 	yes     bool
 	timeout time.Duration
@@ -85,8 +94,8 @@ type inPlaceRestorer struct {
 }
 
 func (r *inPlaceRestorer) run(ctx context.Context, name string, snapshots []string) error {
-	if (len(snapshots) > 0) == (r.asks.Survivor != "") {
-		return fmt.Errorf("name what etcd begins with: a KOKEtcdSnapshot, or a member by --%s", flagSurvivor)
+	if given := []bool{len(snapshots) > 0, r.asks.Survivor != "", r.events}; countTrue(given) != 1 {
+		return fmt.Errorf("name what etcd begins with, one of these: a KOKEtcdSnapshot, a member by --%s, or nothing by --%s", flagSurvivor, flagEvents)
 	}
 	c, namespace, err := connect(r.cluster)
 	if err != nil {
@@ -96,6 +105,9 @@ func (r *inPlaceRestorer) run(ctx context.Context, name string, snapshots []stri
 	of, err := controlPlane(ctx, c, client.ObjectKey{Namespace: namespace, Name: name})
 	if err != nil {
 		return err
+	}
+	if r.events {
+		return r.foundEvents(ctx, of)
 	}
 	loses := fmt.Sprintf("What only members other than %s had is lost", r.asks.Survivor)
 	if len(snapshots) > 0 {
@@ -147,6 +159,11 @@ func (r *inPlaceRestorer) confirm(ctx context.Context, of *controlplanev1.KOKCon
 	if len(r.givenUp) > 0 {
 		say(r.cluster, "Given up: %s. They must never run again with the data that they have.", strings.Join(r.givenUp, ", "))
 	}
+	return r.agree(ctx)
+}
+
+// agree lets a person agree to what they were told.
+func (r *inPlaceRestorer) agree(ctx context.Context) error {
 	if r.yes {
 		return nil
 	}

@@ -125,7 +125,7 @@ func single(namespace, name string) *controlplanev1.KOKControlPlane {
 	spec := &controlPlane.Spec
 	spec.Version = "v1.36.3"
 	spec.KubeControllerManager.Replicas, spec.KubeScheduler.Replicas = ptr.To[int32](1), ptr.To[int32](1)
-	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
+	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events.EtcdClusterSpec} {
 		etcd.Replicas = ptr.To[int32](1)
 		etcd.Storage.Type = controlplanev1.EtcdStorageEmptyDir
 	}

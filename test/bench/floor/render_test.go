@@ -23,7 +23,7 @@ func renderFor(t *testing.T, s shape.Shape) *rendering {
 	cluster, controlPlane := s.Objects(client.ObjectKey{Namespace: "default", Name: "floor"}, "v1.36.3", nil)
 	spec := controlPlane.Spec
 	spec.ImageRepository, spec.Addons.Konnectivity.Mode = "registry.k8s.io", controlplanev1.AddonManaged
-	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events} {
+	for _, etcd := range []*controlplanev1.EtcdClusterSpec{&spec.Etcd.Data, &spec.Etcd.Events.EtcdClusterSpec} {
 		etcd.QuotaBackendSize, etcd.Storage.Size = ptr.To(resource.MustParse("2Gi")), ptr.To(resource.MustParse("8Gi"))
 	}
 	config := &Config{Shape: s, Version: "v1.36.3", Spec: spec, Network: components.NetworkOf(cluster)}

@@ -86,7 +86,7 @@ func (s Shape) Objects(key client.ObjectKey, version string, labels map[string]s
 			KubeScheduler:         controlplanev1.ReplicatedComponentSpec{Replicas: ptr.To(s.Schedulers)},
 			Etcd: controlplanev1.EtcdSpec{
 				Data:   controlplanev1.EtcdClusterSpec{Replicas: ptr.To(s.EtcdMembers)},
-				Events: controlplanev1.EtcdClusterSpec{Replicas: ptr.To(s.EtcdMembers)},
+				Events: controlplanev1.EtcdEventsSpec{EtcdClusterSpec: controlplanev1.EtcdClusterSpec{Replicas: ptr.To(s.EtcdMembers)}},
 			},
 		},
 	}

@@ -1,0 +1,102 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/exit"
+)
+
+// foundEvents has the etcd with the events founded anew, and waits until it works.
+func (r *inPlaceRestorer) foundEvents(ctx context.Context, of *controlplanev1.KOKControlPlane) error {
+	key := client.ObjectKeyFromObject(of)
+	if of.Spec.Etcd.EventsInData() {
+		return fmt.Errorf("KOKControlPlane %s has no etcd with events alone, for spec.etcd.events.mode is %s: restore the data etcd, from a snapshot or by --%s", key, controlplanev1.EtcdEventsInData, flagSurvivor)
+	}
+	say(r.cluster, "The etcd with the events of KOKControlPlane %s will be founded anew, empty. All events are lost, and nothing else.", key)
+	if err := r.agree(ctx); err != nil {
+		return err
+	}
+	before, asked := of.DeepCopy(), metav1.NewTime(time.Now().Truncate(time.Second))
+	if last := of.Spec.Etcd.Events.FoundAnewAt; !asked.After(last.Time) { // The clock of this machine may be behind.
+		asked = metav1.NewTime(last.Add(time.Second))
+	}
+	of.Spec.Etcd.Events.FoundAnewAt = asked
+	if err := r.client.Patch(ctx, of, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("ask for it in KOKControlPlane %s: %w", key, err)
+	}
+	say(r.cluster, "It is asked for: spec.etcd.events.foundAnewAt is %s", asked.UTC().Format(time.RFC3339))
+	if r.timeout == 0 {
+		return nil
+	}
+	return r.waitForEvents(ctx, of, asked)
+}
+
+// waitForEvents reads the control plane until its new etcd with the events works.
+func (r *inPlaceRestorer) waitForEvents(ctx context.Context, of *controlplanev1.KOKControlPlane, asked metav1.Time) error {
+	key, told := client.ObjectKeyFromObject(of), ""
+	bounded, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	err := wait.PollUntilContextCancel(bounded, pollInterval, true, func(context.Context) (bool, error) {
+		left := ""
+		if err := r.client.Get(ctx, key, of); err != nil {
+			left = r.cluster.Explain(fmt.Errorf("read KOKControlPlane %s: %w", key, err)).Error()
+		} else {
+			left = eventsWaitFor(of, asked)
+		}
+		if left != "" && left != told {
+			say(r.cluster, "Waiting: %s", left)
+			told = left
+		}
+		return left == "", nil
+	})
+	switch {
+	case err == nil:
+		say(r.cluster, "The etcd with the events of KOKControlPlane %s works, as etcd cluster %s", key, etcdclusters.Status(of, names.EtcdEvents).ClusterID)
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("it goes on; %s status %s shows how far it is: %w", r.cluster.Program, r.name, ctx.Err())
+	case errors.Is(err, context.DeadlineExceeded):
+		return &exit.BadNews{Message: fmt.Sprintf("the etcd with the events of KOKControlPlane %s does not work after %s: %s", key, r.timeout, told)}
+	default:
+		return err
+	}
+}
+
+// eventsWaitFor is what the etcd with the events waits for since it is to be founded anew; empty when it works.
+func eventsWaitFor(of *controlplanev1.KOKControlPlane, asked metav1.Time) string {
+	status := etcdclusters.Status(of, names.EtcdEvents)
+	recovering, reconciled := conditions.Get(of, controlplanev1.EtcdRecoveringCondition), conditions.GetMessage(of, controlplanev1.ReconciledCondition)
+	switch {
+	case recovering != nil && recovering.Status == metav1.ConditionTrue && strings.Contains(recovering.Message, names.EtcdEvents):
+		return recovering.Message
+	case !status.RestoredAt.Time.Equal(asked.Time) && strings.Contains(reconciled, "foundAnewAt"):
+		return reconciled
+	case !status.RestoredAt.Time.Equal(asked.Time):
+		return "the controller has yet to begin"
+	case !etcdclusters.Bootstrapped(of, names.EtcdEvents):
+		return "its members have yet to join"
+	}
+	return ""
+}
+
+func countTrue(all []bool) int {
+	count := 0
+	for _, is := range all {
+		if is {
+			count++
+		}
+	}
+	return count
+}
