@@ -103,7 +103,7 @@ const (
 
 // goTest runs the tests of packages, and shows what those print that fail. The report has what each test came to.
 func goTest(ctx context.Context, report string, with instrument, packages []string, flags ...string) error {
-	args := []string{"--format=pkgname-and-test-fails", "--hide-summary=skipped,output", "--jsonfile-timing-events=" + report, "--"}
+	args := []string{"--format=pkgname-and-test-fails", "--hide-summary=skipped,output", "--jsonfile=" + report, "--"}
 	args = append(append(args, "-vet=off"), flags...) // make lint has run vet
 	cmd := exec.CommandContext(ctx, "bin/gotestsum")
 	cmd.Env = os.Environ()

@@ -44,32 +44,19 @@ func TestOf(t *testing.T) {
 	})
 }
 
-func TestOneIn(t *testing.T) {
-	ran := func(t *testing.T, seed string) bool {
-		t.Setenv(Variable, seed)
-		done := false
-		t.Run("long", func(t *testing.T) {
-			OneIn(t, 4, "it takes an hour")
-			done = true
-		})
-		return done
+func TestOfManyCommitsAboutOneRunsALongTest(t *testing.T) {
+	for _, seed := range []string{"", Every} { // By hand, and where every case is asked for.
+		if !runs(seed, "TestLong", 4) {
+			t.Errorf("it is skipped with %q", seed)
+		}
 	}
-	t.Run("by hand, and where every case is asked for, it runs", func(t *testing.T) {
-		for _, seed := range []string{"", Every} {
-			if !ran(t, seed) {
-				t.Errorf("it was skipped with %q", seed)
-			}
+	count := 0
+	for seed := range 100 {
+		if runs(strconv.Itoa(seed), "TestLong", 4) {
+			count++
 		}
-	})
-	t.Run("of many commits about one in four runs it", func(t *testing.T) {
-		count := 0
-		for seed := range 100 {
-			if ran(t, strconv.Itoa(seed)) {
-				count++
-			}
-		}
-		if count < 10 || count > 45 {
-			t.Errorf("%d of 100 ran it", count)
-		}
-	})
+	}
+	if count < 10 || count > 45 {
+		t.Errorf("%d of 100 run it", count)
+	}
 }

@@ -10,9 +10,12 @@ import (
 // [Variable] is not set.
 func OneIn(t testing.TB, n int, why string) {
 	t.Helper()
-	seed := os.Getenv(Variable)
-	if seed == "" || seed == Every || source(seed, t.Name()).IntN(n) == 0 {
-		return
+	if !runs(os.Getenv(Variable), t.Name(), n) {
+		t.Skipf("one gate in %d runs it, for %s; %s=%s runs it", n, why, Variable, Every)
 	}
-	t.Skipf("one gate in %d runs it, for %s; %s=%s runs it", n, why, Variable, Every)
+}
+
+// runs reports whether a test is run with a seed.
+func runs(seed, test string, n int) bool {
+	return seed == "" || seed == Every || source(seed, test).IntN(n) == 0
 }
