@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -94,6 +95,8 @@ func (t *tenant) volumes(ctx context.Context) []corev1.PersistentVolume {
 // delete deletes the Cluster and returns how long it took until it and its pods were gone. Other objects may go later.
 func (t *tenant) delete(ctx context.Context) time.Duration {
 	GinkgoHelper()
+	// Without its finalizer, such as while Cluster API starts again, a Cluster would go alone, and leave its control plane.
+	Eventually(ctx, t.cluster).WithArguments(ctx).WithTimeout(creation).Should(HaveField("Finalizers", ContainElement(clusterv1.ClusterFinalizer)))
 	began := time.Now()
 	Expect(env.client.Delete(ctx, t.cluster(ctx))).To(Succeed())
 	Eventually(ctx, func(g Gomega) {
