@@ -65,6 +65,11 @@ type Settings struct {
 	Arguments arguments.Rules
 }
 
+// IsOf reports whether a control plane has the component.
+func (c Component) IsOf(spec *controlplanev1.KOKControlPlaneSpec) bool {
+	return c.Absent == nil || !c.Absent(spec)
+}
+
 // Inputs are the inputs that the component's objects depend on.
 func (c Component) Inputs(in *Input) *Input {
 	own := *in

@@ -178,7 +178,7 @@ func TestComponentsAdoptARenderingOnlyForWhatConcernsThem(t *testing.T) {
 				if sameHash := hash(t, component, before) == hash(t, component, after); sameHash == concerned {
 					t.Errorf("it is %t that the hash of the inputs is the same", sameHash)
 				}
-				if component.Absent != nil && component.Absent(&after.Spec) {
+				if !component.IsOf(&after.Spec) {
 					return
 				}
 				same := bytes.Equal(objects(t, component, before), objects(t, component, after))
@@ -280,7 +280,7 @@ func TestReduceTakesOutAKonnectivityThatIsSwitchedOff(t *testing.T) {
 	}
 }
 
-// A control plane whose fields were defaulted is as one of before there were the fields.
+// A provider that brings new fields changes no rendering of control planes that leave them at their defaults.
 func TestReduceTakesOutSeparateEventsAndMetricsOnTheHostNetwork(t *testing.T) {
 	with, without := defaulted(), defaulted()
 	with.Etcd.Events.Mode, with.Etcd.Events.FoundAnewAt = controlplanev1.EtcdEventsSeparate, metav1.NewTime(time.Unix(1, 0))

@@ -16,7 +16,7 @@ func (l List) Names() []string {
 
 // Of are those that a control plane has.
 func (l List) Of(spec *controlplanev1.KOKControlPlaneSpec) List {
-	return slices.DeleteFunc(slices.Clone(l), func(c Component) bool { return c.Absent != nil && c.Absent(spec) })
+	return slices.DeleteFunc(slices.Clone(l), func(c Component) bool { return !c.IsOf(spec) })
 }
 
 // Kubernetes are the names of those whose version is spec.version.

@@ -23,7 +23,7 @@ func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scop
 	component := cluster.AsComponent()
 	return func(ctx context.Context, s *scope) flow.Result {
 		if cluster.Component == names.EtcdEvents {
-			if result := r.foundEventsAnew(ctx, s); !result.Done() {
+			if result := stopFormerEvents(ctx, s); !result.Done() {
 				return result
 			}
 		}

@@ -57,14 +57,14 @@
 //	what the host cluster must still give        controllers/services.go: Reconciler.applyServices
 //	spec.etcd.restore.snapshot names …           controllers/backup.go: Reconciler.ensureBackup; controllers/seed.go: Reconciler.origin
 //	EtcdRecovering: … is founded anew: …         controllers/rebuild.go: Reconciler.restoreInPlace; etcd/rebuild/rebuild.go: Decide
-//	etcd-events is founded anew: …               controllers/foundevents.go: Reconciler.foundEventsAnew
+//	etcd-events is founded anew: …               controllers/foundevents.go: stopFormerEvents
 //	… has restored its snapshot, and …           controllers/apply.go: Reconciler.applyEtcd
 //	Secret … has an unsafe kubeconfig            controllers/keymaterial.go: Reconciler.ensureKubeconfig
 //	the tenant's API at … is being probed        controllers/tenantobjects.go: Reconciler.applyTenantObjects
 //	the addons are being written …               controllers/addons.go: Reconciler.applyAddons
 //
 // Only chooseVersion postpones: the steps after it go on, at the version that runs. Every other wait stops the steps after
-// it. Within applyEtcd the order is: foundEventsAnew, files, stoppingPods, renderedEtcd, resizeVolumes, applyRendering, heldWhileLosing. Within
+// it. Within applyEtcd the order is: stopFormerEvents, files, stoppingPods, renderedEtcd, resizeVolumes, applyRendering, heldWhileLosing. Within
 // applyComponent it is: scope.held, which decides whether rendered may take a new rendering, rendered, applyRendering, heldBack,
 // which tells of it, olderPods.
 package controllers

@@ -52,7 +52,7 @@ func TestEventsBeginAnewWhenAPersonAsksForIt(t *testing.T) {
 	}
 	token := tt.eventsToken()
 
-	// Everything of before is older than the next second.
+	// API servers count whole seconds: all that was made until now is older than the next second.
 	asked := metav1.NewTime(time.Now().Add(time.Second).Truncate(time.Second))
 	waitUntil(t, asked.Time)
 	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Events.FoundAnewAt = asked })

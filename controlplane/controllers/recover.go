@@ -24,7 +24,7 @@ import (
 // rest when it is observed.
 func recoverEtcd(ctx context.Context, s *scope) error {
 	for _, cluster := range etcdclusters.All {
-		if cluster.AsComponent().Absent(&s.controlPlane.Spec) || etcdclusters.Status(s.controlPlane, cluster.Component).Name != "" {
+		if !cluster.AsComponent().IsOf(&s.controlPlane.Spec) || etcdclusters.Status(s.controlPlane, cluster.Component).Name != "" {
 			continue
 		}
 		config, workload := &corev1.ConfigMap{}, &appsv1.StatefulSet{}

@@ -59,8 +59,8 @@ type scope struct {
 	// backup is what is known of the backup of the data etcd, rebuild of a restore of it in place.
 	backup  backups.Seen
 	rebuild restoring
-	// foundingEvents is what the founding of the etcd with the events waits for; empty while it is not founded anew.
-	foundingEvents string
+	// formerEvents is what is left of an etcd with events that is founded anew.
+	formerEvents formerEvents
 
 	lock sync.Mutex
 	// live holds the workloads of components as they were after apply, by component.
@@ -194,6 +194,6 @@ func (s *scope) keepLastStatus() bool {
 func (s *scope) statusInput() *status.Input {
 	return &status.Input{
 		ControlPlane: s.controlPlane, Cluster: s.key, OwnHost: s.host.Own, Outcomes: s.outcomes,
-		Problem: s.problem, Unsupported: s.unsupported, Refused: s.refused, Notes: s.notes, Restoring: map[string]string{names.EtcdData: s.rebuild.says, names.EtcdEvents: s.foundingEvents},
+		Problem: s.problem, Unsupported: s.unsupported, Refused: s.refused, Notes: s.notes, Restoring: map[string]string{names.EtcdData: s.rebuild.says, names.EtcdEvents: s.formerEvents.says},
 	}
 }

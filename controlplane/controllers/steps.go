@@ -61,11 +61,8 @@ func (r *Reconciler) componentStep(component components.Component) flow.Step[*sc
 
 // ifPresent does nothing for a control plane that goes without a component.
 func ifPresent(component components.Component, run func(context.Context, *scope) flow.Result) func(context.Context, *scope) flow.Result {
-	if component.Absent == nil {
-		return run
-	}
 	return func(ctx context.Context, s *scope) flow.Result {
-		if component.Absent(&s.controlPlane.Spec) {
+		if !component.IsOf(&s.controlPlane.Spec) {
 			return flow.Done()
 		}
 		return run(ctx, s)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/volumes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -41,11 +42,11 @@ func resizeVolumes(ctx context.Context, s *scope, cluster etcdcomponent.Cluster,
 
 // askForSize has the volume claims of an etcd cluster ask for a size, as package volumes decides, and notes what hinders.
 func askForSize(ctx context.Context, s *scope, component, field string, wanted resource.Quantity) error {
-	list := &corev1.PersistentVolumeClaimList{} // No cache holds them.
-	if err := s.host.Live.List(ctx, list, client.InNamespace(s.key.Namespace), client.MatchingLabels(names.ComponentLabels(s.key, component))); err != nil {
-		return fmt.Errorf("list the volume claims of %s: %w", component, err)
+	found, err := operator.VolumeClaims(ctx, s.host.Live, s.key, component) // No cache holds them.
+	if err != nil {
+		return err
 	}
-	claims, err := claimsToResize(ctx, s.host.Live, list.Items)
+	claims, err := claimsToResize(ctx, s.host.Live, found)
 	if err != nil {
 		return err
 	}
@@ -53,11 +54,11 @@ func askForSize(ctx context.Context, s *scope, component, field string, wanted r
 	if plan.Problem != "" {
 		s.note(errors.New(plan.Problem))
 	}
-	for i := range list.Items {
-		if !slices.Contains(plan.Ask, list.Items[i].Name) {
+	for i := range found {
+		if !slices.Contains(plan.Ask, found[i].Name) {
 			continue
 		}
-		if err := resizeVolume(ctx, s, &list.Items[i], wanted); err != nil {
+		if err := resizeVolume(ctx, s, &found[i], wanted); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,8 @@ const (
 	ClusterNamespaceLabel = "kok.cluster.x-k8s.io/cluster-namespace"
 	// ComponentLabel names the component that an object belongs to.
 	ComponentLabel = "app.kubernetes.io/component"
-	// MetricsReaderLabel is that of pods which read metrics of components on the pod network: spec.metrics lets them in.
+	// MetricsReaderLabel marks pods that read metrics, such as those of Prometheus. Policies of components on the pod network let them
+	// in, if spec.metrics says so.
 	MetricsReaderLabel = "kok.cluster.x-k8s.io/metrics-reader"
 	// VersionLabel is the Kubernetes version that a pod runs.
 	VersionLabel = "app.kubernetes.io/version"

@@ -288,9 +288,9 @@ type EtcdEventsSpec struct {
 	// +optional
 	Mode EtcdEventsMode `json:"mode,omitempty"`
 
-	// foundAnewAt has the etcd with the events founded anew, empty: pods and volumes of its members that are older than this time are
-	// deleted. It is the way back when a majority of its members has lost its data, and costs the events that there are,
-	// nothing else. "kok etcd restore-in-place --events" sets it to the present time. It can only become later.
+	// foundAnewAt asks for a new, empty etcd for the events. The controller deletes the pods and the volumes of its members that are
+	// older than this time, and then makes new ones. All events are lost, and nothing else. Ask for it when most of its members
+	// have lost their data: "kok etcd restore-in-place --events" sets the present time. The time can only become later.
 	// +optional
 	FoundAnewAt metav1.Time `json:"foundAnewAt,omitempty,omitzero"`
 

@@ -129,6 +129,15 @@ func memberOf(claim client.Object) string {
 	return strings.TrimPrefix(claim.GetName(), etcdcomponent.Claim(""))
 }
 
+// VolumeClaims are those of the members of an etcd cluster.
+func VolumeClaims(ctx context.Context, reader client.Reader, cluster client.ObjectKey, component string) ([]corev1.PersistentVolumeClaim, error) {
+	list := &corev1.PersistentVolumeClaimList{}
+	if err := reader.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingLabels(names.ComponentLabels(cluster, component))); err != nil {
+		return nil, fmt.Errorf("list the volume claims of %s: %w", component, err)
+	}
+	return list.Items, nil
+}
+
 func claimsOf(ctx context.Context, reader client.Reader, cluster client.ObjectKey) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaimList"))

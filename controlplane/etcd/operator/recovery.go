@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
@@ -136,12 +134,12 @@ func (c *cluster) belongings(ctx context.Context) (*belongings, error) {
 	ours := []client.ListOption{
 		client.InNamespace(c.Input.Cluster.Namespace), client.MatchingLabels(names.ComponentLabels(c.Input.Cluster, c.Cluster.Component)),
 	}
-	claims := &corev1.PersistentVolumeClaimList{}
-	if err := c.Host.Live.List(ctx, claims, ours...); err != nil {
-		return nil, fmt.Errorf("list the volume claims of %s: %w", c.Cluster.Component, err)
+	claims, err := VolumeClaims(ctx, c.Host.Live, c.Input.Cluster, c.Cluster.Component)
+	if err != nil {
+		return nil, err
 	}
-	for i := range claims.Items {
-		found.claims[strings.TrimPrefix(claims.Items[i].Name, etcdcomponent.Claim(""))] = &claims.Items[i]
+	for i := range claims {
+		found.claims[memberOf(&claims[i])] = &claims[i]
 	}
 	services := &metav1.PartialObjectMetadataList{}
 	services.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))

@@ -144,7 +144,7 @@ func (s State) waitForQuorum() Action {
 	var away []string
 	var left []Member
 	for _, m := range s.Members {
-		if m.Healthy || !m.emptied() || m.Host.silent() { // What was seen on a host node that is silent may be of before.
+		if m.Healthy || !m.emptied() || m.Host.silent() { // A host node that is silent may have other data by now.
 			left = append(left, m)
 		}
 		if !m.Healthy {
