@@ -99,6 +99,20 @@ func TestEventsBeginAnewWhenAPersonAsksForIt(t *testing.T) {
 			t.Errorf("it was not founded again: %v, then %v", anew, got)
 		}
 	})
+	t.Run("and a time that is yet to come stops nothing", func(t *testing.T) {
+		tt.t = t
+		before := tt.uids(names.EtcdEvents)
+		tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) {
+			s.Etcd.Events.FoundAnewAt = metav1.NewTime(time.Now().Add(2 * time.Minute).Truncate(time.Second))
+		})
+		tt.expectReconciled("with such a time", "spec.etcd.events.foundAnewAt is")
+		if got := tt.uids(names.EtcdEvents); !maps.Equal(got, before) {
+			t.Errorf("it was stopped: %v, then %v", before, got)
+		}
+		if health := tt.controlPlane().Status.EtcdHealth; health != "1/1 1/1" {
+			t.Errorf("etcd is %s", health)
+		}
+	})
 }
 
 // waitUntil waits for a time, which is less than a second ahead: API servers count seconds.

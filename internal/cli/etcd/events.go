@@ -8,7 +8,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,28 +44,14 @@ func (r *inPlaceRestorer) foundEvents(ctx context.Context, of *controlplanev1.KO
 
 // waitForEvents reads the control plane until its new etcd with the events works.
 func (r *inPlaceRestorer) waitForEvents(ctx context.Context, of *controlplanev1.KOKControlPlane, asked metav1.Time) error {
-	key, told := client.ObjectKeyFromObject(of), ""
-	bounded, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	err := wait.PollUntilContextCancel(bounded, pollInterval, true, func(context.Context) (bool, error) {
-		left := ""
-		if err := r.client.Get(ctx, key, of); err != nil {
-			left = r.cluster.Explain(fmt.Errorf("read KOKControlPlane %s: %w", key, err)).Error()
-		} else {
-			left = eventsWaitFor(of, asked)
-		}
-		if left != "" && left != told {
-			say(r.cluster, "Waiting: %s", left)
-			told = left
-		}
-		return left == "", nil
-	})
+	key := client.ObjectKeyFromObject(of)
+	told, err := r.watch(ctx, of, func() (string, error) { return eventsWaitFor(of, asked), nil })
 	switch {
 	case err == nil:
 		say(r.cluster, "The etcd with the events of KOKControlPlane %s works, as etcd cluster %s", key, etcdclusters.Status(of, names.EtcdEvents).ClusterID)
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("it goes on; %s status %s shows how far it is: %w", r.cluster.Program, r.name, ctx.Err())
+		return fmt.Errorf("the etcd with the events of KOKControlPlane %s is founded anew all the same; %s status %s shows how far it is: %w", key, r.cluster.Program, r.name, ctx.Err())
 	case errors.Is(err, context.DeadlineExceeded):
 		return &exit.BadNews{Message: fmt.Sprintf("the etcd with the events of KOKControlPlane %s does not work after %s: %s", key, r.timeout, told)}
 	default:
@@ -89,14 +74,4 @@ func eventsWaitFor(of *controlplanev1.KOKControlPlane, asked metav1.Time) string
 		return "its members have yet to join"
 	}
 	return ""
-}
-
-func countTrue(all []bool) int {
-	count := 0
-	for _, is := range all {
-		if is {
-			count++
-		}
-	}
-	return count
 }

@@ -94,7 +94,13 @@ type inPlaceRestorer struct {
 }
 
 func (r *inPlaceRestorer) run(ctx context.Context, name string, snapshots []string) error {
-	if given := []bool{len(snapshots) > 0, r.asks.Survivor != "", r.events}; countTrue(given) != 1 {
+	ways := len(snapshots)
+	for _, given := range []bool{r.asks.Survivor != "", r.events} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
 		return fmt.Errorf("name what etcd begins with, one of these: a KOKEtcdSnapshot, a member by --%s, or nothing by --%s", flagSurvivor, flagEvents)
 	}
 	c, namespace, err := connect(r.cluster)
@@ -211,27 +217,13 @@ func (r *inPlaceRestorer) request(ctx context.Context, of *controlplanev1.KOKCon
 
 // waitUntilRestored reads the control plane until it works again, or says that the restore cannot begin.
 func (r *inPlaceRestorer) waitUntilRestored(ctx context.Context, of *controlplanev1.KOKControlPlane) error {
-	key, told := client.ObjectKeyFromObject(of), ""
-	bounded, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	err := wait.PollUntilContextCancel(bounded, pollInterval, true, func(context.Context) (bool, error) {
-		// The end of the wait does not cut off a request. A request that fails is tried again until then.
-		err := r.client.Get(ctx, key, of)
-		if apierrors.IsNotFound(err) || ctx.Err() != nil {
-			return false, err
-		}
+	key := client.ObjectKeyFromObject(of)
+	told, err := r.watch(ctx, of, func() (string, error) {
 		left, refused := restoreWaitsFor(of, r.asks.RequestedAt)
-		if err != nil {
-			left, refused = r.cluster.Explain(fmt.Errorf("read KOKControlPlane %s: %w", key, err)).Error(), false
-		}
 		if refused {
-			return false, &refusal{left}
+			return left, &refusal{left}
 		}
-		if left != "" && left != told {
-			say(r.cluster, "Waiting: %s", left)
-			told = left
-		}
-		return left == "", nil
+		return left, nil
 	})
 	switch {
 	case err == nil:
@@ -239,11 +231,38 @@ func (r *inPlaceRestorer) waitUntilRestored(ctx context.Context, of *controlplan
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("the restore of KOKControlPlane %s goes on; %s status %s shows how far it is: %w", key, r.cluster.Program, r.name, ctx.Err())
-	case bounded.Err() != nil:
+	case errors.Is(err, context.DeadlineExceeded):
 		return &exit.BadNews{Message: fmt.Sprintf("KOKControlPlane %s does not work again after %s, and the restore goes on: %s", key, r.timeout, told)}
 	default:
 		return err
 	}
+}
+
+// watch reads the control plane until it waits for nothing, and tells a person what it waits for. It returns what it told last. It ends
+// with an error when the control plane is gone, when waitsFor has one, or when the time is over.
+func (r *inPlaceRestorer) watch(ctx context.Context, of *controlplanev1.KOKControlPlane, waitsFor func() (string, error)) (told string, err error) {
+	key := client.ObjectKeyFromObject(of)
+	bounded, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	err = wait.PollUntilContextCancel(bounded, pollInterval, true, func(context.Context) (bool, error) {
+		// The end of the wait does not cut off a request. A request that fails is tried again until then.
+		err := r.client.Get(ctx, key, of)
+		if apierrors.IsNotFound(err) || ctx.Err() != nil {
+			return false, err
+		}
+		left := ""
+		if err != nil {
+			left = r.cluster.Explain(fmt.Errorf("read KOKControlPlane %s: %w", key, err)).Error()
+		} else if left, err = waitsFor(); err != nil {
+			return false, err
+		}
+		if left != "" && left != told {
+			say(r.cluster, "Waiting: %s", left)
+			told = left
+		}
+		return left == "", nil
+	})
+	return told, err
 }
 
 // refusal is why a restore cannot begin.
