@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// OneIn skips a test in most gates, and why says what it costs and what finds the same defects at every commit: of n commits, the gate
-// of about one runs it. The gate's table lists what was skipped. make test-all always runs it, and so does go test by hand, where
-// [Variable] is not set.
+// OneIn skips a test in most gates: of n commits, the gate of about one runs it. The gate's table lists each test that was skipped, and
+// why: what it costs, and what else finds the same defects at every commit, if anything does. make test-all always runs it, and so does
+// go test by hand, where [Variable] is not set.
 func OneIn(t testing.TB, n int, why string) {
 	t.Helper()
 	if !runs(os.Getenv(Variable), t.Name(), n) {
