@@ -33,8 +33,9 @@ type formerEvents struct {
 func (f *formerEvents) left() bool { return len(f.pods)+len(f.claims) > 0 }
 
 // readFormerEvents looks for pods and volumes that are older than spec.etcd.events.foundAnewAt, until none is left. When there are no
-// pods and volumes at all, status forgets the former members: the etcd is founded like that of a new control plane. It
-// runs before the steps, which read status side by side. It asks the API server: a cache that lacks a former pod would let two etcds run.
+// pods and volumes at all, status forgets the former members: the etcd is founded like that of a new control plane. It runs before
+// the steps, which read status side by side. It asks the API server: a cache that lacks a former pod would let two etcds run. See
+// docs/decisions/etcd.md#events-begin-anew-by-a-time.
 func (r *Reconciler) readFormerEvents(ctx context.Context, s *scope) error {
 	asked := s.controlPlane.Spec.Etcd.Events.FoundAnewAt
 	status := etcdclusters.Status(s.controlPlane, names.EtcdEvents)
