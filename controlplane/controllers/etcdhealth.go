@@ -75,6 +75,7 @@ func etcdTask(s *scope, cluster etcdcomponent.Cluster, state workloads.State, co
 		Cluster: cluster, Host: s.host, Keys: s.keys, Input: s.input,
 		PodCount: int(state.Desired), Bootstrapped: etcdclusters.Bootstrapped(s.controlPlane, cluster.Component) && s.seedGone(),
 		Seeded: etcdclusters.Seeded(s.controlPlane, cluster.Component), RollingOut: state.RollingOut(),
+		Founded:  etcdclusters.Founded(s.controlPlane, cluster.Component),
 		Only:     only,
 		AllReady: state.Ready >= state.Desired,
 		Cordoned: cordoned,

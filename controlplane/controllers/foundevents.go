@@ -11,6 +11,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/deletion"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
@@ -32,10 +34,10 @@ type formerEvents struct {
 // left reports whether anything is.
 func (f *formerEvents) left() bool { return len(f.pods)+len(f.claims) > 0 }
 
-// readFormerEvents looks for pods and volumes that are older than spec.etcd.events.foundAnewAt, until none is left. When there are no
-// pods and volumes at all, status forgets the former members: the etcd is founded like that of a new control plane. It runs before
-// the steps, which read status side by side. It asks the API server: a cache that lacks a former pod would let two etcds run. See
-// docs/decisions/etcd.md#events-begin-anew-by-a-time.
+// readFormerEvents looks for pods and volumes that are older than spec.etcd.events.foundAnewAt, until none is left. Status then says what
+// the files of the members tell: nothing is founded while they are of the former etcd, and all is when status was lost meanwhile. What
+// status said before may be of the former etcd. It runs before the steps, which read status side by side. It asks the API server: a
+// cache that lacks a former pod would let two etcds run. See docs/decisions/etcd.md#events-begin-anew-by-a-time.
 func (r *Reconciler) readFormerEvents(ctx context.Context, s *scope) error {
 	asked := s.controlPlane.Spec.Etcd.Events.FoundAnewAt
 	status := etcdclusters.Status(s.controlPlane, names.EtcdEvents)
@@ -68,11 +70,15 @@ func (r *Reconciler) readFormerEvents(ctx context.Context, s *scope) error {
 	if s.formerEvents.left() {
 		return nil
 	}
-	status.Name, status.RestoredAt = etcdclusters.Name(names.EtcdEvents), asked
-	if len(pods)+len(claims) == 0 {
-		status.Bootstrapped, status.Members, status.ClusterID = ptr.To(false), nil, ""
+	found, err := s.findEtcd(ctx, etcdcomponent.Events)
+	if err != nil {
+		return err
 	}
-	etcdclusters.SetStatus(s.controlPlane, status)
+	if found == nil {
+		found = &controlplanev1.EtcdClusterStatus{Name: etcdclusters.Name(names.EtcdEvents), Bootstrapped: ptr.To(false)}
+	}
+	found.RestoredAt = asked
+	etcdclusters.SetStatus(s.controlPlane, *found)
 	return nil
 }
 

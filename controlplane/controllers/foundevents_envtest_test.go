@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -50,12 +51,25 @@ func TestEventsBeginAnewWhenAPersonAsksForIt(t *testing.T) {
 	if len(data) != 2 || len(events) != 2 {
 		t.Fatalf("there are %v and %v", data, events)
 	}
-	token := tt.eventsToken()
+	token, former := tt.eventsToken(), etcdclusters.Status(tt.controlPlane(), names.EtcdEvents)
 
 	// API servers count whole seconds: all that was made until now is older than the next second.
 	asked := metav1.NewTime(time.Now().Add(time.Second).Truncate(time.Second))
 	waitUntil(t, asked.Time)
+	tt.host.stopped[names.EtcdEvents] = true
 	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Events.FoundAnewAt = asked })
+	tt.expectUnfounded("before a member runs")
+	// A late cache, or a program that took over, has what status said of the former etcd, when the new one has a volume.
+	tt.makeEventsClaim()
+	controlPlane := tt.controlPlane()
+	etcdclusters.SetStatus(controlPlane, former)
+	if err := environment.Client.Status().Update(t.Context(), controlPlane); err != nil {
+		t.Fatal(err)
+	}
+	tt.settle()
+	tt.expectUnfounded("after status of the former etcd came back")
+	delete(tt.host.stopped, names.EtcdEvents)
+	tt.settle()
 	if got := tt.uids(names.EtcdData); !maps.Equal(got, data) {
 		t.Errorf("the etcd with the data is another: %v, then %v", data, got)
 	}
@@ -113,6 +127,31 @@ func TestEventsBeginAnewWhenAPersonAsksForIt(t *testing.T) {
 			t.Errorf("etcd is %s", health)
 		}
 	})
+}
+
+// expectUnfounded checks that members may begin without data.
+func (tt *tenantTest) expectUnfounded(when string) {
+	tt.t.Helper()
+	status := etcdclusters.Status(tt.controlPlane(), names.EtcdEvents)
+	if ptr.Deref(status.Bootstrapped, false) || len(status.Members) > 0 {
+		tt.t.Errorf("%s its status is %+v", when, status)
+	}
+	if file := tt.eventsFiles().Data["blue-etcd-events-0.yaml"]; !strings.Contains(file, "initial-cluster-state: new\n") {
+		tt.t.Errorf("%s the file of the first member is\n%s", when, file)
+	}
+}
+
+// makeEventsClaim makes the volume claim of the first member, as the StatefulSet does before it makes the pod.
+func (tt *tenantTest) makeEventsClaim() {
+	tt.t.Helper()
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: tt.key.Namespace, Name: "kok-data-blue-etcd-events-0", Labels: names.ComponentLabels(tt.cluster, names.EtcdEvents),
+	}}
+	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	if err := environment.Client.Create(tt.t.Context(), claim); err != nil {
+		tt.t.Fatal(err)
+	}
 }
 
 // waitUntil waits for a time, which is less than a second ahead: API servers count seconds.

@@ -307,7 +307,7 @@ func TestEtcdIsRecoveredFromItsFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found, err := recoveredEtcd(etcdcomponent.Data, &scope{key: in.Cluster}, files.Data, test.pods)
+			found, err := recoveredEtcd(etcdcomponent.Data, in.Cluster, "", files.Data, test.pods)
 			if err != nil {
 				t.Fatal(err)
 			}

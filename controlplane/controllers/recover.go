@@ -27,25 +27,7 @@ func recoverEtcd(ctx context.Context, s *scope) error {
 		if !cluster.AsComponent().IsOf(&s.controlPlane.Spec) || etcdclusters.Status(s.controlPlane, cluster.Component).Name != "" {
 			continue
 		}
-		config, workload := &corev1.ConfigMap{}, &appsv1.StatefulSet{}
-		for _, present := range []struct {
-			name   string
-			object client.Object
-		}{{names.Config(s.key.Name, cluster.Component), config}, {names.Object(s.key.Name, cluster.Component), workload}} {
-			key := client.ObjectKey{Namespace: s.key.Namespace, Name: present.name}
-			// A cache that lacks them would let a member without data start a cluster anew.
-			if err := s.host.Live.Get(ctx, key, present.object); client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("look for etcd members of before: %w", err)
-			}
-		}
-		seeded, err := s.mayBeSeeded(ctx, cluster, workload)
-		if err != nil {
-			return err
-		}
-		if seeded {
-			continue // Its files say from the beginning that it was founded, and nobody has seen it yet.
-		}
-		found, err := recoveredEtcd(cluster, s, config.Data, ptr.Deref(workload.Spec.Replicas, 0))
+		found, err := s.findEtcd(ctx, cluster)
 		if err != nil {
 			return err
 		}
@@ -54,6 +36,26 @@ func recoverEtcd(ctx context.Context, s *scope) error {
 		}
 	}
 	return nil
+}
+
+// findEtcd is what the host cluster tells of an etcd cluster; nil for one that was not founded yet.
+func (s *scope) findEtcd(ctx context.Context, cluster etcdcomponent.Cluster) (*controlplanev1.EtcdClusterStatus, error) {
+	config, workload := &corev1.ConfigMap{}, &appsv1.StatefulSet{}
+	for _, present := range []struct {
+		name   string
+		object client.Object
+	}{{names.Config(s.key.Name, cluster.Component), config}, {names.Object(s.key.Name, cluster.Component), workload}} {
+		key := client.ObjectKey{Namespace: s.key.Namespace, Name: present.name}
+		// A cache that lacks them would let a member without data start a cluster anew.
+		if err := s.host.Live.Get(ctx, key, present.object); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("look for etcd members of before: %w", err)
+		}
+	}
+	seeded, err := s.mayBeSeeded(ctx, cluster, workload)
+	if err != nil || seeded {
+		return nil, err // The files of a seeded one say from the beginning that it was founded, and nobody has seen it yet.
+	}
+	return recoveredEtcd(cluster, s.key, etcdclusters.Founded(s.controlPlane, cluster.Component), config.Data, ptr.Deref(workload.Spec.Replicas, 0))
 }
 
 // mayBeSeeded reports whether the first member of an etcd cluster may still have to restore a snapshot: it is told which.
@@ -68,15 +70,15 @@ func (s *scope) mayBeSeeded(ctx context.Context, cluster etcdcomponent.Cluster, 
 	return len(secret.Data[backup.SeedFile]) > 0, nil
 }
 
-// recoveredEtcd is what files and the number of pods tell of an etcd cluster; nil for one that was not bootstrapped. There
-// are as many pods as etcd lists members; when the StatefulSet is gone, files alone tell who they are.
-func recoveredEtcd(cluster etcdcomponent.Cluster, s *scope, files map[string]string, pods int32) (*controlplanev1.EtcdClusterStatus, error) {
+// recoveredEtcd is what files and the number of pods tell of an etcd cluster; nil for one that was not bootstrapped, and where files
+// are of another founding. There are as many pods as etcd lists members; when the StatefulSet is gone, files alone tell who they are.
+func recoveredEtcd(cluster etcdcomponent.Cluster, key client.ObjectKey, founded string, files map[string]string, pods int32) (*controlplanev1.EtcdClusterStatus, error) {
 	if pods == 0 {
 		pods = int32(len(files)) //nolint:gosec // There are seven at most.
 	}
 	var members []controlplanev1.EtcdMemberStatus
 	for ordinal := range pods {
-		name := fmt.Sprintf("%s-%d", names.Object(s.key.Name, cluster.Component), ordinal)
+		name := fmt.Sprintf("%s-%d", names.Object(key.Name, cluster.Component), ordinal)
 		file, ok := files[name+".yaml"]
 		if !ok {
 			continue
@@ -85,7 +87,11 @@ func recoveredEtcd(cluster etcdcomponent.Cluster, s *scope, files map[string]str
 		if err != nil {
 			return nil, fmt.Errorf("the file of %s: %w", name, err)
 		}
-		if !bootstrapped {
+		foundedAs, err := cluster.FoundedAs(file, key, founded)
+		if err != nil {
+			return nil, fmt.Errorf("the file of %s: %w", name, err)
+		}
+		if !bootstrapped || !foundedAs {
 			return nil, nil
 		}
 		state := controlplanev1.EtcdMemberVoter

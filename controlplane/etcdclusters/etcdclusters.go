@@ -82,11 +82,19 @@ func Voters(controlPlane *controlplanev1.KOKControlPlane, component string) int3
 	return count
 }
 
+// Founded tells one founding of an etcd cluster from another; empty for the first. The cluster ID is made of it.
+func Founded(controlPlane *controlplanev1.KOKControlPlane, component string) string {
+	if anew := controlPlane.Spec.Etcd.Events.FoundAnewAt; component == names.EtcdEvents && !anew.IsZero() {
+		return "/" + anew.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
 // Membership is what the configuration files of an etcd cluster depend on.
 func Membership(controlPlane *controlplanev1.KOKControlPlane, component string) etcdcomponent.Membership {
-	membership := etcdcomponent.Membership{Bootstrapped: Bootstrapped(controlPlane, component) || Seeded(controlPlane, component)}
-	if anew := controlPlane.Spec.Etcd.Events.FoundAnewAt; component == names.EtcdEvents && !anew.IsZero() {
-		membership.Founded = "/" + anew.UTC().Format(time.RFC3339) // The cluster ID is made of it: former members are of another.
+	membership := etcdcomponent.Membership{
+		Bootstrapped: Bootstrapped(controlPlane, component) || Seeded(controlPlane, component),
+		Founded:      Founded(controlPlane, component),
 	}
 	for _, member := range Status(controlPlane, component).Members {
 		membership.Listed = append(membership.Listed, member.Name)

@@ -120,6 +120,11 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		_, err := b.api.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		Expect(keys(ctx, b.etcd(ctx, names.EtcdEvents), eventKeys)).To(ContainElement(eventKeys + event.Namespace + "/" + event.Name))
+
+		By("asking for it while all is well")
+		Expect(kok(ctx, append(strings.Fields(command), "--yes", "--timeout", restoring.String())...)).To(Succeed())
+		b.expectHealthy(ctx)
+		Expect(keys(ctx, b.etcd(ctx, names.EtcdEvents), eventKeys)).NotTo(ContainElement(eventKeys + event.Namespace + "/" + event.Name))
 	}, SpecTimeout(5*creation+restoring+2*backupEvery))
 })
 

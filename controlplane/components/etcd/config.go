@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
@@ -99,7 +100,7 @@ func (c Cluster) Config(in *components.Input, m Membership) (*corev1.ConfigMap, 
 			InitialAdvertisePeerURLs: c.PeerURL(in, member),
 			InitialCluster:           c.peers(in, known),
 			InitialClusterState:      state,
-			InitialClusterToken:      in.Cluster.Namespace + "/" + in.Cluster.Name + "/" + c.Component + m.Founded,
+			InitialClusterToken:      c.token(in.Cluster, m.Founded),
 			ClientTransportSecurity: transportTLS{
 				CertFile: path(member + certSuffix), KeyFile: path(member + keySuffix),
 				TrustedCAFile: path(ClientCAFile), ClientCertAuth: true,
@@ -123,6 +124,20 @@ func (c Cluster) Config(in *components.Input, m Membership) (*corev1.ConfigMap, 
 		files[member+".yaml"] = string(raw)
 	}
 	return components.ConfigMap(in, c.Component, files), nil
+}
+
+// token is what etcd makes its cluster ID of, with the members' names and addresses: members of another founding are strangers.
+func (c Cluster) token(cluster client.ObjectKey, founded string) string {
+	return cluster.Namespace + "/" + cluster.Name + "/" + c.Component + founded
+}
+
+// FoundedAs reports whether a member's configuration file is of this founding of its cluster.
+func (c Cluster) FoundedAs(file string, cluster client.ObjectKey, founded string) (bool, error) {
+	var config configFile
+	if err := yaml.Unmarshal([]byte(file), &config); err != nil {
+		return false, fmt.Errorf("read the configuration of an etcd member: %w", err)
+	}
+	return config.InitialClusterToken == c.token(cluster, founded), nil
 }
 
 // peers is how etcd writes down members with their addresses.

@@ -34,6 +34,8 @@ type Task struct {
 	Bootstrapped bool
 	// Seeded is true before that, where the first member restores a snapshot: others are added to it later.
 	Seeded bool
+	// Founded tells one founding of the cluster from another; empty for the first.
+	Founded string
 	// Only is the one member that there is while etcd is founded anew; empty for all.
 	Only string
 	// RollingOut is true while a pod may not be as the StatefulSet wants it.
@@ -50,11 +52,11 @@ func (t *Task) key() background.Key {
 	return background.Key{Object: client.ObjectKeyFromObject(t.ControlPlane), Kind: t.Cluster.Component}
 }
 
-// Identity differs for other members, for members that another CA vouches for, and for another connection to the host
-// cluster: what is done by the one before ends.
+// Identity differs for other members, for another founding of them, for members that another CA vouches for, and for another
+// connection to the host cluster: what is done by the one before ends.
 func (t *Task) Identity() string {
 	identity := &strings.Builder{}
-	fmt.Fprintln(identity, t.Host.Identity)
+	fmt.Fprintln(identity, t.Host.Identity, t.Founded)
 	if ca := t.Keys.CA(t.signer()); ca != nil {
 		identity.Write(ca.Bundle)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,6 +73,8 @@ func eventsWaitFor(of *controlplanev1.KOKControlPlane, asked metav1.Time) string
 		return "the controller has yet to begin"
 	case !etcdclusters.Bootstrapped(of, names.EtcdEvents):
 		return "its members have yet to join"
+	case ptr.Deref(status.ReadyReplicas, 0) < ptr.Deref(status.Replicas, 0):
+		return fmt.Sprintf("%d of its %d members are ready", ptr.Deref(status.ReadyReplicas, 0), ptr.Deref(status.Replicas, 0))
 	}
 	return ""
 }
