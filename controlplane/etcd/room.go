@@ -47,6 +47,20 @@ func MakeRoom(ctx context.Context, action space.Action, members map[string]Addre
 	return nil
 }
 
+// Space is what a decision on room depends on, as far as etcd tells. Members are in the order of their names.
+func (h *Health) Space() space.State {
+	state := space.State{Full: h.Full, Compacted: h.Compacted}
+	for i, m := range h.Members {
+		if m.Listed {
+			state.Members = append(state.Members, space.Member{
+				Name: m.Name, Ordinal: i, Started: m.Started, Works: m.Answered && m.Follows, Leader: m.Leader,
+				Size: m.DatabaseSize, InUse: m.DatabaseInUse, Quota: m.DatabaseQuota,
+			})
+		}
+	}
+	return state
+}
+
 // compact drops all versions of keys but the newest, and waits until their pages are free.
 func compact(ctx context.Context, client *clientv3.Client) error {
 	head, err := client.Get(ctx, noKey, clientv3.WithCountOnly())

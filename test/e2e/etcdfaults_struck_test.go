@@ -129,9 +129,16 @@ func tenantWithSpare(ctx context.Context, name, fault string) *struck {
 // newStruck makes the tenant, which goes when the spec ends. edit, if it is set, changes its control plane before that is made.
 func newStruck(ctx context.Context, name, fault string, edit func(*controlplanev1.KOKControlPlane)) *struck {
 	GinkgoHelper()
+	t := newTenant("etcd-"+name, "v1.36.3", nil)
+	t.edit = edit
+	return strike(ctx, t, fault)
+}
+
+// strike makes a tenant that is to be struck, which goes when the spec ends.
+func strike(ctx context.Context, t *tenant, fault string) *struck {
+	GinkgoHelper()
 	requireLab()
-	s := &struck{tenant: newTenant("etcd-"+name, "v1.36.3", nil), row: etcdfaults.Row{Fault: fault}, said: map[string]string{}, disks: map[string]*disk.Disk{}}
-	s.edit = edit
+	s := &struck{tenant: t, row: etcdfaults.Row{Fault: fault}, said: map[string]string{}, disks: map[string]*disk.Disk{}}
 	// Disks outlast who uses them.
 	DeferCleanup(func() { s.uncover() })
 	DeferCleanup(func(ctx SpecContext) {

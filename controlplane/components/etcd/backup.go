@@ -82,6 +82,7 @@ func (c Cluster) adaptBackup(pod *corev1.PodSpec, in *components.Input) {
 		snapshots.VolumeMounts = append(snapshots.VolumeMounts, corev1.VolumeMount{Name: snapshotsVolume, MountPath: backup.StoreDirectory})
 	}
 	quota := *c.Spec(in).QuotaBackendSize
+	snapshots.Args = append(snapshots.Args, fmt.Sprintf("--quota=%d", quota.Value()))
 	snapshots.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: memoryLimit(quota)}
 	pod.Volumes = append(pod.Volumes, scratch(trialVolume, trialSize(quota)))
 }

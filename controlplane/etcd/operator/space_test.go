@@ -22,7 +22,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
 // fullEtcd has three members whose files are as large as the quota and half empty.
@@ -156,36 +155,10 @@ func TestAPersonIsAskedOnceEachFileWasWrittenAnew(t *testing.T) {
 		if !slices.Equal(done, each) || !strings.Contains(report.Space, "delete objects, or raise spec.etcd.data.quotaBackendSize") {
 			t.Errorf("in the %s hour it did %q, and says %q", hour, done, report.Space)
 		}
-		now.Step(rewritePeriod)
+		now.Step(space.RewritePeriod)
 	}
 	o.Forget(client.ObjectKeyFromObject(task.ControlPlane))
 	if len(o.rewritten.of) != 0 {
 		t.Errorf("it knows of %v", o.rewritten.of)
-	}
-}
-
-// What was written anew before old versions were dropped says nothing of what they took.
-func TestAFileIsWrittenAnewAfterOldVersionsWereDropped(t *testing.T) {
-	var r rewritten
-	key, now := background.Key{Kind: names.EtcdData}, time.Now()
-	for i, step := range []struct {
-		did  space.Action
-		want bool
-	}{
-		{space.Action{}, false},
-		{space.Action{Kind: space.Defragment, Member: "a"}, true},
-		{space.Action{Kind: space.Compact}, false},
-		{space.Action{Kind: space.Defragment, Member: "b"}, false},
-		{space.Action{Kind: space.Defragment, Member: "a"}, true},
-		{space.Action{Kind: space.Compact}, true},
-	} {
-		now = now.Add(time.Minute)
-		r.note(key, step.did, now)
-		if got := r.lately(key, "a", now); got != step.want {
-			t.Errorf("step %d: %t", i, got)
-		}
-	}
-	if r.lately(key, "a", now.Add(rewritePeriod)) {
-		t.Error("it is true for ever")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 )
 
 // Options are what an agent is told when it starts.
@@ -29,6 +30,9 @@ type Options struct {
 	Serving Serving
 	// Scratch has room for a trial, StoreDir the snapshots where they are on a volume. Etcd is the program of etcd.
 	Scratch, StoreDir, Etcd string
+	// DataDir is on the volume of the member. Quota is what its database may become, in bytes.
+	DataDir string
+	Quota   int64
 	// Program restores in a child process.
 	Program snapshot.Program
 	Log     *slog.Logger
@@ -48,8 +52,12 @@ type agent struct {
 	background sync.WaitGroup
 	ctx        context.Context
 	listing    listing
+	// rewrites is what this agent did while it was alone. Only rounds use it.
+	rewrites space.Rewrites
 
-	lock    sync.Mutex
+	lock sync.Mutex
+	// heard is when the manager asked last, or the agent started.
+	heard   time.Time
 	duty    bool
 	asked   []time.Time
 	working time.Time
@@ -71,7 +79,7 @@ func newAgent(ctx context.Context, o Options) *agent {
 	}
 	o.Interval = cmp.Or(o.Interval, interval)
 	return &agent{
-		Options: o, ctx: ctx, wake: make(chan struct{}, 1),
+		Options: o, ctx: ctx, wake: make(chan struct{}, 1), heard: o.Now(),
 		problems: map[kind]*backup.Problem{}, refusals: map[string]*backup.Problem{}, failures: map[string]int{}, waits: map[string]time.Time{},
 	}
 }
@@ -105,7 +113,8 @@ func (a *agent) rounds(ctx context.Context) {
 	}
 }
 
-// round takes at most one step. What panics is a problem as any other.
+// round makes room where etcd is full and the manager away, and takes at most one step with snapshots. What panics is a problem as any
+// other.
 func (a *agent) round(ctx context.Context) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -113,6 +122,9 @@ func (a *agent) round(ctx context.Context) {
 			a.failed(ofConfig, time.Time{}, errors.New("the agent panicked: look at the log of the container "+backup.Container))
 		}
 	}()
+	if err := a.makeRoom(ctx); err != nil && ctx.Err() == nil {
+		a.Log.Warn("whether etcd is full is not known, or it got no room", "error", limited(err.Error()))
+	}
 	s, err := a.open()
 	if err != nil {
 		a.setDuty(false)

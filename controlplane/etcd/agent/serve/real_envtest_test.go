@@ -53,6 +53,7 @@ func etcdProgram() string { return filepath.Join(os.Getenv("KUBEBUILDER_ASSETS")
 // member is one of etcd, and its agent.
 type member struct {
 	name, endpoint, agent string
+	dataDir               string
 	command               *exec.Cmd
 	ended                 chan struct{}
 	said                  *output.Buffer
@@ -78,7 +79,8 @@ type world struct {
 
 const hmacKey = "a key of manifests, which has 32 bytes and more"
 
-func newWorld(t *testing.T, size int, config backup.Config) *world {
+// newWorld starts it. flags are some more of etcd.
+func newWorld(t *testing.T, size int, config backup.Config, flags ...string) *world {
 	t.Helper()
 	w := &world{T: t, ca: newAuthority(t), config: t.TempDir(), storeDir: t.TempDir()}
 	// It begins with a slot, so that no test comes to the next one by itself.
@@ -92,7 +94,7 @@ func newWorld(t *testing.T, size int, config backup.Config) *world {
 	w.write(backup.AccessKeyIDFile, s3server.AccessKey)
 	w.write(backup.SecretAccessKeyFile, s3server.SecretKey)
 	w.configure(config)
-	w.startEtcd(size)
+	w.startEtcd(size, flags)
 	for _, m := range w.members {
 		w.startAgent(m)
 	}
@@ -124,7 +126,7 @@ func (w *world) configure(c backup.Config) {
 	w.write(backup.ConfigFile, string(file))
 }
 
-func (w *world) startEtcd(size int) {
+func (w *world) startEtcd(size int, flags []string) {
 	w.Helper()
 	address, peers := make([]*net.TCPAddr, size), make([]string, size)
 	var cluster []string
@@ -137,10 +139,11 @@ func (w *world) startEtcd(size int) {
 	certificate, key := w.ca.files("etcd", ips...)
 	var endpoints []string
 	for i := range size {
-		m := &member{name: fmt.Sprintf("one-%d", i), endpoint: "https://" + address[i].String(), ended: make(chan struct{}), said: &output.Buffer{}}
-		m.command = exec.Command(etcdProgram(), "--name="+m.name, "--data-dir="+w.TempDir(), "--listen-client-urls="+m.endpoint, "--advertise-client-urls="+m.endpoint,
+		m := &member{name: fmt.Sprintf("one-%d", i), endpoint: "https://" + address[i].String(), dataDir: w.TempDir(), ended: make(chan struct{}), said: &output.Buffer{}}
+		m.command = exec.Command(etcdProgram(), "--name="+m.name, "--data-dir="+m.dataDir, "--listen-client-urls="+m.endpoint, "--advertise-client-urls="+m.endpoint,
 			"--listen-peer-urls="+peers[i], "--initial-advertise-peer-urls="+peers[i], "--initial-cluster="+strings.Join(cluster, ","), "--listen-metrics-urls=", "--log-level=error", "--unsafe-no-fsync",
 			"--enable-grpc-gateway=false", "--cert-file="+certificate, "--key-file="+key, "--client-cert-auth", "--trusted-ca-file="+w.ca.file)
+		m.command.Args = append(m.command.Args, flags...)
 		m.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		must(w, m.command.Start())
 		go func() {
@@ -165,7 +168,7 @@ func (w *world) startAgent(m *member) {
 	address := loopback.Free(w)
 	m.agent = "https://" + address.String()
 	o := Options{
-		ConfigDir: w.config, Member: m.name, Endpoint: m.endpoint, Listen: address.String(), Scratch: w.TempDir(), StoreDir: w.storeDir, Etcd: etcdProgram(),
+		ConfigDir: w.config, Member: m.name, Endpoint: m.endpoint, Listen: address.String(), Scratch: w.TempDir(), StoreDir: w.storeDir, DataDir: m.dataDir, Etcd: etcdProgram(),
 		Program: func(ctx context.Context) *exec.Cmd { return reexec.Command(ctx, roleRestores) }, Log: slog.New(slog.NewTextHandler(m.said, nil)),
 		Now: w.now, Interval: 100 * time.Millisecond, Serving: Serving{ClientCA: w.ca.file, ClientName: manager}, Client: snapshot.TLSFiles{CA: w.ca.file},
 	}

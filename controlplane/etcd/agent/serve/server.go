@@ -60,6 +60,7 @@ func (a *agent) onlyManager(next http.Handler) http.Handler {
 			http.Error(w, "only the manager is answered", http.StatusForbidden)
 			return
 		}
+		a.heardOf()
 		next.ServeHTTP(w, r)
 	})
 }

@@ -20,7 +20,8 @@ func serveCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use: "serve", Short: "Take snapshots beside a member, and tell the manager of them", Args: cobra.NoArgs,
 		Long: `Takes a snapshot of each slot of time while its member is on duty, which is the first healthy follower by name, verifies it,
-and deletes what expired. It answers the manager by TLS, and goes on whatever fails.`,
+and deletes what expired. It answers the manager by TLS, and goes on whatever fails. While the manager has not asked for five minutes
+it makes room in an etcd that has reached its quota.`,
 		RunE: func(command *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(command.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
@@ -48,8 +49,10 @@ and deletes what expired. It answers the manager by TLS, and goes on whatever fa
 	flags.StringVar(&o.Serving.ClientCA, "client-ca", "", "File with the CA of the manager's certificate.")
 	flags.StringVar(&o.Serving.ClientName, "client-name", "kok-control-plane", "Common name of the manager's certificate.")
 	flags.StringVar(&o.Scratch, "scratch", backup.ScratchDirectory, "Folder with room for twice the size of the database, and some more.")
+	flags.StringVar(&o.DataDir, "data-dir", "", "Folder on the volume of the member.")
+	flags.Int64Var(&o.Quota, "quota", 0, "What the member's database may become, in bytes.")
 	flags.StringVar(&o.StoreDir, "store-dir", backup.StoreDirectory, "Folder of the snapshots, where they are on a volume.")
 	flags.StringVar(&o.Etcd, "etcd", "etcd", "Program of etcd that is tried with snapshots.")
-	required(command, "member", "endpoint", "cacert", "cert", "key", "listen", "serve-cert", "serve-key", "client-ca")
+	required(command, "member", "endpoint", "cacert", "cert", "key", "data-dir", "quota", "listen", "serve-cert", "serve-key", "client-ca")
 	return command
 }

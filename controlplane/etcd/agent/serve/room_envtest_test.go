@@ -1,0 +1,67 @@
+//go:build envtest
+
+package serve
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+)
+
+func TestAgentsMakeRoomInAFullEtcdWhileTheManagerIsAway(t *testing.T) {
+	const quota, value = "16777216", 100 << 10
+	w := newWorld(t, 3, backup.Config{}, "--quota-backend-bytes="+quota)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	var err error
+	for err == nil {
+		_, err = w.client.Put(ctx, "filler", strings.Repeat("x", value))
+	}
+	if !errors.Is(err, rpctypes.ErrNoSpace) {
+		t.Fatalf("it is not full: %v", err)
+	}
+	for _, m := range w.members {
+		if code, _, err := ask(t, w.ca.client(manager), http.MethodGet, m.agent+backup.ReportPath, ""); err != nil || code != http.StatusOK {
+			t.Fatalf("%s answers %d: %v", m.name, code, err)
+		}
+		if said := m.said.String(); strings.Contains(said, "made room") {
+			t.Errorf("%s did while the manager asked:\n%s", m.name, said)
+		}
+	}
+
+	w.ahead.Add(int64(aloneAfter))
+	for deadline := time.After(patience); ; {
+		if _, err = w.client.Put(ctx, "a", "d"); err == nil {
+			break
+		}
+		select {
+		case <-deadline:
+			t.Fatalf("it is full for ever: %v", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	did := map[string]int{}
+	for _, m := range w.members {
+		for _, step := range []string{"step=Compact", "step=Defragment", "step=Disarm"} {
+			did[step] += strings.Count(m.said.String(), step)
+		}
+		if strings.Count(m.said.String(), "step=Defragment") == 0 {
+			t.Errorf("%s did not write its file anew:\n%s", m.name, m.said)
+		}
+	}
+	if did["step=Compact"] == 0 || did["step=Disarm"] == 0 {
+		t.Errorf("they did %v", did)
+	}
+	found, err := w.client.Get(ctx, "filler")
+	must(t, err)
+	if len(found.Kvs) != 1 || len(found.Kvs[0].Value) != value {
+		t.Errorf("the newest version is lost: %d keys", len(found.Kvs))
+	}
+}
