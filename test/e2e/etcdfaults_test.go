@@ -146,22 +146,31 @@ var _ = Describe("The etcd of a tenant", Label(full, etcdFaults), func() {
 
 	It("gets room by itself when old versions of keys fill its quota", Label("filled"), func(ctx SpecContext) {
 		s := newStruck(ctx, "filled", "its quota is filled", func(c *controlplanev1.KOKControlPlane) {
-			c.Spec.Etcd.Data.QuotaBackendSize = ptr.To(resource.MustParse("128Mi"))
+			c.Spec.Etcd.Data.QuotaBackendSize = ptr.To(resource.MustParse(smallQuota))
 		})
 		s.start(ctx)
-		data := s.etcds[names.EtcdData]
-		const filler = "/filler"
-		s.strike("write one key of 1 MiB until etcd has no space", func() {
-			value := strings.Repeat("x", 1<<20)
-			for {
-				if _, err := data.Put(ctx, filler, value); err != nil {
-					Expect(err).To(MatchError(ContainSubstring("database space exceeded")))
-					break
-				}
-			}
+		s.strike(fillingQuota, func() { s.fillQuota(ctx) })
+		s.expectRoom(ctx)
+		s.expectRecovered(ctx)
+		s.expectWhole(ctx)
+	}, SpecTimeout(faulty))
+
+	It("gets room by itself when its quota is filled while the link to the cloud is cut", Label(slow, "filled_cut"), func(ctx SpecContext) {
+		b := newBackedUp(ctx, "etcd-filled-cut")
+		b.edit = func(c *controlplanev1.KOKControlPlane) {
+			b.backUp(c)
+			c.Spec.Etcd.Data.QuotaBackendSize = ptr.To(resource.MustParse(smallQuota))
+		}
+		s := strike(ctx, b.tenant, "the quota of an etcd, 128 MiB, is filled while the link to the cloud is cut")
+		s.start(ctx)
+		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.Heal(ctx)).To(Succeed()) })
+		s.strike("cut the link; "+fillingQuota, func() {
+			Expect(env.lab.Cut(ctx)).To(Succeed())
+			s.fillQuota(ctx)
+			s.expectRoom(ctx)
+			s.expectGoingOn(ctx)
+			Expect(env.lab.Heal(ctx)).To(Succeed())
 		})
-		Eventually(ctx, func() error { _, err := data.Delete(ctx, filler); return err }).WithTimeout(creation).Should(Succeed(), "delete what filled it")
-		Eventually(ctx, func() error { _, err := data.Put(ctx, filler, ""); return err }).WithTimeout(recovering).Should(Succeed(), "etcd takes writes again")
 		s.expectRecovered(ctx)
 		s.expectWhole(ctx)
 	}, SpecTimeout(faulty))
@@ -193,6 +202,32 @@ var _ = Describe("The etcd of a tenant", Label(full, etcdFaults), func() {
 		s.expectWhole(ctx)
 	}, SpecTimeout(building+upgrade+faulty))
 })
+
+const (
+	// smallQuota is filled soon, by the one key filler.
+	smallQuota   = "128Mi"
+	filler       = "/filler"
+	fillingQuota = "write one key of 1 MiB until etcd has no space"
+)
+
+// fillQuota has an etcd reach its quota, and deletes what is not old of that.
+func (s *struck) fillQuota(ctx context.Context) {
+	GinkgoHelper()
+	data, value := s.etcds[names.EtcdData], strings.Repeat("x", 1<<20)
+	var err error
+	for err == nil {
+		_, err = data.Put(ctx, filler, value)
+	}
+	Expect(err).To(MatchError(ContainSubstring("database space exceeded")))
+	Eventually(ctx, func() error { _, err := data.Delete(ctx, filler); return err }).WithTimeout(creation).Should(Succeed(), "delete what filled it")
+}
+
+// expectRoom waits until an etcd takes writes.
+func (s *struck) expectRoom(ctx context.Context) {
+	GinkgoHelper()
+	data := s.etcds[names.EtcdData]
+	Eventually(ctx, func() error { _, err := data.Put(ctx, filler, ""); return err }).WithTimeout(recovering).Should(Succeed(), "etcd takes writes again")
+}
 
 // expectSilent waits until the host cluster says that it does not hear from a node.
 func expectSilent(ctx context.Context, name string) {
