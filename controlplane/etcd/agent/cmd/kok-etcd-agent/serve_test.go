@@ -16,7 +16,7 @@ func TestServeGoesOnWhateverIsMissing(t *testing.T) {
 	address := loopback.Free(t).String()
 	args := []string{
 		"serve", "--config-dir=" + t.TempDir(), "--member=one", "--endpoint=https://127.0.0.1:1", "--cacert=/none", "--cert=/none", "--key=/none",
-		"--listen=" + address, "--serve-cert=/none", "--serve-key=/none", "--client-ca=/none", "--etcd=/bin/true",
+		"--listen=" + address, "--serve-cert=/none", "--serve-key=/none", "--client-ca=/none", "--etcd=/bin/true", "--data-dir=/none", "--quota=1",
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
