@@ -135,7 +135,7 @@ vulncheck: check-go ## Look for known vulnerabilities in what the programs call;
 
 # Tests against a real kube-apiserver carry the build tag envtest, tests that need root or a program of Debian the tag root,
 # those of the load balancer among failing API servers the tag lb, tests in the lab the tag e2e, the lab's own the tag lab,
-# those that need the program cosign, which takes minutes to build, the tag cosign.
+# those that need the program cosign, which takes minutes to build, the tag cosign; what measures has the tag bench.
 .PHONY: test-unit
 test-unit: check-go ## Unit tests and golden files, as any user
 	go test ./...
@@ -304,6 +304,13 @@ bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct
 	go run ./hack/envtest-assets bin/envtest
 	go build -o bin/bench-lb ./test/bench/lb
 	bin/bench-lb
+
+# It takes two minutes and 8 GiB of disk.
+.PHONY: bench-backup
+bench-backup: check-go bin/versitygw ## Time to take and to verify a snapshot of 1 GiB, and what it costs those who use the member meanwhile
+	go run ./hack/envtest-assets bin/envtest
+	go build -ldflags '$(LDFLAGS)' -o bin/kok-etcd-agent ./controlplane/etcd/agent/cmd/kok-etcd-agent
+	$(ENVTEST_ASSETS) KOK_ETCD_AGENT=$(CURDIR)/bin/kok-etcd-agent go test -tags=bench -count=1 -timeout=30m -v ./test/bench/backup
 
 .PHONY: bench-join
 bench-join: lab-up bin/kok-software ## Time from the creation of a Machine until its Node is ready: alone, five together, and five that install their software
