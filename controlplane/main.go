@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -40,6 +41,7 @@ type options struct {
 	repositories  []string
 	versions      string
 	etcdAgent     string
+	defragment    time.Duration
 }
 
 func (o *options) addTo(fs *pflag.FlagSet) {
@@ -51,6 +53,7 @@ func (o *options) addTo(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.anyToleration, "allow-any-toleration", false, "Let control planes tolerate every taint, and those of the host cluster's own control plane.")
 	fs.StringSliceVar(&o.repositories, "allowed-image-repositories", nil, "Registries, with an optional path, that control planes' images may come from, for example registry.k8s.io,registry.example/k8s; empty or * for any.")
 	fs.StringVar(&o.etcdAgent, "etcd-agent-image", "", "Image of kok-etcd-agent, which looks at the data of etcd's members before etcd starts; empty for no look.")
+	fs.DurationVar(&o.defragment, "etcd-defragmentation-interval", 24*time.Hour, "How long a member of etcd runs before it starts anew because most of its database, or what it needs before the quota, is free pages.")
 	fs.StringVar(&o.versions, "kubernetes-versions-namespace", os.Getenv("POD_NAMESPACE"), fmt.Sprintf("Namespace whose ConfigMap %s, if there is one, is the table of Kubernetes versions in place of the one that is built in; by default the manager's own.", versions.ConfigMapName))
 }
 
@@ -125,6 +128,8 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks
 		Clock:            clock.RealClock{},
 		WatchFilterValue: opts.WatchFilter,
 		EtcdAgentImage:   opts.etcdAgent,
+
+		EtcdDefragmentEvery: opts.defragment,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.concurrency}); err != nil {
 		return err

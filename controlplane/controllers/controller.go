@@ -65,6 +65,8 @@ type Reconciler struct {
 	WatchFilterValue string
 	// EtcdAgentImage is the image of kok-etcd-agent for members of new renderings; empty for none.
 	EtcdAgentImage string
+	// EtcdDefragmentEvery is operator.Etcd's DefragmentEvery.
+	EtcdDefragmentEvery time.Duration
 
 	// etcd is how etcd clusters are reached.
 	etcd     operator.Etcd

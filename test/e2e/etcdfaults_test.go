@@ -19,6 +19,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -149,8 +152,9 @@ var _ = Describe("The etcd of a tenant", Label(full, etcdFaults), func() {
 			c.Spec.Etcd.Data.QuotaBackendSize = ptr.To(resource.MustParse(smallQuota))
 		})
 		s.start(ctx)
-		s.strike(fillingQuota, func() { s.fillQuota(ctx) })
-		s.expectRoom(ctx)
+		data := s.etcds[names.EtcdData]
+		s.strike(fillingQuota, func() { fillQuota(ctx, data) })
+		expectRoom(ctx, data)
 		s.expectRecovered(ctx)
 		s.expectWhole(ctx)
 	}, SpecTimeout(faulty))
@@ -163,11 +167,13 @@ var _ = Describe("The etcd of a tenant", Label(full, etcdFaults), func() {
 		}
 		s := strike(ctx, b.tenant, "the quota of an etcd, 128 MiB, is filled while the link to the cloud is cut")
 		s.start(ctx)
+		b.expectBackedUp(ctx, creation+backupEvery)
+		near := s.near(ctx, s.follower(ctx))
 		DeferCleanup(func(ctx SpecContext) { Expect(env.lab.Heal(ctx)).To(Succeed()) })
 		s.strike("cut the link; "+fillingQuota, func() {
 			Expect(env.lab.Cut(ctx)).To(Succeed())
-			s.fillQuota(ctx)
-			s.expectRoom(ctx)
+			fillQuota(ctx, near)
+			expectRoom(ctx, near)
 			s.expectGoingOn(ctx)
 			Expect(env.lab.Heal(ctx)).To(Succeed())
 		})
@@ -211,9 +217,9 @@ const (
 )
 
 // fillQuota has an etcd reach its quota, and deletes what is not old of that.
-func (s *struck) fillQuota(ctx context.Context) {
+func fillQuota(ctx context.Context, data *clientv3.Client) {
 	GinkgoHelper()
-	data, value := s.etcds[names.EtcdData], strings.Repeat("x", 1<<20)
+	value := strings.Repeat("x", 1<<20)
 	var err error
 	for err == nil {
 		_, err = data.Put(ctx, filler, value)
@@ -223,10 +229,25 @@ func (s *struck) fillQuota(ctx context.Context) {
 }
 
 // expectRoom waits until an etcd takes writes.
-func (s *struck) expectRoom(ctx context.Context) {
+func expectRoom(ctx context.Context, data *clientv3.Client) {
 	GinkgoHelper()
-	data := s.etcds[names.EtcdData]
 	Eventually(ctx, func() error { _, err := data.Put(ctx, filler, ""); return err }).WithTimeout(recovering).Should(Succeed(), "etcd takes writes again")
+}
+
+// near is a client of a member by the address of its host node. Addresses of Services lead through the cloud in the lab.
+func (s *struck) near(ctx context.Context, member string) *clientv3.Client {
+	GinkgoHelper()
+	service := &corev1.Service{}
+	get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: member}, service)
+	node := env.hostNodes(ctx)[s.pods[member].Node]
+	config := s.etcdTLS(ctx)
+	config.ServerName = service.Spec.ClusterIP
+	made, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{"https://" + address(internalIP(&node), etcd.Data.PortsOf(s.ports(ctx)).Client)}, DialTimeout: answerTime, Context: ctx, Logger: zap.NewNop(), TLS: config,
+	})
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(made.Close)
+	return made
 }
 
 // expectSilent waits until the host cluster says that it does not hear from a node.

@@ -25,6 +25,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/damage"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 )
 
 // restoring bounds a restore in place, until all members are back: ten times what is usual.
@@ -224,11 +225,16 @@ func (b *backedUp) watch(ctx context.Context) func() []string {
 	}
 }
 
-// onWorkers is what runs on the worker: its Node, the process of its kubelet, and its pods with how often they started again.
+// onWorkers is what runs on the only worker.
 func (b *backedUp) onWorkers(ctx context.Context) map[string]string {
 	GinkgoHelper()
-	h := b.worker(ctx)
-	node, err := b.api.CoreV1().Nodes().Get(ctx, b.machines(ctx)[0].Status.NodeRef.Name, metav1.GetOptions{})
+	return b.onWorker(ctx, b.worker(ctx), b.machines(ctx)[0].Status.NodeRef.Name)
+}
+
+// onWorker is what runs on a worker: its Node, the process of its kubelet, and its pods with how often they started again.
+func (b *backedUp) onWorker(ctx context.Context, h *host.Host, name string) map[string]string {
+	GinkgoHelper()
+	node, err := b.api.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	kubelet, err := h.Exec(ctx, nil, "systemctl", "show", "--property=MainPID,NRestarts", "kubelet.service")
 	Expect(err).NotTo(HaveOccurred())

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 )
 
 // Files in CertsDirectory. PeerClient has no SAN:
@@ -45,6 +46,7 @@ type configFile struct {
 	StrictReconfigCheck      bool          `json:"strict-reconfig-check"`
 	FeatureGates             string        `json:"feature-gates"`
 	WatchProgressNotify      time.Duration `json:"watch-progress-notify-interval"`
+	BootstrapDefragThreshold int64         `json:"bootstrap-defrag-threshold-megabytes,omitempty"`
 	Logger                   string        `json:"logger"`
 	LogLevel                 string        `json:"log-level"`
 	LogOutputs               []string      `json:"log-outputs"`
@@ -114,9 +116,12 @@ func (c Cluster) Config(in *components.Input, m Membership) (*corev1.ConfigMap, 
 			StrictReconfigCheck: true,
 			FeatureGates:        "InitialCorruptCheck=true",
 			WatchProgressNotify: 5 * time.Second,
-			Logger:              "zap",
-			LogLevel:            "info",
-			LogOutputs:          []string{"stderr"},
+
+			BootstrapDefragThreshold: c.DefragmentsFrom(in) >> 20,
+
+			Logger:     "zap",
+			LogLevel:   "info",
+			LogOutputs: []string{"stderr"},
 		})
 		if err != nil {
 			return nil, fmt.Errorf("render the configuration of etcd member %s: %w", member, err)
@@ -138,6 +143,16 @@ func (c Cluster) FoundedAs(file string, cluster client.ObjectKey, founded string
 		return false, fmt.Errorf("read the configuration of an etcd member: %w", err)
 	}
 	return config.InitialClusterToken == c.token(cluster, founded), nil
+}
+
+// DefragmentsFrom is from how many bytes in free pages on a member writes its database anew when it starts; zero where it does not, for
+// its volume may lack the room for a copy, without which etcd does not start.
+func (c Cluster) DefragmentsFrom(in *components.Input) int64 {
+	spec := c.Spec(in)
+	if spec.Storage.Size == nil || spec.QuotaBackendSize == nil || spec.Storage.Size.Value() < 2*spec.QuotaBackendSize.Value()+space.Besides {
+		return 0
+	}
+	return space.MuchFree
 }
 
 // peers is how etcd writes down members with their addresses.

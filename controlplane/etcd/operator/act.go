@@ -157,7 +157,7 @@ func (c *cluster) deleteThis(ctx context.Context, object client.Object, member s
 }
 
 // replacePod deletes a pod, unless it is another one by now. Its StatefulSet makes it anew.
-func (c *cluster) replacePod(ctx context.Context, pod *corev1.Pod) (string, error) {
+func (c *cluster) replacePod(ctx context.Context, pod *corev1.Pod, did string) (string, error) {
 	err := c.Host.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
@@ -165,8 +165,7 @@ func (c *cluster) replacePod(ctx context.Context, pod *corev1.Pod) (string, erro
 	case err != nil:
 		return "", fmt.Errorf("delete pod %s, which is not up to date: %w", client.ObjectKeyFromObject(pod), err)
 	}
-	did := fmt.Sprintf("member %s is replaced", pod.Name)
-	c.log.Info("Deleted the pod of an etcd member, which comes back up to date", "pod", pod.Name)
+	c.log.Info("Deleted the pod of an etcd member, which comes back up to date", "pod", pod.Name, "step", did)
 	c.event(reasonMemberReplaced, "DeletePod", "%s: %s", c.Cluster.Component, did)
 	return did, nil
 }

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -55,6 +56,13 @@ type Etcd struct {
 	// Hashes is asked every HashEvery, which is HashInterval where it is zero. Without it the data of members is never compared.
 	Hashes    func(ctx context.Context, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) ([]hashes.Hash, error)
 	HashEvery time.Duration
+	// DefragmentEvery is how long a member runs before it starts anew because its database has many free pages: a day where it is zero.
+	DefragmentEvery time.Duration
+}
+
+// defragmentEvery is that of Etcd, or a day.
+func (o *Operator) defragmentEvery() time.Duration {
+	return cmp.Or(o.etcd.DefragmentEvery, 24*time.Hour)
 }
 
 // Operator looks after etcd clusters. It is a source of the controller whose objects have them.

@@ -7,12 +7,14 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rollout"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 )
 
@@ -41,7 +43,11 @@ func (c *cluster) decideRollout(ctx context.Context, health *etcd.Health) (decis
 		return decision{waitsFor: action.Reason}, nil
 	}
 	pod := &pods[hostpods.Index(pods, action.Replace)]
-	return decision{act: func(ctx context.Context) (string, error) { return c.replacePod(ctx, pod) }}, nil
+	did := fmt.Sprintf("member %s is replaced", pod.Name)
+	if !outdated(set, pod) {
+		did = fmt.Sprintf("member %s starts anew, for its database has many free pages", pod.Name)
+	}
+	return decision{act: func(ctx context.Context) (string, error) { return c.replacePod(ctx, pod, did) }}, nil
 }
 
 // rolloutState is all that the next step depends on. Pods beyond those that the StatefulSet wants go by themselves.
@@ -50,12 +56,16 @@ func (c *cluster) rolloutState(ctx context.Context, health *etcd.Health, set *ap
 		Unsettled: c.unsettled(health),
 		Volatile:  c.Bootstrapped && c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir,
 	}
+	fragmented := c.fragmented(health)
 	for ordinal := range int(ptr.Deref(set.Spec.Replicas, 1)) {
 		member := rollout.Member{Name: fmt.Sprintf("%s-%d", set.Name, ordinal), Ordinal: ordinal}
 		if i := hostpods.Index(pods, member.Name); i >= 0 {
 			if err := c.addPod(ctx, &member, set, &pods[i]); err != nil {
 				return state, err
 			}
+			// One that is not ready is not helped by a start.
+			lately := c.operator.clock.Since(pods[i].CreationTimestamp.Time) < c.operator.defragmentEvery()
+			member.Outdated = member.Outdated || member.Ready && !lately && slices.Contains(fragmented, member.Name)
 		}
 		for _, m := range health.Members {
 			if m.Name == member.Name {
@@ -71,7 +81,7 @@ func (c *cluster) rolloutState(ctx context.Context, health *etcd.Health, set *ap
 // addPod adds to a member what its pod, and the node of that, say.
 func (c *cluster) addPod(ctx context.Context, member *rollout.Member, set *appsv1.StatefulSet, pod *corev1.Pod) error {
 	member.Exists, member.Host = true, pod.Spec.NodeName
-	member.Outdated = pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
+	member.Outdated = outdated(set, pod)
 	member.Ready, member.Stopping = hostpods.Available(pod, set.Spec.MinReadySeconds, c.operator.clock.Now()), pod.DeletionTimestamp != nil
 	if hostpods.Ready(pod) || member.Host == "" {
 		return nil
@@ -79,6 +89,35 @@ func (c *cluster) addPod(ctx context.Context, member *rollout.Member, set *appsv
 	var err error
 	member.Lost, err = hostpods.NodeIsLost(ctx, c.Host.Live, member.Host)
 	return err
+}
+
+// outdated reports whether a pod is not as its StatefulSet wants it now.
+func outdated(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
+	return pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
+}
+
+// defragmentsAtStart is the first etcd that writes a fragmented database anew when it starts.
+var defragmentsAtStart = version.MustParseGeneric("3.6.0")
+
+// fragmented are the members that have many free pages, and write their files anew when they start. No member is stopped for that where
+// it is the only one, or has its data in its pod.
+func (c *cluster) fragmented(health *etcd.Health) []string {
+	if !c.Bootstrapped || health.Err != nil || c.desiredMembers() < 3 || c.Cluster.DefragmentsFrom(&c.Input) == 0 ||
+		c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir {
+		return nil
+	}
+	var names []string
+	for _, m := range health.Members {
+		is, err := version.ParseGeneric(m.Version)
+		if err != nil || is.LessThan(defragmentsAtStart) {
+			return nil
+		}
+		names = append(names, m.Name)
+	}
+	state := health.Space()
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !slices.ContainsFunc(state.Members, func(m space.Member) bool { return m.Name == name && m.Fragmented() })
+	})
 }
 
 // unsettled says why no member that works may be stopped; empty for no such reason.

@@ -14,7 +14,7 @@ type Member struct {
 	Ordinal int
 	// Exists is true when there is a pod; what follows up to Lost is about that.
 	Exists bool
-	// Outdated is true for a pod that is not as its StatefulSet wants it now.
+	// Outdated is true for a pod that is not as its StatefulSet wants it now, or whose member shall start anew for another reason.
 	Outdated bool
 	// Ready is true for a pod that is available, Stopping for one that was deleted.
 	Ready, Stopping bool

@@ -70,8 +70,8 @@ type State struct {
 const (
 	// enough is the part of the quota, in per cent, below which a file has room again.
 	enough = 90
-	// besides is what a volume has beside the database: etcd's log and its snapshots.
-	besides = 512 << 20
+	// Besides is what a volume has beside the database, in bytes: etcd's log and its snapshots.
+	Besides = 512 << 20
 	// mostLive is what a member writes anew, in bytes, before kubelet gives it up: /livez waits for the end of a defragmentation,
 	// and kubelet for 8 answers of 15 seconds each. A slow disk takes 35 MiB a second; 90 were measured (room_envtest_test.go).
 	mostLive = 4 << 30
@@ -116,7 +116,7 @@ func (s State) defragment(m Member) Action {
 		return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full, and to write the %s in use of member %s anew may take longer than kubelet waits for an answer: delete objects, or raise %s",
 			size(m.InUse), m.Name, s.Quota)}
 	}
-	if m.Volume > 0 && m.Volume < m.Size+m.InUse+besides {
+	if m.Volume > 0 && m.Volume < m.Size+m.InUse+Besides {
 		return Action{Kind: NeedsDecision, Reason: fmt.Sprintf("it is full, and the volume of member %s, of %s, has no room to write its database of %s anew: make the volume larger",
 			m.Name, size(m.Volume), size(m.InUse))}
 	}

@@ -31,11 +31,18 @@ The kubeconfig goes to ~/.kube/kok/CLUSTER.kubeconfig, which only you can read: 
 port of this machine, each cluster's another one; behind it are all API servers of the cluster. They are found in the
 management cluster. For a control plane in another host cluster, name one or more by --api-server.
 
-The same command again brings the key and the API servers up to date, and keeps the port.`
+The same command again brings the key and the API servers up to date, and keeps the port.
+
+With --for the kubeconfig has another key, whose certificate ends after that time, and the rights that RBAC of the cluster gives to the
+groups of --group. Give such a one to people, and keep the administrator's, which lives as long as the cluster's CA: Kubernetes
+cannot revoke a certificate, but what a group may do can be taken away at any time.`
 
 const example = `  # Two commands, and kubectl works
   kok kubeconfig blue
   systemctl --user enable --now kok-apiserver-lb@blue
+
+  # For a colleague and a working day, with what RBAC gives to a group
+  kok kubeconfig blue --for 8h --group operators --output blue.kubeconfig
 
   # API servers in another host cluster, and a name of its own beside another cluster blue
   kok kubeconfig blue --namespace site-b --name blue-b --api-server 192.0.2.11:20000 --api-server 192.0.2.12:20000`
@@ -47,6 +54,7 @@ type writer struct {
 	name    string
 	port    uint16
 	servers []string
+	wish    wish
 }
 
 // New is the command kubeconfig.
@@ -64,10 +72,16 @@ func New(cluster *access.Cluster) *cobra.Command {
 	flags.StringVar(&w.name, "name", "", "Name of the kubeconfig, and of the unit's instance; CLUSTER if empty.")
 	flags.Uint16Var(&w.port, "port", 0, "Port of this machine for kubectl; the next one is for the load balancer's status. The one that the kubeconfig has, or two that are free, if 0.")
 	flags.StringArrayVar(&w.servers, "api-server", nil, "Address and port of an API server that this machine reaches, for example 192.0.2.11:20000; repeat it for each. They are found if there is none.")
+	flags.DurationVar(&w.wish.lives, "for", 0, "How long the kubeconfig is good for, for example 8h: it has a certificate of its own. The administrator's if 0.")
+	flags.StringVarP(&w.wish.file, "output", "o", "", "File that a kubeconfig of --for goes to which leads to the cluster's endpoint and works on any machine; - for standard output.")
+	flags.StringArrayVar(&w.wish.groups, "group", nil, "Group whose rights a kubeconfig of --for has; repeat it for each.")
 	return command
 }
 
 func (w *writer) run(ctx context.Context, name string) error {
+	if err := w.wish.check(); err != nil {
+		return err
+	}
 	if w.name == "" {
 		w.name = name
 	}
@@ -97,6 +111,9 @@ func (w *writer) run(ctx context.Context, name string) error {
 			return err
 		}
 	}
+	if w.wish.file != "" {
+		return w.handOver(ctx, key, stored, servers)
+	}
 	f := folder(filepath.Join(home, unit.AdminDir))
 	port, err := f.port(w.name, stored, w.port)
 	if err != nil {
@@ -106,10 +123,38 @@ func (w *writer) run(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig of cluster %s: %w", key, err)
 	}
+	ends := ""
+	if w.wish.lives != 0 {
+		if ends, err = w.wish.shortLived(ctx, stored, made, servers); err != nil {
+			return fmt.Errorf("a short-lived kubeconfig of cluster %s: %w", key, err)
+		}
+	}
 	if err := f.write(w.name, made); err != nil {
 		return err
 	}
-	return w.tell(f.file(w.name), serversIn(made))
+	return w.tell(f.file(w.name), serversIn(made), ends)
+}
+
+// handOver writes a short-lived kubeconfig that leads to the cluster's endpoint, for any machine.
+func (w *writer) handOver(ctx context.Context, key client.ObjectKey, stored *clientcmdapi.Config, servers []string) error {
+	made := stored.DeepCopy()
+	ends, err := w.wish.shortLived(ctx, stored, made, servers)
+	if err != nil {
+		return fmt.Errorf("a short-lived kubeconfig of cluster %s: %w", key, err)
+	}
+	content, err := clientcmd.Write(*made)
+	if err != nil {
+		return err
+	}
+	if w.wish.file == "-" {
+		_, err = w.cluster.Out.Write(content)
+		return err
+	}
+	if err := os.WriteFile(w.wish.file, content, 0o600); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w.cluster.Out, "%s is written.%s\n", w.wish.file, ends)
+	return err
 }
 
 // read reads the kubeconfig that the control plane provider keeps for administrators.
@@ -129,12 +174,12 @@ func read(ctx context.Context, reader client.Reader, key client.ObjectKey) (*cli
 	return config, nil
 }
 
-func (w *writer) tell(file string, servers []string) error {
-	_, err := fmt.Fprintf(w.cluster.Out, `%s is written. It leads to the API servers at %s
+func (w *writer) tell(file string, servers []string, ends string) error {
+	_, err := fmt.Fprintf(w.cluster.Out, `%s is written. It leads to the API servers at %s.%s
 Have the load balancer run, now and whenever you are logged in:
   systemctl --user enable --now kok-apiserver-lb@%s
 Use it:
   kubectl --kubeconfig %s get nodes
-`, file, strings.Join(servers, ", "), w.name, file)
+`, file, strings.Join(servers, ", "), ends, w.name, file)
 	return err
 }

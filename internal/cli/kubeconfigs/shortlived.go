@@ -1,0 +1,177 @@
+package kubeconfigs
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math"
+	"os/user"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+	"k8s.io/utils/ptr"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
+)
+
+const (
+	// shortest is the shortest life that Kubernetes gives a certificate.
+	shortest = 10 * time.Minute
+	// signing bounds the wait for the tenant's controller manager to sign.
+	signing = time.Minute
+	// masters is the group that needs no RBAC. No API server lets a certificate for it be signed on request.
+	masters = "system:masters"
+)
+
+// wish is what a short-lived kubeconfig shall be good for; zero for the administrator's own.
+type wish struct {
+	lives  time.Duration
+	groups []string
+	// file is where it goes for another machine, or - for standard output; empty for this machine.
+	file string
+}
+
+func (w wish) check() error {
+	switch {
+	case w.lives == 0 && w.file != "":
+		return errors.New("--output is of a short-lived kubeconfig: say how long it shall live by --for; the administrator's is shown by clusterctl get kubeconfig")
+	case w.lives == 0 && len(w.groups) == 0:
+		return nil
+	case w.lives == 0:
+		return errors.New("--group is of a short-lived kubeconfig: say how long it shall live by --for, for example 8h")
+	case len(w.groups) == 0:
+		return errors.New("--for needs a --group that RBAC of the cluster gives rights to, for example by: kubectl create clusterrolebinding operators --clusterrole=cluster-admin --group=operators")
+	case w.lives < shortest || w.lives > math.MaxInt32*time.Second:
+		return fmt.Errorf("--for %s must be %s or more", w.lives, shortest)
+	}
+	for _, group := range w.groups {
+		if group == masters {
+			return fmt.Errorf("--group %s: Kubernetes signs nothing for it on request, for nobody could take its rights away; name a group that a ClusterRoleBinding gives rights to", masters)
+		}
+	}
+	return nil
+}
+
+// shortLived replaces the user of the kubeconfig that was made by one whose certificate ends soon. The tenant signs it, as the
+// administrator of the stored kubeconfig asks: the key never leaves this machine. It says for people when the certificate ends.
+func (w wish) shortLived(ctx context.Context, stored, made *clientcmdapi.Config, servers []string) (ends string, err error) {
+	tenant, err := tenantOf(stored, servers)
+	if err != nil {
+		return "", err
+	}
+	name := "kok:" + personOf()
+	key, request, err := w.request(name)
+	if err != nil {
+		return "", err
+	}
+	signed, err := w.sign(ctx, tenant, request)
+	if err != nil {
+		return "", err
+	}
+	found, err := cert.ParseCertsPEM(signed)
+	if err != nil {
+		return "", fmt.Errorf("read the certificate that the cluster signed: %w", err)
+	}
+	made.Contexts[made.CurrentContext].AuthInfo = name
+	made.AuthInfos = map[string]*clientcmdapi.AuthInfo{name: {ClientCertificateData: signed, ClientKeyData: key}}
+	return fmt.Sprintf(" It is good until %s, for group %s.", found[0].NotAfter.Local().Format(time.RFC1123), strings.Join(w.groups, ", ")), nil
+}
+
+// personOf is the name of who runs the command, for the tenant's audit log. It gives no rights.
+func personOf() string {
+	if who, err := user.Current(); err == nil && who.Username != "" {
+		return who.Username
+	}
+	return "somebody"
+}
+
+// tenantOf is a client of a tenant with the administrator's key, by one of its API servers where they are known.
+func tenantOf(stored *clientcmdapi.Config, servers []string) (kubernetes.Interface, error) {
+	config, err := clientcmd.NewDefaultClientConfig(*stored, nil).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	if len(servers) > 0 {
+		config.Host, config.ServerName = "https://"+servers[0], configuration.DefaultServerName
+	}
+	config.Timeout = signing
+	return kubernetes.NewForConfig(config)
+}
+
+// request makes a key, and the request to sign a certificate for it, both in PEM.
+func (w wish) request(name string) (key, request []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	if key, err = keyutil.MarshalPrivateKeyToPEM(private); err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: w.groups}}, private)
+	if err != nil {
+		return nil, nil, err
+	}
+	return key, pem.EncodeToMemory(&pem.Block{Type: cert.CertificateRequestBlockType, Bytes: der}), nil
+}
+
+// sign has the tenant sign a request, and deletes what it took for that.
+func (w wish) sign(ctx context.Context, tenant kubernetes.Interface, request []byte) ([]byte, error) {
+	requests := tenant.CertificatesV1().CertificateSigningRequests()
+	made, err := requests.Create(ctx, &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "kok-kubeconfig-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: request, SignerName: certificatesv1.KubeAPIServerClientSignerName, ExpirationSeconds: ptr.To(int32(w.lives.Seconds())), //nolint:gosec // check bounds it.
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("ask the cluster for a certificate: %w", err)
+	}
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), signing)
+		defer cancel()
+		_ = requests.Delete(ending, made.Name, metav1.DeleteOptions{}) // The cluster deletes what is left after an hour.
+	}()
+	made.Status.Conditions = append(made.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Kubeconfig", Message: "An administrator ran kok kubeconfig --for",
+	})
+	if _, err := requests.UpdateApproval(ctx, made.Name, made, metav1.UpdateOptions{}); err != nil {
+		return nil, fmt.Errorf("approve CertificateSigningRequest %s: %w", made.Name, err)
+	}
+	var signed []byte
+	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, signing, true, func(ctx context.Context) (bool, error) {
+		now, err := requests.Get(ctx, made.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, c := range now.Status.Conditions {
+			if c.Type == certificatesv1.CertificateFailed || c.Type == certificatesv1.CertificateDenied {
+				return false, fmt.Errorf("%s: %s", c.Reason, c.Message)
+			}
+		}
+		signed = now.Status.Certificate
+		return len(signed) > 0, nil
+	})
+	switch {
+	case wait.Interrupted(err) && ctx.Err() == nil:
+		return nil, fmt.Errorf("the cluster did not sign CertificateSigningRequest %s within %s: its controller manager signs, see whether it runs", made.Name, signing)
+	case err != nil:
+		return nil, fmt.Errorf("wait for CertificateSigningRequest %s to be signed: %w", made.Name, err)
+	}
+	return signed, nil
+}
