@@ -37,9 +37,7 @@ func signRequests(t *testing.T) {
 		defer close(ended)
 		_ = wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 			all := &certificatesv1.CertificateSigningRequestList{}
-			if environment.Client.List(ctx, all) != nil {
-				return false, nil
-			}
+			_ = environment.Client.List(ctx, all) // None are signed in this round where it fails.
 			for i := range all.Items {
 				request := &all.Items[i]
 				if len(request.Status.Conditions) == 0 || len(request.Status.Certificate) > 0 {
