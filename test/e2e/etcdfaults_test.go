@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
@@ -220,9 +222,11 @@ const (
 func fillQuota(ctx context.Context, data *clientv3.Client) {
 	GinkgoHelper()
 	value := strings.Repeat("x", 1<<20)
+	filling, cancel := context.WithTimeout(ctx, creation)
+	defer cancel()
 	var err error
 	for err == nil {
-		_, err = data.Put(ctx, filler, value)
+		_, err = data.Put(filling, filler, value)
 	}
 	Expect(err).To(MatchError(ContainSubstring("database space exceeded")))
 	Eventually(ctx, func() error { _, err := data.Delete(ctx, filler); return err }).WithTimeout(creation).Should(Succeed(), "delete what filled it")
@@ -239,11 +243,12 @@ func (s *struck) near(ctx context.Context, member string) *clientv3.Client {
 	GinkgoHelper()
 	service := &corev1.Service{}
 	get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: member}, service)
-	node := env.hostNodes(ctx)[s.pods[member].Node]
-	config := s.etcdTLS(ctx)
-	config.ServerName = service.Spec.ClusterIP
+	node, port := env.hostNodes(ctx)[s.pods[member].Node], etcd.Data.PortsOf(s.ports(ctx)).Client
 	made, err := clientv3.New(clientv3.Config{
-		Endpoints: []string{"https://" + address(internalIP(&node), etcd.Data.PortsOf(s.ports(ctx)).Client)}, DialTimeout: answerTime, Context: ctx, Logger: zap.NewNop(), TLS: config,
+		Endpoints: []string{"https://" + address(service.Spec.ClusterIP, port)}, DialTimeout: answerTime, Context: ctx, Logger: zap.NewNop(), TLS: s.etcdTLS(ctx),
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", address(internalIP(&node), port))
+		})},
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(made.Close)
