@@ -88,7 +88,7 @@ var everySpec = slices.Concat([]step{
 	software,
 	endToEnd("e2e-faults", "faults", 40*time.Minute),
 	endToEnd("e2e-etcd-faults", "etcd_faults && !slow && !transient", 30*time.Minute),
-	endToEnd("e2e-etcd-faults-slow", "etcd_faults && slow && !transient", 25*time.Minute),
+	endToEnd("e2e-etcd-faults-slow", "etcd_faults && slow && !transient", 35*time.Minute),
 	endToEnd("e2e-etcd-faults-transient", "etcd_faults && transient && !disks", 35*time.Minute),
 	endToEnd("e2e-etcd-faults-disks", "etcd_faults && transient && disks", 25*time.Minute),
 	endToEnd("e2e-soak", "soak", 42*time.Minute),
