@@ -56,6 +56,7 @@ func TestAMemberWithManyFreePagesStartsAnewOnceADay(t *testing.T) {
 		"one has an etcd that does not":   {func(e *fragmentedEtcd) { e.health.Members[1].Version = "3.5.35" }, ""},
 		"volumes have no room for a copy": {func(e *fragmentedEtcd) { e.task.Input.Spec.Etcd.Data.Storage.Size = ptr.To(resource.MustParse("4Gi")) }, ""},
 		"their data go with their pods":   {func(e *fragmentedEtcd) { e.task.Input.Spec.Etcd.Data.Storage.Type = controlplanev1.EtcdStorageEmptyDir }, ""},
+		"a host node is cordoned":         {func(e *fragmentedEtcd) { e.task.Cordoned = []string{"blue-etcd-data-1"} }, ""},
 		"not all members have joined":     {func(e *fragmentedEtcd) { e.task.Bootstrapped = false }, ""},
 		"there is one member":             {func(e *fragmentedEtcd) { e.task.Input.Spec.Etcd.Data.Replicas = ptr.To[int32](1) }, ""},
 	} {

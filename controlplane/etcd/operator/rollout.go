@@ -100,9 +100,9 @@ func outdated(set *appsv1.StatefulSet, pod *corev1.Pod) bool {
 var defragmentsAtStart = version.MustParseGeneric("3.6.0")
 
 // fragmented are the members that have many free pages, and write their files anew when they start. No member is stopped for that where
-// it is the only one, or has its data in its pod.
+// it is the only one, or has its data in its pod, or while a host node is cordoned, where a pod could not start again.
 func (c *cluster) fragmented(health *etcd.Health) []string {
-	if !c.Bootstrapped || health.Err != nil || c.desiredMembers() < 3 || c.Cluster.DefragmentsFrom(&c.Input) == 0 ||
+	if !c.Bootstrapped || health.Err != nil || c.desiredMembers() < 3 || len(c.Cordoned) > 0 || c.Cluster.DefragmentsFrom(&c.Input) == 0 ||
 		c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir {
 		return nil
 	}
