@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,7 +74,8 @@ func TestAShortLivedKubeconfigHasAKeyOfItsOwn(t *testing.T) {
 		"say how long it shall live by --for":      {"--group", "operators"},
 		"--output is of a short-lived kubeconfig":  {"--output", "-"},
 		"--for needs a --group":                    {"--for", "8h"},
-		"must be 10m0s or more":                    {"--for", "1m", "--group", "operators"},
+		"--for 1m0s is not possible":               {"--for", "1m", "--group", "operators"},
+		"choose from 10m0s to 8760h0m0s":           {"--for", "8761h", "--group", "operators"},
 		"--group system:masters: Kubernetes signs": {"--for", "8h", "--group", "system:masters"},
 	} {
 		s.expect(2, []string{says}, append([]string{"kubeconfig", "blue"}, arguments...)...)
@@ -110,6 +112,12 @@ func TestAShortLivedKubeconfigHasAKeyOfItsOwn(t *testing.T) {
 	}
 	if len(elsewhere.AuthInfos) != 1 {
 		t.Errorf("it has users %v", elsewhere.AuthInfos)
+	}
+	file := filepath.Join(home, "operators.kubeconfig")
+	must[any](t)(nil, os.WriteFile(file, nil, 0o644)) // A file that all can read must not get the key.
+	s.expect(0, []string{file + " is written. It is good until"}, "kubeconfig", "blue", "--for", "1h", "--group", "operators", "--output", file)
+	if info := must[os.FileInfo](t)(os.Stat(file)); info.Mode() != 0o600 || info.Size() == 0 {
+		t.Errorf("%s has %v and %d bytes", file, info.Mode(), info.Size())
 	}
 	left := &certificatesv1.CertificateSigningRequestList{}
 	if err := environment.Client.List(t.Context(), left); err != nil || len(left.Items) > 0 {

@@ -89,26 +89,31 @@ func free(port uint16) bool {
 	return listener.Close() == nil
 }
 
-// write replaces a kubeconfig completely, or not at all. At every moment only its owner can read it.
+// write replaces a kubeconfig of the folder, as writeFile does.
 func (f folder) write(name string, config *clientcmdapi.Config) error {
+	if err := os.MkdirAll(string(f), 0o700); err != nil {
+		return err
+	}
+	return writeFile(f.file(name), config)
+}
+
+// writeFile replaces a kubeconfig completely, or not at all. At every moment only its owner can read it.
+func writeFile(path string, config *clientcmdapi.Config) error {
 	content, err := clientcmd.Write(*config)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(string(f), 0o700); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(string(f), "."+name+".*") // mode 0600
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(content)
 	err = errors.Join(err, file.Sync(), file.Close())
 	if err == nil {
-		err = os.Rename(file.Name(), f.file(name))
+		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", f.file(name), errors.Join(err, os.Remove(file.Name())))
+		return fmt.Errorf("write %s: %w", path, errors.Join(err, os.Remove(file.Name())))
 	}
 	return nil
 }

@@ -34,8 +34,8 @@ management cluster. For a control plane in another host cluster, name one or mor
 The same command again brings the key and the API servers up to date, and keeps the port.
 
 With --for the kubeconfig has another key, whose certificate ends after that time, and the rights that RBAC of the cluster gives to the
-groups of --group. Give such a one to people, and keep the administrator's, which lives as long as the cluster's CA: Kubernetes
-cannot revoke a certificate, but what a group may do can be taken away at any time.`
+groups of --group. Give such a one to people, and keep the administrator's: its certificate lives a year, and Kubernetes cannot revoke
+it. What a group may do can be taken away at any time.`
 
 const example = `  # Two commands, and kubectl works
   kok kubeconfig blue
@@ -142,15 +142,15 @@ func (w *writer) handOver(ctx context.Context, key client.ObjectKey, stored *cli
 	if err != nil {
 		return fmt.Errorf("a short-lived kubeconfig of cluster %s: %w", key, err)
 	}
-	content, err := clientcmd.Write(*made)
-	if err != nil {
-		return err
-	}
 	if w.wish.file == "-" {
+		content, err := clientcmd.Write(*made)
+		if err != nil {
+			return err
+		}
 		_, err = w.cluster.Out.Write(content)
 		return err
 	}
-	if err := os.WriteFile(w.wish.file, content, 0o600); err != nil {
+	if err := writeFile(w.wish.file, made); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(w.cluster.Out, "%s is written.%s\n", w.wish.file, ends)

@@ -2,15 +2,9 @@ package kubeconfigs
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math"
 	"os/user"
 	"strings"
 	"time"
@@ -18,20 +12,21 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/certificate/csr"
 	"k8s.io/client-go/util/keyutil"
-	"k8s.io/utils/ptr"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 )
 
 const (
-	// shortest is the shortest life that Kubernetes gives a certificate.
+	// shortest is the shortest life that Kubernetes gives a certificate, and longest the longest that the controller manager signs by
+	// default.
 	shortest = 10 * time.Minute
+	longest  = 365 * 24 * time.Hour
 	// signing bounds the wait for the tenant's controller manager to sign.
 	signing = time.Minute
 	// masters is the group that needs no RBAC. No API server lets a certificate for it be signed on request.
@@ -56,8 +51,8 @@ func (w wish) check() error {
 		return errors.New("--group is of a short-lived kubeconfig: say how long it shall live by --for, for example 8h")
 	case len(w.groups) == 0:
 		return errors.New("--for needs a --group that RBAC of the cluster gives rights to, for example by: kubectl create clusterrolebinding operators --clusterrole=cluster-admin --group=operators")
-	case w.lives < shortest || w.lives > math.MaxInt32*time.Second:
-		return fmt.Errorf("--for %s must be %s or more", w.lives, shortest)
+	case w.lives < shortest || w.lives > longest:
+		return fmt.Errorf("--for %s is not possible: choose from %s to %s", w.lives, shortest, longest)
 	}
 	for _, group := range w.groups {
 		if group == masters {
@@ -115,63 +110,48 @@ func tenantOf(stored *clientcmdapi.Config, servers []string) (kubernetes.Interfa
 
 // request makes a key, and the request to sign a certificate for it, both in PEM.
 func (w wish) request(name string) (key, request []byte, err error) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if key, err = keyutil.MakeEllipticPrivateKeyPEM(); err != nil {
+		return nil, nil, err
+	}
+	private, err := keyutil.ParsePrivateKeyPEM(key)
 	if err != nil {
 		return nil, nil, err
 	}
-	if key, err = keyutil.MarshalPrivateKeyToPEM(private); err != nil {
-		return nil, nil, err
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: w.groups}}, private)
-	if err != nil {
-		return nil, nil, err
-	}
-	return key, pem.EncodeToMemory(&pem.Block{Type: cert.CertificateRequestBlockType, Bytes: der}), nil
+	request, err = cert.MakeCSR(private, &pkix.Name{CommonName: name, Organization: w.groups}, nil, nil)
+	return key, request, err
 }
 
 // sign has the tenant sign a request, and deletes what it took for that.
 func (w wish) sign(ctx context.Context, tenant kubernetes.Interface, request []byte) ([]byte, error) {
-	requests := tenant.CertificatesV1().CertificateSigningRequests()
-	made, err := requests.Create(ctx, &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "kok-kubeconfig-"},
-		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: request, SignerName: certificatesv1.KubeAPIServerClientSignerName, ExpirationSeconds: ptr.To(int32(w.lives.Seconds())), //nolint:gosec // check bounds it.
-			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
-		},
-	}, metav1.CreateOptions{})
+	ctx, cancel := context.WithTimeout(ctx, signing)
+	defer cancel()
+	usages := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
+	name, uid, err := csr.RequestCertificateWithContext(ctx, tenant, request, "", certificatesv1.KubeAPIServerClientSignerName, &w.lives, usages, nil)
 	if err != nil {
 		return nil, fmt.Errorf("ask the cluster for a certificate: %w", err)
 	}
+	requests := tenant.CertificatesV1().CertificateSigningRequests()
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), signing)
 		defer cancel()
-		_ = requests.Delete(ending, made.Name, metav1.DeleteOptions{}) // The cluster deletes what is left after an hour.
+		_ = requests.Delete(ending, name, metav1.DeleteOptions{}) // The cluster deletes what is left after an hour.
 	}()
+	made, err := requests.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read CertificateSigningRequest %s: %w", name, err)
+	}
 	made.Status.Conditions = append(made.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Kubeconfig", Message: "An administrator ran kok kubeconfig --for",
 	})
-	if _, err := requests.UpdateApproval(ctx, made.Name, made, metav1.UpdateOptions{}); err != nil {
-		return nil, fmt.Errorf("approve CertificateSigningRequest %s: %w", made.Name, err)
+	if _, err := requests.UpdateApproval(ctx, name, made, metav1.UpdateOptions{}); err != nil {
+		return nil, fmt.Errorf("approve CertificateSigningRequest %s: %w", name, err)
 	}
-	var signed []byte
-	err = wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, signing, true, func(ctx context.Context) (bool, error) {
-		now, err := requests.Get(ctx, made.Name, metav1.GetOptions{})
-		if err != nil {
-			return false, err
-		}
-		for _, c := range now.Status.Conditions {
-			if c.Type == certificatesv1.CertificateFailed || c.Type == certificatesv1.CertificateDenied {
-				return false, fmt.Errorf("%s: %s", c.Reason, c.Message)
-			}
-		}
-		signed = now.Status.Certificate
-		return len(signed) > 0, nil
-	})
+	signed, err := csr.WaitForCertificate(ctx, tenant, name, uid)
 	switch {
-	case wait.Interrupted(err) && ctx.Err() == nil:
-		return nil, fmt.Errorf("the cluster did not sign CertificateSigningRequest %s within %s: its controller manager signs, see whether it runs", made.Name, signing)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, fmt.Errorf("the cluster did not sign CertificateSigningRequest %s within %s: its controller manager signs, see whether it runs", name, signing)
 	case err != nil:
-		return nil, fmt.Errorf("wait for CertificateSigningRequest %s to be signed: %w", made.Name, err)
+		return nil, fmt.Errorf("wait for CertificateSigningRequest %s to be signed: %w", name, err)
 	}
 	return signed, nil
 }
