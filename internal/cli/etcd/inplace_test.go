@@ -5,6 +5,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -65,4 +66,20 @@ func indexOf(all []metav1.Condition, name string) int {
 		}
 	}
 	return -1
+}
+
+func TestEventsAreWaitedForUntilTheirEtcdWorks(t *testing.T) {
+	asked := metav1.NewTime(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
+	for says, status := range map[string]controlplanev1.EtcdClusterStatus{
+		"the controller has yet to begin": {Name: "events", Bootstrapped: ptr.To(true), Replicas: ptr.To[int32](3), ReadyReplicas: ptr.To[int32](3)},
+		"its members have yet to join":    {Name: "events", RestoredAt: asked},
+		"2 of its 3 members are ready":    {Name: "events", RestoredAt: asked, Bootstrapped: ptr.To(true), Replicas: ptr.To[int32](3), ReadyReplicas: ptr.To[int32](2)},
+		"":                                {Name: "events", RestoredAt: asked, Bootstrapped: ptr.To(true), Replicas: ptr.To[int32](3), ReadyReplicas: ptr.To[int32](3)},
+	} {
+		of := &controlplanev1.KOKControlPlane{}
+		of.Status.Etcd = []controlplanev1.EtcdClusterStatus{status}
+		if got := eventsWaitFor(of, asked); got != says {
+			t.Errorf("for %q it waits for %q", says, got)
+		}
+	}
 }
