@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,24 +53,50 @@ func askPeers(ctx context.Context, endpoint string, files snapshot.TLSFiles) ([]
 	if err != nil {
 		return nil, err
 	}
-	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: config, DialTimeout: listTimeout, Logger: zap.NewNop()})
+	client, err := dial(endpoint, config)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of etcd at %s: %w", endpoint, err)
+		return nil, err
 	}
 	defer client.Close() //nolint:errcheck // It was only read.
-	asked, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	list, err := client.MemberList(asked)
+	members, err := list(ctx, client, endpoint)
 	if err != nil {
-		return nil, fmt.Errorf("ask etcd at %s for its members: %w", endpoint, err)
+		return nil, err
 	}
-	peers := make([]peer, len(list.Members))
+	peers := make([]peer, len(members))
 	var all sync.WaitGroup
-	for i, m := range list.Members {
+	for i, m := range members {
 		all.Go(func() { peers[i] = askPeer(ctx, client, m) })
 	}
 	all.Wait()
 	return peers, nil
+}
+
+// listMembers asks etcd for its members.
+func listMembers(ctx context.Context, endpoint string, config *tls.Config) ([]*etcdserverpb.Member, error) {
+	client, err := dial(endpoint, config)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close() //nolint:errcheck // It was only read.
+	return list(ctx, client, endpoint)
+}
+
+func dial(endpoint string, config *tls.Config) (*clientv3.Client, error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, TLS: config, DialTimeout: listTimeout, Logger: zap.NewNop()})
+	if err != nil {
+		return nil, fmt.Errorf("make a client of etcd at %s: %w", endpoint, err)
+	}
+	return client, nil
+}
+
+func list(ctx context.Context, client *clientv3.Client, endpoint string) ([]*etcdserverpb.Member, error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	answer, err := client.MemberList(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask etcd at %s for its members: %w", endpoint, err)
+	}
+	return answer.Members, nil
 }
 
 func askPeer(ctx context.Context, client *clientv3.Client, m *etcdserverpb.Member) peer {

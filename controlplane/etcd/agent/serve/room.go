@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"golang.org/x/sys/unix"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
@@ -30,8 +29,8 @@ func (a *agent) alone() bool {
 	return a.Now().Sub(a.heard) >= aloneAfter
 }
 
-// makeRoom takes the next step that has a full etcd take writes again, if it is this agent's and the manager is not heard from. See
-// docs/decisions/etcd.md#a-full-database-gets-room-by-itself.
+// makeRoom helps a full etcd to take writes again, while the manager does not ask. It decides on one step, and takes it if the step is
+// this agent's. See docs/decisions/etcd.md#a-full-database-gets-room-by-itself.
 func (a *agent) makeRoom(ctx context.Context) error {
 	if !a.alone() {
 		return nil
@@ -40,10 +39,11 @@ func (a *agent) makeRoom(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	members, err := memberAddresses(ctx, clientv3.Config{Endpoints: []string{a.Endpoint}, TLS: config, DialTimeout: listTimeout, Logger: zap.NewNop()})
+	listed, err := listMembers(ctx, a.Endpoint, config)
 	if err != nil {
 		return err
 	}
+	members := addressesOf(listed)
 	health, err := etcd.Check(ctx, members, config)
 	if err != nil {
 		return err
@@ -68,8 +68,8 @@ func (a *agent) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// isOwn reports whether a step is for the agent of this member: the leader's takes those of the whole etcd, and each one that of its own
-// member's file. All decide alike, so that one of them does it.
+// isOwn reports whether the agent of a member takes a step. The agent of the leader takes the steps that are of the whole etcd. The agent
+// of each member writes the file of that member anew. All agents decide alike, so that exactly one of them takes a step.
 func isOwn(action space.Action, state space.State, member string) bool {
 	for _, m := range state.Members {
 		if m.Name != member {
@@ -85,8 +85,8 @@ func isOwn(action space.Action, state space.State, member string) bool {
 	return false
 }
 
-// spaceState is all that the next step depends on. Only of its own member an agent knows how much room the volume has, and whether the
-// file was written anew.
+// spaceState is all that the next step depends on. An agent knows two things of its own member alone: how much room the volume has, and
+// whether the file was written anew.
 func (a *agent) spaceState(health *etcd.Health) (space.State, error) {
 	state := health.Space()
 	for i := range state.Members {
@@ -116,24 +116,13 @@ func freeBytes(path string) (int64, error) {
 	return int64(found.Bavail) * found.Bsize, nil //nolint:gosec // No volume has exabytes.
 }
 
-// memberAddresses are how clients reach each member that has started.
-func memberAddresses(ctx context.Context, config clientv3.Config) (map[string]etcd.Address, error) {
-	client, err := clientv3.New(config)
-	if err != nil {
-		return nil, fmt.Errorf("make a client of etcd at %s: %w", config.Endpoints[0], err)
-	}
-	defer client.Close() //nolint:errcheck // It was only read.
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	list, err := client.MemberList(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("ask etcd at %s for its members: %w", config.Endpoints[0], err)
-	}
+// addressesOf are how clients reach each member that has started.
+func addressesOf(listed []*etcdserverpb.Member) map[string]etcd.Address {
 	members := map[string]etcd.Address{}
-	for _, m := range list.Members {
+	for _, m := range listed {
 		if m.Name != "" && len(m.ClientURLs) > 0 {
 			members[m.Name] = etcd.Address{Client: m.ClientURLs[0]}
 		}
 	}
-	return members, nil
+	return members
 }
