@@ -305,7 +305,7 @@ bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct
 	go build -o bin/bench-lb ./test/bench/lb
 	bin/bench-lb
 
-# It takes two minutes and 8 GiB of disk.
+# It takes a few minutes and 8 GiB of disk.
 .PHONY: bench-backup
 bench-backup: check-go bin/versitygw ## Time to take and to verify a snapshot of 1 GiB, and what it costs those who use the member meanwhile
 	go run ./hack/envtest-assets bin/envtest

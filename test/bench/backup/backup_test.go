@@ -74,6 +74,7 @@ func TestASnapshotOfAGibibyte(t *testing.T) {
 	for _, f := range all {
 		fmt.Println(f)
 	}
+	t.Chdir("../../..") // Figures are kept in the top folder.
 	must(t, figures.Write("bench-backup", all))
 }
 
