@@ -124,11 +124,10 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks
 			Scheme: mgr.GetScheme(), Kinds: controllers.HostCache(), PortNamespace: opts.portNamespace, HostPorts: limits.HostPorts,
 			UserAgent: mgr.GetConfig().UserAgent, QPS: mgr.GetConfig().QPS, Burst: mgr.GetConfig().Burst,
 		}),
-		Allow:            limits.Allow,
-		Clock:            clock.RealClock{},
-		WatchFilterValue: opts.WatchFilter,
-		EtcdAgentImage:   opts.etcdAgent,
-
+		Allow:               limits.Allow,
+		Clock:               clock.RealClock{},
+		WatchFilterValue:    opts.WatchFilter,
+		EtcdAgentImage:      opts.etcdAgent,
 		EtcdDefragmentEvery: opts.defragment,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.concurrency}); err != nil {

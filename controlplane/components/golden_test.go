@@ -109,14 +109,14 @@ func TestAMemberThatWasAddedLearnsWhomToJoin(t *testing.T) {
 	}
 	for i, member := range members {
 		file := member + ".yaml"
-		open, err := etcd.Open(joining.Data[file])
+		read, err := etcd.Read(joining.Data[file])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i < 3 && (open || joining.Data[file] != before.Data[file]) {
+		if i < 3 && (read.Open() || joining.Data[file] != before.Data[file]) {
 			t.Errorf("the file of %s, which stays, is changed: %s", member, joining.Data[file])
 		}
-		if i == 3 && (!open || strings.Count(joining.Data[file], "=https://") != 4) {
+		if i == 3 && (!read.Open() || strings.Count(joining.Data[file], "=https://") != 4) {
 			t.Errorf("the file of %s, which joins: %s", member, joining.Data[file])
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,13 +13,19 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // etcdFiles are the configuration files of an etcd cluster as patches want them. They are in no stored
 // rendering: while a patch is refused, what patches added before stays as it is, and nothing else is added.
 func etcdFiles(ctx context.Context, s *scope, cluster etcd.Cluster) ([]client.Object, error) {
 	component := cluster.AsComponent()
-	config, err := cluster.Config(&s.input, etcdclusters.Membership(s.controlPlane, component.Name))
+	membership, set := etcdclusters.Membership(s.controlPlane, component.Name), &appsv1.StatefulSet{}
+	if err := s.host.Client.Get(ctx, client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, component.Name)}, set); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("look how large volumes of %s are: %w", component.Name, err)
+	}
+	membership.Volume = etcd.VolumeSize(set)
+	config, err := cluster.Config(&s.input, membership)
 	if err != nil {
 		return nil, err
 	}

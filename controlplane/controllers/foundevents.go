@@ -34,10 +34,11 @@ type formerEvents struct {
 // left reports whether anything is.
 func (f *formerEvents) left() bool { return len(f.pods)+len(f.claims) > 0 }
 
-// readFormerEvents looks for pods and volumes that are older than spec.etcd.events.foundAnewAt, until none is left. Status then says what
-// the files of the members tell: nothing is founded while they are of the former etcd, and all is when status was lost meanwhile. What
-// status said before may be of the former etcd. It runs before the steps, which read status side by side. It asks the API server: a
-// cache that lacks a former pod would let two etcds run. See docs/decisions/etcd.md#events-begin-anew-by-a-time.
+// readFormerEvents looks for pods and volumes that are older than spec.etcd.events.foundAnewAt, until none is left. Then it takes status
+// from the members' files, as what status says may be of the former etcd. Files of the former etcd mean that the new one is yet to be
+// founded. Files of the new one name its members, which a status that was lost does not. It runs before the steps, which read status
+// side by side. It asks the API server: a cache that lacks a former pod would let two etcds run. See
+// docs/decisions/etcd.md#events-begin-anew-by-a-time.
 func (r *Reconciler) readFormerEvents(ctx context.Context, s *scope) error {
 	asked := s.controlPlane.Spec.Etcd.Events.FoundAnewAt
 	status := etcdclusters.Status(s.controlPlane, names.EtcdEvents)

@@ -83,19 +83,15 @@ func recoveredEtcd(cluster etcdcomponent.Cluster, key client.ObjectKey, founded 
 		if !ok {
 			continue
 		}
-		bootstrapped, joining, listed, err := etcdcomponent.Joining(file)
+		read, err := etcdcomponent.Read(file)
 		if err != nil {
 			return nil, fmt.Errorf("the file of %s: %w", name, err)
 		}
-		foundedAs, err := cluster.FoundedAs(file, key, founded)
-		if err != nil {
-			return nil, fmt.Errorf("the file of %s: %w", name, err)
-		}
-		if !bootstrapped || !foundedAs {
+		if !read.Bootstrapped || !read.FoundedAs(founded) {
 			return nil, nil
 		}
 		state := controlplanev1.EtcdMemberVoter
-		if joining && slices.Contains(listed, name) {
+		if read.Joining() && slices.Contains(read.Listed, name) {
 			state = controlplanev1.EtcdMemberJoining
 		}
 		members = append(members, controlplanev1.EtcdMemberStatus{Name: name, State: state})

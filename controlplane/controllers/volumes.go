@@ -102,8 +102,8 @@ func claimsToResize(ctx context.Context, reader client.Reader, found []corev1.Pe
 // volumeSize is the size of volumes in the StatefulSet among objects; nil where it has none.
 func volumeSize(objects []client.Object) *resource.Quantity {
 	for _, object := range objects {
-		if set, ok := object.(*appsv1.StatefulSet); ok && len(set.Spec.VolumeClaimTemplates) > 0 {
-			return set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage()
+		if set, ok := object.(*appsv1.StatefulSet); ok {
+			return etcdcomponent.VolumeSize(set)
 		}
 	}
 	return nil

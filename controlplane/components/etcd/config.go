@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
@@ -46,7 +47,7 @@ type configFile struct {
 	StrictReconfigCheck      bool          `json:"strict-reconfig-check"`
 	FeatureGates             string        `json:"feature-gates"`
 	WatchProgressNotify      time.Duration `json:"watch-progress-notify-interval"`
-	BootstrapDefragThreshold int64         `json:"bootstrap-defrag-threshold-megabytes,omitempty"`
+	DefragThreshold          int64         `json:"bootstrap-defrag-threshold-megabytes,omitempty"`
 	Logger                   string        `json:"logger"`
 	LogLevel                 string        `json:"log-level"`
 	LogOutputs               []string      `json:"log-outputs"`
@@ -71,6 +72,8 @@ type Membership struct {
 	Joining string
 	// Founded tells one founding of the cluster from another; empty for the first.
 	Founded string
+	// Volume is the size of volumes in the StatefulSet, with which they began; nil before there is one.
+	Volume *resource.Quantity
 }
 
 // Config holds one configuration file a member, named after its pod. It is no part of a rendering:
@@ -102,7 +105,7 @@ func (c Cluster) Config(in *components.Input, m Membership) (*corev1.ConfigMap, 
 			InitialAdvertisePeerURLs: c.PeerURL(in, member),
 			InitialCluster:           c.peers(in, known),
 			InitialClusterState:      state,
-			InitialClusterToken:      c.token(in.Cluster, m.Founded),
+			InitialClusterToken:      in.Cluster.Namespace + "/" + in.Cluster.Name + "/" + c.Component + m.Founded,
 			ClientTransportSecurity: transportTLS{
 				CertFile: path(member + certSuffix), KeyFile: path(member + keySuffix),
 				TrustedCAFile: path(ClientCAFile), ClientCertAuth: true,
@@ -116,12 +119,10 @@ func (c Cluster) Config(in *components.Input, m Membership) (*corev1.ConfigMap, 
 			StrictReconfigCheck: true,
 			FeatureGates:        "InitialCorruptCheck=true",
 			WatchProgressNotify: 5 * time.Second,
-
-			BootstrapDefragThreshold: c.DefragmentsFrom(in) >> 20,
-
-			Logger:     "zap",
-			LogLevel:   "info",
-			LogOutputs: []string{"stderr"},
+			DefragThreshold:     c.DefragmentsFrom(in, m.Volume) >> 20,
+			Logger:              "zap",
+			LogLevel:            "info",
+			LogOutputs:          []string{"stderr"},
 		})
 		if err != nil {
 			return nil, fmt.Errorf("render the configuration of etcd member %s: %w", member, err)
@@ -131,28 +132,27 @@ func (c Cluster) Config(in *components.Input, m Membership) (*corev1.ConfigMap, 
 	return components.ConfigMap(in, c.Component, files), nil
 }
 
-// token is what etcd makes its cluster ID of, with the members' names and addresses: members of another founding are strangers.
-func (c Cluster) token(cluster client.ObjectKey, founded string) string {
-	return cluster.Namespace + "/" + cluster.Name + "/" + c.Component + founded
-}
-
-// FoundedAs reports whether a member's configuration file is of this founding of its cluster.
-func (c Cluster) FoundedAs(file string, cluster client.ObjectKey, founded string) (bool, error) {
-	var config configFile
-	if err := yaml.Unmarshal([]byte(file), &config); err != nil {
-		return false, fmt.Errorf("read the configuration of an etcd member: %w", err)
-	}
-	return config.InitialClusterToken == c.token(cluster, founded), nil
-}
-
-// DefragmentsFrom is from how many bytes in free pages on a member writes its database anew when it starts; zero where it does not, for
-// its volume may lack the room for a copy, without which etcd does not start.
-func (c Cluster) DefragmentsFrom(in *components.Input) int64 {
+// DefragmentsFrom is a number of bytes: a member with that much in free pages writes its database anew when it starts. It is zero where
+// the volume may have no room for a copy of the database, for etcd would not start then. volume is the size with which volumes began, if
+// that is known: whether they grew since is not.
+func (c Cluster) DefragmentsFrom(in *components.Input, volume *resource.Quantity) int64 {
 	spec := c.Spec(in)
-	if spec.Storage.Size == nil || spec.QuotaBackendSize == nil || spec.Storage.Size.Value() < 2*spec.QuotaBackendSize.Value()+space.Besides {
+	size, quota := spec.Storage.Size, spec.QuotaBackendSize
+	if size != nil && volume != nil && volume.Cmp(*size) < 0 {
+		size = volume
+	}
+	if size == nil || quota == nil || size.Value() < 2*quota.Value()+space.Besides {
 		return 0
 	}
 	return space.MuchFree
+}
+
+// VolumeSize is the size of volumes in a StatefulSet; nil where it has none.
+func VolumeSize(set *appsv1.StatefulSet) *resource.Quantity {
+	if len(set.Spec.VolumeClaimTemplates) == 0 {
+		return nil
+	}
+	return set.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests.Storage()
 }
 
 // peers is how etcd writes down members with their addresses.
@@ -164,29 +164,36 @@ func (c Cluster) peers(in *components.Input, members []string) string {
 	return strings.Join(peers, ",")
 }
 
-// Open reports whether a configuration file lets its member start without data: it names others.
-func Open(file string) (bool, error) {
-	var config configFile
-	if err := yaml.Unmarshal([]byte(file), &config); err != nil {
-		return false, fmt.Errorf("read the configuration of an etcd member: %w", err)
-	}
-	return config.InitialClusterState != existing || strings.Contains(config.InitialCluster, ","), nil
+// File is what a member's configuration file says.
+type File struct {
+	// Bootstrapped is true when the cluster was when the file was written. Listed are the members that etcd listed at that time.
+	Bootstrapped bool
+	Listed       []string
+	token        string
 }
 
-// Joining reads a member's configuration file: whether the cluster was bootstrapped when it was written, whether it
-// lets the member join, and the members that etcd listed at that time.
-func Joining(file string) (bootstrapped, joining bool, listed []string, err error) {
+// Read reads a member's configuration file.
+func Read(file string) (File, error) {
 	var config configFile
 	if err := yaml.Unmarshal([]byte(file), &config); err != nil {
-		return false, false, nil, fmt.Errorf("read the configuration of an etcd member: %w", err)
+		return File{}, fmt.Errorf("read the configuration of an etcd member: %w", err)
 	}
+	read := File{Bootstrapped: config.InitialClusterState == existing, token: config.InitialClusterToken}
 	for peer := range strings.SplitSeq(config.InitialCluster, ",") {
 		name, _, _ := strings.Cut(peer, "=")
-		listed = append(listed, name)
+		read.Listed = append(read.Listed, name)
 	}
-	bootstrapped = config.InitialClusterState == existing
-	return bootstrapped, bootstrapped && len(listed) > 1, listed, nil
+	return read, nil
 }
+
+// Open reports whether the member may start without data: the file names others, or the cluster is being founded.
+func (f File) Open() bool { return !f.Bootstrapped || f.Joining() }
+
+// Joining reports whether the member may join a cluster that was bootstrapped.
+func (f File) Joining() bool { return f.Bootstrapped && len(f.Listed) > 1 }
+
+// FoundedAs reports whether the file is of this founding of its cluster, as Membership names it.
+func (f File) FoundedAs(founded string) bool { return strings.HasSuffix(f.token, founded) }
 
 func path(file string) string { return CertsDirectory + "/" + file }
 

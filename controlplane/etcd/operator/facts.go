@@ -79,11 +79,11 @@ func (c *cluster) openMembers(ctx context.Context) ([]int, error) {
 	}
 	var ordinals []int
 	for name := range c.members {
-		open, err := etcdcomponent.Open(config.Data[name+".yaml"])
+		file, err := etcdcomponent.Read(config.Data[name+".yaml"])
 		if err != nil {
 			return nil, fmt.Errorf("ConfigMap %s, member %s: %w", key, name, err)
 		}
-		if open {
+		if file.Open() {
 			ordinals = append(ordinals, c.ordinal(name))
 		}
 	}

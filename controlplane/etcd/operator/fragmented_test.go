@@ -9,6 +9,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -55,10 +56,15 @@ func TestAMemberWithManyFreePagesStartsAnewOnceADay(t *testing.T) {
 		"one does not answer":             {func(e *fragmentedEtcd) { e.health.Members[0].Answered = false }, ""},
 		"one has an etcd that does not":   {func(e *fragmentedEtcd) { e.health.Members[1].Version = "3.5.35" }, ""},
 		"volumes have no room for a copy": {func(e *fragmentedEtcd) { e.task.Input.Spec.Etcd.Data.Storage.Size = ptr.To(resource.MustParse("4Gi")) }, ""},
-		"their data go with their pods":   {func(e *fragmentedEtcd) { e.task.Input.Spec.Etcd.Data.Storage.Type = controlplanev1.EtcdStorageEmptyDir }, ""},
-		"a host node is cordoned":         {func(e *fragmentedEtcd) { e.task.Cordoned = []string{"blue-etcd-data-1"} }, ""},
-		"not all members have joined":     {func(e *fragmentedEtcd) { e.task.Bootstrapped = false }, ""},
-		"there is one member":             {func(e *fragmentedEtcd) { e.task.Input.Spec.Etcd.Data.Replicas = ptr.To[int32](1) }, ""},
+		"volumes began without that room": {func(e *fragmentedEtcd) {
+			claim := corev1.PersistentVolumeClaim{}
+			claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("4Gi")}
+			e.set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{claim}
+		}, ""},
+		"their data go with their pods": {func(e *fragmentedEtcd) { e.task.Input.Spec.Etcd.Data.Storage.Type = controlplanev1.EtcdStorageEmptyDir }, ""},
+		"a host node is cordoned":       {func(e *fragmentedEtcd) { e.task.Cordoned = []string{"blue-etcd-data-1"} }, ""},
+		"not all members have joined":   {func(e *fragmentedEtcd) { e.task.Bootstrapped = false }, ""},
+		"there is one member":           {func(e *fragmentedEtcd) { e.task.Input.Spec.Etcd.Data.Replicas = ptr.To[int32](1) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &fragmentedEtcd{rollingEtcd: newRollingEtcd(now), task: newTask(nil)}

@@ -7,11 +7,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rollout"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
@@ -56,7 +58,7 @@ func (c *cluster) rolloutState(ctx context.Context, health *etcd.Health, set *ap
 		Unsettled: c.unsettled(health),
 		Volatile:  c.Bootstrapped && c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir,
 	}
-	fragmented := c.fragmented(health)
+	fragmented := c.fragmented(health, etcdcomponent.VolumeSize(set))
 	for ordinal := range int(ptr.Deref(set.Spec.Replicas, 1)) {
 		member := rollout.Member{Name: fmt.Sprintf("%s-%d", set.Name, ordinal), Ordinal: ordinal}
 		if i := hostpods.Index(pods, member.Name); i >= 0 {
@@ -101,8 +103,9 @@ var defragmentsAtStart = version.MustParseGeneric("3.6.0")
 
 // fragmented are the members that have many free pages, and write their files anew when they start. No member is stopped for that where
 // it is the only one, or has its data in its pod, or while a host node is cordoned, where a pod could not start again.
-func (c *cluster) fragmented(health *etcd.Health) []string {
-	if !c.Bootstrapped || health.Err != nil || c.desiredMembers() < 3 || len(c.Cordoned) > 0 || c.Cluster.DefragmentsFrom(&c.Input) == 0 ||
+// volume is the size with which volumes began; nil where it is not known.
+func (c *cluster) fragmented(health *etcd.Health, volume *resource.Quantity) []string {
+	if !c.Bootstrapped || health.Err != nil || c.desiredMembers() < 3 || len(c.Cordoned) > 0 || c.Cluster.DefragmentsFrom(&c.Input, volume) == 0 ||
 		c.Cluster.Spec(&c.Input).Storage.Type == controlplanev1.EtcdStorageEmptyDir {
 		return nil
 	}

@@ -58,7 +58,7 @@ func (o *Operator) Run(ctx context.Context, task *Task) *Report {
 	if c.Bootstrapped && report.Err == nil && report.Full && !acted {
 		acted, report.Space = c.step(ctx, report.Health, c.decideSpace)
 	}
-	if (c.RollingOut || len(c.fragmented(report.Health)) > 0) && !acted {
+	if (c.RollingOut || len(c.fragmented(report.Health, nil)) > 0) && !acted {
 		acted, report.Rollout = c.step(ctx, report.Health, c.decideRollout)
 	}
 	if acted && ctx.Err() == nil { // A step may outlast the run: the next one observes.
