@@ -32,8 +32,15 @@ type Member struct {
 // askTimeout bounds one request.
 const askTimeout = 4 * time.Second
 
-// Ask asks all members at once, and returns the report of the one that takes snapshots; else the one that read the store last.
-func Ask(ctx context.Context, members []Member, config *tls.Config) (*backup.Report, error) {
+// Answer is what members say together: the report of the one that takes snapshots, else of the one that read the store last.
+type Answer struct {
+	*backup.Report
+	// Volumes are those of members that tell, by their names.
+	Volumes map[string]backup.Volume
+}
+
+// Ask asks all members at once.
+func Ask(ctx context.Context, members []Member, config *tls.Config) (Answer, error) {
 	reports, errs := make([]*backup.Report, len(members)), make([]error, len(members))
 	var group sync.WaitGroup
 	for i, m := range members {
@@ -49,11 +56,17 @@ func Ask(ctx context.Context, members []Member, config *tls.Config) (*backup.Rep
 		})
 	}
 	group.Wait()
+	volumes := map[string]backup.Volume{}
+	for i, report := range reports {
+		if report != nil && report.Volume != nil {
+			volumes[members[i].Name] = *report.Volume
+		}
+	}
 	reports = slices.DeleteFunc(reports, func(r *backup.Report) bool { return r == nil })
 	if len(reports) == 0 {
-		return nil, fmt.Errorf("no member tells of its snapshots: %w", errors.Join(errs...))
+		return Answer{}, fmt.Errorf("no member tells of its snapshots: %w", errors.Join(errs...))
 	}
-	return merged(reports), nil
+	return Answer{merged(reports), volumes}, nil
 }
 
 // merged is what several members say: the list that was read last, and the work of the one on duty.

@@ -2,7 +2,12 @@ package backups
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"errors"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -207,6 +212,24 @@ func TestAMemberWithoutAnAgentIsNamed(t *testing.T) {
 	_, err := Ask(t.Context(), []Member{{Name: "blue-etcd-data-0", Address: "127.0.0.1:1"}}, &tls.Config{MinVersion: tls.VersionTLS12})
 	if err == nil || !strings.Contains(err.Error(), "blue-etcd-data-0") || errors.Unwrap(err) == nil {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Each member tells of its own volume, whoever is on duty. One that is away is left out.
+func TestMembersTellOfTheirVolumes(t *testing.T) {
+	says := backup.Volume{FreeBytes: 5, SurvivorBytes: 7}
+	agent := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if err := json.NewEncoder(w).Encode(backup.Report{Volume: &says}); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer agent.Close()
+	trusted := x509.NewCertPool()
+	trusted.AddCert(agent.Certificate())
+	name := agent.Certificate().DNSNames[0]
+	answer, err := Ask(t.Context(), []Member{{Name: name, Address: agent.Listener.Addr().String()}, {Name: "away", Address: "127.0.0.1:1"}}, &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12})
+	if err != nil || answer.Report == nil || !maps.Equal(answer.Volumes, map[string]backup.Volume{name: says}) {
+		t.Errorf("they say %+v: %v", answer, err)
 	}
 }
 

@@ -26,25 +26,58 @@ import (
 
 // observeBackup asks members for their snapshots, has them take those that people want, and keeps an object for each one.
 func (r *Reconciler) observeBackup(ctx context.Context, s *scope) error {
-	key := probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: backupProbeKind}
-	if s.controlPlane.Spec.Etcd.Backup == nil || s.keys == nil || len(s.input.Addresses) == 0 || !runs(s.controlPlane) {
-		r.prober.Withdraw(key)
+	if !hasAgents(s) {
+		r.prober.Withdraw(backupKey(s))
 		return nil
 	}
-	list := &controlplanev1.KOKEtcdSnapshotList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(s.controlPlane.Namespace)); err != nil {
-		return fmt.Errorf("list the KOKEtcdSnapshots of the control plane: %w", err)
+	records, err := r.recordsOf(ctx, s)
+	if err != nil {
+		return err
 	}
-	list.Items = slices.DeleteFunc(list.Items, func(o controlplanev1.KOKEtcdSnapshot) bool { return o.Spec.ControlPlaneName != s.controlPlane.Name })
-	ask := r.backupProbe(s, backups.Wanted(list.Items, r.Clock.Now()))
-	result, asked := r.prober.Probe(key, ask)
+	answer, asked := r.askMembers(s, records)
 	if !asked {
 		s.probing = true
 	}
-	if answer, ok := result.Value.(backupAnswer); ok {
-		s.backup.Report, s.backup.Err = answer.report, answer.err
+	s.backup.Report, s.backup.Err = answer.said.Report, answer.err
+	return r.keepRecords(ctx, s, backups.Reconciled(s.controlPlane, records, s.backup.Report, r.Clock.Now()))
+}
+
+// hasAgents reports whether members have agents that can be asked.
+func hasAgents(s *scope) bool {
+	return s.controlPlane.Spec.Etcd.Backup != nil && s.keys != nil && len(s.input.Addresses) > 0 && runs(s.controlPlane)
+}
+
+func backupKey(s *scope) probe.Key {
+	return probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: backupProbeKind}
+}
+
+// recordsOf are the objects of the snapshots of a control plane.
+func (r *Reconciler) recordsOf(ctx context.Context, s *scope) ([]controlplanev1.KOKEtcdSnapshot, error) {
+	list := &controlplanev1.KOKEtcdSnapshotList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(s.controlPlane.Namespace)); err != nil {
+		return nil, fmt.Errorf("list the KOKEtcdSnapshots of the control plane: %w", err)
 	}
-	return r.keepRecords(ctx, s, backups.Reconciled(s.controlPlane, list.Items, s.backup.Report, r.Clock.Now()))
+	return slices.DeleteFunc(list.Items, func(o controlplanev1.KOKEtcdSnapshot) bool { return o.Spec.ControlPlaneName != s.controlPlane.Name }), nil
+}
+
+// askMembers returns what members said last, or false before the first time.
+func (r *Reconciler) askMembers(s *scope, records []controlplanev1.KOKEtcdSnapshot) (backupAnswer, bool) {
+	result, asked := r.prober.Probe(backupKey(s), r.backupProbe(s, backups.Wanted(records, r.Clock.Now())))
+	answer, _ := result.Value.(backupAnswer) // Nil after a panic.
+	return answer, asked
+}
+
+// volumesOf are the volumes of members that told of them within the last minute or so.
+func (r *Reconciler) volumesOf(ctx context.Context, s *scope) (map[string]backup.Volume, error) {
+	if !hasAgents(s) {
+		return nil, nil
+	}
+	records, err := r.recordsOf(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	answer, _ := r.askMembers(s, records)
+	return answer.said.Volumes, nil
 }
 
 // backupProbe asks all members at once.
@@ -58,11 +91,12 @@ func (r *Reconciler) backupProbe(s *scope, wanted []time.Time) probe.Probe {
 			if configErr != nil {
 				return probe.Result{Problem: errortext.Steady(configErr)}
 			}
-			report, err := backups.Ask(ctx, members, config)
+			said, err := backups.Ask(ctx, members, config)
 			if err != nil {
 				why := errortext.Steady(err)
-				return probe.Result{Problem: why, Value: backupAnswer{last, why}}
+				return probe.Result{Problem: why, Value: backupAnswer{backups.Answer{Report: last}, why}}
 			}
+			report := said.Report
 			last = report
 			open := missingSlots(wanted, report)
 			var failed []error
@@ -78,15 +112,15 @@ func (r *Reconciler) backupProbe(s *scope, wanted []time.Time) probe.Probe {
 			if err := errors.Join(failed...); err != nil {
 				problem += ": " + errortext.Steady(err)
 			}
-			return probe.Result{Problem: problem, Value: backupAnswer{report: report}}
+			return probe.Result{Problem: problem, Value: backupAnswer{said: said}}
 		},
 	}
 }
 
-// backupAnswer is the last report of a member, and why nobody answers now.
+// backupAnswer is what members said last, and why nobody answers now. Of volumes it has what was said now alone.
 type backupAnswer struct {
-	report *backup.Report
-	err    string
+	said backups.Answer
+	err  string
 }
 
 // missingSlots are those of which the store has no verified or refused snapshot.

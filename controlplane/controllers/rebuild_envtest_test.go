@@ -15,17 +15,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 )
 
 // formerID is the ID of the cluster that a tenant's data etcd is at first.
@@ -93,6 +96,14 @@ func TestARestoreInPlaceIsJudgedBeforeAnythingStops(t *testing.T) {
 				conditions.Set(s, metav1.Condition{Type: controlplanev1.SnapshotVerifiedCondition, Status: metav1.ConditionFalse, Reason: "Damaged", Message: "a page is torn"})
 			})
 		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"}, "which cannot be used (Damaged: a page is torn): name another"},
+		{"a snapshot that is too large for the volume", func() {
+			tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) {
+				s.Status.DatabaseBytes = 1 << 30
+				conditions.Set(s, metav1.Condition{Type: controlplanev1.SnapshotVerifiedCondition, Status: metav1.ConditionTrue, Reason: "Verified"})
+			})
+			tt.program.prober = tellingVolumes{"blue-etcd-data-0": {FreeBytes: 2 << 30}}
+		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"},
+			"spec.etcd.restore: the volume of blue-etcd-data-0 has 2147483648 bytes of room, and 2315255808 are needed beside the former data: raise spec.etcd.data.storage.size where volumes can grow, or make room for 167772160 bytes on it"},
 		{"a survivor that is no member", func() {}, controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-7"}, "survivor names blue-etcd-data-7, which is no member"},
 		{"a survivor with a quorum", func() {}, controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-0"}, "are a majority, so that a quorum can return"},
 		{"a host node that is not heard from", func() { tt.hearNode(0, false) }, controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-0"}, "spec.etcd.restore: "},
@@ -113,6 +124,19 @@ func TestARestoreInPlaceIsJudgedBeforeAnythingStops(t *testing.T) {
 	}
 }
 
+// tellingVolumes answers for the agents of members.
+type tellingVolumes map[string]backup.Volume
+
+func (v tellingVolumes) Probe(key probe.Key, asked probe.Probe) (probe.Result, bool) {
+	if key.Kind == backupProbeKind {
+		return probe.Result{Value: backupAnswer{said: backups.Answer{Volumes: v}}}, true
+	}
+	return patient{}.Probe(key, asked)
+}
+
+func (tellingVolumes) Forget(object types.NamespacedName) { patient{}.Forget(object) }
+func (tellingVolumes) Withdraw(key probe.Key)             { patient{}.Withdraw(key) }
+
 // Data that are left on one member of three are what the new etcd begins with, on that member alone.
 func TestEtcdIsRestoredFromASurvivor(t *testing.T) {
 	t.Parallel()
@@ -121,7 +145,17 @@ func TestEtcdIsRestoredFromASurvivor(t *testing.T) {
 	edit(t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
 		c.Spec.Etcd.GivenUp = []string{"blue-etcd-data-0", "blue-etcd-data-1"}
 	})
+	before := tt.podUIDs()
+	tt.program.prober = tellingVolumes{"blue-etcd-data-2": {FreeBytes: 1 << 30, SurvivorBytes: 3 << 30}}
 	requested := tt.requestRestore(controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-2"})
+	if err := tt.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	tt.expectReconciled("without room", "spec.etcd.restore: the volume of blue-etcd-data-2 has 1073741824 bytes of room, and 3221225472 are needed")
+	if now := tt.podUIDs(); !maps.Equal(now, before) {
+		t.Fatalf("without room the pods were %v and are %v", before, now)
+	}
+	tt.program.prober = tellingVolumes{"blue-etcd-data-2": {FreeBytes: 3 << 30, SurvivorBytes: 3 << 30}}
 	var told []byte
 	for range manyRounds {
 		if err := tt.reconcile(); err != nil {

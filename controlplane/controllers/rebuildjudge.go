@@ -13,6 +13,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
@@ -27,10 +28,33 @@ func (r *Reconciler) judgeRestore(ctx context.Context, s *scope, state rebuild.S
 		return noAgent, nil
 	case len(state.Next.Members) > 0 && state.ClusterID == "" && len(state.Next.Former) == 0 && mayHaveData(pods):
 		return "no member of the data etcd has told the ID of its cluster yet, by which its data are put aside: wait until one answers, or until its container prepare has looked", nil
-	case s.controlPlane.Spec.Etcd.Restore.Survivor != "":
-		return judgeSurvivor(s, state, pods), nil
 	}
-	return r.judgeSnapshot(ctx, s)
+	volumes, err := r.volumesOf(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	var seed *backup.Volume
+	if volume, told := volumes[state.Next.Seed]; told {
+		seed = &volume
+	}
+	if s.controlPlane.Spec.Etcd.Restore.Survivor != "" {
+		problem := judgeSurvivor(s, state, pods)
+		if problem == "" && seed != nil {
+			problem = tooSmall(state.Next.Seed, *seed, seed.SurvivorBytes)
+		}
+		return problem, nil
+	}
+	return r.judgeSnapshot(ctx, s, state.Next.Seed, seed)
+}
+
+// tooSmall says that a member's volume has too little room for the data of a new cluster beside the former ones; empty when it has
+// enough.
+func tooSmall(member string, volume backup.Volume, need int64) string {
+	if volume.FreeBytes >= need {
+		return ""
+	}
+	return fmt.Sprintf("the volume of %s has %d bytes of room, and %d are needed beside the former data: raise spec.etcd.data.storage.size where volumes can grow, or make room for %d bytes on it",
+		member, volume.FreeBytes, need, need-volume.FreeBytes)
 }
 
 // mayHaveData reports whether the data of a member may be there, as far as its pod tells.
@@ -75,8 +99,9 @@ func isNewer(version, than string) bool {
 	return err == nil && newer
 }
 
-// judgeSnapshot refuses a snapshot that is not there, not verified, another tenant's, of another key or of a newer etcd.
-func (r *Reconciler) judgeSnapshot(ctx context.Context, s *scope) (string, error) {
+// judgeSnapshot refuses a snapshot that is not there, not verified, another tenant's, of another key, of a newer etcd, or too large
+// for the volume of the seed, where that is known.
+func (r *Reconciler) judgeSnapshot(ctx context.Context, s *scope, seed string, volume *backup.Volume) (string, error) {
 	key := client.ObjectKey{Namespace: s.controlPlane.Namespace, Name: s.controlPlane.Spec.Etcd.Restore.Snapshot}
 	snapshot := &controlplanev1.KOKEtcdSnapshot{}
 	switch err := r.Client.Get(ctx, key, snapshot); {
@@ -87,6 +112,11 @@ func (r *Reconciler) judgeSnapshot(ctx context.Context, s *scope) (string, error
 	}
 	if problem := r.unfit(s, snapshot); problem != "" {
 		return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, %s", key.Name, problem), nil
+	}
+	if volume != nil {
+		if problem := tooSmall(seed, *volume, backup.RestoreBytes(snapshot.Status.DatabaseBytes)); problem != "" {
+			return problem, nil
+		}
 	}
 	origin, missing, err := r.origin(ctx, s)
 	if err != nil || missing != "" {

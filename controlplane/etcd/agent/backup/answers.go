@@ -34,7 +34,23 @@ type Report struct {
 	Working time.Time `json:"working,omitzero"`
 	// Problem is why the last try failed; nil after one that did not.
 	Problem *Problem `json:"problem,omitempty"`
+	// Volume is the room on the member's own volume; nil where it is not known.
+	Volume *Volume `json:"volume,omitempty"`
 }
+
+// Volume is the room that a member's volume has for the data of a new cluster. The former data stay beside them.
+type Volume struct {
+	FreeBytes int64 `json:"freeBytes"`
+	// SurvivorBytes is what it takes to begin with the data of this member.
+	SurvivorBytes int64 `json:"survivorBytes"`
+}
+
+// LogBytes is the room for the log of a new member: two files of etcd, and some more.
+const LogBytes = 160 << 20
+
+// RestoreBytes is the room that it takes to begin with a snapshot, by what etcd sent: that, the database that is made of it, and a
+// log.
+func RestoreBytes(sent int64) int64 { return 2*sent + LogBytes }
 
 // Snapshot is one in the store.
 type Snapshot struct {

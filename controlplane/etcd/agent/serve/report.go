@@ -90,9 +90,10 @@ func limited(text string) string {
 // report is what the agent knows.
 func (a *agent) report() backup.Report {
 	entries, at := a.listing.last()
+	volume := a.volume()
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	r := backup.Report{Member: a.Member, OnDuty: a.duty, Working: a.working, Listed: at, Problem: a.problem(entries)}
+	r := backup.Report{Member: a.Member, OnDuty: a.duty, Working: a.working, Listed: at, Problem: a.problem(entries), Volume: volume}
 	for i, e := range entries {
 		if i == backup.MaxSnapshots {
 			r.More = len(entries) - i
@@ -106,6 +107,19 @@ func (a *agent) report() backup.Report {
 		r.Snapshots = append(r.Snapshots, s)
 	}
 	return r
+}
+
+// volume is the room on the member's own volume; nil while the member has no data.
+func (a *agent) volume() *backup.Volume {
+	free, err := snapshot.FreeBytes(a.DataDir)
+	if err != nil {
+		return nil
+	}
+	need, err := snapshot.Survivor{DataDir: a.DataDir}.NeedBytes()
+	if err != nil {
+		return nil
+	}
+	return &backup.Volume{FreeBytes: free, SurvivorBytes: need}
 }
 
 // problem is the one to tell: the last failure, or that a trial refused a snapshot and no newer one is verified.

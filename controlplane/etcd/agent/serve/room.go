@@ -2,13 +2,12 @@ package serve
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"golang.org/x/sys/unix"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/space"
 )
 
@@ -98,22 +97,13 @@ func (a *agent) spaceState(health *etcd.Health) (space.State, error) {
 			continue
 		}
 		m.Rewritten = a.rewrites.Lately(m.Name, a.Now())
-		free, err := freeBytes(a.DataDir)
+		free, err := snapshot.FreeBytes(a.DataDir)
 		if err != nil {
 			return state, err
 		}
 		m.Volume = m.Size + free
 	}
 	return state, nil
-}
-
-// freeBytes is the room that a file system has for more.
-func freeBytes(path string) (int64, error) {
-	var found unix.Statfs_t
-	if err := unix.Statfs(path, &found); err != nil {
-		return 0, fmt.Errorf("look how much room %s has: %w", path, err)
-	}
-	return int64(found.Bavail) * found.Bsize, nil //nolint:gosec // No volume has exabytes.
 }
 
 // addressesOf are how clients reach each member that has started.

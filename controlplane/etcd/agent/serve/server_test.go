@@ -209,6 +209,24 @@ func TestAReportIsBounded(t *testing.T) {
 	}
 }
 
+// A member without data has nothing to survive, and says nothing of its volume.
+func TestAReportTellsTheRoomOfTheVolume(t *testing.T) {
+	volume := t.TempDir()
+	a := newAgent(t.Context(), Options{DataDir: filepath.Join(volume, "data"), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if r := a.report(); r.Volume != nil {
+		t.Errorf("without data it tells %+v", r.Volume)
+	}
+	for name, size := range map[string]int64{"wal/0000000000000000-0000000000000000.wal": 1 << 20, "snap/db": 1 << 30} {
+		path := filepath.Join(volume, "data", "member", name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must(t, os.WriteFile(path, nil, 0o600))
+		must(t, os.Truncate(path, size)) // It takes no room itself.
+	}
+	if r := a.report(); r.Volume == nil || r.Volume.FreeBytes <= 0 || r.Volume.SurvivorBytes != 2<<30+1<<20+backup.LogBytes {
+		t.Errorf("it tells %+v", r.Volume)
+	}
+}
+
 // A refusal is told as long as nothing newer is good.
 func TestWhatATrialRefusedIsToldUntilANewerOneIsVerified(t *testing.T) {
 	a := newAgent(t.Context(), Options{Now: func() time.Time { return noon }, Log: slog.New(slog.DiscardHandler)})

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 )
 
 // Survivor is a member of a former cluster of which data are left.
@@ -20,6 +22,15 @@ type Survivor struct {
 	Etcd string
 	// Program restores in a child process.
 	Program Program
+}
+
+// NeedBytes is the room that it takes to salvage the data as they are now.
+func (s Survivor) NeedBytes() (int64, error) {
+	files, err := s.files()
+	if err != nil {
+		return 0, fmt.Errorf("look how large the data of a member are: %w", err)
+	}
+	return files.needed(), nil
 }
 
 // Salvage makes the data of a new cluster from all that the log of a survivor has, also from what the survivor did not know to be
@@ -147,7 +158,7 @@ func (s Survivor) files() (survivorFiles, error) {
 
 // needed is the room that it takes: the copy of the log, and beside the copy of the database what etcd sent, which is the same as
 // what etcd sent beside the database that is made of it.
-func (f survivorFiles) needed() int64 { return 2*f.snapshots + f.log + logBytes }
+func (f survivorFiles) needed() int64 { return 2*f.snapshots + f.log + backup.LogBytes }
 
 // copyTo copies the files to another data directory.
 func (f survivorFiles) copyTo(ctx context.Context, from, to string) error {

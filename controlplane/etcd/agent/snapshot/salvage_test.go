@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 )
 
 // Without room nothing is begun.
@@ -18,12 +20,12 @@ func TestSalvageTellsHowMuchRoomIsMissing(t *testing.T) {
 		must(t, os.Truncate(path, size)) // It takes no room itself.
 	}
 	s := Survivor{DataDir: survivor, Etcd: "/none"}
-	files, err := s.files()
-	if err != nil || files.needed() != 2<<42+1<<20+logBytes {
-		t.Errorf("%d bytes are needed: %v", files.needed(), err)
+	need, err := s.NeedBytes()
+	if err != nil || need != 2<<42+1<<20+backup.LogBytes {
+		t.Errorf("%d bytes are needed: %v", need, err)
 	}
 	_, err = s.Salvage(t.Context(), Target{DataDir: data, Name: "one", PeerURL: "http://127.0.0.1:2380", Token: "x"})
-	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("bytes of room, and %d are needed to salvage", files.needed())) || !strings.Contains(err.Error(), "make room for") {
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("bytes of room, and %d are needed to salvage", need)) || !strings.Contains(err.Error(), "make room for") {
 		t.Errorf("it says %v", err)
 	}
 	if left, err := os.ReadDir(data); len(left) != 0 || err != nil {
