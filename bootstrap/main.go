@@ -24,7 +24,7 @@ import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/controllers"
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/orphans"
+	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/servingcertificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/tokens"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/webhooks"
@@ -105,7 +105,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.concurrency}); err != nil {
 		return err
 	}
-	if err := (&orphans.Reconciler{
+	if err := (&nodes.Reconciler{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Tenants: tenants, Guard: gate.Guard,
 		Clock: clock.RealClock{}, WatchFilterValue: opts.WatchFilter,
 	}).SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.tenantConcurrency}); err != nil {

@@ -95,7 +95,7 @@ func kubeletConfiguration(in *Input) (*kubeletv1beta1.KubeletConfiguration, erro
 		ServerTLSBootstrap:       true,
 		// A machine may have only cgroup v1, where kubelet from v1.35 on ends by default.
 		FailCgroupV1:       ptr.To(false),
-		RegisterWithTaints: taints(in.Spec.Kubelet.Taints),
+		RegisterWithTaints: Taints(in.Spec.Kubelet.Taints),
 
 		CgroupDriver:                    string(set.CgroupDriver),
 		MaxPods:                         set.MaxPods,
@@ -120,9 +120,9 @@ func kubeletConfiguration(in *Input) (*kubeletv1beta1.KubeletConfiguration, erro
 	}, nil
 }
 
-// taints are those of a new Node. Cluster API removes its own taint when it has set the Machine's labels. Users may have set
+// Taints are those of a new Node. Cluster API removes its own taint when it has set the Machine's labels. Users may have set
 // that taint themselves, as with KubeadmConfig, and a Node cannot have a key and effect twice.
-func taints(set []corev1.Taint) []corev1.Taint {
+func Taints(set []corev1.Taint) []corev1.Taint {
 	first := clusterv1.NodeUninitializedTaint
 	if slices.ContainsFunc(set, func(taint corev1.Taint) bool { return taint.MatchTaint(&first) }) {
 		return set

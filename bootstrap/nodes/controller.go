@@ -1,14 +1,17 @@
-package orphans
+package nodes
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -22,19 +25,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 const (
-	// interval is how often the Nodes of a tenant are listed. An orphan does no harm but to confuse people: a watch of all
-	// Nodes would cost more.
+	// interval is how often the Nodes of a tenant are listed: a watch of all Nodes would cost more. An orphan does no harm but to
+	// confuse people. Nodes that are lost by a restore are looked for when the tenant is connected to again.
 	interval = 10 * time.Minute
-	// mostAtOnce is how many orphans one reconcile deletes.
+	// mostAtOnce is how many orphans one reconcile deletes, and how many lost Nodes it makes.
 	mostAtOnce = 500
 )
 
-// Reconciler deletes the orphans among the Nodes of Clusters whose infrastructure is an IDCCluster.
+// Reconciler deletes the orphans among the Nodes of Clusters whose infrastructure is an IDCCluster, and makes those anew that
+// Machines have lost.
 type Reconciler struct {
 	// Client reads from the management cluster's cache, APIReader from its API server.
 	Client    client.Reader
@@ -50,24 +55,25 @@ type Reconciler struct {
 }
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=bootstrap.cluster.x-k8s.io,resources=kokconfigs,verbs=get;list;watch
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
 	err := ctrl.NewControllerManagedBy(mgr).
-		Named("orphaned-nodes").
+		Named("tenant-nodes").
 		For(&clusterv1.Cluster{}, builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
-		WatchesRawSource(r.Tenants.GetClusterSource("orphaned-nodes", func(_ context.Context, cluster client.Object) []ctrl.Request {
+		WatchesRawSource(r.Tenants.GetClusterSource("tenant-nodes", func(_ context.Context, cluster client.Object) []ctrl.Request {
 			return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(cluster)}}
 		})).
 		WithOptions(options).
 		Complete(r)
 	if err != nil {
-		return fmt.Errorf("set up the controller of orphaned Nodes: %w", err)
+		return fmt.Errorf("set up the controller of tenants' Nodes: %w", err)
 	}
 	return nil
 }
 
-// Reconcile deletes the orphans of one Cluster's tenant.
+// Reconcile deletes the orphans of one Cluster's tenant, and makes anew what its Machines have lost.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	cluster := &clusterv1.Cluster{}
 	if err := r.Client.Get(ctx, request.NamespacedName, cluster); err != nil {
@@ -77,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		annotations.IsPaused(cluster, cluster) || !cluster.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	err := r.deleteOrphans(ctx, cluster)
+	err := r.keepInStep(ctx, cluster)
 	if errors.Is(err, clustercache.ErrClusterNotConnected) {
 		return ctrl.Result{}, nil // A new connection wakes the controller.
 	}
@@ -90,17 +96,39 @@ func inDataCentre(cluster *clusterv1.Cluster) bool {
 	return ref.Kind == "IDCCluster" && ref.APIGroup == infrav1.GroupVersion.Group
 }
 
-func (r *Reconciler) deleteOrphans(ctx context.Context, cluster *clusterv1.Cluster) error {
+func (r *Reconciler) keepInStep(ctx context.Context, cluster *clusterv1.Cluster) error {
 	tenant, err := r.Tenants.GetUncachedClient(ctx, client.ObjectKeyFromObject(cluster))
 	if err != nil {
 		return fmt.Errorf("connect to the tenant: %w", err)
 	}
-	found, err := r.orphans(ctx, tenant, cluster)
-	if err != nil || len(found) == 0 {
+	machines, err := machinesOf(ctx, r.Client, cluster)
+	if err != nil {
 		return err
 	}
+	var orphans []*corev1.Node
+	there := sets.New[string]()
+	err = tenantapi.EachNode(ctx, r.Guard(client.ObjectKeyFromObject(cluster)), tenant, func(node *corev1.Node) {
+		there.Insert(strings.Clone(node.Name))
+		if len(orphans) < mostAtOnce && Orphaned(node, cluster.Namespace, machines, r.Clock.Now()) {
+			orphans = append(orphans, whatIsJudged(node))
+		}
+	})
+	lost := Lost(machines, there)
+	if err != nil || len(orphans) == 0 && len(lost) == 0 {
+		return err
+	}
+	// The cache may be late.
+	if machines, err = machinesOf(ctx, r.APIReader, cluster); err != nil {
+		return err
+	}
+	orphans = slices.DeleteFunc(orphans, func(node *corev1.Node) bool { return !Orphaned(node, cluster.Namespace, machines, r.Clock.Now()) })
+	lost = Lost(machines, there)
+	return errors.Join(deleteOrphans(ctx, tenant, orphans), r.makeAnew(ctx, tenant, lost[:min(len(lost), mostAtOnce)]))
+}
+
+func deleteOrphans(ctx context.Context, tenant client.Writer, orphans []*corev1.Node) error {
 	var problems []error
-	for _, node := range found {
+	for _, node := range orphans {
 		// A Node whose kubelet reports again has another resource version.
 		err := tenant.Delete(ctx, node, client.Preconditions{UID: &node.UID, ResourceVersion: ptr.To(node.ResourceVersion)})
 		switch {
@@ -114,38 +142,28 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, cluster *clusterv1.Clust
 	return errors.Join(problems...)
 }
 
-// orphans are the orphaned Nodes of a tenant, by the Machines that the API server has: the cache may be late.
-func (r *Reconciler) orphans(ctx context.Context, tenant client.Reader, cluster *clusterv1.Cluster) ([]*corev1.Node, error) {
-	suspects, err := r.suspects(ctx, tenant, cluster)
-	if err != nil || len(suspects) == 0 {
-		return nil, err
-	}
-	machines, err := machinesOf(ctx, r.APIReader, cluster)
-	if err != nil {
-		return nil, err
-	}
-	var found []*corev1.Node
-	for _, node := range suspects {
-		if Orphaned(node, cluster.Namespace, machines, r.Clock.Now()) {
-			found = append(found, node)
+// makeAnew creates the Nodes of Machines.
+func (r *Reconciler) makeAnew(ctx context.Context, tenant client.Writer, lost []*clusterv1.Machine) error {
+	var problems []error
+	for _, machine := range lost {
+		config := &bootstrapv1.KOKConfig{}
+		if ref := machine.Spec.Bootstrap.ConfigRef; ref.Kind == "KOKConfig" && ref.APIGroup == bootstrapv1.GroupVersion.Group {
+			key := client.ObjectKey{Namespace: machine.Namespace, Name: ref.Name}
+			if err := r.Client.Get(ctx, key, config); client.IgnoreNotFound(err) != nil {
+				problems = append(problems, fmt.Errorf("read KOKConfig %s: %w", key, err))
+				continue
+			}
+		}
+		node := Anew(machine, &config.Spec.Kubelet)
+		switch err := tenant.Create(ctx, node); {
+		case apierrors.IsAlreadyExists(err):
+		case err != nil:
+			problems = append(problems, fmt.Errorf("make Node %s of the tenant anew, which Machine %s has lost: %w", node.Name, machine.Name, err))
+		default:
+			ctrl.LoggerFrom(ctx).Info("Made a Node anew that its Machine had lost", "Node", klog.KObj(node), "Machine", klog.KObj(machine), "providerID", node.Spec.ProviderID)
 		}
 	}
-	return found, nil
-}
-
-// suspects are the Nodes of a tenant that are orphans by the Machines in the cache.
-func (r *Reconciler) suspects(ctx context.Context, tenant client.Reader, cluster *clusterv1.Cluster) ([]*corev1.Node, error) {
-	machines, err := machinesOf(ctx, r.Client, cluster)
-	if err != nil {
-		return nil, err
-	}
-	var found []*corev1.Node
-	err = tenantapi.EachNode(ctx, r.Guard(client.ObjectKeyFromObject(cluster)), tenant, func(node *corev1.Node) {
-		if len(found) < mostAtOnce && Orphaned(node, cluster.Namespace, machines, r.Clock.Now()) {
-			found = append(found, whatIsJudged(node))
-		}
-	})
-	return found, err
+	return errors.Join(problems...)
 }
 
 // whatIsJudged keeps the fields of a Node that Orphaned and the deletion need: the rest may be large.

@@ -1,4 +1,4 @@
-package orphans
+package nodes
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
@@ -79,28 +80,33 @@ func TestANodeIsAnOrphan(t *testing.T) {
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme)
+	builder := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme, bootstrapv1.AddToScheme)
 	if err := builder.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	return scheme
 }
 
-func TestOrphansAreDeletedAndNothingElseIs(t *testing.T) {
+func TestNodesAreKeptInStepWithMachines(t *testing.T) {
 	for name, test := range map[string]struct {
 		cluster func(*clusterv1.Cluster)
 		// stored is a Machine that the cache does not know yet.
 		stored *clusterv1.Machine
 		// returns lets kubelet be heard of again just before the deletion.
 		returns bool
+		// gone has the Machine of the lost Node gone, which the cache does not know yet.
+		gone    bool
 		deleted bool
-		again   bool
+		// made is whether a Node is made anew that a Machine has lost.
+		made  bool
+		again bool
 	}{
-		"an orphan is deleted":                           {cluster: func(*clusterv1.Cluster) {}, deleted: true, again: true},
-		"one whose Machine a cache does not know is not": {cluster: func(*clusterv1.Cluster) {}, stored: machineOf("worker-1"), again: true},
-		"one that is heard of again is not":              {cluster: func(*clusterv1.Cluster) {}, returns: true, again: true},
-		"none of a paused Cluster":                       {cluster: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }},
-		"none of another infrastructure":                 {cluster: func(c *clusterv1.Cluster) { c.Spec.InfrastructureRef.Kind = "DockerCluster" }},
+		"an orphan is deleted, and a lost one made anew":         {cluster: func(*clusterv1.Cluster) {}, deleted: true, made: true, again: true},
+		"one whose Machine a cache does not know is not deleted": {cluster: func(*clusterv1.Cluster) {}, stored: machineOf("worker-1"), made: true, again: true},
+		"one that is heard of again is not deleted":              {cluster: func(*clusterv1.Cluster) {}, returns: true, made: true, again: true},
+		"one whose Machine is gone is not made anew":             {cluster: func(*clusterv1.Cluster) {}, gone: true, deleted: true, again: true},
+		"none of a paused Cluster":                               {cluster: func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }},
+		"none of another infrastructure":                         {cluster: func(c *clusterv1.Cluster) { c.Spec.InfrastructureRef.Kind = "DockerCluster" }},
 		"none of a Cluster that is being deleted": {cluster: func(c *clusterv1.Cluster) {
 			c.Finalizers, c.DeletionTimestamp = []string{"a"}, ptr.To(metav1.NewTime(now))
 		}},
@@ -126,7 +132,10 @@ func TestOrphansAreDeletedAndNothingElseIs(t *testing.T) {
 					return deleteAsPreconditionsSay(ctx, c, object, options)
 				},
 			})
-			stored := fake.NewClientBuilder().WithScheme(scheme).WithObjects(next())
+			stored := fake.NewClientBuilder().WithScheme(scheme)
+			if !test.gone {
+				stored = stored.WithObjects(next())
+			}
 			if test.stored != nil {
 				stored = stored.WithObjects(test.stored)
 			}
@@ -139,7 +148,7 @@ func TestOrphansAreDeletedAndNothingElseIs(t *testing.T) {
 			if err != nil || (result.RequeueAfter > 0) != test.again {
 				t.Errorf("%+v, %v", result, err)
 			}
-			for name, gone := range map[string]bool{"worker-1": test.deleted, "worker-3": false} {
+			for name, gone := range map[string]bool{"worker-1": test.deleted, "worker-2": !test.made, "worker-3": false} {
 				if err := inner.Get(t.Context(), client.ObjectKey{Name: name}, &corev1.Node{}); apierrors.IsNotFound(err) != gone {
 					t.Errorf("Node %s: %v", name, err)
 				}

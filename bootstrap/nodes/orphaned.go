@@ -1,4 +1,4 @@
-package orphans
+package nodes
 
 import (
 	"slices"
