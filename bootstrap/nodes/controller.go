@@ -19,10 +19,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
@@ -32,7 +34,7 @@ import (
 
 const (
 	// interval is how often the Nodes of a tenant are listed: a watch of all Nodes would cost more. An orphan does no harm but to
-	// confuse people. Nodes that are lost by a restore are looked for when the tenant is connected to again.
+	// confuse people. That a Node is lost is also told by Cluster API.
 	interval = 10 * time.Minute
 	// mostAtOnce is how many orphans one reconcile deletes, and how many lost Nodes it makes.
 	mostAtOnce = 500
@@ -65,12 +67,27 @@ func (r *Reconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, optio
 		WatchesRawSource(r.Tenants.GetClusterSource("tenant-nodes", func(_ context.Context, cluster client.Object) []ctrl.Request {
 			return []ctrl.Request{{NamespacedName: client.ObjectKeyFromObject(cluster)}}
 		})).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(predicate.NewPredicateFuncs(lacksNode))).
 		WithOptions(options).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up the controller of tenants' Nodes: %w", err)
 	}
 	return nil
+}
+
+// lacksNode reports whether Cluster API has seen that the Node of a Machine is gone. It sees that sooner than a list does.
+func lacksNode(object client.Object) bool {
+	machine, ok := object.(*clusterv1.Machine)
+	return ok && machine.DeletionTimestamp.IsZero() && conditions.GetReason(machine, clusterv1.MachineNodeHealthyCondition) == clusterv1.MachineNodeDeletedReason
+}
+
+func clusterOf(_ context.Context, object client.Object) []ctrl.Request {
+	machine, ok := object.(*clusterv1.Machine)
+	if !ok {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.ClusterName}}}
 }
 
 // Reconcile deletes the orphans of one Cluster's tenant, and makes anew what its Machines have lost.

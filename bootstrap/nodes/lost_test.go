@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 )
@@ -32,6 +33,20 @@ func TestAMachineHasLostItsNode(t *testing.T) {
 				t.Errorf("lost are %v", lost)
 			}
 		})
+	}
+}
+
+// Cluster API says so at the Machine. Of one that never had a Node, or that goes, it says something else.
+func TestAMachineWithoutItsNodeWakesItsCluster(t *testing.T) {
+	for reason, want := range map[string]bool{clusterv1.MachineNodeDeletedReason: true, clusterv1.MachineNodeDoesNotExistReason: false, clusterv1.MachineNodeHealthyReason: false} {
+		machine := next()
+		conditions.Set(machine, metav1.Condition{Type: clusterv1.MachineNodeHealthyCondition, Status: metav1.ConditionFalse, Reason: reason})
+		if got := lacksNode(machine); got != want {
+			t.Errorf("%s: %t", reason, got)
+		}
+	}
+	if got := clusterOf(t.Context(), next()); len(got) != 1 || got[0].String() != "team/blue" {
+		t.Errorf("it wakes %v", got)
 	}
 }
 

@@ -179,8 +179,6 @@ var _ = Describe("The etcd of a tenant", Label(full, etcdFaults), func() {
 			s.expectGoingOn(ctx)
 			Expect(env.lab.Heal(ctx)).To(Succeed())
 		})
-		Eventually(ctx, func() error { return unpause(ctx, env.client, s.clusterObject()) }).WithTimeout(creation).
-			Should(Succeed(), "Cluster API's webhooks, whose pod may have been on a host node that was cut off, answer again")
 		s.expectRecovered(ctx)
 		s.expectWhole(ctx)
 	}, SpecTimeout(faulty))

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,7 +46,19 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		before := contents(ctx, b.etcd(ctx, names.EtcdData), taken.Status.Revision)
 		Expect(len(before)).To(BeNumerically(">", 2*kept))
 		seen := b.watch(ctx)
-		workers := b.onWorkers(ctx)
+		early := b.machines(ctx)
+		worker, node := b.worker(ctx), early[0].Status.NodeRef.Name
+		runs := b.onWorker(ctx, worker, node)
+
+		By("a worker joins after the snapshot")
+		check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name + "-workers"}}
+		patch(ctx, check, fmt.Sprintf(`{"metadata":{"annotations":{%q:""}}}`, clusterv1.PausedAnnotation)) // It would replace that worker.
+		b.haveHosts(ctx, 2)
+		b.scale(ctx, 2)
+		b.expectWorkers(ctx, 2)
+		late := slices.DeleteFunc(b.machines(ctx), func(m clusterv1.Machine) bool { return m.Name == early[0].Name })[0]
+		lateWorker := labHost(b.hostOf(ctx, late))
+		kubelet := b.kubelet(ctx, lateWorker)
 
 		By("objects are made and deleted after the snapshot, as nobody should have")
 		objects := b.api.CoreV1().ConfigMaps(metav1.NamespaceDefault)
@@ -60,9 +73,12 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		figure("in_place_objects_different", len(different), "objects")
 		Expect(different).To(BeEmpty(), "keys that are not as they were in the snapshot, of %d", len(before))
 		Eventually(ctx, seen).WithTimeout(creation).Should(And(ContainElement("kept-000"), Not(ContainElement("late"))), "what the informer has")
-		Expect(b.onWorkers(ctx)).To(Equal(workers), "the worker, its kubelet and its pods")
+		Expect(b.onWorker(ctx, worker, node)).To(Equal(runs), "the worker, its kubelet and its pods")
+		b.expectWorkers(ctx, 2)
+		Expect(b.machines(ctx)).To(ContainElement(HaveField("UID", late.UID)), "the Machine that joined after the snapshot")
+		Expect(b.kubelet(ctx, lateWorker)).To(Equal(kubelet), "the kubelet that joined after the snapshot")
 		b.expectBackedUp(ctx, creation+backupEvery)
-	}, SpecTimeout(4*creation+2*join+restoring+3*backupEvery))
+	}, SpecTimeout(4*creation+4*join+restoring+3*backupEvery))
 
 	It("goes on with the data of the one member that has them, by the command that is told", Label("two_wiped"), func(ctx SpecContext) {
 		b := newBackedUp(ctx, "two-wiped")
@@ -225,10 +241,12 @@ func (b *backedUp) watch(ctx context.Context) func() []string {
 	}
 }
 
-// onWorkers is what runs on the only worker.
-func (b *backedUp) onWorkers(ctx context.Context) map[string]string {
+// kubelet is the process of a worker's kubelet, and how often it started again.
+func (b *backedUp) kubelet(ctx context.Context, h *host.Host) string {
 	GinkgoHelper()
-	return b.onWorker(ctx, b.worker(ctx), b.machines(ctx)[0].Status.NodeRef.Name)
+	said, err := h.Exec(ctx, nil, "systemctl", "show", "--property=MainPID,NRestarts", "kubelet.service")
+	Expect(err).NotTo(HaveOccurred())
+	return strings.TrimSpace(string(said))
 }
 
 // onWorker is what runs on a worker: its Node, the process of its kubelet, and its pods with how often they started again.
@@ -236,9 +254,7 @@ func (b *backedUp) onWorker(ctx context.Context, h *host.Host, name string) map[
 	GinkgoHelper()
 	node, err := b.api.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	Expect(err).NotTo(HaveOccurred())
-	kubelet, err := h.Exec(ctx, nil, "systemctl", "show", "--property=MainPID,NRestarts", "kubelet.service")
-	Expect(err).NotTo(HaveOccurred())
-	all := map[string]string{"Node " + node.Name: string(node.UID), "kubelet": strings.TrimSpace(string(kubelet))}
+	all := map[string]string{"Node " + node.Name: string(node.UID), "kubelet": b.kubelet(ctx, h)}
 	pods, err := b.api.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + node.Name})
 	Expect(err).NotTo(HaveOccurred())
 	for _, pod := range pods.Items {

@@ -99,7 +99,8 @@ func removeAfter(tenants ...*tenant) {
 func (t *tenant) remove(ctx context.Context) {
 	GinkgoHelper()
 	cluster := t.clusterObject()
-	Expect(client.IgnoreNotFound(unpause(ctx, env.client, cluster))).To(Succeed())
+	Eventually(ctx, func() error { return client.IgnoreNotFound(unpause(ctx, env.client, cluster)) }).WithTimeout(creation).
+		Should(Succeed(), "Cluster API's webhooks answer again, whose pod may have been on a host node that was cut off or had no power")
 	Expect(client.IgnoreNotFound(env.client.Delete(ctx, cluster))).To(Succeed())
 	Eventually(ctx, func() error { return env.client.Get(ctx, t.ObjectKey, cluster) }).WithTimeout(creation).
 		Should(MatchError(apierrors.IsNotFound, "IsNotFound"), "Cluster %s is not deleted", t.ObjectKey)
