@@ -312,6 +312,15 @@ bench-backup: check-go bin/versitygw ## Time to take and to verify a snapshot of
 	go build -ldflags '$(LDFLAGS)' -o bin/kok-etcd-agent ./controlplane/etcd/agent/cmd/kok-etcd-agent
 	$(ENVTEST_ASSETS) KOK_ETCD_AGENT=$(CURDIR)/bin/kok-etcd-agent go test -tags=bench -count=1 -timeout=30m -v ./test/bench/backup
 
+# More than 1,000 tenants need room for files and memory: about 8 files and 2 MiB for each, most of it in what stands in for tenants.
+TENANTS ?= 1000
+.PHONY: bench-scale
+bench-scale: check-go ## What the control plane manager takes for TENANTS=1000 control planes that are simulated: time, memory, requests, a restart, an edit
+	go run ./hack/envtest-assets bin/envtest
+	go build -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
+	go build -o bin/bench-scale ./test/bench/scale
+	$(ENVTEST_ASSETS) bin/bench-scale --tenants=$(TENANTS)
+
 .PHONY: bench-join
 bench-join: lab-up bin/kok-software ## Time from the creation of a Machine until its Node is ready: alone, five together, and five that install their software
 	go build -o bin/bench-join ./test/bench/join

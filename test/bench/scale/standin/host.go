@@ -1,0 +1,166 @@
+package standin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/scheme"
+)
+
+// hosts is the number of host nodes.
+const hosts = 3
+
+// late is how long a workload waits for a cache.
+const late = 50 * time.Millisecond
+
+// workers is how many workloads of a kind are worked on at once.
+const workers = 10
+
+// Host is the simulated part of a host cluster.
+type Host struct {
+	// Cached reads from the host's caches.
+	Cached client.Client
+
+	live   client.Client
+	mgr    ctrl.Manager
+	etcds  *grpc.Server
+	apis   *http.Server
+	served sync.Map // of places by their address
+	// toEtcds and toAPIs count TLS handshakes.
+	toEtcds, toAPIs atomic.Int64
+	ended           chan error
+	cancel          context.CancelFunc
+}
+
+// New makes a Host for the cluster that access reaches as an administrator.
+func New(access *rest.Config) (*Host, error) {
+	access = rest.CopyConfig(access)
+	access.QPS, access.UserAgent = -1, "bench-scale-host"
+	mgr, err := ctrl.NewManager(access, ctrl.Options{
+		Scheme:  scheme.Scheme(),
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache:   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		// As in the managers: with the priority queue a stop can hang.
+		Controller: config.Controller{UsePriorityQueue: ptr.To(false)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the simulated host cluster: %w", err)
+	}
+	live, err := client.New(access, client.Options{Scheme: scheme.Scheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{Cached: mgr.GetClient(), live: live, mgr: mgr, ended: make(chan error, 1)}
+	h.etcds, h.apis = h.newEtcdServer(), h.newAPIServer()
+	return h, h.setUpWorkloads()
+}
+
+// Start makes the host nodes and starts to work.
+func (h *Host) Start(ctx context.Context) error {
+	for i := range hosts {
+		if err := h.addNode(ctx, nodeName(i)); err != nil {
+			return err
+		}
+	}
+	ctx, h.cancel = context.WithCancel(ctx)
+	go func() { h.ended <- h.mgr.Start(ctx) }()
+	// Who waits for one wakes it.
+	if !h.mgr.GetCache().WaitForCacheSync(ctx) {
+		return errors.New("the caches of the simulated host cluster are not filled")
+	}
+	return nil
+}
+
+// Stop ends it. The objects that it made stay.
+func (h *Host) Stop() error {
+	if h.cancel == nil {
+		return nil
+	}
+	h.cancel()
+	err := <-h.ended
+	h.etcds.Stop()
+	return errors.Join(err, h.apis.Close())
+}
+
+func nodeName(i int) string { return fmt.Sprintf("host-%d", i) }
+
+// Node is the label of one host node alone.
+func Node(i int) map[string]string { return map[string]string{corev1.LabelHostname: nodeName(i)} }
+
+func (h *Host) addNode(ctx context.Context, name string) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		controlplanev1.HostNodeLabel: "true", corev1.LabelHostname: name,
+	}}}
+	if err := h.live.Create(ctx, node); err != nil {
+		return fmt.Errorf("make node %s: %w", name, err)
+	}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now()}}
+	if err := h.live.Status().Update(ctx, node); err != nil {
+		return fmt.Errorf("write the status of node %s: %w", name, err)
+	}
+	return nil
+}
+
+// place is what is served at an address: a member of an etcd, or the API of a tenant.
+type place struct {
+	member *member
+	api    *api
+}
+
+// placeOf finds what is served at the address of a connection's own end.
+func (h *Host) placeOf(local net.Addr) (*place, error) {
+	found, ok := h.served.Load(local.String())
+	if !ok {
+		return nil, fmt.Errorf("nothing is served at %s", local)
+	}
+	return found.(*place), nil
+}
+
+// Connections counts the connections to etcds and to tenants' APIs that were ever made.
+func (h *Host) Connections() (etcds, apis int64) { return h.toEtcds.Load(), h.toAPIs.Load() }
+
+// Asked counts the tenants' APIs that were asked since they were last counted from anew, and the etcds.
+func (h *Host) Asked() (apis, etcds int) {
+	h.served.Range(func(_, value any) bool {
+		switch at := value.(*place); {
+		case at.api != nil && at.api.asked.Load():
+			apis++
+		case at.member != nil && at.member.first() && at.member.asked.Load():
+			etcds++
+		}
+		return true
+	})
+	return apis, etcds
+}
+
+// ForgetAsked lets Asked count from anew.
+func (h *Host) ForgetAsked() {
+	h.served.Range(func(_, value any) bool {
+		at := value.(*place)
+		if at.api != nil {
+			at.api.asked.Store(false)
+		}
+		if at.member != nil {
+			at.member.asked.Store(false)
+		}
+		return true
+	})
+}
