@@ -15,18 +15,14 @@ import (
 // commits nothing while it reads its data for it, so one is asked after the other, the leader last. Each has Timeout to answer.
 func Hashes(ctx context.Context, health *Health, members map[string]Address, config *tls.Config) ([]hashes.Hash, error) {
 	voters, revision := health.comparable()
-	var addresses []Address
-	for _, m := range voters {
-		addresses = append(addresses, members[m.Name])
-	}
-	client, err := dial(ctx, addresses, config)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close() //nolint:errcheck // Nothing was written through it.
 	var found []hashes.Hash
 	for _, m := range voters {
-		found = append(found, hashOf(ctx, client, m, members[m.Name].Client, revision))
+		client, err := dial(ctx, []Address{members[m.Name]}, config)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, hashOf(ctx, client, m, revision))
+		_ = client.Close() // Nothing was written through it.
 	}
 	return found, nil
 }
@@ -55,14 +51,14 @@ func (h *Health) comparable() (voters []Member, revision int64) {
 }
 
 // hashOf asks one member. One that has compacted the revision, or does not answer, has no hash.
-func hashOf(ctx context.Context, client *clientv3.Client, m Member, url string, revision int64) hashes.Hash {
+func hashOf(ctx context.Context, client *clientv3.Client, m Member, revision int64) hashes.Hash {
 	hash := hashes.Hash{ID: m.ID, Version: m.Version, Revision: revision}
 	if !m.Answered || revision == 0 {
 		return hash
 	}
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	if answer, err := client.HashKV(ctx, url, revision); err == nil {
+	if answer, err := maintenance(client).HashKV(ctx, "", revision); err == nil {
 		hash.Answered, hash.Compacted, hash.Sum = true, answer.CompactRevision, answer.Hash
 	}
 	return hash

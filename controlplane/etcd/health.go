@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -129,23 +130,35 @@ func (h *Health) Behind(m Member) uint64 {
 	return 0
 }
 
-// Check reads the status of every member, given by name, and the cluster's list of members. It writes nothing, and takes
-// at most twice Timeout.
-func Check(ctx context.Context, members map[string]Address, config *tls.Config) (*Health, error) {
-	client, err := dial(ctx, slices.Collect(maps.Values(members)), config)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close() //nolint:errcheck // Nothing was written through it.
+// errNobodyLists is why members are not listed: a member that knows no leader would let the question wait.
+var errNobodyLists = errors.New("no member answers that knows a leader")
 
-	health := &Health{}
-	var checks sync.WaitGroup
-	checks.Go(func() { health.checkCluster(ctx, client, members) })
-	checked := make([]Member, len(members))
+// Check reads the status of every member, given by name, and the cluster's list of members. It makes one connection to each
+// member, writes nothing, and takes at most twice Timeout.
+func Check(ctx context.Context, members map[string]Address, config *tls.Config) (*Health, error) {
+	checked, clients := make([]Member, len(members)), make([]*clientv3.Client, len(members))
 	for i, name := range slices.Sorted(maps.Keys(members)) {
-		checks.Go(func() { checked[i] = checkMember(ctx, client, name, members[name].Client) })
+		client, err := dial(ctx, []Address{members[name]}, config)
+		if err != nil {
+			return nil, err
+		}
+		defer client.Close() //nolint:errcheck // Nothing was written through it.
+		checked[i].Name, clients[i] = name, client
 	}
+	health, answered := &Health{}, make(chan *clientv3.Client, len(members))
+	var checks, cluster sync.WaitGroup
+	for i, client := range clients {
+		checks.Go(func() {
+			checked[i] = checkMember(ctx, client, checked[i].Name)
+			if checked[i].Follows {
+				answered <- client
+			}
+		})
+	}
+	cluster.Go(func() { health.checkCluster(ctx, answered, members) })
 	checks.Wait()
+	close(answered)
+	cluster.Wait()
 	for i := range checked {
 		for _, listed := range health.Members {
 			if listed.Name == checked[i].Name {
@@ -174,12 +187,12 @@ func clusterID(members []Member) string {
 	return id
 }
 
-func checkMember(ctx context.Context, client *clientv3.Client, name, url string) (member Member) {
+func checkMember(ctx context.Context, client *clientv3.Client, name string) (member Member) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	member.Name = name
 	defer panics.Recover(ctx, "checking a member", &member.Err)
-	status, err := client.Status(ctx, url)
+	status, err := maintenance(client).Status(ctx, "")
 	if err != nil {
 		member.Err = err
 		return member
@@ -194,6 +207,12 @@ func checkMember(ctx context.Context, client *clientv3.Client, name, url string)
 		member.Full = !slices.ContainsFunc(status.Errors, func(problem string) bool { return !strings.Contains(problem, "alarm:NOSPACE") })
 	}
 	return member
+}
+
+// maintenance asks the one member that a client has for its endpoint. The client's own methods make another connection for each
+// question to a member.
+func maintenance(client *clientv3.Client) clientv3.Maintenance {
+	return clientv3.NewMaintenanceFromMaintenanceClient(clientv3.RetryMaintenanceClient(client, client.ActiveConnection()), client)
 }
 
 // nameOf is the name of a listed member. One that has not started since it was added has none but that of
@@ -226,8 +245,12 @@ func dial(ctx context.Context, members []Address, config *tls.Config) (*clientv3
 	return client, nil
 }
 
+// bufferSize is that of connections for a few short requests. By default it is 32 KiB for each direction.
+const bufferSize = 4 << 10
+
 // dialOptions lead connections to members through their own Dial. Certificates are still verified by their addresses.
 func dialOptions(members []Address) []grpc.DialOption {
+	options := []grpc.DialOption{grpc.WithReadBufferSize(bufferSize), grpc.WithWriteBufferSize(bufferSize)}
 	dials := map[string]func(context.Context) (net.Conn, error){}
 	for _, member := range members {
 		if at, err := url.Parse(member.Client); err == nil && member.Dial != nil {
@@ -235,27 +258,42 @@ func dialOptions(members []Address) []grpc.DialOption {
 		}
 	}
 	if len(dials) == 0 {
-		return nil
+		return options
 	}
-	return []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+	return append(options, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 		dial, ok := dials[address]
 		if !ok {
 			return nil, fmt.Errorf("%s is no member's address", address)
 		}
 		return dial(ctx)
-	})}
+	}))
 }
 
-// checkCluster fills in the members that the cluster lists; it needs a quorum.
-func (h *Health) checkCluster(ctx context.Context, client *clientv3.Client, expected map[string]Address) {
+// checkCluster fills in the members that the cluster lists; it needs a quorum. It asks the members that answered one after the
+// other, as they come, until one lists them.
+func (h *Health) checkCluster(ctx context.Context, answered <-chan *clientv3.Client, expected map[string]Address) {
+	h.Err = errNobodyLists
+	for client := range answered {
+		if h.Err != nil {
+			h.Err = h.list(ctx, client, expected)
+		}
+	}
+}
+
+// list asks one member.
+func (h *Health) list(ctx context.Context, client *clientv3.Client, expected map[string]Address) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	defer panics.Recover(ctx, "checking the cluster", &h.Err)
+	defer panics.Recover(ctx, "checking the cluster", &err)
 	list, err := client.MemberList(ctx)
 	if err != nil {
-		h.Err = err
-		return
+		return err
 	}
+	alarms, err := client.AlarmList(ctx)
+	if err != nil {
+		return err
+	}
+	h.Members, h.UnknownMembers, h.Alarms, h.Full = nil, nil, nil, false
 	ids := map[uint64]string{}
 	for _, m := range list.Members {
 		name := nameOf(m, expected)
@@ -266,11 +304,6 @@ func (h *Health) checkCluster(ctx context.Context, client *clientv3.Client, expe
 			h.UnknownMembers = append(h.UnknownMembers, fmt.Sprintf("%s (%x)", cmp.Or(name, strings.Join(m.PeerURLs, ",")), m.ID))
 		}
 	}
-	alarms, err := client.AlarmList(ctx)
-	if err != nil {
-		h.Err = err
-		return
-	}
 	for _, alarm := range alarms.Alarms {
 		if alarm.Alarm != etcdserverpb.AlarmType_NONE {
 			h.Alarms = append(h.Alarms, fmt.Sprintf("%s on %s", alarm.Alarm, ids[alarm.MemberID]))
@@ -278,8 +311,7 @@ func (h *Health) checkCluster(ctx context.Context, client *clientv3.Client, expe
 		}
 	}
 	if h.Full {
-		if h.Compacted, err = isCompacted(ctx, client); err != nil {
-			h.Err = err
-		}
+		h.Compacted, err = isCompacted(ctx, client)
 	}
+	return err
 }

@@ -7,13 +7,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // What a member answers is not in our hands.
 func TestAPanicWhileEtcdIsCheckedIsAnAnswerThatIsMissing(t *testing.T) {
 	health := &Health{}
-	health.checkCluster(t.Context(), nil, nil)
-	member := checkMember(t.Context(), nil, "blue-etcd-data-0", "https://192.0.2.1:2379")
+	answered := make(chan *clientv3.Client, 1)
+	answered <- nil
+	close(answered)
+	health.checkCluster(t.Context(), answered, nil)
+	member := checkMember(t.Context(), nil, "blue-etcd-data-0")
 	for name, err := range map[string]error{"the cluster": health.Err, "a member": member.Err} {
 		if err == nil || !strings.HasSuffix(err.Error(), "panicked; the manager's log has the stack") {
 			t.Errorf("%s: %v", name, err)
