@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/controllers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
@@ -112,14 +111,8 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks
 	reconciler := &controllers.Reconciler{
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),
-		Host: &controllers.Host{
-			Client:  mgr.GetClient(),
-			Live:    mgr.GetAPIReader(),
-			Applier: apply.New(mgr.GetClient()),
-			Claims:  ports.New(mgr.GetClient(), mgr.GetAPIReader(), opts.portNamespace, limits.HostPorts),
-			Own:     true,
-		},
-		Versions: table,
+		Host:      controllers.OwnHost(mgr, opts.portNamespace, limits.HostPorts),
+		Versions:  table,
 		HostClusters: hostclusters.New(mgr.GetAPIReader(), mgr.GetClient(), hostclusters.Options{
 			Scheme: mgr.GetScheme(), Kinds: controllers.HostCache(), PortNamespace: opts.portNamespace, HostPorts: limits.HostPorts,
 			UserAgent: mgr.GetConfig().UserAgent, QPS: mgr.GetConfig().QPS, Burst: mgr.GetConfig().Burst,

@@ -32,7 +32,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
@@ -84,10 +83,7 @@ func startManagerThatChanges(
 	}
 	r := &Reconciler{
 		Client: c, APIReader: mgr.GetAPIReader(),
-		Host: &Host{
-			Client: c, Live: mgr.GetAPIReader(), Applier: apply.New(c),
-			Claims: ports.New(c, mgr.GetAPIReader(), managerNamespace, ports.DefaultRange), Own: true,
-		},
+		Host: OwnHost(mgr, managerNamespace, ports.DefaultRange),
 		HostClusters: hostclusters.New(mgr.GetAPIReader(), c, hostclusters.Options{
 			Scheme: environment.Scheme, Kinds: HostCache(), PortNamespace: managerNamespace, HostPorts: ports.DefaultRange,
 		}),
