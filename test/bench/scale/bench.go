@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -46,6 +47,11 @@ func run(ctx context.Context, o *options) (err error) {
 	b := &bench{options: o, stage: &stage{}}
 	b.found.tenants = o.tenants
 	b.version = versions.BuiltIn().Newest().Minor + ".0"
+	if o.profiles != "" {
+		if err := os.MkdirAll(o.profiles, 0o755); err != nil {
+			return err
+		}
+	}
 	defer func() { err = errors.Join(err, b.stage.stop()) }()
 	fmt.Println("start etcd, kube-apiserver and what stands in for the rest of a host cluster")
 	if err := b.stage.start(ctx); err != nil {
@@ -140,7 +146,7 @@ func (b *bench) wave(ctx context.Context, from, to int) (cost, error) {
 	}
 	made := after.since(before)
 	made.tenants, made.took = to-from, took
-	fmt.Println(made)
+	fmt.Printf("%s\n  %s\n", made, made.writesByKind())
 	return made, nil
 }
 

@@ -21,6 +21,8 @@ type counts struct {
 	// writes are objects that the API server of the management cluster took, tenantWrites those that tenants took. Leases and
 	// Events are none.
 	writes, tenantWrites float64
+	// wrote are the same by kind and verb.
+	wrote map[string]float64
 	// toEtcds and toAPIs are the connections that were made to etcds and to tenants' APIs, as what stands in for these counts.
 	toEtcds, toAPIs float64
 	// waiting are control planes that wait for a reconcile, or are in one.
@@ -48,6 +50,10 @@ func countsOf(text []byte, apiServer string) (counts, error) {
 	toTenant := func(m *dto.Metric) bool { return label(m, "cluster") == "tenant" }
 	toAPIServer := func(m *dto.Metric) bool { return label(m, "host") == apiServer }
 	all := func(*dto.Metric) bool { return true }
+	wrote := map[string]float64{}
+	for _, m := range families["kok_writes_total"].GetMetric() {
+		wrote[label(m, "verb")+" "+label(m, "kind")] += m.GetCounter().GetValue()
+	}
 	return counts{
 		reconciles:   sum(families["controller_runtime_reconcile_total"], ours),
 		errors:       sum(families["controller_runtime_reconcile_total"], failed),
@@ -56,6 +62,7 @@ func countsOf(text []byte, apiServer string) (counts, error) {
 		writes:       sum(families["kok_writes_total"], not(toTenant)),
 		tenantWrites: sum(families["kok_writes_total"], toTenant),
 		waiting:      sum(families["workqueue_depth"], ours) + sum(families["controller_runtime_active_workers"], ours),
+		wrote:        wrote,
 		heap:         sum(families["go_gc_heap_live_bytes"], all) / mebibyte,
 	}, nil
 }
@@ -84,8 +91,16 @@ func sum(family *dto.MetricFamily, of func(*dto.Metric) bool) float64 {
 	return total
 }
 
+// since is what came after.
 func (c counts) since(before counts) counts {
+	wrote := map[string]float64{}
+	for what, n := range c.wrote {
+		if n > before.wrote[what] {
+			wrote[what] = n - before.wrote[what]
+		}
+	}
 	return counts{
+		wrote:      wrote,
 		reconciles: c.reconciles - before.reconciles, errors: c.errors - before.errors, requests: c.requests - before.requests,
 		tenants: c.tenants - before.tenants, writes: c.writes - before.writes, tenantWrites: c.tenantWrites - before.tenantWrites,
 		toEtcds: c.toEtcds - before.toEtcds, toAPIs: c.toAPIs - before.toAPIs, waiting: c.waiting, heap: c.heap,

@@ -43,7 +43,7 @@ func command() *cobra.Command {
 	cmd.Flags().StringVar(&o.shape, "shape", shape.HighlyAvailable.Name, "of tenants: ha, or single (one replica of each component)")
 	cmd.Flags().StringVar(&o.manager, "manager", "bin/manager", "the manager's program")
 	cmd.Flags().DurationVar(&o.rest, "rest", 150*time.Second, "how long the manager is measured at rest")
-	cmd.Flags().StringVar(&o.profiles, "profiles", "", "folder for the manager's profiles; empty for none")
+	cmd.Flags().StringVar(&o.profiles, "profiles", "", "folder for the manager's profiles and its log; empty for none")
 	cmd.Flags().StringArrayVar(&o.managerFlags, "manager-flag", nil, "a flag that the manager gets, too, for example --kokcontrolplane-concurrency=30")
 	return cmd
 }

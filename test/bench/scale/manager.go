@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -58,7 +59,8 @@ func startManager(ctx context.Context, s *stage, o *options) (*manager, error) {
 		"--host-port-namespace=" + managerNamespace, "--kubernetes-versions-namespace=" + managerNamespace, "--host-port-range=" + portRange,
 		"--etcd-agent-image=ghcr.io/kube-on-kube/kok-etcd-agent:dev",
 	}, o.managerFlags...)
-	if m.program, err = daemon.Start(filepath.Join(s.folder, "manager.log"), arguments...); err != nil {
+	log := filepath.Join(cmp.Or(o.profiles, s.folder), "manager.log")
+	if m.program, err = daemon.Start(log, arguments...); err != nil {
 		return nil, err
 	}
 	err = m.program.While(ctx, func(ctx context.Context) error {
@@ -122,9 +124,6 @@ func (m *manager) usage() (usage, error) {
 func (m *manager) profile(ctx context.Context, folder, what, path string) error {
 	if folder == "" {
 		return nil
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
 	}
 	data, err := get(ctx, "http://"+m.profiler+"/debug/pprof/"+path)
 	if err != nil {

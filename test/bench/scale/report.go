@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +38,7 @@ func (c cost) and(later cost) cost {
 	sum.cpu += c.cpu
 	sum.reconciles, sum.errors = c.reconciles+later.reconciles, c.errors+later.errors
 	sum.requests, sum.counts.tenants = c.requests+later.requests, c.counts.tenants+later.counts.tenants
+	sum.wrote = nil // Each was printed.
 	sum.toEtcds, sum.toAPIs = c.toEtcds+later.toEtcds, c.toAPIs+later.toAPIs
 	sum.writes, sum.tenantWrites = c.writes+later.writes, c.tenantWrites+later.tenantWrites
 	return sum
@@ -43,6 +46,18 @@ func (c cost) and(later cost) cost {
 
 // each is a number a tenant.
 func (c cost) each(number float64) float64 { return number / float64(c.tenants) }
+
+// writesByKind are the writes for people, the most frequent first.
+func (c cost) writesByKind() string {
+	kinds := slices.SortedFunc(maps.Keys(c.wrote), func(a, b string) int {
+		return cmp.Or(cmp.Compare(c.wrote[b], c.wrote[a]), cmp.Compare(a, b))
+	})
+	said := make([]string, 0, len(kinds))
+	for _, kind := range kinds {
+		said = append(said, fmt.Sprintf("%.0f %s", c.wrote[kind], kind))
+	}
+	return "writes: " + cmp.Or(strings.Join(said, ", "), "none")
+}
 
 // String is one line for people.
 func (c cost) String() string {

@@ -34,7 +34,8 @@ func TestCountsAreOfTheControllerAndByWhoAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := counts{reconciles: 9, errors: 2, requests: 11, tenants: 11, writes: 7, tenantWrites: 20, waiting: 9, heap: 2}
+	want := counts{reconciles: 9, errors: 2, requests: 11, tenants: 11, writes: 7, tenantWrites: 20, waiting: 9, heap: 2,
+		wrote: map[string]float64{"create Secret": 3, "apply Service": 4, "apply Role": 20}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(counts{})); diff != "" {
 		t.Error(diff)
 	}
@@ -104,5 +105,16 @@ func TestBothWavesAddUp(t *testing.T) {
 	all := measured(300).all
 	if all.tenants != 300 || all.took != 100*time.Second || math.Abs(all.cpu-64) > 1e-9 {
 		t.Errorf("together they are %d tenants in %s with %g CPU-s", all.tenants, all.took, all.cpu)
+	}
+}
+
+func TestWritesAreShownByKindTheMostFrequentFirst(t *testing.T) {
+	before := counts{wrote: map[string]float64{"create Secret": 3, "apply Role": 20}}
+	after := counts{wrote: map[string]float64{"create Secret": 4, "apply Role": 20, "apply Service": 4, "patch Pod": 4}}
+	if got := (cost{state: state{counts: after.since(before)}}).writesByKind(); got != "writes: 4 apply Service, 4 patch Pod, 1 create Secret" {
+		t.Error(got)
+	}
+	if got := (cost{}).writesByKind(); got != "writes: none" {
+		t.Error(got)
 	}
 }

@@ -75,7 +75,7 @@ func (b *bench) rests(ctx context.Context) error {
 	}
 	b.found.atRest = after.since(before)
 	b.found.atRest.tenants, b.found.atRest.took = b.tenants, b.rest
-	fmt.Println(b.found.atRest)
+	fmt.Printf("%s\n  %s\n", b.found.atRest, b.found.atRest.writesByKind())
 	return <-profiled
 }
 
@@ -132,7 +132,7 @@ func (b *bench) restarted(ctx context.Context, began time.Time) error {
 	}
 	after.toEtcds, after.toAPIs = after.toEtcds-b.before.toEtcds, after.toAPIs-b.before.toAPIs
 	b.found.restart = cost{state: after, tenants: b.tenants, took: idle.Sub(began)}
-	fmt.Printf("idle %s after the restart\n%s\n", b.found.restart.took.Round(time.Millisecond), b.found.restart)
+	fmt.Printf("idle %s after the restart\n%s\n  %s\n", b.found.restart.took.Round(time.Millisecond), b.found.restart, b.found.restart.writesByKind())
 	return nil
 }
 
