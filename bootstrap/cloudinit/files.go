@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -47,8 +48,11 @@ func addFiles(d *document, in *Input) error {
 		if err := CheckPath(file.Path); err != nil {
 			return invalid(field+".path", file.Path, err)
 		}
-		if written[file.Path] || ReservedPath(file.Path) {
-			return invalid(field+".path", file.Path, fmt.Errorf("belongs to the controller or is there twice; choose another"))
+		if ReservedPath(file.Path) {
+			return invalid(field+".path", file.Path, errors.New("is a file of the bootstrap provider; choose another"))
+		}
+		if written[file.Path] {
+			return invalid(field+".path", file.Path, errors.New("is in the list already; choose another"))
 		}
 		written[file.Path] = true
 		rendered, err := in.file(field, file)

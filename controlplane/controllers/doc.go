@@ -4,8 +4,8 @@
 // # The steps
 //
 // A step starts when all those that it comes after are done, or postponed something. While one of them waits or fails, the
-// third column takes its place. It adopts no new rendering of a component. "-" does nothing: what was last written in the
-// tenant is looked after by the probes, until the manager restarts.
+// third column takes its place. It adopts no new rendering of a component. "-" does nothing. For tenant-objects and addons the
+// probes look after what was last written, until the manager restarts.
 //
 //	step                     after                       while one before it waits or fails
 //	key-material             -                           -
@@ -33,7 +33,9 @@
 // When spec.version changes: both etcds side by side, each one member after the other, if the version brings another etcd,
 // or the provider was upgraded since they took a rendering; else none of them. Then API servers, then controller-manager and
 // scheduler side by side. Which member of etcd is next is etcd/rollout's; pods of the others are replaced by their
-// DaemonSet or Deployment, as its updateStrategy says (components/<name>). Nothing restarts on workers.
+// DaemonSet or Deployment, as its updateStrategy says (components/<name>). In the tenant, kube-proxy then rolls out on all workers,
+// and CoreDNS and konnectivity's agents do where the version brings another image of them. Kubelet and kok-apiserver-lb do not
+// restart.
 //
 // # Where an upgrade waits
 //
@@ -63,8 +65,9 @@
 //	the tenant's API at … is being probed        controllers/tenantobjects.go: Reconciler.applyTenantObjects
 //	the addons are being written …               controllers/addons.go: Reconciler.applyAddons
 //
-// Only chooseVersion postpones: the steps after it go on, at the version that runs. Every other wait stops the steps after
-// it. Within applyEtcd the order is: stopFormerEvents, files, stoppingPods, renderedEtcd, resizeVolumes, applyRendering, heldWhileLosing. Within
+// Only chooseVersion postpones: the steps after it go on, at the version that runs. An even number of voters, and etcd that stays as
+// it is, stop nothing by themselves. Every other wait stops the steps after it. Within applyEtcd the order is: stopFormerEvents,
+// files, stoppingPods, renderedEtcd, resizeVolumes, applyRendering, "has restored its snapshot", heldWhileLosing. Within
 // applyComponent it is: scope.held, which decides whether rendered may take a new rendering, rendered, applyRendering, heldBack,
 // which tells of it, olderPods.
 package controllers

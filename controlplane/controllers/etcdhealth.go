@@ -90,7 +90,7 @@ func cordonedMembers(ctx context.Context, reader client.Reader, pods map[string]
 	for _, component := range etcdclusters.Components {
 		for i := range pods[component] {
 			pod := &pods[component][i]
-			cordoned, err := cordon.HasPod(ctx, reader, pod)
+			cordoned, err := cordon.PodIsOn(ctx, reader, pod)
 			if err != nil {
 				return nil, err
 			}

@@ -98,7 +98,7 @@ func stopFormerEvents(ctx context.Context, s *scope) flow.Result {
 		if err := deletion.Stop(ctx, s.host, s.key, map[string]client.Object{names.EtcdEvents: &appsv1.StatefulSet{}}); err != nil {
 			return flow.Failed(err)
 		}
-		former.says = fmt.Sprintf("pods %s stop. One on a host node that is gone for good stops when its Node object is deleted", strings.Join(former.pods, ", "))
+		former.says = fmt.Sprintf("pods %s have yet to stop. If the host node of a pod is gone for good, delete its Node object", strings.Join(former.pods, ", "))
 	default:
 		var deleted []string
 		for _, claim := range former.claims {

@@ -14,8 +14,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// held says why no component after etcd adopts a new rendering, empty for no reason: none may be newer than those
-// before it.
+// held says why components after etcd keep their stored rendering; empty when they may adopt a new one. API servers must not change
+// before etcd has.
 func (s *scope) held() string {
 	if s.refused != nil {
 		return "spec.patches are refused"

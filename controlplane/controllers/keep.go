@@ -33,7 +33,8 @@ func keepComponent(component components.Component) func(context.Context, *scope)
 	}
 }
 
-// keepEtcd keeps up the workload of an etcd cluster. Its configuration files name addresses, and wait for them.
+// keepEtcd keeps up the workload of an etcd cluster. It writes no configuration files: they need certificates and addresses, which may
+// be what fails.
 func (r *Reconciler) keepEtcd(cluster etcd.Cluster) func(context.Context, *scope) flow.Result {
 	return func(ctx context.Context, s *scope) flow.Result {
 		if s.stops(cluster.Component) {

@@ -125,6 +125,6 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) flow.Result
 	if err != nil {
 		return flow.Failed(err)
 	}
-	// Whoever finds the control plane initialized connects by it.
+	// Cluster API connects by the kubeconfig once the control plane is initialized. The step is done where it is safe.
 	return flow.Waiting(result.Unsafe)
 }

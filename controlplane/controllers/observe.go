@@ -20,7 +20,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
-// observe reads what the status is computed from, after the steps.
+// observe reads what the status is computed from, after the steps. On the way it hands etcd to the operator, and keeps the objects of
+// snapshots.
 func (r *Reconciler) observe(ctx context.Context, s *scope) (*status.Observation, error) {
 	seen := &status.Observation{Workloads: map[string]*workloads.State{}, Pods: s.snapshot.Pods, Etcd: map[string]*operator.Report{}}
 	live, err := workloadsOf(ctx, s)

@@ -113,7 +113,7 @@ func (s *scope) founded() bool {
 	return ptr.Deref(data.Bootstrapped, false) && data.ClusterID == s.rebuild.record.ClusterID
 }
 
-// requestOf is the restore in place that a control plane asks for; empty for none. Its time is its name.
+// requestOf is the restore in place that a control plane asks for; empty for none. It is identified by requestedAt.
 func requestOf(controlPlane *controlplanev1.KOKControlPlane) string {
 	if controlPlane.Spec.Etcd.Restore == nil {
 		return ""

@@ -23,8 +23,8 @@ func (s *scope) volatile(component string) bool {
 }
 
 // holdsStoredRendering reports whether what is stored of a volatile etcd cluster is held, because what is wanted would replace
-// its pods, and notes it. Pods may be older than what is stored, when that came before the cluster was bootstrapped:
-// they stay too, and there is nothing to hold.
+// its pods, and notes it. Pods may be older than the stored rendering if that was adopted before bootstrap ended: they stay, and
+// nothing is held.
 func holdsStoredRendering(ctx context.Context, s *scope, component components.Component, in *components.Input, stored []client.Object) (bool, error) {
 	older, err := hasOlderPods(ctx, s, component.Name)
 	if err != nil {

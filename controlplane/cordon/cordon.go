@@ -86,8 +86,8 @@ func Is(ctx context.Context, reader client.Reader, node string) (bool, error) {
 	return found.Spec.Unschedulable, nil
 }
 
-// HasPod reports whether the node of a pod is cordoned. A pod that is not scheduled has none.
-func HasPod(ctx context.Context, reader client.Reader, pod *corev1.Pod) (bool, error) {
+// PodIsOn reports whether the node of a pod is cordoned; false for a pod without a node.
+func PodIsOn(ctx context.Context, reader client.Reader, pod *corev1.Pod) (bool, error) {
 	if pod.Spec.NodeName == "" {
 		return false, nil
 	}

@@ -215,8 +215,8 @@ func maintenance(client *clientv3.Client) clientv3.Maintenance {
 	return clientv3.NewMaintenanceFromMaintenanceClient(clientv3.RetryMaintenanceClient(client, client.ActiveConnection()), client)
 }
 
-// nameOf is the name of a listed member. One that has not started since it was added has none but that of
-// its address.
+// nameOf is the name of a listed member. Etcd has no name for one that has not started since it was added: its address tells which it
+// is.
 func nameOf(listed *etcdserverpb.Member, expected map[string]Address) string {
 	if listed.Name != "" {
 		return listed.Name

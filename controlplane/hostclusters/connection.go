@@ -82,7 +82,7 @@ func connecting(name client.ObjectKey) *Problem {
 func (c *connection) unreachable(err error) *Problem {
 	return &Problem{
 		Reason: controlplanev1.HostClusterUnreachableReason,
-		Message: fmt.Sprintf("the host cluster cannot be used by the kubeconfig in Secret %s, what runs there goes on: %s",
+		Message: fmt.Sprintf("the kubeconfig in Secret %s gives no access to the host cluster, and what runs there goes on: %s",
 			c.name, errortext.Steady(err)),
 	}
 }

@@ -8,8 +8,8 @@
 //
 // # When a copy is deleted
 //
-// Both clusters' Secrets are watched (controllers/setup.go), and the step key-material calls [Store.Ensure]
-// (controllers/keymaterial.go). It writes the copy again from the other, with the same keys (decide.go), and nothing restarts:
+// Secrets that this controller made are watched in both clusters (controllers/setup.go); that one is gone which a person made shows
+// within a minute. The step key-material calls [Store.Ensure] (controllers/keymaterial.go). It writes the copy again from the other, with the same keys (decide.go), and nothing restarts:
 // Event KeyMaterialRestored. When both are gone and something uses them, or the tenant was initialized once (keysUsedBy), no key
 // is made anew: it ends with a [LostError], which is the reason KeyMaterialLost of CertificatesAvailable and says what to restore
 // from a backup. What runs goes on, and is kept as it was stored; no certificate is renewed. When nothing uses them yet, keys are

@@ -51,7 +51,7 @@ func (e *LostError) Error() string {
 	}
 	return "key material is missing in both of its places while " + e.UsedBy + " uses it: " +
 		strings.Join(lost, "; ") +
-		"; running pods are left alone; restore one of the two Secrets of each from a backup, the other is made from it"
+		"; running pods are left alone; for each key, restore one of its two Secrets from a backup: the other is made from it"
 }
 
 // InvalidError says that a Secret holds something that cannot be used, or that two copies of one

@@ -66,7 +66,7 @@ func TestABootstrapThatFailsIsTold(t *testing.T) {
 	})
 	s.machine("worker-1", nil)
 	message := says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.BootstrapFailedReason)
-	if message != "on IDCHost host-1 cloud-init failed: Runparts: 1 failures; look at the end of its output, put its cause right, then delete the Machine\ncontainerd: not found" {
+	if message != "on IDCHost host-1 cloud-init failed: Runparts: 1 failures. Put the cause right, then delete the Machine. The end of its output:\ncontainerd: not found" {
 		t.Errorf("%q", message)
 	}
 	if ptr.Deref(s.getMachine("worker-1").Status.Initialization.Provisioned, false) {

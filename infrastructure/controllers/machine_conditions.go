@@ -105,9 +105,9 @@ func bootstrapped(s *machineScope) metav1.Condition {
 	case p.progress.State == hosts.Failed && p.progress.Software != nil:
 		return no(softwareReason(p.progress.Software), softwareFailed(s.claim.host.Name, p.progress.Software))
 	case p.progress.State == hosts.Failed:
-		message := fmt.Sprintf("on IDCHost %s %s; look at the end of its output, put its cause right, then delete the Machine", s.claim.host.Name, p.progress.Detail)
+		message := fmt.Sprintf("on IDCHost %s %s. Put the cause right, then delete the Machine", s.claim.host.Name, p.progress.Detail)
 		if p.progress.Output != "" {
-			message += "\n" + p.progress.Output
+			message += ". The end of its output:\n" + p.progress.Output
 		}
 		return no(infrav1.BootstrapFailedReason, message)
 	default:

@@ -46,7 +46,7 @@ var kubeletUnits = []string{
 const (
 	// podsDir is made by kubelet as soon as it has accepted its settings.
 	podsDir = "/var/lib/kubelet/pods"
-	// steady is how long a restarted kubelet has to run before it counts. One without settings ends sooner.
+	// steady is how long a restarted kubelet has to run before it counts as running. Without settings kubelet ends sooner.
 	steady = 30 * time.Second
 )
 

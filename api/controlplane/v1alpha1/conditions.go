@@ -54,8 +54,8 @@ const (
 	// ScalingDownCondition is true while a component has more replicas than desired.
 	ScalingDownCondition = clusterv1.ScalingDownCondition
 
-	// ReconciledCondition is true while no step of the last reconcile failed or waits. What runs may
-	// be fine while it is false: the message says what cannot be applied.
+	// ReconciledCondition is true while no step of the last reconcile failed, waits or is postponed, and nothing needs a person.
+	// What runs may be fine while it is false: the message says what cannot be applied.
 	ReconciledCondition = "Reconciled"
 
 	// MovableCondition is false while clusterctl move must not take the control plane along.
@@ -252,15 +252,15 @@ const (
 	InvalidHostKubeconfigReason = "InvalidHostKubeconfig"
 
 	// WaitingReason of CertificatesAvailableCondition, AddonsInstalledCondition, EgressConfinedCondition and
-	// ReconciledCondition: a step waits for one before it, as during creation and upgrades.
+	// ReconciledCondition: a step waits for what the message says, such as pods that start. Those after it wait, too.
 	//
 	// Nothing for some minutes; after that, look at the step that the message names.
 	WaitingReason = "Waiting"
 
 	// ReconcileFailedReason of CertificatesAvailableCondition, AddonsInstalledCondition and ReconciledCondition: a
-	// step failed and is tried again.
+	// step failed and is tried again, or something needs a person while all else goes on.
 	//
-	// The message has the answer of the API server that refused: remove its cause, such as a quota, a webhook
+	// The message says which. Where an API server refused, it has the answer: remove its cause, such as a quota, a webhook
 	// or a patch that does not fit.
 	ReconcileFailedReason = "ReconcileFailed"
 

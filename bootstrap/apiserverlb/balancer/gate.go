@@ -11,7 +11,7 @@ import (
 const refusalsInterval = time.Minute
 
 // Gate bounds the open connections of a listener's clients, so that file descriptors are left for other listeners. A nil
-// Gate has no bounds.
+// Gate has no bounds: clients may enter and leave it, and it has no State.
 type Gate struct {
 	all, perSource int
 

@@ -62,8 +62,8 @@ func (p *prober) wanted() bool {
 	return true
 }
 
-// send sends a probe and waits for an answer: as long as one may take, or until another backend stops answering and this
-// one has to be probed anew.
+// send sends a probe and waits for an answer: as long as one may take, or until another prober asks for a fresh probe because its
+// backend stopped answering.
 func (p *prober) send(ctx context.Context, started time.Time) {
 	c := p.checker
 	c.lock.Lock()
@@ -297,7 +297,7 @@ func (p *prober) doubted() bool {
 	return p.evidence.Unanswered > 0 && p.evidence.Silent < deadly
 }
 
-// fresh is true while the backend's silence is new. A backend that is silent for long makes no others be probed faster.
+// fresh is true while the backend's silence is new. Long silence no longer speeds up probes of others.
 func (p *prober) fresh() bool {
 	p.lock.Lock()
 	defer p.lock.Unlock()

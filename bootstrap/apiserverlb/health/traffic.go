@@ -31,7 +31,7 @@ func (p *prober) look(now time.Time) {
 }
 
 // noteSign has the other backends probed when something looks wrong with this one: its silence counts only while others
-// answer. While late answers are usual, such signs are too, and nothing is done.
+// answer. Where late answers are usual, such signs mean nothing and are ignored.
 func (p *prober) noteSign() {
 	if p.allowed() == p.checker.timing.Answer {
 		p.checker.nudgeOthers(p)

@@ -24,7 +24,7 @@ func (p *Program) Install(ctx context.Context, read func() (software.Document, e
 		if err != nil && !p.store.State.Complete {
 			undo, cancel := afterwards(ctx)
 			defer cancel()
-			p.Say("the first install failed, the machine is made as it was")
+			p.Say("the first installation failed: it is undone")
 			err = errors.Join(err, p.undoAll(undo))
 		}
 		return avoided, err

@@ -166,7 +166,7 @@ func (c Cluster) peers(in *components.Input, members []string) string {
 
 // File is what a member's configuration file says.
 type File struct {
-	// Bootstrapped is true when the cluster was when the file was written. Listed are the members that etcd listed at that time.
+	// Bootstrapped is true if the cluster was bootstrapped when the file was written. Listed are the members that etcd listed at that time.
 	Bootstrapped bool
 	Listed       []string
 	token        string

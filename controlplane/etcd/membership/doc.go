@@ -10,16 +10,16 @@
 //     configuration file no longer lets it start without data.
 //   - A volume of a member that was removed is deleted before another member gets its name. Package recovery does that for
 //     members that it replaces, and says which are [State.Blank].
-//   - As many vote as the spec asks for, once they do: a member that is missing before others is added before the last one
-//     goes. While the data of a voter is not that of the majority, no other one goes.
+//   - Once the wanted number of members votes, it never falls below: a missing member is added before a surplus one is removed.
+//     While the data of a voter is not that of the majority, no other one goes.
 //   - API servers know a member only while it votes: they are told of new ones when all have joined, and
 //     of those that leave before they do.
 //
 // # What is written while a cluster grows
 //
 // These are all writes for etcd-data, in their order, where nothing is left of earlier members and nobody edited anything;
-// etcd-events has the same. The operator does 6 and 12, and may be at 6 before 5, never before 4. Reconciles do all else. 6 to
-// 13 come again for each new member. A file is open while its member may start without data, because the file names the
+// etcd-events has the same. The operator does 7 and 13, and may be at 7 before 6, never before 4. Reconciles do all else. 7 to
+// 14 come again for each new member. A file is open while its member may start without data, because the file names the
 // others (components/etcd/config.go); else it is closed. "by" are the functions that write or decide, in files of
 // controlplane/. "then" is what the next run finds, and does, when the process dies after the write. An Event comes after the
 // write beside it, and is missing when the process dies in between. Status is patched more often than here, for its messages.
@@ -36,42 +36,48 @@
 //	4  ConfigMap <cluster>-etcd-data-config: their files, closed
 //	     by    controllers/etcdfiles.go: etcdFiles; components/etcd/config.go: Cluster.Config
 //	     then  the files; no pod reads them yet
-//	5  status: another number of replicas, Event ScaleStarted
+//	5  PodDisruptionBudget, where there is one: no eviction while fewer vote than wanted
+//	     by    controllers/etcdmembers.go: renderedEtcd, spareNone
+//	     then  the budget
+//	6  status: another number of replicas, Event ScaleStarted
 //	     by    status/status.go: setEtcd; events/events.go: scaleOfEtcd
 //	     then  the new number; an Event may be missing
-//	6  MemberAddAsLearner, Event EtcdMembersChanged
+//	7  MemberAddAsLearner, Event EtcdMembersChanged
 //	     by    etcd/operator/act.go: cluster.changeMembers; etcd/change.go: Change
 //	     then  a learner that has not started, and waits for its pod
-//	7  status: the member is Joining
+//	8  status: the member is Joining
 //	     by    status/members.go: listedMembers
 //	     then  the member in status; before that, in etcd
-//	8  ConfigMap: its file, opened
+//	9  ConfigMap: its file, opened
 //	     by    controllers/etcdfiles.go: etcdFiles; etcdclusters/etcdclusters.go: Membership
 //	     then  the open file, and adds the replica
-//	9  StatefulSet: one replica more, which is no new rendering, so that no other member restarts
+//	10 StatefulSet: one replica more, which is no new rendering, so that no other member restarts
 //	     by    controllers/etcdmembers.go: renderedEtcd, etcdPods
 //	     then  the replica; Kubernetes makes volume and pod, and the member joins
-//	10 status: the member is a Learner
+//	11 status: the member is a Learner
 //	     by    status/members.go: listedMembers
 //	     then  the member in status; before that, in etcd
-//	11 ConfigMap: its file, closed
+//	12 ConfigMap: its file, closed
 //	     by    controllers/etcdfiles.go: etcdFiles
 //	     then  the closed file, and promotes
-//	12 MemberPromote, Event EtcdMembersChanged
+//	13 MemberPromote, Event EtcdMembersChanged
 //	     by    etcd/operator/act.go: cluster.changeMembers; etcd/operator/facts.go: cluster.openMembers
-//	     then  a voter, and adds the next member: 6
-//	13 status: the member is a Voter; after the last, Event ScaleFinished
+//	     then  a voter, and adds the next member: 7
+//	14 status: the member is a Voter; after the last, Event ScaleFinished
 //	     by    status/members.go: listedMembers; events/events.go: scaleOfEtcd
 //	     then  the member in status; an Event may be missing
-//	14 ControllerRevision <cluster>-kube-apiserver-<n>
+//	15 PodDisruptionBudget: one eviction at a time again
+//	     by    controllers/etcdmembers.go: renderedEtcd, lacksVoters
+//	     then  the budget
+//	16 ControllerRevision <cluster>-kube-apiserver-<n>
 //	     by    controllers/apply.go: applyComponent, rendered; controllers/held.go: scope.growing
 //	     then  the revision, and applies it
-//	15 DaemonSet or Deployment of kube-apiserver, Event RolloutStarted once status is written
+//	17 DaemonSet or Deployment of kube-apiserver, Event RolloutStarted once status is written
 //	     by    controllers/apply.go: applyRendering; events/events.go: startsOf
 //	     then  API servers that restart, one by one, once for all members
 //
-// After 2 and after 14 the oldest ControllerRevision is deleted where there are more than ten (revision/revision.go:
-// Store.prune); when the process dies before that, the next new one does it. A cluster that was bootstrapped with one member gets its PodDisruptionBudget at 9. While members are gained no component
+// After 2 and after 16 the oldest ControllerRevision is deleted where there are more than ten (revision/revision.go:
+// Store.prune); when the process dies before that, the next new one does it. A cluster that was bootstrapped with one member gets its PodDisruptionBudget at 10, which allows no eviction until all vote. While members are gained no component
 // but etcd adopts a new rendering, and with an even number of voters etcd does not either. Reconciles know of members
 // from status alone: the operator's report wakes one that writes status, and the one after that follows it.
 package membership

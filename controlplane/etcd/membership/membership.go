@@ -36,7 +36,7 @@ type State struct {
 	Blank []int
 	// BlankUnknown is true when package recovery could not tell them, for what they depend on could not be read.
 	BlankUnknown bool
-	// Open are configuration files that let a member start without data.
+	// Open are members whose configuration file lets them start without data, or is not there.
 	Open []int
 	// Used are members that running API servers name.
 	Used []int
@@ -164,6 +164,9 @@ func (s State) grow(ordinal int) Action {
 	}
 	if sick := s.sick(Member{Ordinal: ordinal}); sick != nil {
 		return wait("member %s does not answer: another one is added when it does, so that the quorum is not at risk", sick.Name)
+	}
+	if slices.Contains(s.Open, ordinal) {
+		return wait("member %d has no configuration file yet that keeps it from voting for what it has forgotten", ordinal)
 	}
 	return Action{Kind: AddLearner, Ordinal: ordinal}
 }

@@ -59,7 +59,7 @@ func (c *cluster) leadFacts(ctx context.Context, health *etcd.Health, acted bool
 		return facts, err
 	}
 	for i := range facts.pods {
-		if facts.cordoned[facts.pods[i].Name], err = cordon.HasPod(ctx, c.Host.Live, &facts.pods[i]); err != nil {
+		if facts.cordoned[facts.pods[i].Name], err = cordon.PodIsOn(ctx, c.Host.Live, &facts.pods[i]); err != nil {
 			return facts, err
 		}
 	}

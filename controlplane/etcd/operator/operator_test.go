@@ -116,8 +116,10 @@ func (g *growing) etcd() Etcd {
 }
 
 func hostOfThree() *fake.ClientBuilder {
-	builder := fake.NewClientBuilder().WithObjects(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: names.Config("blue", names.EtcdData)}})
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: names.Config("blue", names.EtcdData)}, Data: map[string]string{}}
+	builder := fake.NewClientBuilder().WithObjects(config)
 	for i := range 3 {
+		config.Data[fmt.Sprintf("blue-etcd-data-%d.yaml", i)] = "initial-cluster-state: existing"
 		builder.WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i)}})
 	}
 	return builder

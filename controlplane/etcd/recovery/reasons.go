@@ -58,8 +58,8 @@ func (s State) gone(m Member) bool {
 	return !m.Healthy && (s.leaves(m) != "" || m.Claim.Lost || !s.Volatile && m.Claim.UID == "")
 }
 
-// risk says why a member must not be touched now; None when it may. All others work then. When etcd fails to start no pod is
-// outdated, so that others run the same revision.
+// risk says why a member must not be touched now; None when it may. All others work then. That etcd of a voter with a
+// volume fails to start counts only once no pod is outdated, so that no rollout is to blame.
 func (s State) risk(m Member, why string) Action {
 	if sick := s.sick(m); sick != nil {
 		if lost := s.lost(*sick); lost != "" {

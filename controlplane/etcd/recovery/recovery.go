@@ -155,9 +155,9 @@ func (s State) clear(m Member) Action {
 	case m.Pod.UID != "" && !m.Pod.Stopping:
 		return Action{Kind: DeletePod, Ordinal: m.Ordinal, Reason: m.is(why)}
 	case m.Host.silent():
-		return wait("%s. It stops when host node %s is heard from: bring that back, or delete its Node object if it is gone for good", m.is(why), m.Host.Name)
+		return wait("%s. Its pod stops when host node %s is heard from: bring that back, or delete its Node object if it is gone for good", m.is(why), m.Host.Name)
 	}
-	return wait("%s. It is stopping", m.is(why))
+	return wait("%s. Its pod is stopping", m.is(why))
 }
 
 // late reports whether a learner cannot join as it is, and had its time: a host node or a volume may take minutes to come. One on a

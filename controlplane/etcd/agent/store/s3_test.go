@@ -173,7 +173,7 @@ func TestAServerThatIsNotThereNamesTheEndpoint(t *testing.T) {
 		"no such name":     {"https://s3.invalid", "cannot be reached"},
 		"TLS to none":      {"https://" + plain.Listener.Addr().String(), "does not speak TLS"},
 		"none to TLS":      {"http://" + secure.Listener.Addr().String(), "speaks TLS"},
-		"it never answers": {"http://" + hanging.Addr().String(), "the time did not suffice"},
+		"it never answers": {"http://" + hanging.Addr().String(), "the request timed out"},
 	} {
 		s, err := OpenS3(S3Config{Endpoint: test.endpoint, Bucket: "snapshots", Credentials: credentials})
 		must(t, err)

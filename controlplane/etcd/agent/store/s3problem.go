@@ -81,7 +81,7 @@ func (s *S3) unreached(err error, wrong func(field, format string, args ...any) 
 	code := status(err)
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return wrong(fieldEndpoint, "the time did not suffice: look whether %s can be reached from host nodes", s.config.Endpoint)
+		return wrong(fieldEndpoint, "the request timed out: look whether %s can be reached from host nodes", s.config.Endpoint)
 	case errors.As(err, &authority):
 		return wrong(fieldCA, "the certificate of the server is of no CA that is trusted: put the one that signed it there")
 	case errors.As(err, &host):
@@ -97,7 +97,7 @@ func (s *S3) unreached(err error, wrong func(field, format string, args ...any) 
 	case code == http.StatusInsufficientStorage:
 		return wrong(fieldBucket, "it is full: give it more room, or keep fewer snapshots (spec.etcd.backup.keep)")
 	case code >= 300 && code < 400:
-		return wrong(fieldEndpoint, "the server sends elsewhere: name the server that has the bucket")
+		return wrong(fieldEndpoint, "the server redirects to another one: name the server that has the bucket")
 	case code == http.StatusBadRequest, code == http.StatusNotFound:
 		return wrong(fieldEndpoint, "this is no S3 server, or it takes its buckets by other names: look at the address")
 	}
