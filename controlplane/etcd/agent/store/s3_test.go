@@ -93,7 +93,7 @@ func TestAnswersOfOtherServersNameTheField(t *testing.T) {
 		"a page of HTML":    {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusNotFound) }, "s3.endpoint", "no S3 server"},
 		"another place": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://169.254.169.254/", http.StatusFound)
-		}, "s3.endpoint", "sends elsewhere"},
+		}, "s3.endpoint", "redirects to another one"},
 		"an endless listing": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "<ListBucketResult>")
 			_, _ = io.Copy(w, endless{})
