@@ -312,7 +312,7 @@ bench-backup: check-go bin/versitygw ## Time to take and to verify a snapshot of
 	go build -ldflags '$(LDFLAGS)' -o bin/kok-etcd-agent ./controlplane/etcd/agent/cmd/kok-etcd-agent
 	$(ENVTEST_ASSETS) KOK_ETCD_AGENT=$(CURDIR)/bin/kok-etcd-agent go test -tags=bench -count=1 -timeout=30m -v ./test/bench/backup
 
-# More than 1,000 tenants need room for files and memory: about 8 files and 2 MiB for each, most of it in what stands in for tenants.
+# What stands in for tenants listens at seven addresses for each: more than a few hundred tenants need a higher limit of open files.
 TENANTS ?= 1000
 .PHONY: bench-scale
 bench-scale: check-go ## What the control plane manager takes for TENANTS=1000 control planes that are simulated: time, memory, requests, a restart, an edit

@@ -21,7 +21,7 @@ type counts struct {
 	// writes are objects that the API server of the management cluster took, tenantWrites those that tenants took. Leases and
 	// Events are none.
 	writes, tenantWrites float64
-	// wrote are the same by kind and verb.
+	// wrote are both by verb and kind.
 	wrote map[string]float64
 	// toEtcds and toAPIs are the connections that were made to etcds and to tenants' APIs, as what stands in for these counts.
 	toEtcds, toAPIs float64
@@ -52,7 +52,11 @@ func countsOf(text []byte, apiServer string) (counts, error) {
 	all := func(*dto.Metric) bool { return true }
 	wrote := map[string]float64{}
 	for _, m := range families["kok_writes_total"].GetMetric() {
-		wrote[label(m, "verb")+" "+label(m, "kind")] += m.GetCounter().GetValue()
+		what := label(m, "verb") + " " + label(m, "kind")
+		if toTenant(m) {
+			what += " in tenants"
+		}
+		wrote[what] += m.GetCounter().GetValue()
 	}
 	return counts{
 		reconciles:   sum(families["controller_runtime_reconcile_total"], ours),

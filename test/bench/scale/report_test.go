@@ -35,7 +35,7 @@ func TestCountsAreOfTheControllerAndByWhoAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := counts{reconciles: 9, errors: 2, requests: 11, tenants: 11, writes: 7, tenantWrites: 20, waiting: 9, heap: 2,
-		wrote: map[string]float64{"create Secret": 3, "apply Service": 4, "apply Role": 20}}
+		wrote: map[string]float64{"create Secret": 3, "apply Service": 4, "apply Role in tenants": 20}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(counts{})); diff != "" {
 		t.Error(diff)
 	}
