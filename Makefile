@@ -314,12 +314,13 @@ bench-backup: check-go bin/versitygw ## Time to take and to verify a snapshot of
 
 # What stands in for tenants listens at seven addresses for each: more than a few hundred tenants need a higher limit of open files.
 TENANTS ?= 1000
+SCALE_FLAGS ?=
 .PHONY: bench-scale
-bench-scale: check-go ## What the control plane manager takes for TENANTS=1000 control planes that are simulated: time, memory, requests, a restart, an edit
+bench-scale: check-go ## What the control plane manager takes for TENANTS=1000 simulated tenants: time, memory, requests, a restart, an edit
 	go run ./hack/envtest-assets bin/envtest
 	go build -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
 	go build -o bin/bench-scale ./test/bench/scale
-	$(ENVTEST_ASSETS) bin/bench-scale --tenants=$(TENANTS)
+	$(ENVTEST_ASSETS) bin/bench-scale --tenants=$(TENANTS) $(SCALE_FLAGS)
 
 .PHONY: bench-join
 bench-join: lab-up bin/kok-software ## Time from the creation of a Machine until its Node is ready: alone, five together, and five that install their software
