@@ -3,7 +3,7 @@
 // tenants: the members of etcd and the API.
 //
 // A workload gets the pods that its template describes, with the volumes of its claims. Each pod is made, then runs, then is ready,
-// in three writes; in a real host cluster there are twice as many, and seconds between them. The status of workloads follows. A pod
+// in three writes; in a real host cluster there are more, and seconds between them. The status of workloads follows. A pod
 // runs when what stands in for its program listens at the address of its Service.
 //
 // A member of etcd answers by etcd's own protocol, with the certificate that the manager gave to it: how it is, who the members
