@@ -90,7 +90,7 @@ func run(ctx context.Context, opts *options) error {
 	if opts.versions == "" {
 		return fmt.Errorf("--kubernetes-versions-namespace must be set when POD_NAMESPACE is not")
 	}
-	mgr, err := opts.New(managerName, newScheme(), controllers.ManagerCache())
+	mgr, err := opts.New(managerName, newScheme(), controllers.HostCache())
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func startManagerThatChanges(
 	mgr, err := ctrl.NewManager(access, ctrl.Options{
 		Scheme:    environment.Scheme,
 		Metrics:   metricsserver.Options{BindAddress: "0"},
-		Cache:     cache.Options{ByObject: ManagerCache()},
+		Cache:     cache.Options{ByObject: HostCache()},
 		NewClient: writes.NewClient,
 		// One program runs many of them.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},

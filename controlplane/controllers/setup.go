@@ -43,28 +43,18 @@ func HostKinds() []client.Object {
 }
 
 // HostCache makes a cache hold the controller's own objects only, of those kinds that others have
-// too, and of all Nodes whether they are cordoned. Managed fields stay where package apply finds by them what others added.
+// too, and of all Nodes whether they are cordoned.
 func HostCache() map[client.Object]cache.ByObject {
 	own := labels.SelectorFromSet(labels.Set{names.ManagedByLabel: names.ManagedBy})
 	kinds := map[client.Object]cache.ByObject{}
 	for _, kind := range HostKinds() {
 		byObject := cache.ByObject{Label: own}
-		switch kind.(type) {
-		case *corev1.Pod, *corev1.Secret, *appsv1.ControllerRevision:
+		if _, ok := kind.(*corev1.Pod); ok {
 			byObject.Transform = cache.TransformStripManagedFields()
 		}
 		kinds[kind] = byObject
 	}
 	kinds[&corev1.Node{}] = cache.ByObject{Transform: cordon.Trim}
-	return kinds
-}
-
-// ManagerCache is HostCache, with what the controller watches in the management cluster alone.
-func ManagerCache() map[client.Object]cache.ByObject {
-	kinds := HostCache()
-	for _, kind := range []client.Object{&controlplanev1.KOKControlPlane{}, &controlplanev1.KOKEtcdSnapshot{}, &clusterv1.Cluster{}} {
-		kinds[kind] = cache.ByObject{Transform: cache.TransformStripManagedFields()}
-	}
 	return kinds
 }
 
