@@ -27,11 +27,16 @@ func Lost(machines []clusterv1.Machine, there sets.Set[string]) []*clusterv1.Mac
 	return lost
 }
 
+// managedAttachDetach has kube-controller-manager attach volumes to a Node. Kubelet sets it when it registers the Node
+// (pkg/volume/util of Kubernetes), and we leave kubelet's enableControllerAttachDetach as it is, true.
+const managedAttachDetach = "volumes.kubernetes.io/controller-managed-attach-detach"
+
 // Anew is the Node of a Machine, with what kubelet gives it when it registers it and never again.
 func Anew(machine *clusterv1.Machine, kubelet *bootstrapv1.KubeletSpec) *corev1.Node {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machine.Status.NodeRef.Name, Labels: map[string]string{}}}
 	maps.Copy(node.Labels, kubelet.NodeLabels)
 	node.Labels[corev1.LabelHostname] = node.Name
+	node.Annotations = map[string]string{managedAttachDetach: "true"}
 	if info := machine.Status.NodeInfo; info != nil && info.OperatingSystem != "" && info.Architecture != "" {
 		node.Labels[corev1.LabelOSStable], node.Labels[corev1.LabelArchStable] = info.OperatingSystem, info.Architecture
 	}

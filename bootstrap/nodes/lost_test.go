@@ -57,7 +57,7 @@ func TestANodeIsMadeAsKubeletRegistersIt(t *testing.T) {
 	got := Anew(machine, &bootstrapv1.KubeletSpec{NodeLabels: map[string]string{"rack": "7", corev1.LabelHostname: "another"}, Taints: []corev1.Taint{taint}})
 	want := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-2", Labels: map[string]string{
 		"rack": "7", corev1.LabelHostname: "worker-2", corev1.LabelOSStable: "linux", corev1.LabelArchStable: "arm64",
-	}}}
+	}, Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}}}
 	want.Spec.ProviderID, want.Spec.Taints = "idc://team/host-1/b", []corev1.Taint{clusterv1.NodeUninitializedTaint, taint}
 	if !equality.Semantic.DeepEqual(got, want) {
 		t.Errorf("it is %+v, want %+v", got, want)

@@ -67,17 +67,18 @@ func (r *Reconciler) askMembers(s *scope, records []controlplanev1.KOKEtcdSnapsh
 	return answer, asked
 }
 
-// volumesOf are the volumes of members that told of them within the last minute or so.
-func (r *Reconciler) volumesOf(ctx context.Context, s *scope) (map[string]backup.Volume, error) {
+// volumesOf are the volumes of members that told of them within the last minute or so. asked is false until members with agents were asked
+// for the first time.
+func (r *Reconciler) volumesOf(ctx context.Context, s *scope) (volumes map[string]backup.Volume, asked bool, err error) {
 	if !hasAgents(s) {
-		return nil, nil
+		return nil, true, nil
 	}
 	records, err := r.recordsOf(ctx, s)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	answer, _ := r.askMembers(s, records)
-	return answer.said.Volumes, nil
+	answer, asked := r.askMembers(s, records)
+	return answer.said.Volumes, asked, nil
 }
 
 // backupProbe asks all members at once.

@@ -332,7 +332,7 @@ func TestAControlPlaneInAnotherHostCluster(t *testing.T) {
 	e.writeKubeconfig("away")
 	e.lookNow("away")
 	eventually(t, "it says that the host cluster is away",
-		e.says(available, metav1.ConditionUnknown, controlplanev1.HostClusterUnreachableReason, "cannot be used"))
+		e.says(available, metav1.ConditionUnknown, controlplanev1.HostClusterUnreachableReason, "gives no access"))
 	e.link.set(false)
 	eventually(t, "it is available", e.available)
 	eventually(t, "etcd is founded", func() bool { return etcdclusters.Bootstrapped(e.controlPlane(), names.EtcdData) })
@@ -501,7 +501,7 @@ func (e *elsewhereTest) goesWithItsHost(t *testing.T) {
 	e.link.set(true)
 	e.writeKubeconfig("at the end")
 	e.lookNow("at the end")
-	eventually(t, "the deletion says that the host cluster is away", e.says(deleting, metav1.ConditionTrue, clusterv1.DeletingReason, "cannot be used"))
+	eventually(t, "the deletion says that the host cluster is away", e.says(deleting, metav1.ConditionTrue, clusterv1.DeletingReason, "gives no access"))
 	e.link.set(false)
 	eventually(t, "the deletion says which right it misses", e.says(deleting, metav1.ConditionTrue, clusterv1.DeletingReason, "replicasets.apps is forbidden"))
 	giveBack()

@@ -29,9 +29,12 @@ func (r *Reconciler) judgeRestore(ctx context.Context, s *scope, state rebuild.S
 	case len(state.Next.Members) > 0 && state.ClusterID == "" && len(state.Next.Former) == 0 && mayHaveData(pods):
 		return "no member of the data etcd has told the ID of its cluster yet, by which its data are put aside: wait until one answers, or until its container prepare has looked", nil
 	}
-	volumes, err := r.volumesOf(ctx, s)
+	volumes, asked, err := r.volumesOf(ctx, s)
 	if err != nil {
 		return "", err
+	}
+	if !asked {
+		return "members are being asked for the room of their volumes: wait some seconds", nil
 	}
 	var seed *backup.Volume
 	if volume, told := volumes[state.Next.Seed]; told {

@@ -272,6 +272,8 @@ func dialOptions(members []Address) []grpc.DialOption {
 // checkCluster fills in the members that the cluster lists; it needs a quorum. It asks the members that answered one after the
 // other, as they come, until one lists them.
 func (h *Health) checkCluster(ctx context.Context, answered <-chan *clientv3.Client, expected map[string]Address) {
+	ctx, cancel := context.WithTimeout(ctx, 2*Timeout)
+	defer cancel()
 	h.Err = errNobodyLists
 	for client := range answered {
 		if h.Err != nil {

@@ -23,6 +23,7 @@
 // others (components/etcd/config.go); else it is closed. "by" are the functions that write or decide, in files of
 // controlplane/. "then" is what the next run finds, and does, when the process dies after the write. An Event comes after the
 // write beside it, and is missing when the process dies in between. Status is patched more often than here, for its messages.
+// Beside 1 to 3 the changed spec is recorded in ControllerRevision <cluster>-spec-<n> (controllers/history.go: Reconciler.recordSpec).
 //
 //	1  Services of all new members, together
 //	     by    controllers/services.go: Reconciler.applyServices; controllers/apply.go: applyAll
@@ -67,7 +68,7 @@
 //	     by    status/members.go: listedMembers; events/events.go: scaleOfEtcd
 //	     then  the member in status; an Event may be missing
 //	15 PodDisruptionBudget: one eviction at a time again
-//	     by    controllers/etcdmembers.go: renderedEtcd, lacksVoters
+//	     by    controllers/etcdmembers.go: renderedEtcd, scope.lacksVoters
 //	     then  the budget
 //	16 ControllerRevision <cluster>-kube-apiserver-<n>
 //	     by    controllers/apply.go: applyComponent, rendered; controllers/held.go: scope.growing
