@@ -215,7 +215,7 @@ func TestAMemberWithoutAnAgentIsNamed(t *testing.T) {
 	}
 }
 
-// Each member tells of its own volume, whoever is on duty. One that is away is left out.
+// Ask keeps what each member says of its own volume, not only what the member on duty says. It leaves out a member that does not answer.
 func TestMembersTellOfTheirVolumes(t *testing.T) {
 	says := backup.Volume{FreeBytes: 5, SurvivorBytes: 7}
 	agent := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -96,10 +96,15 @@ func TestARestoreInPlaceIsJudgedBeforeAnythingStops(t *testing.T) {
 				conditions.Set(s, metav1.Condition{Type: controlplanev1.SnapshotVerifiedCondition, Status: metav1.ConditionFalse, Reason: "Damaged", Message: "a page is torn"})
 			})
 		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"}, "which cannot be used (Damaged: a page is torn): name another"},
+		{"a manager that has just started, and knows no volume", func() {
+			tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) {
+				conditions.Set(s, metav1.Condition{Type: controlplanev1.SnapshotVerifiedCondition, Status: metav1.ConditionTrue, Reason: "Verified"})
+			})
+			tt.program.prober = tellingVolumes(nil)
+		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"}, "members are being asked how much room their volumes have"},
 		{"a snapshot that is too large for the volume", func() {
 			tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) {
 				s.Status.DatabaseBytes = 1 << 30
-				conditions.Set(s, metav1.Condition{Type: controlplanev1.SnapshotVerifiedCondition, Status: metav1.ConditionTrue, Reason: "Verified"})
 			})
 			tt.program.prober = tellingVolumes{"blue-etcd-data-0": {FreeBytes: 2 << 30}}
 		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"},
@@ -124,12 +129,12 @@ func TestARestoreInPlaceIsJudgedBeforeAnythingStops(t *testing.T) {
 	}
 }
 
-// tellingVolumes answers for the agents of members.
+// tellingVolumes answers for the agents of members. Without a map nobody has answered yet.
 type tellingVolumes map[string]backup.Volume
 
 func (v tellingVolumes) Probe(key probe.Key, asked probe.Probe) (probe.Result, bool) {
 	if key.Kind == backupProbeKind {
-		return probe.Result{Value: backupAnswer{said: backups.Answer{Volumes: v}}}, true
+		return probe.Result{Value: backupAnswer{said: backups.Answer{Volumes: v}}}, v != nil
 	}
 	return patient{}.Probe(key, asked)
 }

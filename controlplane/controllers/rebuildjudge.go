@@ -21,24 +21,14 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
-// judgeRestore says what is wrong with a request, before anything stops; empty for nothing.
-func (r *Reconciler) judgeRestore(ctx context.Context, s *scope, state rebuild.State, pods []corev1.Pod) (string, error) {
+// judgeRestore says what is wrong with a request, before anything stops; empty for nothing. seed is the volume of the member that is to
+// begin; nil where that does not tell of it.
+func (r *Reconciler) judgeRestore(ctx context.Context, s *scope, state rebuild.State, pods []corev1.Pod, seed *backup.Volume) (string, error) {
 	switch {
 	case r.EtcdAgentImage == "":
 		return noAgent, nil
 	case len(state.Next.Members) > 0 && state.ClusterID == "" && len(state.Next.Former) == 0 && mayHaveData(pods):
 		return "no member of the data etcd has told the ID of its cluster yet, by which its data are put aside: wait until one answers, or until its container prepare has looked", nil
-	}
-	volumes, asked, err := r.volumesOf(ctx, s)
-	if err != nil {
-		return "", err
-	}
-	if !asked {
-		return "members are being asked for the room of their volumes: wait some seconds", nil
-	}
-	var seed *backup.Volume
-	if volume, told := volumes[state.Next.Seed]; told {
-		seed = &volume
 	}
 	if s.controlPlane.Spec.Etcd.Restore.Survivor != "" {
 		problem := judgeSurvivor(s, state, pods)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
@@ -87,7 +88,18 @@ func (r *Reconciler) addNext(ctx context.Context, s *scope, state rebuild.State,
 		state.Next.Seed = seedOf(s, state)
 	}
 	state.Next.ClusterID = rebuild.ClusterID(etcdcomponent.Data.PeerURL(&s.input, state.Next.Seed), state.Request)
-	state.Problem, err = r.judgeRestore(ctx, s, state, pods)
+	volumes, asked, err := r.volumesOf(ctx, s)
+	if err != nil {
+		return state, err
+	}
+	if !asked {
+		state.Unknown = "members are being asked how much room their volumes have"
+	}
+	var seed *backup.Volume
+	if volume, told := volumes[state.Next.Seed]; told {
+		seed = &volume
+	}
+	state.Problem, err = r.judgeRestore(ctx, s, state, pods, seed)
 	return state, err
 }
 

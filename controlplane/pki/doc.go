@@ -8,12 +8,12 @@
 //
 // # When a copy is deleted
 //
-// Secrets that this controller made are watched in both clusters (controllers/setup.go); that one is gone which a person made shows
-// within a minute. The step key-material calls [Store.Ensure] (controllers/keymaterial.go). It writes the copy again from the other, with the same keys (decide.go), and nothing restarts:
-// Event KeyMaterialRestored. When both are gone and something uses them, or the tenant was initialized once (keysUsedBy), no key
-// is made anew: it ends with a [LostError], which is the reason KeyMaterialLost of CertificatesAvailable and says what to restore
-// from a backup. What runs goes on, and is kept as it was stored; no certificate is renewed. When nothing uses them yet, keys are
-// made anew.
+// The controller watches the Secrets that it made, in both clusters (controllers/setup.go). It notices within a minute that a Secret
+// is gone which a person made. The step key-material calls [Store.Ensure] (controllers/keymaterial.go). It writes the copy again
+// from the other, with the same keys (decide.go), and nothing restarts: Event KeyMaterialRestored. When both are gone and something
+// uses them, or the tenant was initialized once (keysUsedBy), no key is made anew: it ends with a [LostError], which is the reason
+// KeyMaterialLost of CertificatesAvailable and says what to restore from a backup. What runs goes on, and is kept as it was stored; no
+// certificate is renewed. When nothing uses them yet, keys are made anew.
 //
 // Leaf certificates are issued anew whenever they are not as wanted, each on its own, and well before they expire.
 //

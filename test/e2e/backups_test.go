@@ -27,7 +27,6 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/lab"
 )
 
@@ -92,6 +91,28 @@ func (b *backedUp) backUp(c *controlplanev1.KOKControlPlane) {
 		Every: &metav1.Duration{Duration: backupEvery}, Keep: controlplanev1.EtcdSnapshotRetention{Last: ptr.To[int32](10)},
 		Recipients: []string{b.person.Recipient().String()}, Store: b.bucketOf(""),
 	}
+}
+
+// restoresFrom has the tenant, when it is made, begin with a snapshot of another one, as a person has it who has the bucket and a key. The
+// time is set when the person begins.
+func (b *backedUp) restoresFrom(former client.ObjectKey, which ...string) *time.Time {
+	began, name := &time.Time{}, ""
+	b.prepare = func(ctx context.Context) {
+		*began = time.Now()
+		b.writeCredentials(ctx)
+		Expect(kok(ctx, append([]string{"etcd", "restore", b.Name, "--namespace", b.Namespace, "--identity-file", b.identity,
+			"--s3-endpoint", b.store.Endpoint, "--s3-bucket", bucket, "--s3-prefix", former.Namespace + "/" + former.Name,
+			"--s3-credentials-secret", "s3", "--s3-ca-secret", "s3-ca"}, which...)...)).To(Succeed())
+		list := &controlplanev1.KOKEtcdSnapshotList{}
+		listAll(ctx, list, client.InNamespace(b.Namespace))
+		Expect(list.Items).To(HaveLen(1))
+		name = list.Items[0].Name
+	}
+	b.edit = func(c *controlplanev1.KOKControlPlane) {
+		b.backUp(c)
+		c.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: name}
+	}
+	return began
 }
 
 // fill makes objects of which a later look can tell whether all are there, as they were.
@@ -194,21 +215,8 @@ func differences(a, b map[string][]byte) []string {
 var _ = Describe("The backup of a tenant's etcd", Label(full, etcdBackups), func() {
 	It("is taken, verified, and restored into a new Cluster, from the bucket and a person's key alone", Label("restored"), func(ctx SpecContext) {
 		b := newBackedUp(ctx, "backed-up")
-		DeferCleanup(func(ctx SpecContext) {
-			if !settings.keep {
-				b.remove(ctx)
-			}
-		}, NodeTimeout(2*creation))
-		b.create(ctx)
-		b.fill(ctx)
-		b.expectBackedUp(ctx, creation+backupEvery)
-
-		began := time.Now()
-		taken := b.take(ctx)
-		env.log.Print("snapshot %s of revision %d, %d bytes in the bucket, taken and verified after %.1fs", taken.Status.Slot, taken.Status.Revision, taken.Status.StoredBytes, time.Since(began).Seconds())
-		source := b.etcd(ctx, names.EtcdData)
-		before := contents(ctx, source, taken.Status.Revision)
-		Expect(len(before)).To(BeNumerically(">", 2*kept))
+		b.createToLose(ctx)
+		taken, before := b.takeAll(ctx)
 
 		By("the tenant, and all that the management cluster knows of it, is lost")
 		b.remove(ctx)
@@ -219,29 +227,12 @@ var _ = Describe("The backup of a tenant's etcd", Label(full, etcdBackups), func
 				restored.remove(ctx)
 			}
 		}, NodeTimeout(2*creation))
-		name := ""
-		restored.prepare = func(ctx context.Context) {
-			began = time.Now()
-			restored.writeCredentials(ctx)
-			Expect(kok(ctx, "etcd", "restore", restored.Name, "--namespace", restored.Namespace, "--identity-file", restored.identity, "--slot", taken.Status.Slot,
-				"--s3-endpoint", restored.store.Endpoint, "--s3-bucket", bucket, "--s3-prefix", b.Namespace+"/"+b.Name, "--s3-credentials-secret", "s3", "--s3-ca-secret", "s3-ca")).To(Succeed())
-			list := &controlplanev1.KOKEtcdSnapshotList{}
-			listAll(ctx, list, client.InNamespace(restored.Namespace))
-			Expect(list.Items).To(HaveLen(1))
-			name = list.Items[0].Name
-		}
-		restored.edit = func(c *controlplanev1.KOKControlPlane) {
-			restored.backUp(c)
-			c.Spec.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: name}
-		}
+		began := restored.restoresFrom(b.ObjectKey, "--slot", taken.Status.Slot)
 		restored.create(ctx)
-		env.log.Print("restored into %s after %.1fs", restored.ObjectKey, time.Since(began).Seconds())
-		figure("recovery_seconds_restore", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
+		env.log.Print("restored into %s after %.1fs", restored.ObjectKey, time.Since(*began).Seconds())
+		figure("recovery_seconds_restore", fmt.Sprintf("%.1f", time.Since(*began).Seconds()), "s")
 
-		etcd := restored.etcd(ctx, names.EtcdData)
-		different := differences(before, contents(ctx, etcd, firstRevision(ctx, etcd, taken.Status.Revision+revisionsAhead)))
-		figure("restore_objects_different", len(different), "objects")
-		Expect(different).To(BeEmpty(), "keys that are not as they were in the snapshot, of %d", len(before))
+		restored.expectAsIn(ctx, taken, before, "restore_objects_different")
 		for i := range kept {
 			name := fmt.Sprintf("kept-%03d", i)
 			configMap, err := restored.api.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})

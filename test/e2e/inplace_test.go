@@ -35,16 +35,7 @@ const restoring = 15 * time.Minute
 var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), func() {
 	It("is restored in place, and programs and workers go on without a restart", Label("in_place"), func(ctx SpecContext) {
 		b := newBackedUp(ctx, "in-place")
-		b.workers = 1
-		b.variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
-		removeWithHosts(b.tenant)
-		b.createWithWorkers(ctx, 0)
-		b.fill(ctx)
-		b.expectBackedUp(ctx, creation+backupEvery)
-
-		taken := b.take(ctx)
-		before := contents(ctx, b.etcd(ctx, names.EtcdData), taken.Status.Revision)
-		Expect(len(before)).To(BeNumerically(">", 2*kept))
+		taken, before := b.createWithWorker(ctx)
 		seen := b.watch(ctx)
 		early := b.machines(ctx)
 		worker, node := b.worker(ctx), early[0].Status.NodeRef.Name
@@ -68,10 +59,7 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		Eventually(ctx, seen).WithTimeout(creation).Should(And(ContainElement("late"), Not(ContainElement("kept-000"))))
 
 		b.restoreInPlace(ctx, "recovery_seconds_in_place", "etcd", "restore-in-place", b.Name, taken.Name, "--namespace", b.Namespace)
-		etcd := b.etcd(ctx, names.EtcdData)
-		different := differences(before, contents(ctx, etcd, firstRevision(ctx, etcd, taken.Status.Revision+revisionsAhead)))
-		figure("in_place_objects_different", len(different), "objects")
-		Expect(different).To(BeEmpty(), "keys that are not as they were in the snapshot, of %d", len(before))
+		b.expectAsIn(ctx, taken, before, "in_place_objects_different")
 		Eventually(ctx, seen).WithTimeout(creation).Should(And(ContainElement("kept-000"), Not(ContainElement("late"))), "what the informer has")
 		Expect(b.onWorker(ctx, worker, node)).To(Equal(runs), "the worker, its kubelet and its pods")
 		b.expectWorkers(ctx, 2)
@@ -144,6 +132,36 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		Expect(keys(ctx, b.etcd(ctx, names.EtcdEvents), eventKeys)).NotTo(ContainElement(eventKeys + event.Namespace + "/" + event.Name))
 	}, SpecTimeout(5*creation+restoring+2*backupEvery))
 })
+
+// createWithWorker makes the tenant with a worker and objects, and a verified snapshot. It returns that, and the keys that it has.
+func (b *backedUp) createWithWorker(ctx context.Context) (taken *controlplanev1.KOKEtcdSnapshot, has map[string][]byte) {
+	GinkgoHelper()
+	b.workers = 1
+	b.variables["KUBE_PROXY_CONNTRACK"] = "None" // the lab's hosts share the machine's kernel
+	removeWithHosts(b.tenant)
+	b.createWithWorkers(ctx, 0)
+	b.fill(ctx)
+	b.expectBackedUp(ctx, creation+backupEvery)
+	return b.takeAll(ctx)
+}
+
+// takeAll has a snapshot taken, and returns it with the keys that it has.
+func (b *backedUp) takeAll(ctx context.Context) (taken *controlplanev1.KOKEtcdSnapshot, has map[string][]byte) {
+	GinkgoHelper()
+	taken = b.take(ctx)
+	has = contents(ctx, b.etcd(ctx, names.EtcdData), taken.Status.Revision)
+	Expect(len(has)).To(BeNumerically(">", 2*kept))
+	return taken, has
+}
+
+// expectAsIn expects all keys as they were in a snapshot, which the etcd began with.
+func (b *backedUp) expectAsIn(ctx context.Context, taken *controlplanev1.KOKEtcdSnapshot, has map[string][]byte, named string) {
+	GinkgoHelper()
+	etcd := b.etcd(ctx, names.EtcdData)
+	different := differences(has, contents(ctx, etcd, firstRevision(ctx, etcd, taken.Status.Revision+revisionsAhead)))
+	figure(named, len(different), "objects")
+	Expect(different).To(BeEmpty(), "keys that are not as they were in the snapshot, of %d", len(has))
+}
 
 // createToLose makes the tenant, with objects and a first snapshot.
 func (b *backedUp) createToLose(ctx context.Context) {

@@ -78,7 +78,8 @@
 //	     then  API servers that restart, one by one, once for all members
 //
 // After 2 and after 16 the oldest ControllerRevision is deleted where there are more than ten (revision/revision.go:
-// Store.prune); when the process dies before that, the next new one does it. A cluster that was bootstrapped with one member gets its PodDisruptionBudget at 10, which allows no eviction until all vote. While members are gained no component
-// but etcd adopts a new rendering, and with an even number of voters etcd does not either. Reconciles know of members
-// from status alone: the operator's report wakes one that writes status, and the one after that follows it.
+// Store.prune); when the process dies before that, the next new one does it. A cluster that was bootstrapped with one member gets
+// its PodDisruptionBudget at 10, which allows no eviction until all vote. While members are gained no component but etcd adopts a
+// new rendering, and with an even number of voters etcd does not either. Reconciles know of members from status alone: the
+// operator's report wakes one that writes status, and the one after that follows it.
 package membership

@@ -166,7 +166,7 @@ func (s State) grow(ordinal int) Action {
 		return wait("member %s does not answer: another one is added when it does, so that the quorum is not at risk", sick.Name)
 	}
 	if slices.Contains(s.Open, ordinal) {
-		return wait("member %d has no configuration file yet that keeps it from voting for what it has forgotten", ordinal)
+		return wait("member %d has no configuration file yet, without which its pod does not start: look at Reconciled for why it cannot be written", ordinal)
 	}
 	return Action{Kind: AddLearner, Ordinal: ordinal}
 }

@@ -62,6 +62,10 @@ func TestDecide(t *testing.T) {
 
 		"the second member is added": {state: cluster(1, 3), want: Action{Kind: AddLearner, Ordinal: 1}},
 		"the fifth member is added":  {state: cluster(4, 5), want: Action{Kind: AddLearner, Ordinal: 4}},
+		"the file of the member that is to be added is not there": {
+			state: func() State { s := cluster(3, 5); s.Open = []int{3}; return s }(), want: Action{Kind: Wait}, says: "member 3 has no configuration file"},
+		"the file of another one is not there": {
+			state: func() State { s := cluster(3, 5); s.Open = []int{4}; return s }(), want: Action{Kind: AddLearner, Ordinal: 3}},
 		"a member that is missing in the middle is added in its place": {state: func() State {
 			s := cluster(3, 3)
 			s.Members, s.Pods, s.Claims = append(s.Members[:1:1], s.Members[2]), []int{0, 2}, []int{0, 2}

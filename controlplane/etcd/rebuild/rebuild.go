@@ -52,6 +52,9 @@ func (s State) begin() Action {
 	if reason := s.refusal(); reason != "" {
 		return Action{Kind: Refuse, Reason: reason}
 	}
+	if s.Unknown != "" {
+		return Action{Kind: Wait, Reason: s.Unknown}
+	}
 	next := s.Next
 	next.Restore, next.Phase = s.Request, Stopping
 	next.Former = union(s.Record.Former, s.Next.Former, s.Record.ClusterID, s.ClusterID)

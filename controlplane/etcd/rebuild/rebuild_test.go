@@ -80,6 +80,8 @@ func TestDecide(t *testing.T) {
 
 		"a good request begins":                              {asked(), Write, Stopping, ""},
 		"the request is bad":                                 {asked(func(s *State) { s.Problem = "no snapshot" }), Refuse, "", "no snapshot"},
+		"it is not known yet whether it can begin":           {asked(func(s *State) { s.Unknown = "members are asked" }), Wait, "", "members are asked"},
+		"what is known is bad anyhow":                        {asked(func(s *State) { s.Problem, s.Unknown = "no snapshot", "members are asked" }), Refuse, "", "no snapshot"},
 		"one host node is not heard from, with a pod":        {asked(unheard("h1")), Refuse, "", "host nodes h1 are not heard from, and pods m-1 may run there"},
 		"its member is given up":                             {asked(unheard("h1"), givenUp("m-1")), Write, Stopping, ""},
 		"an API server alone is where nobody hears from":     {asked(func(s *State) { s.Pods = append(s.Pods, Pod{"api-9", "h9"}) }), Refuse, "", "host nodes h9 are not heard from, and pods api-9"},

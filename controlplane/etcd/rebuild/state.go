@@ -46,8 +46,8 @@ type Member struct {
 type State struct {
 	// Request is the restore that is asked for; empty for none.
 	Request string
-	// Problem is why it cannot begin, for people; empty when it can.
-	Problem string
+	// Problem is why it cannot begin, for people; empty when it can. Unknown is what must be known before that is judged.
+	Problem, Unknown string
 	// Next is the record that it begins with.
 	Next Record
 	// Record is the one that is stored.

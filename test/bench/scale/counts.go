@@ -18,8 +18,8 @@ type counts struct {
 	reconciles, errors float64
 	// requests are those to the management cluster's API server, tenants those to tenants' APIs.
 	requests, tenants float64
-	// writes are objects that the API server of the management cluster took, tenantWrites those that tenants took. Leases and
-	// Events are none.
+	// writes are objects that the API server of the management cluster took, tenantWrites those that tenants took. The manager
+	// counts neither Leases nor Events.
 	writes, tenantWrites float64
 	// wrote are both by verb and kind.
 	wrote map[string]float64

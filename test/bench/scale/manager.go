@@ -38,7 +38,8 @@ type manager struct {
 	apiServer string
 }
 
-// startManager starts the program with the flags of an installation, without the election of a leader, which works in pods alone, and returns when its webhooks are served.
+// startManager starts the program with the flags of an installation, and returns when its webhooks are served. It leaves the election of a
+// leader off, which works in pods alone.
 func startManager(ctx context.Context, s *stage, o *options) (*manager, error) {
 	m := &manager{started: time.Now()}
 	at, err := url.Parse(s.config.Host)

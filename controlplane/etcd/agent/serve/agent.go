@@ -71,6 +71,8 @@ type agent struct {
 	waits    map[string]time.Time
 	// storedKeys is the key material that is stored, and where.
 	storedKeys string
+	// volume is what was seen of the member's own volume last; nil for nothing.
+	volume *backup.Volume
 }
 
 func newAgent(ctx context.Context, o Options) *agent {
@@ -94,6 +96,7 @@ func Run(ctx context.Context, o Options) error {
 	defer cancel()
 	a := newAgent(ctx, o)
 	a.background.Go(func() { a.rounds(ctx) })
+	go a.look(ctx) // A disk that hangs does not keep the agent from ending.
 	err = a.listen(ctx, l)
 	cancel()
 	a.background.Wait()

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"crypto/sha256"
 	"strings"
 	"time"
@@ -90,10 +91,9 @@ func limited(text string) string {
 // report is what the agent knows.
 func (a *agent) report() backup.Report {
 	entries, at := a.listing.last()
-	volume := a.volume()
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	r := backup.Report{Member: a.Member, OnDuty: a.duty, Working: a.working, Listed: at, Problem: a.problem(entries), Volume: volume}
+	r := backup.Report{Member: a.Member, OnDuty: a.duty, Working: a.working, Listed: at, Problem: a.problem(entries), Volume: a.volume}
 	for i, e := range entries {
 		if i == backup.MaxSnapshots {
 			r.More = len(entries) - i
@@ -109,17 +109,30 @@ func (a *agent) report() backup.Report {
 	return r
 }
 
-// volume is the room on the member's own volume; nil while the member has no data.
-func (a *agent) volume() *backup.Volume {
+// look notes again and again how much room the member's own volume has. A report does not wait for a disk that hangs.
+func (a *agent) look(ctx context.Context) {
+	for ctx.Err() == nil {
+		a.lookAtVolume()
+		select {
+		case <-ctx.Done():
+		case <-time.After(a.Interval):
+		}
+	}
+}
+
+// lookAtVolume notes the room on the member's own volume; nothing while the member has no data.
+func (a *agent) lookAtVolume() {
+	var seen *backup.Volume
 	free, err := snapshot.FreeBytes(a.DataDir)
-	if err != nil {
-		return nil
+	if err == nil {
+		var need int64
+		if need, err = (snapshot.Survivor{DataDir: a.DataDir}).NeedBytes(); err == nil {
+			seen = &backup.Volume{FreeBytes: free, SurvivorBytes: need}
+		}
 	}
-	need, err := snapshot.Survivor{DataDir: a.DataDir}.NeedBytes()
-	if err != nil {
-		return nil
-	}
-	return &backup.Volume{FreeBytes: free, SurvivorBytes: need}
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	a.volume = seen
 }
 
 // problem is the one to tell: the last failure, or that a trial refused a snapshot and no newer one is verified.

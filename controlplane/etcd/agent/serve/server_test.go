@@ -213,6 +213,7 @@ func TestAReportIsBounded(t *testing.T) {
 func TestAReportTellsTheRoomOfTheVolume(t *testing.T) {
 	volume := t.TempDir()
 	a := newAgent(t.Context(), Options{DataDir: filepath.Join(volume, "data"), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	a.lookAtVolume()
 	if r := a.report(); r.Volume != nil {
 		t.Errorf("without data it tells %+v", r.Volume)
 	}
@@ -222,6 +223,7 @@ func TestAReportTellsTheRoomOfTheVolume(t *testing.T) {
 		must(t, os.WriteFile(path, nil, 0o600))
 		must(t, os.Truncate(path, size)) // It takes no room itself.
 	}
+	a.lookAtVolume()
 	if r := a.report(); r.Volume == nil || r.Volume.FreeBytes <= 0 || r.Volume.SurvivorBytes != 2<<30+1<<20+backup.LogBytes {
 		t.Errorf("it tells %+v", r.Volume)
 	}

@@ -32,18 +32,8 @@ type apiKey struct{}
 // newAPIServer is the one server behind the addresses of all tenants' APIs.
 func (h *Host) newAPIServer() *http.Server {
 	return &http.Server{
-		ErrorLog: log.New(io.Discard, "", 0), // A manager that restarts breaks connections.
-		TLSConfig: &tls.Config{
-			MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAnyClientCert,
-			GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-				h.toAPIs.Add(1)
-				at, err := h.placeOf(hello.Conn.LocalAddr())
-				if err != nil {
-					return nil, err
-				}
-				return &at.api.certificate, nil
-			},
-		},
+		ErrorLog:  log.New(io.Discard, "", 0), // A manager that restarts breaks connections.
+		TLSConfig: h.serving(&h.toAPIs, func(at *place) *tls.Certificate { return &at.api.certificate }),
 		ConnContext: func(ctx context.Context, connection net.Conn) context.Context {
 			if at, err := h.placeOf(connection.LocalAddr()); err == nil {
 				return context.WithValue(ctx, apiKey{}, at.api)

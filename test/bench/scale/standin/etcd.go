@@ -44,17 +44,8 @@ func (m *member) header() *etcdserverpb.ResponseHeader {
 
 // newEtcdServer is the one server behind the addresses of all members.
 func (h *Host) newEtcdServer() *grpc.Server {
-	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{
-		MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAnyClientCert,
-		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			h.toEtcds.Add(1)
-			at, err := h.placeOf(hello.Conn.LocalAddr())
-			if err != nil {
-				return nil, err
-			}
-			return &at.member.certificate, nil
-		},
-	})))
+	config := h.serving(&h.toEtcds, func(at *place) *tls.Certificate { return &at.member.certificate })
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(config)))
 	etcdserverpb.RegisterClusterServer(server, &etcdCluster{host: h})
 	etcdserverpb.RegisterMaintenanceServer(server, &etcdMaintenance{host: h})
 	return server

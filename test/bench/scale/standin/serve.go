@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync/atomic"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -62,6 +63,21 @@ func (h *Host) serveAt(ctx context.Context, workload client.Object, service, cer
 		return fmt.Errorf("stand in for %s: %w", service, err)
 	}
 	return nil
+}
+
+// serving counts handshakes, and has for each address the certificate of the place there.
+func (h *Host) serving(handshakes *atomic.Int64, of func(*place) *tls.Certificate) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAnyClientCert,
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			handshakes.Add(1)
+			at, err := h.placeOf(hello.Conn.LocalAddr())
+			if err != nil {
+				return nil, err
+			}
+			return of(at), nil
+		},
+	}
 }
 
 // listen serves a place at an address.

@@ -202,7 +202,7 @@ func (h *Host) advance(ctx context.Context, cached *corev1.Pod) error {
 	return h.live.Status().Update(ctx, pod)
 }
 
-// report writes the status of a workload by the pods that there are, unless it is the same.
+// report counts the pods of a workload and writes the numbers into its status. It writes nothing when they are there already.
 func (h *Host) report(ctx context.Context, cached client.Object, wanted []*corev1.Pod, pods []corev1.Pod) error {
 	all, ready := int32(len(pods)), int32(0)
 	for i := range pods {
