@@ -126,12 +126,14 @@ func (m *member) status() *clientv3.StatusResponse {
 	return status
 }
 
-// tookOver is the status of etcd once it has taken over what an older one left, which it does every few seconds.
+// tookOver is the status of etcd once it has taken over what an older one left, which it does every few seconds, and
+// has applied all that its log has.
 func (m *member) tookOver() *clientv3.StatusResponse {
 	m.t.Helper()
 	deadline := time.After(patience)
 	for {
-		if status := m.status(); strings.HasPrefix(status.StorageVersion, "3.6.") {
+		status := m.status()
+		if strings.HasPrefix(status.StorageVersion, "3.6.") && status.RaftAppliedIndex == status.RaftIndex {
 			return status
 		}
 		select {
