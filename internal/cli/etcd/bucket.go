@@ -132,9 +132,9 @@ func (r *restorer) latest(ctx context.Context, objects store.Store, key archive.
 		case e.Verified():
 			return e, nil
 		case e.Err != nil:
-			say(r.cluster, "The snapshot %s is left out: %v", archive.SlotName(e.Slot), e.Err)
+			r.cluster.Say("The snapshot %s is left out: %v", archive.SlotName(e.Slot), e.Err)
 		default:
-			say(r.cluster, "The snapshot %s is left out: it is not verified", archive.SlotName(e.Slot))
+			r.cluster.Say("The snapshot %s is left out: it is not verified", archive.SlotName(e.Slot))
 		}
 	}
 	if len(entries) == 0 {

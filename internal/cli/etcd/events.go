@@ -24,8 +24,8 @@ func (r *inPlaceRestorer) foundEvents(ctx context.Context, of *controlplanev1.KO
 	if of.Spec.Etcd.EventsInData() {
 		return fmt.Errorf("KOKControlPlane %s has no etcd with events alone, for spec.etcd.events.mode is %s: restore the data etcd, from a snapshot or by --%s", key, controlplanev1.EtcdEventsInData, flagSurvivor)
 	}
-	say(r.cluster, "The etcd with the events of KOKControlPlane %s will be founded anew, empty. All events are lost, and nothing else.", key)
-	if err := r.agree(ctx); err != nil {
+	r.cluster.Say("The etcd with the events of KOKControlPlane %s will be founded anew, empty. All events are lost, and nothing else.", key)
+	if err := r.cluster.Agree(ctx, r.yes); err != nil {
 		return err
 	}
 	before, asked := of.DeepCopy(), metav1.NewTime(time.Now().Truncate(time.Second))
@@ -36,7 +36,7 @@ func (r *inPlaceRestorer) foundEvents(ctx context.Context, of *controlplanev1.KO
 	if err := r.client.Patch(ctx, of, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("ask for it in KOKControlPlane %s: %w", key, err)
 	}
-	say(r.cluster, "It is asked for: spec.etcd.events.foundAnewAt is %s", asked.UTC().Format(time.RFC3339))
+	r.cluster.Say("It is asked for: spec.etcd.events.foundAnewAt is %s", asked.UTC().Format(time.RFC3339))
 	if r.timeout == 0 {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (r *inPlaceRestorer) waitForEvents(ctx context.Context, of *controlplanev1.
 	told, err := r.watch(ctx, of, func() (string, error) { return eventsWaitFor(of, asked), nil })
 	switch {
 	case err == nil:
-		say(r.cluster, "The etcd with the events of KOKControlPlane %s works, as etcd cluster %s", key, etcdclusters.Status(of, names.EtcdEvents).ClusterID)
+		r.cluster.Say("The etcd with the events of KOKControlPlane %s works, as etcd cluster %s", key, etcdclusters.Status(of, names.EtcdEvents).ClusterID)
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("the etcd with the events of KOKControlPlane %s is founded anew all the same; %s status %s shows how far it is: %w", key, r.cluster.Program, r.name, ctx.Err())

@@ -22,7 +22,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/exit"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
 )
 
 const inPlaceLong = `Found an etcd of a cluster that exists anew, and wait until the control plane works again.
@@ -54,7 +53,6 @@ const inPlaceTimeout = 30 * time.Minute
 const (
 	flagSurvivor = "survivor"
 	flagEvents   = "events"
-	flagYes      = "yes"
 )
 
 func newRestoreInPlace(cluster *access.Cluster) *cobra.Command {
@@ -71,7 +69,7 @@ func newRestoreInPlace(cluster *access.Cluster) *cobra.Command {
 	flags.StringVar(&r.asks.Survivor, flagSurvivor, "", "Member whose data are left, as blue-etcd-data-2.")
 	flags.BoolVar(&r.events, flagEvents, false, "Found the etcd with the events anew, empty.")
 	flags.StringSliceVar(&r.givenUp, "given-up", nil, "Member that never runs again with its data; may be given several times.")
-	flags.BoolVar(&r.yes, flagYes, false, "Do not ask.")
+	flags.BoolVar(&r.yes, access.FlagYes, false, "Do not ask.")
 	flags.DurationVar(&r.timeout, "timeout", inPlaceTimeout, "How long to wait until the control plane works again; 0 does not wait.")
 	return command
 }
@@ -103,12 +101,12 @@ func (r *inPlaceRestorer) run(ctx context.Context, name string, snapshots []stri
 	if ways != 1 {
 		return fmt.Errorf("name what etcd begins with, one of these: a KOKEtcdSnapshot, a member by --%s, or nothing by --%s", flagSurvivor, flagEvents)
 	}
-	c, namespace, err := connect(r.cluster)
+	c, namespace, err := r.cluster.Connect()
 	if err != nil {
 		return err
 	}
 	r.client, r.name = c, name
-	of, err := controlPlane(ctx, c, client.ObjectKey{Namespace: namespace, Name: name})
+	of, err := access.ControlPlane(ctx, c, client.ObjectKey{Namespace: namespace, Name: name})
 	if err != nil {
 		return err
 	}
@@ -157,33 +155,15 @@ func (r *inPlaceRestorer) choose(ctx context.Context, of *controlplanev1.KOKCont
 
 // confirm tells a person what will happen, and lets them agree.
 func (r *inPlaceRestorer) confirm(ctx context.Context, of *controlplanev1.KOKControlPlane, loses string) error {
-	say(r.cluster, "The data etcd of KOKControlPlane %s will be founded anew. %s.", client.ObjectKeyFromObject(of), loses)
+	r.cluster.Say("The data etcd of KOKControlPlane %s will be founded anew. %s.", client.ObjectKeyFromObject(of), loses)
 	if members := memberNames(of); len(members) > 0 {
-		say(r.cluster, "Members %s stop, put their data aside, and begin anew.", strings.Join(members, ", "))
+		r.cluster.Say("Members %s stop, put their data aside, and begin anew.", strings.Join(members, ", "))
 	}
-	say(r.cluster, "API servers, controller manager and scheduler stop until it is back; workers and their pods go on.")
+	r.cluster.Say("API servers, controller manager and scheduler stop until it is back; workers and their pods go on.")
 	if len(r.givenUp) > 0 {
-		say(r.cluster, "Given up: %s. They must never run again with the data that they have.", strings.Join(r.givenUp, ", "))
+		r.cluster.Say("Given up: %s. They must never run again with the data that they have.", strings.Join(r.givenUp, ", "))
 	}
-	return r.agree(ctx)
-}
-
-// agree lets a person agree to what they were told.
-func (r *inPlaceRestorer) agree(ctx context.Context) error {
-	if r.yes {
-		return nil
-	}
-	if !terminal.IsTerminal(r.cluster.In) {
-		return fmt.Errorf("nobody can be asked, for standard input is no terminal: add --%s", flagYes)
-	}
-	_, _ = fmt.Fprint(r.cluster.ErrOut, "Type yes to do it: ")
-	switch agreed, err := terminal.Agreed(ctx, r.cluster.In); {
-	case err != nil:
-		return fmt.Errorf("nothing was changed: %w", err)
-	case !agreed:
-		return errors.New("nothing was changed, for you did not agree")
-	}
-	return nil
+	return r.cluster.Agree(ctx, r.yes)
 }
 
 // memberNames are the members that etcd listed last.
@@ -211,7 +191,7 @@ func (r *inPlaceRestorer) request(ctx context.Context, of *controlplanev1.KOKCon
 	if err := r.client.Patch(ctx, of, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("ask for the restore in KOKControlPlane %s: %w", client.ObjectKeyFromObject(of), err)
 	}
-	say(r.cluster, "The restore is asked for: spec.etcd.restore.requestedAt is %s", r.asks.RequestedAt.UTC().Format(time.RFC3339))
+	r.cluster.Say("The restore is asked for: spec.etcd.restore.requestedAt is %s", r.asks.RequestedAt.UTC().Format(time.RFC3339))
 	return nil
 }
 
@@ -227,7 +207,7 @@ func (r *inPlaceRestorer) waitUntilRestored(ctx context.Context, of *controlplan
 	})
 	switch {
 	case err == nil:
-		say(r.cluster, "KOKControlPlane %s works again, with etcd cluster %s", key, etcdclusters.Status(of, names.EtcdData).ClusterID)
+		r.cluster.Say("KOKControlPlane %s works again, with etcd cluster %s", key, etcdclusters.Status(of, names.EtcdData).ClusterID)
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("the restore of KOKControlPlane %s goes on; %s status %s shows how far it is: %w", key, r.cluster.Program, r.name, ctx.Err())
@@ -257,7 +237,7 @@ func (r *inPlaceRestorer) watch(ctx context.Context, of *controlplanev1.KOKContr
 			return false, err
 		}
 		if left != "" && left != told {
-			say(r.cluster, "Waiting: %s", left)
+			r.cluster.Say("Waiting: %s", left)
 			told = left
 		}
 		return left == "", nil

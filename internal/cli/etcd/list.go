@@ -63,11 +63,11 @@ func list(ctx context.Context, cluster *access.Cluster, name, output string) err
 	if output != "" && output != "json" {
 		return fmt.Errorf("--output %s is not known; want json, or leave it out", output)
 	}
-	reader, namespace, err := connect(cluster)
+	reader, namespace, err := cluster.Connect()
 	if err != nil {
 		return err
 	}
-	of, err := controlPlaneName(ctx, reader, client.ObjectKey{Namespace: namespace, Name: name})
+	of, err := access.ControlPlaneName(ctx, reader, client.ObjectKey{Namespace: namespace, Name: name})
 	if err != nil {
 		return err
 	}
@@ -96,9 +96,9 @@ func explainNone(ctx context.Context, cluster *access.Cluster, reader client.Rea
 	case err != nil:
 		return fmt.Errorf("read KOKControlPlane %s: %w", key, err)
 	case found.Spec.Etcd.Backup == nil:
-		say(cluster, "KOKControlPlane %s has no snapshots, for it has no spec.etcd.backup", key)
+		cluster.Say("KOKControlPlane %s has no snapshots, for it has no spec.etcd.backup", key)
 	default:
-		say(cluster, "KOKControlPlane %s has no snapshots yet; %s etcd snapshot %s takes one", key, cluster.Program, key.Name)
+		cluster.Say("KOKControlPlane %s has no snapshots yet; %s etcd snapshot %s takes one", key, cluster.Program, key.Name)
 	}
 	return nil
 }

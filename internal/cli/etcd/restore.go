@@ -154,7 +154,7 @@ type plan struct {
 }
 
 func (r *restorer) run(ctx context.Context, name string) error {
-	c, namespace, err := connect(r.cluster)
+	c, namespace, err := r.cluster.Connect()
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (r *restorer) restore(ctx context.Context, objects store.Store, identities 
 		p.slot = archive.SlotName(entry.Slot)
 		p.of = fmt.Sprintf(" of %s/%s, taken %s at revision %d", m.Cluster.Namespace, m.Cluster.Name, m.Taken.UTC().Format(time.RFC3339), m.Revision)
 	} else {
-		say(r.cluster, "The snapshot itself is on a volume that this machine does not see: the member of etcd that restores it checks it")
+		r.cluster.Say("The snapshot itself is on a volume that this machine does not see: the member of etcd that restores it checks it")
 	}
 	if err := r.compare(ctx, p, keys); err != nil {
 		return err
@@ -228,7 +228,7 @@ func (r *restorer) show(ctx context.Context, objects store.Store, key archive.Ke
 	if err := printRows(r.cluster.Out, rows, time.Now()); err != nil {
 		return err
 	}
-	say(r.cluster, "Choose one by --%s, or the newest verified one by --%s", flagSlot, flagLatest)
+	r.cluster.Say("Choose one by --%s, or the newest verified one by --%s", flagSlot, flagLatest)
 	return nil
 }
 
@@ -239,16 +239,16 @@ func (r *restorer) tell(p *plan) error {
 		done = "would be created"
 	}
 	for _, secret := range p.secrets {
-		say(r.cluster, "Secret %s %s", client.ObjectKeyFromObject(secret), done)
+		r.cluster.Say("Secret %s %s", client.ObjectKeyFromObject(secret), done)
 	}
 	if p.snapshot != nil {
-		say(r.cluster, "KOKEtcdSnapshot %s %s", client.ObjectKeyFromObject(p.snapshot), done)
+		r.cluster.Say("KOKEtcdSnapshot %s %s", client.ObjectKeyFromObject(p.snapshot), done)
 	}
 	if len(p.secrets) == 0 && p.snapshot == nil {
-		say(r.cluster, "Everything is there already")
+		r.cluster.Say("Everything is there already")
 	}
 	if r.flags.dryRun {
-		say(r.cluster, "Nothing was written: leave out --dry-run to write it")
+		r.cluster.Say("Nothing was written: leave out --dry-run to write it")
 	}
 	_, err := fmt.Fprintf(r.cluster.Out, `# The snapshot %s%s.
 # Its cluster CA has the SHA-256 fingerprint

@@ -50,11 +50,11 @@ func newSnapshot(cluster *access.Cluster) *cobra.Command {
 }
 
 func take(ctx context.Context, cluster *access.Cluster, name string, timeout time.Duration) error {
-	c, namespace, err := connect(cluster)
+	c, namespace, err := cluster.Connect()
 	if err != nil {
 		return err
 	}
-	of, err := controlPlane(ctx, c, client.ObjectKey{Namespace: namespace, Name: name})
+	of, err := access.ControlPlane(ctx, c, client.ObjectKey{Namespace: namespace, Name: name})
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func take(ctx context.Context, cluster *access.Cluster, name string, timeout tim
 	if err := c.Create(ctx, snapshot); err != nil {
 		return fmt.Errorf("create a KOKEtcdSnapshot of KOKControlPlane %s: %w", client.ObjectKeyFromObject(of), err)
 	}
-	say(cluster, "KOKEtcdSnapshot %s is created", client.ObjectKeyFromObject(snapshot))
+	cluster.Say("KOKEtcdSnapshot %s is created", client.ObjectKeyFromObject(snapshot))
 	if timeout > 0 {
 		if err := waitUntilVerified(ctx, cluster, c, snapshot, timeout); err != nil {
 			return err
@@ -97,7 +97,7 @@ func waitUntilVerified(ctx context.Context, cluster *access.Cluster, reader clie
 			return false, &exit.BadNews{Message: fmt.Sprintf("KOKEtcdSnapshot %s is refused: %s", key, left)}
 		}
 		if left != "" && left != told {
-			say(cluster, "Waiting: %s", left)
+			cluster.Say("Waiting: %s", left)
 			told = left
 		}
 		return left == "", nil

@@ -15,11 +15,12 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
 )
 
 // refuseControlPlane refuses a Cluster that has a KOKControlPlane: its etcd has data, and its keys are in use.
 func (r *restorer) refuseControlPlane(ctx context.Context) error {
-	name, err := controlPlaneName(ctx, r.client, r.key)
+	name, err := access.ControlPlaneName(ctx, r.client, r.key)
 	if err != nil {
 		return err
 	}

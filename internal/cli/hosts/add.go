@@ -114,7 +114,7 @@ func (a *adder) create(ctx context.Context, host *infrav1.IDCHost, keys []privat
 	if err := a.client.Create(ctx, host); err != nil {
 		return fmt.Errorf("create IDCHost %s: %w", client.ObjectKeyFromObject(host), err)
 	}
-	say(a.cluster, "IDCHost %s is created", client.ObjectKeyFromObject(host))
+	a.cluster.Say("IDCHost %s is created", client.ObjectKeyFromObject(host))
 	return nil
 }
 
@@ -126,7 +126,7 @@ func (a *adder) same(ctx context.Context, existing, wanted *infrav1.IDCHost, key
 	if err := compare(existing, wanted, a.flags); err != nil {
 		return err
 	}
-	say(a.cluster, "IDCHost %s is there already, with these values", client.ObjectKeyFromObject(existing))
+	a.cluster.Say("IDCHost %s is there already, with these values", client.ObjectKeyFromObject(existing))
 	return a.ensureSecrets(ctx, keys)
 }
 

@@ -62,7 +62,7 @@ func check(ctx context.Context, cluster *access.Cluster, names []string) error {
 		return err
 	}
 	if len(hosts) == 0 {
-		say(cluster, "Namespace %s has no IDCHosts; %s hosts add adds one", namespace, cluster.Program)
+		cluster.Say("Namespace %s has no IDCHosts; %s hosts add adds one", namespace, cluster.Program)
 		return nil
 	}
 	unusable := 0

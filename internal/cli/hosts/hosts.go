@@ -2,8 +2,6 @@
 package hosts
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
@@ -23,9 +21,4 @@ A host is an IDCHost object in a namespace of the management cluster. Machines o
 	}
 	command.AddCommand(newAdd(cluster, func() bool { return terminal.IsTerminal(cluster.In) }), newCheck(cluster))
 	return command
-}
-
-// say tells a person how far a command is, on standard error. Standard output is for results, which programs may read.
-func say(cluster *access.Cluster, format string, args ...any) {
-	_, _ = fmt.Fprintln(cluster.ErrOut, terminal.Plain(fmt.Sprintf(format, args...)))
 }

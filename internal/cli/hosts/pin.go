@@ -30,7 +30,7 @@ func (a *adder) pin(ctx context.Context, host *infrav1.IDCHost, keys []privateKe
 
 // confirmed returns the host keys of a server that a person, or a fingerprint, has confirmed.
 func (a *adder) confirmed(ctx context.Context, what, flag string, server ssh.Server, through *ssh.Server, fingerprints []string) ([]string, error) {
-	say(a.cluster, "Reading the host keys of the %s %s", what, server.String())
+	a.cluster.Say("Reading the host keys of the %s %s", what, server.String())
 	shown, err := ssh.ReadHostKeys(ctx, server, through)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (a *adder) confirmed(ctx context.Context, what, flag string, server ssh.Ser
 		return matching(what, flag, server, shown, fingerprints)
 	}
 	for _, key := range shown {
-		say(a.cluster, "  %s  %s", key.Fingerprint, key.Type)
+		a.cluster.Say("  %s  %s", key.Fingerprint, key.Type)
 	}
 	switch {
 	case a.flags.yes:

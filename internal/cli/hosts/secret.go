@@ -108,7 +108,7 @@ func (a *adder) ensureSecrets(ctx context.Context, keys []privateKey) error {
 		if err := a.client.Create(ctx, secret); err != nil {
 			return fmt.Errorf("create Secret %s: %w", client.ObjectKeyFromObject(secret), err)
 		}
-		say(a.cluster, "Secret %s is created with the key in %s", client.ObjectKeyFromObject(secret), key.file)
+		a.cluster.Say("Secret %s is created with the key in %s", client.ObjectKeyFromObject(secret), key.file)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ const pollInterval = time.Second
 func (a *adder) wait(ctx context.Context) error {
 	key := client.ObjectKey{Namespace: a.namespace, Name: a.name}
 	if a.flags.timeout <= 0 {
-		say(a.cluster, "Not waiting; %s hosts check %s shows when it can be used", a.cluster.Program, a.name)
+		a.cluster.Say("Not waiting; %s hosts check %s shows when it can be used", a.cluster.Program, a.name)
 		return nil
 	}
 	host, told := &infrav1.IDCHost{}, ""
@@ -38,7 +38,7 @@ func (a *adder) wait(ctx context.Context) error {
 			left = a.cluster.Explain(fmt.Errorf("read IDCHost %s: %w", key, err)).Error()
 		}
 		if left != "" && left != told {
-			say(a.cluster, "Waiting: %s", left)
+			a.cluster.Say("Waiting: %s", left)
 			told = left
 		}
 		return left == "", nil
