@@ -18,8 +18,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
-// hashes are of what no two tenants share.
-var hashes = regexp.MustCompile(`("kok\.cluster\.x-k8s\.io/rendering"|"inputs"): "[^"]*"`)
+// hashes are of what no two tenants share, as times are.
+var hashes = regexp.MustCompile(`("kok\.cluster\.x-k8s\.io/rendering"|"inputs"|"hash"|"at"): "[^"]*"`)
 
 // user is whom the pods of the tenant run as. On the pod network it goes by the name of the Cluster.
 func (tt *tenantTest) user() string {

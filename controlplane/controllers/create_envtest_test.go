@@ -187,7 +187,7 @@ func objectsOfATenant() []string {
 		all = append(all, "StatefulSet "+etcd, "PodDisruptionBudget "+etcd, "ConfigMap "+etcd+"-config", "Service "+etcd+"-0", "Service "+etcd+"-1", "Service "+etcd+"-2")
 	}
 	all = append(all, "DaemonSet blue-kube-apiserver", "Service blue-kube-apiserver", "ConfigMap blue-kube-apiserver-config",
-		"ControllerRevision blue-services-1", "Secret blue-key-material")
+		"ControllerRevision blue-services-1", "ControllerRevision blue-spec-1", "Secret blue-key-material")
 	for _, component := range []string{"blue-kube-controller-manager", "blue-kube-scheduler"} {
 		all = append(all, "Deployment "+component, "PodDisruptionBudget "+component)
 	}

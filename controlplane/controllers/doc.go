@@ -7,23 +7,24 @@
 // third column takes its place. It adopts no new rendering of a component. "-" does nothing. For tenant-objects and addons the
 // probes look after what was last written, until the manager restarts.
 //
-//	step                     after                       while one before it waits or fails
-//	key-material             -                           -
-//	version                  key-material                -
-//	ports                    version                     claimPorts as a whole, once something was made
-//	endpoint                 ports                       applyServices as a whole, once something was made and ports are known
-//	restore                  key-material, endpoint      -
-//	backup                   restore                     keepBackup
-//	certificates             key-material, endpoint      -
-//	kubeconfig               key-material, endpoint      -
-//	etcd-data                certificates, backup        keepEtcd
-//	etcd-events              certificates, backup        keepEtcd
-//	kube-apiserver           etcd-data, etcd-events      keepComponent
-//	kube-controller-manager  kube-apiserver              keepComponent
-//	kube-scheduler           kube-apiserver              keepComponent
-//	load-balancer            kube-apiserver              ensureLoadBalancer as a whole, once it is known where API servers are reached
-//	tenant-objects           kube-apiserver, kubeconfig  -
-//	addons                   tenant-objects              -
+//	step                     after                           while one before it waits or fails
+//	history                  -                               -
+//	key-material             -                               -
+//	version                  key-material                    -
+//	ports                    version                         claimPorts as a whole, once something was made
+//	endpoint                 ports                           applyServices as a whole, once something was made and ports are known
+//	restore                  key-material, endpoint          -
+//	backup                   restore                         keepBackup
+//	certificates             key-material, endpoint          -
+//	kubeconfig               key-material, endpoint          -
+//	etcd-data                history, certificates, backup   keepEtcd
+//	etcd-events              history, certificates, backup   keepEtcd
+//	kube-apiserver           etcd-data, etcd-events          keepComponent
+//	kube-controller-manager  kube-apiserver                  keepComponent
+//	kube-scheduler           kube-apiserver                  keepComponent
+//	load-balancer            kube-apiserver                  ensureLoadBalancer as a whole, once it is known where API servers are reached
+//	tenant-objects           kube-apiserver, kubeconfig      -
+//	addons                   tenant-objects                  -
 //
 // What a component comes after is After of its description (components/kubeapiserver/kubeapiserver.go: Component;
 // components/replicated.go: Replicated.Component; none for etcd). steps.go makes the graph of it, and package flow runs it.
@@ -57,6 +58,7 @@
 //	… stays as it is, for its members keep …     controllers/volatile.go: holdsStoredRendering, replacesPods
 //	RollingOut: … are up to date: …              etcd/rollout/rollout.go: State.blocks; etcd/operator/rollout.go: cluster.unsettled
 //	what the host cluster must still give        controllers/services.go: Reconciler.applyServices
+//	spec cannot be recorded, and …               controllers/history.go: Reconciler.findSpec
 //	spec.etcd.restore.snapshot names …           controllers/backup.go: Reconciler.ensureBackup; controllers/seed.go: Reconciler.origin
 //	EtcdRecovering: … is founded anew: …         controllers/rebuild.go: Reconciler.restoreInPlace; etcd/rebuild/rebuild.go: Decide
 //	etcd-events is founded anew: …               controllers/foundevents.go: stopFormerEvents

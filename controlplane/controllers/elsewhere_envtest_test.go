@@ -383,6 +383,10 @@ func TestAControlPlaneInAnotherHostCluster(t *testing.T) {
 		if len(after) != len(before) {
 			t.Errorf("there were %d objects and are %d", len(before), len(after))
 		}
+		// The renderings there tell how far the numbers had come.
+		if name, content := e.newestSpec(); name != "blue-spec-2" || len(content.WayBack) > 0 {
+			t.Errorf("the history begins anew with %s: %+v", name, content)
+		}
 	})
 	t.Run("is deleted when the host cluster is there", func(t *testing.T) { e.goesWithItsHost(t) })
 	stop()
@@ -397,7 +401,7 @@ func (e *elsewhereTest) isElsewhere(t *testing.T) {
 		here = append(here, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetName())
 	}
 	slices.Sort(here)
-	want := []string{"Secret " + hostKubeconfig}
+	want := []string{"Secret " + hostKubeconfig, "ControllerRevision blue-spec-1"}
 	for _, secret := range []string{"apiserver-lb", "ca", "encryption", "etcd", "etcd-events", "kubeconfig", "proxy", "sa"} {
 		want = append(want, "Secret blue-"+secret)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/events"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/history"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
@@ -37,6 +38,8 @@ type scope struct {
 	host         *Host
 	store        *pki.Store
 	revisions    *revision.Store
+	// history is what is to be recorded of spec.
+	history history.Decision
 	// snapshot is what was read of the host cluster at the start.
 	snapshot *snapshot.Snapshot
 

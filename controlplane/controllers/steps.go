@@ -20,6 +20,8 @@ func (r *Reconciler) graph() *flow.Graph[*scope] { return flow.New(metrics.Obser
 // what talks to that.
 func (r *Reconciler) order() []flow.Step[*scope] {
 	steps := []flow.Step[*scope]{
+		// Where a change of spec cannot be recorded, no component adopts it, and all else goes on.
+		{Name: names.StepHistory, Run: r.recordSpec},
 		{Name: names.StepKeyMaterial, Run: r.ensureKeyMaterial},
 		// Key material tells whether anything was ever made in a host cluster: it is made before all else.
 		{Name: names.StepVersion, After: []string{names.StepKeyMaterial}, Run: r.chooseVersion},
@@ -47,7 +49,7 @@ func (r *Reconciler) componentStep(component components.Component) flow.Step[*sc
 		Name: component.Name, After: component.After, Run: applyComponent(component), Keep: keepComponent(component),
 	}
 	if len(step.After) == 0 {
-		step.After = []string{names.StepCertificates}
+		step.After = []string{names.StepHistory, names.StepCertificates}
 	}
 	for _, cluster := range etcdclusters.All {
 		if cluster.Component == component.Name {

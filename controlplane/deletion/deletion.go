@@ -108,7 +108,7 @@ func (d *Deleter) Reconcile(ctx context.Context, owner *clusterv1.Cluster, contr
 		left, err = deleteKinds(ctx, host, cluster, remainingKinds, nil, everyObject)
 	}
 	if err == nil && len(left) == 0 && !host.Own {
-		left, err = d.deleteManagementSecrets(ctx, cluster)
+		left, err = d.deleteManagementObjects(ctx, cluster)
 	}
 	if err != nil {
 		status.Deleting(controlPlane, errortext.Steady(err))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,7 +44,8 @@ func Hosted(controlPlane *controlplanev1.KOKControlPlane) bool {
 	return controlPlane.Spec.Hosting.Ports.First != 0 || len(controlPlane.Status.Etcd) > 0
 }
 
-// deleteManagementSecrets deletes what a tenant that is hosted elsewhere has in the management cluster.
-func (d *Deleter) deleteManagementSecrets(ctx context.Context, tenant client.ObjectKey) ([]string, error) {
-	return deleteKinds(ctx, d.Management, tenant, []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Secret")}, nil, everyObject)
+// deleteManagementObjects deletes what a tenant that is hosted elsewhere has in the management cluster.
+func (d *Deleter) deleteManagementObjects(ctx context.Context, tenant client.ObjectKey) ([]string, error) {
+	kinds := []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Secret"), appsv1.SchemeGroupVersion.WithKind("ControllerRevision")}
+	return deleteKinds(ctx, d.Management, tenant, kinds, nil, everyObject)
 }

@@ -2,6 +2,7 @@ package names
 
 // Steps of a reconcile besides the components, which are steps of their own names.
 const (
+	StepHistory       = "history"
 	StepKeyMaterial   = "key-material"
 	StepVersion       = "version"
 	StepPorts         = "ports"

@@ -52,6 +52,8 @@ type Store struct {
 	Adopted func(Adoption)
 	// User is the UID of the pods of new revisions. 0 is the UID that all older tenants share.
 	User int64
+	// Spec is the name of the revision of spec that new revisions come from.
+	Spec string
 	// Known are the revisions that were read before, in place of those that Client has; nil makes the store list them.
 	Known Revisions
 
@@ -78,6 +80,38 @@ func List(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (
 		revisions[component] = append(revisions[component], revision)
 	}
 	return revisions, nil
+}
+
+// Specs are the names of the revisions of spec that these come from, in no order.
+func (r Revisions) Specs() []string {
+	var all []string
+	for _, revisions := range r {
+		for i := range revisions {
+			if stored, err := contentOf(&revisions[i]); err == nil && stored.Spec != "" {
+				all = append(all, stored.Spec)
+			}
+		}
+	}
+	return all
+}
+
+// Stored is what a revision of a component holds, for people.
+type Stored struct {
+	// Spec is the name of the revision of spec that Objects come from; empty where an older program wrote it.
+	Spec string
+	// Version is the Kubernetes version that Objects were rendered for.
+	Version string
+	// Objects are those of the component.
+	Objects []unstructured.Unstructured
+}
+
+// Read gives what a revision of a component holds. Nobody has judged its objects.
+func Read(revision *appsv1.ControllerRevision) (*Stored, error) {
+	stored, err := contentOf(revision)
+	if err != nil {
+		return nil, err
+	}
+	return &Stored{Spec: stored.Spec, Version: stored.Version, Objects: stored.Items}, nil
 }
 
 func byNumber(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) }
@@ -126,6 +160,8 @@ type content struct {
 	// User is the UID of the pods. Older managers wrote none: then it is the UID that all older
 	// tenants share.
 	User int64 `json:"user,omitempty"`
+	// Spec is the name of the revision of spec that Items come from; older programs wrote none.
+	Spec string `json:"spec,omitempty"`
 }
 
 // Rendering gives the objects of a component: the stored ones while the newest revision was made from
@@ -221,7 +257,7 @@ func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component 
 }
 
 func (s *Store) newContent(inputs string, objects []client.Object, superseded []Reference, rolloutAfter time.Time) content {
-	made := content{Inputs: inputs, Version: s.Version, User: s.User, Items: make([]any, 0, len(objects)), Superseded: superseded}
+	made := content{Inputs: inputs, Version: s.Version, User: s.User, Spec: s.Spec, Items: make([]any, 0, len(objects)), Superseded: superseded}
 	for _, object := range objects {
 		made.Items = append(made.Items, object)
 	}
@@ -393,6 +429,7 @@ type storedContent struct {
 	RolloutAfter *metav1.Time                `json:"rolloutAfter"`
 	Version      string                      `json:"version"`
 	User         int64                       `json:"user"`
+	Spec         string                      `json:"spec"`
 }
 
 // contentOf gives a revision's content, whatever it is.
