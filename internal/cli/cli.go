@@ -16,11 +16,13 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/bundle"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/exit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/history"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/hosts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/kubeconfigs"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/undo"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 )
 
@@ -32,8 +34,8 @@ const (
 	completionName = "kubectl_complete-kok"
 )
 
-const long = `Add and check hosts, describe their software, see what a cluster waits for, write kubeconfigs, take and
-restore snapshots of etcd, and collect what a support person asks for.
+const long = `Add and check hosts, describe their software, see what a cluster waits for, see how its control plane was
+changed and take that back, write kubeconfigs, take and restore snapshots of etcd, and collect what a support person asks for.
 
 kok works with the management cluster that a kubeconfig names, as kubectl does, and does what kubectl and clusterctl do not.
 Under the name kubectl-kok it is a plugin of kubectl: "kubectl kok status blue".
@@ -53,7 +55,7 @@ func New(program string, streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
 	cluster.AddFlags(root)
-	root.AddCommand(hosts.New(cluster), software.New(cluster), status.New(cluster), kubeconfigs.New(cluster), etcd.New(cluster), bundle.New(cluster), newVersion())
+	root.AddCommand(hosts.New(cluster), software.New(cluster), status.New(cluster), history.New(cluster), undo.New(cluster), kubeconfigs.New(cluster), etcd.New(cluster), bundle.New(cluster), newVersion())
 	if program != name {
 		rename(root, program)
 	}

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,7 +12,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/history"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 )
 
 // quoted are the words in backticks of CONTRIBUTING.md, by the heading that they are under.
@@ -130,10 +133,27 @@ func TestCommandsNameMetricsEventsAndLabelsThatThereAre(t *testing.T) {
 			t.Errorf("%s: no Event has the reason %s: %s", c.file, found[1], c.line)
 		}
 	})
-	labels := []string{names.ClusterNameLabel, names.ManagedByLabel, names.ComponentLabel}
+	labels := []string{names.ClusterNameLabel, names.ManagedByLabel, names.ComponentLabel, revision.ComponentLabel}
 	checked(t, `kubectl .* -l '?([\w./-]+)=`, func(c command, found []string) {
 		if !slices.Contains(labels, found[1]) {
 			t.Errorf("%s: none of our objects has the label %s: %s", c.file, found[1], c.line)
+		}
+	})
+}
+
+// What they hold is no kind of the API, whose fields other tests know.
+func TestCommandsReadWhatRevisionsHold(t *testing.T) {
+	fields := []string{"inputs"} // Of renderings.
+	content := reflect.TypeFor[history.Content]()
+	for i := range content.NumField() {
+		name, _, _ := strings.Cut(content.Field(i).Tag.Get("json"), ",")
+		fields = append(fields, name)
+	}
+	checked(t, `get controllerrevisions? .*`, func(c command, found []string) {
+		for _, field := range regexp.MustCompile(`\.data\.(\w+)`).FindAllStringSubmatch(found[0], -1) {
+			if !slices.Contains(fields, field[1]) {
+				t.Errorf("%s: no revision holds %s: %s", c.file, field[1], c.line)
+			}
 		}
 	})
 }

@@ -20,6 +20,8 @@ var mayImport = []allowedImport{
 	{"internal/cli", "controlplane/etcd/agent/listing", "kok says which snapshots a store has"},
 	{"internal/cli", "controlplane/etcd/agent/store", "kok reads the store of snapshots"},
 	{"internal/cli", "controlplane/etcdclusters", "kok reads what the status says of the data etcd"},
+	{"internal/cli", "controlplane/history", "kok shows the revisions of spec, and takes changes back by them"},
+	{"internal/cli", "controlplane/revision", "kok shows what was rendered of a revision of spec"},
 	{"internal/cli", "controlplane/pki", "kok writes the keys that a restored control plane begins with"},
 	{"internal/cli", "infrastructure/ssh", "kok reaches hosts as the manager does"},
 	{"controlplane", "bootstrap/apiserverlb/configuration", "the manager writes the configuration of workers' load balancers"},

@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -91,6 +92,20 @@ func (c *Cluster) Client() (client.Client, error) {
 	}
 	made, err := client.New(config, client.Options{Scheme: scheme()})
 	return made, c.Explain(err)
+}
+
+// ClientOf is a client for the cluster of a kubeconfig file, by its current context.
+func (c *Cluster) ClientOf(file string) (client.Client, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig %s: %w", file, err)
+	}
+	config.Timeout, config.WarningHandler = requestTimeout, rest.NoWarnings{}
+	made, err := client.New(config, client.Options{Scheme: scheme()})
+	if err != nil {
+		return nil, fmt.Errorf("reach the cluster of %s: %w", file, err)
+	}
+	return made, nil
 }
 
 // Namespace is that of the command line, or of the context; given says whether the command line has one.

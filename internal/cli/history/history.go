@@ -1,0 +1,211 @@
+// Package history has the command kok history: how the spec of a control plane changed, who changed it, and what became of it.
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	specs "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/history"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
+)
+
+const long = `Show the revisions of the spec of a control plane, the newest first. The manager keeps ten of them.
+
+  REVISION   its number; the ControllerRevision is <cluster>-spec-<number>
+  VERSION    the Kubernetes version
+  PROVIDER   the version of the provider that recorded it
+  CHANGED    the fields that differ from the revision before
+  BY         the field managers that changed them; - where the API server does not tell, as for a field that was taken away
+  AGE        how long ago
+
+With --diff it shows what a revision changed, in spec and in what is rendered. "kok undo" takes changes back.`
+
+const example = `  # What was changed, when and by whom
+  kok history blue
+
+  # What revision 4 changed, down to the arguments of programs
+  kok history blue --diff 4
+
+  # The same facts as data
+  kok history blue --output json | jq '.[0].changed'`
+
+// options are the flags of the command.
+type options struct {
+	output, hostKubeconfig string
+	diff                   int64
+}
+
+// New is the command history.
+func New(cluster *access.Cluster) *cobra.Command {
+	o := &options{}
+	command := &cobra.Command{
+		Use: "history CLUSTER", Short: "Show how the spec of a control plane changed, and who changed it", Long: long, Example: example,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: cluster.CompleteOne(&clusterv1.ClusterList{}, true),
+		RunE: func(command *cobra.Command, args []string) error {
+			return cluster.Explain(o.run(command.Context(), cluster, args[0]))
+		},
+	}
+	flags := command.Flags()
+	flags.Int64Var(&o.diff, "diff", 0, "Number of the revision whose changes are shown.")
+	flags.StringVar(&o.hostKubeconfig, "host-kubeconfig", "", "Kubeconfig file of the host cluster, for what is rendered there; only where it is another one.")
+	flags.StringVarP(&o.output, "output", "o", "", "json or yaml for the facts as data; empty for people.")
+	command.MarkFlagsMutuallyExclusive("diff", "output")
+	if err := command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // It is a flag of this command.
+	}
+	return command
+}
+
+func (o *options) run(ctx context.Context, cluster *access.Cluster, name string) error {
+	write, known := printers[o.output]
+	if !known {
+		return fmt.Errorf("--output %s is not known; want json or yaml, or leave it out", o.output)
+	}
+	reader, namespace, err := cluster.Connect()
+	if err != nil {
+		return err
+	}
+	of, err := access.ControlPlane(ctx, reader, client.ObjectKey{Namespace: namespace, Name: name})
+	if err != nil {
+		return err
+	}
+	revisions, err := Revisions(ctx, reader, of)
+	if err != nil {
+		return err
+	}
+	if o.diff != 0 {
+		return o.printDiff(ctx, cluster, reader, of, revisions)
+	}
+	rows, err := rowsOf(revisions)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 && o.output == "" {
+		cluster.Say("KOKControlPlane %s has no history yet: the manager records spec when it reconciles it", client.ObjectKeyFromObject(of))
+		return nil
+	}
+	return write(cluster.Out, rows)
+}
+
+// Revisions are those of the spec of a control plane, from the oldest to the newest.
+func Revisions(ctx context.Context, reader client.Reader, of *controlplanev1.KOKControlPlane) ([]appsv1.ControllerRevision, error) {
+	cluster := client.ObjectKey{Namespace: of.Namespace, Name: of.Labels[clusterv1.ClusterNameLabel]}
+	if cluster.Name == "" {
+		cluster.Name = of.Name
+	}
+	all, err := specs.List(ctx, reader, cluster)
+	if err != nil {
+		return nil, err
+	}
+	return specs.Of(of, all), nil
+}
+
+// Numbers are those of revisions, for messages.
+func Numbers(revisions []appsv1.ControllerRevision) string {
+	if len(revisions) == 0 {
+		return "there are none"
+	}
+	var all []string
+	for i := range revisions {
+		all = append(all, fmt.Sprint(revisions[i].Revision))
+	}
+	return "there are " + strings.Join(all, ", ")
+}
+
+// row is a revision as data.
+type row struct {
+	Revision int64       `json:"revision"`
+	Name     string      `json:"name"`
+	Version  string      `json:"version"`
+	Provider string      `json:"provider"`
+	Changed  []string    `json:"changed,omitempty"`
+	By       []string    `json:"by,omitempty"`
+	At       metav1.Time `json:"at"`
+	// WayBack is true where a patch takes the change back.
+	WayBack bool `json:"wayBack"`
+}
+
+// rowsOf are revisions as data, the newest first.
+func rowsOf(revisions []appsv1.ControllerRevision) ([]row, error) {
+	rows := []row{}
+	for i := range slices.Backward(revisions) {
+		r := &revisions[i]
+		content, err := specs.Read(r)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, row{
+			Revision: r.Revision, Name: r.Name, Version: content.Version, Provider: content.Provider,
+			Changed: content.Changed, By: content.By, At: content.At, WayBack: len(content.WayBack) > 0,
+		})
+	}
+	return rows, nil
+}
+
+// printers write revisions, by the value of --output.
+var printers = map[string]func(io.Writer, []row) error{
+	"": func(out io.Writer, rows []row) error { return printRows(out, rows, time.Now()) },
+	"json": func(out io.Writer, rows []row) error {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(rows)
+	},
+	"yaml": func(out io.Writer, rows []row) error {
+		data, err := yaml.Marshal(rows)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(data)
+		return err
+	},
+}
+
+// maxFields is how many changed fields a line has.
+const maxFields = 3
+
+func printRows(out io.Writer, rows []row, now time.Time) error {
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	_, _ = fmt.Fprintln(table, "REVISION\tVERSION\tPROVIDER\tCHANGED\tBY\tAGE")
+	for _, r := range rows {
+		changed := strings.Join(r.Changed[:min(maxFields, len(r.Changed))], ", ")
+		if more := len(r.Changed) - maxFields; more > 0 {
+			changed += fmt.Sprintf(" and %d more", more)
+		}
+		line := fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s", r.Revision, r.Version, r.Provider,
+			orDash(changed), orDash(strings.Join(r.By, ", ")), duration.HumanDuration(now.Sub(r.At.Time)))
+		_, _ = fmt.Fprintln(table, strings.Join(plain(strings.Split(line, "\t")), "\t"))
+	}
+	return table.Flush()
+}
+
+// plain are texts of others as a terminal may have them.
+func plain(texts []string) []string {
+	for i := range texts {
+		texts[i] = terminal.Plain(texts[i])
+	}
+	return texts
+}
+
+func orDash(value string) string {
+	if value == "" {
+		return "-"
+	}
+	return value
+}
