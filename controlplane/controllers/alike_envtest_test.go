@@ -19,7 +19,7 @@ import (
 )
 
 // hashes are of what no two tenants share, as times are.
-var hashes = regexp.MustCompile(`("kok\.cluster\.x-k8s\.io/rendering"|"inputs"|"hash"|"at"): "[^"]*"`)
+var hashes = regexp.MustCompile(`("kok\.cluster\.x-k8s\.io/rendering"|"inputs"|"hash"|"specHash"|"at"): "[^"]*"`)
 
 // user is whom the pods of the tenant run as. On the pod network it goes by the name of the Cluster.
 func (tt *tenantTest) user() string {

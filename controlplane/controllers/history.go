@@ -33,14 +33,22 @@ func (r *Reconciler) readHistory(ctx context.Context, s *scope) error {
 		Cluster: s.key, ControlPlane: s.controlPlane, Known: history.Of(s.controlPlane, known),
 		Topology: s.cluster.Spec.Topology.IsDefined(), Provider: version.Get().GitVersion, Now: r.Clock.Now(),
 	}
+	var err error
 	if len(in.Known) == 0 {
 		in.Named = s.snapshot.Revisions.Specs()
 	}
-	var err error
+	if len(in.Named) > 0 {
+		// The cache may be late, and a revision without the one before it would have no way back.
+		live, err := history.List(ctx, r.APIReader, s.key)
+		if err != nil {
+			return err
+		}
+		in.Known = history.Of(s.controlPlane, live)
+	}
 	if s.history, err = history.Decide(in); err != nil {
 		return fmt.Errorf("decide on the history of spec: %w", err)
 	}
-	s.revisions.Spec = s.history.Name
+	s.revisions.Spec = s.history.Spec
 	return nil
 }
 

@@ -133,6 +133,27 @@ func TestWithATopologyThereIsNoWayBack(t *testing.T) {
 	}
 }
 
+// Renderings tell which number it had.
+func TestTheOnlyRevisionOfSpecComesBack(t *testing.T) {
+	t.Parallel()
+	tt := newTenantTest(t, single)
+	tt.settle()
+	for what, remove := range map[string]func(){
+		"its labels": func() {
+			edit(t, tt.inNamespace("blue-spec-1"), &appsv1.ControllerRevision{}, func(r *appsv1.ControllerRevision) { r.Labels = nil })
+		},
+		"all of it": func() { tt.delete(&tt.specs()[0]) },
+	} {
+		remove()
+		if err := tt.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		if got := specNames(tt.specs()); !slices.Equal(got, []string{"blue-spec-1"}) {
+			t.Errorf("after somebody took away %s there are %v", what, got)
+		}
+	}
+}
+
 // The numbers of an autoscaler are no history, and neither is what the manager writes.
 func TestNumbersOfAnAutoscalerAreNotRecorded(t *testing.T) {
 	t.Parallel()

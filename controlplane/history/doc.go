@@ -3,6 +3,7 @@
 //
 // A number is given once, and it is in the name: who has an old list fails to make a revision instead of making it twice. The
 // present spec is recorded when it differs from that of the newest revision, so that a settled control plane costs no write.
+// Where no revision is left, as after a move, stored renderings tell how far the numbers had come.
 //
 // Three kinds of fields are apart:
 //

@@ -30,8 +30,8 @@ func FuzzRevisions(f *testing.F) {
 		}
 		in.Known = append(in.Known, *decision.Make)
 		again, err := Decide(in)
-		if err != nil || again.Make != nil || decision.Name != "blue-spec-2" || again.Name != decision.Name {
-			t.Errorf("it is recorded as %s, and then %+v, %v", decision.Name, again, err)
+		if err != nil || again.Make != nil || decision.Spec.Name != "blue-spec-2" || again.Spec != decision.Spec {
+			t.Errorf("it is recorded as %s, and then %+v, %v", decision.Spec.Name, again, err)
 		}
 	})
 }

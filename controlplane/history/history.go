@@ -82,8 +82,9 @@ type Input struct {
 	ControlPlane *controlplanev1.KOKControlPlane
 	// Known are the revisions of spec, from the oldest to the newest.
 	Known []appsv1.ControllerRevision
-	// Named are the revisions of spec that stored renderings name. After a move these are all that is known of former ones.
-	Named []string
+	// Named are the revisions of spec that stored renderings name. They count where none are known: after a move, or when
+	// somebody deleted them.
+	Named []revision.Spec
 	// Topology is true where the Cluster has a topology, which would put back what is taken back here.
 	Topology bool
 	// Provider is the version of the provider.
@@ -94,8 +95,8 @@ type Input struct {
 
 // Decision is what is to be done.
 type Decision struct {
-	// Name is that of the revision that has the present spec.
-	Name string
+	// Spec is the revision that has the present spec.
+	Spec revision.Spec
 	// Make is that revision, where it is not there yet.
 	Make *appsv1.ControllerRevision
 	// Delete are the oldest ones, of which there are too many once Make is made.
@@ -111,7 +112,8 @@ func Decide(in Input) (Decision, error) {
 	known := slices.DeleteFunc(slices.Clone(in.Known), func(r appsv1.ControllerRevision) bool {
 		return r.Name != Name(in.Cluster.Name, r.Revision) || r.Revision >= maxNumber
 	})
-	decision, number, before := Decision{}, in.highestNamed()+1, &Content{}
+	hash := hashOf(spec)
+	decision, number, before := Decision{}, in.numberByNames(hash), &Content{}
 	if n := len(known); n > 0 {
 		newest := &known[n-1]
 		// What somebody else wrote, and nobody can read, is a revision without a spec.
@@ -119,7 +121,8 @@ func Decide(in Input) (Decision, error) {
 			before = content
 		}
 		number = newest.Revision + 1
-		if decision.Name = newest.Name; before.Hash == hashOf(spec) {
+		if before.Hash == hash {
+			decision.Spec = revision.Spec{Name: newest.Name, Hash: hash}
 			decision.Delete = known[:max(0, n-Limit)]
 			return decision, nil
 		}
@@ -131,7 +134,7 @@ func Decide(in Input) (Decision, error) {
 	if decision.Make, err = in.revision(number, content); err != nil {
 		return Decision{}, err
 	}
-	decision.Name = decision.Make.Name
+	decision.Spec = revision.Spec{Name: decision.Make.Name, Hash: hash}
 	decision.Delete = known[:max(0, len(known)+1-Limit)]
 	return decision, nil
 }
@@ -187,14 +190,21 @@ func (in *Input) revision(number int64, content *Content) (*appsv1.ControllerRev
 	}, nil
 }
 
-// highestNamed is the highest number of a revision that stored renderings name; 0 for none.
-func (in *Input) highestNamed() (highest int64) {
-	for _, name := range in.Named {
-		if number := Number(in.Cluster.Name, name); number < maxNumber {
-			highest = max(highest, number)
+// numberByNames is the number of a spec where no revision is known: that of the last one which renderings name, if this is the same,
+// else the next one.
+func (in *Input) numberByNames(hash string) int64 {
+	var last int64
+	same := false
+	for _, named := range in.Named {
+		number := Number(in.Cluster.Name, named.Name)
+		if number > 0 && number < maxNumber && number >= last {
+			last, same = number, named.Hash == hash
 		}
 	}
-	return highest
+	if same {
+		return last
+	}
+	return last + 1
 }
 
 // Name is the name of a revision of spec.

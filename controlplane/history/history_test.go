@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 )
 
 var (
@@ -122,12 +123,12 @@ func TestWhatOfSpecIsRecorded(t *testing.T) {
 			test.edit(&in.ControlPlane.Spec)
 			decision := decide(t, in)
 			if len(test.changed) == 0 {
-				if decision.Make != nil || decision.Name != "blue-spec-1" {
+				if decision.Make != nil || decision.Spec.Name != "blue-spec-1" {
 					t.Errorf("it is recorded: %+v", decision)
 				}
 				return
 			}
-			if decision.Make == nil || decision.Name != "blue-spec-2" || decision.Make.Name != "blue-spec-2" || decision.Make.Revision != 2 {
+			if decision.Make == nil || decision.Spec.Name != "blue-spec-2" || decision.Make.Name != "blue-spec-2" || decision.Make.Revision != 2 {
 				t.Fatalf("it is not recorded as the second: %+v", decision)
 			}
 			content := read(t, decision.Make)
@@ -268,27 +269,37 @@ func TestTenRevisionsAreKept(t *testing.T) {
 }
 
 func TestNumbersAreGivenOnce(t *testing.T) {
+	specs := func(names ...string) (all []revision.Spec) {
+		for _, name := range names {
+			all = append(all, revision.Spec{Name: name, Hash: "another"})
+		}
+		return all
+	}
+	first, _ := input(t)
+	present := decide(t, first).Spec.Hash
 	of := func(name string, number int64) appsv1.ControllerRevision {
 		return appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name}, Revision: number}
 	}
 	for name, test := range map[string]struct {
 		known []appsv1.ControllerRevision
-		named []string
+		named []revision.Spec
 		want  string
 	}{
-		"the first":                           {want: "blue-spec-1"},
-		"after a move, when renderings tell":  {named: []string{"blue-spec-2", "blue-spec-7", "blue-spec-3"}, want: "blue-spec-8"},
-		"after one that nobody can read":      {known: []appsv1.ControllerRevision{of("blue-spec-4", 4)}, want: "blue-spec-5"},
-		"renderings name what is none":        {named: []string{"blue-spec-x", "red-spec-4", "blue-spec-007", "blue-spec--3", "blue"}, want: "blue-spec-1"},
-		"a number that nobody counts to":      {known: []appsv1.ControllerRevision{of(fmt.Sprintf("blue-spec-%d", int64(math.MaxInt64)), math.MaxInt64)}, want: "blue-spec-1"},
-		"it is named beyond count":            {named: []string{fmt.Sprintf("blue-spec-%d", int64(math.MaxInt64))}, want: "blue-spec-1"},
-		"a name that is not that of a number": {known: []appsv1.ControllerRevision{of("other", 9)}, want: "blue-spec-1"},
+		"the first":                               {want: "blue-spec-1"},
+		"after a move, when renderings tell":      {named: specs("blue-spec-2", "blue-spec-7", "blue-spec-3"), want: "blue-spec-8"},
+		"after a move, with the spec of the last": {named: append(specs("blue-spec-2"), revision.Spec{Name: "blue-spec-7", Hash: present}, revision.Spec{Name: "blue-spec-3"}), want: "blue-spec-7"},
+		"after a move, with a spec of long ago":   {named: append(specs("blue-spec-7"), revision.Spec{Name: "blue-spec-3", Hash: present}), want: "blue-spec-8"},
+		"after one that nobody can read":          {known: []appsv1.ControllerRevision{of("blue-spec-4", 4)}, want: "blue-spec-5"},
+		"renderings name what is none":            {named: specs("blue-spec-x", "red-spec-4", "blue-spec-007", "blue-spec--3", "blue"), want: "blue-spec-1"},
+		"a number that nobody counts to":          {known: []appsv1.ControllerRevision{of(fmt.Sprintf("blue-spec-%d", int64(math.MaxInt64)), math.MaxInt64)}, want: "blue-spec-1"},
+		"it is named beyond count":                {named: specs(fmt.Sprintf("blue-spec-%d", int64(math.MaxInt64))), want: "blue-spec-1"},
+		"a name that is not that of a number":     {known: []appsv1.ControllerRevision{of("other", 9)}, want: "blue-spec-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in, _ := input(t)
 			in.Known, in.Named = test.known, test.named
 			decision := decide(t, in)
-			if decision.Make == nil || decision.Name != test.want || len(read(t, decision.Make).WayBack) > 0 {
+			if decision.Make == nil || decision.Spec.Name != test.want || len(read(t, decision.Make).WayBack) > 0 {
 				t.Errorf("got %+v, want %s without a way back", decision, test.want)
 			}
 		})

@@ -52,8 +52,8 @@ type Store struct {
 	Adopted func(Adoption)
 	// User is the UID of the pods of new revisions. 0 is the UID that all older tenants share.
 	User int64
-	// Spec is the name of the revision of spec that new revisions come from.
-	Spec string
+	// Spec is the revision of spec that new revisions come from.
+	Spec Spec
 	// Known are the revisions that were read before, in place of those that Client has; nil makes the store list them.
 	Known Revisions
 
@@ -82,13 +82,20 @@ func List(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (
 	return revisions, nil
 }
 
-// Specs are the names of the revisions of spec that these come from, in no order.
-func (r Revisions) Specs() []string {
-	var all []string
+// Spec names a revision of spec.
+type Spec struct {
+	Name string
+	// Hash is of the spec that it has.
+	Hash string
+}
+
+// Specs are the revisions of spec that these come from, in no order.
+func (r Revisions) Specs() []Spec {
+	var all []Spec
 	for _, revisions := range r {
 		for i := range revisions {
 			if stored, err := contentOf(&revisions[i]); err == nil && stored.Spec != "" {
-				all = append(all, stored.Spec)
+				all = append(all, Spec{stored.Spec, stored.SpecHash})
 			}
 		}
 	}
@@ -160,8 +167,9 @@ type content struct {
 	// User is the UID of the pods. Older managers wrote none: then it is the UID that all older
 	// tenants share.
 	User int64 `json:"user,omitempty"`
-	// Spec is the name of the revision of spec that Items come from; older programs wrote none.
-	Spec string `json:"spec,omitempty"`
+	// Spec is the name of the revision of spec that Items come from, and SpecHash its hash; older programs wrote none.
+	Spec     string `json:"spec,omitempty"`
+	SpecHash string `json:"specHash,omitempty"`
 }
 
 // Rendering gives the objects of a component: the stored ones while the newest revision was made from
@@ -257,7 +265,7 @@ func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component 
 }
 
 func (s *Store) newContent(inputs string, objects []client.Object, superseded []Reference, rolloutAfter time.Time) content {
-	made := content{Inputs: inputs, Version: s.Version, User: s.User, Spec: s.Spec, Items: make([]any, 0, len(objects)), Superseded: superseded}
+	made := content{Inputs: inputs, Version: s.Version, User: s.User, Spec: s.Spec.Name, SpecHash: s.Spec.Hash, Items: make([]any, 0, len(objects)), Superseded: superseded}
 	for _, object := range objects {
 		made.Items = append(made.Items, object)
 	}
@@ -430,6 +438,7 @@ type storedContent struct {
 	Version      string                      `json:"version"`
 	User         int64                       `json:"user"`
 	Spec         string                      `json:"spec"`
+	SpecHash     string                      `json:"specHash"`
 }
 
 // contentOf gives a revision's content, whatever it is.

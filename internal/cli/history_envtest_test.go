@@ -75,7 +75,7 @@ func (r *recorded) edit(change func(*controlplanev1.KOKControlPlaneSpec)) {
 // renders stores a rendering of kube-scheduler that comes from a revision of spec.
 func (r *recorded) renders(from, level string) {
 	r.t.Helper()
-	store := &revision.Store{Client: environment.Client, Live: environment.Client, Spec: from, Version: "v1.36.3"}
+	store := &revision.Store{Client: environment.Client, Live: environment.Client, Spec: revision.Spec{Name: from}, Version: "v1.36.3"}
 	_, err := store.Rendering(r.t.Context(), r.cluster, names.KubeScheduler, from+level, time.Time{}, func() ([]client.Object, error) {
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "blue-kube-scheduler-config"}, Data: map[string]string{"level": level}}
 		config.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))

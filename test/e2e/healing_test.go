@@ -205,6 +205,7 @@ func comesBack(ctx context.Context, object inventory.Object, before *unstructure
 	if reissued(object) {
 		withoutValues(want)
 	}
+	withoutTime(want)
 	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
 		live, err := env.inventory.Get(ctx, object)
 		switch {
@@ -222,6 +223,7 @@ func comesBack(ctx context.Context, object inventory.Object, before *unstructure
 		if reissued(object) {
 			withoutValues(have)
 		}
+		withoutTime(have)
 		difference = cmp.Diff(want, have)
 		return difference == "", nil
 	})
@@ -239,6 +241,13 @@ func withoutValues(wanted map[string]any) {
 		if value != inventory.Hash([]byte(byHand)) {
 			data[name] = "any"
 		}
+	}
+}
+
+// withoutTime forgets when a revision of spec was made: where managed fields do not tell, it is the time of the manager.
+func withoutTime(wanted map[string]any) {
+	if data, ok := wanted["data"].(map[string]any); ok && wanted["kind"] == "ControllerRevision" {
+		delete(data, "at")
 	}
 }
 
