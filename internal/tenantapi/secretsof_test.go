@@ -1,0 +1,61 @@
+package tenantapi
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// secretPages is a tenant that answers with so many pages of one Secret; none for pages without an end.
+type secretPages struct {
+	client.Reader
+	name         string
+	count, asked int
+}
+
+func (p *secretPages) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	asked := (&client.ListOptions{}).ApplyOptions(options)
+	p.asked++
+	if of, exact := asked.FieldSelector.RequiresExactMatch("type"); !exact || of != string(corev1.SecretTypeServiceAccountToken) ||
+		asked.Limit != secretsPage || (asked.Continue == "") != (p.asked == 1) {
+		return context.Canceled
+	}
+	secrets, _ := list.(*corev1.SecretList)
+	secrets.Items = []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Name: p.name}}}
+	if p.asked != p.count {
+		secrets.Continue = "more"
+	}
+	return nil
+}
+
+func TestPagesOfSecretsWithoutAnEndAreNotAskedFor(t *testing.T) {
+	for name, test := range map[string]struct {
+		pages  int
+		secret string
+		says   string
+	}{
+		"one page":                {1, "token", ""},
+		"as many as there may be": {secretsPages, "token", ""},
+		"one more":                {secretsPages + 1, "token", "more than 25000 Secrets"},
+		"no end":                  {0, "token", "more than 25000 Secrets"},
+		"a name that is too long": {1, strings.Repeat("a", maxField+1), "a name that is longer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			guard, tenant, seen := (&Guards{}).Of(blue), &secretPages{count: test.pages, name: test.secret}, 0
+			err := EachSecret(t.Context(), guard, tenant, corev1.SecretTypeServiceAccountToken, func(*corev1.Secret) { seen++ })
+			if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v", err)
+			}
+			if tenant.asked > secretsPages || (guard.Problem() == "") != (test.says == "") {
+				t.Errorf("%d pages were asked for; against the tenant: %q", tenant.asked, guard.Problem())
+			}
+			if want := tenant.asked; len(test.secret) <= maxField && seen != want {
+				t.Errorf("%d Secrets were seen, want %d", seen, want)
+			}
+		})
+	}
+}
