@@ -54,6 +54,9 @@ type Input struct {
 	// Spec asks for. A member keeps its address, certificate and file until it is removed. It is no
 	// input: no pod depends on it.
 	EtcdMembers map[string]int32 `json:"-"`
+	// ServiceAccountKeys are the files of service account keys where a rotation gave the tenant another key. A rotation restarts
+	// what has other files in its next phase.
+	ServiceAccountKeys ServiceAccountKeys `json:"serviceAccountKeys,omitzero"`
 	// User is the UID of the pods. 0 means the UID that all older tenants share. It is no input: the UID of a running tenant
 	// never changes, because it owns the files of the members of etcd.
 	User int64 `json:"-"`
@@ -72,8 +75,8 @@ type Network struct {
 }
 
 // Reduce returns the part of a spec that renderings depend on. What is left out may change without a new rendering. The version
-// is an input of its own, and revisions keep the rollout time. The endpoint and names in certificates reach only Secrets.
-// Addons reach only the tenant, except for konnectivity's server. The kubeconfig of the host cluster reaches no pod. The
+// is an input of its own, and revisions keep the rollout time. How far the rotation of a key has come is an input of its own, too.
+// The endpoint and names in certificates reach only Secrets. Addons reach only the tenant, except for konnectivity's server. The kubeconfig of the host cluster reaches no pod. The
 // default network mode is left out, so that it equals an unset one, and so are separate events. Events in the data have an etcd
 // of no members. How an etcd is backed up, which data it begins with, and whose data never start again, is in files that the
 // agent of a member reads again. Who is given up, and when events begin anew, is for the manager alone. Who reads metrics is
@@ -91,7 +94,7 @@ func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPl
 	}
 	reduced.ControlPlaneEndpoint = controlplanev1.APIEndpoint{}
 	reduced.KubeAPIServer.CertSANs = nil
-	reduced.Rollout = controlplanev1.RolloutSpec{}
+	reduced.Rollout, reduced.KeyRotation = controlplanev1.RolloutSpec{}, controlplanev1.KeyRotationSpec{}
 	reduced.Addons = controlplanev1.AddonsSpec{Konnectivity: reduceKonnectivity(spec.Addons.Konnectivity)}
 	reduced.EncryptionAtRest.Resources = nil
 	if reduced.Metrics.Mode != controlplanev1.MetricsManaged || !spec.Hosting.OnPodNetwork() {

@@ -54,6 +54,10 @@ var changes = slices.Concat([]change{
 	{"the domain", func(in *components.Input) { in.Network.DNSDomain = "example" }, apiServer},
 	{"the address of a Service", func(in *components.Input) { in.Addresses["blue-etcd-data-0"] = "10.250.0.99" }, apiServer},
 
+	{"the service account keys", func(in *components.Input) {
+		in.ServiceAccountKeys = components.ServiceAccountKeys{Trusted: []string{"", "0123456789"}, Used: "0123456789"}
+	}, []string{names.KubeAPIServer, names.KubeControllerManager}},
+
 	{"hosting.nodeSelector", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.NodeSelector["pool"] = "other" }), everyone},
 	{"hosting.tolerations", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.Tolerations = nil }), everyone},
 	{"hosting.ports", func(in *components.Input) { in.Spec.Hosting.Ports.First, in.Ports = 20100, ports.Of(20100) }, everyone},
@@ -356,6 +360,8 @@ func TestChangesCoverEveryInput(t *testing.T) {
 			"spec.etcd.backup", "spec.etcd.restore",
 			"spec.etcd.givenUp",
 			"spec.etcd.events.mode", "spec.etcd.events.foundAnewAt", "spec.metrics",
+			// How far a rotation has come is an input of its own; see changes.
+			"spec.keyRotation",
 		}, path) {
 			t.Errorf("%s is a new input of renderings: set it in customised, and say in changes which components adopt a rendering for it", path)
 		}

@@ -21,7 +21,7 @@ var unchangeable = []string{
 // noInput are fields of spec that Reduce takes out, and that no rendering takes up. Replicas reach stored renderings.
 var noInput = []string{
 	"replicas", "kubeAPIServer.certSANs", "encryptionAtRest.resources", "addons.kubeProxy", "addons.coreDNS", "addons.konnectivity.agentImage",
-	"metrics.mode",
+	"metrics.mode", "keyRotation",
 	"etcd.backup.every", "etcd.backup.maxAge", "etcd.backup.keep", "etcd.backup.recipients", "etcd.backup.store.s3",
 }
 

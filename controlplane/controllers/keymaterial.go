@@ -21,24 +21,40 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
+// ensureKeyMaterial keeps both copies of the key material, and goes on with the rotation of a key.
 func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) flow.Result {
+	if err := r.readKeys(ctx, s, false); err != nil {
+		return keyMaterialFailed(err)
+	}
+	for _, ca := range []pki.CA{s.keys.ClusterCA, s.keys.EtcdCA, s.keys.EtcdEventsCA, s.keys.FrontProxyCA} {
+		s.endsAt(ca.Certificate.NotAfter)
+	}
+	return r.rotateKeys(ctx, s)
+}
+
+// readKeys reads key material, and puts right what differs from it.
+func (r *Reconciler) readKeys(ctx context.Context, s *scope, live bool) error {
 	keys, err := s.store.Ensure(ctx, pki.Request{
 		Cluster:    s.key,
 		Owner:      s.owner(),
 		HostOwner:  s.hostOwner(),
 		Encryption: s.controlPlane.Spec.EncryptionAtRest,
+		Live:       live,
 		UsedBy: func(ctx context.Context) (string, error) {
 			return keysUsedBy(ctx, s)
 		},
 	})
 	if err != nil {
-		return keyMaterialFailed(err)
+		return err
 	}
+	r.tellOfKeys(s, keys)
 	s.keys = keys
-	for _, ca := range []pki.CA{keys.ClusterCA, keys.EtcdCA, keys.EtcdEventsCA, keys.FrontProxyCA} {
-		s.endsAt(ca.Certificate.NotAfter)
-	}
-	// One event each: Kubernetes folds events of one reason into a series, and keeps only the first text.
+	return nil
+}
+
+// tellOfKeys makes Events of keys that were made or restored. One event each: Kubernetes folds events of one reason into a series, and
+// keeps only the first text.
+func (r *Reconciler) tellOfKeys(s *scope, keys *pki.KeyMaterial) {
 	if len(keys.Generated) > 0 {
 		r.recorder.Eventf(s.controlPlane, nil, corev1.EventTypeNormal, "KeyMaterialGenerated", "GenerateKey",
 			"Generated %s", strings.Join(keys.Generated, ", "))
@@ -51,7 +67,6 @@ func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) flow.Resul
 		r.recorder.Eventf(s.controlPlane, nil, corev1.EventTypeWarning, "KeyMaterialRestored", "RestoreKey",
 			"Restored %s from the other copy", strings.Join(copied, ", "))
 	}
-	return flow.Done()
 }
 
 // keyMaterialFailed is the result without key material. Lost and invalid keys are for a person.

@@ -62,6 +62,8 @@ type scope struct {
 	// backup is what is known of the backup of the data etcd, rebuild of a restore of it in place.
 	backup  backups.Seen
 	rebuild restoring
+	// rotation is how far the rotation of a key has come.
+	rotation status.Rotation
 	// formerEvents is what is left of an etcd with events that is founded anew.
 	formerEvents formerEvents
 
@@ -197,6 +199,7 @@ func (s *scope) keepLastStatus() bool {
 func (s *scope) statusInput() *status.Input {
 	return &status.Input{
 		ControlPlane: s.controlPlane, Cluster: s.key, OwnHost: s.host.Own, Outcomes: s.outcomes,
-		Problem: s.problem, Unsupported: s.unsupported, Refused: s.refused, Notes: s.notes, Restoring: map[string]string{names.EtcdData: s.rebuild.says, names.EtcdEvents: s.formerEvents.says},
+		Rotation: s.rotation,
+		Problem:  s.problem, Unsupported: s.unsupported, Refused: s.refused, Notes: s.notes, Restoring: map[string]string{names.EtcdData: s.rebuild.says, names.EtcdEvents: s.formerEvents.says},
 	}
 }

@@ -119,7 +119,7 @@ const DataVolume = "kok-data"
 func HoldsData(claim string) bool { return strings.HasPrefix(claim, DataVolume+"-") }
 
 // keySecrets are the endings of the names of Secrets with key material and credentials of tenants.
-var keySecrets = []string{"-key-material", "-certs", "-ca", "-etcd", "-etcd-events", "-proxy", "-sa", "-encryption", "-kubeconfig", "-etcd-data-backup"}
+var keySecrets = []string{"-key-material", "-certs", "-ca", "-etcd", "-etcd-events", "-proxy", "-sa", "-encryption", "-key-rotation", "-kubeconfig", "-etcd-data-backup"}
 
 // HoldsKeys reports whether a Secret may hold keys of a tenant, judged by its name, and which
 // ending of the name says so.

@@ -34,11 +34,12 @@ type bundle struct {
 	Items   map[string]map[string][]byte `json:"items"`
 }
 
-// EncodeKeys gives key material as bytes that are the same for the same keys. It is for key material of Ensure or DecodeKeys.
+// EncodeKeys gives key material as bytes that are the same for the same keys. It is for key material of Ensure or DecodeKeys. While
+// a key rotates, whoever has the bytes trusts both keys.
 func EncodeKeys(m *KeyMaterial) ([]byte, error) {
 	b := bundle{Version: bundleVersion, Items: map[string]map[string][]byte{}}
 	for _, it := range items {
-		parts := m.parts[it.name]
+		parts := m.bundled(it)
 		if len(parts) != len(it.managementKeys) {
 			return nil, fmt.Errorf("encode key material: the %s is missing", it.name)
 		}

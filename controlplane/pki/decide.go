@@ -18,6 +18,9 @@ type copies struct {
 	cluster    client.ObjectKey
 	management map[string]*corev1.Secret
 	host       *corev1.Secret
+	// rotation is the Secret of rotations in the management cluster, rotations what both copies of them tell, by the name of the item.
+	rotation  *corev1.Secret
+	rotations map[string]*Rotation
 	// fromCache is true when at least one Secret came from a cache.
 	fromCache bool
 }
@@ -35,10 +38,16 @@ func (c *copies) hostLocation() Location {
 // The program does not do that by itself.
 func (c *copies) merge() (values map[string][][]byte, missing []item, err error) {
 	values = map[string][][]byte{}
+	if err := c.mergeRotations(); err != nil {
+		return nil, nil, err
+	}
 	for _, it := range items {
-		management := part(c.management[it.name], it.managementKeys)
-		host := part(c.host, it.hostKeys)
+		management := c.renewed(it, part(c.management[it.name], it.managementKeys))
+		host := c.renewed(it, part(c.host, it.hostKeys))
 		value, err := c.mergeItem(it, management, host)
+		if err == nil {
+			value, err = c.asRotated(it, value)
+		}
 		if err != nil {
 			return nil, nil, err
 		}

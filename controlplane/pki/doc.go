@@ -15,6 +15,13 @@
 // KeyMaterialLost of CertificatesAvailable and says what to restore from a backup. What runs goes on, and is kept as it was stored; no
 // certificate is renewed. When nothing uses them yet, keys are made anew.
 //
+// # When a key rotates
+//
+// Package rotation has the phases. [Store.Rotate] writes each of them, with the new key, into the host cluster's copy, and Ensure brings
+// all else to it (rotation.go): the copy of it in the management cluster, and files of their own name for pods. Cluster API's Secret
+// and the data keys without such a name have the former key until the rotation is over, then the new one. A copy that is lost
+// comes back as it is in the phase.
+//
 // Leaf certificates are issued anew whenever they are not as wanted, each on its own, and well before they expire.
 //
 // All keys are ECDSA P-256: making an RSA key takes longer than anything else in the creation of a

@@ -28,6 +28,8 @@ type Request struct {
 	HostOwner *metav1.OwnerReference
 	// Encryption is rendered beside the key.
 	Encryption controlplanev1.EncryptionAtRestSpec
+	// Live reads from the API server alone: a cache may not know yet how far a rotation has come.
+	Live bool
 	// UsedBy says for people what uses key material already; empty when nothing does. Only then is a key generated that both
 	// places lack. It must read from the API server, not from a cache. It is called only when both places lack something.
 	UsedBy func(context.Context) (string, error)
@@ -41,11 +43,12 @@ type Request struct {
 // faster. When both copies are complete, no key is written. Labels, an owner and the file of Encryption are put right.
 //
 // The Secret in the management cluster is created first: the API server accepts only one of several writers. The host
-// cluster's copy is written after that. So after a kill at any point the next call goes on with the same keys.
+// cluster's copy is written after that. So after a kill at any point the next call goes on with the same keys. Of a rotation it is
+// the other way round: see [Store.Rotate].
 func (s *Store) Ensure(ctx context.Context, request Request) (*KeyMaterial, error) {
 	log := &KeyMaterial{}
 	for attempt := range attempts {
-		read, err := s.read(ctx, request.Cluster, attempt > 0)
+		read, err := s.read(ctx, request.Cluster, attempt > 0 || request.Live)
 		if err != nil {
 			return nil, err
 		}
@@ -65,15 +68,16 @@ func (s *Store) Ensure(ctx context.Context, request Request) (*KeyMaterial, erro
 		if err != nil {
 			return nil, fmt.Errorf("key material of cluster %s: %w", request.Cluster, err)
 		}
+		material.rotations = read.rotations
 		writes := read.managementWrites(request, values)
 		host, err := read.hostWrite(request, values)
 		if err != nil {
 			return nil, err
 		}
-		if read.fromCache && (len(writes) > 0 || host != nil) {
+		if read.fromCache && (len(writes) > 0 || host != nil || read.rotationWrite(request) != nil) {
 			continue
 		}
-		settled, err := s.writeAll(ctx, read, writes, host, missing, log)
+		settled, err := s.writeAll(ctx, request, read, writes, host, missing, log)
 		if err != nil {
 			return nil, err
 		}
@@ -88,11 +92,11 @@ func (s *Store) Ensure(ctx context.Context, request Request) (*KeyMaterial, erro
 func (s *Store) read(ctx context.Context, cluster client.ObjectKey, live bool) (*copies, error) {
 	read := &copies{cluster: cluster, management: map[string]*corev1.Secret{}}
 	var lock sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
+	group, together := errgroup.WithContext(ctx)
 	for _, it := range items {
 		group.Go(func() (err error) {
-			defer panics.Recover(ctx, "reading a Secret", &err)
-			found, fromCache, err := s.Management.get(ctx, read.managementLocation(it).ObjectKey, live)
+			defer panics.Recover(together, "reading a Secret", &err)
+			found, fromCache, err := s.Management.get(together, read.managementLocation(it).ObjectKey, live)
 			lock.Lock()
 			defer lock.Unlock()
 			read.management[it.name] = found
@@ -101,8 +105,8 @@ func (s *Store) read(ctx context.Context, cluster client.ObjectKey, live bool) (
 		})
 	}
 	group.Go(func() (err error) {
-		defer panics.Recover(ctx, "reading a Secret", &err)
-		found, fromCache, err := s.Host.get(ctx, read.hostLocation().ObjectKey, live)
+		defer panics.Recover(together, "reading a Secret", &err)
+		found, fromCache, err := s.Host.get(together, read.hostLocation().ObjectKey, live)
 		lock.Lock()
 		defer lock.Unlock()
 		read.host = found
@@ -110,6 +114,9 @@ func (s *Store) read(ctx context.Context, cluster client.ObjectKey, live bool) (
 		return err
 	})
 	if err := group.Wait(); err != nil {
+		return nil, fmt.Errorf("read key material of cluster %s: %w", cluster, err)
+	}
+	if err := s.readRotations(ctx, read, live); err != nil {
 		return nil, fmt.Errorf("read key material of cluster %s: %w", cluster, err)
 	}
 	return read, nil
@@ -141,13 +148,15 @@ func generate(ctx context.Context, request Request, read *copies, values map[str
 }
 
 // managementWrites are the Secrets of the management cluster to create or complete. Secrets that a person made are left
-// alone.
+// alone, but for a key that a rotation has replaced.
 func (c *copies) managementWrites(request Request, values map[string][][]byte) map[string]*corev1.Secret {
 	writes := map[string]*corev1.Secret{}
 	for _, it := range items {
 		present := c.management[it.name]
+		former := c.isFormer(it, part(present, it.managementKeys))
 		// A person may have removed the label. The controller's owner reference also shows that we made the Secret.
-		if present != nil && !ours(present) && !controlledBy(present, request.Owner) {
+		mine := present == nil || ours(present) || controlledBy(present, request.Owner)
+		if !mine && !former {
 			continue
 		}
 		at := c.managementLocation(it)
@@ -158,7 +167,12 @@ func (c *copies) managementWrites(request Request, values map[string][][]byte) m
 		if present != nil {
 			wanted = present.DeepCopy()
 		}
-		own(wanted, names.ComponentLabels(c.cluster, names.PKI), request.Owner)
+		if mine {
+			own(wanted, names.ComponentLabels(c.cluster, names.PKI), request.Owner)
+		}
+		if former {
+			clearKeys(wanted, it.managementKeys)
+		}
 		fill(wanted, it.managementKeys, values[it.name])
 		if present == nil || !apiequality.Semantic.DeepEqual(present, wanted) {
 			writes[it.name] = wanted
@@ -177,7 +191,11 @@ func (c *copies) hostWrite(request Request, values map[string][][]byte) (*corev1
 	}
 	own(wanted, names.ComponentLabels(c.cluster, names.PKI), request.HostOwner)
 	for _, it := range items {
+		if c.isFormer(it, part(c.host, it.hostKeys)) {
+			clearKeys(wanted, it.hostKeys)
+		}
 		fill(wanted, it.hostKeys, values[it.name])
+		c.fillRotation(wanted, it, values[it.name])
 	}
 	configuration, err := EncryptionConfiguration(request.Encryption, values[encryption][publicPart])
 	if err != nil {
@@ -206,7 +224,7 @@ func fill(secret *corev1.Secret, keys []string, parts [][]byte) {
 
 // writeAll writes the management cluster's Secrets, then the host cluster's. settled is false when another writer was faster,
 // and everything must be read again.
-func (s *Store) writeAll(ctx context.Context, read *copies, writes map[string]*corev1.Secret, host *corev1.Secret, missing []item, log *KeyMaterial) (settled bool, err error) {
+func (s *Store) writeAll(ctx context.Context, request Request, read *copies, writes map[string]*corev1.Secret, host *corev1.Secret, missing []item, log *KeyMaterial) (settled bool, err error) {
 	generated := map[string]bool{}
 	for _, it := range missing {
 		generated[it.name] = true
@@ -238,8 +256,14 @@ func (s *Store) writeAll(ctx context.Context, read *copies, writes map[string]*c
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil || !settled || host == nil {
+	if err := group.Wait(); err != nil || !settled {
 		return settled, err
+	}
+	if lost, err := s.writeRotations(ctx, request, read); err != nil || lost {
+		return false, err
+	}
+	if host == nil {
+		return true, nil
 	}
 	lost, err := s.Host.write(ctx, host)
 	if err != nil || lost {

@@ -13,10 +13,13 @@ const (
 	EtcdEventsPurpose = secret.Purpose("etcd-events")
 	// EncryptionPurpose names the Secret of the encryption key.
 	EncryptionPurpose = secret.Purpose("encryption")
+	// RotationPurpose names the Secret with the rotations of keys.
+	RotationPurpose = secret.Purpose("key-rotation")
 
 	keyAlgorithm = bootstrapv1.EncryptionAlgorithmECDSAP256
 
-	serviceAccount = "service account key"
+	// ServiceAccount is the kind of key that signs tokens of service accounts.
+	ServiceAccount = "service account key"
 	encryption     = "encryption key"
 )
 
@@ -30,6 +33,10 @@ type item struct {
 	// check returns a *partError for parts that cannot be used.
 	check    func(parts [][]byte) error
 	generate func() ([][]byte, error)
+	// rotation is the data key of its rotation, in both copies; empty for a kind that does not rotate. both are the parts of two
+	// keys of which one is in use, for whoever has them instead of one.
+	rotation string
+	both     func(used, trusted [][]byte) [][]byte
 }
 
 var pairKeys = []string{secret.TLSCrtDataName, secret.TLSKeyDataName}
@@ -40,9 +47,10 @@ var items = []item{
 	ca(EtcdEventsCA, EtcdEventsPurpose, EtcdEventsCACert, EtcdEventsCAKey),
 	ca(FrontProxyCA, secret.FrontProxyCA, FrontProxyCACert, FrontProxyCAKey),
 	{
-		name: serviceAccount, purpose: secret.ServiceAccount,
+		name: ServiceAccount, purpose: secret.ServiceAccount,
 		managementKeys: pairKeys, hostKeys: []string{ServiceAccountPub, ServiceAccountKey},
 		check: checkServiceAccount, generate: pair(secret.ServiceAccount),
+		rotation: "sa.rotation", both: bothServiceAccounts,
 	},
 	{
 		name: encryption, purpose: EncryptionPurpose,

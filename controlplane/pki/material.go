@@ -72,6 +72,8 @@ type KeyMaterial struct {
 
 	// parts are those of each item, by its name, as they are in Secrets.
 	parts map[string][][]byte
+	// rotations are those of kinds that were ever rotated, by the name of the item.
+	rotations map[string]*Rotation
 }
 
 // CA is the certificate authority of that name, nil if there is none.
@@ -181,7 +183,7 @@ func newKeyMaterial(values map[string][][]byte) (*KeyMaterial, error) {
 		}
 		*material.CA(signer) = ca
 	}
-	account := values[serviceAccount]
+	account := values[ServiceAccount]
 	material.ServiceAccountPub, material.ServiceAccountKey = account[publicPart], account[privatePart]
 	material.EncryptionKey = values[encryption][publicPart]
 	return material, errors.Join(problems...)

@@ -30,6 +30,7 @@ var Owned = []string{
 	controlplanev1.EtcdClusterHealthyCondition,
 	controlplanev1.EtcdRecoveringCondition,
 	controlplanev1.EtcdBackedUpCondition,
+	controlplanev1.KeysRotatingCondition,
 	controlplanev1.ControlPlaneComponentsHealthyCondition,
 	controlplanev1.AddonsInstalledCondition,
 	controlplanev1.EgressConfinedCondition,
@@ -64,6 +65,11 @@ func setConditions(in *Input, seen *Observation) {
 		conditions.Set(in.ControlPlane, backups.Verdict(spec, seen.Backup, seen.Now))
 	} else {
 		conditions.Delete(in.ControlPlane, controlplanev1.EtcdBackedUpCondition)
+	}
+	if in.tellsOfKeys() {
+		conditions.Set(in.ControlPlane, keysRotating(in))
+	} else {
+		conditions.Delete(in.ControlPlane, controlplanev1.KeysRotatingCondition)
 	}
 }
 
@@ -389,6 +395,9 @@ func WithoutHost(controlPlane *controlplanev1.KOKControlPlane, reason, message s
 		conditions.Set(controlPlane, Condition(controlplanev1.EtcdBackedUpCondition, metav1.ConditionUnknown, reason, message))
 	} else {
 		conditions.Delete(controlPlane, controlplanev1.EtcdBackedUpCondition)
+	}
+	if asksForKeys(controlPlane) || conditions.Get(controlPlane, controlplanev1.KeysRotatingCondition) != nil {
+		conditions.Set(controlPlane, Condition(controlplanev1.KeysRotatingCondition, metav1.ConditionUnknown, reason, message))
 	}
 	conditions.Set(controlPlane, Condition(controlplanev1.ReconciledCondition, metav1.ConditionFalse, reason, message))
 }

@@ -509,6 +509,7 @@ func TestDeletingSaysWhatIsLeft(t *testing.T) {
 func TestAllConditionsAreSetAndOwned(t *testing.T) {
 	in := settledInput()
 	in.ControlPlane.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{}
+	in.ControlPlane.Spec.KeyRotation.Kinds = []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}
 	setConditions(in, settled())
 	set := map[string]bool{clusterv1.PausedCondition: true}
 	for _, c := range in.ControlPlane.Status.Conditions {
@@ -530,6 +531,7 @@ func TestAllConditionsAreSetAndOwned(t *testing.T) {
 func TestKokStatusShowsEveryConditionThatIsNotAsItShouldBe(t *testing.T) {
 	in, seen := settledInput(), settled()
 	in.ControlPlane.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
+	in.ControlPlane.Spec.KeyRotation.Kinds = []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}
 	seen.apiServersAre(renderedAPIServer(t, controlplanev1.AddonManaged))
 	setConditions(in, seen)
 	for _, c := range clistatus.NewsOf(in.ControlPlane) {

@@ -57,6 +57,7 @@ func specOf(spec controlplanev1.KOKControlPlaneTemplateResourceSpec) controlplan
 		Patches:               spec.Patches,
 		Metrics:               spec.Metrics,
 		Rollout:               spec.Rollout,
+		KeyRotation:           spec.KeyRotation,
 	}
 }
 

@@ -32,6 +32,10 @@ const (
 	// `spec.etcd.backup.maxAge`. It is there only with `spec.etcd.backup`. No other condition depends on it.
 	EtcdBackedUpCondition = "EtcdBackedUp"
 
+	// KeysRotatingCondition is true while a key of the control plane rotates: the message names the key, the phase, what waits and for
+	// whom. It is there only with `spec.keyRotation`, and until a rotation that has begun is over. No other condition depends on it.
+	KeysRotatingCondition = "KeysRotating"
+
 	// ControlPlaneComponentsHealthyCondition is true while every replica of kube-apiserver,
 	// kube-controller-manager and kube-scheduler is ready.
 	ControlPlaneComponentsHealthyCondition = "ControlPlaneComponentsHealthy"
@@ -96,6 +100,30 @@ const (
 	//
 	// The message names the Secret and its data key, and what to delete so that the other copy counts.
 	InvalidKeyMaterialReason = "InvalidKeyMaterial"
+
+	// KeysNotRotatingReason of KeysRotatingCondition: the rotation that was asked for last is over, or its time has not come.
+	KeysNotRotatingReason = "KeysNotRotating"
+
+	// KeysPreparingReason of KeysRotatingCondition: a new key comes into use, beside the former one.
+	//
+	// Nothing while it goes on. What it waits for longer, such as a pod on a host node that is away, the message names.
+	KeysPreparingReason = "KeysPreparing"
+
+	// KeysPreparedReason of KeysRotatingCondition: the new key is in use, and what was made with the former one is accepted still.
+	//
+	// Mend what the message names, or give it up, and set `spec.keyRotation.completeAfter`.
+	KeysPreparedReason = "KeysPrepared"
+
+	// KeysCompletingReason of KeysRotatingCondition: the former key goes from all that trusts it.
+	//
+	// Nothing while it goes on. What it waits for longer, such as a pod on a host node that is away, the message names.
+	KeysCompletingReason = "KeysCompleting"
+
+	// KeysUnknownReason of KeysRotatingCondition: key material cannot be read, or cannot be used. What runs goes on with the keys that
+	// it has.
+	//
+	// See CertificatesAvailable.
+	KeysUnknownReason = "KeysUnknown"
 
 	// HealthyReason of EtcdClusterHealthyCondition and ControlPlaneComponentsHealthyCondition: every member or
 	// replica works.

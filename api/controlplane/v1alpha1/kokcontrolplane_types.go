@@ -111,6 +111,11 @@ type KOKControlPlaneSpec struct {
 	// rollout configures rollouts of the control plane.
 	// +optional
 	Rollout RolloutSpec `json:"rollout,omitempty,omitzero"`
+
+	// keyRotation gives the control plane new keys in place of those that it has. What it takes, and what to do when a key has leaked:
+	// docs/keys.md.
+	// +optional
+	KeyRotation KeyRotationSpec `json:"keyRotation,omitempty,omitzero"`
 }
 
 // APIEndpoint is a reachable Kubernetes API.

@@ -84,6 +84,11 @@ type KOKControlPlaneTemplateResourceSpec struct {
 	// rollout configures rollouts.
 	// +optional
 	Rollout RolloutSpec `json:"rollout,omitempty,omitzero"`
+
+	// keyRotation gives control planes new keys in place of those that they have. One that is made with it rotates its first keys as
+	// soon as it is initialized.
+	// +optional
+	KeyRotation KeyRotationSpec `json:"keyRotation,omitempty,omitzero"`
 }
 
 // HostingTemplateSpec is HostingSpec without the ports, which only one control plane can have.

@@ -47,6 +47,7 @@ func report(o *objects) *Report {
 var trueIsNews = []string{
 	clusterv1.DeletingCondition, clusterv1.PausedCondition, clusterv1.RollingOutCondition, clusterv1.ScalingUpCondition,
 	clusterv1.ScalingDownCondition, clusterv1.RemediatingCondition, clusterv1.MachineUpdatingCondition, controlplanev1.EtcdRecoveringCondition,
+	controlplanev1.KeysRotatingCondition,
 }
 
 // news are the conditions that are not as they should be, except those in leaveOut.

@@ -60,7 +60,7 @@ func TestNobodyMountsTheKeysOfAnotherTenantInTheNamespace(t *testing.T) {
 			return worker, nil
 		}},
 	}
-	for _, ending := range []string{"-key-material", "-etcd-data-certs", "-ca", "-etcd", "-etcd-events", "-proxy", "-sa", "-encryption", "-kubeconfig"} {
+	for _, ending := range []string{"-key-material", "-etcd-data-certs", "-ca", "-etcd", "-etcd-events", "-proxy", "-sa", "-encryption", "-key-rotation", "-kubeconfig"} {
 		tries["a volume of the spec, of "+ending] = refused(mountsSecret("own"), mountsSecret(hostNetworkName+ending), keys)
 	}
 	a.attempt(t, tries)

@@ -1,0 +1,40 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// KeyKind is a kind of key that can be rotated.
+// +kubebuilder:validation:Enum=ServiceAccountKey
+type KeyKind string
+
+// ServiceAccountKeyKind is the key that signs tokens of service accounts.
+const ServiceAccountKeyKind KeyKind = "ServiceAccountKey"
+
+// KeyRotationSpec asks for new keys, in two phases: docs/keys.md. Keys never rotate by themselves.
+type KeyRotationSpec struct {
+	// kinds are the keys that the times are for. A kind that is taken out stays in the phase that it has come to.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	Kinds []KeyKind `json:"kinds,omitempty"`
+
+	// prepareAfter begins a rotation once this time has passed: a new key is made, trusted beside the former one, and then used. API
+	// servers restart twice for it, one after the other. A later time asks for another rotation, which begins when the present one
+	// is complete. The time can only become later.
+	// +required
+	PrepareAfter metav1.Time `json:"prepareAfter,omitempty,omitzero"`
+
+	// completeAfter drops the former key once this time has passed, if it is not before the prepareAfter of the rotation: what was
+	// made with that key is refused from then on. Nothing is dropped while something needs it that can be seen: the condition
+	// KeysRotating names it. API servers restart for it, one after the other.
+	// +optional
+	CompleteAfter metav1.Time `json:"completeAfter,omitempty,omitzero"`
+
+	// completeAnyway are names from the condition KeysRotating of what is given up although it needs the former key.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=330
+	CompleteAnyway []string `json:"completeAnyway,omitempty"`
+}

@@ -1,0 +1,95 @@
+package controllers
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
+)
+
+const (
+	// formerKeyProbeKind is the kind of the probe that looks for tokens of a former service account key.
+	formerKeyProbeKind = "former-key"
+	// formerKeyTimeout is for all pages of Secrets of a tenant.
+	formerKeyTimeout = 30 * time.Second
+	// mostTokens is how many Secrets are named.
+	mostTokens = 20
+)
+
+// formerKeyProbe looks in a tenant for Secrets with tokens that were signed with a former service account key. They never end by
+// themselves.
+type formerKeyProbe struct {
+	api tenantProbe
+	// keys are the IDs of former keys, as tokens have them.
+	keys []string
+}
+
+// formerTokens are the Secrets as "namespace/name", and how many more there are.
+type formerTokens struct {
+	secrets []string
+	more    int
+}
+
+func (v *formerKeyProbe) probe(of rotation.Record) probe.Probe {
+	return probe.Probe{
+		Identity: fmt.Sprintf("%s\n%s\n%s\n%s", of.Asked, of.Since, v.api.address, v.api.keys.ClusterCA.Bundle),
+		Timeout:  formerKeyTimeout,
+		Do:       v.do,
+	}
+}
+
+// do has a problem while a Secret has such a token: then it is done again sooner.
+func (v *formerKeyProbe) do(ctx context.Context) probe.Result {
+	found, err := v.find(ctx)
+	if err != nil {
+		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s does not tell which tokens there are: %s", v.api.address, errortext.Steady(err))}
+	}
+	result := probe.Result{Value: found}
+	if len(found.secrets) > 0 {
+		result.Problem = fmt.Sprintf("%s and %d more", strings.Join(found.secrets, ", "), found.more)
+	}
+	return result
+}
+
+func (v *formerKeyProbe) find(ctx context.Context) (formerTokens, error) {
+	if err := v.api.connect(); err != nil {
+		return formerTokens{}, err
+	}
+	var found formerTokens
+	err := tenantapi.EachSecret(ctx, v.api.guard, v.api.client, corev1.SecretTypeServiceAccountToken, func(secret *corev1.Secret) {
+		switch {
+		case !slices.Contains(v.keys, keyOfToken(secret.Data[corev1.ServiceAccountTokenKey])):
+		case len(found.secrets) == mostTokens:
+			found.more++
+		default:
+			found.secrets = append(found.secrets, secret.Namespace+"/"+secret.Name)
+		}
+	})
+	return found, err
+}
+
+// keyOfToken is the ID of the key in the header of a token; empty where there is none.
+func keyOfToken(token []byte) string {
+	header, _, _ := strings.Cut(string(token), ".")
+	raw, err := base64.RawURLEncoding.DecodeString(header)
+	if err != nil {
+		return ""
+	}
+	parsed := struct {
+		KeyID string `json:"kid"`
+	}{}
+	if err := json.Unmarshal(raw, &parsed); err != nil {
+		return ""
+	}
+	return parsed.KeyID
+}

@@ -1,0 +1,344 @@
+package pki
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/keyutil"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+)
+
+const (
+	hostCopy  = "blue-key-material"
+	rotations = "blue-key-rotation"
+	asked     = "2026-03-04T05:06:07Z"
+)
+
+// phases are all phases of a rotation, in their order.
+var phases = []rotation.Phase{rotation.Trusting, rotation.Using, rotation.Prepared, rotation.Dropping, rotation.Over}
+
+// rotate takes a tenant to a phase, and returns its key material.
+func (w *world) rotate(request string, to rotation.Phase) *KeyMaterial {
+	w.t.Helper()
+	material := w.ensure()
+	for _, phase := range phases {
+		if err := w.store.Rotate(w.t.Context(), cluster, material, ServiceAccount, rotation.Record{Asked: request, Phase: phase}); err != nil {
+			w.t.Fatal(err)
+		}
+		if material = w.ensure(); phase == to {
+			break
+		}
+	}
+	return material
+}
+
+// saFiles are the data keys of service account keys in the host cluster's copy.
+func (w *world) saFiles() []string {
+	w.t.Helper()
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(w.get(w.host, hostCopy).Data)), func(key string) bool { return !strings.HasPrefix(key, "sa") })
+}
+
+func TestEachPhaseHasItsKeysInBothCopies(t *testing.T) {
+	for _, phase := range phases {
+		t.Run(string(phase), func(t *testing.T) {
+			w := newWorld(t)
+			born := w.ensure()
+			w.running = true
+			got := w.rotate(asked, phase)
+			w.settled()
+
+			r := got.Rotation(ServiceAccount)
+			file := r.File()
+			wantTrusted, wantUsed := []string{"", file}, file
+			switch phase {
+			case rotation.Trusting:
+				wantUsed = ""
+			case rotation.Dropping, rotation.Over:
+				wantTrusted = []string{file}
+			}
+			if trusted, used := got.Files(ServiceAccount); !slices.Equal(trusted, wantTrusted) || used != wantUsed {
+				t.Errorf("pods trust %q and use %q, want %q and %q", trusted, used, wantTrusted, wantUsed)
+			}
+			if want := []string{"sa-" + file + ".key", "sa-" + file + ".pub", "sa.key", "sa.pub", "sa.rotation"}; !slices.Equal(w.saFiles(), want) {
+				t.Errorf("the files are %v, want %v", w.saFiles(), want)
+			}
+			host, contract := w.get(w.host, hostCopy).Data, w.get(w.management, "blue-sa").Data
+			if !bytes.Equal(host["sa.pub"], contract["tls.crt"]) || !bytes.Equal(host["sa.key"], contract["tls.key"]) || len(contract) != 2 {
+				t.Error("Cluster API's Secret and the host cluster's copy differ")
+			}
+			if replaced := !bytes.Equal(contract["tls.key"], born.ServiceAccountKey); replaced != (phase == rotation.Over) {
+				t.Errorf("it is %t that Cluster API's Secret has the new key", replaced)
+			}
+			if phase == rotation.Over && (!bytes.Equal(contract["tls.key"], host["sa-"+file+".key"]) || w.has(born.ServiceAccountKey)) {
+				t.Error("the former key is there")
+			}
+			if !bytes.Equal(w.get(w.management, rotations).Data["sa.rotation"], host["sa.rotation"]) {
+				t.Error("the copies of the rotation differ")
+			}
+		})
+	}
+}
+
+// has reports whether a Secret holds these bytes.
+func (w *world) has(key []byte) bool {
+	w.t.Helper()
+	for _, c := range []client.WithWatch{w.management, w.host} {
+		list := &corev1.SecretList{}
+		if err := c.List(w.t.Context(), list); err != nil {
+			w.t.Fatal(err)
+		}
+		for i := range list.Items {
+			for _, data := range list.Items[i].Data {
+				if bytes.Contains(data, bytes.TrimSpace(key)) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// A lost copy comes back as it is in the phase, and no key is made.
+func TestALostCopyIsRepairedToThePhase(t *testing.T) {
+	for _, phase := range phases {
+		for _, lost := range []string{"blue-sa", rotations, hostCopy, "the rotation in " + hostCopy} {
+			t.Run(fmt.Sprintf("%s without %s", phase, lost), func(t *testing.T) {
+				w := newWorld(t)
+				before := w.rotate(asked, phase)
+				w.running = true
+				host, files := w.get(w.host, hostCopy).Data, w.saFiles()
+				switch lost {
+				case hostCopy:
+					w.delete(w.host, lost)
+				case "blue-sa", rotations:
+					w.delete(w.management, lost)
+				default:
+					w.edit(w.host, hostCopy, func(s *corev1.Secret) { delete(s.Data, "sa.rotation") })
+				}
+				after := w.ensure()
+				same(t, before, after)
+				if len(after.Generated) > 0 {
+					t.Errorf("it made %v", after.Generated)
+				}
+				if !slices.Equal(w.saFiles(), files) || !maps.EqualFunc(host, w.get(w.host, hostCopy).Data, bytes.Equal) {
+					t.Error("the host cluster's copy is another one")
+				}
+				w.settled()
+			})
+		}
+	}
+}
+
+// Whatever write is the last one, the next call goes on with the same keys to the same end.
+func TestARotationThatIsKilledAfterAnyWriteGoesOn(t *testing.T) {
+	for limit := int32(0); ; limit++ {
+		w := newWorld(t)
+		born := w.ensure()
+		w.running = true
+		var made []byte
+		killed := false
+		for _, phase := range phases {
+			w.writes.Store(0)
+			w.failFrom.Store(limit)
+			material := born
+			if found, err := w.store.Ensure(t.Context(), w.request()); err == nil {
+				material = found
+			}
+			err := w.store.Rotate(t.Context(), cluster, material, ServiceAccount, rotation.Record{Asked: asked, Phase: phase})
+			if err == nil {
+				_, err = w.store.Ensure(t.Context(), w.request())
+			}
+			killed = killed || err != nil
+			w.failFrom.Store(-1)
+			material = w.ensure()
+			if r := material.Rotation(ServiceAccount); r == nil || r.Phase != phase {
+				if err := w.store.Rotate(t.Context(), cluster, material, ServiceAccount, rotation.Record{Asked: asked, Phase: phase}); err != nil {
+					t.Fatal(err)
+				}
+				material = w.ensure()
+			}
+			r := material.Rotation(ServiceAccount)
+			if made == nil {
+				made = r.Key["tls.key"]
+			}
+			if r.Phase != phase || !bytes.Equal(made, r.Key["tls.key"]) {
+				t.Fatalf("after %d writes of %s it is %s, or has another key", limit, phase, r.Phase)
+			}
+			w.settled()
+		}
+		if got := w.ensure(); !bytes.Equal(got.ServiceAccountKey, made) || w.has(born.ServiceAccountKey) {
+			t.Fatalf("after %d writes it does not end with the new key alone", limit)
+		}
+		if !killed {
+			if limit < 3 {
+				t.Errorf("a phase has %d writes: nothing was killed", limit)
+			}
+			return
+		}
+	}
+}
+
+func TestASecondRotationReplacesTheKeyOfTheFirst(t *testing.T) {
+	w := newWorld(t)
+	first := w.rotate(asked, rotation.Over)
+	former := first.Rotation(ServiceAccount).File()
+	const later = "2026-03-05T05:06:07Z"
+	got := w.rotate(later, rotation.Using)
+	r := got.Rotation(ServiceAccount)
+	if trusted, used := got.Files(ServiceAccount); !slices.Equal(trusted, []string{former, r.File()}) || used != r.File() || former == r.File() {
+		t.Fatalf("pods trust %q and use %q", trusted, used)
+	}
+	files := []string{"sa-" + former + ".key", "sa-" + former + ".pub", "sa-" + r.File() + ".key", "sa-" + r.File() + ".pub", "sa.key", "sa.pub", "sa.rotation"}
+	slices.Sort(files)
+	if !slices.Equal(w.saFiles(), files) {
+		t.Errorf("the files are %v, want %v", w.saFiles(), files)
+	}
+	material := got
+	for _, phase := range phases[2:] {
+		if err := w.store.Rotate(t.Context(), cluster, material, ServiceAccount, rotation.Record{Asked: later, Phase: phase}); err != nil {
+			t.Fatal(err)
+		}
+		material = w.ensure()
+	}
+	if w.has(first.ServiceAccountKey) {
+		t.Error("the key of the first rotation is there")
+	}
+	w.settled()
+}
+
+// A late program must not begin a second time, nor take a phase back.
+func TestALateProgramRotatesNothing(t *testing.T) {
+	w := newWorld(t)
+	late := w.ensure()
+	now := w.rotate(asked, rotation.Using)
+	if err := w.store.Rotate(t.Context(), cluster, late, ServiceAccount, rotation.Record{Asked: asked, Phase: rotation.Trusting}); err != nil {
+		t.Fatal(err)
+	}
+	r := w.ensure().Rotation(ServiceAccount)
+	if r.Phase != rotation.Using || !bytes.Equal(r.Key["tls.key"], now.Rotation(ServiceAccount).Key["tls.key"]) {
+		t.Errorf("it is %s, or has another key", r.Phase)
+	}
+}
+
+// Who may create Secrets in the management cluster must not bring a key that API servers trust.
+func TestARotationThatTheHostClusterDoesNotKnowIsRefused(t *testing.T) {
+	other := newWorld(t)
+	other.rotate(asked, rotation.Using)
+	forged := other.get(other.management, rotations)
+	forged.ResourceVersion = ""
+
+	w := newWorld(t)
+	// What names the present key can be read by everybody who has its public part.
+	present := w.ensure()
+	w.running = true
+	var told map[string]any
+	if err := json.Unmarshal(forged.Data["sa.rotation"], &told); err != nil {
+		t.Fatal(err)
+	}
+	told["former"] = fingerprint([][]byte{present.ServiceAccountPub})
+	raw, err := json.Marshal(told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged.Data["sa.rotation"] = raw
+	if err := w.management.Create(t.Context(), forged); err != nil {
+		t.Fatal(err)
+	}
+	_, err = w.store.Ensure(t.Context(), w.request())
+	var invalid *InvalidError
+	if !errors.As(err, &invalid) || invalid.Location.Name != rotations || !strings.Contains(err.Error(), "delete it") {
+		t.Errorf("it says %v", err)
+	}
+	if slices.ContainsFunc(w.saFiles(), func(file string) bool { return strings.HasPrefix(file, "sa-") }) {
+		t.Errorf("the host cluster's copy has %v", w.saFiles())
+	}
+}
+
+// A key that is neither the former nor the new one is for a person.
+func TestAKeyThatARotationDoesNotKnowIsRefused(t *testing.T) {
+	other := newWorld(t).ensure()
+	for _, phase := range phases {
+		w := newWorld(t)
+		w.rotate(asked, phase)
+		w.running = true
+		w.edit(w.management, "blue-sa", func(s *corev1.Secret) {
+			s.Data["tls.crt"], s.Data["tls.key"] = other.ServiceAccountPub, other.ServiceAccountKey
+		})
+		w.edit(w.host, hostCopy, func(s *corev1.Secret) {
+			s.Data["sa.pub"], s.Data["sa.key"] = other.ServiceAccountPub, other.ServiceAccountKey
+		})
+		var invalid *InvalidError
+		if _, err := w.store.Ensure(t.Context(), w.request()); !errors.As(err, &invalid) {
+			t.Errorf("%s: it says %v", phase, err)
+		}
+	}
+}
+
+// A key that a person brought is replaced, for the person asked for that; all else of the Secret stays theirs.
+func TestTheSecretOfAPersonGetsTheNewKey(t *testing.T) {
+	w := newWorld(t)
+	brought := newWorld(t).ensure()
+	theirs := &corev1.Secret{Data: map[string][]byte{"tls.crt": brought.ServiceAccountPub, "tls.key": brought.ServiceAccountKey}}
+	theirs.Namespace, theirs.Name = cluster.Namespace, "blue-sa"
+	if err := w.management.Create(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	w.rotate(asked, rotation.Dropping)
+	if got := w.get(w.management, "blue-sa"); !bytes.Equal(got.Data["tls.key"], brought.ServiceAccountKey) {
+		t.Error("it was replaced too early")
+	}
+	w.rotateOn(rotation.Over)
+	got := w.get(w.management, "blue-sa")
+	if bytes.Equal(got.Data["tls.key"], brought.ServiceAccountKey) || len(got.OwnerReferences) > 0 || len(got.Labels) > 0 {
+		t.Errorf("it has the former key, or owners %v and labels %v", got.OwnerReferences, got.Labels)
+	}
+	w.settled()
+}
+
+func (w *world) rotateOn(phase rotation.Phase) {
+	w.t.Helper()
+	if err := w.store.Rotate(w.t.Context(), cluster, w.ensure(), ServiceAccount, rotation.Record{Asked: asked, Phase: phase}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.ensure()
+}
+
+// Whoever restores from a snapshot has the bundle alone: tokens of both keys must be good then.
+func TestABundleTrustsBothKeysWhileOneRotates(t *testing.T) {
+	for _, phase := range phases {
+		w := newWorld(t)
+		born := w.ensure()
+		material := w.rotate(asked, phase)
+		raw, err := EncodeKeys(material)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := DecodeKeys(raw)
+		if err != nil {
+			t.Fatalf("%s: %v", phase, err)
+		}
+		public, err := keyutil.ParsePublicKeysPEM(read.ServiceAccountPub)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 2
+		if phase == rotation.Dropping || phase == rotation.Over {
+			want = 1
+		}
+		if len(public) != want {
+			t.Errorf("%s: it has %d public keys, want %d", phase, len(public), want)
+		}
+		if former := bytes.Equal(read.ServiceAccountKey, born.ServiceAccountKey); former != (phase == rotation.Trusting) {
+			t.Errorf("%s: it is %t that it signs with the former key", phase, former)
+		}
+	}
+}

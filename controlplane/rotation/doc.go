@@ -1,0 +1,33 @@
+// Package rotation decides how far the rotation of a kind of key has come, and what it waits for. It is pure: the controller reads
+// the state, takes the step, and calls again (controllers/keyrotation.go). Why it is so:
+// docs/decisions/certificates.md#keys-rotate-in-two-phases.
+//
+// # The order
+//
+//	prepare    Trusting → Using → Prepared
+//	complete   Dropping → Over
+//
+//	phase     the keys that pods have                        goes on when
+//	Trusting  both are trusted, the former one is in use     every pod trusts both
+//	Using     both are trusted, the new one is in use        every pod uses the new one
+//	Prepared  the same                                       a person asks for it, and nothing that can be seen needs the former
+//	                                                         key, or a person has given up what does
+//	Dropping  the new one alone                              no pod has the former one
+//	Over      the new one alone, also in stored key material a person asks for another rotation
+//
+// # What it promises
+//
+//   - No pod uses the new key before every pod trusts it: what one API server signs, all others accept.
+//   - Until a person asks for the end, what was made with the former key is good. What can be seen to need it is named before, and
+//     each name is given up by itself.
+//   - The former key leaves the store last, when no pod reads it any more.
+//   - A time asks for one rotation. Another one needs a later time, and begins when the one before is over.
+//   - Phases go in one direction alone. Taking the request away stops nothing: prepared keys stay so until a person asks for more.
+//
+// # What is recorded
+//
+// The [Record] is in both copies of the key material, beside the new key, so that it outlives the status, the manager and a move of
+// the Cluster. It is written before the step that it is about, and each step can be taken again.
+//
+// A further kind, such as a CA, has the same phases. What differs is what trusts and uses it, and what needs the former key.
+package rotation

@@ -1,0 +1,110 @@
+package rotation
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind is what is done next.
+type Kind string
+
+// Kinds of actions. Each is safe to do twice.
+const (
+	// None: no rotation is asked for, or the last one is over.
+	None Kind = ""
+	// Wait: something must happen first, which the reason names.
+	Wait Kind = "Wait"
+	// Write stores Action.Record. Where it begins a rotation, a new key is made.
+	Write Kind = "Write"
+)
+
+// Action is one step.
+type Action struct {
+	Kind Kind
+	// Record is set for Write alone.
+	Record Record
+	// Reason is what is waited for, and for whom.
+	Reason string
+}
+
+// Decide says what to do next.
+func Decide(s State) Action {
+	switch s.Record.Phase {
+	case Trusting:
+		return s.afterRollout(Using, "pods come to trust both keys, and the former one is in use")
+	case Using:
+		return s.afterRollout(Prepared, "pods come to use the new key, and trust both")
+	case Prepared:
+		return s.complete()
+	case Dropping:
+		return s.afterRollout(Over, "pods come to trust the new key alone")
+	}
+	switch {
+	case !s.Begins():
+		return Action{}
+	case s.Problem != "":
+		return Action{Kind: Wait, Reason: "has not begun: " + s.Problem}
+	}
+	return Action{Kind: Write, Record: Record{Asked: s.Prepare, Phase: Trusting}}
+}
+
+// afterRollout goes on when all pods have the keys of the present phase.
+func (s State) afterRollout(next Phase, what string) Action {
+	if len(s.Behind) > 0 {
+		return Action{Kind: Wait, Reason: what + ": waits for " + some(s.Behind)}
+	}
+	return s.write(next)
+}
+
+// complete waits for a person, and for what needs the former key.
+func (s State) complete() Action {
+	left := s.needs()
+	var reasons []string
+	if len(left) > 0 {
+		reasons = append(reasons, "the former key is needed by "+s.told(left))
+	}
+	if s.Complete < s.Record.Asked {
+		reasons = append(reasons, fmt.Sprintf("to drop the former key, set spec.keyRotation.completeAfter to the present time, and not before %s", s.Record.Asked))
+	} else if len(left) > 0 {
+		reasons = append(reasons, "to drop it all the same, add these names to spec.keyRotation.completeAnyway")
+	}
+	if len(reasons) > 0 {
+		return Action{Kind: Wait, Reason: "pods use the new key, and trust both: " + strings.Join(reasons, "; ")}
+	}
+	return s.write(Dropping)
+}
+
+func (s State) write(next Phase) Action {
+	record := s.Record
+	if record.Phase = next; next == Prepared {
+		record.Since = s.Now
+	}
+	return Action{Kind: Write, Record: record}
+}
+
+// told are needs for people.
+func (s State) told(needs []Need) string {
+	var all []string
+	for _, need := range needs {
+		if need.Why != "" {
+			all = append(all, fmt.Sprintf("%s (%s)", need.Name, need.Why))
+		} else {
+			all = append(all, need.Name)
+		}
+	}
+	text := strings.Join(all, ", ")
+	if s.More > 0 {
+		text += fmt.Sprintf(" and %d more", s.More)
+	}
+	return text
+}
+
+// most is how many pods a message names.
+const most = 5
+
+func some(of []string) string {
+	if len(of) <= most {
+		return strings.Join(of, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(of[:most], ", "), len(of)-most)
+}

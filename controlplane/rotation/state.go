@@ -1,0 +1,70 @@
+package rotation
+
+import "slices"
+
+// Phase is how far a rotation has come.
+type Phase string
+
+// Phases of a rotation, in their order.
+const (
+	// Trusting: the new key is stored, and pods come to trust it beside the former one.
+	Trusting Phase = "Trusting"
+	// Using: all pods trust both keys, and come to use the new one.
+	Using Phase = "Using"
+	// Prepared: all pods use the new key, and trust the former one still.
+	Prepared Phase = "Prepared"
+	// Dropping: pods come to trust the new key alone.
+	Dropping Phase = "Dropping"
+	// Over: there is the new key alone.
+	Over Phase = "Over"
+)
+
+// Record is what is known of the last rotation of a kind of key. The zero value is for a key that was never rotated.
+type Record struct {
+	// Asked is the time by which a person asked for it, in RFC 3339 and UTC.
+	Asked string `json:"asked"`
+	Phase Phase  `json:"phase"`
+	// Since is when all pods had come to use the new key, in the same form; empty before.
+	Since string `json:"since,omitempty"`
+}
+
+// UnderWay reports whether a rotation has begun and is not over.
+func (r Record) UnderWay() bool { return r.Phase != "" && r.Phase != Over }
+
+// Need is something that needs the former key.
+type Need struct {
+	// Name is what a person gives up, Why what can be done in its place; empty where the name tells.
+	Name, Why string
+}
+
+// State is all that a decision depends on. Times are in RFC 3339 and UTC, which sort as texts.
+type State struct {
+	// Prepare and Complete are the times by which a person asks for the two phases, once they have passed; empty for none.
+	Prepare, Complete string
+	// Problem is why a rotation cannot begin; empty when it can.
+	Problem string
+	Record  Record
+	// Now is the present time.
+	Now string
+	// Behind are the pods and workloads that do not have the keys of the phase.
+	Behind []string
+	// Needs are what is seen to need the former key, More how many others there are.
+	Needs []Need
+	More  int
+	// GivenUp are names of needs that a person gives up.
+	GivenUp []string
+}
+
+// Begins reports whether a person asks for a rotation that has not begun.
+func (s State) Begins() bool { return !s.Record.UnderWay() && s.Prepare > s.Record.Asked }
+
+// needs are those that nobody has given up.
+func (s State) needs() []Need {
+	var left []Need
+	for _, need := range s.Needs {
+		if !slices.Contains(s.GivenUp, need.Name) {
+			left = append(left, need)
+		}
+	}
+	return left
+}

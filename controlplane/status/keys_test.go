@@ -1,0 +1,85 @@
+package status
+
+import (
+	"errors"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+)
+
+func TestKeysRotating(t *testing.T) {
+	const asked = "2026-03-04T05:06:07Z"
+	at := func(phase rotation.Phase, says string) func(*Input) {
+		return func(in *Input) {
+			in.Rotation = Rotation{Record: rotation.Record{Asked: asked, Phase: phase}, Says: says}
+		}
+	}
+	is := func(reason string, says ...string) expectation {
+		return expectation{status: metav1.ConditionTrue, reason: reason, says: says}
+	}
+	for name, test := range map[string]struct {
+		in   func(*Input)
+		want expectation
+	}{
+		"its time has not come": {func(*Input) {}, expectation{
+			status: metav1.ConditionFalse, reason: controlplanev1.KeysNotRotatingReason, says: []string{"service account key"},
+		}},
+		"it cannot begin": {at("", "has not begun: it begins later"), expectation{
+			status: metav1.ConditionFalse, reason: controlplanev1.KeysNotRotatingReason, says: []string{"service account key", "has not begun"},
+		}},
+		"it is over": {at(rotation.Over, ""), expectation{
+			status: metav1.ConditionFalse, reason: controlplanev1.KeysNotRotatingReason, says: []string{"service account key (Over, asked for at " + asked},
+		}},
+		"both come to be trusted":      {at(rotation.Trusting, "waits for pod a"), is(controlplanev1.KeysPreparingReason, "service account key (Trusting", "waits for pod a")},
+		"the new one comes to be used": {at(rotation.Using, "waits for pod a"), is(controlplanev1.KeysPreparingReason, "(Using", "waits for pod a")},
+		"it is prepared":               {at(rotation.Prepared, "set it"), is(controlplanev1.KeysPreparedReason, "(Prepared", "set it", "tokens that were handed out")},
+		"it is completed":              {at(rotation.Dropping, "waits for pod a"), is(controlplanev1.KeysCompletingReason, "(Dropping", "waits for pod a")},
+		"keys are lost": {func(in *Input) {
+			in.end(names.StepKeyMaterial, flow.Blocked(controlplanev1.KeyMaterialLostReason, errors.New("both are gone")))
+		}, expectation{status: metav1.ConditionUnknown, reason: controlplanev1.KeysUnknownReason, says: []string{"both are gone"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := settledInput()
+			test.in(in)
+			expect(t, keysRotating(in), test.want)
+		})
+	}
+}
+
+func TestKeysRotatingIsThereWhileThereIsSomethingToTell(t *testing.T) {
+	asks := func(in *Input) {
+		in.ControlPlane.Spec.KeyRotation.Kinds = []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}
+	}
+	was := func(in *Input) {
+		conditions.Set(in.ControlPlane, Condition(controlplanev1.KeysRotatingCondition, metav1.ConditionTrue, controlplanev1.KeysPreparedReason))
+	}
+	for name, test := range map[string]struct {
+		is   []func(*Input)
+		want bool
+	}{
+		"nobody ever asked":                        {},
+		"somebody asks":                            {[]func(*Input){asks}, true},
+		"nobody asks any more, and it is prepared": {[]func(*Input){was, func(in *Input) { in.Rotation.Record.Phase = rotation.Prepared }}, true},
+		"nobody asks any more, and it is over":     {[]func(*Input){was, func(in *Input) { in.Rotation.Record.Phase = rotation.Over }}, false},
+		"nobody knows": {[]func(*Input){was, func(in *Input) {
+			in.end(names.StepKeyMaterial, flow.Failed(errors.New("no answer")))
+		}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := settledInput()
+			for _, change := range test.is {
+				change(in)
+			}
+			setConditions(in, settled())
+			if got := conditions.Get(in.ControlPlane, controlplanev1.KeysRotatingCondition) != nil; got != test.want {
+				t.Errorf("it is %t that the condition is there", got)
+			}
+		})
+	}
+}
