@@ -113,6 +113,9 @@ func TestWhatOfSpecIsRecorded(t *testing.T) {
 			s.Etcd.Restore = &controlplanev1.EtcdRestoreSpec{Snapshot: "a", RequestedAt: later}
 			s.Etcd.GivenUp = []string{"blue-etcd-data-1"}
 		}, changed: []string{"spec.etcd.givenUp", "spec.etcd.restore"}},
+		"a rotation of keys, which is never taken back": {edit: func(s *controlplanev1.KOKControlPlaneSpec) {
+			s.KeyRotation = controlplanev1.KeyRotationSpec{Kinds: []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}, PrepareAfter: later}
+		}, changed: []string{"spec.keyRotation"}},
 		"events that begin anew, and the version": {edit: func(s *controlplanev1.KOKControlPlaneSpec) {
 			s.Etcd.Events.FoundAnewAt, s.Rollout.After, s.Version = later, later, "v1.36.4"
 		}, changed: []string{"spec.etcd.events", "spec.rollout", "spec.version"}, back: `[{"op":"replace","path":"/spec/version","value":"v1.36.3"}]`},
