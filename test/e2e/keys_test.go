@@ -1,0 +1,102 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// rotating bounds a phase of a rotation: two rollouts of API servers.
+const rotating = 2 * upgrade
+
+var _ = Describe("The keys of a tenant", Label(full, "keys"), func() {
+	It("rotate: what the former one signed is good until a person drops it, and then nowhere", func(ctx SpecContext) {
+		t := newTenant("keys", "v1.36.3", map[string]string{"KUBE_PROXY_CONNTRACK": "None"}) // the lab's hosts share the machine's kernel
+		t.workers = 1
+		removeWithHosts(t)
+		t.createWithWorkers(ctx, 0)
+		worker := t.worker(ctx)
+		former := t.mightyToken(ctx)
+		before, members := t.snapshot(ctx), t.members(ctx)
+		journals := t.startJournals(ctx, "keys", worker)
+		began := time.Now()
+
+		t.steadily(ctx, func() {
+			By("both keys are good")
+			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q],"prepareAfter":%q}}}`, controlplanev1.ServiceAccountKeyKind, time.Now().UTC().Format(time.RFC3339)))
+			says := t.expectKeys(ctx, controlplanev1.KeysPreparedReason)
+			Expect(says).To(ContainSubstring("pod-tokens/"), "tokens of pods are named")
+			t.expectToken(ctx, former, true)
+			t.expectToken(ctx, t.mightyToken(ctx), true)
+
+			By("the former key is dropped")
+			given := regexp.MustCompile(`(?:pod-tokens|secret|unseen)/[-./a-z0-9]+`).FindAllString(says, -1)
+			list, err := json.Marshal(given)
+			Expect(err).NotTo(HaveOccurred())
+			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q,"completeAnyway":%s}}}`, time.Now().UTC().Format(time.RFC3339), list))
+			t.expectKeys(ctx, controlplanev1.KeysNotRotatingReason)
+			t.expectToken(ctx, former, false)
+			t.expectToken(ctx, t.mightyToken(ctx), true)
+		})
+		figure("rotation_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the service account key")
+		t.expectHealthy(ctx)
+		t.expectNothingLost(ctx, "rotation", journals)
+		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager)
+	}, SpecTimeout(4*creation+2*join+2*rotating))
+})
+
+// expectKeys waits until the condition KeysRotating has a reason, and returns its message.
+func (t *tenant) expectKeys(ctx context.Context, reason string) (says string) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		controlPlane := &controlplanev1.KOKControlPlane{}
+		g.Expect(env.client.Get(ctx, t.ObjectKey, controlPlane)).To(Succeed())
+		condition := conditions.Get(controlPlane, controlplanev1.KeysRotatingCondition)
+		g.Expect(condition).NotTo(BeNil())
+		g.Expect(condition.Reason).To(Equal(reason), condition.Message)
+		says = condition.Message
+	}).WithTimeout(rotating).Should(Succeed(), "KeysRotating of %s", t.ObjectKey)
+	return says
+}
+
+// expectToken sees to it that each API server takes a token, or that none does. One that took it may remember that for ten seconds.
+func (t *tenant) expectToken(ctx context.Context, token string, good bool) {
+	GinkgoHelper()
+	pods, err := t.pods(ctx, names.KubeAPIServer)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(pods).NotTo(BeEmpty())
+	wanted := Succeed()
+	if !good {
+		wanted = MatchError(apierrors.IsUnauthorized, "IsUnauthorized")
+	}
+	for i := range pods {
+		Eventually(ctx, func() error { return listSecrets(ctx, t.apiAt(ctx, &pods[i]), token) }).WithTimeout(time.Minute).Should(wanted, "pod %s", pods[i].Name)
+	}
+}
+
+// listSecrets lists a Secret with a token alone.
+func listSecrets(ctx context.Context, access *rest.Config, token string) error {
+	config := rest.AnonymousClientConfig(access)
+	config.BearerToken = token
+	api, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	_, err = api.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{Limit: 1})
+	return err
+}
