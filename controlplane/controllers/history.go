@@ -25,7 +25,7 @@ func (r *Reconciler) readHistory(ctx context.Context, s *scope) error {
 	known := s.snapshot.Revisions[history.Component]
 	if !s.host.Own {
 		var err error
-		if known, err = history.List(ctx, r.Client, s.key); err != nil {
+		if known, err = history.List(ctx, r.Host.Client, s.key); err != nil {
 			return err
 		}
 	}

@@ -53,6 +53,9 @@ func (r *Reconciler) rotateKeys(ctx context.Context, s *scope) flow.Result {
 		action := rotation.Decide(state)
 		switch action.Kind {
 		case rotation.None:
+			if asked := s.controlPlane.Spec.KeyRotation.PrepareAfter; asked.After(r.Clock.Now()) {
+				s.rotation.Says = "the next rotation begins at " + stamp(asked)
+			}
 			return flow.Done()
 		case rotation.Wait:
 			s.rotation.Says = action.Reason
@@ -115,7 +118,7 @@ func keysBehind(ctx context.Context, s *scope) ([]string, error) {
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("read the workload of %s: %w", component, err)
 		}
-		if apierrors.IsNotFound(err) || !s.input.ServiceAccountKeys.AreOf(component, &patches.PodTemplate(workload).Spec) || !workloads.StateOf(workload).Observed {
+		if apierrors.IsNotFound(err) || !s.input.ServiceAccountKeys.AreOf(component, &patches.PodTemplate(workload).Spec) || !rolledOut(workload) {
 			behind = append(behind, component)
 		}
 		for i := range pods[component] {
@@ -125,6 +128,12 @@ func keysBehind(ctx context.Context, s *scope) ([]string, error) {
 		}
 	}
 	return behind, nil
+}
+
+// rolledOut reports whether all pods are of the workload's present template: else one of a former template may come yet.
+func rolledOut(workload client.Object) bool {
+	state := workloads.StateOf(workload)
+	return state.Observed && state.Updated >= state.Desired
 }
 
 // lostRotation says that both copies of a rotation are gone of which pods have the key; nil when they are not.
@@ -179,9 +188,11 @@ func (r *Reconciler) addNeeds(s *scope, state *rotation.State, key probe.Key) er
 		state.Needs = append(state.Needs, rotation.Need{Name: "unseen/" + of, Why: why})
 	default:
 		for _, name := range found.secrets {
-			state.Needs = append(state.Needs, rotation.Need{Name: "secret/" + name})
+			state.Needs = append(state.Needs, rotation.Need{Name: "secret/" + of + "/" + name})
 		}
-		state.More = found.more
+		if found.more > 0 {
+			state.Needs = append(state.Needs, rotation.Need{Name: "other-secrets/" + of, Why: fmt.Sprintf("%d more Secrets, which are named when others of them are mended", found.more)})
+		}
 	}
 	return nil
 }

@@ -197,6 +197,13 @@ func TestTheServiceAccountKeyRotatesInTwoPhases(t *testing.T) {
 	}
 	before := tt.keyArguments(names.KubeAPIServer)
 
+	tt.prepareKeysAt(time.Now().Add(24 * time.Hour))
+	tt.settle()
+	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "the next rotation begins at 20")
+	if !maps.EqualFunc(before, tt.keyArguments(names.KubeAPIServer), slices.Equal) {
+		t.Error("API servers restarted before the time")
+	}
+
 	tt.prepareKeysAt(time.Now().Add(-time.Hour))
 	tt.settleKeeping()
 	file := tt.file()
@@ -223,12 +230,12 @@ func TestTheServiceAccountKeyRotatesInTwoPhases(t *testing.T) {
 	former := tt.tokenOf(born["sa.pub"])
 	tt.completeKeys("pod-tokens/" + file)
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "needed by secret/"+former, "spec.keyRotation.completeAnyway")
+	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "needed by secret/"+file+"/"+former, "spec.keyRotation.completeAnyway")
 	if now := tt.rotationNow(); now.Phase != rotation.Prepared {
 		t.Fatalf("it is %s", now.Phase)
 	}
 
-	tt.completeKeys("pod-tokens/"+file, "secret/"+former)
+	tt.completeKeys("pod-tokens/"+file, "secret/"+file+"/"+former)
 	tt.settleKeeping()
 	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "service account key (Over")
 	for pod, args := range tt.keyArguments(names.KubeAPIServer) {
@@ -253,9 +260,13 @@ func TestTheServiceAccountKeyRotatesInTwoPhases(t *testing.T) {
 	}
 
 	// Another time asks for another one. The names that were given up are not those of the next.
+	if err := environment.Client.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: tt.key.Namespace, Name: "builder-token"}}); err != nil {
+		t.Fatal(err)
+	}
+	former = tt.tokenOf(tt.keyMaterial()["sa-"+file+".pub"])
 	tt.prepareKeys()
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "pod-tokens/")
+	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "pod-tokens/"+tt.file(), "secret/"+tt.file()+"/"+former)
 	tt.wasMade(names.KubeAPIServer, 6)
 }
 

@@ -4,6 +4,9 @@ package controllers
 
 import (
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -28,6 +31,7 @@ func TestTheReferenceHasEveryObjectOfAControlPlane(t *testing.T) {
 			onPodNetwork(controlplanev1.ExposureNodePort, controlplanev1.APIServerDeployment)(c)
 			small(c)
 			c.Spec.Metrics.Mode = controlplanev1.MetricsManaged
+			c.Spec.KeyRotation = controlplanev1.KeyRotationSpec{Kinds: []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}, PrepareAfter: metav1.NewTime(time.Now().Add(-time.Hour))}
 			c.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{
 				Recipients: []string{personKey}, Store: controlplanev1.EtcdSnapshotStore{ClaimName: "snapshots"},
 			}

@@ -92,11 +92,7 @@ func (s State) told(needs []Need) string {
 			all = append(all, need.Name)
 		}
 	}
-	text := strings.Join(all, ", ")
-	if s.More > 0 {
-		text += fmt.Sprintf(" and %d more", s.More)
-	}
-	return text
+	return strings.Join(all, ", ")
 }
 
 // most is how many pods a message names.

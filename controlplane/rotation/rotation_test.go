@@ -61,7 +61,6 @@ func TestDecide(t *testing.T) {
 		"the end is asked for":                      {at(Prepared, complete(first)), Write, Dropping, ""},
 		"... and something needs the former key":    {at(Prepared, complete(now), needed("secret/a/b", "c")), Wait, "", "needed by secret/a/b, c; to drop it all the same, add these names to spec.keyRotation.completeAnyway"},
 		"... and one of two is given up":            {at(Prepared, complete(now), needed("secret/a/b", "c"), givenUp("c")), Wait, "", "needed by secret/a/b; to"},
-		"... and more than are named":               {at(Prepared, complete(now), needed("a"), func(s *State) { s.More = 3 }), Wait, "", "a and 3 more"},
 		"... and all are given up":                  {at(Prepared, complete(now), needed("secret/a/b", "c"), givenUp("c", "secret/a/b")), Write, Dropping, ""},
 		"another rotation waits for the present":    {at(Prepared, prepare(second)), Wait, "", "set spec.keyRotation.completeAfter"},
 		"... and the end of the present one is due": {at(Prepared, prepare(second), complete(first)), Write, Dropping, ""},

@@ -48,9 +48,8 @@ type State struct {
 	Now string
 	// Behind are the pods and workloads that do not have the keys of the phase.
 	Behind []string
-	// Needs are what is seen to need the former key, More how many others there are.
+	// Needs are what is seen to need the former key.
 	Needs []Need
-	More  int
 	// GivenUp are names of needs that a person gives up.
 	GivenUp []string
 }

@@ -14,15 +14,15 @@ import (
 
 func TestNamesOfWhatIsGivenUpAreThoseOfTheCondition(t *testing.T) {
 	spec := controlplanev1.KeyRotationSpec{CompleteAnyway: []string{
-		"secret/kube-system/builder-token", "secret/default/a.b", "pod-tokens/0123456789", "unseen/abcdef0123",
-		"builder-token", "secret/builder-token", "pod-tokens", "pod-tokens/latest", "secret/default/a b",
+		"secret/0123456789/kube-system/builder-token", "secret/0123456789/default/a.b", "pod-tokens/0123456789", "unseen/abcdef0123", "other-secrets/abcdef0123",
+		"builder-token", "secret/default/builder-token", "pod-tokens", "pod-tokens/latest", "secret/0123456789/default/a b",
 	}}
 	errs := validateKeyRotation(spec, field.NewPath("spec", "keyRotation"))
 	if len(errs) != 5 {
 		t.Fatalf("it refuses %v", errs)
 	}
 	for i, err := range errs {
-		if want := fmt.Sprintf("spec.keyRotation.completeAnyway[%d]", i+4); err.Field != want || !strings.Contains(err.Detail, "copy the name from there") {
+		if want := fmt.Sprintf("spec.keyRotation.completeAnyway[%d]", i+5); err.Field != want || !strings.Contains(err.Detail, "copy the name from there") {
 			t.Errorf("it says %v, want it of %s", err, want)
 		}
 	}
@@ -42,9 +42,10 @@ func TestTheTimeOfARotationOnlyBecomesLater(t *testing.T) {
 		"nothing changes":       {before: at(0), after: at(0)},
 		"it is taken away":      {before: at(0)},
 		"it becomes earlier":    {before: at(0), after: at(-time.Hour), says: "must not be before 2026-03-04T05:00:00Z"},
+		"a mistake is mended":   {before: at(24 * time.Hour), after: at(time.Hour)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := validateKeyRotationChange(test.before, test.after, field.NewPath("spec", "keyRotation"))
+			errs := validateKeyRotationChange(test.before, test.after, now, field.NewPath("spec", "keyRotation"))
 			if (len(errs) > 0) != (test.says != "") || !strings.Contains(fmt.Sprint(errs), test.says) {
 				t.Errorf("it says %v, want %q", errs, test.says)
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -24,8 +25,9 @@ func EachSecret(ctx context.Context, guard *Guard, tenant client.Reader, of core
 			return fmt.Errorf("list Secrets of type %s of the tenant: %w", of, err)
 		}
 		for i := range page.Items {
-			if len(page.Items[i].Name) > maxField || len(page.Items[i].Namespace) > maxField {
-				return guard.refuse(TooLarge, "it lists a Secret with a name that is longer than any API server takes")
+			// What is told of a Secret has its name.
+			if len(validation.IsDNS1123Subdomain(page.Items[i].Name)) > 0 || len(validation.IsDNS1123Label(page.Items[i].Namespace)) > 0 {
+				return guard.refuse(TooLarge, "it lists a Secret with a name that no API server takes")
 			}
 			do(&page.Items[i])
 		}

@@ -25,7 +25,7 @@ func (p *secretPages) List(_ context.Context, list client.ObjectList, options ..
 		return context.Canceled
 	}
 	secrets, _ := list.(*corev1.SecretList)
-	secrets.Items = []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Name: p.name}}}
+	secrets.Items = []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: p.name}}}
 	if p.asked != p.count {
 		secrets.Continue = "more"
 	}
@@ -42,7 +42,8 @@ func TestPagesOfSecretsWithoutAnEndAreNotAskedFor(t *testing.T) {
 		"as many as there may be": {secretsPages, "token", ""},
 		"one more":                {secretsPages + 1, "token", "more than 25000 Secrets"},
 		"no end":                  {0, "token", "more than 25000 Secrets"},
-		"a name that is too long": {1, strings.Repeat("a", maxField+1), "a name that is longer"},
+		"a name that is too long": {1, strings.Repeat("a", 254), "a name that no API server takes"},
+		"a name with a new line":  {1, "a\nb", "a name that no API server takes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			guard, tenant, seen := (&Guards{}).Of(blue), &secretPages{count: test.pages, name: test.secret}, 0
@@ -53,7 +54,7 @@ func TestPagesOfSecretsWithoutAnEndAreNotAskedFor(t *testing.T) {
 			if tenant.asked > secretsPages || (guard.Problem() == "") != (test.says == "") {
 				t.Errorf("%d pages were asked for; against the tenant: %q", tenant.asked, guard.Problem())
 			}
-			if want := tenant.asked; len(test.secret) <= maxField && seen != want {
+			if want := tenant.asked; test.secret == "token" && seen != want {
 				t.Errorf("%d Secrets were seen, want %d", seen, want)
 			}
 		})

@@ -20,7 +20,7 @@ type KeyRotationSpec struct {
 
 	// prepareAfter begins a rotation once this time has passed: a new key is made, trusted beside the former one, and then used. API
 	// servers restart twice for it, one after the other. A later time asks for another rotation, which begins when the present one
-	// is complete. The time can only become later.
+	// is complete. A time that has passed can only become later.
 	// +required
 	PrepareAfter metav1.Time `json:"prepareAfter,omitempty,omitzero"`
 
@@ -35,6 +35,6 @@ type KeyRotationSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=330
+	// +kubebuilder:validation:items:MaxLength=340
 	CompleteAnyway []string `json:"completeAnyway,omitempty"`
 }
