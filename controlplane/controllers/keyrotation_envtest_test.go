@@ -73,12 +73,13 @@ func (tt *tenantTest) keyMaterial() map[string][]byte {
 	return secret.Data
 }
 
-// file is what the names of the new key's files end in.
-func (tt *tenantTest) file() string {
+// file is what the names of the new key's files end in, which are none of former keys.
+func (tt *tenantTest) file(former ...string) string {
 	tt.t.Helper()
 	for name := range tt.keyMaterial() {
-		if file, made := strings.CutPrefix(name, "sa-"); made {
-			return strings.TrimSuffix(strings.TrimSuffix(file, ".pub"), ".key")
+		rest, made := strings.CutPrefix(name, "sa-")
+		if file := strings.TrimSuffix(strings.TrimSuffix(rest, ".pub"), ".key"); made && !slices.Contains(former, file) {
+			return file
 		}
 	}
 	tt.t.Fatal("there is no new key")
@@ -266,7 +267,7 @@ func TestTheServiceAccountKeyRotatesInTwoPhases(t *testing.T) {
 	former = tt.tokenOf(tt.keyMaterial()["sa-"+file+".pub"])
 	tt.prepareKeys()
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "pod-tokens/"+tt.file(), "secret/"+tt.file()+"/"+former)
+	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "pod-tokens/"+tt.file(file), "secret/"+tt.file(file)+"/"+former)
 	tt.wasMade(names.KubeAPIServer, 6)
 }
 
