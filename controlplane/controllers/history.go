@@ -55,6 +55,14 @@ func (r *Reconciler) readHistory(ctx context.Context, s *scope) error {
 // recordSpec makes the revision of a changed spec, before any component adopts the change, and deletes the oldest ones.
 func (r *Reconciler) recordSpec(ctx context.Context, s *scope) flow.Result {
 	if made := s.history.Make; made != nil {
+		// A cache that lags behind shows an earlier spec, which has its revision.
+		now := &controlplanev1.KOKControlPlane{}
+		if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(s.controlPlane), now); err != nil {
+			return flow.Failed(fmt.Errorf("read spec before it is recorded: %w", err))
+		}
+		if now.Generation != s.controlPlane.Generation {
+			return flow.Waiting("the present spec of the KOKControlPlane to reach the cache")
+		}
 		err := r.Client.Create(ctx, made.DeepCopy(), client.FieldOwner(names.FieldManager))
 		if apierrors.IsAlreadyExists(err) {
 			return r.findSpec(ctx, s, made, err)

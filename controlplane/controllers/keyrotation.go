@@ -74,6 +74,12 @@ func (r *Reconciler) rotateKeys(ctx context.Context, s *scope) flow.Result {
 func (r *Reconciler) rotationState(s *scope) rotation.State {
 	now, spec := r.Clock.Now(), s.controlPlane.Spec.KeyRotation
 	state := rotation.State{Now: stamp(metav1.NewTime(now)), GivenUp: spec.CompleteAnyway}
+	switch {
+	case s.problem != nil:
+		state.Problem = s.problem.Error()
+	case !runs(s.controlPlane):
+		state.Problem = "it begins when the condition Initialized is true"
+	}
 	if found := s.keys.Rotation(pki.ServiceAccount); found != nil {
 		state.Record = found.Record
 	}
@@ -85,9 +91,6 @@ func (r *Reconciler) rotationState(s *scope) rotation.State {
 	}
 	if !spec.CompleteAfter.After(now) {
 		state.Complete = stamp(spec.CompleteAfter)
-	}
-	if !runs(s.controlPlane) {
-		state.Problem = "it begins when the condition Initialized is true"
 	}
 	return state
 }

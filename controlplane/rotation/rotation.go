@@ -29,6 +29,12 @@ type Action struct {
 
 // Decide says what to do next.
 func Decide(s State) Action {
+	switch {
+	case !s.Record.UnderWay() && !s.Begins():
+		return Action{}
+	case s.Problem != "":
+		return Action{Kind: Wait, Reason: s.heldBy()}
+	}
 	switch s.Record.Phase {
 	case Trusting:
 		return s.afterRollout(Using, "pods come to trust both keys, and the former one is in use")
@@ -39,13 +45,14 @@ func Decide(s State) Action {
 	case Dropping:
 		return s.afterRollout(Over, "pods come to trust the new key alone")
 	}
-	switch {
-	case !s.Begins():
-		return Action{}
-	case s.Problem != "":
-		return Action{Kind: Wait, Reason: "has not begun: " + s.Problem}
-	}
 	return Action{Kind: Write, Record: Record{Asked: s.Prepare, Phase: Trusting}}
+}
+
+func (s State) heldBy() string {
+	if s.Record.UnderWay() {
+		return "does not go on: " + s.Problem
+	}
+	return "has not begun: " + s.Problem
 }
 
 // afterRollout goes on when all pods have the keys of the present phase.

@@ -23,6 +23,7 @@ func at(phase Phase, changes ...func(*State)) State {
 
 func behind(names ...string) func(*State) { return func(s *State) { s.Behind = names } }
 func complete(when string) func(*State)   { return func(s *State) { s.Complete = when } }
+func problem(says string) func(*State)    { return func(s *State) { s.Problem = says } }
 func prepare(when string) func(*State)    { return func(s *State) { s.Prepare = when } }
 func needed(names ...string) func(*State) {
 	return func(s *State) {
@@ -44,6 +45,9 @@ func TestDecide(t *testing.T) {
 		"nothing is asked for any more":           {at(Over, prepare("")), None, "", ""},
 		"a first rotation begins":                 {State{Prepare: first, Now: now}, Write, Trusting, ""},
 		"... when the control plane is there":     {State{Prepare: first, Problem: "it is not initialized", Now: now}, Wait, "", "has not begun: it is not initialized"},
+		"a control plane that is not rendered":    {at(Trusting, problem("spec.version: unknown")), Wait, "", "does not go on: spec.version: unknown"},
+		"... does not drop a key":                 {at(Prepared, complete(first), problem("spec.version: unknown")), Wait, "", "does not go on: spec.version: unknown"},
+		"... and nobody asks for a rotation":      {at(Over, problem("spec.version: unknown")), None, "", ""},
 		"the same time asks for nothing more":     {at(Over), None, "", ""},
 		"an earlier time asks for nothing":        {at(Over, prepare("2026-01-01T00:00:00Z")), None, "", ""},
 		"a later time asks for another one":       {at(Over, prepare(second)), Write, Trusting, ""},

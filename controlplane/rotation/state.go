@@ -41,7 +41,7 @@ type Need struct {
 type State struct {
 	// Prepare and Complete are the times by which a person asks for the two phases, once they have passed; empty for none.
 	Prepare, Complete string
-	// Problem is why a rotation cannot begin; empty when it can.
+	// Problem is why no phase may end or begin: pods could not be rendered with the keys of the next one. Empty for none.
 	Problem string
 	Record  Record
 	// Now is the present time.

@@ -4,12 +4,14 @@ package undo
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
 	"gomodules.xyz/jsonpatch/v2"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -161,8 +163,17 @@ func (u *undoer) patch(ctx context.Context, of *controlplanev1.KOKControlPlane, 
 		return nil
 	}
 	now := &controlplanev1.KOKControlPlane{}
-	if readErr := u.client.Get(ctx, key, now); readErr == nil && now.Generation != of.Generation {
+	switch readErr := u.client.Get(ctx, key, now); {
+	case readErr == nil && now.Generation == of.Generation:
+		return fmt.Errorf("nothing was changed: take the spec of KOKControlPlane %s back: %w", key, err)
+	case readErr == nil && isAnswer(err):
 		return fmt.Errorf("nothing was changed, for somebody edited the spec of KOKControlPlane %s meanwhile: run the command again", key)
 	}
-	return fmt.Errorf("nothing was changed: take the spec of KOKControlPlane %s back: %w", key, err)
+	return fmt.Errorf("it is not known whether the spec of KOKControlPlane %s was changed: look at its history, and run the command again: %w", key, err)
+}
+
+// isAnswer reports whether an API server has refused, in place of no answer that came.
+func isAnswer(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsInternalError(err)
 }

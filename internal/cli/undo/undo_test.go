@@ -1,13 +1,17 @@
 package undo
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	specs "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/history"
@@ -33,7 +37,14 @@ func TestAnEditMeanwhileIsNotUndone(t *testing.T) {
 			if test.edited {
 				present.Generation, present.Spec.ImageRepository = 4, "registry.example.com"
 			}
-			u := &undoer{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(present).Build()}
+			// An API server answers so where a patch's test fails.
+			answer := func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+				if err := c.Patch(ctx, object, patch, options...); err != nil {
+					return apierrors.NewInvalid(schema.GroupKind{}, "", nil)
+				}
+				return nil
+			}
+			u := &undoer{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(present).WithInterceptorFuncs(interceptor.Funcs{Patch: answer}).Build()}
 			operations, err := specs.WayBack(&shown.Spec, &controlplanev1.KOKControlPlaneSpec{Version: "v1.36.3"})
 			if err != nil {
 				t.Fatal(err)
@@ -48,6 +59,44 @@ func TestAnEditMeanwhileIsNotUndone(t *testing.T) {
 			}
 			if now.Spec.Version != test.want {
 				t.Errorf("the version is %s, want %s", now.Spec.Version, test.want)
+			}
+		})
+	}
+}
+
+// An answer that is lost does not tell what became of the request.
+func TestAnUndoWhoseAnswerIsLostPromisesNothing(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := controlplanev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		arrives bool
+		want    string
+	}{
+		"the request arrived": {arrives: true, want: "it is not known whether the spec of KOKControlPlane team/blue was changed"},
+		"it did not arrive":   {want: "nothing was changed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shown := &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue", Generation: 3}}
+			lose := func(ctx context.Context, c client.WithWatch, _ client.Object, _ client.Patch, _ ...client.PatchOption) error {
+				if test.arrives {
+					changed := &controlplanev1.KOKControlPlane{}
+					if err := c.Get(ctx, client.ObjectKeyFromObject(shown), changed); err != nil {
+						return err
+					}
+					changed.Generation++
+					if err := c.Update(ctx, changed); err != nil {
+						return err
+					}
+				}
+				return context.DeadlineExceeded
+			}
+			u := &undoer{client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(shown.DeepCopy()).
+				WithInterceptorFuncs(interceptor.Funcs{Patch: lose}).Build()}
+			err := u.patch(t.Context(), shown, nil)
+			if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("it ended with %v", err)
 			}
 		})
 	}
