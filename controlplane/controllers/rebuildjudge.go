@@ -21,9 +21,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
-// judgeRestore says what is wrong with a request, before anything stops; empty for nothing. seed is the volume of the member that is to
-// begin; nil where that does not tell of it.
-func (r *Reconciler) judgeRestore(ctx context.Context, s *scope, state rebuild.State, pods []corev1.Pod, seed *backup.Volume) (string, error) {
+// judgeRestore says what is wrong with a request, before anything stops; empty for nothing. volumes are those of
+// members that tell of them.
+func (r *Reconciler) judgeRestore(ctx context.Context, s *scope, state rebuild.State, pods []corev1.Pod, volumes map[string]backup.Volume) (string, error) {
 	switch {
 	case r.EtcdAgentImage == "":
 		return noAgent, nil
@@ -31,19 +31,16 @@ func (r *Reconciler) judgeRestore(ctx context.Context, s *scope, state rebuild.S
 		return "no member of the data etcd has told the ID of its cluster yet, by which its data are put aside: wait until one answers, or until its container prepare has looked", nil
 	}
 	if s.controlPlane.Spec.Etcd.Restore.Survivor != "" {
-		problem := judgeSurvivor(s, state, pods)
-		if problem == "" && seed != nil {
-			problem = tooSmall(state.Next.Seed, *seed, seed.SurvivorBytes)
-		}
-		return problem, nil
+		return judgeSurvivor(s, state, pods, volumes), nil
 	}
-	return r.judgeSnapshot(ctx, s, state.Next.Seed, seed)
+	return r.judgeSnapshot(ctx, s, state.Next.Seed, volumes)
 }
 
 // tooSmall says that a member's volume has too little room for the data of a new cluster beside the former ones; empty when it has
-// enough.
-func tooSmall(member string, volume backup.Volume, need int64) string {
-	if volume.FreeBytes >= need {
+// enough, and where it does not tell.
+func tooSmall(volumes map[string]backup.Volume, member string, need int64) string {
+	volume, told := volumes[member]
+	if !told || volume.FreeBytes >= need {
 		return ""
 	}
 	return fmt.Sprintf("the volume of %s has %d bytes of room, and %d are needed beside the former data: raise spec.etcd.data.storage.size where volumes can grow, or make room for %d bytes on it",
@@ -60,8 +57,8 @@ func lostData(pod *corev1.Pod) bool {
 	return data == recovery.Empty || data == recovery.Unreadable
 }
 
-// judgeSurvivor refuses a member that has no data, and one where a quorum could return.
-func judgeSurvivor(s *scope, state rebuild.State, pods []corev1.Pod) string {
+// judgeSurvivor refuses a member that has no data or fewer than another one has, and one where a quorum could return.
+func judgeSurvivor(s *scope, state rebuild.State, pods []corev1.Pod, volumes map[string]backup.Volume) string {
 	name := state.Next.Seed
 	if s.controlPlane.Spec.Etcd.Data.Storage.Type == controlplanev1.EtcdStorageEmptyDir {
 		return fmt.Sprintf("survivor: the data of %s go with its pod, for spec.etcd.data.storage.type is %s: restore a snapshot", name, controlplanev1.EtcdStorageEmptyDir)
@@ -83,7 +80,13 @@ func judgeSurvivor(s *scope, state rebuild.State, pods []corev1.Pod) string {
 	case len(left) > state.Next.Voters/2:
 		return fmt.Sprintf("survivor: members %s have their data and are a majority, so that a quorum can return: have their pods run again, or name in spec.etcd.givenUp those whose data are lost", strings.Join(left, ", "))
 	}
-	return ""
+	for _, other := range left {
+		if ends, goesOn := volumes[name], volumes[other]; ends.EndsBefore(goesOn) {
+			return fmt.Sprintf("survivor names %s, whose log ends with entry %d of term %d, and that of %s with entry %d of term %d, so that it may have writes that the first one lacks: name %s",
+				name, ends.LogIndex, ends.LogTerm, other, goesOn.LogIndex, goesOn.LogTerm, other)
+		}
+	}
+	return tooSmall(volumes, name, volumes[name].SurvivorBytes)
 }
 
 // isNewer reports whether a version of etcd is of a newer minor than another one, as far as both can be read.
@@ -94,7 +97,7 @@ func isNewer(version, than string) bool {
 
 // judgeSnapshot refuses a snapshot that is not there, not verified, another tenant's, of another key, of a newer etcd, or too large
 // for the volume of the seed, where that is known.
-func (r *Reconciler) judgeSnapshot(ctx context.Context, s *scope, seed string, volume *backup.Volume) (string, error) {
+func (r *Reconciler) judgeSnapshot(ctx context.Context, s *scope, seed string, volumes map[string]backup.Volume) (string, error) {
 	key := client.ObjectKey{Namespace: s.controlPlane.Namespace, Name: s.controlPlane.Spec.Etcd.Restore.Snapshot}
 	snapshot := &controlplanev1.KOKEtcdSnapshot{}
 	switch err := r.Client.Get(ctx, key, snapshot); {
@@ -106,10 +109,8 @@ func (r *Reconciler) judgeSnapshot(ctx context.Context, s *scope, seed string, v
 	if problem := r.unfit(s, snapshot); problem != "" {
 		return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, %s", key.Name, problem), nil
 	}
-	if volume != nil {
-		if problem := tooSmall(seed, *volume, backup.RestoreBytes(snapshot.Status.DatabaseBytes)); problem != "" {
-			return problem, nil
-		}
+	if problem := tooSmall(volumes, seed, backup.RestoreBytes(snapshot.Status.DatabaseBytes)); problem != "" {
+		return problem, nil
 	}
 	origin, missing, err := r.origin(ctx, s)
 	if err != nil || missing != "" {

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
@@ -95,11 +94,7 @@ func (r *Reconciler) addNext(ctx context.Context, s *scope, state rebuild.State,
 	if !asked {
 		state.Unknown = "members are being asked how much room their volumes have"
 	}
-	var seed *backup.Volume
-	if volume, told := volumes[state.Next.Seed]; told {
-		seed = &volume
-	}
-	state.Problem, err = r.judgeRestore(ctx, s, state, pods, seed)
+	state.Problem, err = r.judgeRestore(ctx, s, state, pods, volumes)
 	return state, err
 }
 

@@ -1,6 +1,9 @@
 package backup
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // The agent answers the manager alone: by HTTPS, to a client certificate of the CA of the data etcd whose common name is that
 // of the manager.
@@ -43,6 +46,14 @@ type Volume struct {
 	FreeBytes int64 `json:"freeBytes"`
 	// SurvivorBytes is what it takes to begin with the data of this member.
 	SurvivorBytes int64 `json:"survivorBytes"`
+	// LogTerm and LogIndex are of the last entry of the member's log; 0 while etcd has a quorum, and where it is not known.
+	LogTerm  uint64 `json:"logTerm,omitempty"`
+	LogIndex uint64 `json:"logIndex,omitempty"`
+}
+
+// EndsBefore reports whether another log has entries that this one lacks, as far as both ends are known. Etcd elects by the same order.
+func (v Volume) EndsBefore(other Volume) bool {
+	return v.LogIndex > 0 && cmp.Or(cmp.Compare(v.LogTerm, other.LogTerm), cmp.Compare(v.LogIndex, other.LogIndex)) < 0
 }
 
 // LogBytes is the room for the log of a new member: two files of etcd, and some more.

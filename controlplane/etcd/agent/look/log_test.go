@@ -67,6 +67,9 @@ func sameAsEtcd(t testing.TB, d directory) {
 	if err != nil {
 		return
 	}
+	if endTerm, endIndex := End(d.path); index > snapshot.Index && (endTerm != term || endIndex != index) {
+		t.Fatalf("the log ends with entry %d of term %d, and etcd's with %d of %d", endIndex, endTerm, index, term)
+	}
 	want := log{state: state, snapshot: snapshot, term: term, index: index, torn: repaired}
 	if l.state.String() != want.state.String() || l.snapshot.Index != want.snapshot.Index || l.term != term || l.index != index || l.torn != repaired {
 		t.Fatalf("reading found %+v, and etcd found %+v", l, want)
@@ -123,6 +126,20 @@ func TestTheLogIsReadAsEtcdReadsIt(t *testing.T) {
 				sameAsEtcd(t, d)
 			})
 		}
+	}
+}
+
+func TestALogWithoutAnEntryHasNoEnd(t *testing.T) {
+	d := directory{t.TempDir()}
+	if term, index := End(d.path); term != 0 || index != 0 {
+		t.Errorf("without a log it ends with entry %d of term %d", index, term)
+	}
+	whole := made(t)
+	term, want := End(whole.path)
+	// Etcd begins the next file before it has an entry for it.
+	must(t, os.WriteFile(filepath.Join(whole.log(), "00000000000000ff-00000000000000ff.wal"), make([]byte, segment), 0o600))
+	if term2, index := End(whole.path); want != entries || index != want || term2 != term {
+		t.Errorf("it ends with entry %d of term %d, and with %d of %d once there is a file without entries", want, term, index, term2)
 	}
 }
 

@@ -57,10 +57,12 @@ type agent struct {
 
 	lock sync.Mutex
 	// heard is when the manager asked last, or the agent started.
-	heard   time.Time
-	duty    bool
-	asked   []time.Time
-	working time.Time
+	heard time.Time
+	duty  bool
+	// leaderless is true while no member tells of a leader.
+	leaderless bool
+	asked      []time.Time
+	working    time.Time
 	// problems are there until what they are of succeeds.
 	problems map[kind]*backup.Problem
 	// refusals are what trials said, by the slot's name, of snapshots that were read with the keys keyID.
@@ -141,12 +143,14 @@ func (a *agent) round(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	a.setDuty(err == nil && onDuty(peers) == a.Member)
+	duty := onDuty(peers)
+	a.setDuty(duty == a.Member)
+	a.setLeaderless(duty == "")
 	switch {
 	case err != nil:
 		a.failed(ofConfig, time.Time{}, err)
 		return
-	case onDuty(peers) == "":
+	case duty == "":
 		a.failed(ofConfig, time.Time{}, errors.New("no member of etcd is healthy: nobody takes snapshots"))
 		return
 	}
@@ -224,6 +228,18 @@ func (a *agent) setDuty(duty bool) {
 		a.Log.Info("duty has changed", "member", a.Member, "onDuty", duty)
 	}
 	a.duty = duty
+}
+
+func (a *agent) setLeaderless(leaderless bool) {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	a.leaderless = leaderless
+}
+
+func (a *agent) isLeaderless() bool {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	return a.leaderless
 }
 
 // forgetRefusals drops what was refused with other keys.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/look"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 )
@@ -128,6 +129,9 @@ func (a *agent) lookAtVolume() {
 		var need int64
 		if need, err = (snapshot.Survivor{DataDir: a.DataDir}).NeedBytes(); err == nil {
 			seen = &backup.Volume{FreeBytes: free, SurvivorBytes: need}
+			if a.isLeaderless() {
+				seen.LogTerm, seen.LogIndex = look.End(a.DataDir)
+			}
 		}
 	}
 	a.lock.Lock()

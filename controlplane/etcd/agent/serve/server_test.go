@@ -15,6 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/server/v3/storage/wal"
+	"go.etcd.io/raft/v3/raftpb"
+	"go.uber.org/zap"
+
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/snapshot"
@@ -226,6 +230,29 @@ func TestAReportTellsTheRoomOfTheVolume(t *testing.T) {
 	a.lookAtVolume()
 	if r := a.report(); r.Volume == nil || r.Volume.FreeBytes <= 0 || r.Volume.SurvivorBytes != 2<<30+1<<20+backup.LogBytes {
 		t.Errorf("it tells %+v", r.Volume)
+	}
+}
+
+// The end of the log is read where somebody may need it alone: it takes a read of the whole last file.
+func TestAReportTellsWhereTheLogEndsWithoutALeader(t *testing.T) {
+	dir := t.TempDir()
+	w, err := wal.Create(zap.NewNop(), filepath.Join(dir, "member", "wal"), nil)
+	must(t, err)
+	must(t, w.Save(raftpb.HardState{Term: 3}, []raftpb.Entry{{Term: 2, Index: 1}, {Term: 3, Index: 2}}))
+	must(t, w.Close())
+	must(t, os.MkdirAll(filepath.Join(dir, "member", "snap"), 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "member", "snap", "db"), nil, 0o600))
+	a := newAgent(t.Context(), Options{DataDir: dir, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	for _, leaderless := range []bool{false, true, false} {
+		a.setLeaderless(leaderless)
+		a.lookAtVolume()
+		var term, index uint64
+		if leaderless {
+			term, index = 3, 2
+		}
+		if r := a.report(); r.Volume == nil || r.Volume.LogTerm != term || r.Volume.LogIndex != index {
+			t.Errorf("without a leader (%t) it tells %+v", leaderless, r.Volume)
+		}
 	}
 }
 
