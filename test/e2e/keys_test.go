@@ -11,14 +11,20 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
 // rotating bounds a phase of a rotation: two rollouts of API servers.
@@ -43,6 +49,9 @@ var _ = Describe("The keys of a tenant", Label(full, "keys"), func() {
 			Expect(says).To(ContainSubstring("pod-tokens/"), "tokens of pods are named")
 			t.expectToken(ctx, former, true)
 			t.expectToken(ctx, t.mightyToken(ctx), true)
+
+			By("pods that start anew have tokens of the new key")
+			t.restartPods(ctx)
 
 			By("the former key is dropped")
 			given := regexp.MustCompile(`(?:pod-tokens|secret|unseen)/[-./a-z0-9]+`).FindAllString(says, -1)
@@ -72,6 +81,27 @@ func (t *tenant) expectKeys(ctx context.Context, reason string) (says string) {
 		says = condition.Message
 	}).WithTimeout(rotating).Should(Succeed(), "KeysRotating of %s", t.ObjectKey)
 	return says
+}
+
+// restartPods has all DaemonSets and Deployments of the tenant make their pods anew, as docs/keys.md tells people to.
+func (t *tenant) restartPods(ctx context.Context) {
+	GinkgoHelper()
+	now := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"e2e-restarted-at":%q}}}}}`, time.Now().UTC().Format(time.RFC3339)))
+	api, err := client.New(t.access, client.Options{})
+	Expect(err).NotTo(HaveOccurred())
+	for _, list := range []client.ObjectList{&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}} {
+		Expect(api.List(ctx, list)).To(Succeed())
+		Expect(meta.EachListItem(list, func(object runtime.Object) error { return api.Patch(ctx, object.(client.Object), now) })).To(Succeed())
+		Eventually(ctx, func(g Gomega) {
+			g.Expect(api.List(ctx, list)).To(Succeed())
+			g.Expect(meta.EachListItem(list, func(object runtime.Object) error {
+				if state := workloads.StateOf(object.(client.Object)); !state.Observed || state.Updated < state.Desired || state.Available < state.Desired {
+					return fmt.Errorf("%T %s: %+v", object, object.(client.Object).GetName(), state)
+				}
+				return nil
+			})).To(Succeed())
+		}).WithTimeout(join).Should(Succeed())
+	}
 }
 
 // expectToken sees to it that each API server takes a token, or that none does. One that took it may remember that for ten seconds.
