@@ -48,6 +48,13 @@ func (l List) namesOf(is func(Component) bool) []string {
 	return names
 }
 
+// TakesAgain reports whether a component takes a former rendering again. A member of etcd does not: what it has on its volume may be of
+// a newer etcd.
+func (l List) TakesAgain(name string) bool {
+	component, found := l.Named(name)
+	return found && component.Condition != controlplanev1.EtcdClusterHealthyCondition
+}
+
 // WithSettings are those with a field of spec of their own.
 func (l List) WithSettings() List {
 	return slices.DeleteFunc(slices.Clone(l), func(c Component) bool { return c.Settings == nil })

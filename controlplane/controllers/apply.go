@@ -62,6 +62,9 @@ func applyComponent(component components.Component) func(context.Context, *scope
 		if err != nil {
 			return renderingFailed(err)
 		}
+		if err := noteNotTaken(ctx, s, component); err != nil {
+			return flow.Failed(err)
+		}
 		if component.Scale != nil {
 			component.Scale(&s.input, objects)
 		}

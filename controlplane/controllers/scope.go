@@ -26,6 +26,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/snapshot"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
+	providerversion "github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
@@ -99,7 +100,10 @@ func newScope(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKContro
 		live:         map[string]client.Object{},
 		deeds:        &events.Deeds{},
 	}
-	s.revisions = &revision.Store{Client: host.Client, Live: host.Live, Owner: s.hostOwner(), Adopted: func(a revision.Adoption) { s.deeds.Adopt(a) }}
+	s.revisions = &revision.Store{
+		Client: host.Client, Live: host.Live, Owner: s.hostOwner(), Adopted: func(a revision.Adoption) { s.deeds.Adopt(a) },
+		Provider: providerversion.Get().GitVersion, Again: takenAgain(controlPlane.Spec.Rollout),
+	}
 	if problems := rendering.ValidatePatches(controlPlane.Spec, table, nil, field.NewPath("spec", "patches")); len(problems) > 0 {
 		s.refused = problems.ToAggregate()
 	}

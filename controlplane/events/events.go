@@ -158,6 +158,8 @@ func startsOf(namespace string, adoption revision.Adoption) []Event {
 	switch {
 	case upgrades:
 		why = fmt.Sprintf("the version was %s and is %s", adoption.From, adoption.To)
+	case adoption.Again > 0:
+		why = fmt.Sprintf("spec.rollout.renderings names revision %d, which it takes again", adoption.Again)
 	case adoption.Due:
 		why = "spec.rollout.after has passed"
 	}

@@ -107,6 +107,10 @@ func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 			did:  adopts(revision.Adoption{Component: names.KubeScheduler, Number: 2, From: "v1.35.1", To: "v1.35.1", Due: true}),
 			want: []string{"Normal RolloutStarted Adopt: kube-scheduler takes a new rendering, revision 2: spec.rollout.after has passed"},
 		},
+		"a component takes a former rendering again": {
+			did:  adopts(revision.Adoption{Component: names.KubeAPIServer, Number: 5, From: "v1.35.1", To: "v1.35.1", Due: true, Again: 3}),
+			want: []string{"Normal RolloutStarted Adopt: kube-apiserver takes a new rendering, revision 5: spec.rollout.renderings names revision 3, which it takes again"},
+		},
 		"the addresses of Services are no rendering that pods have": {
 			did: func() *Deeds { d := &Deeds{}; d.Adopt(revision.Adoption{Component: names.Services}); return d }(),
 		},

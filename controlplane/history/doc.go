@@ -11,6 +11,6 @@
 //	replicas               autoscalers write it: it is in no revision
 //	restore, givenUp,      each asks for something that is done once: a change of them is recorded, and nothing takes
 //	foundAnewAt,           them back
-//	rollout.after,
+//	rollout,
 //	keyRotation
 package history

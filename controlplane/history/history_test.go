@@ -116,6 +116,9 @@ func TestWhatOfSpecIsRecorded(t *testing.T) {
 		"a rotation of keys, which is never taken back": {edit: func(s *controlplanev1.KOKControlPlaneSpec) {
 			s.KeyRotation = controlplanev1.KeyRotationSpec{Kinds: []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}, PrepareAfter: later}
 		}, changed: []string{"spec.keyRotation"}},
+		"a rendering that is taken again, and the version": {edit: func(s *controlplanev1.KOKControlPlaneSpec) {
+			s.Rollout.Renderings, s.Version = []controlplanev1.StoredRendering{{Component: "kube-apiserver", Revision: 3}}, "v1.36.4"
+		}, changed: []string{"spec.rollout", "spec.version"}, back: `[{"op":"replace","path":"/spec/version","value":"v1.36.3"}]`},
 		"events that begin anew, and the version": {edit: func(s *controlplanev1.KOKControlPlaneSpec) {
 			s.Etcd.Events.FoundAnewAt, s.Rollout.After, s.Version = later, later, "v1.36.4"
 		}, changed: []string{"spec.etcd.events", "spec.rollout", "spec.version"}, back: `[{"op":"replace","path":"/spec/version","value":"v1.36.3"}]`},

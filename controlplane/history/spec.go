@@ -36,7 +36,7 @@ func Back(former, present *controlplanev1.KOKControlPlaneSpec) *controlplanev1.K
 	back.Hosting.Ports = present.Hosting.Ports
 	back.Etcd.Restore, back.Etcd.GivenUp = present.Etcd.Restore, present.Etcd.GivenUp
 	back.Etcd.Events.FoundAnewAt = present.Etcd.Events.FoundAnewAt
-	back.Rollout.After, back.KeyRotation = present.Rollout.After, present.KeyRotation
+	back.Rollout, back.KeyRotation = present.Rollout, present.KeyRotation
 	return back
 }
 

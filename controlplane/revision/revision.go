@@ -1,6 +1,8 @@
 // Package revision keeps the applied rendering of each component as a ControllerRevision, beside
 // the hash of the inputs that it was made from. Repair uses that rendering, and a new one is
 // adopted only when the inputs change: docs/decisions/rendering.md#the-applied-rendering-is-stored.
+// The newest revision is what is applied. A component that takes a former rendering again gets a
+// new revision with the same objects: docs/decisions/rendering.md#a-former-rendering-is-taken-again-by-its-number.
 package revision
 
 import (
@@ -29,7 +31,7 @@ const (
 	// selected by: StatefulSets and DaemonSets count revisions that match theirs as their own.
 	ComponentLabel = "kok.cluster.x-k8s.io/revision-of"
 
-	// Limit is the number of revisions that are kept of each component.
+	// Limit is the number of revisions that are kept of each component, beside one that is named to be taken again.
 	Limit = 10
 )
 
@@ -54,6 +56,10 @@ type Store struct {
 	User int64
 	// Spec is the revision of spec that new revisions come from.
 	Spec Spec
+	// Provider is the version of the provider that renders.
+	Provider string
+	// Again are the numbers of the revisions whose renderings are to be taken again, by component.
+	Again map[string]int64
 	// Known are the revisions that were read before, in place of those that Client has; nil makes the store list them.
 	Known Revisions
 
@@ -108,6 +114,12 @@ type Stored struct {
 	Spec string
 	// Version is the Kubernetes version that Objects were rendered for.
 	Version string
+	// Provider is the version of the provider that rendered Objects; empty where an older program wrote it.
+	Provider string
+	// Inputs is the hash of the inputs that Objects were rendered from.
+	Inputs string
+	// Again is the number of the revision whose Objects were taken again; 0 where they were rendered for this one.
+	Again int64
 	// Objects are those of the component.
 	Objects []unstructured.Unstructured
 }
@@ -118,7 +130,9 @@ func Read(revision *appsv1.ControllerRevision) (*Stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Stored{Spec: stored.Spec, Version: stored.Version, Objects: stored.Items}, nil
+	return &Stored{
+		Spec: stored.Spec, Version: stored.Version, Provider: stored.Provider, Inputs: stored.Inputs, Again: stored.Again, Objects: stored.Items,
+	}, nil
 }
 
 func byNumber(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) }
@@ -151,6 +165,8 @@ type Adoption struct {
 	From, To string
 	// Due is true when the one before is older than the rollout's time.
 	Due bool
+	// Again is the number of the revision whose objects the component takes again; 0 where it was rendered.
+	Again int64
 }
 
 // content is what a revision holds. It is immutable: the API server refuses changes of it.
@@ -170,66 +186,93 @@ type content struct {
 	// Spec is the name of the revision of spec that Items come from, and SpecHash its hash; older programs wrote none.
 	Spec     string `json:"spec,omitempty"`
 	SpecHash string `json:"specHash,omitempty"`
+	// Provider is the version of the provider that rendered Items; older programs wrote none.
+	Provider string `json:"provider,omitempty"`
+	// Again is the number of the revision that Items were copied from; 0 for none.
+	Again int64 `json:"again,omitempty"`
 }
 
 // Rendering gives the objects of a component: the stored ones while the newest revision was made from
 // inputs with the same hash, and for rolloutAfter or a later time; else those that render makes, which
-// become the newest revision. rolloutAfter is zero, or has passed.
+// become the newest revision. rolloutAfter is zero, or has passed. Where Again names a revision that was made
+// from the same inputs, its objects take the place of both.
 func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, component, inputs string, rolloutAfter time.Time, render func() ([]client.Object, error)) ([]client.Object, error) {
 	revisions, err := s.known(ctx, cluster, component)
 	if err != nil {
 		return nil, err
 	}
+	chosen, err := choose(revisions, s.wanted(cluster, component, inputs, rolloutAfter), s.judge(component))
+	if err != nil {
+		return nil, err
+	}
+	if chosen.keep {
+		return s.decode(&revisions[len(revisions)-1], component)
+	}
+	content, err := s.contentFor(component, revisions, chosen, inputs, rolloutAfter, render)
+	if err != nil {
+		return nil, err
+	}
 	var number int64 = 1
-	adoption := Adoption{Component: component, To: s.Version}
 	if n := len(revisions); n > 0 {
-		newest := &revisions[n-1]
-		stored, err := contentOf(newest)
-		if err != nil {
-			return nil, err
-		}
-		if stored.Inputs == inputs && isFor(newest, stored, rolloutAfter) {
-			return s.objects(newest, stored, component)
-		}
-		number = newest.Revision + 1
-		adoption.From, adoption.Due = stored.Version, !isFor(newest, stored, rolloutAfter)
+		number = revisions[n-1].Revision + 1
 	}
-
-	objects, err := render()
-	if err != nil {
-		return nil, fmt.Errorf("render %s: %w", component, err)
-	}
-	superseded, err := s.superseded(component, revisions, objects)
+	created, err := s.create(ctx, cluster, component, number, content)
 	if err != nil {
 		return nil, err
 	}
-	created, err := s.create(ctx, cluster, component, number, s.newContent(inputs, objects, superseded, rolloutAfter))
-	if err != nil {
-		return nil, err
+	if s.Adopted != nil && len(revisions) > 0 && !chosen.same {
+		s.Adopted(Adoption{
+			Component: component, Name: created.Name, Number: number, From: chosen.version, To: s.Version, Due: chosen.due, Again: content.Again,
+		})
 	}
-	if s.Adopted != nil && len(revisions) > 0 {
-		adoption.Name, adoption.Number = created.Name, number
-		s.Adopted(adoption)
-	}
-	if err := s.prune(ctx, revisions); err != nil {
+	if err := s.prune(ctx, revisions, name(cluster, component, s.Again[component])); err != nil {
 		return nil, err
 	}
 	return s.decode(created, component)
 }
 
-// Current reports whether the newest revision that the cache knows was made from inputs with one of these
-// hashes, and for rolloutAfter or a later time.
+// contentFor is what the next revision of a component holds.
+func (s *Store) contentFor(component string, revisions []appsv1.ControllerRevision, chosen choice, inputs string, rolloutAfter time.Time, render func() ([]client.Object, error)) (content, error) {
+	objects, err := s.objectsFor(component, chosen, render)
+	if err != nil {
+		return content{}, err
+	}
+	superseded, err := s.superseded(component, revisions, objects)
+	if err != nil {
+		return content{}, err
+	}
+	made := s.newContent(inputs, objects, superseded, rolloutAfter)
+	if chosen.again == nil {
+		return made, nil
+	}
+	return made, made.copyFrom(chosen.again)
+}
+
+func (s *Store) objectsFor(component string, chosen choice, render func() ([]client.Object, error)) ([]client.Object, error) {
+	if chosen.again != nil {
+		return s.decode(chosen.again, component)
+	}
+	objects, err := render()
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", component, err)
+	}
+	return objects, nil
+}
+
+// Current reports whether the newest revision that the cache knows is what Rendering would give for inputs with one
+// of these hashes.
 func (s *Store) Current(ctx context.Context, cluster client.ObjectKey, component string, rolloutAfter time.Time, inputs ...string) (bool, error) {
 	revisions, err := s.known(ctx, cluster, component)
-	if err != nil || len(revisions) == 0 {
-		return false, err
-	}
-	newest := &revisions[len(revisions)-1]
-	stored, err := contentOf(newest)
 	if err != nil {
 		return false, err
 	}
-	return slices.Contains(inputs, stored.Inputs) && isFor(newest, stored, rolloutAfter), nil
+	for _, hash := range inputs {
+		chosen, err := choose(revisions, s.wanted(cluster, component, hash, rolloutAfter), s.judge(component))
+		if chosen.keep || err != nil {
+			return chosen.keep, err
+		}
+	}
+	return false, nil
 }
 
 // create writes a revision. Its number is in its name: a second writer with a stale cache fails
@@ -265,7 +308,10 @@ func (s *Store) create(ctx context.Context, cluster client.ObjectKey, component 
 }
 
 func (s *Store) newContent(inputs string, objects []client.Object, superseded []Reference, rolloutAfter time.Time) content {
-	made := content{Inputs: inputs, Version: s.Version, User: s.User, Spec: s.Spec.Name, SpecHash: s.Spec.Hash, Items: make([]any, 0, len(objects)), Superseded: superseded}
+	made := content{
+		Inputs: inputs, Version: s.Version, User: s.User, Spec: s.Spec.Name, SpecHash: s.Spec.Hash, Provider: s.Provider,
+		Items: make([]any, 0, len(objects)), Superseded: superseded,
+	}
 	for _, object := range objects {
 		made.Items = append(made.Items, object)
 	}
@@ -421,8 +467,12 @@ func list(ctx context.Context, reader client.Reader, cluster client.ObjectKey, c
 	return list.Items, nil
 }
 
-func (s *Store) prune(ctx context.Context, revisions []appsv1.ControllerRevision) error {
+// prune deletes the oldest revisions, but for the one of a name.
+func (s *Store) prune(ctx context.Context, revisions []appsv1.ControllerRevision, kept string) error {
 	for i := 0; i < len(revisions)-Limit+1; i++ {
+		if revisions[i].Name == kept {
+			continue
+		}
 		if err := s.Client.Delete(ctx, &revisions[i]); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete old revision %s: %w", client.ObjectKeyFromObject(&revisions[i]), err)
 		}
@@ -439,6 +489,8 @@ type storedContent struct {
 	User         int64                       `json:"user"`
 	Spec         string                      `json:"spec"`
 	SpecHash     string                      `json:"specHash"`
+	Provider     string                      `json:"provider"`
+	Again        int64                       `json:"again"`
 }
 
 // contentOf gives a revision's content, whatever it is.

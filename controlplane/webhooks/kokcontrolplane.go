@@ -103,7 +103,8 @@ func (w *KOKControlPlane) ValidateUpdate(_ context.Context, before, after *contr
 	if before.Spec.Hosting.Ports != after.Spec.Hosting.Ports {
 		errs = append(errs, w.Limits.validatePorts(after.Spec.Hosting.Ports, portsPath)...)
 	}
-	return warnOfBackup(after.Spec.Etcd, etcdPath), invalid("KOKControlPlane", after.Name, errs)
+	warnings := append(warnOfBackup(after.Spec.Etcd, etcdPath), warnOfRollout(before.Spec.Rollout, after.Spec.Rollout, rolloutPath)...)
+	return warnings, invalid("KOKControlPlane", after.Name, errs)
 }
 
 // ValidateDelete allows every deletion.
@@ -112,8 +113,9 @@ func (*KOKControlPlane) ValidateDelete(context.Context, *controlplanev1.KOKContr
 }
 
 var (
-	portsPath = field.NewPath("spec", "hosting", "ports")
-	etcdPath  = field.NewPath("spec", "etcd")
+	portsPath   = field.NewPath("spec", "hosting", "ports")
+	etcdPath    = field.NewPath("spec", "etcd")
+	rolloutPath = field.NewPath("spec", "rollout")
 )
 
 func validateControlPlane(c *controlplanev1.KOKControlPlane, limits Limits, table *versions.Table) field.ErrorList {

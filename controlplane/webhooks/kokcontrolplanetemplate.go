@@ -56,7 +56,7 @@ func specOf(spec controlplanev1.KOKControlPlaneTemplateResourceSpec) controlplan
 		Addons:                spec.Addons,
 		Patches:               spec.Patches,
 		Metrics:               spec.Metrics,
-		Rollout:               spec.Rollout,
+		Rollout:               controlplanev1.RolloutSpec{After: spec.Rollout.After},
 		KeyRotation:           spec.KeyRotation,
 	}
 }

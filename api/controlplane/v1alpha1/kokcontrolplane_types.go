@@ -163,6 +163,34 @@ type RolloutSpec struct {
 	// upgrade of the provider alone never restarts a pod.
 	// +optional
 	After metav1.Time `json:"after,omitempty,omitzero"`
+
+	// renderings are the way back from what a newer provider rendered: each has a component take a rendering again that it had. It holds
+	// while the component is to be rendered from the inputs that this rendering was made of, as it is until spec or a key changes, and
+	// wins over after. One that does not hold changes nothing, and the condition Reconciled names it. A revision that is named here is kept. To
+	// take an entry out restarts nothing: the component stays as it is until its inputs change, or until after has another time that
+	// has passed. docs/day-two.md says how it is done.
+	// +optional
+	// +listType=map
+	// +listMapKey=component
+	// +kubebuilder:validation:MaxItems=16
+	Renderings []StoredRendering `json:"renderings,omitempty"`
+}
+
+// StoredRendering names a rendering of a component that is stored in the host cluster.
+type StoredRendering struct {
+	// component is kube-apiserver, kube-controller-manager or kube-scheduler. Members of etcd take no former rendering: what they have
+	// on their volumes may be of a newer one.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Component string `json:"component,omitempty"`
+
+	// revision is the number of the rendering, that of the ControllerRevision <cluster>-<component>-<revision>. The last ten of each
+	// component are kept: kok history <cluster> --renderings lists them.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=9007199254740991
+	Revision int64 `json:"revision,omitempty"`
 }
 
 // EncryptionMode says how secrets are encrypted at rest.

@@ -26,7 +26,7 @@ type KOKControlPlaneTemplateResource struct {
 }
 
 // KOKControlPlaneTemplateResourceSpec is KOKControlPlaneSpec without what a Cluster's topology
-// sets (version, replicas) and what only one control plane can have (endpoint, ports).
+// sets (version, replicas) and what only one control plane can have (endpoint, ports, renderings).
 type KOKControlPlaneTemplateResourceSpec struct {
 	// hosting says where in the host cluster the control planes run.
 	// +optional
@@ -83,7 +83,7 @@ type KOKControlPlaneTemplateResourceSpec struct {
 
 	// rollout configures rollouts.
 	// +optional
-	Rollout RolloutSpec `json:"rollout,omitempty,omitzero"`
+	Rollout RolloutTemplateSpec `json:"rollout,omitempty,omitzero"`
 
 	// keyRotation gives control planes new keys in place of those that they have. One that is made with it rotates its first keys as
 	// soon as it is initialized.
@@ -117,6 +117,14 @@ type HostingTemplateSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+}
+
+// RolloutTemplateSpec is RolloutSpec without the renderings, whose numbers are of one control plane.
+// +kubebuilder:validation:MinProperties=1
+type RolloutTemplateSpec struct {
+	// after makes every component take the newest rendering once this time has passed.
+	// +optional
+	After metav1.Time `json:"after,omitempty,omitzero"`
 }
 
 // +kubebuilder:object:root=true
