@@ -90,6 +90,23 @@ func TestAFormerRenderingIsTakenAgainOnce(t *testing.T) {
 	}
 }
 
+// Of two managers one may have a clock that is ahead.
+func TestARenderingThatIsTakenAgainCountsForTheTimeOfTheOneBefore(t *testing.T) {
+	blue, store := tenant(t), &Store{Live: live, Client: live}
+	rollout := time.Now().Add(time.Hour).Truncate(time.Second)
+	for i, step := range []struct {
+		rolloutAfter time.Time
+		again        int64
+		by           string
+	}{{time.Time{}, 0, "0"}, {rollout, 0, "1"}, {time.Time{}, 1, "0"}, {rollout, 0, "0"}} {
+		store.Again = map[string]int64{"kube-apiserver": step.again}
+		objects, err := store.Rendering(t.Context(), blue, "kube-apiserver", "a", step.rolloutAfter, giving(fmt.Sprint(i)))
+		if by := made(t, objects, err); by != step.by {
+			t.Errorf("in step %d it is of step %s, want %s", i, by, step.by)
+		}
+	}
+}
+
 func TestWhatIsToBeTakenAgainIsNotCurrentBefore(t *testing.T) {
 	blue, store := tenant(t), &Store{Live: live, Client: live}
 	rollout := time.Now().Add(time.Hour).Truncate(time.Second)

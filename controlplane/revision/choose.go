@@ -32,6 +32,8 @@ type choice struct {
 	same bool
 	// due is true when the newest revision is older than the rollout's time.
 	due bool
+	// rolloutAfter is the rollout's time that the newest revision was made for; zero for none.
+	rolloutAfter time.Time
 	// version is the Kubernetes version of the newest revision.
 	version string
 	// problem is why the rendering that is named is not taken again; empty when it is, or none is named.
@@ -53,6 +55,9 @@ func choose(revisions []appsv1.ControllerRevision, want wanted, judge func(*apps
 		return choice{}, err
 	}
 	made := choice{due: !isFor(newest, stored, want.rolloutAfter), version: stored.Version}
+	if stored.RolloutAfter != nil {
+		made.rolloutAfter = stored.RolloutAfter.Time
+	}
 	made.again, made.problem = find(revisions, want, judge)
 	if made.again != nil {
 		former, err := contentOf(made.again)

@@ -241,10 +241,14 @@ func (s *Store) contentFor(component string, revisions []appsv1.ControllerRevisi
 	if err != nil {
 		return content{}, err
 	}
-	made := s.newContent(inputs, objects, superseded, rolloutAfter)
 	if chosen.again == nil {
-		return made, nil
+		return s.newContent(inputs, objects, superseded, rolloutAfter), nil
 	}
+	// A clock that was ahead may have seen a later time pass. For that time nothing is to be rendered again.
+	if chosen.rolloutAfter.After(rolloutAfter) {
+		rolloutAfter = chosen.rolloutAfter
+	}
+	made := s.newContent(inputs, objects, superseded, rolloutAfter)
 	return made, made.copyFrom(chosen.again)
 }
 

@@ -5,10 +5,12 @@ package cli
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -233,4 +235,63 @@ func TestAnUndoThatCannotBeIsRefusedWithTheWayOut(t *testing.T) {
 		t.Errorf("spec was changed: %v", args)
 	}
 	s.expect(0, []string{"spec.kubeScheduler.extraArgs"}, "history", "blue")
+}
+
+func TestStoredRenderingsAreShownWithThoseThatCanBeTakenAgain(t *testing.T) {
+	s := newSite(t)
+	s.controlPlane("green", "green")
+	s.expect(0, []string{"has no renderings yet"}, "history", "green", "--renderings")
+
+	blue := s.recorded("blue")
+	rollout := time.Now().Add(-time.Minute)
+	for i, rendered := range []struct {
+		component, inputs string
+		after             time.Time
+		again             int64
+	}{
+		{names.EtcdData, "a", time.Time{}, 0},
+		{names.KubeScheduler, "others", time.Time{}, 0},
+		{names.KubeScheduler, "a", time.Time{}, 0},
+		{names.KubeScheduler, "a", rollout.Add(time.Hour), 0},
+		{names.KubeScheduler, "a", rollout.Add(2 * time.Hour), 0},
+		{names.KubeScheduler, "a", rollout.Add(2 * time.Hour), 3},
+		{names.EtcdData, "b", time.Time{}, 0},
+	} {
+		store := &revision.Store{
+			Client: environment.Client, Live: environment.Client, Spec: revision.Spec{Name: "blue-spec-1"}, Version: "v1.36.3",
+			Provider: "v0.1." + strconv.Itoa(i), Again: map[string]int64{rendered.component: rendered.again},
+		}
+		_, err := store.Rendering(t.Context(), blue.cluster, rendered.component, rendered.inputs, rendered.after, func() ([]client.Object, error) {
+			config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: blue.namespace, Name: "blue-config"}, Data: map[string]string{"by": store.Provider}}
+			config.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+			return []client.Object{config}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := s.expect(0, nil, "history", "blue", "--renderings")
+	var got []string
+	for line := range strings.Lines(out) {
+		fields := strings.Fields(line)
+		if len(fields) < 7 {
+			t.Fatalf("line %q has too few fields", line)
+		}
+		got = append(got, strings.Join(slices.Delete(fields, 5, 6), " ")) // Its age is another each time.
+	}
+	want := []string{
+		"COMPONENT REVISION VERSION PROVIDER SPEC IS",
+		"etcd-data 2 v1.36.3 v0.1.6 blue-spec-1 present",
+		"etcd-data 1 v1.36.3 v0.1.0 blue-spec-1 -",
+		"kube-scheduler 5 v1.36.3 v0.1.3 blue-spec-1 present, taken from 3",
+		"kube-scheduler 4 v1.36.3 v0.1.4 blue-spec-1 can be taken again",
+		"kube-scheduler 3 v1.36.3 v0.1.3 blue-spec-1 as present",
+		"kube-scheduler 2 v1.36.3 v0.1.2 blue-spec-1 can be taken again",
+		"kube-scheduler 1 v1.36.3 v0.1.1 blue-spec-1 of other inputs",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("want (-) and got (+):\n%s", diff)
+	}
+	s.expect(0, []string{`"is": "can be taken again"`, `"again": 3`}, "history", "blue", "--renderings", "-o", "json")
+	s.expect(2, []string{"if any flags in the group"}, "history", "blue", "--renderings", "--diff", "2")
 }

@@ -40,15 +40,20 @@ func (o *options) printDiff(ctx context.Context, cluster *access.Cluster, reader
 	if err := Print(cluster.Out, fmt.Sprintf("spec of revision %d after revision %d", after.Revision, before.Revision), former, changed); err != nil {
 		return err
 	}
-	host, err := o.host(cluster, reader, of)
-	if err != nil || host == nil {
-		return err
-	}
-	renderings, err := revision.List(ctx, host, names.Tenant(after))
-	if err != nil {
+	renderings, err := o.stored(ctx, cluster, reader, of)
+	if renderings == nil || err != nil {
 		return err
 	}
 	return printRenderings(cluster.Out, renderings, after.Name)
+}
+
+// stored are the renderings that are stored of a control plane; nil where the command line does not lead to them.
+func (o *options) stored(ctx context.Context, cluster *access.Cluster, reader client.Reader, of *controlplanev1.KOKControlPlane) (revision.Revisions, error) {
+	host, err := o.host(cluster, reader, of)
+	if err != nil || host == nil {
+		return nil, err
+	}
+	return revision.List(ctx, host, tenantOf(of))
 }
 
 // host reads the host cluster; nil where that is another one, and the command line does not lead there.

@@ -34,13 +34,26 @@ const long = `Show the revisions of the spec of a control plane, the newest firs
   BY         the field managers that changed them; - where the API server does not tell, as for a field that was taken away
   AGE        how long ago
 
-With --diff it shows what a revision changed, in spec and in what is rendered. "kok undo" takes changes back.`
+With --diff it shows what a revision changed, in spec and in what is rendered. "kok undo" takes changes back.
+
+With --renderings it shows the stored renderings of each component, the newest first. The manager keeps ten of each.
+
+  REVISION   its number; the ControllerRevision is <cluster>-<component>-<number>
+  VERSION    the Kubernetes version
+  PROVIDER   the version of the provider that rendered it; - for an older one, which did not tell
+  SPEC       the revision of spec that it comes from
+  AGE        how long ago
+  IS         present: it is applied; as present: it has the same objects; can be taken again: it is of the same inputs, and
+             spec.rollout.renderings can name it; of other inputs: spec, or what else it was made from, has changed since`
 
 const example = `  # What was changed, when and by whom
   kok history blue
 
   # What revision 4 changed, down to the arguments of programs
   kok history blue --diff 4
+
+  # Which renderings there are, and which can be taken again
+  kok history blue --renderings
 
   # The same facts as data
   kok history blue --output json | jq '.[0].changed'`
@@ -49,6 +62,7 @@ const example = `  # What was changed, when and by whom
 type options struct {
 	output, hostKubeconfig string
 	diff                   int64
+	renderings             bool
 }
 
 // New is the command history.
@@ -64,9 +78,11 @@ func New(cluster *access.Cluster) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.Int64Var(&o.diff, "diff", 0, "Number of the revision whose changes are shown.")
+	flags.BoolVar(&o.renderings, "renderings", false, "Show the stored renderings of components.")
 	flags.StringVar(&o.hostKubeconfig, "host-kubeconfig", "", "Kubeconfig file of the host cluster, for what is rendered there; only where it is another one.")
 	flags.StringVarP(&o.output, "output", "o", "", "json or yaml for the facts as data; empty for people.")
 	command.MarkFlagsMutuallyExclusive("diff", "output")
+	command.MarkFlagsMutuallyExclusive("diff", "renderings")
 	if err := command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // It is a flag of this command.
 	}
@@ -75,7 +91,7 @@ func New(cluster *access.Cluster) *cobra.Command {
 
 func (o *options) run(ctx context.Context, cluster *access.Cluster, name string) error {
 	write, known := printers[o.output]
-	if !known {
+	if !known && o.output != "" {
 		return fmt.Errorf("--output %s is not known; want json or yaml, or leave it out", o.output)
 	}
 	reader, namespace, err := cluster.Connect()
@@ -85,6 +101,9 @@ func (o *options) run(ctx context.Context, cluster *access.Cluster, name string)
 	of, err := access.ControlPlane(ctx, reader, client.ObjectKey{Namespace: namespace, Name: name})
 	if err != nil {
 		return err
+	}
+	if o.renderings {
+		return o.printStored(ctx, cluster, reader, of)
 	}
 	revisions, err := Revisions(ctx, reader, of)
 	if err != nil {
@@ -97,24 +116,32 @@ func (o *options) run(ctx context.Context, cluster *access.Cluster, name string)
 	if err != nil {
 		return err
 	}
-	if len(rows) == 0 && o.output == "" {
+	if write != nil {
+		return write(cluster.Out, rows)
+	}
+	if len(rows) == 0 {
 		cluster.Say("KOKControlPlane %s has no history yet: the manager records spec when it reconciles it", client.ObjectKeyFromObject(of))
 		return nil
 	}
-	return write(cluster.Out, rows)
+	return printRows(cluster.Out, rows, time.Now())
 }
 
 // Revisions are those of the spec of a control plane, from the oldest to the newest.
 func Revisions(ctx context.Context, reader client.Reader, of *controlplanev1.KOKControlPlane) ([]appsv1.ControllerRevision, error) {
-	cluster := client.ObjectKey{Namespace: of.Namespace, Name: of.Labels[clusterv1.ClusterNameLabel]}
-	if cluster.Name == "" {
-		cluster.Name = of.Name
-	}
-	all, err := specs.List(ctx, reader, cluster)
+	all, err := specs.List(ctx, reader, tenantOf(of))
 	if err != nil {
 		return nil, err
 	}
 	return specs.Of(of, all), nil
+}
+
+// tenantOf is the Cluster of a control plane.
+func tenantOf(of *controlplanev1.KOKControlPlane) client.ObjectKey {
+	cluster := client.ObjectKey{Namespace: of.Namespace, Name: of.Labels[clusterv1.ClusterNameLabel]}
+	if cluster.Name == "" {
+		cluster.Name = of.Name
+	}
+	return cluster
 }
 
 // Numbers are those of revisions, for messages.
@@ -159,15 +186,14 @@ func rowsOf(revisions []appsv1.ControllerRevision) ([]row, error) {
 	return rows, nil
 }
 
-// printers write revisions, by the value of --output.
-var printers = map[string]func(io.Writer, []row) error{
-	"": func(out io.Writer, rows []row) error { return printRows(out, rows, time.Now()) },
-	"json": func(out io.Writer, rows []row) error {
+// printers write facts as data, by the value of --output.
+var printers = map[string]func(out io.Writer, rows any) error{
+	"json": func(out io.Writer, rows any) error {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(rows)
 	},
-	"yaml": func(out io.Writer, rows []row) error {
+	"yaml": func(out io.Writer, rows any) error {
 		data, err := yaml.Marshal(rows)
 		if err != nil {
 			return err
