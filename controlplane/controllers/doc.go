@@ -70,6 +70,6 @@
 // Only chooseVersion postpones: the steps after it go on, at the version that runs. An even number of voters, and etcd that stays as
 // it is, stop nothing by themselves. Every other wait stops the steps after it. Within applyEtcd the order is: stopFormerEvents,
 // files, stoppingPods, renderedEtcd, resizeVolumes, applyRendering, "has restored its snapshot", heldWhileLosing. Within
-// applyComponent it is: scope.held, which decides whether rendered may take a new rendering, rendered, applyRendering, heldBack,
-// which tells of it, olderPods.
+// applyComponent it is: scope.held, which decides whether rendered may take a new rendering, rendered, noteNotTaken, applyRendering,
+// heldBack, which tells of it, olderPods.
 package controllers

@@ -23,6 +23,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 	previousrelease "github.com/kube-on-kube/cluster-api-provider-kok/hack/previous-release"
 	supported "github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
@@ -126,6 +127,43 @@ var _ = Describe("A tenant of the previous release", Ordered, Label(releases), f
 		t.expectAllWell(ctx, env.client)
 		t.expectWorkers(ctx, t.workers)
 	}, SpecTimeout(upgrade+3*creation+join))
+
+	It("takes the former rendering of API servers again where spec names it, and stays at it when spec does not any more", func(ctx SpecContext) {
+		stored, err := revision.List(ctx, env.client, t.ObjectKey)
+		Expect(err).NotTo(HaveOccurred())
+		renderings := stored[names.KubeAPIServer]
+		Expect(len(renderings)).To(BeNumerically(">", 1))
+		former := &renderings[len(renderings)-2]
+		before := t.snapshot(ctx)
+		patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"rollout":{"renderings":[{"component":%q,"revision":%d}]}}}`, names.KubeAPIServer, former.Revision))
+		Eventually(ctx, func(g Gomega) {
+			pods, err := t.pods(ctx, "")
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(pods).To(HaveLen(len(before)))
+			for _, pod := range pods {
+				if pod.Labels[names.ComponentLabel] == names.KubeAPIServer {
+					g.Expect(pod.Annotations).NotTo(HaveKey(changedAnnotation), pod.Name)
+					continue
+				}
+				g.Expect(pod.UID).To(Equal(before[pod.Name].UID), pod.Name)
+			}
+		}).WithTimeout(upgrade).Should(Succeed(), "API servers of the former rendering, and all else as it was")
+		t.expectHealthy(ctx)
+		t.expectAllWell(ctx, env.client)
+		stored, err = revision.List(ctx, env.client, t.ObjectKey)
+		Expect(err).NotTo(HaveOccurred())
+		newest, err := revision.Read(&stored[names.KubeAPIServer][len(stored[names.KubeAPIServer])-1])
+		Expect(err).NotTo(HaveOccurred())
+		taken, err := revision.Read(former)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(newest.Again).To(Equal(former.Revision))
+		Expect(newest.Objects).To(Equal(taken.Objects))
+		t.undisturbed(ctx, "renderings_removed", worker, func() {
+			patch(ctx, t.controlPlane(ctx), `{"spec":{"rollout":{"renderings":null}}}`)
+			expectQuiet(ctx, openAudit(), writes(ctx, t))
+			t.expectAllWell(ctx, env.client)
+		})
+	}, SpecTimeout(upgrade+5*creation))
 
 	It("runs on while the providers are uninstalled, and is taken over when they are installed again", func(ctx SpecContext) {
 		t.undisturbed(ctx, "uninstalled", worker, func() {
