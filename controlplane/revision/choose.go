@@ -32,10 +32,8 @@ type choice struct {
 	same bool
 	// due is true when the newest revision is older than the rollout's time.
 	due bool
-	// rolloutAfter is the rollout's time that the newest revision was made for; zero for none.
-	rolloutAfter time.Time
-	// version is the Kubernetes version of the newest revision.
-	version string
+	// newest is what the newest revision holds; nothing where there is none.
+	newest storedContent
 	// problem is why the rendering that is named is not taken again; empty when it is, or none is named.
 	problem string
 }
@@ -54,10 +52,7 @@ func choose(revisions []appsv1.ControllerRevision, want wanted, judge func(*apps
 	if err != nil {
 		return choice{}, err
 	}
-	made := choice{due: !isFor(newest, stored, want.rolloutAfter), version: stored.Version}
-	if stored.RolloutAfter != nil {
-		made.rolloutAfter = stored.RolloutAfter.Time
-	}
+	made := choice{due: !isFor(newest, stored, want.rolloutAfter), newest: *stored}
 	made.again, made.problem = find(revisions, want, judge)
 	if made.again != nil {
 		former, err := contentOf(made.again)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func TestTheNewestRevisionHasWhatIsNamedWhileThatHolds(t *testing.T) {
 	unreadable := appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: "r-1"}, Revision: 1, Data: runtime.RawExtension{Raw: []byte(`[]`)}}
 	// A newer provider rendered otherwise, when a rollout's time had passed.
 	rolledOut := revisions{stored(1, "a", "old", none), stored(2, "a", "new", later)}
-	takenAgain := append(rolledOut[:2:2], stored(3, "a", "old", later))
+	takenAgain := slices.Concat(rolledOut, revisions{stored(3, "a", "old", later)})
 	type made struct {
 		Keep       bool
 		Again      string

@@ -206,7 +206,7 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 		return nil, err
 	}
 	if chosen.keep {
-		return s.decode(&revisions[len(revisions)-1], component)
+		return s.objects(&revisions[len(revisions)-1], &chosen.newest, component)
 	}
 	content, err := s.contentFor(component, revisions, chosen, inputs, rolloutAfter, render)
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *Store) Rendering(ctx context.Context, cluster client.ObjectKey, compone
 	}
 	if s.Adopted != nil && len(revisions) > 0 && !chosen.same {
 		s.Adopted(Adoption{
-			Component: component, Name: created.Name, Number: number, From: chosen.version, To: s.Version, Due: chosen.due, Again: content.Again,
+			Component: component, Name: created.Name, Number: number, From: chosen.newest.Version, To: s.Version, Due: chosen.due, Again: content.Again,
 		})
 	}
 	if err := s.prune(ctx, revisions, name(cluster, component, s.Again[component])); err != nil {
@@ -245,8 +245,8 @@ func (s *Store) contentFor(component string, revisions []appsv1.ControllerRevisi
 		return s.newContent(inputs, objects, superseded, rolloutAfter), nil
 	}
 	// A clock that was ahead may have seen a later time pass. For that time nothing is to be rendered again.
-	if chosen.rolloutAfter.After(rolloutAfter) {
-		rolloutAfter = chosen.rolloutAfter
+	if former := chosen.newest.RolloutAfter; former != nil && former.After(rolloutAfter) {
+		rolloutAfter = former.Time
 	}
 	made := s.newContent(inputs, objects, superseded, rolloutAfter)
 	return made, made.copyFrom(chosen.again)

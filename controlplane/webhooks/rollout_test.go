@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 )
 
 func TestComponentsOfEtcdTakeNoFormerRendering(t *testing.T) {
@@ -62,7 +63,13 @@ func TestWhoAsksForTheNewestRenderingsIsToldWhatIsHeld(t *testing.T) {
 		"the first time": {before: at(0, "kube-scheduler"), after: at(3, "kube-scheduler"), says: "holds kube-scheduler"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			warnings := warnOfRollout(test.before, test.after, field.NewPath("spec", "rollout"))
+			of := func(rollout controlplanev1.RolloutSpec) *controlplanev1.KOKControlPlane {
+				return controlPlane(func(s *controlplanev1.KOKControlPlaneSpec) { s.Rollout = rollout })
+			}
+			warnings, err := (&KOKControlPlane{Limits: DefaultLimits(), Versions: &supported.Versions{}}).ValidateUpdate(t.Context(), of(test.before), of(test.after))
+			if err != nil {
+				t.Fatal(err)
+			}
 			if (len(warnings) > 0) != (test.says != "") || !strings.Contains(fmt.Sprint(warnings), test.says) {
 				t.Errorf("it says %v, want %q", warnings, test.says)
 			}
