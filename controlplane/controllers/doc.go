@@ -59,6 +59,7 @@
 //	RollingOut: … are up to date: …              etcd/rollout/rollout.go: State.blocks; etcd/operator/rollout.go: cluster.unsettled
 //	what the host cluster must still give        controllers/services.go: Reconciler.applyServices
 //	spec cannot be recorded, and …               controllers/history.go: Reconciler.findSpec
+//	the present spec … to reach the cache        controllers/history.go: Reconciler.recordSpec
 //	spec.etcd.restore.snapshot names …           controllers/backup.go: Reconciler.ensureBackup; controllers/seed.go: Reconciler.origin
 //	EtcdRecovering: … is founded anew: …         controllers/rebuild.go: Reconciler.restoreInPlace; etcd/rebuild/rebuild.go: Decide
 //	etcd-events is founded anew: …               controllers/foundevents.go: stopFormerEvents
