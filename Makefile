@@ -299,6 +299,10 @@ bench-install: check-machine ## Every command of docs/install.md, releases made 
 bench-security: check-machine ## Attacks by tenants and by users of a namespace, noisy neighbours, fuzzing, the tests of findings, and their figures
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench-security
 
+.PHONY: bench-keys
+bench-keys: check-machine ## Rotations of keys, a mistake that is taken back, a rendering that is taken again, and their figures
+	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench-keys
+
 .PHONY: bench-lb
 bench-lb: check-machine bin/kok-apiserver-lb ## kok-apiserver-lb beside a direct connection, HAProxy and nginx
 	go run ./hack/envtest-assets bin/envtest

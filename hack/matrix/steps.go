@@ -59,6 +59,7 @@ func lists() []list {
 			endToEnd("e2e-attack", "attack", 25*time.Minute),
 			endToEnd("e2e-neighbours", "neighbours", 12*time.Minute),
 		}, figures: securityFigures},
+		{name: "bench-keys", steps: []step{keys, releases}, figures: keyFigures},
 	}
 }
 
@@ -94,6 +95,7 @@ var everySpec = slices.Concat([]step{
 	endToEnd("e2e-soak", "soak", 42*time.Minute),
 	endToEnd("e2e-etcd-backups", "etcd_backups && !slow", 40*time.Minute),
 	endToEnd("e2e-etcd-backups-slow", "etcd_backups && slow", 42*time.Minute),
+	keys,
 	endToEnd("e2e-monitoring", "monitoring", 20*time.Minute),
 	endToEnd("e2e-features", "features", 40*time.Minute),
 	endToEnd("e2e-attack", "attack", 25*time.Minute),
@@ -134,7 +136,11 @@ var (
 	}
 	faultFigures    = []string{"faults_total", "faults_passed", "faults_lost_writes", "faults_not_linearizable", "recovery_seconds_member"}
 	softwareFigures = []string{"software_upgrade_failed_requests", "software_upgrade_lost_writes"}
-	installFigures  = []string{
+	keyFigures      = []string{
+		"rotation_seconds", "rotation_failed_requests", "rotation_lost_writes", "old_credentials_tried", "old_credentials_accepted_after",
+		"undo_failed_requests", "renderings_taken_back_equal",
+	}
+	installFigures = []string{
 		"release_reproducible", "install_commands", "install_failed_commands", "software_distributions", "topology_upgrade_failed_requests",
 		"host_clusters_tested", "host_upgrade_lost_writes", "foreign_hosts_changed", "join_5_seconds", "join_5_software_seconds",
 	}
@@ -149,6 +155,7 @@ var (
 var (
 	software    = endToEnd("e2e-software", "software", 30*time.Minute)
 	installPage = endToEnd("e2e-install-page", "install_page", 30*time.Minute)
+	keys        = endToEnd("e2e-keys", "keys", 15*time.Minute)
 	releases    = endToEnd("e2e-releases", "releases", 25*time.Minute)
 	fuzz        = step{name: "fuzz", target: "fuzz", usual: 12 * time.Minute}
 	capi        = step{name: "capi", target: "test-capi", ginkgo: true, usual: 20 * time.Minute}

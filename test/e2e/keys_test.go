@@ -30,7 +30,7 @@ import (
 // rotating bounds a phase of a rotation: two rollouts of API servers.
 const rotating = 2 * upgrade
 
-var _ = Describe("The keys of a tenant", Label(full, "keys"), func() {
+var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
 	It("rotate: what the former one signed is good until a person drops it, and then nowhere", func(ctx SpecContext) {
 		t := newTenant("keys", "v1.36.3", map[string]string{"KUBE_PROXY_CONNTRACK": "None"}) // the lab's hosts share the machine's kernel
 		t.workers = 1

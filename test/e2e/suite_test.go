@@ -68,6 +68,8 @@ const (
 	attacks = "attack"
 	// move are those that move a tenant to another management cluster.
 	move = "move"
+	// ofKeys are those that rotate keys, and that take changes back.
+	ofKeys = "keys"
 	// neighbours are those that measure what one tenant does to another. Nothing else may run beside them.
 	neighbours = "neighbours"
 	// hostVersions are those that the lab runs with a host cluster of each version (HOST_VERSION), hostUpgrade those that upgrade

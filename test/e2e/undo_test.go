@@ -21,7 +21,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-var _ = Describe("A change of spec that was a mistake", Label(full, "undo"), func() {
+var _ = Describe("A change of spec that was a mistake", Label(full, ofKeys, "undo"), func() {
 	It("is told with who made it, and taken back while the tenant is used", func(ctx SpecContext) {
 		const mistake, who = "no-such-argument", "e2e-mistake"
 		t := newTenant("undo", "v1.36.3", map[string]string{"KUBE_PROXY_CONNTRACK": "None"}) // the lab's hosts share the machine's kernel
