@@ -77,7 +77,7 @@ var _ = Describe("A tenant of the previous release", Ordered, Label(releases), f
 		Expect(err).NotTo(HaveOccurred())
 		Expect(version.GitVersion).To(Equal(t.version))
 		Expect(env.run(ctx, env.clusterctl, "describe", "cluster", t.Name, "--namespace", t.Namespace, "--show-conditions", "all", "--config", releasesConfig())).To(Succeed())
-	}, SpecTimeout(creation))
+	}, NodeTimeout(creation)) // the time of a first spec would have that of BeforeAll in it
 
 	It("does not notice the upgrade to this release, which then costs no write", func(ctx SpecContext) {
 		t.undisturbed(ctx, "provider_upgrade", worker, func() {
