@@ -143,6 +143,23 @@ func TestALogWithoutAnEntryHasNoEnd(t *testing.T) {
 	}
 }
 
+// A member that was away for long gets a snapshot in place of the entries that it lacks.
+func TestALogMayEndWithTheSnapshotOfALeader(t *testing.T) {
+	d := directory{t.TempDir()}
+	w, err := wal.Create(zap.NewNop(), d.log(), nil)
+	must(t, err)
+	must(t, w.Save(raftpb.HardState{Term: 2}, []raftpb.Entry{{Term: 1, Index: 1}, {Term: 2, Index: 2}}))
+	must(t, w.SaveSnapshot(walpb.Snapshot{Term: 2, Index: 1, ConfState: &raftpb.ConfState{}}))
+	if term, index := End(d.path); term != 2 || index != 2 {
+		t.Errorf("with a snapshot of its own it ends with entry %d of term %d", index, term)
+	}
+	must(t, w.SaveSnapshot(walpb.Snapshot{Term: 5, Index: 90, ConfState: &raftpb.ConfState{}}))
+	must(t, w.Close())
+	if term, index := End(d.path); term != 5 || index != 90 {
+		t.Errorf("with the snapshot of a leader it ends with entry %d of term %d", index, term)
+	}
+}
+
 // copied is a copy of a directory.
 func copied(t testing.TB, from directory) directory {
 	t.Helper()
