@@ -78,7 +78,7 @@ func (v *formerKeyProbe) find(ctx context.Context) (formerTokens, error) {
 	return found, err
 }
 
-// keyOfToken is the ID of the key in the header of a token; empty where there is none.
+// keyOfToken reads the ID of the signing key from the header of a token. It returns "" if the header names no key.
 func keyOfToken(token []byte) string {
 	header, _, _ := strings.Cut(string(token), ".")
 	raw, err := base64.RawURLEncoding.DecodeString(header)

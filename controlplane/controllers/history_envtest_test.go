@@ -27,7 +27,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 )
 
-// specs are the revisions of spec that there are, from the oldest to the newest.
+// specs lists the revisions of spec, from the oldest to the newest.
 func (tt *tenantTest) specs() []appsv1.ControllerRevision {
 	tt.t.Helper()
 	all, err := history.List(tt.t.Context(), environment.Client, tt.cluster)

@@ -73,7 +73,7 @@ func (tt *tenantTest) keyMaterial() map[string][]byte {
 	return secret.Data
 }
 
-// file is what the names of the new key's files end in, which are none of former keys.
+// file returns the end of the file names of the new key. The caller gives the ends of former keys.
 func (tt *tenantTest) file(former ...string) string {
 	tt.t.Helper()
 	for name := range tt.keyMaterial() {

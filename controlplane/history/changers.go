@@ -13,8 +13,8 @@ var unrecorded = fieldpath.NewSet(
 	fieldpath.MakePathOrDie("spec", "replicas"), fieldpath.MakePathOrDie("spec", "controlPlaneEndpoint"), fieldpath.MakePathOrDie("spec", "hosting", "ports"),
 )
 
-// changers are the field managers that have any of these paths of spec, and when one of them wrote last. Nobody has a field
-// that was taken away, or that is a default of the API: then it is not known who changed it.
+// changers returns the field managers that own any of these paths of spec, and the time when one of them wrote last. Nobody owns a field
+// that was taken away, or that is a default of the API: then nobody knows who changed it.
 func changers(entries []metav1.ManagedFieldsEntry, paths []string) (by []string, at time.Time) {
 	for _, entry := range entries {
 		if entry.Subresource != "" || entry.FieldsV1 == nil {
@@ -37,7 +37,8 @@ func changers(entries []metav1.ManagedFieldsEntry, paths []string) (by []string,
 	return slices.Compact(by), at
 }
 
-// has reports whether a set has a field, or one below it. One above tells nothing: who made a map has it, whoever wrote its keys.
+// has reports whether a manager that owns the fields of a set owns this field, or one below it. Owning the parent proves nothing: whoever
+// created a map owns the map, and others may own its keys.
 func has(set *fieldpath.Set, steps []string) bool {
 	owned := false
 	for _, step := range steps {

@@ -13,9 +13,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/facts"
 )
 
-// End is where the log of a member ends that may run: at its last whole entry, or at the snapshot of a leader that came after it. It is
-// zeros where there is none. An entry can take the place of one before, as etcd writes what a new leader has; so the last one counts,
-// not the highest.
+// End reads where the log of a member ends: at the last whole entry, or at a leader's snapshot that came after it. The member may run
+// meanwhile. End returns zeros if the log has neither. A new leader makes members replace entries, and etcd appends the replacement: so the
+// last entry counts, not the highest.
 func End(dataDir string) (term, index uint64) {
 	folder := directory{dataDir}.log()
 	names, _ := fileutil.ReadDir(folder, fileutil.WithExt(".wal"))
@@ -32,13 +32,13 @@ func End(dataDir string) (term, index uint64) {
 	return end.term, end.index
 }
 
-// lastRecords are what files of a log end with: an entry, and the newest snapshot.
+// lastRecords holds the last entry and the newest snapshot of the files that it has read.
 type lastRecords struct {
 	term, index uint64
 	snapshot    walpb.Snapshot
 }
 
-// readFile reads a file up to its end, or to a record that cannot be read.
+// readFile reads a file until it ends, or until a record cannot be read.
 func (e *lastRecords) readFile(path string) (err error) {
 	defer recovered(facts.LogDamaged, path, &err)
 	file, err := os.Open(path)

@@ -233,7 +233,7 @@ func TestAReportTellsTheRoomOfTheVolume(t *testing.T) {
 	}
 }
 
-// The end of the log is read where somebody may need it alone: it takes a read of the whole last file.
+// The agent reads the whole last file of the log to find its end. It does so only while etcd has no leader.
 func TestAReportTellsWhereTheLogEndsWithoutALeader(t *testing.T) {
 	dir := t.TempDir()
 	w, err := wal.Create(zap.NewNop(), filepath.Join(dir, "member", "wal"), nil)
