@@ -2,13 +2,12 @@ package controllers
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
@@ -80,16 +79,11 @@ func (v *formerKeyProbe) find(ctx context.Context) (formerTokens, error) {
 
 // keyOfToken reads the ID of the signing key from the header of a token. It returns "" if the header names no key.
 func keyOfToken(token []byte) string {
-	header, _, _ := strings.Cut(string(token), ".")
-	raw, err := base64.RawURLEncoding.DecodeString(header)
+	// Whether the token is signed does not matter: what is looked for is a name.
+	parsed, _, err := jwt.NewParser().ParseUnverified(string(token), jwt.MapClaims{})
 	if err != nil {
 		return ""
 	}
-	parsed := struct {
-		KeyID string `json:"kid"`
-	}{}
-	if err := json.Unmarshal(raw, &parsed); err != nil {
-		return ""
-	}
-	return parsed.KeyID
+	key, _ := parsed.Header["kid"].(string)
+	return key
 }

@@ -21,8 +21,8 @@ func TestTheKeyOfATokenIsThatOfItsHeader(t *testing.T) {
 		"no base64":        {[]byte("%%.e30.c2ln"), ""},
 		"an opaque token":  {[]byte("abcdef.0123456789abcdef"), ""},
 		"an empty token":   {nil, ""},
-		"a header alone":   {[]byte(base64.RawURLEncoding.EncodeToString([]byte(`{"kid":"key"}`))), "key"},
-		"a key of no text": {header(`{"kid":7}`), ""},
+		"a header alone":   {[]byte(base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256","kid":"key"}`))), ""},
+		"a key of no text": {header(`{"alg":"ES256","kid":7}`), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := keyOfToken(test.token); got != test.want {

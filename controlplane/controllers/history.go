@@ -3,7 +3,6 @@ package controllers
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +12,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/history"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 )
 
@@ -95,7 +95,7 @@ func (r *Reconciler) findSpec(ctx context.Context, s *scope, made *appsv1.Contro
 	if !history.IsOf(s.controlPlane, present) || present.Revision != made.Revision {
 		return flow.Blocked(controlplanev1.ReconcileFailedReason, fmt.Errorf("spec cannot be recorded, and no component takes a change of it, for ControllerRevision %s is of somebody else: delete it", key))
 	}
-	if err := r.relabelSpec(ctx, present, made.Labels); err != nil {
+	if err := revision.Relabel(ctx, r.Client, present, made.Labels); err != nil {
 		return flow.Failed(err)
 	}
 	wanted, err := history.Read(made)
@@ -107,20 +107,4 @@ func (r *Reconciler) findSpec(ctx context.Context, s *scope, made *appsv1.Contro
 		return flow.Failed(fmt.Errorf("record spec: %w", exists))
 	}
 	return flow.Done()
-}
-
-// relabelSpec puts back the labels by which the cache knows a revision.
-func (r *Reconciler) relabelSpec(ctx context.Context, present *appsv1.ControllerRevision, wanted map[string]string) error {
-	labelled := present.DeepCopy()
-	if labelled.Labels == nil {
-		labelled.Labels = map[string]string{}
-	}
-	maps.Copy(labelled.Labels, wanted)
-	if maps.Equal(labelled.Labels, present.Labels) {
-		return nil
-	}
-	if err := r.Client.Patch(ctx, labelled, client.MergeFrom(present), client.FieldOwner(names.FieldManager)); err != nil {
-		return fmt.Errorf("put back the labels of ControllerRevision %s: %w", client.ObjectKeyFromObject(present), err)
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package revision
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -85,24 +84,6 @@ func find(revisions []appsv1.ControllerRevision, want wanted, judge func(*appsv1
 		return nil, fmt.Sprintf("for %s", err)
 	}
 	return &revisions[i], ""
-}
-
-// copyFrom gives a revision's content the objects of another, byte for byte, and what is told of how they were rendered.
-func (c *content) copyFrom(former *appsv1.ControllerRevision) error {
-	stored := &struct {
-		Items    []json.RawMessage `json:"items"`
-		User     int64             `json:"user"`
-		Provider string            `json:"provider"`
-	}{}
-	if err := json.Unmarshal(former.Data.Raw, stored); err != nil {
-		return refused(former, err.Error())
-	}
-	c.Items = make([]any, 0, len(stored.Items))
-	for _, item := range stored.Items {
-		c.Items = append(c.Items, item)
-	}
-	c.User, c.Provider, c.Again = stored.User, stored.Provider, former.Revision
-	return nil
 }
 
 func (s *Store) wanted(cluster client.ObjectKey, component, inputs string, rolloutAfter time.Time) wanted {
