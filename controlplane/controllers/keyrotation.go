@@ -133,10 +133,10 @@ func keysBehind(ctx context.Context, s *scope) ([]string, error) {
 	return behind, nil
 }
 
-// rolledOut reports whether all pods are of the workload's present template: else one of a former template may come yet.
+// rolledOut reports whether all pods are of the workload's present template, and no pod of a former one can come. A Deployment scales
+// former ReplicaSets to zero before it tells that all its pods are up to date and available (rolloutRolling of kube-controller-manager).
 func rolledOut(workload client.Object) bool {
-	state := workloads.StateOf(workload)
-	return state.Observed && state.Updated >= state.Desired
+	return workloads.StateOf(workload).Complete()
 }
 
 // lostRotation says that both copies of a rotation are gone of which pods have the key; nil when they are not.

@@ -41,7 +41,10 @@ type Store struct {
 // attempts bounds how often a write is tried again after another writer was faster.
 const attempts = 5
 
-var errRace = errors.New("another writer was faster each time")
+var (
+	errRace   = errors.New("another writer was faster each time")
+	errFaster = errors.New("another writer was faster")
+)
 
 // get reads a Secret; nil when there is none. Unless live is true, it reads from the cache first. fromCache reports whether
 // the cache had it.

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
 // A cache that is behind may show anything that once was: nothing may be written, refused or made
@@ -57,5 +58,21 @@ func TestEnsureDecidesOnALiveReading(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A cache that has an earlier phase is no faster writer.
+func TestARotationGoesOnWhileACacheIsLate(t *testing.T) {
+	w := newWorld(t)
+	w.rotate(asked, rotation.Trusting)
+	late := w.get(w.host, names.KeyMaterial("blue"))
+	late.ResourceVersion = ""
+	material := w.rotate(asked, rotation.Using)
+	w.store.Host.Cached = fake.NewClientBuilder().WithObjects(late).Build()
+	if err := w.store.Rotate(t.Context(), cluster, material, ServiceAccount, rotation.Record{Asked: asked, Phase: rotation.Prepared}); err != nil {
+		t.Fatal(err)
+	}
+	if r := w.ensure().Rotation(ServiceAccount); r.Phase != rotation.Prepared {
+		t.Errorf("it is %s", r.Phase)
 	}
 }

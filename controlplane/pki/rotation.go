@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/keyutil"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -115,8 +115,9 @@ func bothServiceAccounts(used, trusted [][]byte) [][]byte {
 	return [][]byte{public, used[privatePart]}
 }
 
-// Rotate stores that the rotation of a kind has come to a phase; one that was asked for by another time begins with a new key. It
-// writes to the host cluster's copy alone, and nothing where another writer was faster. [Store.Ensure] brings all else to it.
+// Rotate stores that the rotation of a kind has come to a phase. A rotation that was asked for by another time begins with a new key.
+// Rotate writes to the host cluster's copy alone, and [Store.Ensure] brings all else to it. The error is a conflict if another writer was
+// faster.
 //
 // That copy says what is true of rotations: a Secret of rotations that somebody makes in the management cluster must not bring a key
 // that API servers trust.
@@ -144,15 +145,22 @@ func (s *Store) Rotate(ctx context.Context, cluster client.ObjectKey, material *
 		return fmt.Errorf("encode the rotation of the %s of cluster %s: %w", it.name, cluster, err)
 	}
 	at := client.ObjectKey{Namespace: cluster.Namespace, Name: names.KeyMaterial(cluster.Name)}
-	_, err = s.Host.settle(ctx, at, func(present *corev1.Secret) error {
-		switch {
-		case present.ResourceVersion == "":
-			return errors.New("the host cluster's copy is gone")
-		case bytes.Equal(present.Data[it.rotation], stored):
-			present.Data[it.rotation] = raw
-		}
-		return nil
-	})
+	// A cache that is late would look like a faster writer.
+	present, _, err := s.Host.get(ctx, at, true)
+	switch {
+	case err != nil:
+		return fmt.Errorf("rotate the %s of cluster %s: %w", it.name, cluster, err)
+	case present == nil:
+		return fmt.Errorf("rotate the %s of cluster %s: the host cluster's copy, Secret %s, is gone", it.name, cluster, at)
+	}
+	lost := !bytes.Equal(present.Data[it.rotation], stored)
+	if !lost {
+		present.Data[it.rotation] = raw
+		lost, err = s.Host.write(ctx, present)
+	}
+	if lost && err == nil {
+		err = apierrors.NewConflict(corev1.Resource("secrets"), at.Name, errFaster)
+	}
 	if err != nil {
 		return fmt.Errorf("rotate the %s of cluster %s: %w", it.name, cluster, err)
 	}
