@@ -3,12 +3,10 @@ package etcd
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +19,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/output"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
 )
 
@@ -43,25 +42,22 @@ const listExample = `  # When the last one was taken, and whether it can be rest
   kok etcd list blue --output json | jq --raw-output 'map(select(.verified == "yes"))[0].name'`
 
 func newList(cluster *access.Cluster) *cobra.Command {
-	output := ""
+	var format output.Format
 	command := &cobra.Command{
 		Use: "list CLUSTER|CONTROLPLANE", Short: "Show the snapshots of a control plane's data etcd",
 		Long: listLong, Example: listExample, Args: cobra.ExactArgs(1),
 		ValidArgsFunction: cluster.CompleteOne(&clusterv1.ClusterList{}, true),
 		RunE: func(command *cobra.Command, args []string) error {
-			return cluster.Explain(list(command.Context(), cluster, args[0], output))
+			return cluster.Explain(list(command.Context(), cluster, args[0], format))
 		},
 	}
-	command.Flags().StringVarP(&output, "output", "o", "", "json for the facts as data; empty for people.")
-	if err := command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // It is a flag of this command.
-	}
+	format.AddTo(command)
 	return command
 }
 
-func list(ctx context.Context, cluster *access.Cluster, name, output string) error {
-	if output != "" && output != "json" {
-		return fmt.Errorf("--output %s is not known; want json, or leave it out", output)
+func list(ctx context.Context, cluster *access.Cluster, name string, format output.Format) error {
+	if err := format.Check(); err != nil {
+		return err
 	}
 	reader, namespace, err := cluster.Connect()
 	if err != nil {
@@ -76,10 +72,8 @@ func list(ctx context.Context, cluster *access.Cluster, name, output string) err
 		return fmt.Errorf("list the KOKEtcdSnapshots of namespace %s: %w", namespace, err)
 	}
 	rows := rowsOf(snapshots.Items, of)
-	if output == "json" {
-		encoder := json.NewEncoder(cluster.Out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(rows)
+	if format.IsData() {
+		return format.Write(cluster.Out, rows)
 	}
 	if len(rows) == 0 {
 		return explainNone(ctx, cluster, reader, client.ObjectKey{Namespace: namespace, Name: of})
@@ -175,10 +169,9 @@ func problemOf(s *controlplanev1.KOKEtcdSnapshot) *metav1.Condition {
 }
 
 func printRows(out io.Writer, rows []row, now time.Time) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "NAME\tSLOT\tTAKEN\tVERIFIED\tREVISION\tSIZE\tREASON")
+	var table [][]string
 	for _, r := range rows {
-		taken, revision, size := "-", "-", "-"
+		var taken, revision, size string
 		if !r.Taken.IsZero() {
 			taken = duration.HumanDuration(now.Sub(r.Taken.Time))
 		}
@@ -188,9 +181,9 @@ func printRows(out io.Writer, rows []row, now time.Time) error {
 		if r.StoredBytes > 0 {
 			size = bytesOf(r.StoredBytes)
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.Name, orDash(r.Slot), taken, r.Verified, revision, size, orDash(r.Reason))
+		table = append(table, []string{r.Name, r.Slot, taken, r.Verified, revision, size, r.Reason})
 	}
-	if err := table.Flush(); err != nil {
+	if err := output.Table(out, []string{"NAME", "SLOT", "TAKEN", "VERIFIED", "REVISION", "SIZE", "REASON"}, table); err != nil {
 		return err
 	}
 	for _, r := range rows {
@@ -218,11 +211,4 @@ func bytesOf(n int64) string {
 		return fmt.Sprintf("%.0f%s", size, unit)
 	}
 	return fmt.Sprintf("%.1f%s", size, unit)
-}
-
-func orDash(value string) string {
-	if value == "" {
-		return "-"
-	}
-	return value
 }

@@ -3,12 +3,11 @@ package history
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,12 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	specs "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/history"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/output"
 )
 
 const long = `Show the revisions of the spec of a control plane, the newest first. The manager keeps ten of them.
@@ -60,9 +58,10 @@ const example = `  # What was changed, when and by whom
 
 // options are the flags of the command.
 type options struct {
-	output, hostKubeconfig string
-	diff                   int64
-	renderings             bool
+	format         output.Format
+	hostKubeconfig string
+	diff           int64
+	renderings     bool
 }
 
 // New is the command history.
@@ -80,19 +79,15 @@ func New(cluster *access.Cluster) *cobra.Command {
 	flags.Int64Var(&o.diff, "diff", 0, "Number of the revision whose changes are shown.")
 	flags.BoolVar(&o.renderings, "renderings", false, "Show the stored renderings of components.")
 	flags.StringVar(&o.hostKubeconfig, "host-kubeconfig", "", "Kubeconfig file of the host cluster, for what is rendered there; only where it is another one.")
-	flags.StringVarP(&o.output, "output", "o", "", "json or yaml for the facts as data; empty for people.")
-	command.MarkFlagsMutuallyExclusive("diff", "output")
+	o.format.AddTo(command)
+	command.MarkFlagsMutuallyExclusive("diff", output.Flag)
 	command.MarkFlagsMutuallyExclusive("diff", "renderings")
-	if err := command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // It is a flag of this command.
-	}
 	return command
 }
 
 func (o *options) run(ctx context.Context, cluster *access.Cluster, name string) error {
-	write, known := printers[o.output]
-	if !known && o.output != "" {
-		return fmt.Errorf("--output %s is not known; want json or yaml, or leave it out", o.output)
+	if err := o.format.Check(); err != nil {
+		return err
 	}
 	reader, namespace, err := cluster.Connect()
 	if err != nil {
@@ -116,8 +111,8 @@ func (o *options) run(ctx context.Context, cluster *access.Cluster, name string)
 	if err != nil {
 		return err
 	}
-	if write != nil {
-		return write(cluster.Out, rows)
+	if o.format.IsData() {
+		return o.format.Write(cluster.Out, rows)
 	}
 	if len(rows) == 0 {
 		cluster.Say("KOKControlPlane %s has no history yet: the manager records spec when it reconciles it", client.ObjectKeyFromObject(of))
@@ -186,52 +181,19 @@ func rowsOf(revisions []appsv1.ControllerRevision) ([]row, error) {
 	return rows, nil
 }
 
-// printers write facts as data, by the value of --output.
-var printers = map[string]func(out io.Writer, rows any) error{
-	"json": func(out io.Writer, rows any) error {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(rows)
-	},
-	"yaml": func(out io.Writer, rows any) error {
-		data, err := yaml.Marshal(rows)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(data)
-		return err
-	},
-}
-
 // maxFields is how many changed fields a line has.
 const maxFields = 3
 
 func printRows(out io.Writer, rows []row, now time.Time) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "REVISION\tVERSION\tPROVIDER\tCHANGED\tBY\tAGE")
+	var table [][]string
 	for _, r := range rows {
 		changed := strings.Join(r.Changed[:min(maxFields, len(r.Changed))], ", ")
 		if more := len(r.Changed) - maxFields; more > 0 {
 			changed += fmt.Sprintf(" and %d more", more)
 		}
-		line := fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s", r.Revision, r.Version, r.Provider,
-			orDash(changed), orDash(strings.Join(r.By, ", ")), duration.HumanDuration(now.Sub(r.At.Time)))
-		_, _ = fmt.Fprintln(table, strings.Join(plain(strings.Split(line, "\t")), "\t"))
+		table = append(table, []string{
+			strconv.FormatInt(r.Revision, 10), r.Version, r.Provider, changed, strings.Join(r.By, ", "), duration.HumanDuration(now.Sub(r.At.Time)),
+		})
 	}
-	return table.Flush()
-}
-
-// plain are texts of others as a terminal may have them.
-func plain(texts []string) []string {
-	for i := range texts {
-		texts[i] = terminal.Plain(texts[i])
-	}
-	return texts
-}
-
-func orDash(value string) string {
-	if value == "" {
-		return "-"
-	}
-	return value
+	return output.Table(out, []string{"REVISION", "VERSION", "PROVIDER", "CHANGED", "BY", "AGE"}, table)
 }

@@ -1,13 +1,13 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"reflect"
 	"slices"
-	"strings"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -19,6 +19,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/output"
 )
 
 // rendering is a stored rendering as data.
@@ -54,8 +55,8 @@ func (o *options) printStored(ctx context.Context, cluster *access.Cluster, read
 	if err != nil {
 		return err
 	}
-	if write := printers[o.output]; write != nil {
-		return write(cluster.Out, found)
+	if o.format.IsData() {
+		return o.format.Write(cluster.Out, found)
 	}
 	if len(found) == 0 {
 		cluster.Say("KOKControlPlane %s has no renderings yet: the manager renders its components when it reconciles it", client.ObjectKeyFromObject(of))
@@ -109,17 +110,15 @@ func compared(component string, newest, stored *revision.Stored) string {
 }
 
 func printStoredRows(out io.Writer, all []rendering, now time.Time) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "COMPONENT\tREVISION\tVERSION\tPROVIDER\tSPEC\tAGE\tIS")
+	var table [][]string
 	for _, r := range all {
-		is := orDash(r.Is)
+		is := cmp.Or(r.Is, "-")
 		if r.Again > 0 {
 			is += fmt.Sprintf(", taken from %d", r.Again)
 		}
-		line := []string{
-			r.Component, fmt.Sprint(r.Revision), orDash(r.Version), orDash(r.Provider), orDash(r.Spec), duration.HumanDuration(now.Sub(r.At.Time)), is,
-		}
-		_, _ = fmt.Fprintln(table, strings.Join(plain(line), "\t"))
+		table = append(table, []string{
+			r.Component, strconv.FormatInt(r.Revision, 10), r.Version, r.Provider, r.Spec, duration.HumanDuration(now.Sub(r.At.Time)), is,
+		})
 	}
-	return table.Flush()
+	return output.Table(out, []string{"COMPONENT", "REVISION", "VERSION", "PROVIDER", "SPEC", "AGE", "IS"}, table)
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +16,7 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/exit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/output"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/terminal"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/verdict"
 )
@@ -111,16 +111,15 @@ func read(ctx context.Context, cluster *access.Cluster, reader client.Reader, na
 }
 
 func printVerdicts(out io.Writer, verdicts []verdict.Verdict, now time.Time) error {
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "NAME\tADDRESS\tSTATE\tREASON\tMACHINE\tSINCE")
+	var table [][]string
 	for _, v := range verdicts {
-		since := "-"
+		since := ""
 		if !v.Since.IsZero() {
 			since = duration.HumanDuration(now.Sub(v.Since))
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Name, v.Address, v.State, v.Reason, orDash(v.Machine), since)
+		table = append(table, []string{v.Name, v.Address, string(v.State), string(v.Reason), v.Machine, since})
 	}
-	if err := table.Flush(); err != nil {
+	if err := output.Table(out, []string{"NAME", "ADDRESS", "STATE", "REASON", "MACHINE", "SINCE"}, table); err != nil {
 		return err
 	}
 	for _, v := range verdicts {
@@ -136,11 +135,4 @@ func printVerdicts(out io.Writer, verdicts []verdict.Verdict, now time.Time) err
 		}
 	}
 	return nil
-}
-
-func orDash(value string) string {
-	if value == "" {
-		return "-"
-	}
-	return value
 }

@@ -6,18 +6,16 @@ package status
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/exit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/output"
 )
 
 const long = `Show on one screen what of a cluster is up, what waits, and for whom.
@@ -37,44 +35,22 @@ const example = `  # One screen
 
 // New is the command status.
 func New(cluster *access.Cluster) *cobra.Command {
-	output := ""
+	var format output.Format
 	command := &cobra.Command{
 		Use: "status CLUSTER", Short: "Show what of a cluster is up, what waits, and for whom", Long: long, Example: example,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cluster.CompleteOne(&clusterv1.ClusterList{}, true),
 		RunE: func(command *cobra.Command, args []string) error {
-			return cluster.Explain(run(command.Context(), cluster, args[0], output))
+			return cluster.Explain(run(command.Context(), cluster, args[0], format))
 		},
 	}
-	command.Flags().StringVarP(&output, "output", "o", "", "json or yaml for the facts as data; empty for people.")
-	if err := command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // It is a flag of this command.
-	}
+	format.AddTo(command)
 	return command
 }
 
-// printers write a report, by the value of --output.
-var printers = map[string]func(io.Writer, *Report) error{
-	"": func(out io.Writer, r *Report) error { return r.Print(out, time.Now()) },
-	"json": func(out io.Writer, r *Report) error {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(r)
-	},
-	"yaml": func(out io.Writer, r *Report) error {
-		data, err := yaml.Marshal(r)
-		if err != nil {
-			return err
-		}
-		_, err = out.Write(data)
+func run(ctx context.Context, cluster *access.Cluster, name string, format output.Format) error {
+	if err := format.Check(); err != nil {
 		return err
-	},
-}
-
-func run(ctx context.Context, cluster *access.Cluster, name, output string) error {
-	write, ok := printers[output]
-	if !ok {
-		return fmt.Errorf("--output %s is not known; want json or yaml, or leave it out", output)
 	}
 	namespace, _, err := cluster.Namespace()
 	if err != nil {
@@ -88,11 +64,18 @@ func run(ctx context.Context, cluster *access.Cluster, name, output string) erro
 	if err != nil {
 		return err
 	}
-	if err := write(cluster.Out, report); err != nil {
+	if err := report.write(cluster.Out, format); err != nil {
 		return err
 	}
 	if !report.Available {
 		return &exit.BadNews{}
 	}
 	return nil
+}
+
+func (r *Report) write(out io.Writer, format output.Format) error {
+	if format.IsData() {
+		return format.Write(out, r)
+	}
+	return r.Print(out, time.Now())
 }
