@@ -46,9 +46,7 @@ func TestTheTimeOfARotationOnlyBecomesLater(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := validateKeyRotationChange(test.before, test.after, now, field.NewPath("spec", "keyRotation"))
-			if (len(errs) > 0) != (test.says != "") || !strings.Contains(fmt.Sprint(errs), test.says) {
-				t.Errorf("it says %v, want %q", errs, test.says)
-			}
+			expectSays(t, errs, test.says)
 			if len(errs) > 0 && errs[0].Field != "spec.keyRotation.prepareAfter" {
 				t.Errorf("it says it of %s", errs[0].Field)
 			}

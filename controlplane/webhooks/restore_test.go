@@ -117,9 +117,15 @@ func TestEventsBeginAnewAtATimeThatHasPassedAndIsNotTakenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := validateFoundAnewChange(test.before, test.after, now, field.NewPath("foundAnewAt"))
-			if (len(errs) > 0) != (test.says != "") || !strings.Contains(fmt.Sprint(errs), test.says) {
-				t.Errorf("it says %v, want %q", errs, test.says)
-			}
+			expectSays(t, errs, test.says)
 		})
+	}
+}
+
+// expectSays sees to it that errors say something, or that there are none where they should say nothing.
+func expectSays(t *testing.T, errs field.ErrorList, says string) {
+	t.Helper()
+	if (len(errs) > 0) != (says != "") || !strings.Contains(fmt.Sprint(errs), says) {
+		t.Errorf("it says %v, want %q", errs, says)
 	}
 }

@@ -14,20 +14,29 @@ import (
 // pages is a tenant that answers with so many pages of one Node; none for pages without an end.
 type pages struct {
 	client.Reader
+	// limit is how many objects a page may have. fill makes a page, and reports whether it was asked for as it should be.
+	limit        int64
+	fill         func(list client.ObjectList, asked *client.ListOptions) bool
 	count, asked int
 }
 
 func (p *pages) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	asked := (&client.ListOptions{}).ApplyOptions(options)
-	if p.asked++; asked.Limit != nodesPage || (asked.Continue == "") != (p.asked == 1) {
+	if p.asked++; asked.Limit != p.limit || (asked.Continue == "") != (p.asked == 1) || !p.fill(list, asked) {
 		return context.Canceled
 	}
-	nodes, _ := list.(*corev1.NodeList)
-	nodes.Items = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}}
 	if p.asked != p.count {
-		nodes.Continue = "more"
+		list.SetContinue("more")
 	}
 	return nil
+}
+
+func nodePages(count int) *pages {
+	return &pages{limit: nodesPage, count: count, fill: func(list client.ObjectList, _ *client.ListOptions) bool {
+		nodes, _ := list.(*corev1.NodeList)
+		nodes.Items = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}}
+		return true
+	}}
 }
 
 func TestFinding3PagesWithoutAnEndAreNotAskedFor(t *testing.T) {
@@ -41,7 +50,7 @@ func TestFinding3PagesWithoutAnEndAreNotAskedFor(t *testing.T) {
 		"no end":                  {0, "more than 10000 Nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			guard, tenant, seen := (&Guards{}).Of(blue), &pages{count: test.pages}, 0
+			guard, tenant, seen := (&Guards{}).Of(blue), nodePages(test.pages), 0
 			err := EachNode(t.Context(), guard, tenant, func(*corev1.Node) { seen++ })
 			if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v", err)

@@ -1,7 +1,6 @@
 package tenantapi
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -11,25 +10,13 @@ import (
 )
 
 // secretPages is a tenant that answers with so many pages of one Secret; none for pages without an end.
-type secretPages struct {
-	client.Reader
-	name         string
-	count, asked int
-}
-
-func (p *secretPages) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
-	asked := (&client.ListOptions{}).ApplyOptions(options)
-	p.asked++
-	if of, exact := asked.FieldSelector.RequiresExactMatch("type"); !exact || of != string(corev1.SecretTypeServiceAccountToken) ||
-		asked.Limit != secretsPage || (asked.Continue == "") != (p.asked == 1) {
-		return context.Canceled
-	}
-	secrets, _ := list.(*corev1.SecretList)
-	secrets.Items = []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: p.name}}}
-	if p.asked != p.count {
-		secrets.Continue = "more"
-	}
-	return nil
+func secretPages(count int, name string) *pages {
+	return &pages{limit: secretsPage, count: count, fill: func(list client.ObjectList, asked *client.ListOptions) bool {
+		secrets, _ := list.(*corev1.SecretList)
+		secrets.Items = []corev1.Secret{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}}
+		of, exact := asked.FieldSelector.RequiresExactMatch("type")
+		return exact && of == string(corev1.SecretTypeServiceAccountToken)
+	}}
 }
 
 func TestPagesOfSecretsWithoutAnEndAreNotAskedFor(t *testing.T) {
@@ -46,7 +33,7 @@ func TestPagesOfSecretsWithoutAnEndAreNotAskedFor(t *testing.T) {
 		"a name with a new line":  {1, "a\nb", "a name that no API server takes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			guard, tenant, seen := (&Guards{}).Of(blue), &secretPages{count: test.pages, name: test.secret}, 0
+			guard, tenant, seen := (&Guards{}).Of(blue), secretPages(test.pages, test.secret), 0
 			err := EachSecret(t.Context(), guard, tenant, corev1.SecretTypeServiceAccountToken, func(*corev1.Secret) { seen++ })
 			if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v", err)
