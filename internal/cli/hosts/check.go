@@ -117,7 +117,7 @@ func printVerdicts(out io.Writer, verdicts []verdict.Verdict, now time.Time) err
 		if !v.Since.IsZero() {
 			since = duration.HumanDuration(now.Sub(v.Since))
 		}
-		table = append(table, []string{v.Name, v.Address, string(v.State), string(v.Reason), v.Machine, since})
+		table = append(table, []string{v.Name, v.Address, v.State, v.Reason, v.Machine, since})
 	}
 	if err := output.Table(out, []string{"NAME", "ADDRESS", "STATE", "REASON", "MACHINE", "SINCE"}, table); err != nil {
 		return err
