@@ -12,14 +12,16 @@
 //	Using     both are trusted, the new one is in use        every pod uses the new one
 //	Prepared  the same                                       a person asks for it, and nothing that can be seen needs the former
 //	                                                         key, or a person has given up what does
-//	Dropping  the new one alone                              no pod has the former one
+//	Dropping  the new one alone                              no pod has the former one, and nothing would be lost without it
 //	Over      the new one alone, also in stored key material a person asks for another rotation
 //
 // # What it promises
 //
 //   - No pod uses the new key before every pod trusts it: what one API server signs, all others accept.
 //   - Until a person asks for the end, what was made with the former key is good. What can be seen to need it is named before, and
-//     each name is given up by itself.
+//     each name is given up by itself. What would be lost for ever cannot be given up.
+//   - Kinds that are asked for by the same time leave a phase together, so that API servers restart once for all of them. A kind that
+//     a person takes out of the request does not hold up the end of the others.
 //   - The former key leaves the store last, when no pod reads it any more.
 //   - A time asks for one rotation. Another one needs a later time, and begins when the one before is over.
 //   - Phases go in one direction alone. Taking the request away stops nothing: prepared keys stay so until a person asks for more.
@@ -28,6 +30,8 @@
 //
 // The [Record] is in both copies of the key material, beside the new key, so that it outlives the status, the manager and a move of
 // the Cluster. It is written before the step that it is about, and each step can be taken again.
+//
+// What was seen to need the former key is not recorded: it is looked for again before each decision that depends on it.
 //
 // A further kind, such as a CA, has the same phases. What differs is what trusts and uses it, and what needs the former key.
 package rotation

@@ -2,6 +2,7 @@ package rotation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +28,7 @@ type Action struct {
 	Reason string
 }
 
-// Decide says what to do next.
+// Decide says what to do next with a kind of key, whatever the others do.
 func Decide(s State) Action {
 	switch {
 	case !s.Record.UnderWay() && !s.Begins():
@@ -43,6 +44,9 @@ func Decide(s State) Action {
 	case Prepared:
 		return s.complete()
 	case Dropping:
+		if lost := s.wouldBeLost(); len(lost) > 0 {
+			return Action{Kind: Wait, Reason: "pods come to trust the new key alone, and the former one stays stored: it is needed by " + s.told(lost)}
+		}
 		return s.afterRollout(Over, "pods come to trust the new key alone")
 	}
 	return Action{Kind: Write, Record: Record{Asked: s.Prepare, Phase: Trusting}}
@@ -72,7 +76,7 @@ func (s State) complete() Action {
 	}
 	if s.Complete < s.Record.Asked {
 		reasons = append(reasons, fmt.Sprintf("to drop the former key, set spec.keyRotation.completeAfter to the present time, and not before %s", s.Record.Asked))
-	} else if len(left) > 0 {
+	} else if slices.ContainsFunc(left, func(need Need) bool { return !need.Lost }) {
 		reasons = append(reasons, "to drop it all the same, add these names to spec.keyRotation.completeAnyway")
 	}
 	if len(reasons) > 0 {

@@ -32,6 +32,13 @@ func needed(names ...string) func(*State) {
 		}
 	}
 }
+func lost(names ...string) func(*State) {
+	return func(s *State) {
+		for _, name := range names {
+			s.Needs = append(s.Needs, Need{Name: name, Why: "of no use without it", Lost: true})
+		}
+	}
+}
 func givenUp(names ...string) func(*State) { return func(s *State) { s.GivenUp = names } }
 
 func TestDecide(t *testing.T) {
@@ -54,23 +61,27 @@ func TestDecide(t *testing.T) {
 		"a completion alone asks for no rotation": {at(Over, complete(now)), None, "", ""},
 
 		"an API server does not trust the new key": {at(Trusting, behind("pod a")), Wait, "", "waits for pod a"},
-		"many do not":                               {at(Trusting, behind("1", "2", "3", "4", "5", "6", "7")), Wait, "", "waits for 1, 2, 3, 4, 5 and 2 more"},
-		"all trust it":                              {at(Trusting), Write, Using, ""},
-		"... though nobody asks any more":           {at(Trusting, prepare("")), Write, Using, ""},
-		"one uses the former key":                   {at(Using, behind("pod a")), Wait, "", "come to use the new key, and trust both: waits for pod a"},
-		"all use the new one":                       {at(Using), Write, Prepared, ""},
-		"prepared, and nobody asks for the end":     {at(Prepared), Wait, "", "set spec.keyRotation.completeAfter to the present time, and not before " + first},
-		"... what needs the former key is told":     {at(Prepared, needed("secret/a/b")), Wait, "", "the former key is needed by secret/a/b; to drop"},
-		"the end of an earlier rotation is no end":  {at(Prepared, complete("2026-01-01T00:00:00Z")), Wait, "", "completeAfter"},
-		"the end is asked for":                      {at(Prepared, complete(first)), Write, Dropping, ""},
-		"... and something needs the former key":    {at(Prepared, complete(now), needed("secret/a/b", "c")), Wait, "", "needed by secret/a/b, c; to drop it all the same, add these names to spec.keyRotation.completeAnyway"},
-		"... and one of two is given up":            {at(Prepared, complete(now), needed("secret/a/b", "c"), givenUp("c")), Wait, "", "needed by secret/a/b; to"},
-		"... and all are given up":                  {at(Prepared, complete(now), needed("secret/a/b", "c"), givenUp("c", "secret/a/b")), Write, Dropping, ""},
-		"another rotation waits for the present":    {at(Prepared, prepare(second)), Wait, "", "set spec.keyRotation.completeAfter"},
-		"... and the end of the present one is due": {at(Prepared, prepare(second), complete(first)), Write, Dropping, ""},
-		"one trusts the former key":                 {at(Dropping, behind("pod a")), Wait, "", "trust the new key alone: waits for pod a"},
-		"none does":                                 {at(Dropping), Write, Over, ""},
-		"the request is taken away at the end":      {at(Dropping, prepare(""), complete("")), Write, Over, ""},
+		"many do not":                                  {at(Trusting, behind("1", "2", "3", "4", "5", "6", "7")), Wait, "", "waits for 1, 2, 3, 4, 5 and 2 more"},
+		"all trust it":                                 {at(Trusting), Write, Using, ""},
+		"... though nobody asks any more":              {at(Trusting, prepare("")), Write, Using, ""},
+		"one uses the former key":                      {at(Using, behind("pod a")), Wait, "", "come to use the new key, and trust both: waits for pod a"},
+		"all use the new one":                          {at(Using), Write, Prepared, ""},
+		"prepared, and nobody asks for the end":        {at(Prepared), Wait, "", "set spec.keyRotation.completeAfter to the present time, and not before " + first},
+		"... what needs the former key is told":        {at(Prepared, needed("secret/a/b")), Wait, "", "the former key is needed by secret/a/b; to drop"},
+		"the end of an earlier rotation is no end":     {at(Prepared, complete("2026-01-01T00:00:00Z")), Wait, "", "completeAfter"},
+		"the end is asked for":                         {at(Prepared, complete(first)), Write, Dropping, ""},
+		"... and something needs the former key":       {at(Prepared, complete(now), needed("secret/a/b", "c")), Wait, "", "needed by secret/a/b, c; to drop it all the same, add these names to spec.keyRotation.completeAnyway"},
+		"... and one of two is given up":               {at(Prepared, complete(now), needed("secret/a/b", "c"), givenUp("c")), Wait, "", "needed by secret/a/b; to"},
+		"... and all are given up":                     {at(Prepared, complete(now), needed("secret/a/b", "c"), givenUp("c", "secret/a/b")), Write, Dropping, ""},
+		"... what would be lost is not given up":       {at(Prepared, complete(now), lost("objects/a"), givenUp("objects/a")), Wait, "", "needed by objects/a (of no use without it)"},
+		"... not beside what is":                       {at(Prepared, complete(now), lost("objects/a"), needed("c"), givenUp("c")), Wait, "", "needed by objects/a (of no use without it)"},
+		"the former key stays while all would be lost": {at(Dropping, lost("objects/a")), Wait, "", "the former one stays stored: it is needed by objects/a"},
+		"... and for nothing else":                     {at(Dropping, needed("c")), Write, Over, ""},
+		"another rotation waits for the present":       {at(Prepared, prepare(second)), Wait, "", "set spec.keyRotation.completeAfter"},
+		"... and the end of the present one is due":    {at(Prepared, prepare(second), complete(first)), Write, Dropping, ""},
+		"one trusts the former key":                    {at(Dropping, behind("pod a")), Wait, "", "trust the new key alone: waits for pod a"},
+		"none does":                                    {at(Dropping), Write, Over, ""},
+		"the request is taken away at the end":         {at(Dropping, prepare(""), complete("")), Write, Over, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Decide(test.state)

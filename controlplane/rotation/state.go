@@ -19,6 +19,9 @@ const (
 	Over Phase = "Over"
 )
 
+// order are the phases of a rotation that is under way, in their order.
+var order = []Phase{Trusting, Using, Prepared, Dropping}
+
 // Record is what is known of the last rotation of a kind of key. The zero value is for a key that was never rotated.
 type Record struct {
 	// Asked is the time by which a person asked for it, in RFC 3339 and UTC.
@@ -35,10 +38,14 @@ func (r Record) UnderWay() bool { return r.Phase != "" && r.Phase != Over }
 type Need struct {
 	// Name is what a person gives up, Why what can be done in its place; empty where the name tells.
 	Name, Why string
+	// Lost is true for what would be lost for ever without the former key: nobody can give it up.
+	Lost bool
 }
 
-// State is all that a decision depends on. Times are in RFC 3339 and UTC, which sort as texts.
+// State is all that a decision on a kind of key depends on. Times are in RFC 3339 and UTC, which sort as texts.
 type State struct {
+	// Kind is what people call the kind of key.
+	Kind string
 	// Prepare and Complete are the times by which a person asks for the two phases, once they have passed; empty for none.
 	Prepare, Complete string
 	// Problem is why no phase may end or begin: pods could not be rendered with the keys of the next one. Empty for none.
@@ -61,9 +68,14 @@ func (s State) Begins() bool { return !s.Record.UnderWay() && s.Prepare > s.Reco
 func (s State) needs() []Need {
 	var left []Need
 	for _, need := range s.Needs {
-		if !slices.Contains(s.GivenUp, need.Name) {
+		if need.Lost || !slices.Contains(s.GivenUp, need.Name) {
 			left = append(left, need)
 		}
 	}
 	return left
+}
+
+// wouldBeLost are the needs of what would be lost without the former key.
+func (s State) wouldBeLost() []Need {
+	return slices.DeleteFunc(slices.Clone(s.Needs), func(need Need) bool { return !need.Lost })
 }
