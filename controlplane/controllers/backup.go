@@ -120,7 +120,7 @@ func (s *scope) seedGone() bool {
 
 // tenantFiles are the keys of the tenant's snapshots.
 func (r *Reconciler) tenantFiles(s *scope) (map[string][]byte, error) {
-	hmac, identity, _, err := pki.SnapshotKeys(s.keys.EncryptionKey)
+	hmac, identity, _, err := s.keys.SnapshotKeys()
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (r *Reconciler) backupFiles(ctx context.Context, s *scope, spec *controlpla
 	if uid == "" {
 		return files, "the tenant has not told its UID yet, by which its snapshots are known", nil
 	}
-	_, identity, keyID, err := pki.SnapshotKeys(s.keys.EncryptionKey)
+	_, identity, keyID, err := s.keys.SnapshotKeys()
 	if err != nil {
 		return nil, "", err
 	}

@@ -123,7 +123,7 @@ func (r *Reconciler) judgeSnapshot(ctx context.Context, s *scope, seed string, v
 // unfit says why a snapshot cannot be restored in place; empty when it can. One that names a store by itself was verified by nobody
 // for this control plane.
 func (r *Reconciler) unfit(s *scope, snapshot *controlplanev1.KOKEtcdSnapshot) string {
-	_, _, keyID, err := pki.SnapshotKeys(s.keys.EncryptionKey)
+	_, _, keyID, err := s.keys.SnapshotKeys()
 	verified := conditions.Get(snapshot, controlplanev1.SnapshotVerifiedCondition)
 	switch target, status := seedVersion(s), snapshot.Status; {
 	case err != nil:

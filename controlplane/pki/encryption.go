@@ -4,30 +4,35 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
 const (
 	// encryptionKeySize is the size of a key of secretbox (XSalsa20 and Poly1305), in bytes.
 	encryptionKeySize = 32
-	encryptionKeyName = "key1"
-	everyResource     = "*.*"
+	// firstKeyName is what configurations call the key that the tenant was made with.
+	firstKeyName  = "key1"
+	everyResource = "*.*"
+	// encryptedPrefix begins all that API servers encrypt, secretBoxPrefix what they encrypt by secretbox; the name of the key follows.
+	encryptedPrefix = "k8s:enc:"
+	secretBoxPrefix = encryptedPrefix + "secretbox:v1:"
 )
 
-// EncryptionConfiguration is the file for kube-apiserver's --encryption-provider-config.
+// EncryptionConfiguration is the file for kube-apiserver's --encryption-provider-config. The first of the keys writes, and all read.
 //
-// Resources that are no longer in spec.resources can still be read: the last entry is for all resources, tries the key, and
+// Resources that are no longer in spec.resources can still be read: the last entry is for all resources, tries the keys, and
 // writes plain text. Without it, the removal of a resource from the list would make its data unreadable.
-func EncryptionConfiguration(spec controlplanev1.EncryptionAtRestSpec, key []byte) ([]byte, error) {
+func EncryptionConfiguration(spec controlplanev1.EncryptionAtRestSpec, keys []apiserverv1.Key) ([]byte, error) {
 	identity := apiserverv1.ProviderConfiguration{Identity: &apiserverv1.IdentityConfiguration{}}
-	box := apiserverv1.ProviderConfiguration{Secretbox: &apiserverv1.SecretboxConfiguration{
-		Keys: []apiserverv1.Key{{Name: encryptionKeyName, Secret: base64.StdEncoding.EncodeToString(key)}},
-	}}
+	box := apiserverv1.ProviderConfiguration{Secretbox: &apiserverv1.SecretboxConfiguration{Keys: keys}}
 	configuration := apiserverv1.EncryptionConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: apiserverv1.SchemeGroupVersion.String(), Kind: "EncryptionConfiguration"},
 	}
@@ -37,10 +42,7 @@ func EncryptionConfiguration(spec controlplanev1.EncryptionAtRestSpec, key []byt
 			{Resources: []string{everyResource}, Providers: []apiserverv1.ProviderConfiguration{identity}},
 		}
 	case controlplanev1.EncryptionSecretBox, "":
-		resources := spec.Resources
-		if len(resources) == 0 {
-			resources = []string{"secrets"}
-		}
+		resources := encryptedResources(spec)
 		// Identity comes second, so that data from before the resource was listed can be read.
 		configuration.Resources = []apiserverv1.ResourceConfiguration{
 			{Resources: resources, Providers: []apiserverv1.ProviderConfiguration{box, identity}},
@@ -59,4 +61,128 @@ func EncryptionConfiguration(spec controlplanev1.EncryptionAtRestSpec, key []byt
 		return nil, fmt.Errorf("marshal EncryptionConfiguration: %w", err)
 	}
 	return out, nil
+}
+
+func encryptedResources(spec controlplanev1.EncryptionAtRestSpec) []string {
+	if len(spec.Resources) == 0 {
+		return []string{"secrets"}
+	}
+	return spec.Resources
+}
+
+// Encrypts reports whether API servers encrypt a resource, by the patterns that kube-apiserver knows: "secrets", "widgets.example.org",
+// "*." for the core group, "*.example.org" and "*.*".
+func Encrypts(spec controlplanev1.EncryptionAtRestSpec, resource schema.GroupResource) bool {
+	return slices.ContainsFunc(encryptedResources(spec), func(pattern string) bool {
+		name, group, _ := strings.Cut(pattern, ".")
+		return pattern == everyResource || group == resource.Group && (name == "*" || name == resource.Resource)
+	})
+}
+
+// EncryptionFile is the data key of the encryption configuration with some keys, the first of which writes, in the host cluster's copy.
+// Keys are given as names of files end in them. Without keys it is that of the key which the tenant was made with. No other
+// configuration ever has that name, but for the resources that it is for.
+func EncryptionFile(keys ...string) string {
+	if len(keys) == 0 {
+		return EncryptionFileName
+	}
+	base, ending, _ := strings.Cut(EncryptionFileName, ".")
+	for _, key := range keys {
+		if key == "" {
+			key = "first"
+		}
+		base += "-" + key
+	}
+	return base + "." + ending
+}
+
+// isEncryptionFile reports whether a data key is that of a configuration with a key that a rotation made.
+func isEncryptionFile(dataKey string) bool {
+	base, ending, _ := strings.Cut(EncryptionFileName, ".")
+	return strings.HasPrefix(dataKey, base+"-") && strings.HasSuffix(dataKey, "."+ending)
+}
+
+// encryptionKeyName is what configurations call a key, and what all that the key encrypted has before it in etcd.
+func encryptionKeyName(key []byte) string { return "key-" + digits([][]byte{key}) }
+
+// EncryptionKeys are the keys of the encryption key of key material, as configurations have them. Each has a name of its own. What the
+// tenant was made with also has the name that all such keys have: what another tenant encrypted by its own name can be read in a
+// tenant that is made from its snapshot.
+func EncryptionKeys(value []byte, madeWith bool) []apiserverv1.Key {
+	var keys []apiserverv1.Key
+	add := func(name string, key []byte) {
+		keys = append(keys, apiserverv1.Key{Name: name, Secret: base64.StdEncoding.EncodeToString(key)})
+	}
+	for i, key := range splitEncryptionKeys(value) {
+		if i == 0 && madeWith {
+			add(firstKeyName, key)
+		}
+		add(encryptionKeyName(key), key)
+	}
+	return keys
+}
+
+// keySeparator stands between keys. No key of text, such as one in hexadecimal, is taken for several keys.
+const keySeparator = '\n'
+
+// joinEncryptionKeys is several keys as one value, of which the first writes.
+func joinEncryptionKeys(first, other []byte) []byte {
+	return slices.Concat(first, []byte{keySeparator}, other)
+}
+
+// splitEncryptionKeys are the keys of a value; none for one that is not of keys.
+func splitEncryptionKeys(value []byte) [][]byte {
+	var keys [][]byte
+	for {
+		if len(value) < encryptionKeySize {
+			return nil
+		}
+		keys = append(keys, value[:encryptionKeySize])
+		if value = value[encryptionKeySize:]; len(value) == 0 {
+			return keys
+		}
+		if value[0] != keySeparator {
+			return nil
+		}
+		value = value[1:]
+	}
+}
+
+// bothEncryptionKeys has the former key write, whatever the phase is: what derives from the key, such as the keys of snapshots, stays
+// as it is until the former key is dropped.
+func bothEncryptionKeys(former, next [][]byte, _ bool) [][]byte {
+	return [][]byte{joinEncryptionKeys(former[publicPart], next[publicPart])}
+}
+
+// IsOfAnotherKey reports whether a value in etcd is encrypted, and by another key than the one whose name ends so.
+func IsOfAnotherKey(value []byte, file string) bool {
+	begins := func(prefix string) bool { return len(value) >= len(prefix) && string(value[:len(prefix)]) == prefix }
+	return begins(encryptedPrefix) && !begins(secretBoxPrefix+"key-"+file+":")
+}
+
+// encryptionFiles are the encryption configurations of the present phase, and those that pods of the phases beside it have.
+func (c *copies) encryptionFiles(spec controlplanev1.EncryptionAtRestSpec, value []byte) (map[string][]byte, error) {
+	r := c.rotations[Encryption]
+	configurations := map[string][]apiserverv1.Key{EncryptionFileName: EncryptionKeys(value, true)}
+	if r != nil {
+		next := EncryptionKeys(r.parts[publicPart], false)
+		configurations[EncryptionFile(r.File())] = next
+		if r.Phase != rotation.Over {
+			former := EncryptionKeys(value, r.FormerFile == "")
+			configurations[EncryptionFile(r.FormerFile, r.File())] = slices.Concat(former, next)
+			configurations[EncryptionFile(r.File(), r.FormerFile)] = slices.Concat(next, former)
+			if r.FormerFile != "" {
+				configurations[EncryptionFile(r.FormerFile)] = former
+			}
+		}
+	}
+	files := map[string][]byte{}
+	for name, keys := range configurations {
+		file, err := EncryptionConfiguration(spec, keys)
+		if err != nil {
+			return nil, err
+		}
+		files[name] = file
+	}
+	return files, nil
 }

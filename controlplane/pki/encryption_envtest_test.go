@@ -25,7 +25,7 @@ func TestEncryptionConfigurationInAKubeAPIServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), EncryptionFileName)
 	key := bytes.Repeat([]byte{7}, encryptionKeySize)
 	configure := func(resources ...string) {
-		content, err := EncryptionConfiguration(controlplanev1.EncryptionAtRestSpec{Mode: controlplanev1.EncryptionSecretBox, Resources: resources}, key)
+		content, err := EncryptionConfiguration(controlplanev1.EncryptionAtRestSpec{Mode: controlplanev1.EncryptionSecretBox, Resources: resources}, EncryptionKeys(key, true))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestEncryptionConfigurationInAKubeAPIServer(t *testing.T) {
 	encrypted := func(path string) bool {
 		t.Helper()
 		value := raw(path)
-		marked, leaks := bytes.HasPrefix(value, []byte("k8s:enc:secretbox:v1:"+encryptionKeyName)), bytes.Contains(value, []byte(plain))
+		marked, leaks := bytes.HasPrefix(value, []byte("k8s:enc:secretbox:v1:"+firstKeyName)), bytes.Contains(value, []byte(plain))
 		if marked == leaks {
 			t.Errorf("%s: marked as encrypted %t, readable %t", path, marked, leaks)
 		}

@@ -1,10 +1,13 @@
 package pki
 
 import (
+	"bytes"
 	"encoding/base64"
 	"slices"
+	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	"sigs.k8s.io/yaml"
 
@@ -36,7 +39,7 @@ func TestEncryptionConfiguration(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			content, err := EncryptionConfiguration(test.spec, key)
+			content, err := EncryptionConfiguration(test.spec, EncryptionKeys(key, true))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +71,80 @@ func TestEncryptionConfiguration(t *testing.T) {
 			}
 		})
 	}
-	if _, err := EncryptionConfiguration(controlplanev1.EncryptionAtRestSpec{Mode: "Rot13"}, key); err == nil {
+	if _, err := EncryptionConfiguration(controlplanev1.EncryptionAtRestSpec{Mode: "Rot13"}, EncryptionKeys(key, true)); err == nil {
 		t.Error("an unknown mode was accepted")
+	}
+}
+
+// A key has the same name in every configuration that has it: what it encrypted begins with that name.
+func TestEveryKeyHasANameOfItsOwn(t *testing.T) {
+	first, other := bytes.Repeat([]byte{7}, encryptionKeySize), bytes.Repeat([]byte{'\n'}, encryptionKeySize)
+	names := func(keys []apiserverv1.Key) (all []string) {
+		for _, key := range keys {
+			all = append(all, key.Name)
+		}
+		return all
+	}
+	a, b := encryptionKeyName(first), encryptionKeyName(other)
+	if a == b || !strings.HasPrefix(a, "key-") || len(a) != len("key-")+fileDigits {
+		t.Errorf("the names are %s and %s", a, b)
+	}
+	for name, test := range map[string]struct {
+		value    []byte
+		madeWith bool
+		want     []string
+	}{
+		"the key of a new tenant":                    {first, true, []string{"key1", a}},
+		"a key that a rotation made":                 {other, false, []string{b}},
+		"a tenant of a snapshot amid a rotation":     {joinEncryptionKeys(first, other), true, []string{"key1", a, b}},
+		"... whose next rotation is amid a snapshot": {joinEncryptionKeys(joinEncryptionKeys(first, other), first), true, []string{"key1", a, b, a}},
+		"no key: text in hexadecimal":                {bytes.Repeat([]byte("0f"), encryptionKeySize), true, nil},
+		"no key: the same with the end of a line":    {append(bytes.Repeat([]byte("0f"), encryptionKeySize), '\n'), true, nil},
+		"no key: two without what stands in between": {slices.Concat(first, other), true, nil},
+		"no key: one and the separator":              {append(slices.Clone(first), keySeparator), true, nil},
+	} {
+		if got := names(EncryptionKeys(test.value, test.madeWith)); !slices.Equal(got, test.want) {
+			t.Errorf("%s: the names are %v, want %v", name, got, test.want)
+		}
+		if refused := checkEncryptionKey([][]byte{test.value}) != nil; refused != (test.want == nil) {
+			t.Errorf("%s: it is %t that it is refused", name, refused)
+		}
+	}
+}
+
+func TestValuesOfAnotherKeyAreKnownByTheirBeginning(t *testing.T) {
+	for value, want := range map[string]bool{
+		"k8s:enc:secretbox:v1:key1:...":                   true,
+		"k8s:enc:secretbox:v1:key-abcdef0123:...":         true,
+		"k8s:enc:aescbc:v1:key-0123456789:...":            true,
+		"k8s:enc:":                                        true,
+		"k8s:enc:secretbox:v1:key-0123456789:...":         false,
+		"k8s\x00\n\x0c\n\x02v1\x12\x06Secret":             false,
+		`{"apiVersion":"example.org/v1","kind":"Widget"}`: false,
+		"": false,
+	} {
+		if got := IsOfAnotherKey([]byte(value), "0123456789"); got != want {
+			t.Errorf("%q: it is %t", value, got)
+		}
+	}
+}
+
+func TestEncryptedResourcesAreThoseOfThePatterns(t *testing.T) {
+	core, group := schema.GroupResource{Resource: "secrets"}, schema.GroupResource{Group: "example.org", Resource: "widgets"}
+	for name, test := range map[string]struct {
+		patterns    []string
+		core, group bool
+	}{
+		"by default":         {nil, true, false},
+		"by name":            {[]string{"configmaps", "widgets.example.org"}, false, true},
+		"the core group":     {[]string{"*."}, true, false},
+		"another group":      {[]string{"*.example.org"}, false, true},
+		"all":                {[]string{"*.*"}, true, true},
+		"the name elsewhere": {[]string{"widgets", "secrets.example.org"}, false, false},
+	} {
+		spec := controlplanev1.EncryptionAtRestSpec{Resources: test.patterns}
+		if Encrypts(spec, core) != test.core || Encrypts(spec, group) != test.group {
+			t.Errorf("%s: secrets %t, widgets %t", name, Encrypts(spec, core), Encrypts(spec, group))
+		}
 	}
 }

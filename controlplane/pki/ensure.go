@@ -1,9 +1,9 @@
 package pki
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -197,13 +197,12 @@ func (c *copies) hostWrite(request Request, values map[string][][]byte) (*corev1
 		fill(wanted, it.hostKeys, values[it.name])
 		c.fillRotation(wanted, it, values[it.name])
 	}
-	configuration, err := EncryptionConfiguration(request.Encryption, values[encryption][publicPart])
+	configurations, err := c.encryptionFiles(request.Encryption, values[Encryption][publicPart])
 	if err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(wanted.Data[EncryptionFileName], configuration) {
-		wanted.Data[EncryptionFileName] = configuration
-	}
+	maps.DeleteFunc(wanted.Data, func(key string, _ []byte) bool { return isEncryptionFile(key) && configurations[key] == nil })
+	maps.Copy(wanted.Data, configurations)
 	if c.host != nil && apiequality.Semantic.DeepEqual(c.host, wanted) {
 		return nil, nil
 	}

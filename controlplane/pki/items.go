@@ -18,9 +18,10 @@ const (
 
 	keyAlgorithm = bootstrapv1.EncryptionAlgorithmECDSAP256
 
-	// ServiceAccount is the kind of key that signs tokens of service accounts.
+	// ServiceAccount is the kind of key that signs tokens of service accounts, Encryption the one by which API servers encrypt what they
+	// store.
 	ServiceAccount = "service account key"
-	encryption     = "encryption key"
+	Encryption     = "encryption key"
 )
 
 // item is one piece of key material: a Secret in the management cluster, a few data keys in the
@@ -34,9 +35,9 @@ type item struct {
 	check    func(parts [][]byte) error
 	generate func() ([][]byte, error)
 	// rotation is the data key of its rotation, in both copies; empty for a kind that does not rotate. both are the parts of two
-	// keys of which one is in use, for whoever has them instead of one.
+	// keys, the next one of which may be in use, for whoever has them instead of one.
 	rotation string
-	both     func(used, trusted [][]byte) [][]byte
+	both     func(former, next [][]byte, nextIsUsed bool) [][]byte
 }
 
 var pairKeys = []string{secret.TLSCrtDataName, secret.TLSKeyDataName}
@@ -53,9 +54,9 @@ var items = []item{
 		rotation: "sa.rotation", both: bothServiceAccounts,
 	},
 	{
-		name: encryption, purpose: EncryptionPurpose,
+		name: Encryption, purpose: EncryptionPurpose,
 		managementKeys: []string{EncryptionKey}, hostKeys: []string{EncryptionKey},
-		check: checkEncryptionKey,
+		check: checkEncryptionKey, rotation: "encryption.rotation", both: bothEncryptionKeys,
 		generate: func() ([][]byte, error) {
 			key := make([]byte, encryptionKeySize)
 			if _, err := rand.Read(key); err != nil {

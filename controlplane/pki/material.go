@@ -63,7 +63,7 @@ type KeyMaterial struct {
 	// ServiceAccountPub and ServiceAccountKey are PEM.
 	ServiceAccountPub []byte
 	ServiceAccountKey []byte
-	// EncryptionKey encrypts at rest; 32 bytes.
+	// EncryptionKey encrypts at rest; 32 bytes. Of key material that was stored while the key rotated it is both keys.
 	EncryptionKey []byte
 	// Copied are the Secrets that were made or completed from the other copy in this call.
 	Copied []Location
@@ -148,7 +148,7 @@ func checkServiceAccount(parts [][]byte) error {
 }
 
 func checkEncryptionKey(parts [][]byte) error {
-	if len(parts[publicPart]) != encryptionKeySize {
+	if len(splitEncryptionKeys(parts[publicPart])) == 0 {
 		return &partError{publicPart, fmt.Sprintf("has %d bytes, want %d", len(parts[publicPart]), encryptionKeySize)}
 	}
 	return nil
@@ -185,6 +185,6 @@ func newKeyMaterial(values map[string][][]byte) (*KeyMaterial, error) {
 	}
 	account := values[ServiceAccount]
 	material.ServiceAccountPub, material.ServiceAccountKey = account[publicPart], account[privatePart]
-	material.EncryptionKey = values[encryption][publicPart]
+	material.EncryptionKey = values[Encryption][publicPart]
 	return material, errors.Join(problems...)
 }

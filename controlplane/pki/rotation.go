@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -41,8 +42,11 @@ type Rotation struct {
 }
 
 // File is what the names of the new key's files end in.
-func (r *Rotation) File() string {
-	return strings.TrimPrefix(fingerprint(r.parts), "sha256:")[:fileDigits]
+func (r *Rotation) File() string { return digits(r.parts) }
+
+// digits are the first of a key's fingerprint.
+func digits(parts [][]byte) string {
+	return strings.TrimPrefix(fingerprint(parts), "sha256:")[:fileDigits]
 }
 
 // fileDigits is how many hexadecimal digits of a fingerprint are in the names of files.
@@ -103,14 +107,18 @@ func (m *KeyMaterial) bundled(it item) [][]byte {
 	}
 	switch r.Phase {
 	case rotation.Trusting:
-		return it.both(parts, r.parts)
+		return it.both(parts, r.parts, false)
 	case rotation.Using, rotation.Prepared:
-		return it.both(r.parts, parts)
+		return it.both(parts, r.parts, true)
 	}
 	return r.parts
 }
 
-func bothServiceAccounts(used, trusted [][]byte) [][]byte {
+func bothServiceAccounts(former, next [][]byte, nextIsUsed bool) [][]byte {
+	used, trusted := former, next
+	if nextIsUsed {
+		used, trusted = next, former
+	}
 	public := slices.Concat(bytes.TrimSpace(used[publicPart]), []byte("\n"), trusted[publicPart])
 	return [][]byte{public, used[privatePart]}
 }
@@ -301,15 +309,15 @@ func fileOf(hostKey, file string) string {
 	if file == "" {
 		return hostKey
 	}
-	base, ending, _ := strings.Cut(hostKey, ".")
-	return fmt.Sprintf("%s-%s.%s", base, file, ending)
+	ending := path.Ext(hostKey)
+	return strings.TrimSuffix(hostKey, ending) + "-" + file + ending
 }
 
 // isFileOf reports whether a data key is one that fileOf made.
 func isFileOf(hostKey, dataKey string) bool {
-	base, ending, _ := strings.Cut(hostKey, ".")
-	rest, made := strings.CutPrefix(dataKey, base+"-")
-	file, made2 := strings.CutSuffix(rest, "."+ending)
+	ending := path.Ext(hostKey)
+	rest, made := strings.CutPrefix(dataKey, strings.TrimSuffix(hostKey, ending)+"-")
+	file, made2 := strings.CutSuffix(rest, ending)
 	return made && made2 && len(file) == fileDigits && strings.Trim(file, "0123456789abcdef") == ""
 }
 

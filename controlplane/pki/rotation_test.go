@@ -27,12 +27,26 @@ const (
 // phases are all phases of a rotation, in their order.
 var phases = []rotation.Phase{rotation.Trusting, rotation.Using, rotation.Prepared, rotation.Dropping, rotation.Over}
 
-// rotate takes a tenant to a phase, and returns its key material.
+// rotates is a kind of key that rotates: its Secret in the management cluster, the data key of its rotation, and that of its part
+// which is secret, in the Secret and in the host cluster's copy.
+type rotates struct{ kind, secret, rotation, key, hostKey string }
+
+var rotating = []rotates{
+	{ServiceAccount, "blue-sa", "sa.rotation", "tls.key", "sa.key"},
+	{Encryption, "blue-encryption", "encryption.rotation", "encryption-key", "encryption-key"},
+}
+
+// rotate takes the service account key of a tenant to a phase, and returns its key material.
 func (w *world) rotate(request string, to rotation.Phase) *KeyMaterial {
+	w.t.Helper()
+	return w.rotateKind(ServiceAccount, request, to)
+}
+
+func (w *world) rotateKind(kind, request string, to rotation.Phase) *KeyMaterial {
 	w.t.Helper()
 	material := w.ensure()
 	for _, phase := range phases {
-		if err := w.store.Rotate(w.t.Context(), cluster, material, ServiceAccount, rotation.Record{Asked: request, Phase: phase}); err != nil {
+		if err := w.store.Rotate(w.t.Context(), cluster, material, kind, rotation.Record{Asked: request, Phase: phase}); err != nil {
 			w.t.Fatal(err)
 		}
 		if material = w.ensure(); phase == to {
@@ -110,82 +124,93 @@ func (w *world) has(key []byte) bool {
 
 // A lost copy comes back as it is in the phase, and no key is made.
 func TestALostCopyIsRepairedToThePhase(t *testing.T) {
-	for _, phase := range phases {
-		for _, lost := range []string{"blue-sa", rotations, hostCopy, "the rotation in " + hostCopy} {
-			t.Run(fmt.Sprintf("%s without %s", phase, lost), func(t *testing.T) {
-				w := newWorld(t)
-				before := w.rotate(asked, phase)
-				w.running = true
-				host, files := w.get(w.host, hostCopy).Data, w.saFiles()
-				switch lost {
-				case hostCopy:
-					w.delete(w.host, lost)
-				case "blue-sa", rotations:
-					w.delete(w.management, lost)
-				default:
-					w.edit(w.host, hostCopy, func(s *corev1.Secret) { delete(s.Data, "sa.rotation") })
-				}
-				after := w.ensure()
-				same(t, before, after)
-				if len(after.Generated) > 0 {
-					t.Errorf("it made %v", after.Generated)
-				}
-				if !slices.Equal(w.saFiles(), files) || !maps.EqualFunc(host, w.get(w.host, hostCopy).Data, bytes.Equal) {
-					t.Error("the host cluster's copy is another one")
-				}
-				w.settled()
-			})
+	for _, of := range rotating {
+		for _, phase := range phases {
+			for _, lost := range []string{of.secret, rotations, hostCopy, "the rotation in " + hostCopy} {
+				t.Run(fmt.Sprintf("%s: %s without %s", of.kind, phase, lost), func(t *testing.T) {
+					w := newWorld(t)
+					before := w.rotateKind(of.kind, asked, phase)
+					w.running = true
+					host := w.get(w.host, hostCopy).Data
+					switch lost {
+					case hostCopy:
+						w.delete(w.host, lost)
+					case of.secret, rotations:
+						w.delete(w.management, lost)
+					default:
+						w.edit(w.host, hostCopy, func(s *corev1.Secret) { delete(s.Data, of.rotation) })
+					}
+					after := w.ensure()
+					same(t, before, after)
+					if len(after.Generated) > 0 {
+						t.Errorf("it made %v", after.Generated)
+					}
+					if !maps.EqualFunc(host, w.get(w.host, hostCopy).Data, bytes.Equal) {
+						t.Error("the host cluster's copy is another one")
+					}
+					w.settled()
+				})
+			}
 		}
 	}
 }
 
 // Whatever write is the last one, the next call goes on with the same keys to the same end.
 func TestARotationThatIsKilledAfterAnyWriteGoesOn(t *testing.T) {
-	for limit := int32(0); ; limit++ {
-		w := newWorld(t)
-		born := w.ensure()
-		w.running = true
-		var made []byte
-		killed := false
-		for _, phase := range phases {
-			w.writes.Store(0)
-			w.failFrom.Store(limit)
-			material := born
-			if found, err := w.store.Ensure(t.Context(), w.request()); err == nil {
-				material = found
-			}
-			err := w.store.Rotate(t.Context(), cluster, material, ServiceAccount, rotation.Record{Asked: asked, Phase: phase})
-			if err == nil {
-				_, err = w.store.Ensure(t.Context(), w.request())
-			}
-			killed = killed || err != nil
-			w.failFrom.Store(-1)
-			material = w.ensure()
-			if r := material.Rotation(ServiceAccount); r == nil || r.Phase != phase {
-				if err := w.store.Rotate(t.Context(), cluster, material, ServiceAccount, rotation.Record{Asked: asked, Phase: phase}); err != nil {
-					t.Fatal(err)
+	for _, of := range rotating {
+		t.Run(of.kind, func(t *testing.T) {
+			for limit := int32(0); ; limit++ {
+				if !killedAfter(t, of, limit) {
+					if limit < 3 {
+						t.Errorf("a phase has %d writes: nothing was killed", limit)
+					}
+					return
 				}
-				material = w.ensure()
 			}
-			r := material.Rotation(ServiceAccount)
-			if made == nil {
-				made = r.Key["tls.key"]
-			}
-			if r.Phase != phase || !bytes.Equal(made, r.Key["tls.key"]) {
-				t.Fatalf("after %d writes of %s it is %s, or has another key", limit, phase, r.Phase)
-			}
-			w.settled()
-		}
-		if got := w.ensure(); !bytes.Equal(got.ServiceAccountKey, made) || w.has(born.ServiceAccountKey) {
-			t.Fatalf("after %d writes it does not end with the new key alone", limit)
-		}
-		if !killed {
-			if limit < 3 {
-				t.Errorf("a phase has %d writes: nothing was killed", limit)
-			}
-			return
-		}
+		})
 	}
+}
+
+// killedAfter rotates a key where each phase is killed after a number of writes, and reports whether one was.
+func killedAfter(t *testing.T, of rotates, limit int32) (killed bool) {
+	w := newWorld(t)
+	born := w.ensure()
+	w.running = true
+	former := w.get(w.host, hostCopy).Data[of.hostKey]
+	var made []byte
+	for _, phase := range phases {
+		w.writes.Store(0)
+		w.failFrom.Store(limit)
+		material := born
+		if found, err := w.store.Ensure(t.Context(), w.request()); err == nil {
+			material = found
+		}
+		err := w.store.Rotate(t.Context(), cluster, material, of.kind, rotation.Record{Asked: asked, Phase: phase})
+		if err == nil {
+			_, err = w.store.Ensure(t.Context(), w.request())
+		}
+		killed = killed || err != nil
+		w.failFrom.Store(-1)
+		material = w.ensure()
+		if r := material.Rotation(of.kind); r == nil || r.Phase != phase {
+			if err := w.store.Rotate(t.Context(), cluster, material, of.kind, rotation.Record{Asked: asked, Phase: phase}); err != nil {
+				t.Fatal(err)
+			}
+			material = w.ensure()
+		}
+		r := material.Rotation(of.kind)
+		if made == nil {
+			made = r.Key[of.key]
+		}
+		if r.Phase != phase || !bytes.Equal(made, r.Key[of.key]) {
+			t.Fatalf("after %d writes of %s it is %s, or has another key", limit, phase, r.Phase)
+		}
+		w.settled()
+	}
+	if got := w.get(w.management, of.secret).Data[of.key]; !bytes.Equal(got, made) || w.has(former) {
+		t.Fatalf("after %d writes it does not end with the new key alone", limit)
+	}
+	return killed
 }
 
 func TestASecondRotationReplacesTheKeyOfTheFirst(t *testing.T) {

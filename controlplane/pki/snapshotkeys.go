@@ -9,6 +9,8 @@ import (
 
 	"filippo.io/age"
 	"github.com/btcsuite/btcd/btcutil/bech32"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
 // Labels of what is derived from a tenant's encryption key. Another label is another key: snapshots that there are could no
@@ -22,7 +24,21 @@ const (
 // secretKeyOfAge begins a secret key of age, as its format has it.
 const secretKeyOfAge = "AGE-SECRET-KEY-"
 
-// SnapshotKeys derives from the encryption key what the snapshots of a tenant's etcd are signed and encrypted with, so that
+// SnapshotKeys are those of the snapshots that are taken now. They are of the key that encrypts what is in etcd: of the former one until
+// that is dropped, for until then some is encrypted by it, and of the next one from then on. API servers that have dropped a key must
+// not be given a snapshot that needs it.
+func (m *KeyMaterial) SnapshotKeys() (hmacKey []byte, identity *age.X25519Identity, id string, err error) {
+	value := m.EncryptionKey
+	if r := m.rotations[Encryption]; r != nil && (r.Phase == rotation.Dropping || r.Phase == rotation.Over) {
+		value = r.parts[publicPart]
+	}
+	if keys := splitEncryptionKeys(value); len(keys) > 0 {
+		value = keys[0]
+	}
+	return SnapshotKeys(value)
+}
+
+// SnapshotKeys derives from an encryption key what the snapshots of a tenant's etcd are signed and encrypted with, so that
 // whoever has the tenant's key material needs no other key. hmacKey is text without white space, as files of keys are. id names
 // the encryption key without telling it.
 func SnapshotKeys(encryptionKey []byte) (hmacKey []byte, identity *age.X25519Identity, id string, err error) {

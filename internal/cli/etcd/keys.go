@@ -85,7 +85,7 @@ func (r *restorer) openKeys(ctx context.Context, objects store.Store, identities
 	if o.material, err = pki.DecodeKeys(keys); err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
 	}
-	signing, _, _, err := pki.SnapshotKeys(o.material.EncryptionKey)
+	signing, _, _, err := o.material.SnapshotKeys()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", from, err)
 	}
