@@ -55,8 +55,11 @@ var changes = slices.Concat([]change{
 	{"the address of a Service", func(in *components.Input) { in.Addresses["blue-etcd-data-0"] = "10.250.0.99" }, apiServer},
 
 	{"the service account keys", func(in *components.Input) {
-		in.ServiceAccountKeys = components.ServiceAccountKeys{Trusted: []string{"", "0123456789"}, Used: "0123456789"}
+		in.ServiceAccountKeys = components.KeyFiles{Trusted: []string{"", "0123456789"}, Used: "0123456789"}
 	}, []string{names.KubeAPIServer, names.KubeControllerManager}},
+	{"the encryption keys", func(in *components.Input) {
+		in.EncryptionKeys = components.KeyFiles{Trusted: []string{"", "0123456789"}}
+	}, apiServer},
 
 	{"hosting.nodeSelector", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.NodeSelector["pool"] = "other" }), everyone},
 	{"hosting.tolerations", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.Tolerations = nil }), everyone},

@@ -88,7 +88,7 @@ func (r Replicated) clearUnused(in *Input) {
 		ImageRepository: in.Spec.ImageRepository,
 		ImagePullSecret: in.Spec.ImagePullSecret,
 	}
-	in.ServiceAccountKeys = in.ServiceAccountKeys.of(r.Name)
+	ReduceKeys(in, r.Name)
 	*r.Spec(&own) = *r.Spec(&in.Spec)
 	own.Metrics = in.Spec.Metrics
 	in.Spec = own
@@ -111,7 +111,7 @@ func (r Replicated) objects(in *Input) ([]client.Object, error) {
 	container := &template.Spec.Containers[0]
 	container.Image = in.Image(r.Name, spec.Image)
 	container.Args = Args(container.Args, args, spec.ExtraArgs)
-	SetServiceAccountKeys(template, in, r.Name)
+	SetKeys(template, in, r.Name)
 	SetPort(container, r.Port.Name, port)
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
 		Probe(probe, port)

@@ -74,7 +74,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	r.recorder = mgr.GetEventRecorder("kok-control-plane")
 	r.steps = r.graph()
 	if r.etcd.Check == nil {
-		r.etcd = operator.Etcd{Check: etcd.Check, Change: etcd.Change, MakeRoom: etcd.MakeRoom, Hashes: etcd.Hashes, DefragmentEvery: r.EtcdDefragmentEvery}
+		r.etcd = operator.Etcd{Check: etcd.Check, Change: etcd.Change, MakeRoom: etcd.MakeRoom, Hashes: etcd.Hashes, EachValue: etcd.EachValue, DefragmentEvery: r.EtcdDefragmentEvery}
 	}
 	tenants, etcds := probe.New(), operator.New(r.etcd, r.Clock, r.recorder)
 	r.prober, r.etcdOperator, r.hosts = tenants, etcds, r.HostClusters

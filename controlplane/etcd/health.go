@@ -230,6 +230,11 @@ func nameOf(listed *etcdserverpb.Member, expected map[string]Address) string {
 }
 
 func dial(ctx context.Context, members []Address, config *tls.Config) (*clientv3.Client, error) {
+	return dialFor(ctx, members, config, 0)
+}
+
+// dialFor is dial for answers of so many bytes at the most; zero for any.
+func dialFor(ctx context.Context, members []Address, config *tls.Config, mostBytes int) (*clientv3.Client, error) {
 	endpoints := make([]string, 0, len(members))
 	for _, member := range members {
 		endpoints = append(endpoints, member.Client)
@@ -237,7 +242,7 @@ func dial(ctx context.Context, members []Address, config *tls.Config) (*clientv3
 	slices.Sort(endpoints)
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, DialTimeout: Timeout, TLS: config, Logger: zap.NewNop(), Context: ctx,
-		DialOptions: dialOptions(members),
+		DialOptions: dialOptions(members), MaxCallRecvMsgSize: mostBytes,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make an etcd client: %w", err)

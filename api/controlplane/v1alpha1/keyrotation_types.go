@@ -3,15 +3,20 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // KeyKind is a kind of key that can be rotated.
-// +kubebuilder:validation:Enum=ServiceAccountKey
+// +kubebuilder:validation:Enum=ServiceAccountKey;EncryptionKey
 type KeyKind string
 
-// ServiceAccountKeyKind is the key that signs tokens of service accounts.
-const ServiceAccountKeyKind KeyKind = "ServiceAccountKey"
+const (
+	// ServiceAccountKeyKind is the key that signs tokens of service accounts.
+	ServiceAccountKeyKind KeyKind = "ServiceAccountKey"
+	// EncryptionKeyKind is the key by which API servers encrypt what encryptionAtRest names.
+	EncryptionKeyKind KeyKind = "EncryptionKey"
+)
 
 // KeyRotationSpec asks for new keys, in two phases: docs/keys.md. Keys never rotate by themselves.
 type KeyRotationSpec struct {
-	// kinds are the keys that the times are for. A kind that is taken out stays in the phase that it has come to.
+	// kinds are the keys that the times are for. Kinds that are asked for by the same time go on together, so that API servers restart
+	// once for all of them. A kind that is taken out stays in the phase that it has come to, and does not hold up the end of the others.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -19,7 +24,7 @@ type KeyRotationSpec struct {
 	Kinds []KeyKind `json:"kinds,omitempty"`
 
 	// prepareAfter begins a rotation once this time has passed: a new key is made, trusted beside the former one, and then used. API
-	// servers restart twice for it, one after the other. A later time asks for another rotation, which begins when the present one
+	// servers restart twice for it, one after the other. What the former encryption key encrypted is written again by the new one. A later time asks for another rotation, which begins when the present one
 	// is complete. A time that has passed can only become later.
 	// +required
 	PrepareAfter metav1.Time `json:"prepareAfter,omitempty,omitzero"`
@@ -30,7 +35,8 @@ type KeyRotationSpec struct {
 	// +optional
 	CompleteAfter metav1.Time `json:"completeAfter,omitempty,omitzero"`
 
-	// completeAnyway are names from the condition KeysRotating of what is given up although it needs the former key.
+	// completeAnyway are names from the condition KeysRotating of what is given up although it needs the former key. What the former
+	// encryption key encrypted cannot be given up: nobody could read it again.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64

@@ -134,7 +134,7 @@ func (c Cluster) AsComponent() components.Component {
 
 func (c Cluster) clearUnused(in *components.Input) {
 	in.Network, in.Addresses, in.Exposure = components.Network{}, nil, components.Exposure{}
-	in.ServiceAccountKeys = components.ServiceAccountKeys{}
+	components.ReduceKeys(in, c.Component)
 	in.Spec = controlplanev1.KOKControlPlaneSpec{
 		Hosting:         in.Spec.Hosting,
 		ImageRepository: in.Spec.ImageRepository,

@@ -232,7 +232,7 @@ func adaptPod(template *corev1.PodTemplateSpec, in *components.Input) {
 		addKonnectivity(template, in)
 	}
 	container.Args = components.Args(container.Args, args, spec.ExtraArgs)
-	components.SetServiceAccountKeys(template, in, names.KubeAPIServer)
+	components.SetKeys(template, in, names.KubeAPIServer)
 
 	components.SetPort(container, HTTPS.Name, in.Ports.APIServer)
 	for _, probe := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {

@@ -46,8 +46,8 @@ const (
 	stepTimeout = 2 * etcd.Timeout
 )
 
-// Etcd is how etcd clusters are reached: Check is etcd.Check, Change is etcd.Change, MakeRoom is etcd.MakeRoom, and Hashes is
-// etcd.Hashes, unless a test has none.
+// Etcd is how etcd clusters are reached: Check is etcd.Check, Change is etcd.Change, MakeRoom is etcd.MakeRoom, Hashes is etcd.Hashes,
+// and EachValue is etcd.EachValue, unless a test has none.
 type Etcd struct {
 	Check  func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error)
 	Change func(ctx context.Context, kind membership.Kind, name string, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) error
@@ -56,6 +56,8 @@ type Etcd struct {
 	// Hashes is asked every HashEvery, which is HashInterval where it is zero. Without it the data of members is never compared.
 	Hashes    func(ctx context.Context, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) ([]hashes.Hash, error)
 	HashEvery time.Duration
+	// EachValue reads what API servers stored. It is not for the operator, which does not look at data.
+	EachValue func(ctx context.Context, members map[string]etcd.Address, config *tls.Config, from string, do func(key string, value []byte)) (next string, err error)
 	// DefragmentEvery is how long a member runs before it starts anew because its database has many free pages: a day where it is zero.
 	DefragmentEvery time.Duration
 }

@@ -11,7 +11,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
@@ -44,7 +43,7 @@ type decider func(context.Context, *etcd.Health) (decision, error)
 func (o *Operator) Run(ctx context.Context, task *Task) *Report {
 	c := o.cluster(ctx, task)
 	var err error
-	if c.tls, err = task.Keys.ClientTLS(o.clock, task.signer(), names.ManagerUser, nil, ""); err != nil {
+	if _, c.tls, err = task.Reach(o.clock); err != nil {
 		return &Report{Health: &etcd.Health{Err: err}}
 	}
 	report := &Report{Health: c.observe(ctx)}

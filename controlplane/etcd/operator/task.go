@@ -1,11 +1,13 @@
 package operator
 
 import (
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -94,6 +96,13 @@ func (t *Task) clientURLs() map[string]string {
 		}
 	}
 	return urls
+}
+
+// Reach is how members are reached that have an address, and the configuration of a client of theirs. It needs Cluster, Host, Keys and
+// Input.
+func (t *Task) Reach(clock clock.PassiveClock) (map[string]etcd.Address, *tls.Config, error) {
+	config, err := t.Keys.ClientTLS(clock, t.signer(), names.ManagerUser, nil, "")
+	return t.addresses(), config, err
 }
 
 // addresses are how members are reached, by clients and by each other.
