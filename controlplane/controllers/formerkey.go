@@ -9,7 +9,9 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
@@ -24,6 +26,52 @@ const (
 	// mostTokens is how many Secrets are named.
 	mostTokens = 20
 )
+
+// podTokensLife is how long kubelet keeps a token of a pod at the most, and a little more: it renews each after 24 hours or four fifths
+// of its life (pkg/kubelet/token of Kubernetes).
+const podTokensLife = 24*time.Hour + 10*time.Minute
+
+// addTokens adds what needs the former service account key.
+func (r *Reconciler) addTokens(_ context.Context, s *scope, state *rotation.State, key probe.Key) error {
+	former, err := s.keys.FormerTokenKeys()
+	if err != nil {
+		return err
+	}
+	// Names are of this rotation alone: who gives up something of it gives up nothing of the next.
+	of := s.keys.Rotation(pki.ServiceAccount).File()
+	since, err := time.Parse(time.RFC3339, state.Record.Since)
+	if err != nil {
+		return fmt.Errorf("read since when the new service account key is in use: %w", err)
+	}
+	if renewed := since.Add(podTokensLife); r.Clock.Now().Before(renewed) {
+		state.Needs = append(state.Needs, rotation.Need{
+			Name: "pod-tokens/" + of,
+			Why:  fmt.Sprintf("kubelets renew the tokens of all pods until %s, and those of most within an hour", stamp(metav1.NewTime(renewed))),
+		})
+	}
+	check := &formerKeyProbe{api: r.tenantProbe(s), keys: former}
+	result, told := r.prober.Probe(key, check.probe(state.Record))
+	found, seen := result.Value.(formerTokens)
+	switch {
+	case !told:
+		s.probing = true
+		fallthrough
+	case !seen:
+		why := result.Problem
+		if !told {
+			why = "the tenant is being probed"
+		}
+		state.Needs = append(state.Needs, rotation.Need{Name: "unseen/" + of, Why: why})
+	default:
+		for _, name := range found.secrets {
+			state.Needs = append(state.Needs, rotation.Need{Name: "secret/" + of + "/" + name})
+		}
+		if found.more > 0 {
+			state.Needs = append(state.Needs, rotation.Need{Name: "other-secrets/" + of, Why: fmt.Sprintf("%d more Secrets, which are named when others of them are mended", found.more)})
+		}
+	}
+	return nil
+}
 
 // formerKeyProbe looks in a tenant for Secrets with tokens that were signed with a former service account key. They never end by
 // themselves.

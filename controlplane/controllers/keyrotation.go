@@ -2,10 +2,11 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
-	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,71 +20,138 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
-// rotating are the components whose pods have service account keys.
-var rotating = []string{names.KubeAPIServer, names.KubeControllerManager}
+// rotatingKind is a kind of key that rotates.
+type rotatingKind struct {
+	// asked is how spec names it, material how key material does, and people.
+	asked    controlplanev1.KeyKind
+	material string
+	// pods is which pods have keys of the kind, and how they show it.
+	pods components.KeyKind
+	// data are the data keys of the kind's rotation in the host cluster's copy.
+	data string
+	// needs adds what needs the former key, which is looked for in some phases by a probe of this kind.
+	needs    func(*Reconciler, context.Context, *scope, *rotation.State, probe.Key) error
+	needed   []rotation.Phase
+	probedAs string
+}
 
-// rotateKeys takes the next steps of the rotation of the service account key, and has renderings follow its phase. What it waits for
-// stops nothing else.
+// rotatingKinds are all kinds, in the order in which people are told of them.
+var rotatingKinds = []rotatingKind{
+	{
+		asked: controlplanev1.ServiceAccountKeyKind, material: pki.ServiceAccount, pods: components.ServiceAccountKey, data: "sa.rotation",
+		needs: (*Reconciler).addTokens, needed: []rotation.Phase{rotation.Prepared}, probedAs: formerKeyProbeKind,
+	},
+	{
+		asked: controlplanev1.EncryptionKeyKind, material: pki.Encryption, pods: components.EncryptionKey, data: "encryption.rotation",
+		needs: (*Reconciler).addObjects, needed: []rotation.Phase{rotation.Prepared, rotation.Dropping}, probedAs: rewritingProbeKind,
+	},
+}
+
+// probeKey is that of the probe which looks for what needs the former key.
+func (k *rotatingKind) probeKey(s *scope) probe.Key {
+	return probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: k.probedAs}
+}
+
+// rotateKeys takes the next steps of rotations of keys, and has renderings follow their phases. What a rotation waits for stops nothing
+// else.
 func (r *Reconciler) rotateKeys(ctx context.Context, s *scope) flow.Result {
-	key := probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: formerKeyProbeKind}
-	defer func() {
-		if s.rotation.Record.Phase != rotation.Prepared {
-			r.prober.Withdraw(key)
-		}
-	}()
-	if lost := s.lostRotation(); lost != nil {
+	if lost := s.lostRotations(); lost != nil {
+		r.withdrawProbes(s, nil)
 		return flow.Blocked(controlplanev1.KeyMaterialLostReason, lost)
 	}
-	if state := r.rotationState(s); state.Record.UnderWay() || state.Begins() {
+	if slices.ContainsFunc(r.rotationStates(s), func(state rotation.State) bool { return state.Record.UnderWay() || state.Begins() }) {
 		// A cache that lags behind would have pods go back to the keys of an earlier phase.
 		if err := r.readKeys(ctx, s, true); err != nil {
+			r.withdrawProbes(s, nil)
 			return keyMaterialFailed(err)
 		}
 	}
 	for {
-		state := r.rotationState(s)
-		s.rotation.Record, s.rotation.Says = state.Record, ""
-		s.input.ServiceAccountKeys.Trusted, s.input.ServiceAccountKeys.Used = s.keys.Files(pki.ServiceAccount)
-		if err := r.observeRotation(ctx, s, &state, key); err != nil {
+		states := r.rotationStates(s)
+		r.withdrawProbes(s, states)
+		for i := range rotatingKinds {
+			files := rotatingKinds[i].pods.In(&s.input)
+			files.Trusted, files.Used = s.keys.Files(rotatingKinds[i].material)
+		}
+		if err := r.observeRotations(ctx, s, states); err != nil {
 			return flow.Failed(err)
 		}
-		action := rotation.Decide(state)
-		switch action.Kind {
-		case rotation.None:
-			if asked := s.controlPlane.Spec.KeyRotation.PrepareAfter; asked.After(r.Clock.Now()) {
-				s.rotation.Says = "the next rotation begins at " + stamp(asked)
-			}
-			return flow.Done()
-		case rotation.Wait:
-			s.rotation.Says = action.Reason
+		actions := rotation.Together(states)
+		r.tellRotations(s, states, actions)
+		wrote, err := s.writeRotations(ctx, actions)
+		if !wrote && err == nil {
 			return flow.Done()
 		}
-		if err := s.store.Rotate(ctx, s.key, s.keys, pki.ServiceAccount, action.Record); err != nil {
-			return flow.Failed(err)
-		}
-		if err := r.readKeys(ctx, s, true); err != nil {
+		if err := errors.Join(err, r.readKeys(ctx, s, true)); err != nil {
 			return keyMaterialFailed(err)
 		}
 	}
 }
 
-// rotationState is what the next step depends on, without what is observed.
-func (r *Reconciler) rotationState(s *scope) rotation.State {
+// writeRotations stores the phases that come next.
+func (s *scope) writeRotations(ctx context.Context, actions []rotation.Action) (wrote bool, err error) {
+	for i, action := range actions {
+		if action.Kind != rotation.Write {
+			continue
+		}
+		wrote = true
+		err = errors.Join(err, s.store.Rotate(ctx, s.key, s.keys, rotatingKinds[i].material, action.Record))
+	}
+	return wrote, err
+}
+
+// withdrawProbes ends the probes of kinds of which nothing is to be looked for; without states that is all of them.
+func (r *Reconciler) withdrawProbes(s *scope, states []rotation.State) {
+	for i := range rotatingKinds {
+		if kind := &rotatingKinds[i]; states == nil || !slices.Contains(kind.needed, states[i].Record.Phase) {
+			r.prober.Withdraw(kind.probeKey(s))
+		}
+	}
+}
+
+// tellRotations notes for people how far kinds have come that are asked for or under way.
+func (r *Reconciler) tellRotations(s *scope, states []rotation.State, actions []rotation.Action) {
+	s.rotations = nil
+	spec := s.controlPlane.Spec.KeyRotation
+	for i, state := range states {
+		asked := slices.Contains(spec.Kinds, rotatingKinds[i].asked)
+		if !asked && !state.Record.UnderWay() {
+			continue
+		}
+		says := actions[i].Reason
+		if asked && actions[i].Kind == rotation.None && spec.PrepareAfter.After(r.Clock.Now()) {
+			says = "the next rotation begins at " + stamp(spec.PrepareAfter)
+		}
+		s.rotations = append(s.rotations, status.Rotation{Kind: state.Kind, Record: state.Record, Says: says})
+	}
+}
+
+// rotationStates are what the next steps depend on, by the place of their kind, without what is observed.
+func (r *Reconciler) rotationStates(s *scope) []rotation.State {
+	states := make([]rotation.State, len(rotatingKinds))
+	for i := range rotatingKinds {
+		states[i] = r.rotationState(s, &rotatingKinds[i])
+	}
+	return states
+}
+
+func (r *Reconciler) rotationState(s *scope, kind *rotatingKind) rotation.State {
 	now, spec := r.Clock.Now(), s.controlPlane.Spec.KeyRotation
-	state := rotation.State{Now: stamp(metav1.NewTime(now)), GivenUp: spec.CompleteAnyway}
+	state := rotation.State{Kind: kind.material, Now: stamp(metav1.NewTime(now)), GivenUp: spec.CompleteAnyway}
 	switch {
 	case s.problem != nil:
 		state.Problem = s.problem.Error()
 	case !runs(s.controlPlane):
 		state.Problem = "it begins when the condition Initialized is true"
 	}
-	if found := s.keys.Rotation(pki.ServiceAccount); found != nil {
+	if found := s.keys.Rotation(kind.material); found != nil {
 		state.Record = found.Record
 	}
-	if !slices.Contains(spec.Kinds, controlplanev1.ServiceAccountKeyKind) {
+	if !slices.Contains(spec.Kinds, kind.asked) {
 		return state
 	}
 	if !spec.PrepareAfter.After(now) {
@@ -95,42 +163,77 @@ func (r *Reconciler) rotationState(s *scope) rotation.State {
 	return state
 }
 
-// observeRotation adds what the host cluster and the tenant tell.
-func (r *Reconciler) observeRotation(ctx context.Context, s *scope, state *rotation.State, key probe.Key) (err error) {
-	switch state.Record.Phase {
-	case rotation.Trusting, rotation.Using, rotation.Dropping:
-		state.Behind, err = keysBehind(ctx, s)
-	case rotation.Prepared:
-		err = r.addNeeds(s, state, key)
+// observeRotations adds what the host cluster and the tenant tell. Pods are read once for all kinds.
+func (r *Reconciler) observeRotations(ctx context.Context, s *scope, states []rotation.State) error {
+	var seen *holders
+	for i := range rotatingKinds {
+		kind, state := &rotatingKinds[i], &states[i]
+		switch state.Record.Phase {
+		case rotation.Trusting, rotation.Using, rotation.Dropping:
+			if seen == nil {
+				var err error
+				if seen, err = readHolders(ctx, s); err != nil {
+					return err
+				}
+			}
+			state.Behind = seen.behind(s, kind)
+		}
+		if slices.Contains(kind.needed, state.Record.Phase) {
+			if err := kind.needs(r, ctx, s, state, kind.probeKey(s)); err != nil {
+				return err
+			}
+		}
 	}
-	return err
+	return nil
 }
 
-// keysBehind are workloads and pods that do not have the keys of the present phase, as the API server of the host cluster has them. A
-// pod that stops serves until it has.
-func keysBehind(ctx context.Context, s *scope) ([]string, error) {
+// holders are workloads and pods of components that have keys, as the API server of the host cluster has them; no workload for one that is
+// not there.
+type holders struct {
+	workloads map[string]client.Object
+	pods      map[string][]corev1.Pod
+}
+
+func readHolders(ctx context.Context, s *scope) (*holders, error) {
 	pods, err := hostpods.List(ctx, s.host.Live, s.key)
 	if err != nil {
 		return nil, err
 	}
-	var behind []string
+	seen := &holders{workloads: map[string]client.Object{}, pods: pods}
 	kinds := workloads.Kinds(s.controlPlane)
-	for _, component := range rotating {
-		workload, at := kinds[component], client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, component)}
-		err := s.host.Live.Get(ctx, at, workload)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("read the workload of %s: %w", component, err)
+	for i := range rotatingKinds {
+		for _, component := range rotatingKinds[i].pods.Holders() {
+			workload, at := kinds[component], client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, component)}
+			if seen.workloads[component] != nil {
+				continue
+			}
+			switch err := s.host.Live.Get(ctx, at, workload); {
+			case err == nil:
+				seen.workloads[component] = workload
+			case !apierrors.IsNotFound(err):
+				return nil, fmt.Errorf("read the workload of %s: %w", component, err)
+			}
 		}
-		if apierrors.IsNotFound(err) || !s.input.ServiceAccountKeys.AreOf(component, &patches.PodTemplate(workload).Spec) || !rolledOut(workload) {
+	}
+	return seen, nil
+}
+
+// behind are workloads and pods that do not have the keys of the present phase. A pod that stops serves until it has.
+func (h *holders) behind(s *scope, kind *rotatingKind) []string {
+	var behind []string
+	files := *kind.pods.In(&s.input)
+	for _, component := range kind.pods.Holders() {
+		workload := h.workloads[component]
+		if workload == nil || !kind.pods.AreOf(files, component, &patches.PodTemplate(workload).Spec) || !rolledOut(workload) {
 			behind = append(behind, component)
 		}
-		for i := range pods[component] {
-			if pod := &pods[component][i]; !hostpods.Ended(pod) && !s.input.ServiceAccountKeys.AreOf(component, &pod.Spec) {
+		for i := range h.pods[component] {
+			if pod := &h.pods[component][i]; !hostpods.Ended(pod) && !kind.pods.AreOf(files, component, &pod.Spec) {
 				behind = append(behind, "pod "+pod.Name)
 			}
 		}
 	}
-	return behind, nil
+	return behind
 }
 
 // rolledOut reports whether all pods are of the workload's present template, and no pod of a former one can come. A Deployment scales
@@ -139,62 +242,21 @@ func rolledOut(workload client.Object) bool {
 	return workloads.StateOf(workload).Complete()
 }
 
-// lostRotation says that both copies of a rotation are gone of which pods have the key; nil when they are not.
-func (s *scope) lostRotation() error {
-	if s.keys.Rotation(pki.ServiceAccount) != nil {
-		return nil
-	}
-	for i := range s.snapshot.Pods[names.KubeAPIServer] {
-		pod := &s.snapshot.Pods[names.KubeAPIServer][i]
-		if !hostpods.Ended(pod) && components.HasRotatedKeys(names.KubeAPIServer, &pod.Spec) {
-			return fmt.Errorf("pod %s has a service account key that a rotation made, and both copies of that are missing: Secret %s-%s in the management cluster and data key sa.rotation of Secret %s in the host cluster; restore one of them from a backup",
-				pod.Name, s.key.Name, pki.RotationPurpose, names.KeyMaterial(s.key.Name))
+// lostRotations says that both copies of a rotation are gone of which pods have the key; nil when they are not.
+func (s *scope) lostRotations() error {
+	for i := range rotatingKinds {
+		kind := &rotatingKinds[i]
+		if s.keys.Rotation(kind.material) != nil {
+			continue
 		}
-	}
-	return nil
-}
-
-// podTokensLife is how long kubelet keeps a token of a pod at the most, and a little more: it renews each after 24 hours or four fifths
-// of its life (pkg/kubelet/token of Kubernetes).
-const podTokensLife = 24*time.Hour + 10*time.Minute
-
-// addNeeds adds what needs the former service account key.
-func (r *Reconciler) addNeeds(s *scope, state *rotation.State, key probe.Key) error {
-	former, err := s.keys.FormerTokenKeys()
-	if err != nil {
-		return err
-	}
-	// Names are of this rotation alone: who gives up something of it gives up nothing of the next.
-	of := s.keys.Rotation(pki.ServiceAccount).File()
-	since, err := time.Parse(time.RFC3339, state.Record.Since)
-	if err != nil {
-		return fmt.Errorf("read since when the new service account key is in use: %w", err)
-	}
-	if renewed := since.Add(podTokensLife); r.Clock.Now().Before(renewed) {
-		state.Needs = append(state.Needs, rotation.Need{
-			Name: "pod-tokens/" + of,
-			Why:  fmt.Sprintf("kubelets renew the tokens of all pods until %s, and those of most within an hour", stamp(metav1.NewTime(renewed))),
-		})
-	}
-	check := &formerKeyProbe{api: r.tenantProbe(s), keys: former}
-	result, told := r.prober.Probe(key, check.probe(state.Record))
-	found, seen := result.Value.(formerTokens)
-	switch {
-	case !told:
-		s.probing = true
-		fallthrough
-	case !seen:
-		why := result.Problem
-		if !told {
-			why = "the tenant is being probed"
-		}
-		state.Needs = append(state.Needs, rotation.Need{Name: "unseen/" + of, Why: why})
-	default:
-		for _, name := range found.secrets {
-			state.Needs = append(state.Needs, rotation.Need{Name: "secret/" + of + "/" + name})
-		}
-		if found.more > 0 {
-			state.Needs = append(state.Needs, rotation.Need{Name: "other-secrets/" + of, Why: fmt.Sprintf("%d more Secrets, which are named when others of them are mended", found.more)})
+		for _, component := range kind.pods.Holders() {
+			for i := range s.snapshot.Pods[component] {
+				pod := &s.snapshot.Pods[component][i]
+				if !hostpods.Ended(pod) && kind.pods.IsRotated(component, &pod.Spec) {
+					return fmt.Errorf("pod %s has the %s of a rotation, and both copies of that are missing: Secret %s-%s in the management cluster and data key %s of Secret %s in the host cluster; restore one of them from a backup",
+						pod.Name, kind.material, s.key.Name, pki.RotationPurpose, kind.data, names.KeyMaterial(s.key.Name))
+				}
+			}
 		}
 	}
 	return nil

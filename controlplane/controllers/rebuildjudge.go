@@ -18,7 +18,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
 // judgeRestore says what is wrong with a request, before anything stops; empty for nothing. volumes are those of

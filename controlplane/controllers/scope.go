@@ -63,8 +63,8 @@ type scope struct {
 	// backup is what is known of the backup of the data etcd, rebuild of a restore of it in place.
 	backup  backups.Seen
 	rebuild restoring
-	// rotation is how far the rotation of a key has come.
-	rotation status.Rotation
+	// rotations are how far rotations of keys have come.
+	rotations []status.Rotation
 	// formerEvents is what is left of an etcd with events that is founded anew.
 	formerEvents formerEvents
 
@@ -203,7 +203,7 @@ func (s *scope) keepLastStatus() bool {
 func (s *scope) statusInput() *status.Input {
 	return &status.Input{
 		ControlPlane: s.controlPlane, Cluster: s.key, OwnHost: s.host.Own, Outcomes: s.outcomes,
-		Rotation: s.rotation,
-		Problem:  s.problem, Unsupported: s.unsupported, Refused: s.refused, Notes: s.notes, Restoring: map[string]string{names.EtcdData: s.rebuild.says, names.EtcdEvents: s.formerEvents.says},
+		Rotations: s.rotations,
+		Problem:   s.problem, Unsupported: s.unsupported, Refused: s.refused, Notes: s.notes, Restoring: map[string]string{names.EtcdData: s.rebuild.says, names.EtcdEvents: s.formerEvents.says},
 	}
 }

@@ -87,11 +87,10 @@ func (v *tenantProbe) connect() error {
 	if v.client != nil {
 		return nil
 	}
-	config, err := v.keys.RESTConfig(v.r.Clock, "https://"+v.address, names.ManagerUser, []string{"system:masters"})
+	config, err := v.config()
 	if err != nil {
-		return fmt.Errorf("connect to the tenant: %w", err)
+		return err
 	}
-	config.Wrap(v.guard.Wrap)
 	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
 	if v.health, err = rest.UnversionedRESTClientFor(config); err != nil {
 		return fmt.Errorf("connect to the tenant: %w", err)
@@ -102,4 +101,14 @@ func (v *tenantProbe) connect() error {
 	}
 	v.client = writes.Tell(c, writes.Tenant)
 	return nil
+}
+
+// config is for clients of the tenant. The guard stands before it.
+func (v *tenantProbe) config() (*rest.Config, error) {
+	config, err := v.keys.RESTConfig(v.r.Clock, "https://"+v.address, names.ManagerUser, []string{"system:masters"})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the tenant: %w", err)
+	}
+	config.Wrap(v.guard.Wrap)
+	return config, nil
 }

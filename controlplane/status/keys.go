@@ -1,6 +1,9 @@
 package status
 
 import (
+	"slices"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -10,8 +13,10 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
-// Rotation is how far the rotation of the service account key has come.
+// Rotation is how far the rotation of a kind of key has come.
 type Rotation struct {
+	// Kind is what people call the kind of key.
+	Kind   string
 	Record rotation.Record
 	// Says is what it waits for, for people; empty for nothing.
 	Says string
@@ -25,34 +30,54 @@ func asksForKeys(controlPlane *controlplanev1.KOKControlPlane) bool {
 // tellsOfKeys reports whether there is a rotation to tell of.
 func (in *Input) tellsOfKeys() bool {
 	known := in.outcome(names.StepKeyMaterial).Done()
-	return asksForKeys(in.ControlPlane) || in.Rotation.Record.UnderWay() ||
+	return asksForKeys(in.ControlPlane) || slices.ContainsFunc(in.Rotations, func(r Rotation) bool { return r.Record.UnderWay() }) ||
 		!known && conditions.Get(in.ControlPlane, controlplanev1.KeysRotatingCondition) != nil
 }
 
-// keysRotating is how far a rotation has come, what it waits for and for whom.
+// keysRotating is how far rotations have come, what they wait for and for whom: a line for each kind.
 func keysRotating(in *Input) metav1.Condition {
 	const name = controlplanev1.KeysRotatingCondition
 	if !in.outcome(names.StepKeyMaterial).Done() {
 		return Condition(name, metav1.ConditionUnknown, controlplanev1.KeysUnknownReason, waitingFor(in, names.StepKeyMaterial))
 	}
-	message := pki.ServiceAccount
-	if in.Rotation.Record.Phase != "" {
-		message += " (" + string(in.Rotation.Record.Phase) + ", asked for at " + in.Rotation.Record.Asked + ")"
+	reason, lines := "", []string(nil)
+	for _, r := range in.Rotations {
+		lines = append(lines, r.line())
+		if r.Record.Phase == rotation.Prepared && r.Kind == pki.ServiceAccount {
+			lines = append(lines, unseenTokens)
+		}
 	}
-	if in.Rotation.Says != "" {
-		message += ": " + in.Rotation.Says
+	for _, moves := range reasonsOfKeys {
+		if reason == "" && slices.ContainsFunc(in.Rotations, func(r Rotation) bool { return slices.Contains(moves.phases, r.Record.Phase) }) {
+			reason = moves.reason
+		}
 	}
-	reason := controlplanev1.KeysPreparingReason
-	switch in.Rotation.Record.Phase {
-	case rotation.Prepared:
-		reason = controlplanev1.KeysPreparedReason
-		message += "\n" + unseenTokens
-	case rotation.Dropping:
-		reason = controlplanev1.KeysCompletingReason
-	case "", rotation.Over:
+	message := strings.Join(lines, "\n")
+	if reason == "" {
 		return Condition(name, metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, message)
 	}
 	return Condition(name, metav1.ConditionTrue, reason, message)
+}
+
+// reasonsOfKeys are the reasons by the phases of kinds. Where kinds are in several phases the first reason counts.
+var reasonsOfKeys = []struct {
+	phases []rotation.Phase
+	reason string
+}{
+	{[]rotation.Phase{rotation.Trusting, rotation.Using}, controlplanev1.KeysPreparingReason},
+	{[]rotation.Phase{rotation.Dropping}, controlplanev1.KeysCompletingReason},
+	{[]rotation.Phase{rotation.Prepared}, controlplanev1.KeysPreparedReason},
+}
+
+func (r Rotation) line() string {
+	line := r.Kind
+	if r.Record.Phase != "" {
+		line += " (" + string(r.Record.Phase) + ", asked for at " + r.Record.Asked + ")"
+	}
+	if r.Says != "" {
+		line += ": " + r.Says
+	}
+	return line
 }
 
 // unseenTokens names what nobody can see. API servers let tokens of pods live for a year, for programs that read theirs only once.

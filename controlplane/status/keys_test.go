@@ -10,6 +10,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
@@ -17,7 +18,13 @@ func TestKeysRotating(t *testing.T) {
 	const asked = "2026-03-04T05:06:07Z"
 	at := func(phase rotation.Phase, says string) func(*Input) {
 		return func(in *Input) {
-			in.Rotation = Rotation{Record: rotation.Record{Asked: asked, Phase: phase}, Says: says}
+			in.Rotations = append(in.Rotations, Rotation{Kind: pki.ServiceAccount, Record: rotation.Record{Asked: asked, Phase: phase}, Says: says})
+		}
+	}
+	beside := func(phase rotation.Phase, in func(*Input)) func(*Input) {
+		return func(input *Input) {
+			in(input)
+			input.Rotations = append(input.Rotations, Rotation{Kind: pki.Encryption, Record: rotation.Record{Asked: asked, Phase: phase}, Says: "waits for pod b"})
 		}
 	}
 	is := func(reason string, says ...string) expectation {
@@ -27,7 +34,7 @@ func TestKeysRotating(t *testing.T) {
 		in   func(*Input)
 		want expectation
 	}{
-		"its time has not come": {func(*Input) {}, expectation{
+		"its time has not come": {at("", ""), expectation{
 			status: metav1.ConditionFalse, reason: controlplanev1.KeysNotRotatingReason, says: []string{"service account key"},
 		}},
 		"it cannot begin": {at("", "has not begun: it begins later"), expectation{
@@ -40,6 +47,11 @@ func TestKeysRotating(t *testing.T) {
 		"the new one comes to be used": {at(rotation.Using, "waits for pod a"), is(controlplanev1.KeysPreparingReason, "(Using", "waits for pod a")},
 		"it is prepared":               {at(rotation.Prepared, "set it"), is(controlplanev1.KeysPreparedReason, "(Prepared", "set it", "tokens that were handed out")},
 		"it is completed":              {at(rotation.Dropping, "waits for pod a"), is(controlplanev1.KeysCompletingReason, "(Dropping", "waits for pod a")},
+		"two kinds have a line each": {beside(rotation.Using, at(rotation.Using, "waits for pod a")), is(controlplanev1.KeysPreparingReason,
+			"service account key (Using, asked for at "+asked+"): waits for pod a\nencryption key (Using, asked for at "+asked+"): waits for pod b")},
+		"one kind is prepared, and one not yet": {beside(rotation.Trusting, at(rotation.Prepared, "set it")), is(controlplanev1.KeysPreparingReason, "encryption key (Trusting")},
+		"one kind is prepared, and one dropped": {beside(rotation.Dropping, at(rotation.Prepared, "set it")), is(controlplanev1.KeysCompletingReason, "encryption key (Dropping")},
+		"one kind is prepared, and one over":    {beside(rotation.Over, at(rotation.Prepared, "set it")), is(controlplanev1.KeysPreparedReason, "encryption key (Over")},
 		"keys are lost": {func(in *Input) {
 			in.end(names.StepKeyMaterial, flow.Blocked(controlplanev1.KeyMaterialLostReason, errors.New("both are gone")))
 		}, expectation{status: metav1.ConditionUnknown, reason: controlplanev1.KeysUnknownReason, says: []string{"both are gone"}}},
@@ -59,14 +71,19 @@ func TestKeysRotatingIsThereWhileThereIsSomethingToTell(t *testing.T) {
 	was := func(in *Input) {
 		conditions.Set(in.ControlPlane, Condition(controlplanev1.KeysRotatingCondition, metav1.ConditionTrue, controlplanev1.KeysPreparedReason))
 	}
+	at := func(phase rotation.Phase) func(*Input) {
+		return func(in *Input) {
+			in.Rotations = []Rotation{{Kind: pki.ServiceAccount}, {Kind: pki.Encryption, Record: rotation.Record{Phase: phase}}}
+		}
+	}
 	for name, test := range map[string]struct {
 		is   []func(*Input)
 		want bool
 	}{
 		"nobody ever asked":                        {},
 		"somebody asks":                            {[]func(*Input){asks}, true},
-		"nobody asks any more, and it is prepared": {[]func(*Input){was, func(in *Input) { in.Rotation.Record.Phase = rotation.Prepared }}, true},
-		"nobody asks any more, and it is over":     {[]func(*Input){was, func(in *Input) { in.Rotation.Record.Phase = rotation.Over }}, false},
+		"nobody asks any more, and it is prepared": {[]func(*Input){was, at(rotation.Prepared)}, true},
+		"nobody asks any more, and it is over":     {[]func(*Input){was, at(rotation.Over)}, false},
 		"nobody knows": {[]func(*Input){was, func(in *Input) {
 			in.end(names.StepKeyMaterial, flow.Failed(errors.New("no answer")))
 		}}, true},

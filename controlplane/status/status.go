@@ -45,8 +45,8 @@ type Input struct {
 	Unsupported, Refused error
 	// Notes are what else only a person can put right.
 	Notes []string
-	// Rotation is how far the rotation of a key has come.
-	Rotation Rotation
+	// Rotations are how far rotations have come, of kinds that are asked for or under way.
+	Rotations []Rotation
 	// Restoring is what the founding anew of an etcd waits for, by component; empty for one that is not founded anew.
 	Restoring map[string]string
 }

@@ -1,0 +1,155 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rewriting"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+)
+
+const (
+	// rewritingProbeKind is the kind of the probe that has objects written again which the former encryption key encrypted.
+	rewritingProbeKind = "rewriting"
+	// rewritingTimeout bounds a run. The next one goes on, within a minute.
+	rewritingTimeout = time.Minute
+	// mostResources is how many resources are named of which something is left.
+	mostResources = 10
+)
+
+// addObjects adds what the former encryption key encrypted. API servers write it again, and nobody can give it up: without the key nobody
+// could read it.
+func (r *Reconciler) addObjects(ctx context.Context, s *scope, state *rotation.State, key probe.Key) error {
+	of := s.keys.Rotation(pki.Encryption).File()
+	add := func(name, why string) {
+		state.Needs = append(state.Needs, rotation.Need{Name: "objects/" + of + name, Why: why, Lost: true})
+	}
+	if s.rebuild.asked() {
+		r.prober.Withdraw(key)
+		add("", "spec.etcd.restore asks for a restore in place, which is not over: what it brings may be encrypted by the former key")
+		return nil
+	}
+	check, err := r.rewritingProbe(ctx, s, of)
+	if err != nil {
+		return err
+	}
+	result, told := r.prober.Probe(key, check.probe(state.Record))
+	progress, seen := result.Value.(rewriting.Progress)
+	if !told {
+		s.probing = true
+		add("", "etcd is being looked at")
+		return nil
+	}
+	if !seen || !progress.Done {
+		for _, left := range leftObjectsOf(progress.Left) {
+			add("/"+left.resource, left.why)
+		}
+		add("", result.Problem)
+	}
+	return nil
+}
+
+type leftObjects struct{ resource, why string }
+
+// leftObjectsOf tells of the resources of which something is left, the first of them by name.
+func leftObjectsOf(left map[string]int) []leftObjects {
+	var all []leftObjects
+	others, sum := 0, 0
+	for _, resource := range slices.Sorted(maps.Keys(left)) {
+		if len(all) < mostResources {
+			all = append(all, leftObjects{resource, fmt.Sprintf("%d are encrypted by the former key", left[resource])})
+			continue
+		}
+		others, sum = others+1, sum+left[resource]
+	}
+	if others > 0 {
+		all = append(all, leftObjects{"others", fmt.Sprintf("%d of %d other resources are encrypted by the former key", sum, others)})
+	}
+	return all
+}
+
+// rewritingCheck has objects written again. Its rewriter goes on from run to run.
+type rewritingCheck struct {
+	rewriter *rewriting.Rewriter
+	// identity covers all that it depends on.
+	identity string
+}
+
+func (r *Reconciler) rewritingProbe(ctx context.Context, s *scope, file string) (*rewritingCheck, error) {
+	api := r.tenantProbe(s)
+	rewriter := &rewriting.Rewriter{
+		File: file, Encryption: s.controlPlane.Spec.EncryptionAtRest, Connect: api.config, Guard: api.guard,
+	}
+	var identity strings.Builder
+	fmt.Fprintln(&identity, file, rewriter.Encryption.Resources, api.address, string(s.keys.ClusterCA.Bundle))
+	in := s.input
+	var err error
+	if in.Addresses, _, err = recordedAddresses(ctx, s); err != nil {
+		return nil, err
+	}
+	// Steps that come later in the order claim ports. Those of a control plane that runs are known.
+	if in.Ports = ports.Of(s.controlPlane.Spec.Hosting.Ports.First); in.OnPodNetwork() {
+		in.Ports = ports.OnPodNetwork(in.Network.APIServerPort)
+	}
+	for _, cluster := range etcdclusters.All {
+		if len(cluster.Wanted(&in)) == 0 {
+			continue // Events are in the data.
+		}
+		task := &operator.Task{Cluster: cluster, Host: s.host, Keys: s.keys, Input: in}
+		rewriter.Etcds = append(rewriter.Etcds, r.etcdOf(task))
+		// Another founding of an etcd brings other values.
+		founded := etcdclusters.Status(s.controlPlane, cluster.Component)
+		fmt.Fprintln(&identity, task.Identity(), founded.ClusterID, stamp(founded.RestoredAt))
+	}
+	return &rewritingCheck{rewriter, identity.String()}, nil
+}
+
+// etcdOf reads what is in an etcd cluster.
+func (r *Reconciler) etcdOf(task *operator.Task) rewriting.Etcd {
+	return func(ctx context.Context, from string, do func(key string, value []byte)) (string, error) {
+		members, config, err := task.Reach(r.Clock)
+		switch {
+		case err != nil:
+			return from, err
+		case len(members) == 0:
+			return from, errors.New("no member has an address")
+		case r.etcd.EachValue == nil:
+			return from, errors.New("no etcd can be read")
+		}
+		return r.etcd.EachValue(ctx, members, config, from, do)
+	}
+}
+
+func (c *rewritingCheck) probe(of rotation.Record) probe.Probe {
+	return probe.Probe{
+		Identity: fmt.Sprintf("%s\n%s\n%s", of.Asked, of.Since, c.identity), Timeout: rewritingTimeout, Do: c.do,
+	}
+}
+
+// do has a problem until nothing is left: then it is done again sooner.
+func (c *rewritingCheck) do(ctx context.Context) probe.Result {
+	progress, err := c.rewriter.Run(ctx)
+	result := probe.Result{Value: progress}
+	if progress.Done {
+		return result
+	}
+	result.Problem = fmt.Sprintf("%d objects were written again by the new key, and etcd is looked through once more", progress.Rewritten)
+	if progress.Looked > 0 {
+		result.Problem = fmt.Sprintf("%d objects were written again by the new key, and etcd is looked through: %d values until now", progress.Rewritten, progress.Looked)
+	}
+	if err != nil {
+		result.Problem = fmt.Sprintf("%d objects were written again by the new key, and no more now: %s", progress.Rewritten, errortext.Steady(err))
+	}
+	return result
+}
