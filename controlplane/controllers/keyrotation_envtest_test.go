@@ -28,11 +28,13 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
-// askForKeys asks for new keys as a person does.
+// askForKeys asks for new keys as a person does, of the kinds that were asked for before or of the service account key.
 func (tt *tenantTest) askForKeys(change func(*controlplanev1.KeyRotationSpec)) {
 	tt.t.Helper()
 	edit(tt.t, tt.key, &controlplanev1.KOKControlPlane{}, func(c *controlplanev1.KOKControlPlane) {
-		c.Spec.KeyRotation.Kinds = []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}
+		if len(c.Spec.KeyRotation.Kinds) == 0 {
+			c.Spec.KeyRotation.Kinds = []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}
+		}
 		change(&c.Spec.KeyRotation)
 	})
 }
@@ -50,10 +52,15 @@ func (tt *tenantTest) completeKeys(giveUp ...string) {
 	tt.askForKeys(func(k *controlplanev1.KeyRotationSpec) { k.CompleteAfter, k.CompleteAnyway = k.PrepareAfter, giveUp })
 }
 
-// rotationNow is the rotation as the host cluster's copy has it.
+// rotationNow is the rotation of the service account key as the host cluster's copy has it.
 func (tt *tenantTest) rotationNow() *pki.Rotation {
 	tt.t.Helper()
-	raw := tt.keyMaterial()["sa.rotation"]
+	return tt.rotationOf("sa.rotation")
+}
+
+func (tt *tenantTest) rotationOf(dataKey string) *pki.Rotation {
+	tt.t.Helper()
+	raw := tt.keyMaterial()[dataKey]
 	if len(raw) == 0 {
 		return nil
 	}
@@ -109,6 +116,7 @@ func (tt *tenantTest) keyArguments(component string) map[string][]string {
 // does not have.
 func (tt *tenantTest) keepsThePromises() {
 	tt.t.Helper()
+	tt.readsWhatOthersWrite()
 	files := tt.keyMaterial()
 	pods := tt.keyArguments(names.KubeAPIServer)
 	for signer, args := range pods {
@@ -295,25 +303,30 @@ func (tt *tenantTest) tokenOf(public []byte) string {
 	return client.ObjectKeyFromObject(secret).String()
 }
 
-// A manager that is killed after any write, or whose writes are refused, ends the same, and restarts no pod more often.
+// A manager that is killed after any write, or whose writes are refused, ends the same, and restarts no pod more often: not for two
+// kinds either.
 func TestARotationSurvivesFaults(t *testing.T) {
 	withFaults(t, beforeRotation, func(tt *tenantTest) {
-		tt.prepareKeys()
+		tt.encrypts(&tenantData{})
+		tt.prepareBothKeys()
 		tt.workThroughFaults()
-		made := tt.rotationNow()
-		if made == nil || made.Phase != rotation.Prepared {
-			tt.t.Fatalf("the rotation is %+v", made)
+		made, box := tt.rotationNow(), tt.rotationOf("encryption.rotation")
+		if made == nil || box == nil || made.Phase != rotation.Prepared || box.Phase != rotation.Prepared {
+			tt.t.Fatalf("the rotations are %+v and %+v", made, box)
 		}
 		tt.wasMade(names.KubeAPIServer, 3)
 		tt.wasMade(names.KubeControllerManager, 2)
 		tt.completeKeys("pod-tokens/" + tt.file())
 		tt.workThroughFaults()
-		over := tt.rotationNow()
+		over, boxOver := tt.rotationNow(), tt.rotationOf("encryption.rotation")
 		if over.Phase != rotation.Over || !bytes.Equal(over.Key["tls.key"], made.Key["tls.key"]) {
 			tt.t.Errorf("it is %s, or has another key", over.Phase)
 		}
-		if !bytes.Equal(tt.keys()["blue-sa"]["tls.key"], made.Key["tls.key"]) {
-			tt.t.Error("Cluster API's Secret does not have the new key")
+		if boxOver.Phase != rotation.Over || !bytes.Equal(boxOver.Key["encryption-key"], box.Key["encryption-key"]) {
+			tt.t.Errorf("the encryption key is %s, or another one", boxOver.Phase)
+		}
+		if !bytes.Equal(tt.keys()["blue-sa"]["tls.key"], made.Key["tls.key"]) || !bytes.Equal(tt.keys()["blue-encryption"]["encryption-key"], box.Key["encryption-key"]) {
+			tt.t.Error("Cluster API's Secrets do not have the new keys")
 		}
 		tt.wasMade(names.KubeAPIServer, 4)
 		tt.wasMade(names.KubeControllerManager, 2)

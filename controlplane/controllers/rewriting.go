@@ -46,16 +46,18 @@ func (r *Reconciler) addObjects(ctx context.Context, s *scope, state *rotation.S
 	}
 	result, told := r.prober.Probe(key, check.probe(state.Record))
 	progress, seen := result.Value.(rewriting.Progress)
-	if !told {
+	switch {
+	case !told:
 		s.probing = true
 		add("", "etcd is being looked at")
-		return nil
-	}
-	if !seen || !progress.Done {
+	case seen && progress.Done:
+	case len(progress.Left) == 0:
+		add("", result.Problem)
+	default:
+		state.Doing = result.Problem
 		for _, left := range leftObjectsOf(progress.Left) {
 			add("/"+left.resource, left.why)
 		}
-		add("", result.Problem)
 	}
 	return nil
 }
@@ -140,16 +142,15 @@ func (c *rewritingCheck) probe(of rotation.Record) probe.Probe {
 // do has a problem until nothing is left: then it is done again sooner.
 func (c *rewritingCheck) do(ctx context.Context) probe.Result {
 	progress, err := c.rewriter.Run(ctx)
-	result := probe.Result{Value: progress}
 	if progress.Done {
-		return result
+		return probe.Result{Value: progress}
 	}
-	result.Problem = fmt.Sprintf("%d objects were written again by the new key, and etcd is looked through once more", progress.Rewritten)
+	says := fmt.Sprintf("%d objects were written by the new key since the manager began", progress.Rewritten)
 	if progress.Looked > 0 {
-		result.Problem = fmt.Sprintf("%d objects were written again by the new key, and etcd is looked through: %d values until now", progress.Rewritten, progress.Looked)
+		says += fmt.Sprintf(", and %d values of etcd were looked at since", progress.Looked)
 	}
 	if err != nil {
-		result.Problem = fmt.Sprintf("%d objects were written again by the new key, and no more now: %s", progress.Rewritten, errortext.Steady(err))
+		says += ": " + errortext.Steady(err)
 	}
-	return result
+	return probe.Result{Problem: says, Value: progress}
 }

@@ -45,7 +45,7 @@ func Decide(s State) Action {
 		return s.complete()
 	case Dropping:
 		if lost := s.wouldBeLost(); len(lost) > 0 {
-			return Action{Kind: Wait, Reason: "pods come to trust the new key alone, and the former one stays stored: it is needed by " + s.told(lost)}
+			return Action{Kind: Wait, Reason: "pods come to trust the new key alone, and the former one stays stored: " + strings.Join(s.neededBy(lost), "; ")}
 		}
 		return s.afterRollout(Over, "pods come to trust the new key alone")
 	}
@@ -70,10 +70,7 @@ func (s State) afterRollout(next Phase, what string) Action {
 // complete waits for a person, and for what needs the former key.
 func (s State) complete() Action {
 	left := s.needs()
-	var reasons []string
-	if len(left) > 0 {
-		reasons = append(reasons, "the former key is needed by "+s.told(left))
-	}
+	reasons := s.neededBy(left)
 	if s.Complete < s.Record.Asked {
 		reasons = append(reasons, fmt.Sprintf("to drop the former key, set spec.keyRotation.completeAfter to the present time, and not before %s", s.Record.Asked))
 	} else if slices.ContainsFunc(left, func(need Need) bool { return !need.Lost }) {
@@ -93,8 +90,11 @@ func (s State) write(next Phase) Action {
 	return Action{Kind: Write, Record: record}
 }
 
-// told are needs for people.
-func (s State) told(needs []Need) string {
+// neededBy tells of needs, and of what is done about them; nothing where there are none.
+func (s State) neededBy(needs []Need) []string {
+	if len(needs) == 0 {
+		return nil
+	}
 	var all []string
 	for _, need := range needs {
 		if need.Why != "" {
@@ -103,7 +103,11 @@ func (s State) told(needs []Need) string {
 			all = append(all, need.Name)
 		}
 	}
-	return strings.Join(all, ", ")
+	reasons := []string{"the former key is needed by " + strings.Join(all, ", ")}
+	if s.Doing != "" {
+		reasons = append(reasons, s.Doing)
+	}
+	return reasons
 }
 
 // most is how many pods a message names.

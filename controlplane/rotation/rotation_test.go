@@ -39,6 +39,7 @@ func lost(names ...string) func(*State) {
 		}
 	}
 }
+func doing(says string) func(*State)       { return func(s *State) { s.Doing = says } }
 func givenUp(names ...string) func(*State) { return func(s *State) { s.GivenUp = names } }
 
 func TestDecide(t *testing.T) {
@@ -75,8 +76,10 @@ func TestDecide(t *testing.T) {
 		"... and all are given up":                     {at(Prepared, complete(now), needed("secret/a/b", "c"), givenUp("c", "secret/a/b")), Write, Dropping, ""},
 		"... what would be lost is not given up":       {at(Prepared, complete(now), lost("objects/a"), givenUp("objects/a")), Wait, "", "needed by objects/a (of no use without it)"},
 		"... not beside what is":                       {at(Prepared, complete(now), lost("objects/a"), needed("c"), givenUp("c")), Wait, "", "needed by objects/a (of no use without it)"},
-		"the former key stays while all would be lost": {at(Dropping, lost("objects/a")), Wait, "", "the former one stays stored: it is needed by objects/a"},
+		"the former key stays while all would be lost": {at(Dropping, lost("objects/a")), Wait, "", "the former one stays stored: the former key is needed by objects/a (of no use without it)"},
 		"... and for nothing else":                     {at(Dropping, needed("c")), Write, Over, ""},
+		"... what is done about it is told":            {at(Prepared, complete(now), lost("objects/a"), doing("7 were written")), Wait, "", "needed by objects/a (of no use without it); 7 were written"},
+		"... until nothing needs it":                   {at(Prepared, complete(now), doing("7 were written")), Write, Dropping, ""},
 		"another rotation waits for the present":       {at(Prepared, prepare(second)), Wait, "", "set spec.keyRotation.completeAfter"},
 		"... and the end of the present one is due":    {at(Prepared, prepare(second), complete(first)), Write, Dropping, ""},
 		"one trusts the former key":                    {at(Dropping, behind("pod a")), Wait, "", "trust the new key alone: waits for pod a"},

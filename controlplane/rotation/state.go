@@ -55,8 +55,9 @@ type State struct {
 	Now string
 	// Behind are the pods and workloads that do not have the keys of the phase.
 	Behind []string
-	// Needs are what is seen to need the former key.
+	// Needs are what is seen to need the former key. Doing is what is done, so that less needs it; empty for nothing.
 	Needs []Need
+	Doing string
 	// GivenUp are names of needs that a person gives up.
 	GivenUp []string
 }

@@ -10,14 +10,28 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
 
-// shownNeed is how the condition KeysRotating names what needs a former key.
-var shownNeed = regexp.MustCompile(`^(secret/[0-9a-f]{10}/[a-z0-9-]{1,63}/[a-z0-9.-]{1,253}|(pod-tokens|other-secrets|unseen)/[0-9a-f]{10})$`)
+// shownNeed is how the condition KeysRotating names what needs a former key and can be given up, lostNeed what nobody can give up.
+var (
+	shownNeed = regexp.MustCompile(`^(secret/[0-9a-f]{10}/[a-z0-9-]{1,63}/[a-z0-9.-]{1,253}|(pod-tokens|other-secrets|unseen)/[0-9a-f]{10})$`)
+	lostNeed  = regexp.MustCompile(`^objects/`)
+)
 
-// validateKeyRotation refuses names that the condition never shows: who mistypes one would wait for nothing.
-func validateKeyRotation(spec controlplanev1.KeyRotationSpec, path *field.Path) field.ErrorList {
+// validateKeyRotation refuses names that the condition never shows: who mistypes one would wait for nothing. It refuses a new key that
+// would encrypt nothing, too.
+func validateKeyRotation(spec controlplanev1.KeyRotationSpec, encryption controlplanev1.EncryptionAtRestSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
+	for i, kind := range spec.Kinds {
+		if kind == controlplanev1.EncryptionKeyKind && encryption.Mode == controlplanev1.EncryptionNone {
+			errs = append(errs, field.Invalid(path.Child("kinds").Index(i), kind,
+				fmt.Sprintf("encryptionAtRest.mode is %s, so that no key encrypts anything: take %s out of the list", controlplanev1.EncryptionNone, kind)))
+		}
+	}
 	for i, name := range spec.CompleteAnyway {
-		if !shownNeed.MatchString(name) {
+		switch {
+		case lostNeed.MatchString(name):
+			errs = append(errs, field.Invalid(path.Child("completeAnyway").Index(i), name,
+				"cannot be given up, for nobody could read these objects again: wait until they are written by the new key, or see what the condition KeysRotating says of them"))
+		case !shownNeed.MatchString(name):
 			errs = append(errs, field.Invalid(path.Child("completeAnyway").Index(i), name,
 				"is not how the condition KeysRotating names what needs the former key: copy the name from there, such as secret/<key>/<namespace>/<name>"))
 		}

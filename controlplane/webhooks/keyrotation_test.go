@@ -17,7 +17,7 @@ func TestNamesOfWhatIsGivenUpAreThoseOfTheCondition(t *testing.T) {
 		"secret/0123456789/kube-system/builder-token", "secret/0123456789/default/a.b", "pod-tokens/0123456789", "unseen/abcdef0123", "other-secrets/abcdef0123",
 		"builder-token", "secret/default/builder-token", "pod-tokens", "pod-tokens/latest", "secret/0123456789/default/a b",
 	}}
-	errs := validateKeyRotation(spec, field.NewPath("spec", "keyRotation"))
+	errs := validateKeyRotation(spec, controlplanev1.EncryptionAtRestSpec{}, field.NewPath("spec", "keyRotation"))
 	if len(errs) != 5 {
 		t.Fatalf("it refuses %v", errs)
 	}
@@ -25,6 +25,35 @@ func TestNamesOfWhatIsGivenUpAreThoseOfTheCondition(t *testing.T) {
 		if want := fmt.Sprintf("spec.keyRotation.completeAnyway[%d]", i+5); err.Field != want || !strings.Contains(err.Detail, "copy the name from there") {
 			t.Errorf("it says %v, want it of %s", err, want)
 		}
+	}
+}
+
+func TestWhatWouldBeLostIsNotGivenUp(t *testing.T) {
+	spec := controlplanev1.KeyRotationSpec{CompleteAnyway: []string{"pod-tokens/0123456789", "objects/0123456789/secrets", "objects/0123456789"}}
+	errs := validateKeyRotation(spec, controlplanev1.EncryptionAtRestSpec{}, field.NewPath("spec", "keyRotation"))
+	if len(errs) != 2 {
+		t.Fatalf("it refuses %v", errs)
+	}
+	for i, err := range errs {
+		if want := fmt.Sprintf("spec.keyRotation.completeAnyway[%d]", i+1); err.Field != want || !strings.Contains(err.Detail, "cannot be given up") {
+			t.Errorf("it says %v, want it of %s", err, want)
+		}
+	}
+}
+
+func TestAnEncryptionKeyRotatesOnlyWhereItEncrypts(t *testing.T) {
+	both := controlplanev1.KeyRotationSpec{Kinds: []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind, controlplanev1.EncryptionKeyKind}}
+	for mode, want := range map[controlplanev1.EncryptionMode]string{
+		"": "", controlplanev1.EncryptionSecretBox: "", controlplanev1.EncryptionNone: "spec.keyRotation.kinds[1]",
+	} {
+		errs := validateKeyRotation(both, controlplanev1.EncryptionAtRestSpec{Mode: mode}, field.NewPath("spec", "keyRotation"))
+		if (len(errs) > 0) != (want != "") || len(errs) > 0 && (errs[0].Field != want || !strings.Contains(errs[0].Detail, "take EncryptionKey out")) {
+			t.Errorf("mode %q: it says %v, want it of %q", mode, errs, want)
+		}
+	}
+	both.Kinds = both.Kinds[:1]
+	if errs := validateKeyRotation(both, controlplanev1.EncryptionAtRestSpec{Mode: controlplanev1.EncryptionNone}, field.NewPath("spec", "keyRotation")); len(errs) > 0 {
+		t.Errorf("another kind is refused: %v", errs)
 	}
 }
 

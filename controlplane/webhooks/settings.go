@@ -26,7 +26,7 @@ func validateSettings(spec *controlplanev1.KOKControlPlaneSpec, path *field.Path
 	}
 	errs = append(errs, validateEtcd(spec.Etcd, path.Child("etcd"))...)
 	errs = append(errs, validateRollout(spec.Rollout, path.Child("rollout"))...)
-	errs = append(errs, validateKeyRotation(spec.KeyRotation, path.Child("keyRotation"))...)
+	errs = append(errs, validateKeyRotation(spec.KeyRotation, spec.EncryptionAtRest, path.Child("keyRotation"))...)
 	errs = append(errs, validateAddons(spec.Addons, path.Child("addons"))...)
 	return append(errs, validateEncryption(spec.EncryptionAtRest, path.Child("encryptionAtRest", "resources"))...)
 }
