@@ -446,6 +446,36 @@ func TestANewClusterIsPreparedForASnapshot(t *testing.T) {
 		"etcd", "restore", "red", "--identity-file", f.identity, "--keys-file", keys, "--claim", "snapshots", "--slot", "20260304T050000Z")
 }
 
+// A snapshot is restored with the keys that it was taken with: the encryption key may have been rotated since.
+func TestASnapshotIsRestoredWithTheKeysOfItsTime(t *testing.T) {
+	s := newSite(t)
+	f := s.lose("blue")
+	f.take("20260304T040000Z", f.key, true)
+	other := newSite(t).ensureKeys("blue")
+	signing, _, _, err := other.SnapshotKeys()
+	must[any](t)(nil, err)
+	f.put(must[string](t)(archive.KeysName("1111111111")), must[[]byte](t)(pki.SealKeys(must[[]byte](t)(pki.EncodeKeys(other)), []string{f.person.Recipient().String()})))
+	f.take("20260304T050000Z", must[archive.Key](t)(archive.NewKey(signing)), true)
+
+	out := s.expect(0, []string{"Choose one by --slot"}, f.restore("blue", "--dry-run")...)
+	if strings.Count(out, "yes") != 2 || strings.Contains(out, "signed by key") {
+		t.Errorf("it shows\n%s", out)
+	}
+	encryptionKey := func(cluster string) []byte {
+		secret := &corev1.Secret{}
+		must[any](t)(nil, environment.Client.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: cluster + "-encryption"}, secret))
+		return secret.Data["encryption-key"]
+	}
+	s.expect(0, []string{"The snapshot 20260304T050000Z of former/blue"}, f.restore("green", "--latest")...)
+	if !bytes.Equal(encryptionKey("green"), other.EncryptionKey) {
+		t.Error("the newest snapshot comes without its key")
+	}
+	s.expect(0, []string{"The snapshot 20260304T040000Z of former/blue"}, f.restore("red", "--slot", "20260304T040000Z")...)
+	if got := encryptionKey("red"); bytes.Equal(got, other.EncryptionKey) || len(got) != 32 {
+		t.Error("the older snapshot comes with the newer key")
+	}
+}
+
 func TestARestoreThatCannotBeIsRefused(t *testing.T) {
 	s := newSite(t)
 	f := s.lose("blue")

@@ -83,15 +83,26 @@ func (r *restorer) secretFiles(ctx context.Context, flag, name, folder string, k
 	return nil
 }
 
-// choose is the snapshot that the flags name, if it may be restored.
-func (r *restorer) choose(ctx context.Context, objects store.Store, key archive.Key) (listing.Entry, error) {
+// choose is the snapshot that the flags name, if it may be restored, and the keys that it is of.
+func (r *restorer) choose(ctx context.Context, objects store.Store, all []*opened) (listing.Entry, *opened, error) {
 	if r.flags.slot == "" {
-		return r.latest(ctx, objects, key)
+		return r.latest(ctx, objects, all)
 	}
 	slot, err := archive.ParseSlot(r.flags.slot)
 	if err != nil {
-		return listing.Entry{}, err
+		return listing.Entry{}, nil, err
 	}
+	for i, keys := range all {
+		entry, err := r.find(ctx, objects, keys.manifests, slot)
+		if archive.ReasonOf(err) != archive.Foreign || i == len(all)-1 {
+			return entry, keys, err
+		}
+	}
+	return listing.Entry{}, nil, r.noSnapshot()
+}
+
+// find is the snapshot of a slot, if it may be restored by some keys.
+func (r *restorer) find(ctx context.Context, objects store.Store, key archive.Key, slot time.Time) (listing.Entry, error) {
 	entry, err := listing.Find(ctx, objects, key, slot)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -122,25 +133,25 @@ func (r *restorer) whole(ctx context.Context, objects store.Store, entry listing
 }
 
 // latest is the newest verified snapshot.
-func (r *restorer) latest(ctx context.Context, objects store.Store, key archive.Key) (listing.Entry, error) {
-	entries, err := listing.List(ctx, objects, key)
+func (r *restorer) latest(ctx context.Context, objects store.Store, all []*opened) (listing.Entry, *opened, error) {
+	found, of, err := entries(ctx, objects, all)
 	if err != nil {
-		return listing.Entry{}, err
+		return listing.Entry{}, nil, err
 	}
-	for _, e := range entries {
+	for i, e := range found {
 		switch {
 		case e.Verified():
-			return e, nil
+			return e, of[i], nil
 		case e.Err != nil:
 			r.cluster.Say("The snapshot %s is left out: %v", archive.SlotName(e.Slot), e.Err)
 		default:
 			r.cluster.Say("The snapshot %s is left out: it is not verified", archive.SlotName(e.Slot))
 		}
 	}
-	if len(entries) == 0 {
-		return listing.Entry{}, r.noSnapshot()
+	if len(found) == 0 {
+		return listing.Entry{}, nil, r.noSnapshot()
 	}
-	return listing.Entry{}, fmt.Errorf("--%s: none of the %d snapshots is verified and genuine; look into another store", flagLatest, len(entries))
+	return listing.Entry{}, nil, fmt.Errorf("--%s: none of the %d snapshots is verified and genuine; look into another store", flagLatest, len(found))
 }
 
 func (r *restorer) noSnapshot() error {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,16 +127,16 @@ func TestFilesThatHaveNoSecretKey(t *testing.T) {
 	}
 }
 
-func TestTheNewestKeysAreTaken(t *testing.T) {
+func TestKeysAreTriedTheNewestFirst(t *testing.T) {
 	at := func(name string, minutes int) store.Object {
 		return store.Object{Name: name, Modified: now.Add(time.Duration(minutes) * time.Minute)}
 	}
 	all := []store.Object{at("keys-aaaaaaaa.age", 1), at("keys-bbbbbbbb.age", 3), at("keys-cccccccc.age", 2), at("keys-.age", 9), at("20260304T050000Z.json", 9), at("keys-bbbbbbbb.age.old", 9)}
-	if name := newestKeys(all); name != "keys-bbbbbbbb.age" {
-		t.Errorf("it is %s", name)
+	if names := keysOf(all); !slices.Equal(names, []string{"keys-bbbbbbbb.age", "keys-cccccccc.age", "keys-aaaaaaaa.age"}) {
+		t.Errorf("they are %v", names)
 	}
-	if name := newestKeys(all[4:]); name != "" {
-		t.Errorf("it is %s", name)
+	if names := keysOf(all[4:]); len(names) > 0 {
+		t.Errorf("they are %v", names)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/listing"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
@@ -67,12 +68,52 @@ func (o *opened) fingerprint() string {
 	return strings.Join(parts, ":")
 }
 
-// openKeys decrypts the keys of the former cluster: those of --keys-file, or the newest of the bucket.
-func (r *restorer) openKeys(ctx context.Context, objects store.Store, identities []age.Identity) (*opened, error) {
-	from, sealed, err := r.sealedKeys(ctx, objects)
+// mostKeys is how many objects with keys are looked into.
+const mostKeys = 20
+
+// openKeys decrypts the keys of the former cluster: those of --keys-file, or all of the bucket, the newest first. A cluster whose
+// encryption key was rotated has other keys for older snapshots. Of keys for the same snapshots the newest count, which has all.
+func (r *restorer) openKeys(ctx context.Context, objects store.Store, identities []age.Identity) ([]*opened, error) {
+	if r.flags.keysFile != "" {
+		sealed, err := readFile(r.flags.keysFile, pki.MaxBundle)
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", flagKeys, err)
+		}
+		o, err := r.open(r.flags.keysFile, sealed, identities)
+		return []*opened{o}, err
+	}
+	all, err := objects.List(ctx)
 	if err != nil {
 		return nil, err
 	}
+	names := keysOf(all)
+	if len(names) == 0 {
+		if len(all) == 0 {
+			return nil, r.noSnapshot()
+		}
+		return nil, fmt.Errorf("--%s: there is no object keys-*.age at %s in bucket %s, which has the keys of the former cluster; give a copy by --%s", flagPrefix, r.flags.s3.Prefix, r.flags.s3.Bucket, flagKeys)
+	}
+	var found []*opened
+	for i, name := range names[:min(len(names), mostKeys)] {
+		sealed, err := readSealed(ctx, objects, name)
+		var o *opened
+		if err == nil {
+			o, err = r.open(name, sealed, identities)
+		}
+		switch {
+		case err != nil && i == 0:
+			return nil, err
+		case err != nil:
+			r.cluster.Say("The keys %s are left out: %v", name, err)
+		case !slices.ContainsFunc(found, func(newer *opened) bool { return newer.manifests.ID() == o.manifests.ID() }):
+			found = append(found, o)
+		}
+	}
+	return found, nil
+}
+
+// open decrypts keys, which have a name for messages.
+func (r *restorer) open(from string, sealed []byte, identities []age.Identity) (*opened, error) {
 	keys, err := pki.OpenKeys(sealed, identities)
 	var nobody *age.NoIdentityMatchError
 	if errors.As(err, &nobody) {
@@ -93,44 +134,50 @@ func (r *restorer) openKeys(ctx context.Context, objects store.Store, identities
 	return o, err
 }
 
-// sealedKeys reads the keys of the former cluster, and says from where.
-func (r *restorer) sealedKeys(ctx context.Context, objects store.Store) (from string, sealed []byte, err error) {
-	if r.flags.keysFile != "" {
-		if sealed, err = readFile(r.flags.keysFile, pki.MaxBundle); err != nil {
-			return "", nil, fmt.Errorf("--%s: %w", flagKeys, err)
-		}
-		return r.flags.keysFile, sealed, nil
-	}
-	all, err := objects.List(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	name := newestKeys(all)
-	if name == "" {
-		if len(all) == 0 {
-			return "", nil, r.noSnapshot()
-		}
-		return "", nil, fmt.Errorf("--%s: there is no object keys-*.age at %s in bucket %s, which has the keys of the former cluster; give a copy by --%s", flagPrefix, r.flags.s3.Prefix, r.flags.s3.Bucket, flagKeys)
-	}
+func readSealed(ctx context.Context, objects store.Store, name string) ([]byte, error) {
 	object, err := objects.Get(ctx, name)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	defer object.Close() //nolint:errcheck // It was only read.
-	if sealed, err = io.ReadAll(io.LimitReader(object, pki.MaxBundle)); err != nil {
-		return "", nil, fmt.Errorf("read %s: %w", name, err)
+	sealed, err := io.ReadAll(io.LimitReader(object, pki.MaxBundle))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	return name, sealed, nil
+	return sealed, nil
 }
 
-// newestKeys is the newest object with keys; empty for none.
-func newestKeys(objects []store.Object) string {
+// keysOf are the objects with keys, the newest first.
+func keysOf(objects []store.Object) []string {
 	keys := slices.DeleteFunc(slices.Clone(objects), func(o store.Object) bool {
 		_, ok := archive.ParseKeysName(o.Name)
 		return !ok
 	})
-	if len(keys) == 0 {
-		return ""
+	slices.SortStableFunc(keys, func(a, b store.Object) int { return b.Modified.Compare(a.Modified) })
+	names := make([]string, 0, len(keys))
+	for _, object := range keys {
+		names = append(names, object.Name)
 	}
-	return slices.MaxFunc(keys, func(a, b store.Object) int { return a.Modified.Compare(b.Modified) }).Name
+	return names
+}
+
+// entries are the snapshots of the store, the newest first, each with the keys that it is of; with the newest keys where it is of none.
+func entries(ctx context.Context, objects store.Store, all []*opened) ([]listing.Entry, []*opened, error) {
+	var found []listing.Entry
+	var of []*opened
+	for _, keys := range all {
+		listed, err := listing.List(ctx, objects, keys.manifests)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, entry := range listed {
+			i := slices.IndexFunc(found, func(e listing.Entry) bool { return e.Slot.Equal(entry.Slot) })
+			if i < 0 {
+				found, of = append(found, entry), append(of, keys)
+			} else if archive.ReasonOf(found[i].Err) == archive.Foreign && archive.ReasonOf(entry.Err) != archive.Foreign {
+				found[i], of[i] = entry, keys
+			}
+		}
+	}
+	return found, of, nil
 }

@@ -13,7 +13,6 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/listing"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/cli/access"
 )
@@ -21,8 +20,8 @@ import (
 const restoreLong = `Prepare a new cluster whose data etcd begins with a snapshot.
 
 It reads the former cluster's keys from the store, decrypts them with the secret key of a person, checks by them that the
-snapshot is genuine and verified, and writes what the new control plane begins with: Secrets with the keys, and a
-KOKEtcdSnapshot. Then create the Cluster and its KOKControlPlane with the line that is printed. Nothing is overwritten.
+snapshot is genuine and verified, and writes what the new control plane begins with: Secrets with the keys that the snapshot
+was taken with, and a KOKEtcdSnapshot. Then create the Cluster and its KOKControlPlane with the line that is printed. Nothing is overwritten.
 
   --slot SLOT      a snapshot by its name in the store
   --latest         the newest one that is verified
@@ -182,25 +181,27 @@ func (r *restorer) run(ctx context.Context, name string) error {
 }
 
 func (r *restorer) restore(ctx context.Context, objects store.Store, identities []age.Identity) error {
-	keys, err := r.openKeys(ctx, objects, identities)
+	all, err := r.openKeys(ctx, objects, identities)
 	if err != nil {
 		return err
 	}
 	if r.flags.slot == "" && !r.flags.latest {
-		return r.show(ctx, objects, keys.manifests)
+		return r.show(ctx, objects, all)
 	}
-	p := &plan{slot: r.flags.slot, fingerprint: keys.fingerprint()}
+	p, keys := &plan{slot: r.flags.slot}, all[0]
 	if objects != nil {
-		entry, err := r.choose(ctx, objects, keys.manifests)
+		entry, of, err := r.choose(ctx, objects, all)
 		if err != nil {
 			return err
 		}
 		m := entry.Manifest
+		keys = of
 		p.slot = archive.SlotName(entry.Slot)
 		p.of = fmt.Sprintf(" of %s/%s, taken %s at revision %d", m.Cluster.Namespace, m.Cluster.Name, m.Taken.UTC().Format(time.RFC3339), m.Revision)
 	} else {
 		r.cluster.Say("The snapshot itself is on a volume that this machine does not see: the member of etcd that restores it checks it")
 	}
+	p.fingerprint = keys.fingerprint()
 	if err := r.compare(ctx, p, keys); err != nil {
 		return err
 	}
@@ -213,16 +214,16 @@ func (r *restorer) restore(ctx context.Context, objects store.Store, identities 
 }
 
 // show prints the snapshots of the store.
-func (r *restorer) show(ctx context.Context, objects store.Store, key archive.Key) error {
-	entries, err := listing.List(ctx, objects, key)
+func (r *restorer) show(ctx context.Context, objects store.Store, all []*opened) error {
+	found, _, err := entries(ctx, objects, all)
 	if err != nil {
 		return err
 	}
-	if len(entries) == 0 {
+	if len(found) == 0 {
 		return r.noSnapshot()
 	}
-	rows := make([]row, 0, len(entries))
-	for _, e := range entries {
+	rows := make([]row, 0, len(found))
+	for _, e := range found {
 		rows = append(rows, rowOfEntry(e))
 	}
 	if err := printRows(r.cluster.Out, rows, time.Now()); err != nil {
