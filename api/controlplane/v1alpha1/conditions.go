@@ -32,8 +32,8 @@ const (
 	// `spec.etcd.backup.maxAge`. It is there only with `spec.etcd.backup`. No other condition depends on it.
 	EtcdBackedUpCondition = "EtcdBackedUp"
 
-	// KeysRotatingCondition is true while a key of the control plane rotates: the message names the key, the phase, what waits and for
-	// whom. It is there only with `spec.keyRotation`, and until a rotation that has begun is over. No other condition depends on it.
+	// KeysRotatingCondition is true while a key of the control plane rotates: the message has a line for each kind of key, with the
+	// phase, what waits and for whom. It is there only with `spec.keyRotation`, and until a rotation that has begun is over. No other condition depends on it.
 	KeysRotatingCondition = "KeysRotating"
 
 	// ControlPlaneComponentsHealthyCondition is true while every replica of kube-apiserver,
