@@ -7,11 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,20 +35,24 @@ import (
 const rotating = 2 * upgrade
 
 var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
-	It("rotate: what the former one signed is good until a person drops it, and then nowhere", func(ctx SpecContext) {
+	It("rotate together: what the former ones signed and encrypted is good until a person drops them, and then nowhere", func(ctx SpecContext) {
 		t := newTenant("keys", "v1.36.3", map[string]string{"KUBE_PROXY_CONNTRACK": "None"}) // the lab's hosts share the machine's kernel
 		t.workers = 1
 		removeWithHosts(t)
 		t.createWithWorkers(ctx, 0)
 		worker := t.worker(ctx)
 		former := t.mightyToken(ctx)
+		t.writeSecrets(ctx)
+		etcds := []*clientv3.Client{t.etcd(ctx, names.EtcdData), t.etcd(ctx, names.EtcdEvents)}
+		Expect(encryptedBy(ctx, etcds)).To(HaveKey("key1"), "names of keys in etcd")
 		before, members := t.snapshot(ctx), t.members(ctx)
 		journals := t.startJournals(ctx, "keys", worker)
 		began := time.Now()
 
 		t.steadily(ctx, func() {
 			By("both keys are good")
-			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q],"prepareAfter":%q}}}`, controlplanev1.ServiceAccountKeyKind, time.Now().UTC().Format(time.RFC3339)))
+			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q,%q],"prepareAfter":%q}}}`,
+				controlplanev1.ServiceAccountKeyKind, controlplanev1.EncryptionKeyKind, time.Now().UTC().Format(time.RFC3339)))
 			says := t.expectKeys(ctx, controlplanev1.KeysPreparedReason)
 			Expect(says).To(ContainSubstring("pod-tokens/"), "tokens of pods are named")
 			t.expectToken(ctx, former, true)
@@ -53,7 +61,12 @@ var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
 			By("pods that start anew have tokens of the new key")
 			t.restartPods(ctx)
 
-			By("the former key is dropped")
+			By("objects are written again by the new encryption key")
+			Eventually(ctx, func() map[string]int { return encryptedBy(ctx, etcds) }).WithTimeout(rotating).
+				Should(And(HaveLen(1), HaveKey(HavePrefix("key-"))), "names of keys in etcd")
+			t.expectSecrets(ctx)
+
+			By("the former keys are dropped")
 			given := regexp.MustCompile(`(?:pod-tokens|secret|unseen)/[-./a-z0-9]+`).FindAllString(says, -1)
 			list, err := json.Marshal(given)
 			Expect(err).NotTo(HaveOccurred())
@@ -61,13 +74,63 @@ var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
 			t.expectKeys(ctx, controlplanev1.KeysNotRotatingReason)
 			t.expectToken(ctx, former, false)
 			t.expectToken(ctx, t.mightyToken(ctx), true)
+			Expect(encryptedBy(ctx, etcds)).To(And(HaveLen(1), HaveKey(HavePrefix("key-"))), "names of keys in etcd")
+			t.expectSecrets(ctx)
 		})
-		figure("rotation_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the service account key")
+		figure("rotation_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the service account key and the encryption key")
 		t.expectHealthy(ctx)
 		t.expectNothingLost(ctx, "rotation", journals)
 		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager)
 	}, SpecTimeout(4*creation+2*join+2*rotating))
 })
+
+// writtenSecrets is how many Secrets a tenant gets that are written again.
+const writtenSecrets = 250
+
+func (t *tenant) writeSecrets(ctx context.Context) {
+	GinkgoHelper()
+	for i := range writtenSecrets {
+		_, err := t.api.CoreV1().Secrets(metav1.NamespaceDefault).Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("rotated-%03d", i), Labels: map[string]string{"rotated": "true"}},
+			StringData: map[string]string{"value": secretValue}, Immutable: ptr.To(i%2 == 0),
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+	}
+}
+
+// expectSecrets sees to it that each API server reads all of them.
+func (t *tenant) expectSecrets(ctx context.Context) {
+	GinkgoHelper()
+	pods, err := t.pods(ctx, names.KubeAPIServer)
+	Expect(err).NotTo(HaveOccurred())
+	for i := range pods {
+		api, err := kubernetes.NewForConfig(t.apiAt(ctx, &pods[i]))
+		Expect(err).NotTo(HaveOccurred())
+		list, err := api.CoreV1().Secrets(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: "rotated=true"})
+		Expect(err).NotTo(HaveOccurred(), "pod %s", pods[i].Name)
+		Expect(list.Items).To(HaveLen(writtenSecrets), "pod %s", pods[i].Name)
+		for _, secret := range list.Items {
+			Expect(string(secret.Data["value"])).To(Equal(secretValue), "Secret %s at pod %s", secret.Name, pods[i].Name)
+		}
+	}
+}
+
+// encryptedBy counts what is encrypted in etcds, by the name of the key.
+func encryptedBy(ctx context.Context, etcds []*clientv3.Client) map[string]int {
+	GinkgoHelper()
+	found := map[string]int{}
+	for _, etcd := range etcds {
+		all, err := etcd.Get(ctx, "/registry/", clientv3.WithPrefix())
+		Expect(err).NotTo(HaveOccurred())
+		for _, kv := range all.Kvs {
+			if rest, encrypted := strings.CutPrefix(string(kv.Value), "k8s:enc:secretbox:v1:"); encrypted {
+				name, _, _ := strings.Cut(rest, ":")
+				found[name]++
+			}
+		}
+	}
+	return found
+}
 
 // expectKeys waits until the condition KeysRotating has a reason, and returns its message.
 func (t *tenant) expectKeys(ctx context.Context, reason string) (says string) {
