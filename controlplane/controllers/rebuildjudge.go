@@ -134,7 +134,7 @@ func (r *Reconciler) unfit(s *scope, snapshot *controlplanev1.KOKEtcdSnapshot) s
 	case !conditions.IsTrue(snapshot, controlplanev1.SnapshotVerifiedCondition):
 		return fmt.Sprintf("which cannot be used (%s: %s): name another", verified.Reason, verified.Message)
 	case status.EncryptionKeyID != keyID:
-		return fmt.Sprintf("which was taken with the encryption key %s, and the control plane has %s: name a younger one", status.EncryptionKeyID, keyID)
+		return fmt.Sprintf("which was taken with the encryption key %s, and the control plane has %s: name a younger one, or restore it into a new Cluster", status.EncryptionKeyID, keyID)
 	case target != "" && isNewer(status.EtcdVersion, target):
 		return fmt.Sprintf("which is of etcd %s, and the control plane has %s: upgrade it first, or name an older one", status.EtcdVersion, target)
 	}

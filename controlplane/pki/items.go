@@ -18,10 +18,10 @@ const (
 
 	keyAlgorithm = bootstrapv1.EncryptionAlgorithmECDSAP256
 
-	// ServiceAccount is the kind of key that signs tokens of service accounts, Encryption the one by which API servers encrypt what they
-	// store.
+	// ServiceAccount is the kind of key that signs tokens of service accounts.
 	ServiceAccount = "service account key"
-	Encryption     = "encryption key"
+	// Encryption is the kind of key by which API servers encrypt what they store.
+	Encryption = "encryption key"
 )
 
 // item is one piece of key material: a Secret in the management cluster, a few data keys in the

@@ -66,8 +66,8 @@ func writeAgain(ctx context.Context, tenant client.Client, object *metav1.Partia
 	return nil
 }
 
-// connect makes a client for all resources that API servers encrypt, and tells their kinds. What an aggregated API does not tell of is an
-// error beside them: no such API stores its objects here.
+// connect makes a client for all resources that API servers encrypt, and tells their kinds. An aggregated API that does not answer is left
+// out: it stores its objects elsewhere.
 func (r *Rewriter) connect() (client.Client, []schema.GroupVersionKind, error) {
 	config, err := r.Connect()
 	if err != nil {

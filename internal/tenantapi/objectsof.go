@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	pathvalidation "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -49,6 +49,6 @@ func EachObject(ctx context.Context, guard *Guard, tenant client.Reader, of sche
 
 // isName reports whether an API server takes a name for an object of some kind.
 func isName(name string) bool {
-	return name != "" && len(name) <= maxName && len(pathvalidation.IsValidPathSegmentName(name)) == 0 &&
+	return name != "" && len(name) <= maxName && len(content.IsPathSegmentName(name)) == 0 &&
 		!strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
 }
