@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,7 +42,7 @@ var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
 		removeWithHosts(t)
 		t.createWithWorkers(ctx, 0)
 		worker := t.worker(ctx)
-		former := t.mightyToken(ctx)
+		former := []string{t.mightyToken(ctx), t.mightyToken(ctx), t.lastingToken(ctx)}
 		t.writeSecrets(ctx)
 		etcds := []*clientv3.Client{t.etcd(ctx, names.EtcdData), t.etcd(ctx, names.EtcdEvents)}
 		Expect(encryptedBy(ctx, etcds)).To(HaveKey("key1"), "names of keys in etcd")
@@ -54,9 +55,8 @@ var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
 			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q,%q],"prepareAfter":%q}}}`,
 				controlplanev1.ServiceAccountKeyKind, controlplanev1.EncryptionKeyKind, time.Now().UTC().Format(time.RFC3339)))
 			says := t.expectKeys(ctx, controlplanev1.KeysPreparedReason)
-			Expect(says).To(ContainSubstring("pod-tokens/"), "tokens of pods are named")
-			t.expectToken(ctx, former, true)
-			t.expectToken(ctx, t.mightyToken(ctx), true)
+			Expect(says).To(And(ContainSubstring("pod-tokens/"), MatchRegexp("secret/[0-9a-f]+/kube-system/"+lastingToken)), "tokens are named")
+			t.expectTokens(ctx, true, append(former, t.mightyToken(ctx))...)
 
 			By("pods that start anew have tokens of the new key")
 			t.restartPods(ctx)
@@ -72,8 +72,10 @@ var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
 			Expect(err).NotTo(HaveOccurred())
 			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q,"completeAnyway":%s}}}`, time.Now().UTC().Format(time.RFC3339), list))
 			t.expectKeys(ctx, controlplanev1.KeysNotRotatingReason)
-			t.expectToken(ctx, former, false)
-			t.expectToken(ctx, t.mightyToken(ctx), true)
+			tried := t.expectTokens(ctx, false, former...)
+			figure("old_credentials_tried", strconv.Itoa(tried), "tokens at API servers")
+			figure("old_credentials_accepted_after", strconv.Itoa(t.accepted(ctx, former...)), "tokens at API servers")
+			t.expectTokens(ctx, true, t.mightyToken(ctx))
 			Expect(encryptedBy(ctx, etcds)).To(And(HaveLen(1), HaveKey(HavePrefix("key-"))), "names of keys in etcd")
 			t.expectSecrets(ctx)
 		})
@@ -167,8 +169,29 @@ func (t *tenant) restartPods(ctx context.Context) {
 	}
 }
 
-// expectToken sees to it that each API server takes a token, or that none does. One that took it may remember that for ten seconds.
-func (t *tenant) expectToken(ctx context.Context, token string, good bool) {
+// lastingToken is a Secret with a token that never ends by itself.
+const lastingToken = "e2e-lasting"
+
+func (t *tenant) lastingToken(ctx context.Context) (token string) {
+	GinkgoHelper()
+	secrets := t.api.CoreV1().Secrets(metav1.NamespaceSystem)
+	_, err := secrets.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: lastingToken, Annotations: map[string]string{corev1.ServiceAccountNameKey: mightyAccount}},
+		Type:       corev1.SecretTypeServiceAccountToken,
+	}, metav1.CreateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(ctx, func(g Gomega) {
+		secret, err := secrets.Get(ctx, lastingToken, metav1.GetOptions{})
+		g.Expect(err).NotTo(HaveOccurred())
+		token = string(secret.Data[corev1.ServiceAccountTokenKey])
+		g.Expect(token).NotTo(BeEmpty())
+	}).WithTimeout(creation).Should(Succeed())
+	return token
+}
+
+// expectTokens sees to it that each API server takes tokens, or that none does, and returns how often they were shown. An API server that
+// took one may remember that for ten seconds.
+func (t *tenant) expectTokens(ctx context.Context, good bool, tokens ...string) (shown int) {
 	GinkgoHelper()
 	pods, err := t.pods(ctx, names.KubeAPIServer)
 	Expect(err).NotTo(HaveOccurred())
@@ -178,8 +201,27 @@ func (t *tenant) expectToken(ctx context.Context, token string, good bool) {
 		wanted = MatchError(apierrors.IsUnauthorized, "IsUnauthorized")
 	}
 	for i := range pods {
-		Eventually(ctx, func() error { return listSecrets(ctx, t.apiAt(ctx, &pods[i]), token) }).WithTimeout(time.Minute).Should(wanted, "pod %s", pods[i].Name)
+		for _, token := range tokens {
+			Eventually(ctx, func() error { return listSecrets(ctx, t.apiAt(ctx, &pods[i]), token) }).WithTimeout(time.Minute).Should(wanted, "pod %s", pods[i].Name)
+			shown++
+		}
 	}
+	return shown
+}
+
+// accepted counts how often API servers take tokens.
+func (t *tenant) accepted(ctx context.Context, tokens ...string) (count int) {
+	GinkgoHelper()
+	pods, err := t.pods(ctx, names.KubeAPIServer)
+	Expect(err).NotTo(HaveOccurred())
+	for i := range pods {
+		for _, token := range tokens {
+			if listSecrets(ctx, t.apiAt(ctx, &pods[i]), token) == nil {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // listSecrets lists a Secret with a token alone.

@@ -200,20 +200,22 @@ func credentialsOf(ctx context.Context, t *tenant) []probe.Credential {
 	return append(list, probe.Bearer("a service account of "+t.String(), t.mightyToken(ctx)))
 }
 
-// mightyToken is a token of a service account that may do everything in its tenant.
+// mightyAccount is a service account that may do everything in its tenant.
+const mightyAccount = "e2e-mighty"
+
+// mightyToken is a token of the mighty service account.
 func (t *tenant) mightyToken(ctx context.Context) string {
 	GinkgoHelper()
-	const name = "e2e-mighty"
 	accounts := t.api.CoreV1().ServiceAccounts(metav1.NamespaceSystem)
-	_, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: mightyAccount}}, metav1.CreateOptions{})
 	Expect(err).To(Or(Not(HaveOccurred()), MatchError(apierrors.IsAlreadyExists, "IsAlreadyExists")))
 	_, err = t.api.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: metav1.ObjectMeta{Name: mightyAccount},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: name}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: mightyAccount}},
 	}, metav1.CreateOptions{})
 	Expect(err).To(Or(Not(HaveOccurred()), MatchError(apierrors.IsAlreadyExists, "IsAlreadyExists")))
-	token, err := accounts.CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := accounts.CreateToken(ctx, mightyAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	Expect(err).NotTo(HaveOccurred())
 	config := rest.AnonymousClientConfig(t.access)
 	config.BearerToken = token.Status.Token
