@@ -13,7 +13,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
@@ -222,4 +224,54 @@ func TestTheFormerEncryptionKeyStaysWhileSomethingNeedsIt(t *testing.T) {
 	data.set(nil)
 	tt.settleKeeping()
 	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "encryption key (Over")
+}
+
+// An API server on a host node that was deleted by mistake writes by the former key after the look at etcd. Looks go on in the
+// background as they do in a manager.
+func TestALookFromBeforeTheRequestIsNoProof(t *testing.T) {
+	t.Parallel()
+	tt, data := beforeRotation(t), &tenantData{}
+	tt.encrypts(data)
+	tt.program.inBackground(t)
+	tt.askForKeys(func(k *controlplanev1.KeyRotationSpec) {
+		k.Kinds = []controlplanev1.KeyKind{controlplanev1.EncryptionKeyKind}
+		k.PrepareAfter = metav1.NewTime(time.Now())
+	})
+	tt.rotatesUntil("nothing needs the former key", func(phase rotation.Phase, says string) bool {
+		return phase == rotation.Prepared && !strings.Contains(says, "objects/")
+	})
+
+	data.set(map[string]string{"/registry/secrets/default/a": "k8s:enc:secretbox:v1:key1:…"})
+	tt.completeKeys()
+	tt.rotatesUntil("it is found", func(phase rotation.Phase, says string) bool {
+		if phase == rotation.Dropping {
+			t.Fatal("the former key is dropped by an old look")
+		}
+		return strings.Contains(says, "/secrets (1 are encrypted")
+	})
+	data.set(nil)
+	tt.rotatesUntil("it is over", func(phase rotation.Phase, _ string) bool { return phase == rotation.Over })
+}
+
+// rotatesUntil reconciles and has the host cluster work until the rotation of the encryption key, and what is told of it, is as wanted.
+func (tt *tenantTest) rotatesUntil(what string, is func(phase rotation.Phase, says string) bool) {
+	tt.t.Helper()
+	says := ""
+	err := wait.PollUntilContextTimeout(tt.t.Context(), 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		if err := tt.reconcile(); err != nil {
+			return false, err
+		}
+		if told := conditions.Get(tt.controlPlane(), controlplanev1.KeysRotatingCondition); told != nil {
+			says = told.Message
+		}
+		tt.keepsThePromises()
+		if now := tt.rotationOf("encryption.rotation"); now != nil && is(now.Phase, says) {
+			return true, nil
+		}
+		_, err := tt.host.work(ctx)
+		return false, err
+	})
+	if err != nil {
+		tt.t.Fatalf("wait until %s: %v; it says %q", what, err, says)
+	}
 }

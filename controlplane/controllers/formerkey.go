@@ -32,7 +32,7 @@ const (
 const podTokensLife = 24*time.Hour + 10*time.Minute
 
 // addTokens adds what needs the former service account key.
-func (r *Reconciler) addTokens(_ context.Context, s *scope, state *rotation.State, key probe.Key) error {
+func (r *Reconciler) addTokens(_ context.Context, s *scope, state *rotation.State, l look) error {
 	former, err := s.keys.FormerTokenKeys()
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (r *Reconciler) addTokens(_ context.Context, s *scope, state *rotation.Stat
 		})
 	}
 	check := &formerKeyProbe{api: r.tenantProbe(s), keys: former}
-	result, told := r.prober.Probe(key, check.probe(state.Record))
+	result, told := r.prober.Probe(l.key, check.probe(state.Record))
 	found, seen := result.Value.(formerTokens)
 	switch {
 	case !told:

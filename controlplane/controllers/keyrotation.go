@@ -34,12 +34,21 @@ type rotatingKind struct {
 	// data are the data keys of the kind's rotation in the host cluster's copy.
 	data string
 	// needs adds what needs the former key, which is looked for in some phases by a probe of this kind.
-	needs    func(*Reconciler, context.Context, *scope, *rotation.State, probe.Key) error
+	needs    func(*Reconciler, context.Context, *scope, *rotation.State, look) error
 	needed   []rotation.Phase
 	probedAs string
 }
 
-// rotatingKinds are all kinds, in the order in which people are told of them.
+// look is how it is looked for what needs a former key.
+type look struct {
+	key probe.Key
+	// due is true when the next step waits for this look alone: a person asks for the end and no other kind holds it up, or no pod has
+	// the former key any more.
+	due bool
+}
+
+// rotatingKinds are all kinds, in the order in which people are told of them. Whether a look is due depends on the kinds before it,
+// and so at most one kind may depend on that.
 var rotatingKinds = []rotatingKind{
 	{
 		asked: controlplanev1.ServiceAccountKeyKind, material: pki.ServiceAccount, pods: components.ServiceAccountKey, data: "sa.rotation",
@@ -179,7 +188,8 @@ func (r *Reconciler) observeRotations(ctx context.Context, s *scope, states []ro
 			state.Behind = seen.behind(s, kind)
 		}
 		if slices.Contains(kind.needed, state.Record.Phase) {
-			if err := kind.needs(r, ctx, s, state, kind.probeKey(s)); err != nil {
+			due := rotation.Together(states)[i].Kind == rotation.Write
+			if err := kind.needs(r, ctx, s, state, look{kind.probeKey(s), due}); err != nil {
 				return err
 			}
 		}

@@ -30,13 +30,13 @@ const (
 
 // addObjects adds what the former encryption key encrypted. API servers write it again, and nobody can give it up: without the key nobody
 // could read it.
-func (r *Reconciler) addObjects(ctx context.Context, s *scope, state *rotation.State, key probe.Key) error {
+func (r *Reconciler) addObjects(ctx context.Context, s *scope, state *rotation.State, l look) error {
 	of := s.keys.Rotation(pki.Encryption).File()
 	add := func(name, why string) {
 		state.Needs = append(state.Needs, rotation.Need{Name: "objects/" + of + name, Why: why, Lost: true})
 	}
 	if s.rebuild.asked() {
-		r.prober.Withdraw(key)
+		r.prober.Withdraw(l.key)
 		add("", "spec.etcd.restore asks for a restore in place, which is not over: what it brings may be encrypted by the former key")
 		return nil
 	}
@@ -44,7 +44,7 @@ func (r *Reconciler) addObjects(ctx context.Context, s *scope, state *rotation.S
 	if err != nil {
 		return err
 	}
-	result, told := r.prober.Probe(key, check.probe(state.Record))
+	result, told := r.prober.Probe(l.key, check.probe(state.Record, l.due))
 	progress, seen := result.Value.(rewriting.Progress)
 	switch {
 	case !told:
@@ -133,9 +133,11 @@ func (r *Reconciler) etcdOf(task *operator.Task) rewriting.Etcd {
 	}
 }
 
-func (c *rewritingCheck) probe(of rotation.Record) probe.Probe {
+// probe looks anew in each phase, and once more when the next step is due. An API server that nobody sees may have written by the
+// former key since the look before.
+func (c *rewritingCheck) probe(of rotation.Record, due bool) probe.Probe {
 	return probe.Probe{
-		Identity: fmt.Sprintf("%s\n%s\n%s", of.Asked, of.Since, c.identity), Timeout: rewritingTimeout, Do: c.do,
+		Identity: fmt.Sprintf("%s\n%s\n%s\n%t\n%s", of.Asked, of.Since, of.Phase, due, c.identity), Timeout: rewritingTimeout, Do: c.do,
 	}
 }
 

@@ -6,8 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rewriting"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background/backgroundtest"
 )
 
 func TestWhatIsLeftToRewriteIsToldByResource(t *testing.T) {
@@ -49,4 +55,35 @@ func TestARewritingTellsHowFarItCame(t *testing.T) {
 	if progress, known := result.Value.(rewriting.Progress); result.Problem != "" || !known || !progress.Done {
 		t.Errorf("in the end it says %+v", result)
 	}
+}
+
+// What was true once need not hold days later: each step needs a look that began when nothing else held it up.
+func TestEachStepNeedsALookOfItsOwn(t *testing.T) {
+	backgroundtest.InBubble(t, probe.New, func(t *testing.T, p *probe.Prober, _ *backgroundtest.Woken) {
+		of := probe.Key{Object: types.NamespacedName{Namespace: "team", Name: "blue"}, Kind: rewritingProbeKind}
+		looks := 0
+		etcd := func(context.Context, string, func(string, []byte)) (string, error) {
+			looks++
+			return "", nil
+		}
+		for i, step := range []struct {
+			phase rotation.Phase
+			due   bool
+		}{{rotation.Prepared, false}, {rotation.Prepared, true}, {rotation.Dropping, false}, {rotation.Dropping, true}} {
+			look := func() (probe.Result, bool) {
+				check := &rewritingCheck{rewriter: &rewriting.Rewriter{File: "0123456789", Etcds: []rewriting.Etcd{etcd}}}
+				return p.Probe(of, check.probe(rotation.Record{Asked: "a", Since: "b", Phase: step.phase}, step.due))
+			}
+			if result, told := look(); told {
+				t.Errorf("%+v: an earlier look counts: %+v", step, result)
+			}
+			backgroundtest.After(time.Hour)
+			if result, told := look(); !told || result.Problem != "" {
+				t.Errorf("%+v: %+v, %t", step, result, told)
+			}
+			if looks != i+1 {
+				t.Errorf("%+v: etcd was looked at %d times, want %d", step, looks, i+1)
+			}
+		}
+	})
 }
