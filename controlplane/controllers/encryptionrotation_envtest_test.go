@@ -192,8 +192,9 @@ func TestBothKindsRotateTogether(t *testing.T) {
 	}
 }
 
-// What is encrypted by the former key once more, such as after a restore from a survivor, is told before the key leaves the store.
-func TestTheFormerEncryptionKeyStaysWhileSomethingNeedsIt(t *testing.T) {
+// What is encrypted by the former key once more, such as after a restore from a survivor, is found before the key leaves the store. API
+// servers read it again then, and write it by the new key.
+func TestADroppedEncryptionKeyComesBackWhileSomethingNeedsIt(t *testing.T) {
 	t.Parallel()
 	tt, data := beforeRotation(t), &tenantData{}
 	tt.encrypts(data)
@@ -215,9 +216,24 @@ func TestTheFormerEncryptionKeyStaysWhileSomethingNeedsIt(t *testing.T) {
 	if now := tt.rotationOf("encryption.rotation"); now.Phase != rotation.Dropping {
 		t.Fatalf("it is %s", now.Phase)
 	}
+	for worked, err := true, error(nil); worked; {
+		if worked, err = tt.host.work(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pod, keys := range tt.boxes() {
+		if len(keys) != 1 {
+			t.Errorf("pod %s has keys %v", pod, keys)
+		}
+	}
 	data.set(map[string]string{"/registry/secrets/default/a": "k8s:enc:secretbox:v1:key1:…"})
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysCompletingReason, "the former one stays stored: the former key is needed by objects/", "/secrets (1 are encrypted")
+	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "the former key is needed by objects/", "/secrets (1 are encrypted")
+	for pod, keys := range tt.boxes() {
+		if len(keys) != 3 || keys[1].Name != "key1" {
+			t.Errorf("pod %s has keys %v", pod, keys)
+		}
+	}
 	if !bytes.Equal(tt.keys()["blue-encryption"]["encryption-key"], born) {
 		t.Error("the former key is gone")
 	}

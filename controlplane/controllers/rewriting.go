@@ -32,12 +32,12 @@ const (
 // could read it.
 func (r *Reconciler) addObjects(ctx context.Context, s *scope, state *rotation.State, l look) error {
 	of := s.keys.Rotation(pki.Encryption).File()
-	add := func(name, why string) {
-		state.Needs = append(state.Needs, rotation.Need{Name: "objects/" + of + name, Why: why, Lost: true})
+	unknown := func(why string) {
+		state.Needs = append(state.Needs, rotation.Need{Name: "objects/" + of, Why: why, Lost: true, Unknown: true})
 	}
 	if s.rebuild.asked() {
 		r.prober.Withdraw(l.key)
-		add("", "spec.etcd.restore asks for a restore in place, which is not over: what it brings may be encrypted by the former key")
+		unknown("spec.etcd.restore asks for a restore in place, which is not over: what it brings may be encrypted by the former key")
 		return nil
 	}
 	check, err := r.rewritingProbe(ctx, s, of)
@@ -49,14 +49,14 @@ func (r *Reconciler) addObjects(ctx context.Context, s *scope, state *rotation.S
 	switch {
 	case !told:
 		s.probing = true
-		add("", "etcd is being looked at")
+		unknown("etcd is being looked at")
 	case seen && progress.Done:
 	case len(progress.Left) == 0:
-		add("", result.Problem)
+		unknown(result.Problem)
 	default:
 		state.Doing = result.Problem
 		for _, left := range leftObjectsOf(progress.Left) {
-			add("/"+left.resource, left.why)
+			state.Needs = append(state.Needs, rotation.Need{Name: "objects/" + of + "/" + left.resource, Why: left.why, Lost: true})
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@
 //
 //	prepare    Trusting → Using → Prepared
 //	complete   Dropping → Over
+//	back       Dropping → Using, where something is found that would be lost without the former key
 //
 //	phase     the keys that pods have                        goes on when
 //	Trusting  both are trusted, the former one is in use     every pod trusts both
@@ -24,7 +25,10 @@
 //     a person takes out of the request does not hold up the end of the others.
 //   - The former key leaves the store last, when no pod reads it any more.
 //   - A time asks for one rotation. Another one needs a later time, and begins when the one before is over.
-//   - Phases go in one direction alone. Taking the request away stops nothing: prepared keys stay so until a person asks for more.
+//   - Phases go in one direction, but for the one way back from Dropping: what API servers cannot read any more they have to read
+//     again before it can be written by the new key. The end follows by the same request. Other kinds go on meanwhile: the way back
+//     changes neither what their pods trust nor which key signs.
+//   - Taking the request away stops nothing: prepared keys stay so until a person asks for more.
 //
 // # What is recorded
 //

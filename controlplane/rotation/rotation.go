@@ -44,6 +44,9 @@ func Decide(s State) Action {
 	case Prepared:
 		return s.complete()
 	case Dropping:
+		if s.losesSomething() {
+			return s.write(Using)
+		}
 		if lost := s.wouldBeLost(); len(lost) > 0 {
 			return Action{Kind: Wait, Reason: "pods come to trust the new key alone, and the former one stays stored: " + strings.Join(s.neededBy(lost), "; ")}
 		}

@@ -13,7 +13,7 @@ const (
 	Using Phase = "Using"
 	// Prepared: all pods use the new key, and trust the former one still.
 	Prepared Phase = "Prepared"
-	// Dropping: pods come to trust the new key alone.
+	// Dropping: pods come to trust the new key alone. Where something is found that would be lost, they come to trust both again.
 	Dropping Phase = "Dropping"
 	// Over: there is the new key alone.
 	Over Phase = "Over"
@@ -40,6 +40,8 @@ type Need struct {
 	Name, Why string
 	// Lost is true for what would be lost for ever without the former key: nobody can give it up.
 	Lost bool
+	// Unknown is true where nobody knows yet whether there is such a thing. It holds a rotation up, and takes none back.
+	Unknown bool
 }
 
 // State is all that a decision on a kind of key depends on. Times are in RFC 3339 and UTC, which sort as texts.
@@ -76,7 +78,12 @@ func (s State) needs() []Need {
 	return left
 }
 
-// wouldBeLost are the needs of what would be lost without the former key.
+// wouldBeLost are the needs of what would be lost without the former key, or may be.
 func (s State) wouldBeLost() []Need {
 	return slices.DeleteFunc(slices.Clone(s.Needs), func(need Need) bool { return !need.Lost })
+}
+
+// losesSomething reports whether something was found that would be lost without the former key.
+func (s State) losesSomething() bool {
+	return slices.ContainsFunc(s.Needs, func(need Need) bool { return need.Lost && !need.Unknown })
 }
