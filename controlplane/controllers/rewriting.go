@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -84,6 +85,10 @@ func leftObjectsOf(left map[string]int) []leftObjects {
 // rewritingCheck has objects written again. Its rewriter goes on from run to run.
 type rewritingCheck struct {
 	rewriter *rewriting.Rewriter
+	// healths tell how the members of each etcd are. One that was away has former values, and a restore in place could begin with them.
+	healths []func(context.Context) (*etcd.Health, error)
+	// lagged is true when a voter lagged after the last whole pass.
+	lagged bool
 	// identity covers all that it depends on.
 	identity string
 }
@@ -93,6 +98,7 @@ func (r *Reconciler) rewritingProbe(ctx context.Context, s *scope, file string) 
 	rewriter := &rewriting.Rewriter{
 		File: file, Encryption: s.controlPlane.Spec.EncryptionAtRest, Connect: api.config, Guard: api.guard,
 	}
+	var healths []func(context.Context) (*etcd.Health, error)
 	var identity strings.Builder
 	fmt.Fprintln(&identity, file, rewriter.Encryption.Resources, api.address, string(s.keys.ClusterCA.Bundle))
 	in := s.input
@@ -109,12 +115,12 @@ func (r *Reconciler) rewritingProbe(ctx context.Context, s *scope, file string) 
 			continue // Events are in the data.
 		}
 		task := &operator.Task{Cluster: cluster, Host: s.host, Keys: s.keys, Input: in}
-		rewriter.Etcds = append(rewriter.Etcds, r.etcdOf(task))
+		rewriter.Etcds, healths = append(rewriter.Etcds, r.etcdOf(task)), append(healths, r.healthOf(task))
 		// Another founding of an etcd brings other values.
 		founded := etcdclusters.Status(s.controlPlane, cluster.Component)
 		fmt.Fprintln(&identity, task.Identity(), founded.ClusterID, stamp(founded.RestoredAt))
 	}
-	return &rewritingCheck{rewriter, identity.String()}, nil
+	return &rewritingCheck{rewriter: rewriter, healths: healths, identity: identity.String()}, nil
 }
 
 // etcdOf reads what is in an etcd cluster.
@@ -133,6 +139,17 @@ func (r *Reconciler) etcdOf(task *operator.Task) rewriting.Etcd {
 	}
 }
 
+// healthOf asks the members of an etcd cluster how they are.
+func (r *Reconciler) healthOf(task *operator.Task) func(context.Context) (*etcd.Health, error) {
+	return func(ctx context.Context) (*etcd.Health, error) {
+		members, config, err := task.Reach(r.Clock)
+		if err != nil {
+			return nil, err
+		}
+		return r.etcd.Check(ctx, members, config)
+	}
+}
+
 // probe looks anew in each phase, and once more when the next step is due. An API server that nobody sees may have written by the
 // former key since the look before.
 func (c *rewritingCheck) probe(of rotation.Record, due bool) probe.Probe {
@@ -145,7 +162,7 @@ func (c *rewritingCheck) probe(of rotation.Record, due bool) probe.Probe {
 func (c *rewritingCheck) do(ctx context.Context) probe.Result {
 	progress, err := c.rewriter.Run(ctx)
 	if progress.Done {
-		return probe.Result{Value: progress}
+		return c.judge(ctx, progress)
 	}
 	says := fmt.Sprintf("%d objects were written by the new key since the manager began", progress.Rewritten)
 	if progress.Looked > 0 {
@@ -155,4 +172,35 @@ func (c *rewritingCheck) do(ctx context.Context) probe.Result {
 		says += ": " + errortext.Steady(err)
 	}
 	return probe.Result{Problem: says, Value: progress}
+}
+
+// judge takes a whole pass that found nothing for a proof when every voter has what that saw. When one lagged, another pass is needed: it may
+// have been away for days.
+func (c *rewritingCheck) judge(ctx context.Context, progress rewriting.Progress) probe.Result {
+	if lagging := c.lagging(ctx); len(lagging) > 0 {
+		c.lagged = true
+		return probe.Result{Problem: "a member of etcd may have former values: " + strings.Join(lagging, "; "), Value: rewriting.Progress{}}
+	}
+	if c.lagged {
+		c.lagged = false
+		c.rewriter = &rewriting.Rewriter{
+			File: c.rewriter.File, Encryption: c.rewriter.Encryption, Etcds: c.rewriter.Etcds, Connect: c.rewriter.Connect, Guard: c.rewriter.Guard,
+		}
+		return c.do(ctx)
+	}
+	return probe.Result{Value: progress}
+}
+
+// lagging says which voters may lack what was written a while ago.
+func (c *rewritingCheck) lagging(ctx context.Context) []string {
+	var all []string
+	for _, ask := range c.healths {
+		health, err := ask(ctx)
+		if err != nil {
+			all = append(all, errortext.Steady(err))
+			continue
+		}
+		all = append(all, health.Lagging()...)
+	}
+	return all
 }

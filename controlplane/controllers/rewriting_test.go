@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rewriting"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
@@ -86,4 +87,37 @@ func TestEachStepNeedsALookOfItsOwn(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A member that is away has former values, with which a restore in place could begin. What others wrote meanwhile needs another look.
+func TestALookIsNoProofWhileAVoterLags(t *testing.T) {
+	looks, answers := 0, false
+	look := func(context.Context, string, func(string, []byte)) (string, error) {
+		looks++
+		return "", nil
+	}
+	health := func(context.Context) (*etcd.Health, error) {
+		return &etcd.Health{Members: []etcd.Member{
+			{Name: "blue-etcd-data-0", Listed: true, Answered: true, Follows: true, Leader: true},
+			{Name: "blue-etcd-data-1", Listed: true, Answered: answers, Follows: answers},
+		}}, nil
+	}
+	check := &rewritingCheck{
+		rewriter: &rewriting.Rewriter{File: "0123456789", Etcds: []rewriting.Etcd{look}},
+		healths:  []func(context.Context) (*etcd.Health, error){health},
+	}
+	for range 3 {
+		result := check.do(t.Context())
+		if progress, known := result.Value.(rewriting.Progress); !known || progress.Done || !strings.Contains(result.Problem, "member blue-etcd-data-1 does not answer") {
+			t.Fatalf("while it is away it is told %+v", result)
+		}
+	}
+	if looks != 1 {
+		t.Errorf("while it is away etcd is looked at %d times", looks)
+	}
+	answers = true
+	result := check.do(t.Context())
+	if progress, known := result.Value.(rewriting.Progress); result.Problem != "" || !known || !progress.Done || looks != 2 {
+		t.Errorf("when it is back it is told %+v after %d looks", result, looks)
+	}
 }

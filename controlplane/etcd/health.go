@@ -115,6 +115,34 @@ func (h *Health) Problems() []string {
 	return problems
 }
 
+// mostBehind is how many entries of the log a member may have yet to apply that counts as caught up: members are asked while others write.
+const mostBehind = 1000
+
+// Lagging says, for people, which voters may lack what was written a while ago; none when each has it. Whoever does not answer may.
+func (h *Health) Lagging() []string {
+	if h.Err != nil {
+		return []string{fmt.Sprintf("the cluster does not answer: %v", h.Err)}
+	}
+	var lagging []string
+	for _, m := range h.Members {
+		switch {
+		case !m.Listed || m.Learner:
+		case !m.Answered && m.Err != nil:
+			lagging = append(lagging, fmt.Sprintf("member %s does not answer: %v", m.Name, m.Err))
+		case !m.Answered:
+			lagging = append(lagging, fmt.Sprintf("member %s does not answer", m.Name))
+		case !m.Follows:
+			lagging = append(lagging, fmt.Sprintf("member %s knows no leader", m.Name))
+		case h.Behind(m) > mostBehind:
+			lagging = append(lagging, fmt.Sprintf("member %s has yet to apply %d entries of the log", m.Name, h.Behind(m)))
+		}
+	}
+	for _, unknown := range h.UnknownMembers {
+		lagging = append(lagging, fmt.Sprintf("unexpected member %s", unknown))
+	}
+	return lagging
+}
+
 // Answered reports whether any member answered. When none did, the way there may be broken.
 func (h *Health) Answered() bool {
 	return h.Err == nil || slices.ContainsFunc(h.Members, func(m Member) bool { return m.Answered || m.Err == nil })

@@ -59,3 +59,31 @@ func TestMembersAreReachedByTheirOwnWay(t *testing.T) {
 		t.Errorf("got %+v", health)
 	}
 }
+
+func TestVotersThatMayLackWritesAreNamed(t *testing.T) {
+	leader := Member{Name: "a", Listed: true, Answered: true, Follows: true, Leader: true, Committed: 5000, Applied: 5000}
+	as := func(change func(*Member)) Member {
+		m := Member{Name: "b", Listed: true, Answered: true, Follows: true, Committed: 5000, Applied: 4990}
+		change(&m)
+		return m
+	}
+	for name, test := range map[string]struct {
+		health Health
+		want   string
+	}{
+		"all have all":                    {Health{Members: []Member{leader, as(func(*Member) {})}}, ""},
+		"one reports an alarm":            {Health{Members: []Member{leader, as(func(m *Member) { m.Err = errors.New("it reports NOSPACE") })}}, ""},
+		"one does not answer":             {Health{Members: []Member{leader, as(func(m *Member) { m.Answered, m.Err = false, errors.New("refused") })}}, "member b does not answer: refused"},
+		"one does not say why":            {Health{Members: []Member{leader, as(func(m *Member) { m.Answered = false })}}, "member b does not answer"},
+		"one is cut off from the others":  {Health{Members: []Member{leader, as(func(m *Member) { m.Follows = false })}}, "member b knows no leader"},
+		"one has not caught up":           {Health{Members: []Member{leader, as(func(m *Member) { m.Applied = 100 })}}, "member b has yet to apply 4900 entries of the log"},
+		"a learner has not":               {Health{Members: []Member{leader, as(func(m *Member) { m.Learner, m.Applied = true, 100 })}}, ""},
+		"one that was removed":            {Health{Members: []Member{leader, as(func(m *Member) { m.Listed, m.Answered = false, false })}}, ""},
+		"one is listed that nobody knows": {Health{Members: []Member{leader}, UnknownMembers: []string{"c (1f)"}}, "unexpected member c (1f)"},
+		"nobody lists them":               {Health{Members: []Member{leader}, Err: errors.New("no quorum")}, "the cluster does not answer: no quorum"},
+	} {
+		if got := strings.Join(test.health.Lagging(), "; "); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
