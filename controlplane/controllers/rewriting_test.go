@@ -63,9 +63,9 @@ func TestEachStepNeedsALookOfItsOwn(t *testing.T) {
 	backgroundtest.InBubble(t, probe.New, func(t *testing.T, p *probe.Prober, _ *backgroundtest.Woken) {
 		of := probe.Key{Object: types.NamespacedName{Namespace: "team", Name: "blue"}, Kind: rewritingProbeKind}
 		looks := 0
-		etcd := func(context.Context, string, func(string, []byte)) (string, error) {
+		etcd := func(ctx context.Context, _ string, _ func(string, []byte)) (string, error) {
 			looks++
-			return "", nil
+			return "", ctx.Err()
 		}
 		for i, step := range []struct {
 			phase rotation.Phase

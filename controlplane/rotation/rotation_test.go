@@ -87,7 +87,7 @@ func TestDecide(t *testing.T) {
 		"... though a pod has the former key yet":       {at(Dropping, lost("objects/a"), behind("pod a")), Write, Using, ""},
 		"... whatever else nobody knows":                {at(Dropping, unknown("b"), lost("objects/a")), Write, Using, ""},
 		"... and whatever a person gives up":            {at(Dropping, lost("objects/a"), givenUp("objects/a")), Write, Using, ""},
-		"... but not while pods cannot be rendered":     {at(Dropping, lost("objects/a"), problem("spec.version: unknown")), Wait, "", "does not go on: spec.version: unknown"},
+		"... but not while pods cannot be rendered":     {at(Dropping, lost("objects/a"), problem("spec.patches: refused")), Wait, "", "does not go on: spec.patches: refused"},
 		"the former key stays while nobody knows":       {at(Dropping, unknown("objects/a")), Wait, "", "the former one stays stored: the former key is needed by objects/a (it is being looked at)"},
 		"nothing is dropped while nobody knows":         {at(Prepared, complete(now), unknown("objects/a"), givenUp("objects/a")), Wait, "", "needed by objects/a (it is being looked at)"},
 		"... and for nothing else":                      {at(Dropping, needed("c")), Write, Over, ""},
