@@ -82,6 +82,8 @@ type Reconciler struct {
 	prober prober
 	// guards stand before tenants.
 	guards tenantapi.Guards
+	// reads are places to read all of an etcd.
+	reads turns
 	// hosts are HostClusters unless a test has none.
 	hosts hostClusters
 }

@@ -41,7 +41,7 @@ func (d *tenantData) set(values map[string]string) {
 
 // encrypts lets the manager look at data.
 func (tt *tenantTest) encrypts(d *tenantData) {
-	tt.program.etcd.EachValue = func(_ context.Context, members map[string]etcd.Address, _ *tls.Config, _ string, do func(string, []byte)) (string, error) {
+	tt.program.etcd.EachValue = func(_ context.Context, members map[string]etcd.Address, _ *tls.Config, _ string, do func(string, []byte) bool) (string, error) {
 		d.lock.Lock()
 		defer d.lock.Unlock()
 		if d.asked == nil {

@@ -7,7 +7,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
@@ -27,6 +30,8 @@ const (
 	rewritingTimeout = time.Minute
 	// mostResources is how many resources are named of which something is left.
 	mostResources = 10
+	// mostReads is how many etcds are read at the same time, of all tenants: pages have up to 4 MiB.
+	mostReads = 4
 )
 
 // addObjects adds what the former encryption key encrypted. API servers write it again, and nobody can give it up: without the key nobody
@@ -56,7 +61,7 @@ func (r *Reconciler) addObjects(ctx context.Context, s *scope, state *rotation.S
 		unknown(result.Problem)
 	default:
 		state.Doing = result.Problem
-		for _, left := range leftObjectsOf(progress.Left) {
+		for _, left := range leftObjectsOf(progress) {
 			state.Needs = append(state.Needs, rotation.Need{Name: "objects/" + of + "/" + left.resource, Why: left.why, Lost: true})
 		}
 	}
@@ -66,15 +71,20 @@ func (r *Reconciler) addObjects(ctx context.Context, s *scope, state *rotation.S
 type leftObjects struct{ resource, why string }
 
 // leftObjectsOf tells of the resources of which something is left, the first of them by name.
-func leftObjectsOf(left map[string]int) []leftObjects {
+func leftObjectsOf(progress rewriting.Progress) []leftObjects {
 	var all []leftObjects
 	others, sum := 0, 0
-	for _, resource := range slices.Sorted(maps.Keys(left)) {
+	for _, resource := range slices.Sorted(maps.Keys(progress.Left)) {
+		number := progress.Left[resource]
 		if len(all) < mostResources {
-			all = append(all, leftObjects{resource, fmt.Sprintf("%d are encrypted by the former key", left[resource])})
+			why := fmt.Sprintf("%d are encrypted by the former key", number)
+			if progress.Unserved[resource] {
+				why += ", and no API that API servers serve has them; docs/keys.md says what to do"
+			}
+			all = append(all, leftObjects{resource, why})
 			continue
 		}
-		others, sum = others+1, sum+left[resource]
+		others, sum = others+1, sum+number
 	}
 	if others > 0 {
 		all = append(all, leftObjects{"others", fmt.Sprintf("%d of %d other resources are encrypted by the former key", sum, others)})
@@ -95,12 +105,10 @@ type rewritingCheck struct {
 
 func (r *Reconciler) rewritingProbe(ctx context.Context, s *scope, file string) (*rewritingCheck, error) {
 	api := r.tenantProbe(s)
-	rewriter := &rewriting.Rewriter{
-		File: file, Encryption: s.controlPlane.Spec.EncryptionAtRest, Connect: api.config, Guard: api.guard,
-	}
+	rewriter := &rewriting.Rewriter{File: file, Connect: api.config, Clock: r.Clock}
 	var healths []func(context.Context) (*etcd.Health, error)
 	var identity strings.Builder
-	fmt.Fprintln(&identity, file, rewriter.Encryption.Resources, api.address, string(s.keys.ClusterCA.Bundle))
+	fmt.Fprintln(&identity, file, s.controlPlane.Spec.EncryptionAtRest.Resources, api.address, string(s.keys.ClusterCA.Bundle))
 	in := s.input
 	var err error
 	if in.Addresses, _, err = recordedAddresses(ctx, s); err != nil {
@@ -125,7 +133,7 @@ func (r *Reconciler) rewritingProbe(ctx context.Context, s *scope, file string) 
 
 // etcdOf reads what is in an etcd cluster.
 func (r *Reconciler) etcdOf(task *operator.Task) rewriting.Etcd {
-	return func(ctx context.Context, from string, do func(key string, value []byte)) (string, error) {
+	return func(ctx context.Context, from string, do func(key string, value []byte) bool) (string, error) {
 		members, config, err := task.Reach(r.Clock)
 		switch {
 		case err != nil:
@@ -135,6 +143,11 @@ func (r *Reconciler) etcdOf(task *operator.Task) rewriting.Etcd {
 		case r.etcd.EachValue == nil:
 			return from, errors.New("no etcd can be read")
 		}
+		leave, err := r.reads.take(ctx)
+		if err != nil {
+			return from, err
+		}
+		defer leave()
 		return r.etcd.EachValue(ctx, members, config, from, do)
 	}
 }
@@ -148,6 +161,21 @@ func (r *Reconciler) healthOf(task *operator.Task) func(context.Context) (*etcd.
 		}
 		return r.etcd.Check(ctx, members, config)
 	}
+}
+
+// turns has mostReads places. The zero value is ready.
+type turns struct {
+	once   sync.Once
+	places *semaphore.Weighted
+}
+
+// take waits for a place until the context ends. The function that it returns leaves the place.
+func (t *turns) take(ctx context.Context) (leave func(), err error) {
+	t.once.Do(func() { t.places = semaphore.NewWeighted(mostReads) })
+	if err := t.places.Acquire(ctx, 1); err != nil {
+		return nil, fmt.Errorf("wait until fewer etcds are read: %w", err)
+	}
+	return func() { t.places.Release(1) }, nil
 }
 
 // probe looks anew in each phase, and once more when the next step is due. An API server that nobody sees may have written by the
@@ -183,9 +211,7 @@ func (c *rewritingCheck) judge(ctx context.Context, progress rewriting.Progress)
 	}
 	if c.lagged {
 		c.lagged = false
-		c.rewriter = &rewriting.Rewriter{
-			File: c.rewriter.File, Encryption: c.rewriter.Encryption, Etcds: c.rewriter.Etcds, Connect: c.rewriter.Connect, Guard: c.rewriter.Guard,
-		}
+		c.rewriter = &rewriting.Rewriter{File: c.rewriter.File, Etcds: c.rewriter.Etcds, Connect: c.rewriter.Connect, Clock: c.rewriter.Clock}
 		return c.do(ctx)
 	}
 	return probe.Result{Value: progress}

@@ -22,7 +22,7 @@ func TestWhatIsLeftToRewriteIsToldByResource(t *testing.T) {
 	for i := range mostResources + 3 {
 		left[fmt.Sprintf("resource-%02d", i)] = i + 1
 	}
-	told := leftObjectsOf(left)
+	told := leftObjectsOf(rewriting.Progress{Left: left, Unserved: map[string]bool{"resource-01": true}})
 	if len(told) != mostResources+1 {
 		t.Fatalf("it tells of %d", len(told))
 	}
@@ -30,7 +30,10 @@ func TestWhatIsLeftToRewriteIsToldByResource(t *testing.T) {
 		last != (leftObjects{"others", "36 of 3 other resources are encrypted by the former key"}) {
 		t.Errorf("it tells %+v and %+v", first, last)
 	}
-	if told := leftObjectsOf(nil); len(told) > 0 {
+	if second := told[1].why; second != "2 are encrypted by the former key, and no API that API servers serve has them; docs/keys.md says what to do" {
+		t.Errorf("of what no API has it tells %q", second)
+	}
+	if told := leftObjectsOf(rewriting.Progress{}); len(told) > 0 {
 		t.Errorf("of nothing it tells %v", told)
 	}
 }
@@ -38,9 +41,12 @@ func TestWhatIsLeftToRewriteIsToldByResource(t *testing.T) {
 // The text is for the condition: it tells how far it came, and what keeps it from more. Another text wakes the control plane.
 func TestARewritingTellsHowFarItCame(t *testing.T) {
 	values, failed := 2, errors.New("no member answers")
-	etcd := func(_ context.Context, _ string, do func(string, []byte)) (string, error) {
+	etcd := func(_ context.Context, _ string, do func(string, []byte) bool) (string, error) {
 		for i := range values {
 			do(fmt.Sprintf("/registry/nodes/%d", i), []byte("k8s\x00"))
+		}
+		if failed == nil {
+			return "", nil
 		}
 		return "/registry/nodes/2", failed
 	}
@@ -63,7 +69,7 @@ func TestEachStepNeedsALookOfItsOwn(t *testing.T) {
 	backgroundtest.InBubble(t, probe.New, func(t *testing.T, p *probe.Prober, _ *backgroundtest.Woken) {
 		of := probe.Key{Object: types.NamespacedName{Namespace: "team", Name: "blue"}, Kind: rewritingProbeKind}
 		looks := 0
-		etcd := func(ctx context.Context, _ string, _ func(string, []byte)) (string, error) {
+		etcd := func(ctx context.Context, _ string, _ func(string, []byte) bool) (string, error) {
 			looks++
 			return "", ctx.Err()
 		}
@@ -92,7 +98,7 @@ func TestEachStepNeedsALookOfItsOwn(t *testing.T) {
 // A member that is away has former values, with which a restore in place could begin. What others wrote meanwhile needs another look.
 func TestALookIsNoProofWhileAVoterLags(t *testing.T) {
 	looks, answers := 0, false
-	look := func(context.Context, string, func(string, []byte)) (string, error) {
+	look := func(context.Context, string, func(string, []byte) bool) (string, error) {
 		looks++
 		return "", nil
 	}
@@ -119,5 +125,27 @@ func TestALookIsNoProofWhileAVoterLags(t *testing.T) {
 	result := check.do(t.Context())
 	if progress, known := result.Value.(rewriting.Progress); result.Problem != "" || !known || !progress.Done || looks != 2 {
 		t.Errorf("when it is back it is told %+v after %d looks", result, looks)
+	}
+}
+
+// All of etcd is read for many tenants at the same time, in pages of several MiB.
+func TestFewEtcdsAreReadAtTheSameTime(t *testing.T) {
+	var places turns
+	var leave []func()
+	for range mostReads {
+		left, err := places.take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave = append(leave, left)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := places.take(ended); err == nil {
+		t.Errorf("more than %d are read", mostReads)
+	}
+	leave[0]()
+	if _, err := places.take(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -20,15 +20,16 @@ const (
 
 	// valuesPage is how many keys a page has at the most, valuesBytes how many bytes. Etcd takes values of 1.5 MiB.
 	valuesPage  = 500
-	valuesBytes = 8 << 20
+	valuesBytes = 4 << 20
 	// valuesTimeout bounds a page.
 	valuesTimeout = 30 * time.Second
 )
 
-// EachValue calls the callback with each key that API servers store, from one on, and with its value, which the callback must not keep.
-// Keys come in their order, from many pages, which are not of one moment: a page has what was acknowledged before it was asked for. It
-// returns the key to go on from when it failed or the context ended; empty when it has come to the end. An empty from is the beginning.
-func EachValue(ctx context.Context, members map[string]Address, config *tls.Config, from string, do func(key string, value []byte)) (next string, err error) {
+// EachValue calls the callback with each key that API servers store, from one on, and with its value, which the callback must not keep,
+// until the callback wants no more. Keys come in their order, from many pages, which are not of one moment: a page has what was acknowledged
+// before it was asked for. It returns the key to go on from when it did not come to the end; empty when it did. An empty from is the
+// beginning.
+func EachValue(ctx context.Context, members map[string]Address, config *tls.Config, from string, do func(key string, value []byte) (more bool)) (next string, err error) {
 	client, err := dialFor(ctx, slices.Collect(maps.Values(members)), config, valuesBytes)
 	if err != nil {
 		return from, err
@@ -47,8 +48,10 @@ func EachValue(ctx context.Context, members map[string]Address, config *tls.Conf
 			return from, err
 		}
 		for _, kv := range page.Kvs {
-			do(string(kv.Key), kv.Value)
 			from = string(kv.Key) + "\x00"
+			if !do(string(kv.Key), kv.Value) {
+				return from, nil
+			}
 		}
 		if !page.More {
 			return "", nil

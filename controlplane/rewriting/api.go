@@ -2,116 +2,236 @@ package rewriting
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
-// mostErrors is how many failures are told of.
-const mostErrors = 3
+const (
+	// askTimeout bounds a question for what the tenant's API serves, writeTimeout the writing of an object: less than a run, so that none
+	// is tried for ever, and more than API servers and webhooks take.
+	askTimeout   = 10 * time.Second
+	writeTimeout = 40 * time.Second
+	// registration is the API group of APIServices, each of which says who serves a version.
+	registration = "apiregistration.k8s.io"
+)
 
-// rewrite has API servers write the objects again that a pass found. One that fails does not stop the others.
-func (r *Rewriter) rewrite(ctx context.Context, found *pass) error {
-	tenant, resources, err := r.connect()
-	if len(resources) == 0 {
-		return errors.Join(err, errors.New("the tenant's API tells of no resource that spec.encryptionAtRest names"))
-	}
-	failed := []error{err}
-	for _, resource := range resources {
-		failed = append(failed, tenantapi.EachObject(ctx, r.Guard, tenant, resource, func(object *metav1.PartialObjectMetadata) error {
-			if !found.has(object.Namespace, object.Name) {
-				return nil
-			}
-			object.SetGroupVersionKind(resource)
-			err := writeAgain(ctx, tenant, object)
-			switch {
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case err == nil:
-				r.rewritten++
-			case len(failed) < mostErrors:
-				failed = append(failed, err)
-			}
-			return nil
-		}))
-	}
-	return errors.Join(failed...)
+// api is the tenant's API. It asks for what is served when that is needed, once.
+type api struct {
+	rest rest.Interface
+	// groups are what is served, with their versions; kinds are those of versions that were asked for.
+	groups []group
+	kinds  map[schema.GroupVersion]kinds
 }
 
-// writeAgain updates an object without a change. The API server stores it when what is stored is of another key. A conflict is as good:
-// somebody else wrote it; and so is an object that is gone.
-func writeAgain(ctx context.Context, tenant client.Client, object *metav1.PartialObjectMetadata) error {
-	unchanged := fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q}}`, object.UID, object.ResourceVersion)
-	err := tenant.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(unchanged)))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
+// kinds are those of a version, or why they are not known.
+type kinds struct {
+	all []kind
+	err error
+}
+
+type group struct {
+	name     string
+	versions []schema.GroupVersion
+}
+
+// connect asks which groups there are.
+func (r *Rewriter) connect(ctx context.Context) (*api, error) {
+	config, err := r.Connect()
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
+	config.Wrap(bounded)
+	tenant, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client of the tenant: %w", err)
+	}
+	a := &api{rest: tenant, kinds: map[schema.GroupVersion]kinds{}}
+	type version struct {
+		GroupVersion string `json:"groupVersion"`
+	}
+	served := struct {
+		Groups []struct {
+			Name             string    `json:"name"`
+			Versions         []version `json:"versions"`
+			PreferredVersion version   `json:"preferredVersion"`
+		} `json:"groups"`
+	}{}
+	if err := a.ask(ctx, &served, "apis"); err != nil {
+		return nil, fmt.Errorf("ask the tenant for its API groups: %w", err)
+	}
+	a.groups = append(a.groups, group{versions: []schema.GroupVersion{{Version: "v1"}}})
+	for _, found := range served.Groups {
+		var versions []string
+		for _, version := range found.Versions {
+			versions = append(versions, version.GroupVersion)
+		}
+		a.groups = append(a.groups, group{found.Name, usable(found.PreferredVersion.GroupVersion, versions)})
+	}
+	return a, nil
+}
+
+// target is an object of a kind.
+type target struct {
+	kind            *kind
+	namespace, name string
+}
+
+// targets are the objects that an API server may have stored at a key. There are several where groups share what they store, or one
+// cannot tell: those that are not there cannot be written, and others stay as they are. The error is why some may not be known.
+func (a *api) targets(ctx context.Context, key string) ([]target, error) {
+	var targets []target
+	var failed []error
+	for _, group := range a.groups {
+		if !mayHold(group.name, key) {
+			continue
+		}
+		seen := map[string]bool{}
+		for _, version := range group.versions {
+			kinds := a.kindsOf(ctx, version)
+			failed = append(failed, kinds.err)
+			for i := range kinds.all {
+				kind := &kinds.all[i]
+				namespace, name, found := kind.object(key)
+				if found && !seen[kind.Resource] {
+					seen[kind.Resource] = true
+					targets = append(targets, target{kind, namespace, name})
+				}
+			}
+		}
+	}
+	return targets, errors.Join(failed...)
+}
+
+// kindsOf are the kinds of a version that can be written again.
+func (a *api) kindsOf(ctx context.Context, version schema.GroupVersion) kinds {
+	known, asked := a.kinds[version]
+	if !asked {
+		known.all, known.err = a.askForKinds(ctx, version)
+		a.kinds[version] = known
+	}
+	return known
+}
+
+// askForKinds asks nobody but kube-apiserver: a version that another server of the tenant serves has no kinds. That server stores its
+// objects elsewhere, and is not ours.
+func (a *api) askForKinds(ctx context.Context, version schema.GroupVersion) ([]kind, error) {
+	own, err := a.isOwn(ctx, version)
+	if err != nil || !own {
+		return nil, err
+	}
+	served := struct {
+		Resources []struct {
+			Name       string   `json:"name"`
+			Kind       string   `json:"kind"`
+			Namespaced bool     `json:"namespaced"`
+			Verbs      []string `json:"verbs"`
+		} `json:"resources"`
+	}{}
+	if err := a.ask(ctx, &served, pathOf(version)...); err != nil {
+		return nil, fmt.Errorf("ask the tenant for the kinds of %s: %w", version, err)
+	}
+	var kinds []kind
+	for _, resource := range served.Resources {
+		for _, verb := range resource.Verbs {
+			if verb == "patch" && isName(resource.Name) && isName(resource.Kind) { // A subresource has a slash.
+				kinds = append(kinds, kind{version.WithResource(resource.Name), resource.Kind, resource.Namespaced})
+			}
+		}
+	}
+	return kinds, nil
+}
+
+// isOwn reports whether kube-apiserver itself serves a version.
+func (a *api) isOwn(ctx context.Context, version schema.GroupVersion) (bool, error) {
+	if version.Group == registration {
+		return true, nil // It has no APIService.
+	}
+	service := struct {
+		Spec struct {
+			Service *struct{} `json:"service"`
+		} `json:"spec"`
+	}{}
+	err := a.ask(ctx, &service, "apis", registration, "v1", "apiservices", version.Version+"."+version.Group)
+	if apierrors.IsNotFound(err) {
+		return false, nil
 	}
 	if err != nil {
-		return fmt.Errorf("write %s %s again: %w", object.GroupVersionKind().Kind, client.ObjectKeyFromObject(object), err)
+		return false, fmt.Errorf("ask the tenant who serves %s: %w", version, err)
+	}
+	return service.Spec.Service == nil, nil
+}
+
+// ask reads JSON.
+func (a *api) ask(ctx context.Context, into any, path ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answer, err := a.rest.Get().AbsPath(path...).SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Raw()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, into); err != nil {
+		return fmt.Errorf("read the answer: %w", err)
 	}
 	return nil
 }
 
-// connect makes a client for all resources that API servers encrypt, and tells their kinds. An aggregated API that does not answer is left
-// out: it stores its objects elsewhere.
-func (r *Rewriter) connect() (client.Client, []schema.GroupVersionKind, error) {
-	config, err := r.Connect()
-	if err != nil {
-		return nil, nil, err
+func pathOf(version schema.GroupVersion) []string {
+	if version.Group == "" {
+		return []string{"api", version.Version}
 	}
-	discover, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a client of the tenant: %w", err)
-	}
-	lists, err := discover.ServerPreferredResources()
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
-		return nil, nil, fmt.Errorf("ask the tenant for its resources: %w", err)
-	}
-	mapper := meta.NewDefaultRESTMapper(nil)
-	kinds := r.kindsOf(lists, mapper)
-	tenant, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme, Mapper: mapper})
-	if err != nil {
-		return nil, nil, fmt.Errorf("make a client of the tenant: %w", err)
-	}
-	return writes.Tell(tenant, writes.Tenant), kinds, nil
+	return []string{"apis", version.Group, version.Version}
 }
 
-// kindsOf are the kinds of resources that API servers encrypt and that can be written again. The mapper gets to know them.
-func (r *Rewriter) kindsOf(lists []*metav1.APIResourceList, mapper *meta.DefaultRESTMapper) []schema.GroupVersionKind {
-	var kinds []schema.GroupVersionKind
-	for _, list := range lists {
-		version, err := schema.ParseGroupVersion(list.GroupVersion)
-		if err != nil {
-			continue // No API server has it: what it would be of is told as left.
-		}
-		for _, resource := range list.APIResources {
-			listed := version.WithResource(resource.Name)
-			if strings.Contains(resource.Name, "/") || !slices.Contains(resource.Verbs, "list") || !slices.Contains(resource.Verbs, "patch") ||
-				!pki.Encrypts(r.Encryption, listed.GroupResource()) {
-				continue
-			}
-			scope := meta.RESTScope(meta.RESTScopeRoot)
-			if resource.Namespaced {
-				scope = meta.RESTScopeNamespace
-			}
-			kind := version.WithKind(resource.Kind)
-			mapper.AddSpecific(kind, listed, listed, scope)
-			kinds = append(kinds, kind)
+// written is what came of the objects of a key: settled when nothing is left to do, as far as the API tells, and by a write that it took;
+// unserved when no API has such objects.
+type written struct {
+	settled, byWrite, unserved bool
+	err                        error
+}
+
+// write has API servers write again what they stored at a key.
+func (a *api) write(ctx context.Context, key string) written {
+	targets, err := a.targets(ctx, key)
+	w := written{unserved: len(targets) == 0 && err == nil, err: err}
+	for _, target := range targets {
+		err := a.writeAgain(ctx, target)
+		switch {
+		case err == nil:
+			w.settled, w.byWrite = true, true
+		case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+			w.settled = true // Somebody else wrote it, or it is gone: the next pass tells.
+		default:
+			w.err = errors.Join(w.err, err)
 		}
 	}
-	return kinds
+	w.settled = w.settled && w.err == nil
+	return w
+}
+
+// writeAgain updates an object without a change. The API server stores it when what is stored is of another key.
+func (a *api) writeAgain(ctx context.Context, t target) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: t.name}}
+	object.SetGroupVersionKind(t.kind.GroupVersion().WithKind(t.kind.name))
+	tenant := writes.Tell(&patcher{rest: a.rest, kind: t.kind}, writes.Tenant)
+	if err := tenant.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{}`))); err != nil {
+		return fmt.Errorf("write %s %s again: %w", t.kind.name, client.ObjectKeyFromObject(object), err)
+	}
+	return nil
 }

@@ -2,8 +2,14 @@
 //
 // Etcd tells what is left to do, and that nothing is: all that an API server encrypts begins with the name of the key, which shows
 // without any key. API servers do the work: an update that changes nothing is stored when the stored
-// value is of another key than the one that writes now (GuaranteedUpdate of k8s.io/apiserver). The content of objects comes to the
-// manager in neither way: it asks API servers for metadata, and looks at the beginning of what is in etcd.
+// value is of another key than the one that writes now (GuaranteedUpdate of k8s.io/apiserver).
+//
+// All values in etcd come to the manager for that, also those that are not encrypted. It looks at how a value begins, and drops it at once:
+// no value is kept, logged or told. Of keys it keeps those that are to be written next. API servers answer to its updates with metadata
+// alone, which it does not decode.
+//
+// A pass goes through all of etcd by the order of keys: it reads until it has found a batch, has that written, and reads on. A run that
+// ends is gone on with by the next one where it was. What cannot be written is passed by, and tried again by the next pass.
 //
 // Nothing is recorded of it. A pass through all of etcd in which no value was of another key is the proof, as long as API servers write by
 // the new key alone. A manager that starts anew looks again.
@@ -12,35 +18,48 @@ package rewriting
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"net/url"
+	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
+)
+
+const (
+	// batchSize is how many keys are kept to be written.
+	batchSize = 1000
+	// pause is how long nothing is done after a pass that brought nothing forward: a pass reads all of etcd.
+	pause = 10 * time.Minute
+	// mostErrors is how many failures of a pass are told, mostUnserved how many resources that no API has.
+	mostErrors   = 3
+	mostUnserved = 10
 )
 
 // Etcd reads what API servers stored in an etcd cluster: etcd.EachValue for its members.
-type Etcd func(ctx context.Context, from string, do func(key string, value []byte)) (next string, err error)
+type Etcd func(ctx context.Context, from string, do func(key string, value []byte) (more bool)) (next string, err error)
 
 // Rewriter has the objects of a tenant written again. It is not for use by several at a time.
 type Rewriter struct {
 	// File is what the name of the new key ends in; API servers write by that key alone.
 	File string
-	// Encryption is what API servers encrypt.
-	Encryption controlplanev1.EncryptionAtRestSpec
 	// Etcds are all that have objects of the tenant.
 	Etcds []Etcd
-	// Connect makes a configuration for clients of the tenant's API, and Guard stands before that.
+	// Connect makes a configuration for clients of the tenant's API, which has a guard before that.
 	Connect func() (*rest.Config, error)
-	Guard   *tenantapi.Guard
+	// Clock is the real one if nil.
+	Clock clock.PassiveClock
 
-	// pass is the look at etcd that is under way, and goes on where it was.
+	// pass is the one that is under way.
 	pass *pass
-	// last is what the last whole pass found; nil before the first one.
-	last map[string]int
+	// last is the last whole pass; nil before the first one. It ended at a time.
+	last  *pass
+	ended time.Time
 	// rewritten is how many objects were written again.
 	rewritten int
 	done      bool
@@ -50,8 +69,10 @@ type Rewriter struct {
 type Progress struct {
 	// Done is true after a whole pass that found nothing of another key.
 	Done bool
-	// Left is how many values were of another key in the last whole pass, by resource; nil before the first one ended.
+	// Left is how many values of another key the last whole pass left, by resource; nil before the first one ended.
 	Left map[string]int
+	// Unserved are resources among them that no API has which the tenant's API servers serve.
+	Unserved map[string]bool
 	// Looked is how many values the present pass has looked at, Rewritten how many objects were written again since the manager began.
 	Looked, Rewritten int
 }
@@ -59,11 +80,17 @@ type Progress struct {
 // Run looks and has objects written until nothing is left, until it comes no further, or until the context ends. The next run goes on.
 // The error is why it comes no further; nil for the end of the context.
 func (r *Rewriter) Run(ctx context.Context) (Progress, error) {
+	if r.Clock == nil {
+		r.Clock = clock.RealClock{}
+	}
 	err := r.run(ctx)
 	if ctx.Err() != nil {
 		err = nil
 	}
-	progress := Progress{Done: r.done, Left: maps.Clone(r.last), Rewritten: r.rewritten}
+	progress := Progress{Done: r.done, Rewritten: r.rewritten}
+	if r.last != nil {
+		progress.Left, progress.Unserved = r.last.left(), maps.Clone(r.last.unserved)
+	}
 	if r.pass != nil {
 		progress.Looked = r.pass.looked
 	}
@@ -71,110 +98,173 @@ func (r *Rewriter) Run(ctx context.Context) (Progress, error) {
 }
 
 func (r *Rewriter) run(ctx context.Context) error {
-	for before := -1; !r.done; {
+	connection := &connection{of: r}
+	for !r.done {
 		if r.pass == nil {
+			if r.last != nil && !r.last.helped && r.Clock.Since(r.ended) < pause {
+				return r.last.why()
+			}
 			r.pass = newPass()
 		}
 		if err := r.pass.look(ctx, r.Etcds, r.File); err != nil {
 			return err
 		}
-		found := r.pass
-		r.pass, r.last = nil, found.left
-		if r.done = found.total() == 0; r.done {
-			return nil
-		}
-		if before >= 0 && found.total() >= before {
-			return nil // Others wrote it meanwhile, or nothing that the API tells of is left: the next run looks again.
-		}
-		before = found.total()
-		if err := r.rewrite(ctx, found); err != nil {
+		if err := r.write(ctx, connection); err != nil {
 			return err
+		}
+		if r.pass.etcd == len(r.Etcds) {
+			r.end()
 		}
 	}
 	return nil
 }
 
-// mostKeys is how many keys of a pass are remembered. The others are for the next pass.
-const mostKeys = 20000
+// connection is that of a run to the tenant's API, which is made once, when it is needed.
+type connection struct {
+	of    *Rewriter
+	tried bool
+	api   *api
+	err   error
+}
 
-// pass is one look at all that is in etcd.
+func (c *connection) get(ctx context.Context) (*api, error) {
+	if !c.tried {
+		c.tried = true
+		c.api, c.err = c.of.connect(ctx)
+	}
+	return c.api, c.err
+}
+
+// write has a batch written. An API that cannot be asked what it serves leaves the batch to the next pass: the present one goes on, as
+// it tells how much is left.
+func (r *Rewriter) write(ctx context.Context, connection *connection) error {
+	p := r.pass
+	if len(p.batch) == 0 {
+		return nil
+	}
+	tenant, err := connection.get(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		p.fail(err)
+		p.batch = nil
+		return nil
+	}
+	for len(p.batch) > 0 {
+		outcome := tenant.write(ctx, p.batch[0])
+		if ctx.Err() != nil {
+			return ctx.Err() // The next run begins with this key.
+		}
+		p.record(resourceOf(p.batch[0]), outcome)
+		p.batch = p.batch[1:]
+		if outcome.byWrite {
+			r.rewritten++
+		}
+		if isAway(outcome.err) {
+			return outcome.err // What else is in the batch would fail, too.
+		}
+	}
+	return nil
+}
+
+// isAway reports whether no API server answered.
+func isAway(err error) bool {
+	var failed *url.Error
+	return errors.As(err, &failed)
+}
+
+// end ends a pass.
+func (r *Rewriter) end() {
+	before := r.last
+	r.last, r.pass, r.ended = r.pass, nil, r.Clock.Now()
+	r.done = r.last.found.total() == 0
+	r.last.helped = helped(before, r.last)
+}
+
+// helped reports whether the next pass is worth its cost at once. A pass that settled nothing is not, and neither is one that found as much
+// as one before which settled something: what that wrote is as it was.
+func helped(before, now *pass) bool {
+	return now.settled.total() > 0 && (before == nil || before.settled.total() == 0 || now.found.total() < before.found.total())
+}
+
+// pass is one look at all that is in etcd, with the writing of what it found.
 type pass struct {
 	// etcd is the cluster that is looked at, next the key to go on from.
 	etcd int
 	next string
-	// looked is how many values were looked at, left how many of them are of another key, by resource.
-	looked int
-	left   map[string]int
-	// objects are namespaces and names of objects with such a value, as "namespace/name", and names alone where they have no namespace:
-	// of a key that ends in a/b it is not known whether a is a namespace or a resource.
-	objects map[string]bool
+	// looked is how many values were looked at, found how many of them are of another key, settled how many of these the API wrote or says
+	// are gone.
+	looked         int
+	found, settled count
+	// batch are the keys that are to be written next, in their order.
+	batch []string
+	// unserved are resources that no API has.
+	unserved map[string]bool
+	failures []error
+	helped   bool
 }
 
-func newPass() *pass { return &pass{left: map[string]int{}, objects: map[string]bool{}} }
+func newPass() *pass { return &pass{found: count{}, settled: count{}, unserved: map[string]bool{}} }
 
-// look goes on to the end of the last etcd.
+// look goes on until a batch is to be written, or to the end of the last etcd.
 func (p *pass) look(ctx context.Context, etcds []Etcd, file string) error {
 	if len(etcds) == 0 {
 		return errors.New("there is no etcd to look at")
 	}
-	for p.etcd < len(etcds) {
-		next, err := etcds[p.etcd](ctx, p.next, func(key string, value []byte) {
+	for p.etcd < len(etcds) && len(p.batch) == 0 {
+		next, err := etcds[p.etcd](ctx, p.next, func(key string, value []byte) bool {
 			p.looked++
 			if pki.IsOfAnotherKey(value, file) {
-				p.add(key)
+				p.found.add(resourceOf(key))
+				p.batch = append(p.batch, key)
 			}
+			return len(p.batch) < batchSize
 		})
 		if p.next = next; err != nil {
 			return err
 		}
-		p.etcd++
+		if next == "" {
+			p.etcd++
+		}
 	}
 	return nil
 }
 
-func (p *pass) add(key string) {
-	p.left[resourceOf(key)]++
-	parts := strings.Split(key, "/")
-	if len(p.objects) >= mostKeys || len(parts) < 3 {
+// record notes what came of a key.
+func (p *pass) record(resource string, outcome written) {
+	if outcome.settled {
+		p.settled.add(resource)
+	}
+	if outcome.unserved && len(p.unserved) < mostUnserved {
+		p.unserved[resource] = true
+	}
+	p.fail(outcome.err)
+}
+
+// fail remembers the first failures, each once.
+func (p *pass) fail(err error) {
+	if err == nil || len(p.failures) >= mostErrors {
 		return
 	}
-	name := parts[len(parts)-1]
-	p.objects[name], p.objects[parts[len(parts)-2]+"/"+name] = true, true
+	if !slices.ContainsFunc(p.failures, func(known error) bool { return known.Error() == err.Error() }) {
+		p.failures = append(p.failures, err)
+	}
 }
 
-func (p *pass) total() int {
-	total := 0
-	for _, count := range p.left {
-		total += count
+// left is how much is left of what was found. Where it settled nothing for good all is.
+func (p *pass) left() map[string]int {
+	if !p.helped {
+		return maps.Clone(p.found)
 	}
-	return total
+	return p.found.without(p.settled)
 }
 
-// has reports whether the value of an object may be of another key. An object with its name elsewhere may be taken for it, to no harm.
-func (p *pass) has(namespace, name string) bool {
-	if namespace != "" {
-		name = namespace + "/" + name
+// why tells why a pass did not help.
+func (p *pass) why() error {
+	failures := p.failures
+	if len(p.unserved) > 0 {
+		failures = append(slices.Clone(failures), fmt.Errorf("no API that API servers serve has %s", strings.Join(slices.Sorted(maps.Keys(p.unserved)), ", ")))
 	}
-	return p.objects[name]
+	return errors.Join(failures...)
 }
-
-// resourceOf is the resource of a key as people know it: "secrets" of /registry/secrets/a/b, "widgets.example.org" of
-// /registry/example.org/widgets/a/b.
-func resourceOf(key string) string {
-	parts := strings.Split(key, "/")
-	// The first part is empty, the second one is registry.
-	if len(parts) < 4 {
-		return "others"
-	}
-	resource := parts[2]
-	if strings.Contains(resource, ".") {
-		resource = parts[3] + "." + resource
-	}
-	if resource == "" || len(resource) > maxResource || strings.Trim(resource, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {
-		return "others"
-	}
-	return resource
-}
-
-// maxResource bounds names of resources.
-const maxResource = 100

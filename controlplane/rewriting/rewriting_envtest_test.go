@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,12 +29,12 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rewriting"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 )
 
 var (
 	widgets = schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Widget"}
+	allows  = schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "AllowList"}
 	gears   = schema.GroupVersionKind{Group: "example.org", Version: "v1", Kind: "Gear"}
 )
 
@@ -156,8 +157,8 @@ func (s *served) raw(begins string) map[string]int64 {
 func (s *served) rewriter() *rewriting.Rewriter {
 	members := map[string]etcd.Address{"one": {Client: s.environment.ControlPlane.Etcd.URL.String()}}
 	return &rewriting.Rewriter{
-		File: s.file, Encryption: s.spec, Guard: (&tenantapi.Guards{}).Of(client.ObjectKey{Name: "blue"}),
-		Etcds: []rewriting.Etcd{func(ctx context.Context, from string, do func(string, []byte)) (string, error) {
+		File: s.file,
+		Etcds: []rewriting.Etcd{func(ctx context.Context, from string, do func(string, []byte) bool) (string, error) {
 			return etcd.EachValue(ctx, members, nil, from, do)
 		}},
 		Connect: func() (*rest.Config, error) { return rest.CopyConfig(s.config), nil },
@@ -188,6 +189,7 @@ func (s *served) makeKinds() {
 	}
 	if _, err := envtest.InstallCRDs(s.config, envtest.CRDInstallOptions{CRDs: []*apiextensionsv1.CustomResourceDefinition{
 		definition("Widget", "widgets", apiextensionsv1.NamespaceScoped), definition("Gear", "gears", apiextensionsv1.ClusterScoped),
+		definition("AllowList", "allowlists", apiextensionsv1.ClusterScoped),
 	}}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -208,19 +210,19 @@ func TestNothingInEtcdIsOfTheFormerKeyAfterARewriting(t *testing.T) {
 	for i := range secrets {
 		s.create(&corev1.Secret{ObjectMeta: name(i), StringData: map[string]string{"a": "what must stay"}, Immutable: ptr.To(i%2 == 0)})
 	}
-	s.create(&corev1.ConfigMap{ObjectMeta: name(0)}, custom(widgets, "default", "a"), custom(gears, "", "b"), &corev1.ServiceAccount{ObjectMeta: name(0)})
+	s.create(&corev1.ConfigMap{ObjectMeta: name(0)}, custom(widgets, "default", "a"), custom(gears, "", "b"), custom(allows, "", "c"), &corev1.ServiceAccount{ObjectMeta: name(0)})
 
 	// While API servers come to trust both keys, the former one writes.
 	s.restart("former", "next")
 	s.create(&corev1.Secret{ObjectMeta: name(900)})
-	if found := s.raw(byFormer); found["/registry/secrets/default/a-900"] == 0 || len(found) < secrets+4 {
+	if found := s.raw(byFormer); found["/registry/secrets/default/a-900"] == 0 || len(found) < secrets+5 {
 		t.Fatalf("%d values are of the former key", len(found))
 	}
 	s.restart("next", "former")
 	byNext := "k8s:enc:secretbox:v1:key-" + s.file + ":"
 	s.create(&corev1.Secret{ObjectMeta: name(901), StringData: map[string]string{"a": "what must stay"}})
 	before := s.raw(byFormer)
-	if found := s.raw(byNext); found["/registry/secrets/default/a-901"] == 0 || len(before) < secrets+4 {
+	if found := s.raw(byNext); found["/registry/secrets/default/a-901"] == 0 || len(before) < secrets+5 {
 		t.Fatalf("%v are of the next key, %d of the former one", found, len(before))
 	}
 	plain := s.raw("k8s\x00")
@@ -288,7 +290,18 @@ func TestEveryResourceIsRewritten(t *testing.T) {
 	s.makeKinds()
 	s.create(custom(widgets, "default", "a"), custom(gears, "", "b"), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}},
 		&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
-		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		// Their keys do not begin with the names of their resources.
+		&corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "b"}}, //nolint:staticcheck // API servers still store them.
+		&corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Spec: corev1.ReplicationControllerSpec{
+			Selector: map[string]string{"a": "b"}, Template: &corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
+			},
+		}},
+		&networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, Spec: networkingv1.IngressSpec{
+			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "a", Port: networkingv1.ServiceBackendPort{Number: 80}}},
+		}},
+		&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}, InvolvedObject: corev1.ObjectReference{Namespace: "default"}})
 	s.restart("next", "former")
 	if found := s.raw(byFormer); len(found) < 50 {
 		t.Fatalf("%d values are of the former key", len(found))
@@ -330,11 +343,12 @@ func TestLargeValuesAreRead(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	members := map[string]etcd.Address{"one": {Client: s.environment.ControlPlane.Etcd.URL.String()}}
-	next, err := etcd.EachValue(t.Context(), members, nil, "", func(key string, value []byte) {
+	next, err := etcd.EachValue(t.Context(), members, nil, "", func(key string, value []byte) bool {
 		if seen[key] {
 			t.Errorf("%s came twice", key)
 		}
 		seen[key] = strings.HasPrefix(string(value), byFormer)
+		return true
 	})
 	if err != nil || next != "" {
 		t.Fatalf("it ends at %q: %v", next, err)

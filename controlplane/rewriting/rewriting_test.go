@@ -2,9 +2,9 @@ package rewriting
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -12,8 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
@@ -24,21 +26,24 @@ const (
 	ofNext   = "k8s:enc:secretbox:v1:key-0123456789:…"
 )
 
-// tenant has an etcd and an API of Secrets. A Secret that is written is of the next key, unless it is stuck.
+// tenant has an etcd and an API. An object that is written is of the next key, unless the API answers otherwise.
 type tenant struct {
 	t      *testing.T
 	lock   sync.Mutex
 	values map[string]string
-	// patched are the Secrets that were written, in their order; answers are what the API says of some in place of that.
+	// patched are the paths of what was written, in their order; answers are what the API says of some, by name, in place of that.
 	patched []string
 	answers map[string]int
-	// failAt has the etcd fail before this key, once; cancel ends the run there.
-	failAt string
-	cancel context.CancelFunc
-	reads  int
+	// says is the body of an answer to a write.
+	says string
+	// failAt has the etcd fail before this key, once; cancel ends the run there, or before a write of a Secret with the name cancelAt.
+	failAt, cancelAt string
+	cancel           context.CancelFunc
+	// reads is how often the etcd was read, looked how many values it told.
+	reads, looked int
 }
 
-func (e *tenant) read(_ context.Context, from string, do func(string, []byte)) (string, error) {
+func (e *tenant) read(_ context.Context, from string, do func(string, []byte) bool) (string, error) {
 	e.lock.Lock()
 	defer e.lock.Unlock()
 	e.reads++
@@ -53,9 +58,38 @@ func (e *tenant) read(_ context.Context, from string, do func(string, []byte)) (
 			}
 			return key, errors.New("etcd went away")
 		}
-		do(key, []byte(e.values[key]))
+		e.looked++
+		if !do(key, []byte(e.values[key])) {
+			return key + "\x00", nil
+		}
 	}
 	return "", nil
+}
+
+// documents are what the API serves. The version v1.hostile.example.org is of a server of the tenant: nobody asks that.
+var documents = map[string]string{
+	"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[
+		{"name":"hostile.example.org","versions":[{"groupVersion":"hostile.example.org/v1"}],"preferredVersion":{"groupVersion":"hostile.example.org/v1"}},
+		{"name":"hostile.k8s.io","versions":[{"groupVersion":"hostile.k8s.io/v1"}],"preferredVersion":{"groupVersion":"hostile.k8s.io/v1"}},
+		{"name":"example.org","versions":[{"groupVersion":"example.org/v2"},{"groupVersion":"example.org/v1"}],"preferredVersion":{"groupVersion":"example.org/v1"}}]}`,
+	"/apis/apiregistration.k8s.io/v1/apiservices/v1.":                    `{"spec":{}}`,
+	"/apis/apiregistration.k8s.io/v1/apiservices/v1.example.org":         `{"spec":{"service":null}}`,
+	"/apis/apiregistration.k8s.io/v1/apiservices/v2.example.org":         `{"spec":{}}`,
+	"/apis/apiregistration.k8s.io/v1/apiservices/v1.hostile.example.org": `{"spec":{"service":{"name":"hostile","namespace":"default"}}}`,
+	"/apis/apiregistration.k8s.io/v1/apiservices/v1.hostile.k8s.io":      `{"spec":{"service":{"name":"hostile","namespace":"default"}}}`,
+	"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[
+		{"name":"secrets","kind":"Secret","namespaced":true,"verbs":["list","patch"]},{"name":"secrets/other","kind":"Secret","namespaced":true,"verbs":["list","patch"]},
+		{"name":"bindings","kind":"Binding","namespaced":true,"verbs":["create"]},{"name":"nodes","kind":"Node","verbs":["list","patch"]}]}`,
+	"/apis/example.org/v1": `{"resources":[{"name":"allowlists","kind":"AllowList","verbs":["patch"]}]}`,
+	"/apis/example.org/v2": `{"resources":[{"name":"allowlists","kind":"AllowList","verbs":["patch"]},{"name":"gears","kind":"Gear","namespaced":true,"verbs":["patch"]}]}`,
+}
+
+// places are the keys of what the API has, by paths without the name.
+var places = map[string]string{
+	"/api/v1/namespaces/default/secrets/":            "/registry/secrets/default/",
+	"/api/v1/nodes/":                                 "/registry/minions/",
+	"/apis/example.org/v1/allowlists/":               "/registry/example.org/allowlists/",
+	"/apis/example.org/v2/namespaces/default/gears/": "/registry/example.org/gears/default/",
 }
 
 func (e *tenant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -63,44 +97,33 @@ func (e *tenant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer e.lock.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	tell := func(answer string) { _, _ = w.Write([]byte(answer)) }
-	name, isSecret := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/default/secrets/")
+	at := strings.LastIndex(r.URL.Path, "/") + 1
+	name, place := r.URL.Path[at:], places[r.URL.Path[:at]]
 	switch {
-	case r.URL.Path == "/api":
-		tell(`{"kind":"APIVersions","versions":["v1"]}`)
-	case r.URL.Path == "/apis":
-		tell(`{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
-	case r.URL.Path == "/api/v1":
-		tell(`{"kind":"APIResourceList","groupVersion":"v1","resources":[
-			{"name":"secrets","kind":"Secret","namespaced":true,"verbs":["list","patch"]},{"name":"secrets/other","kind":"Secret","namespaced":true,"verbs":["list","patch"]},
-			{"name":"bindings","kind":"Binding","namespaced":true,"verbs":["create"]},{"name":"nodes","kind":"Node","verbs":["list","patch"]}]}`)
-	case r.URL.Path == "/api/v1/secrets":
-		if !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") {
-			e.t.Errorf("it asks for what Secrets hold: %s", r.Header.Get("Accept"))
+	case r.Method == http.MethodGet && documents[r.URL.Path] != "":
+		tell(documents[r.URL.Path])
+	case r.Method == http.MethodPatch && place != "":
+		body, err := io.ReadAll(r.Body)
+		if name == e.cancelAt {
+			e.cancel()
+			<-r.Context().Done()
+			return
 		}
-		var items []string
-		for _, key := range slices.Sorted(maps.Keys(e.values)) {
-			if name, found := strings.CutPrefix(key, "/registry/secrets/default/"); found {
-				items = append(items, fmt.Sprintf(`{"metadata":{"namespace":"default","name":%q,"uid":"uid-%s","resourceVersion":"7"}}`, name, name))
-			}
+		if err != nil || string(body) != "{}" || !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata;") {
+			e.t.Errorf("the patch of %s is %s, %v, and asks for %s", name, body, err, r.Header.Get("Accept"))
 		}
-		tell(`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{},"items":[` + strings.Join(items, ",") + `]}`)
-	case isSecret && r.Method == http.MethodPatch:
-		body := map[string]map[string]string{}
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || len(body) != 1 || len(body["metadata"]) != 2 || body["metadata"]["uid"] != "uid-"+name || body["metadata"]["resourceVersion"] != "7" {
-			e.t.Errorf("the patch of %s is %v, %v", name, body, err)
-		}
-		e.patched = append(e.patched, name)
+		e.patched = append(e.patched, r.URL.Path)
 		if code := e.answers[name]; code != 0 {
-			if code != http.StatusForbidden {
-				e.values["/registry/secrets/default/"+name] = ofNext // Somebody else wrote it, or it is gone.
+			if code == http.StatusConflict || code == http.StatusNotFound {
+				e.values[place+name] = ofNext // Somebody else wrote it, or it is gone.
 			}
 			w.WriteHeader(code)
 			tell(fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"reason":%q,"message":"a webhook denied it"}`, code,
-				map[int]string{http.StatusForbidden: "Forbidden", http.StatusConflict: "Conflict", http.StatusNotFound: "NotFound"}[code]))
+				map[int]string{http.StatusForbidden: "Forbidden", http.StatusConflict: "Conflict", http.StatusNotFound: "NotFound", http.StatusInternalServerError: "InternalError"}[code]))
 			return
 		}
-		e.values["/registry/secrets/default/"+name] = ofNext
-		tell(fmt.Sprintf(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"namespace":"default","name":%q}}`, name))
+		e.values[place+name] = ofNext
+		tell(e.says)
 	default:
 		e.t.Errorf("it asks for %s %s", r.Method, r.URL.Path)
 		w.WriteHeader(http.StatusTeapot)
@@ -109,13 +132,38 @@ func (e *tenant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func rewriterOf(t *testing.T, e *tenant) *Rewriter {
 	t.Helper()
+	r, _ := rewriterWithGuard(t, e)
+	return r
+}
+
+func rewriterWithGuard(t *testing.T, e *tenant) (*Rewriter, *tenantapi.Guard) {
+	t.Helper()
 	e.t = t
 	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
+	guard := (&tenantapi.Guards{}).Of(client.ObjectKey{Name: "blue"})
 	return &Rewriter{
-		File: "0123456789", Etcds: []Etcd{e.read}, Guard: (&tenantapi.Guards{}).Of(client.ObjectKey{Name: "blue"}),
-		Connect: func() (*rest.Config, error) { return &rest.Config{Host: server.URL, QPS: -1}, nil },
+		File: "0123456789", Etcds: []Etcd{e.read}, Clock: clocktesting.NewFakePassiveClock(time.Now()),
+		Connect: func() (*rest.Config, error) {
+			config := &rest.Config{Host: server.URL, QPS: -1}
+			config.Wrap(guard.Wrap)
+			return config, nil
+		},
+	}, guard
+}
+
+// later lets time pass.
+func (r *Rewriter) later(by time.Duration) {
+	clock := r.Clock.(*clocktesting.FakePassiveClock)
+	clock.SetTime(clock.Now().Add(by))
+}
+
+func many(number int) []string {
+	var names []string
+	for i := range number {
+		names = append(names, fmt.Sprintf("a-%06d", i))
 	}
+	return names
 }
 
 func secrets(of ...string) map[string]string {
@@ -129,7 +177,19 @@ func secrets(of ...string) map[string]string {
 func TestOnlyWhatTheFormerKeyEncryptedIsWritten(t *testing.T) {
 	e := &tenant{values: secrets("a", "b", "c"), answers: map[string]int{"b": http.StatusConflict, "c": http.StatusNotFound}}
 	progress, err := rewriterOf(t, e).Run(t.Context())
-	if err != nil || !progress.Done || progress.Rewritten != 3 || len(progress.Left) != 0 || !slices.Equal(e.patched, []string{"a", "b", "c"}) {
+	const path = "/api/v1/namespaces/default/secrets/"
+	if err != nil || !progress.Done || progress.Rewritten != 1 || len(progress.Left) != 0 || !slices.Equal(e.patched, []string{path + "a", path + "b", path + "c"}) {
+		t.Errorf("it came to %+v, %v, and wrote %v", progress, err, e.patched)
+	}
+}
+
+// Kinds are known by where etcd has their objects, whatever their names are, and by a version that has them.
+func TestEveryKindIsWritten(t *testing.T) {
+	e := &tenant{values: map[string]string{
+		"/registry/minions/n": ofFormer, "/registry/example.org/allowlists/l": ofFormer, "/registry/example.org/gears/default/g": ofFormer,
+	}}
+	progress, err := rewriterOf(t, e).Run(t.Context())
+	if err != nil || !progress.Done || progress.Rewritten != 3 {
 		t.Errorf("it came to %+v, %v, and wrote %v", progress, err, e.patched)
 	}
 }
@@ -147,22 +207,113 @@ func TestNothingIsAskedForOnceAllIsDone(t *testing.T) {
 	}
 }
 
+// One pass writes all that there is, however much and in however many runs, and a second one proves it.
+func TestALargeTenantIsWrittenInOnePass(t *testing.T) {
+	const number = 2*batchSize + 10
+	e := &tenant{values: secrets(many(number)...)}
+	r := rewriterOf(t, e)
+	for i, stop := range []int{5, 900, batchSize + 300} {
+		ctx, cancel := context.WithCancel(t.Context())
+		e.cancel, e.cancelAt = cancel, fmt.Sprintf("a-%06d", stop)
+		progress, err := r.Run(ctx)
+		if err != nil || progress.Done || progress.Rewritten != stop || len(r.pass.batch) > batchSize {
+			t.Fatalf("run %d came to %+v, %v, and keeps %d keys", i, progress, err, len(r.pass.batch))
+		}
+	}
+	e.cancelAt = ""
+	progress, err := r.Run(t.Context())
+	if err != nil || !progress.Done || progress.Rewritten != number || len(e.patched) != number {
+		t.Errorf("it came to %+v, %v, and wrote %d", progress, err, len(e.patched))
+	}
+	if e.looked != 2*len(e.values) {
+		t.Errorf("of %d values it looked at %d", len(e.values), e.looked)
+	}
+}
+
+// However many objects cannot be written, those after them are.
+func TestWhatIsRefusedKeepsNothingElseFromBeingWritten(t *testing.T) {
+	refused := many(batchSize + 10)
+	e := &tenant{values: secrets(append(slices.Clone(refused), "z")...), answers: map[string]int{}}
+	for _, name := range refused {
+		e.answers[name] = http.StatusForbidden
+	}
+	progress, err := rewriterOf(t, e).Run(t.Context())
+	if err == nil || progress.Rewritten != 1 || progress.Left["secrets"] != len(refused) || e.values["/registry/secrets/default/z"] != ofNext {
+		t.Errorf("it came to %+v, %v", progress, err)
+	}
+}
+
 // One object that an admission webhook of the tenant refuses does not keep the others from being written, and is told.
 func TestAnObjectThatIsRefusedIsTold(t *testing.T) {
 	e := &tenant{values: secrets("a", "b"), answers: map[string]int{"a": http.StatusForbidden}}
 	r := rewriterOf(t, e)
 	for range 2 {
 		progress, err := r.Run(t.Context())
-		if err == nil || !strings.Contains(err.Error(), "write Secret default/a again: a webhook denied it") || progress.Done {
+		if err == nil || !strings.Contains(err.Error(), "write Secret default/a again: a webhook denied it") || progress.Done ||
+			progress.Left["secrets"] != 1 || progress.Rewritten != 1 || e.values["/registry/secrets/default/b"] != ofNext {
 			t.Fatalf("it came to %+v, %v", progress, err)
 		}
 	}
-	if progress, _ := r.Run(t.Context()); progress.Left["secrets"] != 1 || progress.Rewritten != 1 || e.values["/registry/secrets/default/b"] != ofNext {
-		t.Errorf("it came to %+v", progress)
-	}
 	delete(e.answers, "a")
+	r.later(pause)
 	if progress, err := r.Run(t.Context()); err != nil || !progress.Done || progress.Rewritten != 2 {
 		t.Errorf("it came to %+v, %v", progress, err)
+	}
+}
+
+func TestTheFirstReasonsAreTold(t *testing.T) {
+	e := &tenant{values: secrets(many(5)...), answers: map[string]int{}}
+	e.values["/registry/example.org/allowlists/b"], e.values["/registry/minions/c"] = ofFormer, ofFormer
+	for _, name := range append(many(5), "b", "c") {
+		e.answers[name] = http.StatusInternalServerError
+	}
+	_, err := rewriterOf(t, e).Run(t.Context())
+	for _, part := range []string{"AllowList /b", "Node /c", "Secret default/a-000000"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is not told: %v", part, err)
+		}
+	}
+	if err != nil && strings.Count(err.Error(), "write ") != mostErrors {
+		t.Errorf("it tells %v", err)
+	}
+}
+
+// A pass reads all of etcd: one that brings nothing forward is not followed by another at once.
+func TestAPassThatBringsNothingForwardIsFollowedByAPause(t *testing.T) {
+	for name, test := range map[string]struct {
+		answers map[string]int
+		stuck   bool
+		passes  int
+	}{
+		"all is refused": {answers: map[string]int{"a": http.StatusForbidden}, passes: 1},
+		"what is written is of the former key again": {stuck: true, passes: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &tenant{values: secrets("a"), answers: test.answers}
+			r := rewriterOf(t, e)
+			if test.stuck {
+				r.Etcds = []Etcd{func(ctx context.Context, from string, do func(string, []byte) bool) (string, error) {
+					e.values["/registry/secrets/default/a"] = ofFormer
+					return e.read(ctx, from, do)
+				}}
+			}
+			for round := range 3 {
+				for range 3 {
+					if progress, _ := r.Run(t.Context()); progress.Done || progress.Left["secrets"] != 1 {
+						t.Errorf("it came to %+v", progress)
+					}
+				}
+				if e.reads != test.passes+round {
+					t.Fatalf("in round %d etcd was read %d times", round, e.reads)
+				}
+				r.later(pause - time.Second)
+				_, _ = r.Run(t.Context())
+				if e.reads != test.passes+round {
+					t.Fatalf("it is read before the pause is over")
+				}
+				r.later(time.Second)
+			}
+		})
 	}
 }
 
@@ -170,8 +321,57 @@ func TestAnObjectThatIsRefusedIsTold(t *testing.T) {
 func TestWhatTheAPIDoesNotHaveIsLeft(t *testing.T) {
 	e := &tenant{values: secrets("a")}
 	e.values["/registry/example.org/widgets/default/w"] = ofFormer
+	e.values["/registry/ranges/serviceips"] = ofFormer
+	r := rewriterOf(t, e)
+	progress, err := r.Run(t.Context())
+	if err == nil || err.Error() != "no API that API servers serve has ranges, widgets.example.org" || progress.Done || progress.Rewritten != 1 ||
+		!maps.Equal(progress.Left, map[string]int{"widgets.example.org": 1, "ranges": 1}) ||
+		!maps.Equal(progress.Unserved, map[string]bool{"widgets.example.org": true, "ranges": true}) {
+		t.Errorf("it came to %+v, %v", progress, err)
+	}
+}
+
+// Servers of the tenant that it has registered as APIs are asked for nothing.
+func TestServersOfTheTenantAreNotAsked(t *testing.T) {
+	e := &tenant{values: map[string]string{"/registry/hostile.example.org/things/a/b": ofFormer, "/registry/hostile.k8s.io/things/a/b": ofFormer}}
 	progress, err := rewriterOf(t, e).Run(t.Context())
-	if err != nil || progress.Done || progress.Left["widgets.example.org"] != 1 || progress.Left["secrets"] != 0 || progress.Rewritten != 1 {
+	if err == nil || progress.Left["things.hostile.example.org"] != 1 || progress.Left["things.hostile.k8s.io"] != 1 || len(e.patched) > 0 {
+		t.Errorf("it came to %+v, %v", progress, err)
+	}
+}
+
+// Nothing of what the API answers to a write comes into memory but its bytes, and those have a bound. No user of the tenant can have it
+// left alone by large objects.
+func TestAnswersToWritesAreBoundedAndNotDecoded(t *testing.T) {
+	items := func(size int) string { return `{"metadata":{"ownerReferences":[{}` + strings.Repeat(",{}", size/3) }
+	e := &tenant{values: secrets("a"), says: items(maxAnswer / 2)}
+	if progress, err := rewriterOf(t, e).Run(t.Context()); err != nil || !progress.Done {
+		t.Errorf("of an answer that is not JSON it came to %+v, %v", progress, err)
+	}
+	e = &tenant{values: secrets(many(5)...), says: items(2 * maxAnswer)}
+	r, guard := rewriterWithGuard(t, e)
+	progress, err := r.Run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "has more than 4 MiB") || progress.Done || len(e.patched) != 5 {
+		t.Errorf("it came to %+v, %v", progress, err)
+	}
+	if problem := guard.Problem(); problem != "" {
+		t.Errorf("against the tenant there is: %s", problem)
+	}
+}
+
+// An API that is away does not keep the pass from telling how much is left.
+func TestWithoutTheAPIWhatIsLeftIsCounted(t *testing.T) {
+	e := &tenant{values: secrets(many(batchSize + 5)...)}
+	r := rewriterOf(t, e)
+	connect := r.Connect
+	r.Connect = func() (*rest.Config, error) { return nil, errors.New("it is away") }
+	progress, err := r.Run(t.Context())
+	if err == nil || err.Error() != "it is away" || progress.Left["secrets"] != batchSize+5 || progress.Done {
+		t.Fatalf("it came to %+v, %v", progress, err)
+	}
+	r.Connect = connect
+	r.later(pause)
+	if progress, err := r.Run(t.Context()); err != nil || !progress.Done {
 		t.Errorf("it came to %+v, %v", progress, err)
 	}
 }
@@ -199,7 +399,7 @@ func TestEveryEtcdIsLookedAt(t *testing.T) {
 	events := &tenant{values: map[string]string{"/registry/events/default/e": ofFormer}}
 	r := rewriterOf(t, &tenant{values: secrets()})
 	r.Etcds = append(r.Etcds, events.read)
-	if progress, err := r.Run(t.Context()); err != nil || progress.Done || progress.Left["events"] != 1 {
+	if progress, err := r.Run(t.Context()); err == nil || progress.Done || progress.Left["events"] != 1 {
 		t.Errorf("it came to %+v, %v", progress, err)
 	}
 	r.Etcds = nil
@@ -225,13 +425,16 @@ func TestResourcesAreNamedForPeople(t *testing.T) {
 	}
 }
 
-// A pass remembers a bounded number of keys, and counts all.
-func TestAPassIsBounded(t *testing.T) {
-	p := newPass()
-	for i := range 2 * mostKeys {
-		p.add(fmt.Sprintf("/registry/secrets/default/%06d", i))
+// Tenants name resources: a bounded number of them is counted apart.
+func TestCountsAreBounded(t *testing.T) {
+	found, settled := count{}, count{}
+	for i := range 2 * mostResources {
+		found.add(fmt.Sprintf("r-%d", i))
+		if i < mostResources {
+			settled.add(fmt.Sprintf("r-%d", i))
+		}
 	}
-	if p.total() != 2*mostKeys || len(p.objects) > mostKeys+1 || !p.has("default", "000000") {
-		t.Errorf("it counts %d, and remembers %d", p.total(), len(p.objects))
+	if left := found.without(settled); found.total() != 2*mostResources || len(found) != mostResources+1 || !maps.Equal(left, count{others: mostResources}) {
+		t.Errorf("of %d in %d resources are left %v", found.total(), len(found), left)
 	}
 }

@@ -57,7 +57,7 @@ type Etcd struct {
 	Hashes    func(ctx context.Context, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) ([]hashes.Hash, error)
 	HashEvery time.Duration
 	// EachValue reads what API servers stored. It is not for the operator, which does not look at data.
-	EachValue func(ctx context.Context, members map[string]etcd.Address, config *tls.Config, from string, do func(key string, value []byte)) (next string, err error)
+	EachValue func(ctx context.Context, members map[string]etcd.Address, config *tls.Config, from string, do func(key string, value []byte) (more bool)) (next string, err error)
 	// DefragmentEvery is how long a member runs before it starts anew because its database has many free pages: a day where it is zero.
 	DefragmentEvery time.Duration
 }
