@@ -53,6 +53,7 @@ type Journal struct {
 	reads               int
 	failed              []string
 	raw                 load.Raw
+	serverErrors        []string
 	slowest             time.Duration
 }
 

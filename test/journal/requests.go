@@ -1,9 +1,11 @@
 package journal
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -92,9 +94,31 @@ func (j *Journal) counting(next http.RoundTripper) http.RoundTripper {
 		if err == nil {
 			status = response.StatusCode
 		}
+		raw, told := load.RawOf(status), ""
+		if raw.ServerErrors > 0 {
+			told = describe(request, response)
+		}
 		j.lock.Lock()
 		defer j.lock.Unlock()
-		j.raw = j.raw.Plus(load.RawOf(status))
+		if j.raw = j.raw.Plus(raw); told != "" && len(j.serverErrors) < mostServerErrors {
+			j.serverErrors = append(j.serverErrors, told)
+		}
 		return response, err
 	})
+}
+
+const (
+	// mostServerErrors is how many answers 5xx are told, mostTold how much of each, in bytes.
+	mostServerErrors = 5
+	mostTold         = 300
+)
+
+// describe tells of an answer, whose body stays to be read.
+func describe(request *http.Request, response *http.Response) string {
+	start, _ := io.ReadAll(io.LimitReader(response.Body, mostTold))
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(start), response.Body), response.Body}
+	return fmt.Sprintf("%s %s: %s: %s", request.Method, request.URL.Path, response.Status, start)
 }

@@ -181,6 +181,9 @@ func TestARequestFailsWhenClientGoReturnsAnErrorWhetherItWritesOrReads(t *testin
 				if result.Raw != raw {
 					t.Errorf("raw errors %+v, want %+v", result.Raw, raw)
 				}
+				if len(result.ServerErrors) != raw.ServerErrors || raw.ServerErrors > 0 && !strings.Contains(result.String(), ": 50") {
+					t.Errorf("of %d answers 5xx it tells %q", raw.ServerErrors, result.ServerErrors)
+				}
 				if methods, _ := s.seen(); !slices.Equal(methods, test.methods) {
 					t.Errorf("sent %v, want %v", methods, test.methods)
 				}

@@ -17,6 +17,8 @@ type Result struct {
 	Failed []string
 	// Raw counts what came over the wire and was no answer, what client-go tried again included.
 	Raw load.Raw
+	// ServerErrors are the first of its answers 5xx.
+	ServerErrors []string
 	// Slowest is how long the slowest request took that was answered.
 	Slowest time.Duration
 	// Still is the longest time in which no write was acknowledged. At a pace of many writes a second it is how long writes
@@ -28,8 +30,12 @@ type Result struct {
 
 // String sums it up.
 func (r *Result) String() string {
-	return fmt.Sprintf("%d of %d writes acknowledged, %d read back, %d requests failed, slowest %s, none acknowledged for %s, raw errors: %d answers 429, %d answers 5xx, %d broken connections; the watch was opened again %d times",
+	text := fmt.Sprintf("%d of %d writes acknowledged, %d read back, %d requests failed, slowest %s, none acknowledged for %s, raw errors: %d answers 429, %d answers 5xx, %d broken connections; the watch was opened again %d times",
 		r.Acknowledged, r.Due, r.Read, len(r.Failed), r.Slowest.Round(time.Millisecond), r.Still.Round(time.Millisecond), r.Raw.TooMany, r.Raw.ServerErrors, r.Raw.Broken, r.WatchEnds)
+	for _, told := range r.ServerErrors {
+		text += "\n  " + told
+	}
+	return text
 }
 
 // Result is what came of the requests until now.
@@ -39,7 +45,7 @@ func (j *Journal) Result() *Result {
 	defer j.lock.Unlock()
 	return &Result{
 		Due: j.due(), Acknowledged: len(j.acknowledged), Read: j.reads, Failed: slices.Clone(j.failed),
-		Raw: j.raw, Slowest: j.slowest, Still: j.stillUntil(j.end()), WatchEnds: ends,
+		Raw: j.raw, ServerErrors: slices.Clone(j.serverErrors), Slowest: j.slowest, Still: j.stillUntil(j.end()), WatchEnds: ends,
 	}
 }
 
