@@ -55,9 +55,10 @@ type Input struct {
 	// input: no pod depends on it.
 	EtcdMembers map[string]int32 `json:"-"`
 	// ServiceAccountKeys are the files of service account keys where a rotation gave the tenant another key, EncryptionKeys those of
-	// encryption keys. A rotation restarts what has other files in its next phase.
+	// encryption keys, FrontProxyCAs those of front proxy CAs. A rotation restarts what has other files in its next phase.
 	ServiceAccountKeys KeyFiles `json:"serviceAccountKeys,omitzero"`
 	EncryptionKeys     KeyFiles `json:"encryptionKeys,omitzero"`
+	FrontProxyCAs      KeyFiles `json:"frontProxyCAs,omitzero"`
 	// User is the UID of the pods. 0 means the UID that all older tenants share. It is no input: the UID of a running tenant
 	// never changes, because it owns the files of the members of etcd.
 	User int64 `json:"-"`

@@ -60,6 +60,10 @@ var changes = slices.Concat([]change{
 	{"the encryption keys", func(in *components.Input) {
 		in.EncryptionKeys = components.KeyFiles{Trusted: []string{"", "0123456789"}}
 	}, apiServer},
+	{"the front proxy CAs that are trusted", func(in *components.Input) {
+		in.FrontProxyCAs = components.KeyFiles{Trusted: []string{"", "0123456789"}}
+	}, []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler}},
+	{"the front proxy CA that is used", func(in *components.Input) { in.FrontProxyCAs = components.KeyFiles{Used: "0123456789"} }, apiServer},
 
 	{"hosting.nodeSelector", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.NodeSelector["pool"] = "other" }), everyone},
 	{"hosting.tolerations", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.Tolerations = nil }), everyone},

@@ -32,35 +32,79 @@ type KeyKind struct {
 // keyHolder is a component with the arguments that name files of keys.
 type keyHolder struct {
 	component string
-	// trusts is false for a component that only uses a key: it does not restart when others come to trust another one.
-	trusts    bool
-	arguments []keyArgument
+	// trusts is false for a component that only uses a key, uses for one that only trusts it: it does not restart when others come to
+	// trust or to use another one.
+	trusts, uses bool
+	arguments    []keyArgument
 }
 
+// keyArgument is an argument that names files, each in the present place of its kind.
 type keyArgument struct {
 	name  string
 	files func(KeyFiles) []string
+	// leaf is true for files of a leaf, which is in the Secret of the component's certificates.
+	leaf bool
 }
 
-const keyMaterialVolume = "kok-key-material"
+const (
+	keyMaterialVolume = "kok-key-material"
+	certsVolume       = "kok-certs"
+	// rotatedCertsVolume has leaves of CAs that a rotation made, from the Secret of the component's certificates: the volume of the others
+	// has all that is in the Secret, and lets a pod start without them.
+	rotatedCertsVolume = "kok-rotated-certs"
+	// RotatedCertsDirectory is where pods mount it.
+	RotatedCertsDirectory = "/etc/kubernetes/rotated-pki"
+
+	// FrontProxyClient is the leaf that API servers show to extension API servers.
+	FrontProxyClient = "front-proxy-client"
+)
 
 // Kinds of keys that rotate.
 var (
 	ServiceAccountKey = KeyKind{
 		In: func(in *Input) *KeyFiles { return &in.ServiceAccountKeys },
 		holders: []keyHolder{
-			{names.KubeAPIServer, true, []keyArgument{
-				{"service-account-key-file", serviceAccountPublic}, {"service-account-signing-key-file", serviceAccountPrivate},
+			{component: names.KubeAPIServer, trusts: true, uses: true, arguments: []keyArgument{
+				{name: "service-account-key-file", files: serviceAccountPublic},
+				{name: "service-account-signing-key-file", files: serviceAccountPrivate},
 			}},
-			{names.KubeControllerManager, false, []keyArgument{{"service-account-private-key-file", serviceAccountPrivate}}},
+			{component: names.KubeControllerManager, uses: true, arguments: []keyArgument{
+				{name: "service-account-private-key-file", files: serviceAccountPrivate},
+			}},
 		},
 	}
 	EncryptionKey = KeyKind{
-		In:      func(in *Input) *KeyFiles { return &in.EncryptionKeys },
-		holders: []keyHolder{{names.KubeAPIServer, true, []keyArgument{{"encryption-provider-config", encryptionConfiguration}}}},
+		In: func(in *Input) *KeyFiles { return &in.EncryptionKeys },
+		holders: []keyHolder{{component: names.KubeAPIServer, trusts: true, uses: true, arguments: []keyArgument{
+			{name: "encryption-provider-config", files: encryptionConfiguration},
+		}}},
 	}
-	keyKinds = []KeyKind{ServiceAccountKey, EncryptionKey}
+	FrontProxyCA = KeyKind{
+		In: func(in *Input) *KeyFiles { return &in.FrontProxyCAs },
+		holders: []keyHolder{
+			{component: names.KubeAPIServer, trusts: true, uses: true, arguments: []keyArgument{
+				{name: "proxy-client-cert-file", files: leafFile(FrontProxyClient, ".crt"), leaf: true},
+				{name: "proxy-client-key-file", files: leafFile(FrontProxyClient, ".key"), leaf: true},
+				frontProxyTrust,
+			}},
+			{component: names.KubeControllerManager, trusts: true, arguments: []keyArgument{frontProxyTrust}},
+			{component: names.KubeScheduler, trusts: true, arguments: []keyArgument{frontProxyTrust}},
+		},
+	}
+	keyKinds = []KeyKind{ServiceAccountKey, EncryptionKey, FrontProxyCA}
+
+	frontProxyTrust = keyArgument{name: "requestheader-client-ca-file", files: trustedCAs(pki.FrontProxyCACert)}
 )
+
+// trustedCAs is one file with all CAs that are trusted.
+func trustedCAs(certKey string) func(KeyFiles) []string {
+	return func(f KeyFiles) []string { return []string{pki.TrustedFile(certKey, f.Trusted...)} }
+}
+
+// leafFile is a file of the leaf that the CA which is in use has signed.
+func leafFile(name, ending string) func(KeyFiles) []string {
+	return func(f KeyFiles) []string { return []string{pki.LeafName(name, f.Used) + ending} }
+}
 
 func serviceAccountPublic(f KeyFiles) []string {
 	if f.isZero() {
@@ -111,11 +155,14 @@ func (k KeyKind) holder(component string) (keyHolder, bool) {
 // of are the files that pods of a component depend on.
 func (k KeyKind) of(files KeyFiles, component string) KeyFiles {
 	holder, has := k.holder(component)
-	switch {
-	case !has:
+	if !has {
 		return KeyFiles{}
-	case !holder.trusts:
+	}
+	if !holder.trusts {
 		files.Trusted = nil
+	}
+	if !holder.uses {
+		files.Used = ""
 	}
 	return files
 }
@@ -126,15 +173,28 @@ func (h keyHolder) names(arg string) bool {
 	return slices.ContainsFunc(h.arguments, func(a keyArgument) bool { return a.name == name })
 }
 
-// named are the arguments that name files, and the files.
-func (h keyHolder) named(files KeyFiles) (arguments, named []string) {
+// named are the arguments that name files, and the files by the volume that they are in.
+func (h keyHolder) named(files KeyFiles) (arguments []string, named map[string][]string) {
+	named = map[string][]string{}
 	for _, argument := range h.arguments {
+		directory, volume := argument.place(files)
 		for _, file := range argument.files(files) {
-			arguments = append(arguments, "--"+argument.name+"="+KeyMaterialDirectory+"/"+file)
-			named = append(named, file)
+			arguments = append(arguments, "--"+argument.name+"="+directory+"/"+file)
+			named[volume] = append(named[volume], file)
 		}
 	}
 	return arguments, named
+}
+
+// place is where an argument's files are. A leaf of the CA that the tenant was made with is among all that the component's Secret has.
+func (a keyArgument) place(files KeyFiles) (directory, volume string) {
+	switch {
+	case !a.leaf:
+		return KeyMaterialDirectory, keyMaterialVolume
+	case files.Used == "":
+		return CertsDirectory, certsVolume
+	}
+	return RotatedCertsDirectory, rotatedCertsVolume
 }
 
 // present are the arguments of a pod that name files; false for a pod of another component.
@@ -166,7 +226,8 @@ func (k KeyKind) IsRotated(component string, pod *corev1.PodSpec) bool {
 	madeWith, _ := holder.named(KeyFiles{})
 	return slices.ContainsFunc(present, func(arg string) bool {
 		_, file, _ := strings.Cut(arg, "=")
-		return strings.HasPrefix(file, KeyMaterialDirectory+"/") && !slices.Contains(madeWith, arg)
+		ours := strings.HasPrefix(file, KeyMaterialDirectory+"/") || strings.HasPrefix(file, RotatedCertsDirectory+"/")
+		return ours && !slices.Contains(madeWith, arg)
 	})
 }
 
@@ -184,12 +245,12 @@ func SetKeys(template *corev1.PodTemplateSpec, in *Input, component string) {
 	for _, kind := range keyKinds {
 		if files := kind.of(*kind.In(in), component); !files.isZero() {
 			holder, _ := kind.holder(component)
-			holder.set(&template.Spec, files)
+			holder.set(&template.Spec, files, names.Certs(in.Cluster.Name, component))
 		}
 	}
 }
 
-func (h keyHolder) set(pod *corev1.PodSpec, files KeyFiles) {
+func (h keyHolder) set(pod *corev1.PodSpec, files KeyFiles, certs string) {
 	container := &pod.Containers[0]
 	first := slices.IndexFunc(container.Args, h.names)
 	others := slices.DeleteFunc(container.Args, h.names)
@@ -201,9 +262,26 @@ func (h keyHolder) set(pod *corev1.PodSpec, files KeyFiles) {
 		if volume.Name != keyMaterialVolume {
 			continue
 		}
-		volume.Secret.Items = slices.DeleteFunc(volume.Secret.Items, func(item corev1.KeyToPath) bool { return slices.Contains(madeWith, item.Key) })
-		for _, file := range named {
-			volume.Secret.Items = append(volume.Secret.Items, corev1.KeyToPath{Key: file, Path: file})
-		}
+		volume.Secret.Items = slices.DeleteFunc(volume.Secret.Items, func(item corev1.KeyToPath) bool {
+			return slices.Contains(madeWith[keyMaterialVolume], item.Key)
+		})
+		volume.Secret.Items = append(volume.Secret.Items, byName(named[keyMaterialVolume])...)
 	}
+	if leaves := byName(named[rotatedCertsVolume]); len(leaves) > 0 {
+		pod.Volumes = append(pod.Volumes, corev1.Volume{
+			Name: rotatedCertsVolume, VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: certs, Items: leaves}},
+		})
+		container.VolumeMounts = append(container.VolumeMounts, corev1.VolumeMount{
+			Name: rotatedCertsVolume, MountPath: RotatedCertsDirectory, ReadOnly: true,
+		})
+	}
+}
+
+// byName mounts data keys of a Secret by their own names.
+func byName(keys []string) []corev1.KeyToPath {
+	items := make([]corev1.KeyToPath, 0, len(keys))
+	for _, key := range keys {
+		items = append(items, corev1.KeyToPath{Key: key, Path: key})
+	}
+	return items
 }

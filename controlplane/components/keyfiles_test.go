@@ -10,6 +10,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 )
@@ -94,6 +96,81 @@ func TestAPIServersHaveTheEncryptionConfigurationOfThePhase(t *testing.T) {
 	}
 	if holders := components.EncryptionKey.Holders(); !slices.Equal(holders, []string{names.KubeAPIServer}) {
 		t.Errorf("the holders are %v", holders)
+	}
+}
+
+// API servers show the leaf of the CA that is in use. The others trust alone, and stay as they are when another one comes into use.
+func TestPodsTrustAndShowTheFrontProxyCAsOfThePhase(t *testing.T) {
+	const former, made = "abcdef0123", "0123456789"
+	const born = "/etc/kubernetes/pki/front-proxy-client"
+	type phase struct {
+		keys          components.KeyFiles
+		trusted, leaf string
+	}
+	phases := []phase{
+		{components.KeyFiles{}, "front-proxy-ca.crt", born},
+		{components.KeyFiles{Trusted: []string{"", made}}, "front-proxy-ca-first-0123456789.crt", born},
+		{components.KeyFiles{Trusted: []string{"", made}, Used: made}, "front-proxy-ca-first-0123456789.crt", "/etc/kubernetes/rotated-pki/front-proxy-client-0123456789"},
+		{components.KeyFiles{Trusted: []string{made}, Used: made}, "front-proxy-ca-0123456789.crt", "/etc/kubernetes/rotated-pki/front-proxy-client-0123456789"},
+		{components.KeyFiles{Trusted: []string{former, made}, Used: former}, "front-proxy-ca-abcdef0123-0123456789.crt", "/etc/kubernetes/rotated-pki/front-proxy-client-abcdef0123"},
+	}
+	for _, test := range phases {
+		in := variants["default"]()
+		in.FrontProxyCAs = test.keys
+		pods := map[string]*corev1.PodSpec{
+			names.KubeAPIServer:         renderedPod(t, kubeapiserver.Component, in),
+			names.KubeControllerManager: renderedPod(t, kubecontrollermanager.Component, in),
+			names.KubeScheduler:         renderedPod(t, kubescheduler.Component, in),
+		}
+		for component, pod := range pods {
+			filesAre(t, pod, "--requestheader-client-ca-file=", []string{test.trusted})
+			mountsKeys(t, pod, "front-proxy-ca", []string{test.trusted})
+			for _, other := range phases {
+				same := other.trusted == test.trusted && (component != names.KubeAPIServer || other.leaf == test.leaf)
+				if got := components.FrontProxyCA.AreOf(other.keys, component, pod); got != same {
+					t.Errorf("it is %t that %s with %+v has %+v", got, component, test.keys, other.keys)
+				}
+			}
+			if got := components.FrontProxyCA.IsRotated(component, pod); got != (test.trusted != "front-proxy-ca.crt") {
+				t.Errorf("it is %t that %s with %+v has a CA that a rotation made", got, component, test.keys)
+			}
+		}
+		apiServer := pods[names.KubeAPIServer]
+		filesAre(t, apiServer, "--proxy-client-cert-file=", []string{test.leaf + ".crt"})
+		filesAre(t, apiServer, "--proxy-client-key-file=", []string{test.leaf + ".key"})
+		rotated, isRotated := strings.CutPrefix(test.leaf, components.RotatedCertsDirectory+"/")
+		var leaves []string
+		if isRotated {
+			leaves = []string{rotated + ".crt", rotated + ".key"}
+		}
+		mountsKeys(t, apiServer, "front-proxy-client", leaves)
+		mounted := slices.ContainsFunc(apiServer.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.MountPath == components.RotatedCertsDirectory && m.ReadOnly
+		})
+		if mounted != isRotated {
+			t.Errorf("%+v: it is %t that leaves of rotated CAs are mounted", test.keys, mounted)
+		}
+	}
+}
+
+// A component that has a key which rotates, and that nobody knows to have it, would keep the former one.
+func TestWhoeverMountsAKeyThatRotatesFollowsItsRotation(t *testing.T) {
+	in := variants["default"]()
+	made := components.KeyFiles{Trusted: []string{"0123456789"}, Used: "0123456789"}
+	in.ServiceAccountKeys, in.EncryptionKeys, in.FrontProxyCAs = made, made, made
+	for _, component := range registry.Components {
+		pod := renderedPod(t, component, in)
+		for _, volume := range pod.Volumes {
+			if volume.Name != "kok-key-material" {
+				continue
+			}
+			for _, item := range volume.Secret.Items {
+				// The cluster CA does not rotate.
+				if item.Key != "ca.crt" && item.Key != "ca.key" && !strings.Contains(item.Key, "0123456789") {
+					t.Errorf("%s mounts %s after a rotation", component.Name, item.Key)
+				}
+			}
+		}
 	}
 }
 

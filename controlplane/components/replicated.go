@@ -118,9 +118,9 @@ func (r Replicated) objects(in *Input) ([]client.Object, error) {
 	}
 	for i := range template.Spec.Volumes {
 		switch volume := &template.Spec.Volumes[i]; volume.Name {
-		case "kok-key-material":
+		case keyMaterialVolume:
 			volume.Secret.SecretName = names.KeyMaterial(in.Cluster.Name)
-		case "kok-certs":
+		case certsVolume:
 			volume.Secret.SecretName = names.Certs(in.Cluster.Name, r.Name)
 		}
 	}

@@ -72,6 +72,8 @@ type hostCluster struct {
 	nodesAsked  atomic.Int32
 	refuseNodes atomic.Bool
 
+	published publishedCAs
+
 	endpointsLock sync.Mutex
 	// endpoints is the EndpointSlice kubernetes that was written to the tenant.
 	endpoints []byte
@@ -487,6 +489,7 @@ func (h *hostCluster) front(ctx context.Context, name, cluster string) (*httptes
 	handler := http.NewServeMux()
 	handler.Handle("/", proxy)
 	handler.HandleFunc("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", h.serveEndpoints)
+	handler.HandleFunc(publishedPath, h.servePublished)
 	handler.HandleFunc("/api/v1/nodes", func(w http.ResponseWriter, r *http.Request) { h.serveNodes(w, r, proxy) })
 	front := httptest.NewUnstartedServer(handler)
 	_ = front.Listener.Close()

@@ -21,6 +21,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
@@ -33,9 +34,10 @@ type rotatingKind struct {
 	pods components.KeyKind
 	// data are the data keys of the kind's rotation in the host cluster's copy.
 	data string
-	// needs adds what needs the former key, which is looked for in some phases by a probe of this kind.
-	needs    func(*Reconciler, context.Context, *scope, *rotation.State, look) error
-	needed   []rotation.Phase
+	// seen adds what is seen beside pods, in some phases and by a probe of this kind: what needs the former key, or what does not have the
+	// keys of the phase.
+	seen     func(*Reconciler, context.Context, *scope, *rotation.State, look) error
+	seenIn   []rotation.Phase
 	probedAs string
 }
 
@@ -52,15 +54,19 @@ type look struct {
 var rotatingKinds = []rotatingKind{
 	{
 		asked: controlplanev1.ServiceAccountKeyKind, material: pki.ServiceAccount, pods: components.ServiceAccountKey, data: "sa.rotation",
-		needs: (*Reconciler).addTokens, needed: []rotation.Phase{rotation.Prepared}, probedAs: formerKeyProbeKind,
+		seen: (*Reconciler).addTokens, seenIn: []rotation.Phase{rotation.Prepared}, probedAs: formerKeyProbeKind,
 	},
 	{
 		asked: controlplanev1.EncryptionKeyKind, material: pki.Encryption, pods: components.EncryptionKey, data: "encryption.rotation",
-		needs: (*Reconciler).addObjects, needed: []rotation.Phase{rotation.Prepared, rotation.Dropping}, probedAs: rewritingProbeKind,
+		seen: (*Reconciler).addObjects, seenIn: []rotation.Phase{rotation.Prepared, rotation.Dropping}, probedAs: rewritingProbeKind,
+	},
+	{
+		asked: controlplanev1.FrontProxyCAKind, material: string(pki.FrontProxyCA), pods: components.FrontProxyCA, data: "front-proxy-ca.rotation",
+		seen: addPublishedCAs(pki.FrontProxyCA, tenant.PublishedFrontProxyCAs), seenIn: []rotation.Phase{rotation.Trusting, rotation.Dropping}, probedAs: frontProxyProbeKind,
 	},
 }
 
-// probeKey is that of the probe which looks for what needs the former key.
+// probeKey is that of the probe which looks for what is seen beside pods.
 func (k *rotatingKind) probeKey(s *scope) probe.Key {
 	return probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: k.probedAs}
 }
@@ -116,7 +122,7 @@ func (s *scope) writeRotations(ctx context.Context, actions []rotation.Action) (
 // withdrawProbes ends the probes of kinds of which nothing is to be looked for; without states that is all of them.
 func (r *Reconciler) withdrawProbes(s *scope, states []rotation.State) {
 	for i := range rotatingKinds {
-		if kind := &rotatingKinds[i]; states == nil || !slices.Contains(kind.needed, states[i].Record.Phase) {
+		if kind := &rotatingKinds[i]; states == nil || !slices.Contains(kind.seenIn, states[i].Record.Phase) {
 			r.prober.Withdraw(kind.probeKey(s))
 		}
 	}
@@ -187,9 +193,9 @@ func (r *Reconciler) observeRotations(ctx context.Context, s *scope, states []ro
 			}
 			state.Behind = seen.behind(s, kind)
 		}
-		if slices.Contains(kind.needed, state.Record.Phase) {
+		if slices.Contains(kind.seenIn, state.Record.Phase) {
 			due := rotation.Together(states)[i].Kind == rotation.Write
-			if err := kind.needs(r, ctx, s, state, look{kind.probeKey(s), due}); err != nil {
+			if err := kind.seen(r, ctx, s, state, look{kind.probeKey(s), due}); err != nil {
 				return err
 			}
 		}

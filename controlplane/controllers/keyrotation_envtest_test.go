@@ -117,6 +117,7 @@ func (tt *tenantTest) keyArguments(component string) map[string][]string {
 func (tt *tenantTest) keepsThePromises() {
 	tt.t.Helper()
 	tt.readsWhatOthersWrite()
+	tt.trustsWhatOthersShow()
 	files := tt.keyMaterial()
 	pods := tt.keyArguments(names.KubeAPIServer)
 	for signer, args := range pods {

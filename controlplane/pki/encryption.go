@@ -86,14 +86,7 @@ func EncryptionFile(keys ...string) string {
 	if len(keys) == 0 {
 		return EncryptionFileName
 	}
-	base, ending, _ := strings.Cut(EncryptionFileName, ".")
-	for _, key := range keys {
-		if key == "" {
-			key = "first"
-		}
-		base += "-" + key
-	}
-	return base + "." + ending
+	return joinedFile(EncryptionFileName, keys...)
 }
 
 // isEncryptionFile reports whether a data key is that of a configuration with a key that a rotation made.

@@ -171,8 +171,8 @@ func TestSnapshotsAndTheirBundleHaveTheKeysOfThePhase(t *testing.T) {
 	}
 }
 
-// Both kinds rotate at once, and each has its own record.
-func TestTwoKindsRotateSideBySide(t *testing.T) {
+// All kinds rotate at once, and each has its own record.
+func TestAllKindsRotateSideBySide(t *testing.T) {
 	w := newWorld(t)
 	born := w.ensure()
 	w.running = true
@@ -191,14 +191,14 @@ func TestTwoKindsRotateSideBySide(t *testing.T) {
 		}
 		w.settled()
 	}
-	if w.has(born.EncryptionKey) || w.has(born.ServiceAccountKey) {
+	if w.has(born.EncryptionKey) || w.has(born.ServiceAccountKey) || w.has(born.FrontProxyCA.Bundle) {
 		t.Error("a former key is there")
 	}
 	list := &corev1.SecretList{}
 	if err := w.management.List(t.Context(), list, client.InNamespace(cluster.Namespace)); err != nil {
 		t.Fatal(err)
 	}
-	if data := w.get(w.management, rotations).Data; len(data) != 2 {
+	if data := w.get(w.management, rotations).Data; len(data) != len(rotating) {
 		t.Errorf("the Secret of rotations has %v", slices.Sorted(maps.Keys(data)))
 	}
 }

@@ -38,20 +38,22 @@ type item struct {
 	// keys, the next one of which may be in use, for whoever has them instead of one.
 	rotation string
 	both     func(former, next [][]byte, nextIsUsed bool) [][]byte
+	// oneFile is true for a kind of which programs trust keys by one file alone, which has the public parts of all.
+	oneFile bool
 }
 
 var pairKeys = []string{secret.TLSCrtDataName, secret.TLSKeyDataName}
 
 var items = []item{
-	ca(ClusterCA, secret.ClusterCA, CACert, CAKey),
-	ca(EtcdCA, secret.EtcdCA, EtcdCACert, EtcdCAKey),
-	ca(EtcdEventsCA, EtcdEventsPurpose, EtcdEventsCACert, EtcdEventsCAKey),
-	ca(FrontProxyCA, secret.FrontProxyCA, FrontProxyCACert, FrontProxyCAKey),
+	ca(ClusterCA, secret.ClusterCA, CACert, CAKey, ""),
+	ca(EtcdCA, secret.EtcdCA, EtcdCACert, EtcdCAKey, ""),
+	ca(EtcdEventsCA, EtcdEventsPurpose, EtcdEventsCACert, EtcdEventsCAKey, ""),
+	ca(FrontProxyCA, secret.FrontProxyCA, FrontProxyCACert, FrontProxyCAKey, "front-proxy-ca.rotation"),
 	{
 		name: ServiceAccount, purpose: secret.ServiceAccount,
 		managementKeys: pairKeys, hostKeys: []string{ServiceAccountPub, ServiceAccountKey},
 		check: checkServiceAccount, generate: pair(secret.ServiceAccount),
-		rotation: "sa.rotation", both: bothServiceAccounts,
+		rotation: "sa.rotation", both: bothPairs,
 	},
 	{
 		name: Encryption, purpose: EncryptionPurpose,
@@ -67,11 +69,13 @@ var items = []item{
 	},
 }
 
-func ca(signer Signer, purpose secret.Purpose, certKey, keyKey string) item {
+// ca is a CA. It rotates where its rotation has a data key.
+func ca(signer Signer, purpose secret.Purpose, certKey, keyKey, rotation string) item {
 	return item{
 		name: string(signer), purpose: purpose,
 		managementKeys: pairKeys, hostKeys: []string{certKey, keyKey},
 		check: checkCA, generate: pair(purpose),
+		rotation: rotation, both: bothPairs, oneFile: true,
 	}
 }
 

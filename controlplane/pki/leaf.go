@@ -31,8 +31,10 @@ const (
 type Leaf struct {
 	// Name is the prefix of its two data keys, "<name>.crt" and "<name>.key".
 	Name string
-	// Signer is the certificate authority that issues it.
-	Signer Signer
+	// Signer is the certificate authority that issues it, SignerFile what the names of that one's files end in: empty for the one that
+	// the tenant was made with.
+	Signer     Signer
+	SignerFile string
 	// CommonName is required.
 	CommonName string
 	// Organizations are groups, for client certificates of Kubernetes.

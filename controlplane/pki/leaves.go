@@ -45,9 +45,9 @@ func (s *Store) EnsureLeaves(ctx context.Context, material *KeyMaterial, secret 
 		wanted := make(map[string][]byte, 2*len(secret.Leaves)+len(secret.Files))
 		result.RenewAt, result.EndsAt = time.Time{}, time.Time{}
 		for _, leaf := range secret.Leaves {
-			issuer := material.CA(leaf.Signer)
-			if issuer == nil {
-				return fmt.Errorf("leaf %q: there is no certificate authority %q", leaf.Name, leaf.Signer)
+			issuer, err := material.issuer(leaf.Signer, leaf.SignerFile)
+			if err != nil {
+				return fmt.Errorf("leaf %q: %w", leaf.Name, err)
 			}
 			renewAt, err := leaf.ensure(present.Data, wanted, issuer, now)
 			if err != nil {

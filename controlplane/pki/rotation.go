@@ -114,13 +114,13 @@ func (m *KeyMaterial) bundled(it item) [][]byte {
 	return r.parts
 }
 
-func bothServiceAccounts(former, next [][]byte, nextIsUsed bool) [][]byte {
+// bothPairs have both public parts, and the private one of the key that is in use. The public part of that one comes first.
+func bothPairs(former, next [][]byte, nextIsUsed bool) [][]byte {
 	used, trusted := former, next
 	if nextIsUsed {
 		used, trusted = next, former
 	}
-	public := slices.Concat(bytes.TrimSpace(used[publicPart]), []byte("\n"), trusted[publicPart])
-	return [][]byte{public, used[privatePart]}
+	return [][]byte{joined(used[publicPart], trusted[publicPart]), used[privatePart]}
 }
 
 // Rotate stores that the rotation of a kind has come to a phase. A rotation that was asked for by another time begins with a new key.
@@ -303,6 +303,11 @@ func (c *copies) asRotated(it item, value [][]byte) ([][]byte, error) {
 	return value, nil
 }
 
+// joined are public parts as one: of a CA, the first is the one that its key belongs to.
+func joined(first, other []byte) []byte {
+	return slices.Concat(bytes.TrimSpace(first), []byte("\n"), other)
+}
+
 // fileOf is the data key of a key's part, which a rotation made, in the host cluster's copy: "sa.pub" becomes "sa-<digits>.pub". No
 // other key ever has that name: a pod that mounts it gets this key or does not start, whatever its kubelet knows of the Secret.
 func fileOf(hostKey, file string) string {
@@ -313,12 +318,30 @@ func fileOf(hostKey, file string) string {
 	return strings.TrimSuffix(hostKey, ending) + "-" + file + ending
 }
 
-// isFileOf reports whether a data key is one that fileOf made.
+// firstFile stands for the key that the tenant was made with in names of files that have several keys.
+const firstFile = "first"
+
+// joinedFile is the name of a file that has several keys, which are given as names of files end in them: "ca.crt" becomes
+// "ca-first-<digits>.crt".
+func joinedFile(name string, keys ...string) string {
+	base, ending, _ := strings.Cut(name, ".")
+	for _, key := range keys {
+		if key == "" {
+			key = firstFile
+		}
+		base += "-" + key
+	}
+	return base + "." + ending
+}
+
+// isFileOf reports whether a data key is one that fileOf or joinedFile made.
 func isFileOf(hostKey, dataKey string) bool {
 	ending := path.Ext(hostKey)
 	rest, made := strings.CutPrefix(dataKey, strings.TrimSuffix(hostKey, ending)+"-")
-	file, made2 := strings.CutSuffix(rest, ending)
-	return made && made2 && len(file) == fileDigits && strings.Trim(file, "0123456789abcdef") == ""
+	files, made2 := strings.CutSuffix(rest, ending)
+	return made && made2 && !slices.ContainsFunc(strings.Split(files, "-"), func(file string) bool {
+		return file != firstFile && (len(file) != fileDigits || strings.Trim(file, "0123456789abcdef") != "")
+	})
 }
 
 // fillRotation sets the rotation and the files of its keys, and removes files of former ones.
@@ -329,6 +352,9 @@ func (c *copies) fillRotation(host *corev1.Secret, it item, value [][]byte) {
 	}
 	host.Data[it.rotation] = r.raw
 	files := map[string][]byte{}
+	if trusted := it.hostKeys[publicPart]; it.oneFile && r.UnderWay() {
+		files[joinedFile(trusted, r.FormerFile, r.File())] = joined(value[publicPart], r.parts[publicPart])
+	}
 	for i, key := range it.hostKeys {
 		files[fileOf(key, r.File())] = r.parts[i]
 		if r.Phase != rotation.Over && r.FormerFile != "" {

@@ -34,6 +34,7 @@ type rotates struct{ kind, secret, rotation, key, hostKey string }
 var rotating = []rotates{
 	{ServiceAccount, "blue-sa", "sa.rotation", "tls.key", "sa.key"},
 	{Encryption, "blue-encryption", "encryption.rotation", "encryption-key", "encryption-key"},
+	{string(FrontProxyCA), "blue-proxy", "front-proxy-ca.rotation", "tls.key", "front-proxy-ca.key"},
 }
 
 // rotate takes the service account key of a tenant to a phase, and returns its key material.

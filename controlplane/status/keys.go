@@ -43,8 +43,8 @@ func keysRotating(in *Input) metav1.Condition {
 	reason, lines := "", []string(nil)
 	for _, r := range in.Rotations {
 		lines = append(lines, r.line())
-		if r.Record.Phase == rotation.Prepared && r.Kind == pki.ServiceAccount {
-			lines = append(lines, unseenTokens)
+		if what := unseen[r.Kind]; r.Record.Phase == rotation.Prepared && what != "" {
+			lines = append(lines, "what cannot be seen: "+what)
 		}
 	}
 	for _, moves := range reasonsOfKeys {
@@ -80,5 +80,10 @@ func (r Rotation) line() string {
 	return line
 }
 
-// unseenTokens names what nobody can see. API servers let tokens of pods live for a year, for programs that read theirs only once.
-const unseenTokens = "what cannot be seen: tokens that were handed out, and programs in pods that read their token only when they start, whose tokens end within a year; restart such pods, and hand out tokens anew"
+// unseen names what nobody can see, by the kind of key.
+var unseen = map[string]string{
+	// API servers let tokens of pods live for a year, for programs that read theirs only once.
+	pki.ServiceAccount: "tokens that were handed out, and programs in pods that read their token only when they start, whose tokens end within a year; restart such pods, and hand out tokens anew",
+	// What serves by k8s.io/apiserver watches the ConfigMap.
+	string(pki.FrontProxyCA): "extension API servers that read ConfigMap kube-system/extension-apiserver-authentication only when they start; restart them now, or they refuse API servers, and again when the rotation is over, or they trust the former CA",
+}

@@ -3,7 +3,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // KeyKind is a kind of key that can be rotated.
-// +kubebuilder:validation:Enum=ServiceAccountKey;EncryptionKey
+// +kubebuilder:validation:Enum=ServiceAccountKey;EncryptionKey;FrontProxyCA
 type KeyKind string
 
 const (
@@ -11,6 +11,8 @@ const (
 	ServiceAccountKeyKind KeyKind = "ServiceAccountKey"
 	// EncryptionKeyKind is the key by which API servers encrypt what encryptionAtRest names.
 	EncryptionKeyKind KeyKind = "EncryptionKey"
+	// FrontProxyCAKind is the CA of the certificate by which API servers act for users at extension API servers.
+	FrontProxyCAKind KeyKind = "FrontProxyCA"
 )
 
 // KeyRotationSpec asks for new keys, in two phases: docs/keys.md. Keys never rotate by themselves.

@@ -40,14 +40,15 @@ func certificates(in *components.Input, of components.Issuance) (components.Cert
 		return components.Certificates{}, err
 	}
 	return components.Certificates{
-		Leaves: []pki.Leaf{
+		Leaves: append([]pki.Leaf{
 			serving,
 			konnectivityServing,
 			{Name: KonnectivityClientCert, Signer: pki.ClusterCA, CommonName: konnectivity.ServerUser, Usages: components.Dialing},
 			{Name: EtcdClientCert, Signer: pki.EtcdCA, CommonName: "kube-apiserver-etcd-client", Usages: components.Dialing},
 			{Name: KubeletClientCert, Signer: pki.ClusterCA, CommonName: names.KubeletClientUser, Usages: components.Dialing},
-			{Name: FrontProxyClientCert, Signer: pki.FrontProxyCA, CommonName: "front-proxy-client", Usages: components.Dialing},
-		},
+		}, of.Keys.BySigning(pki.Leaf{
+			Name: FrontProxyClientCert, Signer: pki.FrontProxyCA, CommonName: "front-proxy-client", Usages: components.Dialing,
+		})...),
 		Files: map[string][]byte{
 			EtcdCAFile:                 slices.Concat(of.Keys.EtcdCA.Bundle, of.Keys.EtcdEventsCA.Bundle),
 			KonnectivityKubeconfigFile: kubeconfig,

@@ -28,7 +28,7 @@ const (
 	ServerCert           = "server"
 	EtcdClientCert       = "etcd-client"
 	KubeletClientCert    = "kubelet-client"
-	FrontProxyClientCert = "front-proxy-client"
+	FrontProxyClientCert = components.FrontProxyClient
 	// EtcdCAFile holds the CAs of both etcd clusters.
 	EtcdCAFile = "etcd-ca.crt"
 )

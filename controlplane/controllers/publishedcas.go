@@ -1,0 +1,75 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+)
+
+// frontProxyProbeKind is the kind of the probe that looks which front proxy CAs a tenant publishes.
+const frontProxyProbeKind = "front-proxy-ca"
+
+// addPublishedCAs adds the ConfigMap by which a tenant publishes CAs of a signer, while that does not have those of the phase. Extension
+// API servers trust what is there: they have to trust the new CA before an API server shows a certificate by it, and the former one must
+// be gone before the rotation is over.
+func addPublishedCAs(signer pki.Signer, dataKey string) func(*Reconciler, context.Context, *scope, *rotation.State, look) error {
+	return func(r *Reconciler, _ context.Context, s *scope, state *rotation.State, l look) error {
+		if len(state.Behind) > 0 {
+			r.prober.Withdraw(l.key) // Such a pod publishes CAs of another phase.
+			return nil
+		}
+		check := &publishedProbe{api: r.tenantProbe(s), dataKey: dataKey}
+		former, next := s.keys.RotatingCAs(signer)
+		check.wanted, check.dropped = publishedIn(state.Record.Phase, former, next)
+		result, told := r.prober.Probe(l.key, check.probe(state.Record))
+		why := result.Problem
+		if !told {
+			s.probing, why = true, "the tenant is being probed"
+		}
+		if is, _ := result.Value.(published); !is {
+			state.Behind = append(state.Behind, fmt.Sprintf("ConfigMap %s of the tenant (%s)", tenant.PublishedCAs, why))
+		}
+		return nil
+	}
+}
+
+// publishedIn are the CAs that a tenant has to publish in a phase, and those that it must not.
+func publishedIn(phase rotation.Phase, former, next []byte) (wanted, dropped []byte) {
+	if phase == rotation.Dropping {
+		return next, former
+	}
+	return next, nil // The former one is there, unless it has expired.
+}
+
+// publishedProbe looks which CAs a tenant publishes, and takes away those that it must not.
+type publishedProbe struct {
+	api             tenantProbe
+	dataKey         string
+	wanted, dropped []byte
+}
+
+// published reports whether a tenant publishes the CAs of the phase.
+type published bool
+
+func (v *publishedProbe) probe(of rotation.Record) probe.Probe {
+	return probe.Probe{
+		Identity: fmt.Sprintf("%s\n%s\n%s\n%s\n%s", of.Asked, of.Phase, v.api.address, v.api.keys.ClusterCA.Bundle, v.wanted),
+		Do:       v.do,
+	}
+}
+
+func (v *publishedProbe) do(ctx context.Context) probe.Result {
+	if err := v.api.connect(); err != nil {
+		return probe.Result{Problem: errortext.Steady(err)}
+	}
+	waits, err := tenant.EnsurePublished(ctx, v.api.client, v.dataKey, v.wanted, v.dropped)
+	if err != nil {
+		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s: %s", v.api.address, errortext.Steady(err))}
+	}
+	return probe.Result{Problem: waits, Value: published(waits == "")}
+}

@@ -1,0 +1,248 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/x509"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/cluster-api/util/certs"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+)
+
+const proxyCA = string(FrontProxyCA)
+
+// proxyClient is a leaf of a CA that rotates, under the name that it has without a rotation.
+var proxyClient = Leaf{
+	Name: "front-proxy-client", Signer: FrontProxyCA, CommonName: "front-proxy-client", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+}
+
+func TestWhichCASignsInEachPhase(t *testing.T) {
+	for _, test := range []struct {
+		phase        rotation.Phase
+		former, next bool
+	}{
+		{rotation.Trusting, true, false},
+		{rotation.Using, true, true},
+		{rotation.Prepared, false, true},
+		{rotation.Dropping, false, true},
+		{rotation.Over, false, true},
+	} {
+		if former, next := signsIn(test.phase); former != test.former || next != test.next {
+			t.Errorf("%s: it is %t that the former one signs, and %t that the new one does", test.phase, former, next)
+		}
+	}
+}
+
+// issue issues the leaves of a phase, and returns what is in their Secret.
+func (w *world) issue(material *KeyMaterial) map[string][]byte {
+	w.t.Helper()
+	key := client.ObjectKey{Namespace: cluster.Namespace, Name: "blue-certs"}
+	if _, err := w.store.EnsureLeaves(w.t.Context(), material, LeafSecret{Key: key, Leaves: material.BySigning(proxyClient)}); err != nil {
+		w.t.Fatal(err)
+	}
+	return w.get(w.host, "blue-certs").Data
+}
+
+// Each CA has a leaf under a name of its own, and keeps it from phase to phase.
+func TestLeavesAreOfTheCAsOfThePhase(t *testing.T) {
+	w := newWorld(t)
+	born := w.ensure().FrontProxyCA
+	w.running = true
+	before := w.issue(w.ensure())
+	if names := slices.Sorted(maps.Keys(before)); !slices.Equal(names, []string{"front-proxy-client.crt", "front-proxy-client.key"}) {
+		t.Fatalf("without a rotation there are %v", names)
+	}
+	for _, phase := range phases {
+		w.rotateKindOn(proxyCA, asked, phase)
+		material := w.ensure()
+		made := material.Rotation(proxyCA)
+		next, err := certs.DecodeCertPEM(made.Key["tls.crt"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		signers := map[string]*x509.Certificate{}
+		if phase == rotation.Trusting || phase == rotation.Using {
+			signers["front-proxy-client.crt"] = born.Certificate
+		}
+		if phase != rotation.Trusting {
+			signers["front-proxy-client-"+made.File()+".crt"] = next
+		}
+		data := w.issue(material)
+		if len(data) != 2*len(signers) {
+			t.Errorf("%s: there are %v", phase, slices.Sorted(maps.Keys(data)))
+		}
+		for name, signer := range signers {
+			leaf, err := certs.DecodeCertPEM(data[name])
+			if err != nil {
+				t.Fatalf("%s: %s: %v", phase, name, err)
+			}
+			if err := leaf.CheckSignatureFrom(signer); err != nil {
+				t.Errorf("%s: %s is not by its CA: %v", phase, name, err)
+			}
+			if kept := before[name]; kept != nil && !bytes.Equal(kept, data[name]) {
+				t.Errorf("%s: %s was issued anew", phase, name)
+			}
+		}
+		before = data
+	}
+}
+
+// A step that is late must not issue by another CA under the name of the one that it knows.
+func TestNoLeafIsIssuedByACAOfAnotherRotation(t *testing.T) {
+	w := newWorld(t)
+	never := w.ensure()
+	first := w.rotateKind(proxyCA, asked, rotation.Over)
+	file := first.Rotation(proxyCA).File()
+	later := w.rotateKind(proxyCA, "2026-03-05T05:06:07Z", rotation.Using)
+	for _, test := range []struct {
+		of       string
+		material *KeyMaterial
+		file     string
+		issues   bool
+	}{
+		{"the first CA before any rotation", never, "", true},
+		{"a new CA before any rotation", never, file, false},
+		{"the first CA after a rotation", first, "", false},
+		{"the new CA after a rotation", first, file, true},
+		{"the former CA amid another rotation", later, file, true},
+		{"the new CA amid another rotation", later, later.Rotation(proxyCA).File(), true},
+		{"the first CA amid another rotation", later, "", false},
+	} {
+		issuer, err := test.material.issuer(FrontProxyCA, test.file)
+		if (err == nil) != test.issues {
+			t.Errorf("%s: %v", test.of, err)
+		}
+		if err == nil && test.file != "" {
+			if got := digits([][]byte{issuer.Bundle}); got != test.file {
+				t.Errorf("%s: it is %s, want %s", test.of, got, test.file)
+			}
+		}
+	}
+	if _, err := never.issuer("another CA", ""); err == nil || !strings.Contains(err.Error(), "another CA") {
+		t.Errorf("of a CA that there is not it says %v", err)
+	}
+}
+
+// Pods of each phase mount a file that is there, and that has the CAs which its name tells.
+func TestFilesOfTrustedCAs(t *testing.T) {
+	w := newWorld(t)
+	born := w.ensure().FrontProxyCA.Bundle
+	w.running = true
+	check := func(request string, phase rotation.Phase, names ...string) {
+		t.Helper()
+		material := w.rotateKind(proxyCA, request, phase)
+		w.settled()
+		data := w.get(w.host, hostCopy).Data
+		var got []string
+		for name := range data {
+			if strings.HasPrefix(name, "front-proxy-ca") && strings.HasSuffix(name, ".crt") {
+				got = append(got, name)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(names))) {
+			t.Errorf("%s: there are %v, want %v", phase, got, names)
+		}
+		trusted, _ := material.Files(proxyCA)
+		file := data[TrustedFile(FrontProxyCACert, trusted...)]
+		if len(certificates(file)) != len(trusted) {
+			t.Errorf("%s: %q have %d certificates", phase, trusted, len(certificates(file)))
+		}
+		for _, ca := range trusted {
+			if one := bytes.TrimSpace(data[TrustedFile(FrontProxyCACert, ca)]); len(one) == 0 || !bytes.Contains(file, one) {
+				t.Errorf("%s: the CA %q is not in its file", phase, ca)
+			}
+		}
+	}
+	first := w.rotateKind(proxyCA, asked, rotation.Trusting).Rotation(proxyCA).File()
+	check(asked, rotation.Using, "front-proxy-ca.crt", "front-proxy-ca-"+first+".crt", "front-proxy-ca-first-"+first+".crt")
+	check(asked, rotation.Dropping, "front-proxy-ca.crt", "front-proxy-ca-"+first+".crt", "front-proxy-ca-first-"+first+".crt")
+	check(asked, rotation.Over, "front-proxy-ca.crt", "front-proxy-ca-"+first+".crt")
+	if w.has(born) {
+		t.Error("the former CA is there")
+	}
+	const later = "2026-03-05T05:06:07Z"
+	second := w.rotateKind(proxyCA, later, rotation.Trusting).Rotation(proxyCA).File()
+	check(later, rotation.Prepared, "front-proxy-ca.crt", "front-proxy-ca-"+first+".crt", "front-proxy-ca-"+second+".crt", "front-proxy-ca-"+first+"-"+second+".crt")
+	check(later, rotation.Over, "front-proxy-ca.crt", "front-proxy-ca-"+second+".crt")
+}
+
+func certificates(bundle []byte) []string {
+	return strings.SplitAfter(strings.TrimSpace(string(bundle)), "-----END CERTIFICATE-----\n")
+}
+
+// Whoever restores from a snapshot has the bundle alone: it trusts both CAs, signs by the one in use, and can rotate again.
+func TestABundleTrustsBothCAsWhileOneRotates(t *testing.T) {
+	for _, phase := range phases {
+		w := newWorld(t)
+		born := w.ensure()
+		material := w.rotateKind(proxyCA, asked, phase)
+		raw, err := EncodeKeys(material)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := DecodeKeys(raw)
+		if err != nil {
+			t.Fatalf("%s: %v", phase, err)
+		}
+		want := 2
+		if phase == rotation.Dropping || phase == rotation.Over {
+			want = 1
+		}
+		if got := len(certificates(read.FrontProxyCA.Bundle)); got != want {
+			t.Errorf("%s: it trusts %d CAs, want %d", phase, got, want)
+		}
+		if former := read.FrontProxyCA.Certificate.Equal(born.FrontProxyCA.Certificate); former != (phase == rotation.Trusting) {
+			t.Errorf("%s: it is %t that the former CA signs", phase, former)
+		}
+
+		restored := newWorld(t)
+		for _, secret := range ManagementSecrets(cluster, read) {
+			if err := restored.management.Create(t.Context(), secret); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again := restored.rotateKind(proxyCA, asked, rotation.Using)
+		trusted, _ := again.Files(proxyCA)
+		if got := len(certificates(restored.get(restored.host, hostCopy).Data[TrustedFile(FrontProxyCACert, trusted...)])); got != want+1 {
+			t.Errorf("%s: restored, it trusts %d CAs, want %d", phase, got, want+1)
+		}
+		restored.issue(again)
+		over := restored.rotateKind(proxyCA, asked, rotation.Over)
+		if got := len(certificates(over.FrontProxyCA.Bundle)); got != 1 {
+			t.Errorf("%s: after that it trusts %d CAs", phase, got)
+		}
+	}
+}
+
+func TestCAsOfARotationThatIsUnderWay(t *testing.T) {
+	w := newWorld(t)
+	born := w.ensure()
+	if former, next := born.RotatingCAs(FrontProxyCA); former != nil || next != nil {
+		t.Error("a CA rotates that nobody asked for")
+	}
+	material := w.rotateKind(proxyCA, asked, rotation.Dropping)
+	former, next := material.RotatingCAs(FrontProxyCA)
+	if !bytes.Equal(former, born.FrontProxyCA.Bundle) || !bytes.Equal(next, material.Rotation(proxyCA).Key["tls.crt"]) {
+		t.Error("it has other CAs")
+	}
+	if former, next := w.rotateKind(proxyCA, asked, rotation.Over).RotatingCAs(FrontProxyCA); former != nil || next != nil {
+		t.Error("a CA rotates still")
+	}
+}
+
+// A person may have other data in the Secret.
+func TestFilesOfKeysAreToldApart(t *testing.T) {
+	for dataKey, want := range map[string]bool{
+		"ca-0123456789.crt": true, "ca-first-0123456789.crt": true, "ca-0123456789-abcdef0123.crt": true,
+		"ca.crt": false, "ca-.crt": false, "ca-mine.crt": false, "ca-0123456789.key": false, "etcd-ca-0123456789.crt": false, "ca-0123456789-mine.crt": false,
+	} {
+		if got := isFileOf(CACert, dataKey); got != want {
+			t.Errorf("%s: %t", dataKey, got)
+		}
+	}
+}
