@@ -27,6 +27,11 @@ func TestKeysRotating(t *testing.T) {
 			input.Rotations = append(input.Rotations, Rotation{Kind: pki.Encryption, Record: rotation.Record{Asked: asked, Phase: phase}, Says: "waits for pod b"})
 		}
 	}
+	ca := func(phase rotation.Phase) func(*Input) {
+		return func(in *Input) {
+			in.Rotations = []Rotation{{Kind: string(pki.FrontProxyCA), Record: rotation.Record{Asked: asked, Phase: phase}}}
+		}
+	}
 	is := func(reason string, says ...string) expectation {
 		return expectation{status: metav1.ConditionTrue, reason: reason, says: says}
 	}
@@ -46,6 +51,8 @@ func TestKeysRotating(t *testing.T) {
 		"both come to be trusted":      {at(rotation.Trusting, "waits for pod a"), is(controlplanev1.KeysPreparingReason, "service account key (Trusting", "waits for pod a")},
 		"the new one comes to be used": {at(rotation.Using, "waits for pod a"), is(controlplanev1.KeysPreparingReason, "(Using", "waits for pod a")},
 		"it is prepared":               {at(rotation.Prepared, "set it"), is(controlplanev1.KeysPreparedReason, "(Prepared", "set it", "tokens that were handed out")},
+		"a CA is prepared":             {ca(rotation.Prepared), is(controlplanev1.KeysPreparedReason, "front proxy CA (Prepared", "extension API servers that read ConfigMap")},
+		"a CA is dropped":              {ca(rotation.Dropping), is(controlplanev1.KeysCompletingReason, "front proxy CA (Dropping")},
 		"it is completed":              {at(rotation.Dropping, "waits for pod a"), is(controlplanev1.KeysCompletingReason, "(Dropping", "waits for pod a")},
 		"two kinds have a line each": {beside(rotation.Using, at(rotation.Using, "waits for pod a")), is(controlplanev1.KeysPreparingReason,
 			"service account key (Using, asked for at "+asked+"): waits for pod a\nencryption key (Using, asked for at "+asked+"): waits for pod b")},
