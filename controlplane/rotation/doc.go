@@ -37,5 +37,7 @@
 //
 // What was seen to need the former key is not recorded: it is looked for again before each decision that depends on it.
 //
-// A further kind, such as a CA, has the same phases. What differs is what trusts and uses it, and what needs the former key.
+// A further kind has the same phases. What differs is what trusts and uses it, and what needs the former key. Of a CA, what uses it are the
+// leaves that it signs (pki.KeyMaterial.BySigning), and among what trusts it may be a ConfigMap of the tenant, which is waited for as pods
+// are.
 package rotation

@@ -55,7 +55,7 @@ type State struct {
 	Record  Record
 	// Now is the present time.
 	Now string
-	// Behind are the pods and workloads that do not have the keys of the phase.
+	// Behind are the pods, workloads and published keys that are not of the phase.
 	Behind []string
 	// Needs are what is seen to need the former key. Doing is what is done, so that less needs it; empty for nothing.
 	Needs []Need

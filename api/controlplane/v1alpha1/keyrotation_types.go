@@ -26,14 +26,16 @@ type KeyRotationSpec struct {
 	Kinds []KeyKind `json:"kinds,omitempty"`
 
 	// prepareAfter begins a rotation once this time has passed: a new key is made, trusted beside the former one, and then used. API
-	// servers restart twice for it, one after the other. What the former encryption key encrypted is written again by the new one. A later time asks for another rotation, which begins when the present one
-	// is complete. A time that has passed can only become later.
+	// servers restart twice for it, one after the other. What the former encryption key encrypted is written again by the new one. For the
+	// front-proxy CA the controller manager and the scheduler restart once. A later time asks for another rotation, which begins when the
+	// present one is complete. A time that has passed can only become later.
 	// +required
 	PrepareAfter metav1.Time `json:"prepareAfter,omitempty,omitzero"`
 
 	// completeAfter drops the former key once this time has passed, if it is not before the prepareAfter of the rotation: what was
 	// made with that key is refused from then on. Nothing is dropped while something needs it that can be seen: the condition
-	// KeysRotating names it. API servers restart for it, one after the other.
+	// KeysRotating names it. API servers restart for it, one after the other; for the front-proxy CA, the controller manager and the
+	// scheduler, too.
 	// +optional
 	CompleteAfter metav1.Time `json:"completeAfter,omitempty,omitzero"`
 
