@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,7 +40,7 @@ import (
 const rotating = 2 * upgrade
 
 var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
-	It("rotate together: what the former ones signed and encrypted is good until a person drops them, and then nowhere", func(ctx SpecContext) {
+	It("rotate together, of all kinds: what the former ones signed and encrypted is good until a person drops them, and then nowhere", func(ctx SpecContext) {
 		t := newTenant("keys", "v1.36.3", map[string]string{"KUBE_PROXY_CONNTRACK": "None"}) // the lab's hosts share the machine's kernel
 		t.workers = 1
 		removeWithHosts(t)
@@ -46,17 +50,22 @@ var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
 		t.writeSecrets(ctx)
 		etcds := []*clientv3.Client{t.etcd(ctx, names.EtcdData), t.etcd(ctx, names.EtcdEvents)}
 		Expect(encryptedBy(ctx, etcds)).To(HaveKey("key1"), "names of keys in etcd")
+		formerProxy := t.proxy(ctx)
+		Expect(t.publishedCAs(ctx)).To(Equal(1), "front proxy CAs that are published")
 		before, members := t.snapshot(ctx), t.members(ctx)
 		journals := t.startJournals(ctx, "keys", worker)
 		began := time.Now()
 
 		t.steadily(ctx, func() {
-			By("both keys are good")
-			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q,%q],"prepareAfter":%q}}}`,
-				controlplanev1.ServiceAccountKeyKind, controlplanev1.EncryptionKeyKind, time.Now().UTC().Format(time.RFC3339)))
+			By("both keys of each kind are good")
+			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q,%q,%q],"prepareAfter":%q}}}`,
+				controlplanev1.ServiceAccountKeyKind, controlplanev1.EncryptionKeyKind, controlplanev1.FrontProxyCAKind, time.Now().UTC().Format(time.RFC3339)))
 			says := t.expectKeys(ctx, controlplanev1.KeysPreparedReason)
 			Expect(says).To(And(ContainSubstring("pod-tokens/"), MatchRegexp("secret/[0-9a-f]+/kube-system/"+lastingToken)), "tokens are named")
 			t.expectTokens(ctx, true, append(former, t.mightyToken(ctx))...)
+			Expect(t.publishedCAs(ctx)).To(Equal(2), "front proxy CAs that are published")
+			proxy := t.proxy(ctx)
+			t.expectFrontProxies(ctx, true, formerProxy, proxy)
 
 			By("pods that start anew have tokens of the new key")
 			t.restartPods(ctx)
@@ -76,15 +85,72 @@ var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
 			figure("old_credentials_tried", strconv.Itoa(tried), "tokens at API servers")
 			figure("old_credentials_accepted_after", strconv.Itoa(t.accepted(ctx, former...)), "tokens at API servers")
 			t.expectTokens(ctx, true, t.mightyToken(ctx))
+			Expect(t.publishedCAs(ctx)).To(Equal(1), "front proxy CAs that are published")
+			t.expectFrontProxies(ctx, false, formerProxy)
+			t.expectFrontProxies(ctx, true, proxy)
 			Expect(encryptedBy(ctx, etcds)).To(And(HaveLen(1), HaveKey(HavePrefix("key-"))), "names of keys in etcd")
 			t.expectSecrets(ctx)
 		})
-		figure("rotation_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the service account key and the encryption key")
+		figure("rotation_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the service account key, the encryption key and the front proxy CA")
 		t.expectHealthy(ctx)
 		t.expectNothingLost(ctx, "rotation", journals)
-		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager)
+		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler)
 	}, SpecTimeout(4*creation+2*join+2*rotating))
 })
+
+// proxy is the certificate by which API servers act for users now.
+func (t *tenant) proxy(ctx context.Context) rest.TLSClientConfig {
+	GinkgoHelper()
+	pods, err := t.pods(ctx, names.KubeAPIServer)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(pods).NotTo(BeEmpty())
+	certs := t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer))
+	for _, arg := range pods[0].Spec.Containers[0].Args {
+		if file, found := strings.CutPrefix(arg, "--proxy-client-cert-file="); found {
+			leaf := strings.TrimSuffix(path.Base(file), ".crt")
+			return rest.TLSClientConfig{CertData: certs.Data[leaf+".crt"], KeyData: certs.Data[leaf+".key"]}
+		}
+	}
+	Fail("an API server has no certificate of a front proxy")
+	return rest.TLSClientConfig{}
+}
+
+// expectFrontProxies sees to it that each API server takes certificates for those of a front proxy, or that none does.
+func (t *tenant) expectFrontProxies(ctx context.Context, good bool, proxies ...rest.TLSClientConfig) {
+	GinkgoHelper()
+	pods, err := t.pods(ctx, names.KubeAPIServer)
+	Expect(err).NotTo(HaveOccurred())
+	wanted := Succeed()
+	if !good {
+		wanted = MatchError(apierrors.IsUnauthorized, "IsUnauthorized")
+	}
+	for i := range pods {
+		for _, proxy := range proxies {
+			config := rest.AnonymousClientConfig(t.apiAt(ctx, &pods[i]))
+			config.CertData, config.KeyData = proxy.CertData, proxy.KeyData
+			config.Wrap(func(inner http.RoundTripper) http.RoundTripper {
+				return transport.NewAuthProxyRoundTripper("alice", "", nil, nil, inner)
+			})
+			api, err := kubernetes.NewForConfig(config)
+			Expect(err).NotTo(HaveOccurred())
+			Eventually(ctx, func() error {
+				review, err := api.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+				if err == nil && review.Status.UserInfo.Username != "alice" {
+					return fmt.Errorf("it signs in as %q", review.Status.UserInfo.Username)
+				}
+				return err
+			}).WithTimeout(time.Minute).Should(wanted, "pod %s", pods[i].Name)
+		}
+	}
+}
+
+// publishedCAs counts the front proxy CAs of which the tenant tells extension API servers.
+func (t *tenant) publishedCAs(ctx context.Context) int {
+	GinkgoHelper()
+	published, err := t.api.CoreV1().ConfigMaps(metav1.NamespaceSystem).Get(ctx, "extension-apiserver-authentication", metav1.GetOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	return strings.Count(published.Data["requestheader-client-ca-file"], "BEGIN CERTIFICATE")
+}
 
 // writtenSecrets is how many Secrets a tenant gets that are written again.
 const writtenSecrets = 250
