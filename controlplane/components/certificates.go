@@ -3,6 +3,7 @@ package components
 import (
 	"crypto/x509"
 	"net"
+	"slices"
 	"strconv"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -31,6 +32,37 @@ type Issuance struct {
 	// Endpoint is the host by which the tenant's API is reached, SANs are further names and addresses of it.
 	Endpoint string
 	SANs     []string
+}
+
+// Trusted are files with the CAs of a signer, one for each set of them that pods trust now.
+func Trusted(keys *pki.KeyMaterial, name string, signer pki.Signer) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, set := range keys.TrustedSets(signer) {
+		var err error
+		if files[pki.TrustedFile(name, set...)], err = keys.Bundle(signer, set...); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// TrustedOfBoth are files with the CAs of two signers, one for each pair of sets that pods trust now.
+func TrustedOfBoth(keys *pki.KeyMaterial, name string, signer, other pki.Signer) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, set := range keys.TrustedSets(signer) {
+		for _, with := range keys.TrustedSets(other) {
+			cas, err := keys.Bundle(signer, set...)
+			if err != nil {
+				return nil, err
+			}
+			others, err := keys.Bundle(other, with...)
+			if err != nil {
+				return nil, err
+			}
+			files[pki.TrustedFileOfBoth(name, set, with)] = slices.Concat(cas, others)
+		}
+	}
+	return files, nil
 }
 
 // IPs are addresses for a leaf.

@@ -55,10 +55,13 @@ type Input struct {
 	// input: no pod depends on it.
 	EtcdMembers map[string]int32 `json:"-"`
 	// ServiceAccountKeys are the files of service account keys where a rotation gave the tenant another key, EncryptionKeys those of
-	// encryption keys, FrontProxyCAs those of front proxy CAs. A rotation restarts what has other files in its next phase.
+	// encryption keys, FrontProxyCAs those of front proxy CAs, EtcdCAs and EtcdEventsCAs those of the CAs of both etcd clusters. A rotation
+	// restarts what has other files in its next phase.
 	ServiceAccountKeys KeyFiles `json:"serviceAccountKeys,omitzero"`
 	EncryptionKeys     KeyFiles `json:"encryptionKeys,omitzero"`
 	FrontProxyCAs      KeyFiles `json:"frontProxyCAs,omitzero"`
+	EtcdCAs            KeyFiles `json:"etcdCAs,omitzero"`
+	EtcdEventsCAs      KeyFiles `json:"etcdEventsCAs,omitzero"`
 	// User is the UID of the pods. 0 means the UID that all older tenants share. It is no input: the UID of a running tenant
 	// never changes, because it owns the files of the members of etcd.
 	User int64 `json:"-"`

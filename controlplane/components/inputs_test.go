@@ -65,6 +65,15 @@ var changes = slices.Concat([]change{
 	}, []string{names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler}},
 	{"the front proxy CA that is used", func(in *components.Input) { in.FrontProxyCAs = components.KeyFiles{Used: "0123456789"} }, apiServer},
 
+	{"the CAs of the data etcd that are trusted", func(in *components.Input) {
+		in.EtcdCAs = components.KeyFiles{Trusted: []string{"", "0123456789"}}
+	}, []string{names.EtcdData, names.EtcdEvents, names.KubeAPIServer}},
+	{"the CA of the data etcd that is used", func(in *components.Input) { in.EtcdCAs = components.KeyFiles{Used: "0123456789"} }, []string{names.EtcdData, names.KubeAPIServer}},
+	{"the CAs of the events etcd that are trusted", func(in *components.Input) {
+		in.EtcdEventsCAs = components.KeyFiles{Trusted: []string{"", "0123456789"}}
+	}, []string{names.EtcdEvents, names.KubeAPIServer}},
+	{"the CA of the events etcd that is used", func(in *components.Input) { in.EtcdEventsCAs = components.KeyFiles{Used: "0123456789"} }, eventsOnly},
+
 	{"hosting.nodeSelector", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.NodeSelector["pool"] = "other" }), everyone},
 	{"hosting.tolerations", spec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Hosting.Tolerations = nil }), everyone},
 	{"hosting.ports", func(in *components.Input) { in.Spec.Hosting.Ports.First, in.Ports = 20100, ports.Of(20100) }, everyone},

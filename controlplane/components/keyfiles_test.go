@@ -1,13 +1,17 @@
 package components_test
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubecontrollermanager"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubescheduler"
@@ -49,10 +53,10 @@ func TestPodsMountAndNameTheServiceAccountKeysOfThePhase(t *testing.T) {
 				{}, {Trusted: []string{"", made}}, {Trusted: []string{"", made}, Used: made}, {Trusted: []string{made}, Used: made},
 			} {
 				same := slices.Equal(phase.Trusted, test.keys.Trusted) && phase.Used == test.keys.Used
-				if got := components.ServiceAccountKey.AreOf(phase, names.KubeAPIServer, apiServer); got != same {
+				if got := components.ServiceAccountKey.AreOf(having(components.ServiceAccountKey, phase), names.KubeAPIServer, apiServer); got != same {
 					t.Errorf("it is %t that an API server has the keys of %+v", got, phase)
 				}
-				if got := components.ServiceAccountKey.AreOf(phase, names.KubeControllerManager, manager); got != (phase.Used == test.keys.Used) {
+				if got := components.ServiceAccountKey.AreOf(having(components.ServiceAccountKey, phase), names.KubeControllerManager, manager); got != (phase.Used == test.keys.Used) {
 					t.Errorf("it is %t that the controller manager has the keys of %+v", got, phase)
 				}
 			}
@@ -83,7 +87,7 @@ func TestAPIServersHaveTheEncryptionConfigurationOfThePhase(t *testing.T) {
 		}
 		mountsKeys(t, manager, "encryption", nil)
 		for other, phase := range phases {
-			if got := components.EncryptionKey.AreOf(phase, names.KubeAPIServer, apiServer); got != (other == file) {
+			if got := components.EncryptionKey.AreOf(having(components.EncryptionKey, phase), names.KubeAPIServer, apiServer); got != (other == file) {
 				t.Errorf("it is %t that a pod with %s has %s", got, file, other)
 			}
 		}
@@ -127,7 +131,7 @@ func TestPodsTrustAndShowTheFrontProxyCAsOfThePhase(t *testing.T) {
 			mountsKeys(t, pod, "front-proxy-ca", []string{test.trusted})
 			for _, other := range phases {
 				same := other.trusted == test.trusted && (component != names.KubeAPIServer || other.leaf == test.leaf)
-				if got := components.FrontProxyCA.AreOf(other.keys, component, pod); got != same {
+				if got := components.FrontProxyCA.AreOf(having(components.FrontProxyCA, other.keys), component, pod); got != same {
 					t.Errorf("it is %t that %s with %+v has %+v", got, component, test.keys, other.keys)
 				}
 			}
@@ -153,13 +157,172 @@ func TestPodsTrustAndShowTheFrontProxyCAsOfThePhase(t *testing.T) {
 	}
 }
 
+// etcdPhase is a phase of a CA of etcd: which files members and API servers have of it.
+type etcdPhase struct {
+	keys          components.KeyFiles
+	trusted, leaf string
+}
+
+// etcdPhases are all phases of a first rotation, and one of a second one.
+var etcdPhases = []etcdPhase{
+	{components.KeyFiles{}, "", ""},
+	{components.KeyFiles{Trusted: []string{"", "0123456789"}}, "-first-0123456789", ""},
+	{components.KeyFiles{Trusted: []string{"", "0123456789"}, Used: "0123456789"}, "-first-0123456789", "-0123456789"},
+	{components.KeyFiles{Trusted: []string{"0123456789"}, Used: "0123456789"}, "-0123456789", "-0123456789"},
+	{components.KeyFiles{Trusted: []string{"0123456789", "abcdef0123"}, Used: "0123456789"}, "-0123456789-abcdef0123", "-0123456789"},
+}
+
+// with is the part of a file's name that tells which CAs both kinds trust.
+func (p etcdPhase) with(other etcdPhase) string {
+	if p.trusted == "" && other.trusted == "" {
+		return ""
+	}
+	return cmp.Or(p.trusted, "-first") + "-and" + cmp.Or(other.trusted, "-first")
+}
+
+// Members find their files under paths that stay the same. The events etcd trusts both CAs for its clients, the data etcd its own alone.
+func TestPodsTrustAndShowTheCAsOfEtcdOfThePhase(t *testing.T) {
+	for _, data := range etcdPhases {
+		for _, events := range etcdPhases {
+			in := variants["default"]()
+			in.EtcdCAs, in.EtcdEventsCAs = data.keys, events.keys
+			dataPod, eventsPod := renderedPod(t, etcd.Data.AsComponent(), in), renderedPod(t, etcd.Events.AsComponent(), in)
+			findsCerts(t, dataPod, "blue-etcd-data", data.trusted != "", data.leaf, map[string]string{
+				"ca.crt": "ca" + data.trusted + ".crt", "client-ca.crt": "client-ca" + data.trusted + ".crt",
+			})
+			findsCerts(t, eventsPod, "blue-etcd-events", data.trusted != "" || events.trusted != "", events.leaf, map[string]string{
+				"ca.crt": "ca" + events.trusted + ".crt", "client-ca.crt": "client-ca" + events.with(data) + ".crt",
+			})
+			apiServer := renderedPod(t, kubeapiserver.Component, in)
+			names := []string{}
+			for _, file := range []struct{ argument, name string }{
+				{"--etcd-cafile=", "etcd-ca" + data.with(events) + ".crt"},
+				{"--etcd-certfile=", "etcd-client" + data.leaf + ".crt"}, {"--etcd-keyfile=", "etcd-client" + data.leaf + ".key"},
+			} {
+				directory := "/etc/kubernetes/rotated-pki/"
+				if file.name == "etcd-ca.crt" || strings.HasPrefix(file.name, "etcd-client.") {
+					directory = "/etc/kubernetes/pki/"
+				} else {
+					names = append(names, file.name)
+				}
+				filesAre(t, apiServer, file.argument, []string{directory + file.name})
+			}
+			mountsKeys(t, apiServer, "etcd-", names)
+
+			// What tells of running pods agrees with what is rendered, of every phase and of no other.
+			for _, other := range etcdPhases {
+				changed := variants["default"]()
+				changed.EtcdCAs, changed.EtcdEventsCAs = other.keys, events.keys
+				trusts := other.trusted == data.trusted
+				tellsPhase(t, components.EtcdCA, changed, dataPod, eventsPod, apiServer, trusts && other.leaf == data.leaf, trusts)
+			}
+		}
+	}
+}
+
+// tellsPhase fails unless pods are of a phase: those that use keys, and those that trust them alone.
+func tellsPhase(t *testing.T, kind components.KeyKind, in *components.Input, data, events, apiServer *corev1.PodSpec, uses, trusts bool) {
+	t.Helper()
+	for component, is := range map[string]bool{
+		names.EtcdData: kind.AreOf(in, names.EtcdData, data) == uses, names.EtcdEvents: kind.AreOf(in, names.EtcdEvents, events) == trusts,
+		names.KubeAPIServer: kind.AreOf(in, names.KubeAPIServer, apiServer) == uses,
+	} {
+		if !is {
+			t.Errorf("of %s it is not told whether it has %+v and %+v", component, in.EtcdCAs, in.EtcdEventsCAs)
+		}
+	}
+}
+
+// findsCerts fails unless a member finds these files under their paths, and leaves of the CA that is in use under the paths of the others.
+// kubelet starts no pod without what all members have.
+func findsCerts(t *testing.T, pod *corev1.PodSpec, name string, isRotated bool, leaf string, want map[string]string) {
+	t.Helper()
+	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == "kok-certs" })
+	if projected := pod.Volumes[i].Projected; !isRotated || projected == nil {
+		if isRotated || pod.Volumes[i].Secret == nil || len(pod.Volumes[i].Secret.Items) > 0 {
+			t.Errorf("%s mounts %+v", name, pod.Volumes[i])
+		}
+		return
+	}
+	for _, ending := range []string{".crt", ".key"} {
+		want["peer-client"+ending] = "peer-client" + leaf + ending
+		for _, member := range []string{"-0", "-6"} {
+			want[name+member+ending] = name + member + leaf + ending
+		}
+	}
+	sources, got := pod.Volumes[i].Projected.Sources, map[string]string{}
+	for _, source := range sources {
+		optional := ptr.Deref(source.Secret.Optional, false)
+		for _, item := range source.Secret.Items {
+			if source.Secret.Name != name+"-certs" || optional != strings.HasPrefix(item.Path, name) {
+				t.Errorf("it is %t that %s of %s may be missing", optional, item.Key, source.Secret.Name)
+			}
+			if ordinal := item.Path[len(item.Path)-5]; !optional || ordinal == '0' || ordinal == '6' {
+				got[item.Path] = item.Key
+			}
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%s finds %v, want %v", name, got, want)
+	}
+}
+
+// A file that tells of both CAs does not tell which of them a rotation made.
+func TestPodsTellWhichCAOfEtcdARotationMade(t *testing.T) {
+	for _, data := range etcdPhases {
+		for _, events := range etcdPhases {
+			in := variants["default"]()
+			in.EtcdCAs, in.EtcdEventsCAs = data.keys, events.keys
+			for _, component := range []components.Component{etcd.Data.AsComponent(), etcd.Events.AsComponent(), kubeapiserver.Component} {
+				pod := renderedPod(t, component, in)
+				wantData := component.Name == names.EtcdData && data.trusted != "" || component.Name == names.KubeAPIServer && data.leaf != ""
+				if got := components.EtcdCA.IsRotated(component.Name, pod); got != wantData {
+					t.Errorf("%s with %+v and %+v: it is %t that a rotation made its CA of the data", component.Name, data.keys, events.keys, got)
+				}
+				if got := components.EtcdEventsCA.IsRotated(component.Name, pod); got != (component.Name == names.EtcdEvents && events.trusted != "") {
+					t.Errorf("%s with %+v and %+v: it is %t that a rotation made its CA of events", component.Name, data.keys, events.keys, got)
+				}
+			}
+		}
+	}
+}
+
+// Rotations of several CAs share the volume of what they made.
+func TestLeavesOfSeveralCAsAreInOneVolume(t *testing.T) {
+	in := variants["default"]()
+	made := components.KeyFiles{Trusted: []string{"0123456789"}, Used: "0123456789"}
+	in.FrontProxyCAs, in.EtcdCAs, in.EtcdEventsCAs = made, made, made
+	pod := renderedPod(t, kubeapiserver.Component, in)
+	volumes, mounts := 0, 0
+	for _, volume := range pod.Volumes {
+		if volume.Name == "kok-rotated-certs" {
+			volumes++
+		}
+	}
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		if mount.MountPath == components.RotatedCertsDirectory {
+			mounts++
+		}
+	}
+	if volumes != 1 || mounts != 1 {
+		t.Errorf("there are %d volumes and %d mounts", volumes, mounts)
+	}
+	mountsKeys(t, pod, "etcd-", []string{"etcd-ca-0123456789-and-0123456789.crt", "etcd-client-0123456789.crt", "etcd-client-0123456789.key"})
+	mountsKeys(t, pod, "front-proxy-client", []string{"front-proxy-client-0123456789.crt", "front-proxy-client-0123456789.key"})
+}
+
 // A component that has a key which rotates, and that nobody knows to have it, would keep the former one.
 func TestWhoeverMountsAKeyThatRotatesFollowsItsRotation(t *testing.T) {
 	in := variants["default"]()
 	made := components.KeyFiles{Trusted: []string{"0123456789"}, Used: "0123456789"}
-	in.ServiceAccountKeys, in.EncryptionKeys, in.FrontProxyCAs = made, made, made
+	in.ServiceAccountKeys, in.EncryptionKeys, in.FrontProxyCAs, in.EtcdCAs, in.EtcdEventsCAs = made, made, made, made, made
 	for _, component := range registry.Components {
 		pod := renderedPod(t, component, in)
+		for _, kind := range []components.KeyKind{components.EtcdCA, components.EtcdEventsCA} {
+			if slices.Contains(kind.Holders(), component.Name) && !kind.AreOf(in, component.Name, pod) {
+				t.Errorf("%s does not have the CA of etcd of its phase", component.Name)
+			}
+		}
 		for _, volume := range pod.Volumes {
 			if volume.Name != "kok-key-material" {
 				continue
@@ -172,6 +335,13 @@ func TestWhoeverMountsAKeyThatRotatesFollowsItsRotation(t *testing.T) {
 			}
 		}
 	}
+}
+
+// having is the input of a tenant whose keys of a kind are in a phase.
+func having(kind components.KeyKind, files components.KeyFiles) *components.Input {
+	in := variants["default"]()
+	*kind.In(in) = files
+	return in
 }
 
 func renderedPod(t *testing.T, component components.Component, in *components.Input) *corev1.PodSpec {

@@ -87,7 +87,7 @@ func (r *Reconciler) backupProbe(s *scope, wanted []time.Time) probe.Probe {
 	config, configErr := s.keys.ClientTLS(r.Clock, pki.EtcdCA, names.ManagerUser, nil, "")
 	var last *backup.Report
 	return probe.Probe{
-		Identity: fmt.Sprintf("%s %v %s", s.host.Identity, addressesOf(members), s.keys.EtcdCA.Bundle), Prompt: fmt.Sprint(wanted), Timeout: backupTimeout,
+		Identity: fmt.Sprintf("%s %v %s", s.host.Identity, addressesOf(members), s.keys.ClientIdentity(pki.EtcdCA)), Prompt: fmt.Sprint(wanted), Timeout: backupTimeout,
 		Do: func(ctx context.Context) probe.Result {
 			if configErr != nil {
 				return probe.Result{Problem: errortext.Steady(configErr)}

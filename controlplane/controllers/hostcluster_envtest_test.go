@@ -290,8 +290,8 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 			Spec: *template.Spec.DeepCopy(),
 		}
 		pod.Spec.NodeName = fmt.Sprintf("%s%d", h.prefix, i)
-		// Volumes of a StatefulSet's claims are added by its controller.
-		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(corev1.Volume) bool { return true })
+		// Volumes of a StatefulSet's claims are added by its controller. What is of the Secret with certificates tells the phase of a rotation.
+		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name != "kok-certs" })
 		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 			for i := range containers {
 				containers[i].VolumeMounts = nil

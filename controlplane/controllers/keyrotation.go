@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -35,7 +37,7 @@ type rotatingKind struct {
 	// data are the data keys of the kind's rotation in the host cluster's copy.
 	data string
 	// seen adds what is seen beside pods, in some phases and by a probe of this kind: what needs the former key, or what does not have the
-	// keys of the phase.
+	// keys of the phase. It is nil for a kind of which pods tell all.
 	seen     func(*Reconciler, context.Context, *scope, *rotation.State, look) error
 	seenIn   []rotation.Phase
 	probedAs string
@@ -64,6 +66,8 @@ var rotatingKinds = []rotatingKind{
 		asked: controlplanev1.FrontProxyCAKind, material: string(pki.FrontProxyCA), pods: components.FrontProxyCA, data: "front-proxy-ca.rotation",
 		seen: addPublishedCAs(pki.FrontProxyCA, tenant.PublishedFrontProxyCAs), seenIn: []rotation.Phase{rotation.Trusting, rotation.Dropping}, probedAs: frontProxyProbeKind,
 	},
+	{asked: controlplanev1.EtcdCAKind, material: string(pki.EtcdCA), pods: components.EtcdCA, data: "etcd-ca.rotation"},
+	{asked: controlplanev1.EtcdEventsCAKind, material: string(pki.EtcdEventsCA), pods: components.EtcdEventsCA, data: "etcd-events-ca.rotation"},
 }
 
 // probeKey is that of the probe which looks for what is seen beside pods.
@@ -122,7 +126,7 @@ func (s *scope) writeRotations(ctx context.Context, actions []rotation.Action) (
 // withdrawProbes ends the probes of kinds of which nothing is to be looked for; without states that is all of them.
 func (r *Reconciler) withdrawProbes(s *scope, states []rotation.State) {
 	for i := range rotatingKinds {
-		if kind := &rotatingKinds[i]; states == nil || !slices.Contains(kind.seenIn, states[i].Record.Phase) {
+		if kind := &rotatingKinds[i]; kind.seen != nil && (states == nil || !slices.Contains(kind.seenIn, states[i].Record.Phase)) {
 			r.prober.Withdraw(kind.probeKey(s))
 		}
 	}
@@ -162,6 +166,8 @@ func (r *Reconciler) rotationState(s *scope, kind *rotatingKind) rotation.State 
 		state.Problem = s.problem.Error()
 	case !runs(s.controlPlane):
 		state.Problem = "it begins when the condition Initialized is true"
+	case len(s.volatileHolders(kind)) > 0:
+		state.Problem = fmt.Sprintf("members of %s would have to restart, and keep their data in their pods", strings.Join(s.volatileHolders(kind), " and "))
 	}
 	if found := s.keys.Rotation(kind.material); found != nil {
 		state.Record = found.Record
@@ -176,6 +182,14 @@ func (r *Reconciler) rotationState(s *scope, kind *rotatingKind) rotation.State 
 		state.Complete = stamp(spec.CompleteAfter)
 	}
 	return state
+}
+
+// volatileHolders are etcd clusters that have keys of the kind, and whose members lose their data when their pods are replaced.
+func (s *scope) volatileHolders(kind *rotatingKind) []string {
+	return slices.DeleteFunc(etcdclusters.Of(s.controlPlane), func(component string) bool {
+		return !slices.Contains(kind.pods.Holders(), component) ||
+			etcdclusters.Spec(s.controlPlane, component).Storage.Type != controlplanev1.EtcdStorageEmptyDir
+	})
 }
 
 // observeRotations adds what the host cluster and the tenant tell. Pods are read once for all kinds.
@@ -204,9 +218,10 @@ func (r *Reconciler) observeRotations(ctx context.Context, s *scope, states []ro
 }
 
 // holders are workloads and pods of components that have keys, as the API server of the host cluster has them; no workload for one that is
-// not there.
+// not there. Components of which this tenant has none, as events may be in the data, are absent.
 type holders struct {
 	workloads map[string]client.Object
+	absent    map[string]bool
 	pods      map[string][]corev1.Pod
 }
 
@@ -215,12 +230,12 @@ func readHolders(ctx context.Context, s *scope) (*holders, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen := &holders{workloads: map[string]client.Object{}, pods: pods}
+	seen := &holders{workloads: map[string]client.Object{}, absent: map[string]bool{}, pods: pods}
 	kinds := workloads.Kinds(s.controlPlane)
 	for i := range rotatingKinds {
 		for _, component := range rotatingKinds[i].pods.Holders() {
 			workload, at := kinds[component], client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, component)}
-			if seen.workloads[component] != nil {
+			if seen.absent[component] = workload == nil; workload == nil || seen.workloads[component] != nil {
 				continue
 			}
 			switch err := s.host.Live.Get(ctx, at, workload); {
@@ -237,14 +252,13 @@ func readHolders(ctx context.Context, s *scope) (*holders, error) {
 // behind are workloads and pods that do not have the keys of the present phase. A pod that stops serves until it has.
 func (h *holders) behind(s *scope, kind *rotatingKind) []string {
 	var behind []string
-	files := *kind.pods.In(&s.input)
 	for _, component := range kind.pods.Holders() {
 		workload := h.workloads[component]
-		if workload == nil || !kind.pods.AreOf(files, component, &patches.PodTemplate(workload).Spec) || !rolledOut(workload) {
+		if !h.absent[component] && (workload == nil || !kind.pods.AreOf(&s.input, component, &patches.PodTemplate(workload).Spec) || !rolledOut(workload)) {
 			behind = append(behind, component)
 		}
 		for i := range h.pods[component] {
-			if pod := &h.pods[component][i]; !hostpods.Ended(pod) && !kind.pods.AreOf(files, component, &pod.Spec) {
+			if pod := &h.pods[component][i]; !hostpods.Ended(pod) && !kind.pods.AreOf(&s.input, component, &pod.Spec) {
 				behind = append(behind, "pod "+pod.Name)
 			}
 		}

@@ -53,9 +53,10 @@ func (c *clientCertificates) get() (*tls.Certificate, error) {
 }
 
 func (m *KeyMaterial) clientCertificates(clock clock.PassiveClock, signer Signer, commonName string, organizations []string) (*clientCertificates, error) {
-	issuer := m.CA(signer)
-	if issuer == nil {
-		return nil, fmt.Errorf("client certificate of %s: there is no certificate authority %q", commonName, signer)
+	_, used := m.Files(string(signer))
+	issuer, err := m.issuer(signer, used)
+	if err != nil {
+		return nil, fmt.Errorf("client certificate of %s: %w", commonName, err)
 	}
 	return &clientCertificates{
 		leaf: Leaf{
@@ -70,17 +71,37 @@ func (m *KeyMaterial) clientCertificates(clock clock.PassiveClock, signer Signer
 // ClientTLS is a TLS configuration for a client of servers that the signer certified. Its client
 // certificate lives an hour and is made anew for new connections, so the configuration itself
 // never expires. serverName is what servers are verified by; empty: the name that is dialled.
+//
+// While the signer rotates, servers of two phases run. The client trusts the CAs of the present phase, and shows a certificate by the CA that
+// is in use: every server trusts that one, and shows a certificate by one of those.
 func (m *KeyMaterial) ClientTLS(clock clock.PassiveClock, signer Signer, commonName string, organizations []string, serverName string) (*tls.Config, error) {
 	certificates, err := m.clientCertificates(clock, signer, commonName, organizations)
 	if err != nil {
 		return nil, err
 	}
-	return m.tlsConfig(certificates, signer, serverName), nil
+	trusted, err := m.trusted(signer)
+	if err != nil {
+		return nil, err
+	}
+	return tlsConfig(certificates, trusted, serverName), nil
 }
 
-func (m *KeyMaterial) tlsConfig(certificates *clientCertificates, signer Signer, serverName string) *tls.Config {
+// ClientIdentity differs where ClientTLS gives a client that trusts other CAs, or whose certificates are by another one.
+func (m *KeyMaterial) ClientIdentity(signer Signer) string {
+	_, used := m.Files(string(signer))
+	trusted, _ := m.trusted(signer) // ClientTLS tells of the error.
+	return used + "\n" + string(trusted)
+}
+
+// trusted are the CAs of a signer that are trusted in the phase of its rotation.
+func (m *KeyMaterial) trusted(signer Signer) ([]byte, error) {
+	files, _ := m.Files(string(signer))
+	return m.Bundle(signer, files...)
+}
+
+func tlsConfig(certificates *clientCertificates, trusted []byte, serverName string) *tls.Config {
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(m.CA(signer).Bundle)
+	roots.AppendCertsFromPEM(trusted)
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		RootCAs:    roots,
@@ -101,6 +122,10 @@ func (m *KeyMaterial) RESTConfig(clock clock.PassiveClock, server, commonName st
 	if err != nil {
 		return nil, err
 	}
+	trusted, err := m.trusted(ClusterCA)
+	if err != nil {
+		return nil, err
+	}
 	return &rest.Config{
 		Host: server,
 		// The tenant's API server limits by priority and fairness. A limit here would only make creation slower.
@@ -113,7 +138,7 @@ func (m *KeyMaterial) RESTConfig(clock clock.PassiveClock, server, commonName st
 					// No proxy, because the tenant's API is in the host cluster's network.
 					Proxy:               func(*http.Request) (*url.URL, error) { return nil, nil },
 					DialContext:         dialer.DialContext,
-					TLSClientConfig:     m.tlsConfig(certificates, ClusterCA, TenantServerName),
+					TLSClientConfig:     tlsConfig(certificates, trusted, TenantServerName),
 					TLSHandshakeTimeout: 5 * time.Second,
 					MaxIdleConnsPerHost: 4,
 					IdleConnTimeout:     90 * time.Second,

@@ -46,8 +46,8 @@ var pairKeys = []string{secret.TLSCrtDataName, secret.TLSKeyDataName}
 
 var items = []item{
 	ca(ClusterCA, secret.ClusterCA, CACert, CAKey, ""),
-	ca(EtcdCA, secret.EtcdCA, EtcdCACert, EtcdCAKey, ""),
-	ca(EtcdEventsCA, EtcdEventsPurpose, EtcdEventsCACert, EtcdEventsCAKey, ""),
+	ca(EtcdCA, secret.EtcdCA, EtcdCACert, EtcdCAKey, "etcd-ca.rotation"),
+	ca(EtcdEventsCA, EtcdEventsPurpose, EtcdEventsCACert, EtcdEventsCAKey, "etcd-events-ca.rotation"),
 	ca(FrontProxyCA, secret.FrontProxyCA, FrontProxyCACert, FrontProxyCAKey, "front-proxy-ca.rotation"),
 	{
 		name: ServiceAccount, purpose: secret.ServiceAccount,

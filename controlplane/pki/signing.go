@@ -2,6 +2,7 @@ package pki
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
@@ -60,6 +61,66 @@ func TrustedFile(certKey string, files ...string) string {
 		return fileOf(certKey, files[0])
 	}
 	return joinedFile(certKey, files...)
+}
+
+// TrustedFileOfBoth is the name of a file with CAs of two signers, where files are what the names of the CAs end in: none for a signer that
+// never rotated. It is certKey where neither has.
+func TrustedFileOfBoth(certKey string, files, others []string) string {
+	if isFirst(files) && isFirst(others) {
+		return certKey
+	}
+	return joinedFile(certKey, slices.Concat(orFirst(files), []string{"and"}, orFirst(others))...)
+}
+
+// isFirst reports whether the one CA that is trusted is the one that the tenant was made with.
+func isFirst(files []string) bool { return slices.Equal(orFirst(files), []string{""}) }
+
+func orFirst(files []string) []string {
+	if len(files) == 0 {
+		return []string{""}
+	}
+	return files
+}
+
+// trustedIn are the sets of CAs of a rotation that pods trust in a phase: those of the phase, and those of the one before, whose pods run
+// still.
+func trustedIn(phase rotation.Phase, former, next string) [][]string {
+	switch phase {
+	case rotation.Trusting:
+		return [][]string{{former}, {former, next}}
+	case rotation.Using, rotation.Prepared:
+		return [][]string{{former, next}}
+	case rotation.Dropping:
+		return [][]string{{former, next}, {next}}
+	}
+	return [][]string{{next}}
+}
+
+// TrustedSets are the sets of CAs of a signer that pods trust, as what the names of their files end in. While a phase begins, pods of two
+// run.
+func (m *KeyMaterial) TrustedSets(signer Signer) [][]string {
+	r := m.rotations[string(signer)]
+	if r == nil {
+		return [][]string{{""}}
+	}
+	return trustedIn(r.Phase, r.FormerFile, r.File())
+}
+
+// Bundle are the certificates of CAs of a signer, as PEM, which are given as the names of their files end in.
+func (m *KeyMaterial) Bundle(signer Signer, files ...string) ([]byte, error) {
+	var bundle []byte
+	for _, file := range orFirst(files) {
+		ca, err := m.issuer(signer, file)
+		if err != nil {
+			return nil, err
+		}
+		if bundle == nil {
+			bundle = ca.Bundle
+		} else {
+			bundle = joined(bundle, ca.Bundle)
+		}
+	}
+	return bundle, nil
 }
 
 // issuer is the CA of a signer of which the names of files end so. A CA of another rotation is none: what asks for it is late, and a leaf

@@ -3,7 +3,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // KeyKind is a kind of key that can be rotated.
-// +kubebuilder:validation:Enum=ServiceAccountKey;EncryptionKey;FrontProxyCA
+// +kubebuilder:validation:Enum=ServiceAccountKey;EncryptionKey;FrontProxyCA;EtcdCA;EtcdEventsCA
 type KeyKind string
 
 const (
@@ -13,6 +13,10 @@ const (
 	EncryptionKeyKind KeyKind = "EncryptionKey"
 	// FrontProxyCAKind is the CA of the certificate by which API servers act for users at extension API servers.
 	FrontProxyCAKind KeyKind = "FrontProxyCA"
+	// EtcdCAKind is the CA of the data etcd, by which API servers and the manager sign in at both etcd clusters' members.
+	EtcdCAKind KeyKind = "EtcdCA"
+	// EtcdEventsCAKind is the CA of the events etcd.
+	EtcdEventsCAKind KeyKind = "EtcdEventsCA"
 )
 
 // KeyRotationSpec asks for new keys, in two phases: docs/keys.md. Keys never rotate by themselves.

@@ -2,7 +2,7 @@ package etcd
 
 import (
 	"fmt"
-	"slices"
+	"maps"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -11,29 +11,41 @@ import (
 
 // certificates are one of each member, and one that all of them dial each other with.
 func (c Cluster) certificates(in *components.Input, of components.Issuance) (components.Certificates, error) {
-	ca, clientCA := c.trusted(of.Keys)
-	certificates := components.Certificates{
-		Leaves: []pki.Leaf{{
-			Name: PeerClient, Signer: c.signer, CommonName: names.Object(in.Cluster.Name, c.Component), Usages: components.Dialing,
-		}},
-		Files: map[string][]byte{CAFile: ca, ClientCAFile: clientCA},
+	files, err := c.trusted(of.Keys)
+	if err != nil {
+		return components.Certificates{}, err
 	}
+	leaves := of.Keys.BySigning(pki.Leaf{
+		Name: PeerClient, Signer: c.Signer, CommonName: names.Object(in.Cluster.Name, c.Component), Usages: components.Dialing,
+	})
 	for _, member := range c.Members(in) {
-		certificates.Leaves = append(certificates.Leaves, pki.Leaf{
-			Name: member, Signer: c.signer, CommonName: member, Usages: components.Both,
+		leaves = append(leaves, of.Keys.BySigning(pki.Leaf{
+			Name: member, Signer: c.Signer, CommonName: member, Usages: components.Both,
 			DNSNames: []string{"localhost", member, fmt.Sprintf("%s.%s.svc", member, in.Cluster.Namespace)},
 			IPs:      components.IPs("127.0.0.1", "::1", in.Addresses[member]),
-		})
+		})...)
 	}
-	return certificates, nil
+	return components.Certificates{Leaves: leaves, Files: files}, nil
 }
 
-func trustedByData(keys *pki.KeyMaterial) (ca, clientCA []byte) {
-	return keys.EtcdCA.Bundle, keys.EtcdCA.Bundle
+func trustedByData(keys *pki.KeyMaterial) (map[string][]byte, error) {
+	files, err := components.Trusted(keys, CAFile, pki.EtcdCA)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := components.Trusted(keys, ClientCAFile, pki.EtcdCA)
+	maps.Copy(files, clients)
+	return files, err
 }
 
 // trustedByEvents has the CA of data, too: kube-apiserver has one client certificate for both clusters. The reverse does
 // not hold: who has the CA of events cannot read the data.
-func trustedByEvents(keys *pki.KeyMaterial) (ca, clientCA []byte) {
-	return keys.EtcdEventsCA.Bundle, slices.Concat(keys.EtcdEventsCA.Bundle, keys.EtcdCA.Bundle)
+func trustedByEvents(keys *pki.KeyMaterial) (map[string][]byte, error) {
+	files, err := components.Trusted(keys, CAFile, pki.EtcdEventsCA)
+	if err != nil {
+		return nil, err
+	}
+	clients, err := components.TrustedOfBoth(keys, ClientCAFile, pki.EtcdEventsCA, pki.EtcdCA)
+	maps.Copy(files, clients)
+	return files, err
 }

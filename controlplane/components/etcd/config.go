@@ -19,9 +19,9 @@ import (
 // Files in CertsDirectory. PeerClient has no SAN:
 // docs/decisions/certificates.md#peers-dial-with-a-certificate-without-san.
 const (
-	CAFile        = "ca.crt"
-	ClientCAFile  = "client-ca.crt"
-	PeerClient    = "peer-client"
+	CAFile        = components.MemberCAs
+	ClientCAFile  = components.MemberClientCAs
+	PeerClient    = components.MemberClient
 	certSuffix    = ".crt"
 	keySuffix     = ".key"
 	newCluster    = "new"

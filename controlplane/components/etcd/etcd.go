@@ -55,9 +55,9 @@ type Cluster struct {
 	client, peer, metrics ports.Port
 	// backup is where the manager reaches the agent of a member that takes snapshots; nil for a cluster without any.
 	backup *ports.Port
-	// signer signs the certificates of members, and trusted are whom members trust as each other and as clients.
-	signer  pki.Signer
-	trusted func(keys *pki.KeyMaterial) (ca, clientCA []byte)
+	// Signer signs the certificates of members, and trusted are files with those whom members trust as each other and as clients.
+	Signer  pki.Signer
+	trusted func(keys *pki.KeyMaterial) (map[string][]byte, error)
 }
 
 var (
@@ -65,7 +65,7 @@ var (
 	Data = Cluster{
 		Component: names.EtcdData,
 		Field:     "data",
-		signer:    pki.EtcdCA,
+		Signer:    pki.EtcdCA,
 		trusted:   trustedByData,
 		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Data },
 		client:    ports.Port{Name: "client", Offset: 1, Usual: 2379},
@@ -77,7 +77,7 @@ var (
 	Events = Cluster{
 		Component: names.EtcdEvents,
 		Field:     "events",
-		signer:    pki.EtcdEventsCA,
+		Signer:    pki.EtcdEventsCA,
 		trusted:   trustedByEvents,
 		Spec:      func(in *components.Input) controlplanev1.EtcdClusterSpec { return in.Spec.Etcd.Events.EtcdClusterSpec },
 		client:    ports.Port{Name: "client", Offset: 4, Usual: 2379},
@@ -304,6 +304,7 @@ func (c Cluster) adaptPod(template *corev1.PodTemplateSpec, in *components.Input
 		})
 	}
 	container.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: memoryLimit(*c.Spec(in).QuotaBackendSize)}
+	components.SetKeys(template, in, c.Component)
 	c.adaptPrepare(&template.Spec, in)
 	c.adaptBackup(&template.Spec, in)
 	components.FinishPod(template, in, c.Component, controlplanev1.ComponentSpec{Resources: c.Spec(in).Resources})

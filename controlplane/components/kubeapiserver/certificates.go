@@ -39,20 +39,23 @@ func certificates(in *components.Input, of components.Issuance) (components.Cert
 	if err != nil {
 		return components.Certificates{}, err
 	}
+	files, err := components.TrustedOfBoth(of.Keys, EtcdCAFile, pki.EtcdCA, pki.EtcdEventsCA)
+	if err != nil {
+		return components.Certificates{}, err
+	}
+	files[KonnectivityKubeconfigFile] = kubeconfig
 	return components.Certificates{
-		Leaves: append([]pki.Leaf{
+		Leaves: slices.Concat([]pki.Leaf{
 			serving,
 			konnectivityServing,
 			{Name: KonnectivityClientCert, Signer: pki.ClusterCA, CommonName: konnectivity.ServerUser, Usages: components.Dialing},
-			{Name: EtcdClientCert, Signer: pki.EtcdCA, CommonName: "kube-apiserver-etcd-client", Usages: components.Dialing},
 			{Name: KubeletClientCert, Signer: pki.ClusterCA, CommonName: names.KubeletClientUser, Usages: components.Dialing},
 		}, of.Keys.BySigning(pki.Leaf{
+			Name: EtcdClientCert, Signer: pki.EtcdCA, CommonName: "kube-apiserver-etcd-client", Usages: components.Dialing,
+		}), of.Keys.BySigning(pki.Leaf{
 			Name: FrontProxyClientCert, Signer: pki.FrontProxyCA, CommonName: "front-proxy-client", Usages: components.Dialing,
-		})...),
-		Files: map[string][]byte{
-			EtcdCAFile:                 slices.Concat(of.Keys.EtcdCA.Bundle, of.Keys.EtcdEventsCA.Bundle),
-			KonnectivityKubeconfigFile: kubeconfig,
-		},
+		})),
+		Files: files,
 	}, nil
 }
 

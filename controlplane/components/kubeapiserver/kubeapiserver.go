@@ -26,11 +26,11 @@ import (
 // Names of the leaf certificates in the component's Secret, as the asset's arguments name them.
 const (
 	ServerCert           = "server"
-	EtcdClientCert       = "etcd-client"
+	EtcdClientCert       = components.EtcdClient
 	KubeletClientCert    = "kubelet-client"
 	FrontProxyClientCert = components.FrontProxyClient
 	// EtcdCAFile holds the CAs of both etcd clusters.
-	EtcdCAFile = "etcd-ca.crt"
+	EtcdCAFile = components.EtcdCAs
 )
 
 //go:embed pod.yaml
@@ -91,6 +91,7 @@ func ownHosts(in *components.Input) (field string, replicas int32) {
 
 func clearUnused(in *components.Input) {
 	in.Network.PodCIDRs = nil
+	components.ReduceKeys(in, names.KubeAPIServer)
 	in.Spec = controlplanev1.KOKControlPlaneSpec{
 		Hosting:         in.Spec.Hosting,
 		ImageRepository: in.Spec.ImageRepository,

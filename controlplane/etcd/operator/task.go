@@ -54,14 +54,12 @@ func (t *Task) key() background.Key {
 	return background.Key{Object: client.ObjectKeyFromObject(t.ControlPlane), Kind: t.Cluster.Component}
 }
 
-// Identity differs for other members, for another founding of them, for members that another CA vouches for, and for another
-// connection to the host cluster: what is done by the one before ends.
+// Identity differs for other members, for another founding of them, for members that other CAs vouch for or that let in clients of another
+// CA, and for another connection to the host cluster: what is done by the one before ends.
 func (t *Task) Identity() string {
 	identity := &strings.Builder{}
 	fmt.Fprintln(identity, t.Host.Identity, t.Founded)
-	if ca := t.Keys.CA(t.signer()); ca != nil {
-		identity.Write(ca.Bundle)
-	}
+	fmt.Fprintln(identity, t.Keys.ClientIdentity(t.Cluster.Signer))
 	addresses := t.clientURLs()
 	for _, name := range slices.Sorted(maps.Keys(addresses)) {
 		fmt.Fprintf(identity, "%s=%s\n", name, addresses[name])
@@ -80,13 +78,6 @@ func (t *Task) desiredMembers() int { return len(t.Cluster.Wanted(&t.Input)) }
 
 func (t *Task) ordinal(member string) int { return t.Cluster.Ordinal(&t.Input, member) }
 
-func (t *Task) signer() pki.Signer {
-	if t.Cluster.Component == names.EtcdEvents {
-		return pki.EtcdEventsCA
-	}
-	return pki.EtcdCA
-}
-
 // clientURLs are where members are reached, by name: all that exist, come or go, and have an address.
 func (t *Task) clientURLs() map[string]string {
 	urls := map[string]string{}
@@ -101,7 +92,7 @@ func (t *Task) clientURLs() map[string]string {
 // Reach is how members are reached that have an address, and the configuration of a client of theirs. It needs Cluster, Host, Keys and
 // Input.
 func (t *Task) Reach(clock clock.PassiveClock) (map[string]etcd.Address, *tls.Config, error) {
-	config, err := t.Keys.ClientTLS(clock, t.signer(), names.ManagerUser, nil, "")
+	config, err := t.Keys.ClientTLS(clock, t.Cluster.Signer, names.ManagerUser, nil, "")
 	return t.addresses(), config, err
 }
 
