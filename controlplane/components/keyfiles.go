@@ -144,7 +144,9 @@ func frontProxyCAs(in *Input) []string {
 
 // frontProxyLeaf is a file of the leaf that the CA which is in use has signed.
 func frontProxyLeaf(ending string) func(*Input) []string {
-	return func(in *Input) []string { return []string{pki.LeafName(FrontProxyClient, in.FrontProxyCAs.Used) + ending} }
+	return func(in *Input) []string {
+		return []string{pki.LeafName(FrontProxyClient, in.FrontProxyCAs.Used) + ending}
+	}
 }
 
 func etcdCAs(in *Input) []string {

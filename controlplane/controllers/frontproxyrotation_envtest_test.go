@@ -162,7 +162,7 @@ func (tt *tenantTest) trustsWhatOthersShow() {
 func (tt *tenantTest) prepareAllKeys() {
 	tt.t.Helper()
 	tt.askForKeys(func(k *controlplanev1.KeyRotationSpec) {
-		k.Kinds = []controlplanev1.KeyKind{controlplanev1.FrontProxyCAKind, controlplanev1.EncryptionKeyKind, controlplanev1.ServiceAccountKeyKind}
+		k.Kinds = []controlplanev1.KeyKind{controlplanev1.FrontProxyCAKind, controlplanev1.EncryptionKeyKind, controlplanev1.ServiceAccountKeyKind, controlplanev1.EtcdCAKind, controlplanev1.EtcdEventsCAKind}
 		k.PrepareAfter = metav1.NewTime(time.Now())
 	})
 }
@@ -263,24 +263,27 @@ func TestTheFormerCAIsPublishedUntilNoPodHasIt(t *testing.T) {
 	}
 }
 
-// API servers restart for three kinds as often as for one.
+// API servers, and members of etcd, restart for all kinds as often as for one.
 func TestAllKindsRotateTogether(t *testing.T) {
 	t.Parallel()
 	tt := beforeRotation(t)
 	tt.encrypts(&tenantData{})
 	tt.prepareAllKeys()
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "service account key (Prepared", "encryption key (Prepared", "front proxy CA (Prepared")
+	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "service account key (Prepared", "encryption key (Prepared", "front proxy CA (Prepared", "etcd CA (Prepared", "events etcd CA (Prepared")
 	tt.wasMade(names.KubeAPIServer, 3)
 	tt.wasMade(names.KubeControllerManager, 3)
 	tt.wasMade(names.KubeScheduler, 2)
+	tt.wasMade(names.EtcdData, 3)
+	tt.wasMade(names.EtcdEvents, 3)
 	tt.completeKeys("pod-tokens/" + tt.file())
 	tt.settleKeeping()
 	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "service account key (Over", "encryption key (Over", "front proxy CA (Over")
 	tt.wasMade(names.KubeAPIServer, 4)
 	tt.wasMade(names.KubeControllerManager, 4)
 	tt.wasMade(names.KubeScheduler, 3)
-	tt.wasMade(names.EtcdData, 1)
+	tt.wasMade(names.EtcdData, 4)
+	tt.wasMade(names.EtcdEvents, 4)
 }
 
 // A manager that is killed after any write, or whose writes are refused, ends the same, and restarts no pod more often.

@@ -74,6 +74,9 @@ type hostCluster struct {
 
 	published publishedCAs
 
+	// watched looks at pods whenever promises are kept; nil for no such look.
+	watched func()
+
 	endpointsLock sync.Mutex
 	// endpoints is the EndpointSlice kubernetes that was written to the tenant.
 	endpoints []byte

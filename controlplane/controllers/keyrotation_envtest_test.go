@@ -118,6 +118,10 @@ func (tt *tenantTest) keepsThePromises() {
 	tt.t.Helper()
 	tt.readsWhatOthersWrite()
 	tt.trustsWhatOthersShow()
+	tt.trustsEtcd()
+	if tt.host.watched != nil {
+		tt.host.watched()
+	}
 	files := tt.keyMaterial()
 	pods := tt.keyArguments(names.KubeAPIServer)
 	for signer, args := range pods {

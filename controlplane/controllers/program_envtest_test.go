@@ -123,6 +123,8 @@ type tenantTest struct {
 	cluster client.ObjectKey
 	host    *hostCluster
 	program *program
+	// told are the etcds that tellEtcd gave it.
+	told *toldEtcd
 	// restarts is how often another program took over from one that was killed.
 	restarts int
 	// lifetime is the number of the write after which each of those is killed too; zero for none.

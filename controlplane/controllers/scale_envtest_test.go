@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -31,25 +32,36 @@ import (
 )
 
 // toldEtcd are two etcd clusters that say and do what the controller asks, as real ones do in another test.
-// A member answers while its pod is there and ready.
+// A member answers while its pod is there and ready, to a client that it knows and that knows it.
 type toldEtcd struct {
+	t         *testing.T
 	namespace string
 	listed    map[string]*etcd.Member
+
+	lock sync.Mutex
+	// strangers are why members and the manager did not know each other, as long as both were of present phases.
+	strangers []string
+}
+
+func (e *toldEtcd) refused() []string {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	return slices.Clone(e.strangers)
 }
 
 // tellEtcd gives a tenant such etcds.
 func (tt *tenantTest) tellEtcd(members int) *toldEtcd {
-	e := &toldEtcd{namespace: tt.key.Namespace, listed: map[string]*etcd.Member{}}
+	e := &toldEtcd{t: tt.t, namespace: tt.key.Namespace, listed: map[string]*etcd.Member{}}
 	for _, component := range etcdclusters.Components {
 		for i := range members {
 			e.listed[statustest.PodName(component, int32(i))] = &etcd.Member{Name: statustest.PodName(component, int32(i)), Listed: true}
 		}
 	}
-	tt.program.etcd = operator.Etcd{Check: e.check, Change: e.change}
+	tt.program.etcd, tt.told = operator.Etcd{Check: e.check, Change: e.change}, e
 	return e
 }
 
-func (e *toldEtcd) check(ctx context.Context, members map[string]etcd.Address, _ *tls.Config) (*etcd.Health, error) {
+func (e *toldEtcd) check(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
 	health := &etcd.Health{}
 	for name := range members {
 		member := etcd.Member{Name: name}
@@ -58,6 +70,8 @@ func (e *toldEtcd) check(ctx context.Context, members map[string]etcd.Address, _
 			err := environment.Client.Get(ctx, client.ObjectKey{Namespace: e.namespace, Name: name}, pod)
 			if err == nil && (!hostpods.Ready(pod) || pod.DeletionTimestamp != nil) {
 				err = fmt.Errorf("%s does not answer", name)
+			} else if err == nil {
+				err = e.knows(ctx, pod, config)
 			}
 			listed.Started, listed.Err = listed.Started || err == nil, err
 			listed.Answered = err == nil
@@ -68,6 +82,20 @@ func (e *toldEtcd) check(ctx context.Context, members map[string]etcd.Address, _
 	slices.SortFunc(health.Members, func(a, b etcd.Member) int { return strings.Compare(a.Name, b.Name) })
 	elect(health)
 	return health, nil
+}
+
+// knows says why a member of a CA that rotates and the manager do not know each other.
+func (e *toldEtcd) knows(ctx context.Context, pod *corev1.Pod, config *tls.Config) error {
+	files, err := memberFiles(pod, certsOf(e.t, e.namespace, pod.Labels[names.ComponentLabel]))
+	if err == nil {
+		err = letsIn(pod.Name, files, config)
+	}
+	if err != nil && ctx.Err() == nil {
+		e.lock.Lock()
+		defer e.lock.Unlock()
+		e.strangers = append(e.strangers, err.Error())
+	}
+	return err
 }
 
 // elect lets the first member lead that can. Without a quorum there is nobody who knows the members.

@@ -86,4 +86,9 @@ var unseen = map[string]string{
 	pki.ServiceAccount: "tokens that were handed out, and programs in pods that read their token only when they start, whose tokens end within a year; restart such pods, and hand out tokens anew",
 	// What serves by k8s.io/apiserver watches the ConfigMap.
 	string(pki.FrontProxyCA): "extension API servers that read ConfigMap kube-system/extension-apiserver-authentication only when they start; restart them now, or they refuse API servers, and again when the rotation is over, or they trust the former CA",
+	string(pki.EtcdCA):       byPeople,
+	string(pki.EtcdEventsCA): byPeople,
 }
+
+// byPeople is what nobody can see of CAs that tools of people at etcd know.
+const byPeople = "certificates that people took from Secrets of the tenant, for tools of their own that ask etcd; give these tools new ones now, with both CAs"

@@ -4,11 +4,12 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +37,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
 
-// rotating bounds a phase of a rotation: two rollouts of API servers.
+// rotating bounds a phase of a rotation: two rollouts of etcd and of API servers.
 const rotating = 2 * upgrade
 
 var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
@@ -48,9 +49,10 @@ var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
 		worker := t.worker(ctx)
 		former := []string{t.mightyToken(ctx), t.mightyToken(ctx), t.lastingToken(ctx)}
 		t.writeSecrets(ctx)
-		etcds := []*clientv3.Client{t.etcd(ctx, names.EtcdData), t.etcd(ctx, names.EtcdEvents)}
+		etcds := t.etcds(ctx)
 		Expect(encryptedBy(ctx, etcds)).To(HaveKey("key1"), "names of keys in etcd")
-		formerProxy := t.proxy(ctx)
+		formerProxy, formerEtcd := t.proxy(ctx), t.etcdCredentials(ctx)
+		t.expectEtcd(ctx, true, formerEtcd)
 		Expect(t.publishedCAs(ctx)).To(Equal(1), "front proxy CAs that are published")
 		before, members := t.snapshot(ctx), t.members(ctx)
 		journals := t.startJournals(ctx, "keys", worker)
@@ -58,14 +60,17 @@ var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
 
 		t.steadily(ctx, func() {
 			By("both keys of each kind are good")
-			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q,%q,%q],"prepareAfter":%q}}}`,
-				controlplanev1.ServiceAccountKeyKind, controlplanev1.EncryptionKeyKind, controlplanev1.FrontProxyCAKind, time.Now().UTC().Format(time.RFC3339)))
+			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"kinds":[%q,%q,%q,%q,%q],"prepareAfter":%q}}}`,
+				controlplanev1.ServiceAccountKeyKind, controlplanev1.EncryptionKeyKind, controlplanev1.FrontProxyCAKind, controlplanev1.EtcdCAKind,
+				controlplanev1.EtcdEventsCAKind, time.Now().UTC().Format(time.RFC3339)))
 			says := t.expectKeys(ctx, controlplanev1.KeysPreparedReason)
 			Expect(says).To(And(ContainSubstring("pod-tokens/"), MatchRegexp("secret/[0-9a-f]+/kube-system/"+lastingToken)), "tokens are named")
 			t.expectTokens(ctx, true, append(former, t.mightyToken(ctx))...)
 			Expect(t.publishedCAs(ctx)).To(Equal(2), "front proxy CAs that are published")
 			proxy := t.proxy(ctx)
 			t.expectFrontProxies(ctx, true, formerProxy, proxy)
+			t.expectEtcd(ctx, true, formerEtcd)
+			etcds = t.etcds(ctx)
 
 			By("pods that start anew have tokens of the new key")
 			t.restartPods(ctx)
@@ -88,31 +93,85 @@ var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
 			Expect(t.publishedCAs(ctx)).To(Equal(1), "front proxy CAs that are published")
 			t.expectFrontProxies(ctx, false, formerProxy)
 			t.expectFrontProxies(ctx, true, proxy)
+			figure("old_etcd_credentials_refused", strconv.Itoa(t.expectEtcd(ctx, false, formerEtcd)), "at listeners of members of etcd")
+			etcds = t.etcds(ctx)
 			Expect(encryptedBy(ctx, etcds)).To(And(HaveLen(1), HaveKey(HavePrefix("key-"))), "names of keys in etcd")
 			t.expectSecrets(ctx)
 		})
-		figure("rotation_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the service account key, the encryption key and the front proxy CA")
+		figure("rotation_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the service account key, the encryption key, the front proxy CA and both CAs of etcd")
 		t.expectHealthy(ctx)
 		t.expectNothingLost(ctx, "rotation", journals)
-		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler)
+		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, names.EtcdData, names.EtcdEvents)
 	}, SpecTimeout(4*creation+2*join+2*rotating))
 })
+
+// etcds are clients of both etcds, as API servers are now.
+func (t *tenant) etcds(ctx context.Context) []*clientv3.Client {
+	GinkgoHelper()
+	return []*clientv3.Client{t.etcd(ctx, names.EtcdData), t.etcd(ctx, names.EtcdEvents)}
+}
 
 // proxy is the certificate by which API servers act for users now.
 func (t *tenant) proxy(ctx context.Context) rest.TLSClientConfig {
 	GinkgoHelper()
-	pods, err := t.pods(ctx, names.KubeAPIServer)
-	Expect(err).NotTo(HaveOccurred())
-	Expect(pods).NotTo(BeEmpty())
 	certs := t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer))
-	for _, arg := range pods[0].Spec.Containers[0].Args {
-		if file, found := strings.CutPrefix(arg, "--proxy-client-cert-file="); found {
-			leaf := strings.TrimSuffix(path.Base(file), ".crt")
-			return rest.TLSClientConfig{CertData: certs.Data[leaf+".crt"], KeyData: certs.Data[leaf+".key"]}
+	leaf := strings.TrimSuffix(t.fileOf(ctx, "proxy-client-cert-file"), ".crt")
+	return rest.TLSClientConfig{CertData: certs.Data[leaf+".crt"], KeyData: certs.Data[leaf+".key"]}
+}
+
+// etcdCredential is a certificate by a CA of etcd, and the listeners of members that take it while that CA is good.
+type etcdCredential struct {
+	what, component string
+	pair            tls.Certificate
+	ports           []string
+}
+
+// etcdCredentials are those of a tenant whose CAs of etcd never rotated: those by which members dial each other, and the one of API
+// servers, which both etcds take.
+func (t *tenant) etcdCredentials(ctx context.Context) []etcdCredential {
+	GinkgoHelper()
+	ofServers := keyPair(t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer)), "etcd-client")
+	all := []etcdCredential{
+		{"the etcd client of API servers", names.EtcdData, ofServers, []string{"client", "peer"}},
+		{"the etcd client of API servers", names.EtcdEvents, ofServers, []string{"client"}},
+	}
+	for _, component := range []string{names.EtcdData, names.EtcdEvents} {
+		all = append(all, etcdCredential{"the peers of " + component, component, keyPair(t.secret(ctx, names.Certs(t.Name, component)), "peer-client"), []string{"client", "peer"}})
+	}
+	return all
+}
+
+// expectEtcd sees to it that each member lets in certificates, or that none does, and returns how often they were shown.
+func (t *tenant) expectEtcd(ctx context.Context, good bool, credentials []etcdCredential) (shown int) {
+	GinkgoHelper()
+	wanted := Succeed()
+	if !good {
+		wanted = MatchError(ContainSubstring("tls: "))
+	}
+	for _, credential := range credentials {
+		services := &corev1.ServiceList{}
+		listAll(ctx, services, client.InNamespace(t.Namespace), client.MatchingLabels(names.ComponentLabels(t.ObjectKey, credential.component)))
+		Expect(services.Items).NotTo(BeEmpty(), "Services of %s", credential.component)
+		config := t.etcdTLS(ctx)
+		config.Certificates = []tls.Certificate{credential.pair}
+		asking := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}, Timeout: answerTime}
+		for _, service := range services.Items {
+			for _, port := range service.Spec.Ports {
+				if !slices.Contains(credential.ports, port.Name) {
+					continue
+				}
+				Eventually(ctx, func() error {
+					answer, err := asking.Get("https://" + address(service.Spec.ClusterIP, port.Port) + "/version")
+					if err == nil {
+						err = answer.Body.Close()
+					}
+					return err
+				}).WithTimeout(time.Minute).Should(wanted, "%s at the %s port of %s", credential.what, port.Name, service.Name)
+				shown++
+			}
 		}
 	}
-	Fail("an API server has no certificate of a front proxy")
-	return rest.TLSClientConfig{}
+	return shown
 }
 
 // expectFrontProxies sees to it that each API server takes certificates for those of a front proxy, or that none does.

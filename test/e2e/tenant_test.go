@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -30,7 +32,6 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/running"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
@@ -296,8 +297,24 @@ func (t *tenant) etcdTLS(ctx context.Context) *tls.Config {
 	GinkgoHelper()
 	certs := t.secret(ctx, names.Certs(t.Name, names.KubeAPIServer))
 	roots := x509.NewCertPool()
-	Expect(roots.AppendCertsFromPEM(certs.Data[kubeapiserver.EtcdCAFile])).To(BeTrue())
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{keyPair(certs, kubeapiserver.EtcdClientCert)}}
+	Expect(roots.AppendCertsFromPEM(certs.Data[t.fileOf(ctx, "etcd-cafile")])).To(BeTrue())
+	leaf := strings.TrimSuffix(t.fileOf(ctx, "etcd-certfile"), ".crt")
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{keyPair(certs, leaf)}}
+}
+
+// fileOf is the file that an argument of its API servers names, without its folder.
+func (t *tenant) fileOf(ctx context.Context, argument string) string {
+	GinkgoHelper()
+	pods, err := t.pods(ctx, names.KubeAPIServer)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(pods).NotTo(BeEmpty())
+	for _, arg := range pods[0].Spec.Containers[0].Args {
+		if file, found := strings.CutPrefix(arg, "--"+argument+"="); found {
+			return path.Base(file)
+		}
+	}
+	Fail("an API server has no argument " + argument)
+	return ""
 }
 
 // keyPair is a certificate with its key, by the names that the controller's Secrets have for both.

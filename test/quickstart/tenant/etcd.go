@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -14,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -84,20 +84,35 @@ func (t *Tenant) etcdHealth(ctx context.Context, component string, config *tls.C
 	return etcd.Check(ctx, members, config)
 }
 
-// etcdTLS is what kube-apiserver dials etcd with.
+// etcdTLS is what kube-apiserver dials etcd with: rotations of CAs give their files other names.
 func (t *Tenant) etcdTLS(ctx context.Context) (*tls.Config, error) {
+	servers, err := t.pods(ctx, names.KubeAPIServer)
+	if err != nil {
+		return nil, err
+	}
+	if len(servers) == 0 {
+		return nil, fmt.Errorf("no pods of %s", names.KubeAPIServer)
+	}
 	certs := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: t.Key.Namespace, Name: names.Certs(t.Key.Name, names.KubeAPIServer)}
 	if err := t.Client.Get(ctx, key, certs); err != nil {
 		return nil, fmt.Errorf("get kube-apiserver's certificates, Secret %s: %w", key, err)
 	}
-	certificate, err := tls.X509KeyPair(certs.Data[kubeapiserver.EtcdClientCert+".crt"], certs.Data[kubeapiserver.EtcdClientCert+".key"])
+	named := func(argument string) []byte {
+		for _, arg := range servers[0].Spec.Containers[0].Args {
+			if file, found := strings.CutPrefix(arg, "--"+argument+"="); found {
+				return certs.Data[path.Base(file)]
+			}
+		}
+		return nil
+	}
+	certificate, err := tls.X509KeyPair(named("etcd-certfile"), named("etcd-keyfile"))
 	if err != nil {
 		return nil, fmt.Errorf("read the etcd client certificate in Secret %s: %w", key, err)
 	}
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(certs.Data[kubeapiserver.EtcdCAFile]) {
-		return nil, fmt.Errorf("read the CAs of etcd: Secret %s has none in %s", key, kubeapiserver.EtcdCAFile)
+	if !roots.AppendCertsFromPEM(named("etcd-cafile")) {
+		return nil, fmt.Errorf("read the CAs of etcd: Secret %s has none that API servers name", key)
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{certificate}}, nil
 }
