@@ -77,7 +77,8 @@ func newRotatedEtcd(t *testing.T, cluster etcdcomponent.Cluster) *rotatedEtcd {
 		spec.Storage.Size = ptr.To(resource.MustParse("8Gi"))
 	}
 	network := fmt.Sprintf("127.%d.%d.", 77+os.Getpid()%150, realEtcds.Add(1))
-	for i, member := range cluster.Members(&e.input) {
+	e.input.Addresses[names.Object("blue", names.KubeAPIServer)] = network + "100"
+	for i, member := range append(etcdcomponent.Data.Members(&e.input), etcdcomponent.Events.Members(&e.input)...) {
 		e.input.Addresses[member] = fmt.Sprintf("%s%d", network, i+1)
 	}
 	t.Cleanup(func() {
@@ -374,7 +375,7 @@ func TestARealMemberReadsTrustedCAsOnlyWhenItStarts(t *testing.T) {
 	trustsNext, formerShown := next.manager.Clone(), before.manager.Clone()
 	formerShown.RootCAs = next.manager.RootCAs
 	e.replaceFiles(member, next.members[member])
-	if leaf := served(t, url, formerShown); !vouchesFor(next.members[member]["ca.crt"], leaf) || vouchesFor(before.members[member]["ca.crt"], leaf) {
+	if leaf := leafOf(t, url, formerShown); !vouchesFor(next.members[member]["ca.crt"], leaf) || vouchesFor(before.members[member]["ca.crt"], leaf) {
 		t.Error("it shows the leaf that it had when it started")
 	}
 	if err := listener(t, url, trustsNext); err == nil || !strings.Contains(err.Error(), "tls: ") {
@@ -384,8 +385,8 @@ func TestARealMemberReadsTrustedCAsOnlyWhenItStarts(t *testing.T) {
 	waitFor("it starts anew", trustsNext)
 }
 
-// served is the certificate that a listener shows.
-func served(t *testing.T, url string, config *tls.Config) []byte {
+// leafOf is the certificate that a listener shows.
+func leafOf(t *testing.T, url string, config *tls.Config) []byte {
 	t.Helper()
 	connection, err := tls.Dial("tcp", strings.TrimPrefix(url, "https://"), config)
 	if err != nil {
