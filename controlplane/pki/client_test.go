@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
 // tenantServer is a TLS server that names its callers and counts their connections.
@@ -118,5 +120,63 @@ func TestClientTLSShowsAFreshCertificateOnEachConnection(t *testing.T) {
 	}
 	if _, err := material.ClientTLS(w.clock, "nobody", "kok", nil, ""); err == nil {
 		t.Error("an unknown signer was accepted")
+	}
+}
+
+// Servers of two phases run while one begins. A client shows a certificate that both take, and takes the certificates of both.
+func TestClientsOfACAThatRotates(t *testing.T) {
+	w := newWorld(t)
+	born := w.ensure()
+	w.running = true
+	identities := map[string]bool{born.ClientIdentity(EtcdCA): true}
+	for _, test := range []struct {
+		phase                    rotation.Phase
+		showsNext                bool
+		trustsFormer, trustsNext bool
+		another                  bool
+	}{
+		{rotation.Trusting, false, true, true, true},
+		{rotation.Using, true, true, true, true},
+		{rotation.Prepared, true, true, true, false},
+		{rotation.Dropping, true, false, true, true},
+		{rotation.Over, true, false, true, false},
+	} {
+		w.rotateKindOn(string(EtcdCA), asked, test.phase)
+		material := w.ensure()
+		next, err := parseCA(material.Rotation(string(EtcdCA)).parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := material.ClientTLS(w.clock, EtcdCA, "kok-control-plane", nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown, err := config.GetClientCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := x509.ParseCertificate(shown.Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := leaf.CheckSignatureFrom(next.Certificate) == nil; got != test.showsNext || got == (leaf.CheckSignatureFrom(born.EtcdCA.Certificate) == nil) {
+			t.Errorf("%s: it is %t that it shows a certificate by the new CA", test.phase, got)
+		}
+		for ca, want := range map[*x509.Certificate]bool{born.EtcdCA.Certificate: test.trustsFormer, next.Certificate: test.trustsNext} {
+			if _, err := ca.Verify(x509.VerifyOptions{Roots: config.RootCAs, CurrentTime: w.clock.Now()}); (err == nil) != want {
+				t.Errorf("%s: it is %t that it trusts %s", test.phase, err == nil, ca.SerialNumber)
+			}
+		}
+		identity := material.ClientIdentity(EtcdCA)
+		if identities[identity] == test.another {
+			t.Errorf("%s: it is %t that the client is another one than before", test.phase, !identities[identity])
+		}
+		identities[identity] = true
+		if material.ClientIdentity(EtcdEventsCA) != born.ClientIdentity(EtcdEventsCA) {
+			t.Errorf("%s: clients of another CA are other ones", test.phase)
+		}
+	}
+	if _, err := born.ClientTLS(w.clock, "another CA", "kok-control-plane", nil, ""); err == nil {
+		t.Error("there is a client of a CA that there is not")
 	}
 }

@@ -3,6 +3,7 @@ package pki
 import (
 	"bytes"
 	"crypto/x509"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -243,6 +244,79 @@ func TestFilesOfKeysAreToldApart(t *testing.T) {
 	} {
 		if got := isFileOf(CACert, dataKey); got != want {
 			t.Errorf("%s: %t", dataKey, got)
+		}
+	}
+}
+
+// Pods of two phases run while one begins: the files of both are there, and no others.
+func TestWhichCAsPodsTrustInEachPhase(t *testing.T) {
+	for _, test := range []struct {
+		phase rotation.Phase
+		sets  string
+	}{
+		{rotation.Trusting, `[["former"] ["former" "next"]]`},
+		{rotation.Using, `[["former" "next"]]`},
+		{rotation.Prepared, `[["former" "next"]]`},
+		{rotation.Dropping, `[["former" "next"] ["next"]]`},
+		{rotation.Over, `[["next"]]`},
+	} {
+		if got := fmt.Sprintf("%q", trustedIn(test.phase, "former", "next")); got != test.sets {
+			t.Errorf("%s: pods trust %s", test.phase, got)
+		}
+	}
+}
+
+// What pods of a phase mount has the CAs that its name tells.
+func TestBundlesOfTrustedCAs(t *testing.T) {
+	w := newWorld(t)
+	born := w.ensure()
+	if got, err := born.Bundle(EtcdCA); err != nil || !bytes.Equal(got, born.EtcdCA.Bundle) {
+		t.Errorf("without a rotation it is another one: %v", err)
+	}
+	for _, phase := range phases {
+		material := w.rotateKind(string(EtcdCA), asked, phase)
+		made := material.Rotation(string(EtcdCA))
+		trusted, _ := material.Files(string(EtcdCA))
+		if sets := material.TrustedSets(EtcdCA); !slices.ContainsFunc(sets, func(set []string) bool { return slices.Equal(set, trusted) }) {
+			t.Errorf("%s: pods come to trust %q, and there are %q", phase, trusted, sets)
+		}
+		for _, set := range material.TrustedSets(EtcdCA) {
+			bundle, err := material.Bundle(EtcdCA, set...)
+			if err != nil || len(certificates(bundle)) != len(set) {
+				t.Errorf("%s: of %q there are %d CAs: %v", phase, set, len(certificates(bundle)), err)
+			}
+			for _, file := range set {
+				want := born.EtcdCA.Bundle
+				if file != "" {
+					want = made.Key["tls.crt"]
+				}
+				if !bytes.Contains(bundle, bytes.TrimSpace(want)) {
+					t.Errorf("%s: the CA %q is not among %q", phase, file, set)
+				}
+			}
+		}
+		if sets := material.TrustedSets(EtcdEventsCA); len(sets) != 1 || !slices.Equal(sets[0], []string{""}) {
+			t.Errorf("%s: of a CA that does not rotate there are %q", phase, sets)
+		}
+	}
+	if _, err := w.ensure().Bundle(EtcdCA, ""); err == nil {
+		t.Error("the CA is there that a rotation replaced")
+	}
+}
+
+func TestNamesOfFilesWithCAsOfTwoSigners(t *testing.T) {
+	for _, test := range []struct {
+		files, others []string
+		want          string
+	}{
+		{nil, nil, "client-ca.crt"},
+		{[]string{""}, []string{""}, "client-ca.crt"},
+		{nil, []string{"", "0123456789"}, "client-ca-first-and-first-0123456789.crt"},
+		{[]string{"", "0123456789"}, nil, "client-ca-first-0123456789-and-first.crt"},
+		{[]string{"0123456789"}, []string{"abcdef0123"}, "client-ca-0123456789-and-abcdef0123.crt"},
+	} {
+		if got := TrustedFileOfBoth("client-ca.crt", test.files, test.others); got != test.want {
+			t.Errorf("%q and %q are in %s, want %s", test.files, test.others, got, test.want)
 		}
 	}
 }
