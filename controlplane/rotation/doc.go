@@ -39,5 +39,6 @@
 //
 // A further kind has the same phases. What differs is what trusts and uses it, and what needs the former key. Of a CA, what uses it are the
 // leaves that it signs (pki.KeyMaterial.BySigning), and among what trusts it may be a ConfigMap of the tenant, which is waited for as pods
-// are.
+// are. What trusts and uses a CA of etcd are its members, which the etcd operator replaces one by one, API servers, and the clients of the
+// manager (pki.KeyMaterial.ClientTLS), which follow the phase without a restart.
 package rotation
