@@ -15,6 +15,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/events"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -101,7 +102,7 @@ func (r *Reconciler) rotateKeys(ctx context.Context, s *scope) flow.Result {
 		}
 		actions := rotation.Together(states)
 		r.tellRotations(s, states, actions)
-		wrote, err := s.writeRotations(ctx, actions)
+		wrote, err := s.writeRotations(ctx, states, actions)
 		if !wrote && err == nil {
 			return flow.Done()
 		}
@@ -111,14 +112,19 @@ func (r *Reconciler) rotateKeys(ctx context.Context, s *scope) flow.Result {
 	}
 }
 
-// writeRotations stores the phases that come next.
-func (s *scope) writeRotations(ctx context.Context, actions []rotation.Action) (wrote bool, err error) {
+// writeRotations stores the phases that come next, and has Events tell of each that is stored.
+func (s *scope) writeRotations(ctx context.Context, states []rotation.State, actions []rotation.Action) (wrote bool, err error) {
 	for i, action := range actions {
 		if action.Kind != rotation.Write {
 			continue
 		}
 		wrote = true
-		err = errors.Join(err, s.store.Rotate(ctx, s.key, s.keys, rotatingKinds[i].material, action.Record))
+		kind := &rotatingKinds[i]
+		if failed := s.store.Rotate(ctx, s.key, s.keys, kind.material, action.Record); failed != nil {
+			err = errors.Join(err, failed)
+			continue
+		}
+		s.deeds.Rotate(events.Rotated{Kind: kind.asked, What: kind.material, From: states[i].Record.Phase, To: action.Record.Phase})
 	}
 	return wrote, err
 }

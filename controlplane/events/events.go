@@ -22,6 +22,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
 // Reasons of Events that Of makes; docs/reference/events.md lists them with the others.
@@ -40,6 +41,7 @@ type Deeds struct {
 	lock     sync.Mutex
 	adopted  []revision.Adoption
 	repaired []apply.Repair
+	rotated  []Rotated
 	// UpgradeTook is how long an upgrade took that ended, from when API servers were rendered for it; zero for no such end.
 	UpgradeTook time.Duration
 }
@@ -62,6 +64,22 @@ func (d *Deeds) Repair(repair *apply.Repair) {
 	d.lock.Lock()
 	defer d.lock.Unlock()
 	d.repaired = append(d.repaired, *repair)
+}
+
+// Rotated is a phase of a rotation that was stored.
+type Rotated struct {
+	// Kind is that of the key, What what people call it.
+	Kind controlplanev1.KeyKind
+	What string
+	// From is the phase before, which is Over or empty for a rotation that begins.
+	From, To rotation.Phase
+}
+
+// Rotate adds a phase that was stored.
+func (d *Deeds) Rotate(rotated Rotated) {
+	d.lock.Lock()
+	defer d.lock.Unlock()
+	d.rotated = append(d.rotated, rotated)
 }
 
 // Event is one Event about a control plane.
@@ -127,6 +145,9 @@ func Of(before, after *controlplanev1.KOKControlPlane, did *Deeds) []Event {
 	}
 	for _, adoption := range did.adopted {
 		all = append(all, startsOf(after.Namespace, adoption)...)
+	}
+	for _, rotated := range did.rotated {
+		all = append(all, phaseOf(rotated)...)
 	}
 	if !conditions.IsTrue(before, controlplanev1.InitializedCondition) {
 		return all // All that happens is the making of the control plane.

@@ -16,6 +16,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
 var eventTime = time.Date(2026, 7, 1, 2, 0, 0, 0, time.UTC)
@@ -84,6 +85,12 @@ func atVersions(running ...string) func(*controlplanev1.KOKControlPlane) {
 }
 
 func adopts(adopted ...revision.Adoption) *Deeds { return &Deeds{adopted: adopted} }
+
+func rotates(rotated ...Rotated) *Deeds { return &Deeds{rotated: rotated} }
+
+func encryptionKey(from, to rotation.Phase) Rotated {
+	return Rotated{Kind: controlplanev1.EncryptionKeyKind, What: "encryption key", From: from, To: to}
+}
 
 func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 	type change = func(*controlplanev1.KOKControlPlane)
@@ -197,6 +204,24 @@ func TestEventsSayWhatChangesAndNothingTwice(t *testing.T) {
 			after:  []change{apiServers(0, 0), is(up, metav1.ConditionFalse, 3, "")},
 		},
 		"a workload that comes back is no scale": {before: []change{apiServers(0, 0)}, after: []change{apiServers(0, 5)}},
+		"a phase of a rotation is told when it is stored, also by one that was just moved": {
+			before: []change{fresh},
+			did:    rotates(encryptionKey("", rotation.Trusting)),
+			want:   []string{"Normal KeyRotationStarted Rotate-EncryptionKey: The encryption key is in the phase Trusting of its rotation: pods come to trust the new one beside the former one"},
+		},
+		"nothing is told of the phase that comes by itself amid the first part of a rotation": {did: rotates(encryptionKey(rotation.Trusting, rotation.Using))},
+		"a rotation that has come to its end says so, phase by phase": {
+			did: rotates(encryptionKey(rotation.Using, rotation.Prepared), encryptionKey(rotation.Prepared, rotation.Dropping), encryptionKey(rotation.Dropping, rotation.Over)),
+			want: []string{
+				"Normal KeyRotationPrepared Rotate-EncryptionKey: The encryption key is in the phase Prepared of its rotation: pods use the new one, and trust the former one until a person asks for the end",
+				"Normal KeyRotationCompleting Rotate-EncryptionKey: The encryption key is in the phase Dropping of its rotation: pods come to trust the new one alone",
+				"Normal KeyRotationFinished Rotate-EncryptionKey: The encryption key is in the phase Over of its rotation: no pod trusts the former one any more",
+			},
+		},
+		"a key that comes back is a warning": {
+			did:  rotates(encryptionKey(rotation.Dropping, rotation.Using)),
+			want: []string{"Warning KeyRotationWentBack Rotate-EncryptionKey: The encryption key is in the phase Using of its rotation: it went back from Dropping, as something was found that would be lost without the former one"},
+		},
 		"a repair names the object and the field manager": {
 			did: &Deeds{repaired: []apply.Repair{
 				{Object: corev1.ObjectReference{Kind: "Service", Name: "blue-etcd-data-0"}, Editors: []string{"kubectl-edit"}},
@@ -240,6 +265,8 @@ func TestNoTwoEventsOfAReconcileAreFoldedIntoOne(t *testing.T) {
 	did.Repair(&apply.Repair{Object: corev1.ObjectReference{Kind: "Service", Name: "a"}})
 	did.Repair(&apply.Repair{Object: corev1.ObjectReference{Kind: "Service", Name: "b"}})
 	did.Repair(nil)
+	did.Rotate(encryptionKey("", rotation.Trusting))
+	did.Rotate(Rotated{Kind: controlplanev1.FrontProxyCAKind, To: rotation.Trusting})
 	more := func(c *controlplanev1.KOKControlPlane) {
 		for i := range c.Status.Etcd {
 			c.Status.Etcd[i].Replicas = ptr.To[int32](5)
@@ -254,7 +281,7 @@ func TestNoTwoEventsOfAReconcileAreFoldedIntoOne(t *testing.T) {
 	for _, e := range all {
 		seen[identity{e.kind, e.reason, e.action, ptr.Deref(e.related, corev1.ObjectReference{})}] = true
 	}
-	if len(all) != 6 || len(seen) != len(all) {
+	if len(all) != 8 || len(seen) != len(all) {
 		t.Errorf("%d Events would be %d", len(all), len(seen))
 	}
 }
