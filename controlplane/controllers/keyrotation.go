@@ -151,7 +151,7 @@ func (r *Reconciler) tellRotations(s *scope, states []rotation.State, actions []
 		if asked && actions[i].Kind == rotation.None && spec.PrepareAfter.After(r.Clock.Now()) {
 			says = "the next rotation begins at " + stamp(spec.PrepareAfter)
 		}
-		s.rotations = append(s.rotations, status.Rotation{Kind: state.Kind, Record: state.Record, Says: says})
+		s.rotations = append(s.rotations, status.Rotation{Kind: state.Kind, Asked: rotatingKinds[i].asked, Record: state.Record, Says: says})
 	}
 }
 

@@ -11,11 +11,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
@@ -39,6 +41,7 @@ var (
 	memberLag          = ofEtcd("kok_etcd_member_lag_entries", "Entries of the log that the slowest member of an etcd cluster has yet to apply, of those that its leader knows.")
 	certificatesEnd    = ofTenant("kok_certificates_end_timestamp_seconds", "When the first certificate of a tenant ends, as a Unix time.")
 	newestSnapshot     = ofTenant("kok_etcd_newest_snapshot_timestamp_seconds", "When the newest verified snapshot of a tenant's data etcd was taken, as a Unix time.")
+	keyRotations       = ofTenant("kok_key_rotation_phase", "1 for the phase in which a kind of key of a tenant rotates. There is no series of a kind that does not rotate.", "kind", "phase")
 	upgradesWaiting    = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kok_upgrades_waiting",
 		Help: "Upgrades of control planes that wait, by what they wait for.",
@@ -47,7 +50,7 @@ var (
 
 // ofTenants are the metrics of single tenants.
 var ofTenants = []*prometheus.GaugeVec{
-	databaseBytes, databaseInUseBytes, databaseQuotaBytes, hasLeader, members, memberLag, certificatesEnd, newestSnapshot,
+	databaseBytes, databaseInUseBytes, databaseQuotaBytes, hasLeader, members, memberLag, certificatesEnd, newestSnapshot, keyRotations,
 }
 
 // States of members.
@@ -89,6 +92,8 @@ type tenantFigures struct {
 	cluster client.ObjectKey
 	// waits is what an upgrade waits for; empty for none that waits.
 	waits string
+	// rotating are the phases of kinds of keys that rotate.
+	rotating map[controlplanev1.KeyKind]rotation.Phase
 }
 
 // Record keeps what a reconcile knows. What it does not know, such as the database of an etcd that does not answer, stays.
@@ -100,8 +105,12 @@ func (f *Figures) Record(in *status.Input, seen *status.Observation, end time.Ti
 		f.of = map[client.ObjectKey]tenantFigures{}
 	}
 	key := client.ObjectKeyFromObject(in.ControlPlane)
-	now := tenantFigures{cluster: in.Cluster, waits: upgradeWaits(in)}
-	f.count(f.of[key].waits, now.waits)
+	before, now := f.of[key], tenantFigures{cluster: in.Cluster, waits: upgradeWaits(in)}
+	f.count(before.waits, now.waits)
+	if now.rotating = before.rotating; in.KnowsKeys() {
+		now.rotating = rotating(in)
+		recordRotations(in.Cluster, before.rotating, now.rotating)
+	}
 	f.of[key] = now
 	for _, component := range etcdclusters.Components {
 		labels := []string{in.Cluster.Namespace, in.Cluster.Name, etcdclusters.Name(component)}
@@ -153,6 +162,29 @@ func (f *Figures) count(before, now string) {
 	}
 	if now != "" {
 		upgradesWaiting.WithLabelValues(now).Inc()
+	}
+}
+
+// rotating are the phases of kinds of keys that rotate.
+func rotating(in *status.Input) map[controlplanev1.KeyKind]rotation.Phase {
+	phases := map[controlplanev1.KeyKind]rotation.Phase{}
+	for _, r := range in.Rotations {
+		if r.Record.UnderWay() {
+			phases[r.Asked] = r.Record.Phase
+		}
+	}
+	return phases
+}
+
+// recordRotations has series of the present phases alone. One that stays is there all the time: alerts go by how long that is.
+func recordRotations(cluster client.ObjectKey, before, now map[controlplanev1.KeyKind]rotation.Phase) {
+	for kind, phase := range now {
+		keyRotations.WithLabelValues(cluster.Namespace, cluster.Name, string(kind), string(phase)).Set(1)
+	}
+	for kind, phase := range before {
+		if now[kind] != phase {
+			keyRotations.DeleteLabelValues(cluster.Namespace, cluster.Name, string(kind), string(phase))
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
 
@@ -130,6 +131,51 @@ func TestFiguresFollowAControlPlaneAndGoWithIt(t *testing.T) {
 	left := seriesOf(t, "team", "blue", databaseBytes, databaseQuotaBytes, certificatesEnd)
 	if failure := testutil.ToFloat64(upgradesWaiting.WithLabelValues("failure")); left != 0 || failure != 0 {
 		t.Errorf("of one that is gone %d series are left, and %v upgrades", left, failure)
+	}
+}
+
+// rotates has a reconcile know of the rotation of the encryption key.
+func rotates(phase rotation.Phase) func(*status.Input) {
+	return func(s *status.Input) {
+		s.Outcomes = []flow.Outcome{{Name: names.StepKeyMaterial, Ran: true, Result: flow.Done()}}
+		s.Rotations = []status.Rotation{{Asked: controlplanev1.EncryptionKeyKind, Record: rotation.Record{Phase: phase}}}
+	}
+}
+
+func TestARotationHasASeriesOfItsPhaseAlone(t *testing.T) {
+	f := &Figures{}
+	const namespace, name = "team", "rotating"
+	in := func(s *status.Input) { s.Cluster.Name, s.ControlPlane.Name = name, name }
+	is := func(phase rotation.Phase) float64 {
+		t.Helper()
+		if seriesOf(t, namespace, name, keyRotations) != 1 {
+			return -1
+		}
+		return testutil.ToFloat64(keyRotations.WithLabelValues(namespace, name, "EncryptionKey", string(phase)))
+	}
+	f.Record(measured(in), &status.Observation{}, time.Time{})
+	if got := seriesOf(t, namespace, name, keyRotations); got != 0 {
+		t.Errorf("without a rotation there are %d series", got)
+	}
+	for _, phase := range []rotation.Phase{rotation.Trusting, rotation.Using, rotation.Prepared, rotation.Dropping, rotation.Using} {
+		f.Record(measured(in, rotates(phase)), &status.Observation{}, time.Time{})
+		if got := is(phase); got != 1 {
+			t.Errorf("in the phase %s it is %v", phase, got)
+		}
+		f.Record(measured(in), &status.Observation{}, time.Time{})
+		if got := is(phase); got != 1 {
+			t.Errorf("while keys cannot be read the phase %s is %v", phase, got)
+		}
+	}
+	f.Record(measured(in, rotates(rotation.Over)), &status.Observation{}, time.Time{})
+	if got := seriesOf(t, namespace, name, keyRotations); got != 0 {
+		t.Errorf("after the rotation there are %d series", got)
+	}
+	rotating := measured(in, rotates(rotation.Trusting))
+	f.Record(rotating, &status.Observation{}, time.Time{})
+	f.Forget(clientKey(rotating.ControlPlane))
+	if got := seriesOf(t, namespace, name, keyRotations); got != 0 {
+		t.Errorf("after the tenant is gone there are %d series", got)
 	}
 }
 

@@ -16,7 +16,9 @@ import (
 // Rotation is how far the rotation of a kind of key has come.
 type Rotation struct {
 	// Kind is what people call the kind of key.
-	Kind   string
+	Kind string
+	// Asked is the kind as spec names it.
+	Asked  controlplanev1.KeyKind
 	Record rotation.Record
 	// Says is what it waits for, for people; empty for nothing.
 	Says string
@@ -27,17 +29,19 @@ func asksForKeys(controlPlane *controlplanev1.KOKControlPlane) bool {
 	return len(controlPlane.Spec.KeyRotation.Kinds) > 0
 }
 
+// KnowsKeys reports whether the reconcile knows how far rotations have come.
+func (in *Input) KnowsKeys() bool { return in.outcome(names.StepKeyMaterial).Done() }
+
 // tellsOfKeys reports whether there is a rotation to tell of.
 func (in *Input) tellsOfKeys() bool {
-	known := in.outcome(names.StepKeyMaterial).Done()
 	return asksForKeys(in.ControlPlane) || slices.ContainsFunc(in.Rotations, func(r Rotation) bool { return r.Record.UnderWay() }) ||
-		!known && conditions.Get(in.ControlPlane, controlplanev1.KeysRotatingCondition) != nil
+		!in.KnowsKeys() && conditions.Get(in.ControlPlane, controlplanev1.KeysRotatingCondition) != nil
 }
 
 // keysRotating is how far rotations have come, what they wait for and for whom: a line for each kind.
 func keysRotating(in *Input) metav1.Condition {
 	const name = controlplanev1.KeysRotatingCondition
-	if !in.outcome(names.StepKeyMaterial).Done() {
+	if !in.KnowsKeys() {
 		return Condition(name, metav1.ConditionUnknown, controlplanev1.KeysUnknownReason, waitingFor(in, names.StepKeyMaterial))
 	}
 	reason, lines := "", []string(nil)
