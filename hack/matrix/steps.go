@@ -137,7 +137,8 @@ var (
 	faultFigures    = []string{"faults_total", "faults_passed", "faults_lost_writes", "faults_not_linearizable", "recovery_seconds_member"}
 	softwareFigures = []string{"software_upgrade_failed_requests", "software_upgrade_lost_writes"}
 	keyFigures      = []string{
-		"rotation_seconds", "rotation_failed_requests", "rotation_lost_writes", "old_credentials_tried", "old_credentials_accepted_after",
+		"rotation_seconds", "rotation_failed_requests", "rotation_lost_writes", "rotation_not_ready_seconds",
+		"old_credentials_tried", "old_credentials_accepted_after",
 		"undo_failed_requests", "renderings_taken_back_equal",
 	}
 	installFigures = []string{

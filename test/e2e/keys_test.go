@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +29,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/transport"
+	"k8s.io/client-go/util/cert"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,17 +40,23 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/readiness"
 )
 
 // rotating bounds a phase of a rotation: two rollouts of etcd and of API servers.
 const rotating = 2 * upgrade
 
-var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
-	It("rotate together, of all kinds: what the former ones signed and encrypted is good until a person drops them, and then nowhere", func(ctx SpecContext) {
-		t := newTenant("keys", "v1.36.3", map[string]string{"KUBE_PROXY_CONNTRACK": "None"}) // the lab's hosts share the machine's kernel
-		t.workers = 1
+var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
+	t := newTenant("keys", "v1.36.3", map[string]string{"KUBE_PROXY_CONNTRACK": "None"}) // the lab's hosts share the machine's kernel
+	t.workers = 1
+
+	BeforeAll(func(ctx SpecContext) {
+		requireLab()
 		removeWithHosts(t)
 		t.createWithWorkers(ctx, 0)
+	}, NodeTimeout(3*creation+2*join))
+
+	It("rotate together, of all kinds: what the former ones signed and encrypted is good until a person drops them, and then nowhere", func(ctx SpecContext) {
 		worker := t.worker(ctx)
 		former := []string{t.mightyToken(ctx), t.mightyToken(ctx), t.lastingToken(ctx)}
 		t.writeSecrets(ctx)
@@ -56,6 +67,8 @@ var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
 		Expect(t.publishedCAs(ctx)).To(Equal(1), "front proxy CAs that are published")
 		before, members := t.snapshot(ctx), t.members(ctx)
 		journals := t.startJournals(ctx, "keys", worker)
+		nodes, err := readiness.Watch(ctx, t.api, clock.RealClock{})
+		Expect(err).NotTo(HaveOccurred())
 		began := time.Now()
 
 		t.steadily(ctx, func() {
@@ -97,18 +110,92 @@ var _ = Describe("The keys of a tenant", Label(full, ofKeys), func() {
 			etcds = t.etcds(ctx)
 			Expect(encryptedBy(ctx, etcds)).To(And(HaveLen(1), HaveKey(HavePrefix("key-"))), "names of keys in etcd")
 			t.expectSecrets(ctx)
+			figure("rotation_not_ready_seconds", fmt.Sprintf("%.1f", nodes.NotReady().Seconds()), "s in which a worker's Node was not ready")
 		})
+		Expect(nodes.NotReady()).To(BeZero(), "a Node was not ready for a while")
 		figure("rotation_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s, of the service account key, the encryption key, the front proxy CA and both CAs of etcd")
 		t.expectHealthy(ctx)
 		t.expectNothingLost(ctx, "rotation", journals)
 		t.expectStayed(ctx, before, members, names.KubeAPIServer, names.KubeControllerManager, names.KubeScheduler, names.EtcdData, names.EtcdEvents)
-	}, SpecTimeout(4*creation+2*join+2*rotating))
+	}, SpecTimeout(2*creation+2*join+2*rotating))
+
+	It("sign a kubeconfig for a group that ends by itself: it does what RBAC lets the group do, and nothing once the binding is gone", func(ctx SpecContext) {
+		const group = "e2e-operators"
+		user := t.shortLived(ctx, group, 8*time.Hour)
+		t.expectSees(ctx, user, false)
+		bindings := t.api.RbacV1().ClusterRoleBindings()
+		_, err := bindings.Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: group},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: group}},
+		}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		t.expectSees(ctx, user, true)
+		Expect(bindings.Delete(ctx, group, metav1.DeleteOptions{})).To(Succeed())
+		t.expectSees(ctx, user, false)
+	}, SpecTimeout(creation))
 })
 
 // etcds are clients of both etcds, as API servers are now.
 func (t *tenant) etcds(ctx context.Context) []*clientv3.Client {
 	GinkgoHelper()
 	return []*clientv3.Client{t.etcd(ctx, names.EtcdData), t.etcd(ctx, names.EtcdEvents)}
+}
+
+// shortLived has kok write a kubeconfig for a group, and returns the way to the tenant that it has. Its certificate ends when kok says.
+func (t *tenant) shortLived(ctx context.Context, group string, lives time.Duration) *rest.Config {
+	GinkgoHelper()
+	file := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
+	began := time.Now()
+	says, err := env.output(ctx, "bin/kok", "kubeconfig", t.Name, "--namespace", t.Namespace, "--for", lives.String(), "--group", group,
+		"--output", file, "--kubeconfig", env.proxy.GetKubeconfigPath())
+	Expect(err).NotTo(HaveOccurred())
+	user, err := clientcmd.BuildConfigFromFlags("", file)
+	Expect(err).NotTo(HaveOccurred())
+	found, err := cert.ParseCertsPEM(user.CertData)
+	Expect(err).NotTo(HaveOccurred())
+	// A controller manager signs for a moment before the request, lest clocks differ, and takes that off the end.
+	Expect(found[0].NotAfter).To(And(BeTemporally("<=", time.Now().Add(lives)), BeTemporally(">", began.Add(lives-10*time.Minute))))
+	Expect(string(says)).To(ContainSubstring("It is good until " + found[0].NotAfter.Local().Format(time.RFC1123) + ", for group " + group))
+	Expect(found[0].Subject.Organization).To(Equal([]string{group}))
+	return user
+}
+
+// heardOf bounds how long API servers take to hear of a binding.
+const heardOf = 10 * time.Second
+
+// expectSees sees to it that a person signs in at the endpoint and at each API server, and may look at ConfigMaps, or not even that. Secrets
+// and writes are refused in any case.
+func (t *tenant) expectSees(ctx context.Context, user *rest.Config, looks bool) {
+	GinkgoHelper()
+	pods, err := t.pods(ctx, names.KubeAPIServer)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(pods).NotTo(BeEmpty())
+	ways := map[string]*rest.Config{"the endpoint": user}
+	for i := range pods {
+		way := rest.AnonymousClientConfig(t.apiAt(ctx, &pods[i]))
+		way.CertData, way.KeyData = user.CertData, user.KeyData
+		ways[pods[i].Name] = way
+	}
+	forbidden, wanted := MatchError(apierrors.IsForbidden, "IsForbidden"), Succeed()
+	if !looks {
+		wanted = forbidden
+	}
+	for name, way := range ways {
+		api, err := kubernetes.NewForConfig(way)
+		Expect(err).NotTo(HaveOccurred())
+		_, err = api.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred(), "it signs in at %s", name)
+		configMaps := api.CoreV1().ConfigMaps(metav1.NamespaceDefault)
+		Eventually(ctx, func() error {
+			_, err := configMaps.List(ctx, metav1.ListOptions{Limit: 1})
+			return err
+		}).WithTimeout(heardOf).Should(wanted, "list ConfigMaps at %s", name)
+		_, err = configMaps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "e2e-refused"}}, metav1.CreateOptions{})
+		Expect(err).To(forbidden, "create a ConfigMap at %s", name)
+		_, err = api.CoreV1().Secrets(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{Limit: 1})
+		Expect(err).To(forbidden, "list Secrets at %s", name)
+	}
 }
 
 // proxy is the certificate by which API servers act for users now.
