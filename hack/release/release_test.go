@@ -10,8 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -23,6 +26,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/config/monitoring"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/manager"
 )
 
 // repository writes a repository and returns its folder.
@@ -92,6 +96,68 @@ func TestComponents(t *testing.T) {
 	} {
 		t.Run(provider.label, func(t *testing.T) {
 			checkComponents(t, components(t, filepath.Join(folder, provider.label, "v0.1.0", provider.file)), provider)
+		})
+	}
+}
+
+// certificate is what a test wants of a Certificate of cert-manager.
+type certificate struct {
+	Spec struct {
+		SecretName string          `json:"secretName"`
+		DNSNames   []string        `json:"dnsNames"`
+		Duration   metav1.Duration `json:"duration"`
+	} `json:"spec"`
+}
+
+// A scraper has a copy of the certificate, and the name that the documents give it.
+func TestMetricsAreServedByACertificateThatTheirReadersVerify(t *testing.T) {
+	folder := repository(t)
+	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	(&manager.Options{}).AddFlags(flags)
+	page, err := markdown.Read("docs/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const written = "tls_config: {ca_file: /etc/prometheus/kok-metrics/ca.crt, server_name: kok-metrics}"
+	if !slices.ContainsFunc(page.Blocks, func(block markdown.Block) bool { return strings.Contains(block.Code, written) }) {
+		t.Errorf("docs/monitoring.md has no %s", written)
+	}
+	for file, system := range map[string]string{
+		"control-plane-kok/v0.1.0/control-plane-components.yaml":   "kok-control-plane",
+		"bootstrap-kok/v0.1.0/bootstrap-components.yaml":           "kok-bootstrap",
+		"infrastructure-idc/v0.1.0/infrastructure-components.yaml": "kok-infrastructure",
+	} {
+		t.Run(system, func(t *testing.T) {
+			objects, secret := components(t, filepath.Join(folder, file)), system+"-metrics-cert"
+			find := func(kind, name string) unstructured.Unstructured {
+				t.Helper()
+				i := slices.IndexFunc(objects, func(o unstructured.Unstructured) bool { return o.GetKind() == kind && o.GetName() == name })
+				if i < 0 {
+					t.Fatalf("there is no %s %s", kind, name)
+				}
+				return objects[i]
+			}
+			made := as[certificate](t, find("Certificate", secret)).Spec
+			if made.SecretName != secret || !slices.Equal(made.DNSNames, []string{"kok-metrics"}) || made.Duration.Hours() < 5*365*24 {
+				t.Errorf("the certificate is %+v", made)
+			}
+			if got := as[certificate](t, find("Certificate", system+"-serving-cert")).Spec.DNSNames; len(got) != 2 || got[0] != system+"-webhook-service."+system+"-system.svc" {
+				t.Errorf("that of webhooks is for %v", got)
+			}
+			pod := as[appsv1.Deployment](t, find("Deployment", system+"-controller-manager")).Spec.Template.Spec
+			for flag, secret := range map[string]string{"metrics-cert-dir": secret, "webhook-cert-dir": system + "-webhook-service-cert"} {
+				mount := slices.IndexFunc(pod.Containers[0].VolumeMounts, func(m corev1.VolumeMount) bool {
+					return m.MountPath+"/" == flags.Lookup(flag).DefValue
+				})
+				if mount < 0 {
+					t.Fatalf("nothing is mounted at --%s", flag)
+				}
+				if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+					return v.Name == pod.Containers[0].VolumeMounts[mount].Name && v.Secret != nil && v.Secret.SecretName == secret
+				}) {
+					t.Errorf("at --%s is not Secret %s", flag, secret)
+				}
+			}
 		})
 	}
 }
@@ -378,15 +444,15 @@ func checkComponents(t *testing.T, objects []unstructured.Unstructured, provider
 	})
 	t.Run("the manager has its image and no CPU limit", func(t *testing.T) {
 		index := slices.IndexFunc(objects, func(object unstructured.Unstructured) bool { return object.GetKind() == "Deployment" })
-		manager := as[appsv1.Deployment](t, objects[index]).Spec.Template.Spec.Containers[0]
-		if manager.Image != "registry.example.com/"+provider.image+":v9" || manager.ImagePullPolicy != "IfNotPresent" {
-			t.Errorf("image %s, pulled %s", manager.Image, manager.ImagePullPolicy)
+		container := as[appsv1.Deployment](t, objects[index]).Spec.Template.Spec.Containers[0]
+		if container.Image != "registry.example.com/"+provider.image+":v9" || container.ImagePullPolicy != "IfNotPresent" {
+			t.Errorf("image %s, pulled %s", container.Image, container.ImagePullPolicy)
 		}
-		if want := map[bool]string{true: "registry.example.com/kok-etcd-agent:v9"}[provider.label == "control-plane-kok"]; agentIn(manager.Args) != want {
-			t.Errorf("the image of etcd's agent is %q, not %q", agentIn(manager.Args), want)
+		if want := map[bool]string{true: "registry.example.com/kok-etcd-agent:v9"}[provider.label == "control-plane-kok"]; agentIn(container.Args) != want {
+			t.Errorf("the image of etcd's agent is %q, not %q", agentIn(container.Args), want)
 		}
-		if !manager.Resources.Limits.Cpu().IsZero() || manager.Resources.Requests.Memory().IsZero() {
-			t.Errorf("resources %v", manager.Resources)
+		if !container.Resources.Limits.Cpu().IsZero() || container.Resources.Requests.Memory().IsZero() {
+			t.Errorf("resources %v", container.Resources)
 		}
 	})
 }

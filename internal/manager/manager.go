@@ -48,6 +48,7 @@ type Options struct {
 	burst          int
 	webhookPort    int
 	webhookCertDir string
+	metricsCertDir string
 	healthAddress  string
 	manager        flags.ManagerOptions
 	logs           *logs.Options
@@ -70,6 +71,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.burst, "kube-api-burst", 200, "Requests to the API server in one burst.")
 	fs.IntVar(&o.webhookPort, "webhook-port", 9443, "Port of the webhook server.")
 	fs.StringVar(&o.webhookCertDir, "webhook-cert-dir", "/tmp/k8s-webhook-server/serving-certs/", "Directory with tls.crt and tls.key of the webhook server.")
+	fs.StringVar(&o.metricsCertDir, "metrics-cert-dir", "/tmp/k8s-metrics-server/serving-certs/", "Directory with tls.crt and tls.key of the metrics server; without the files it makes a certificate by itself, which nobody can verify.")
 	fs.StringVar(&o.healthAddress, "health-addr", ":9440", "Address of the health endpoint.")
 }
 
@@ -104,6 +106,7 @@ func (o *Options) New(name string, scheme *runtime.Scheme, byObject map[client.O
 	if err != nil {
 		return nil, fmt.Errorf("flags of the manager: %w", err)
 	}
+	metricsOptions.CertDir = o.metricsCertDir
 	access, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find the management cluster: %w", err)
