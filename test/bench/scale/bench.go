@@ -40,7 +40,9 @@ type bench struct {
 	edited int
 	// before is what was counted before the manager was stopped.
 	before counts
-	found  results
+	// changes are what changed of control planes.
+	changes changes
+	found   results
 }
 
 func run(ctx context.Context, o *options) (err error) {
@@ -55,6 +57,9 @@ func run(ctx context.Context, o *options) (err error) {
 	defer func() { err = errors.Join(err, b.stage.stop()) }()
 	fmt.Println("start etcd, kube-apiserver and what stands in for the rest of a host cluster")
 	if err := b.stage.start(ctx); err != nil {
+		return err
+	}
+	if err := b.stage.host.OnChange(ctx, b.changes.add); err != nil {
 		return err
 	}
 	if b.manager, err = startManager(ctx, b.stage, o); err != nil {

@@ -132,7 +132,7 @@ func (b *bench) restarted(ctx context.Context, began time.Time) error {
 	}
 	after.toEtcds, after.toAPIs = after.toEtcds-b.before.toEtcds, after.toAPIs-b.before.toAPIs
 	b.found.restart = cost{state: after, tenants: b.tenants, took: idle.Sub(began)}
-	fmt.Printf("idle %s after the restart\n%s\n  %s\n", b.found.restart.took.Round(time.Millisecond), b.found.restart, b.found.restart.writesByKind())
+	fmt.Printf("idle %s after the restart\n%s\n  %s\n  %s\n", b.found.restart.took.Round(time.Millisecond), b.found.restart, b.found.restart.writesByKind(), b.changes.take())
 	return nil
 }
 
@@ -143,6 +143,7 @@ func (b *bench) again(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	b.before = before.counts
+	b.changes.take()
 	if err := b.manager.stop(ctx); err != nil {
 		return time.Time{}, err
 	}

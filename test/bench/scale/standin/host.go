@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -87,6 +88,22 @@ func (h *Host) Start(ctx context.Context) error {
 		return errors.New("the caches of the simulated host cluster are not filled")
 	}
 	return nil
+}
+
+// OnChange has changed called for each control plane that is not as it was before, one after the other.
+func (h *Host) OnChange(ctx context.Context, changed func(before, after *controlplanev1.KOKControlPlane)) error {
+	informer, err := h.mgr.GetCache().GetInformer(ctx, &controlplanev1.KOKControlPlane{})
+	if err != nil {
+		return fmt.Errorf("watch control planes: %w", err)
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{UpdateFunc: func(was, is any) {
+		before, wasOne := was.(*controlplanev1.KOKControlPlane)
+		after, isOne := is.(*controlplanev1.KOKControlPlane)
+		if wasOne && isOne && before.ResourceVersion != after.ResourceVersion {
+			changed(before, after)
+		}
+	}})
+	return err
 }
 
 // Stop ends it. The objects that it made stay.
