@@ -45,7 +45,7 @@ func (r *Reconciler) applyAddons(ctx context.Context, s *scope) flow.Result {
 	if missing != "" {
 		return flow.Waiting(missing)
 	}
-	wanted, unwanted, err := addons.Objects(&addon.Input{
+	input := &addon.Input{
 		Version:         s.input.Version,
 		CoreDNSTag:      s.release.CoreDNS,
 		KonnectivityTag: s.release.Konnectivity,
@@ -57,17 +57,15 @@ func (r *Reconciler) applyAddons(ctx context.Context, s *scope) flow.Result {
 		DNSAddress:      dns,
 		Server:          tenant.LocalServer,
 		Patches:         s.controlPlane.Spec.Patches,
-	})
+	}
+	check := r.tenantProbe(s)
+	check.what = "the addons"
+	check.objects = func() (wanted, unwanted []client.Object, err error) { return addons.Objects(input) }
+	probing, err := check.probe()
 	if err != nil {
 		return renderingFailed(err)
 	}
-	check := r.tenantProbe(s)
-	check.what, check.wanted, check.unwanted = "the addons", wanted, unwanted
-	probing, err := check.probe()
-	if err != nil {
-		return flow.Failed(err)
-	}
-	probing.Timeout = addonsTimeout
+	probing.Timeout, probing.Settled = addonsTimeout, s.settled()
 	result, ok := r.prober.Probe(probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: addonsProbeKind}, probing)
 	if !ok && !status.InstalledBefore(s.controlPlane) {
 		return flow.Waiting("the addons are being written to the tenant")

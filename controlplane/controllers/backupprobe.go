@@ -84,10 +84,10 @@ func (r *Reconciler) volumesOf(ctx context.Context, s *scope) (volumes map[strin
 // backupProbe asks all members at once.
 func (r *Reconciler) backupProbe(s *scope, wanted []time.Time) probe.Probe {
 	members := backupMembers(s)
-	config, configErr := s.keys.ClientTLS(r.Clock, pki.EtcdCA, names.ManagerUser, nil, "")
+	config, configErr := s.keys.Only(pki.EtcdCA).ClientTLS(r.Clock, pki.EtcdCA, names.ManagerUser, nil, "")
 	var last *backup.Report
 	return probe.Probe{
-		Identity: fmt.Sprintf("%s %v %s", s.host.Identity, addressesOf(members), s.keys.ClientIdentity(pki.EtcdCA)), Prompt: fmt.Sprint(wanted), Timeout: backupTimeout,
+		Identity: fmt.Sprintf("%s %v %s", s.host.Identity, addressesOf(members), s.keys.ClientIdentity(pki.EtcdCA)), Prompt: fmt.Sprint(wanted), Timeout: backupTimeout, Settled: s.settled(),
 		Do: func(ctx context.Context) probe.Result {
 			if configErr != nil {
 				return probe.Result{Problem: errortext.Steady(configErr)}

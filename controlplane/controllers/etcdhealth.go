@@ -72,12 +72,13 @@ func etcdTask(s *scope, cluster etcdcomponent.Cluster, state workloads.State, co
 		ControlPlane: &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{
 			Namespace: s.controlPlane.Namespace, Name: s.controlPlane.Name, UID: s.controlPlane.UID,
 		}},
-		Cluster: cluster, Host: s.host, Keys: s.keys, Input: s.input,
+		Cluster: cluster, Host: s.host, Keys: s.keys.Only(cluster.Signer), Input: s.input,
 		PodCount: int(state.Desired), Bootstrapped: etcdclusters.Bootstrapped(s.controlPlane, cluster.Component) && s.seedGone(),
 		Seeded: etcdclusters.Seeded(s.controlPlane, cluster.Component), RollingOut: state.RollingOut(),
 		Founded:  etcdclusters.Founded(s.controlPlane, cluster.Component),
 		Only:     only,
 		AllReady: state.Ready >= state.Desired,
+		Settled:  s.settled(),
 		Cordoned: cordoned,
 		Seen:     fmt.Sprintf("%+v, %v", state, etcdclusters.Status(s.controlPlane, cluster.Component).Members),
 	}

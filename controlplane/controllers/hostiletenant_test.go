@@ -23,10 +23,15 @@ func hostileTenant(t *testing.T, answer http.HandlerFunc) *tenantProbe {
 	return &tenantProbe{
 		r: &Reconciler{Clock: clock.RealClock{}}, keys: of.keys, address: serveAsTenant(t, of, answer),
 		guard: (&tenantapi.Guards{}).Of(client.ObjectKey{Namespace: "team", Name: "blue"}), what: "the addons",
-		wanted: []client.Object{&corev1.ConfigMap{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "cluster-info"},
-		}},
+		objects: clusterInfoAlone,
 	}
+}
+
+// clusterInfoAlone is all that a tenant shall hold.
+func clusterInfoAlone() (wanted, unwanted []client.Object, err error) {
+	return []client.Object{&corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "cluster-info"},
+	}}, nil, nil
 }
 
 func TestFinding6ATenantThatRedirectsIsNotFollowed(t *testing.T) {

@@ -5,10 +5,16 @@ package controllers
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
@@ -75,6 +81,73 @@ func TestAProgramThatStartsWritesNothingBeforeAndAfterTheFirstAnswers(t *testing
 	}
 	if writes := tt.program.gate.takeWrites(); len(writes) > 0 {
 		t.Errorf("it wrote %v", writes)
+	}
+}
+
+// lateAtFirst are etcds of which the first answers to each question come too late, so many of each etcd, as where thousands are asked at
+// once.
+func lateAtFirst(late int, check checksEtcd) checksEtcd {
+	var lock sync.Mutex
+	asked := map[string]int{}
+	return func(ctx context.Context, members map[string]etcd.Address, config *tls.Config) (*etcd.Health, error) {
+		lock.Lock()
+		defer lock.Unlock()
+		which := fmt.Sprint(members)
+		if asked[which]++; asked[which] <= late {
+			return nil, context.DeadlineExceeded
+		}
+		return check(ctx, members, config)
+	}
+}
+
+type checksEtcd func(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health, error)
+
+// wellEtcd are etcds of which all is well.
+func wellEtcd(_ context.Context, members map[string]etcd.Address, _ *tls.Config) (*etcd.Health, error) {
+	health := &etcd.Health{ClusterID: "1"}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		health.Members = append(health.Members, etcd.Member{Name: name, Listed: true, Started: true, Answered: true, Follows: true, Leader: len(health.Members) == 0})
+	}
+	return health, nil
+}
+
+func TestAManagerThatStartsAnewWritesNothingThoughItsFirstChecksTakeTooLong(t *testing.T) {
+	grant(t)
+	var tenants []*tenantTest
+	healthy := func(tt *tenantTest) func() bool {
+		return func() bool {
+			return tt.available() && conditions.IsTrue(tt.controlPlane(), controlplanev1.EtcdClusterHealthyCondition)
+		}
+	}
+	for range 2 {
+		tt := newTenantTest(t, single)
+		tt.host.keepWorking()
+		tenants = append(tenants, tt)
+	}
+	g := &gate{}
+	stop := startManagerThatAsks(t, g, wellEtcd)
+	for _, tt := range tenants {
+		eventually(t, "it is well", healthy(tt))
+	}
+	comesToRest(t, g)
+	stop()
+
+	const late = 2
+	g = &gate{}
+	stop = startManagerThatAsks(t, g, lateAtFirst(late, wellEtcd))
+	eventually(t, "each etcd has answered", func() bool { return g.questions() >= (late+1)*2*len(tenants) })
+	comesToRest(t, g)
+	if writes := g.takeWrites(); len(writes) > 0 {
+		t.Errorf("it wrote %v", writes)
+	}
+	stop()
+
+	startManagerThatAsks(t, &gate{}, noEtcd)
+	for _, tt := range tenants {
+		eventually(t, "it is told that etcd is away", func() bool {
+			is := conditions.Get(tt.controlPlane(), controlplanev1.EtcdClusterHealthyCondition)
+			return is.Status == metav1.ConditionUnknown && strings.Contains(is.Message, "cannot be observed")
+		})
 	}
 }
 

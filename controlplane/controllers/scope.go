@@ -192,11 +192,16 @@ func (s *scope) endsAt(at time.Time) {
 	}
 }
 
-// keepLastStatus reports whether the stored status stays until the first probe has answered. The answer comes within
-// seconds and reconciles again: a program that starts writes nothing to settled tenants.
+// keepLastStatus reports whether the stored status stays until each probe has a result. Results come within seconds and reconcile
+// again: a program that starts writes nothing to settled tenants. The first bad results of these are no results yet, for many exceed
+// their time when thousands of probes begin at once.
 func (s *scope) keepLastStatus() bool {
-	return s.probing && conditions.IsTrue(s.controlPlane, controlplanev1.InitializedCondition) &&
-		s.controlPlane.Status.ObservedGeneration == s.controlPlane.Generation
+	return s.probing && s.settled()
+}
+
+// settled reports whether the tenant's API ever answered, and the stored status is of the present spec.
+func (s *scope) settled() bool {
+	return conditions.IsTrue(s.controlPlane, controlplanev1.InitializedCondition) && s.controlPlane.Status.ObservedGeneration == s.controlPlane.Generation
 }
 
 // statusInput is what the status is computed from beside what is observed.

@@ -24,7 +24,7 @@ func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) flow.Result
 	if err != nil {
 		return flow.Failed(err)
 	}
-	objects, err := tenant.Objects(tenant.Settings{
+	settings := tenant.Settings{
 		ClusterName:               s.key.Name,
 		Version:                   s.input.Version,
 		PodCIDRs:                  s.input.Network.PodCIDRs,
@@ -34,16 +34,18 @@ func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) flow.Result
 		ImageRepository:           s.input.Spec.ImageRepository,
 		APIServers:                shared,
 		KubeletServerTLSBootstrap: true,
-	})
-	if err != nil {
-		return flow.Failed(err)
 	}
 	check := r.tenantProbe(s)
-	check.what, check.wanted, check.unwanted = "the objects that machines need to join", objects, tenant.Unwanted()
+	check.what = "the objects that machines need to join"
+	check.objects = func() (wanted, unwanted []client.Object, err error) {
+		wanted, err = tenant.Objects(settings)
+		return wanted, tenant.Unwanted(), err
+	}
 	probing, err := check.probe()
 	if err != nil {
 		return flow.Failed(err)
 	}
+	probing.Settled = s.settled()
 	if state := workloads.StateOf(s.applied(names.KubeAPIServer)); state != nil {
 		probing.Prompt = fmt.Sprintf("%d are ready", state.Ready)
 	}

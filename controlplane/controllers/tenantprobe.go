@@ -27,15 +27,17 @@ const tenantInterval = 5 * time.Minute
 
 // tenantProbe looks again and again whether a tenant's API holds some objects, and writes those that it lacks.
 type tenantProbe struct {
-	r       *Reconciler
+	r *Reconciler
+	// keys have the cluster CA alone.
 	keys    *pki.KeyMaterial
 	address string
 	// guard stands before the tenant.
 	guard *tenantapi.Guard
 	// what names the objects in messages.
 	what string
-	// wanted are objects that the tenant shall hold, unwanted those that it shall not.
-	wanted, unwanted []client.Object
+	// objects renders those that the tenant shall hold, and those that it shall not. They are rendered whenever they are needed, for
+	// they take more memory than all else of a probe.
+	objects func() (wanted, unwanted []client.Object, err error)
 
 	client client.Client
 	health rest.Interface
@@ -46,7 +48,7 @@ type tenantProbe struct {
 // tenantProbe is a probe of the tenant of a control plane.
 func (r *Reconciler) tenantProbe(s *scope) tenantProbe {
 	return tenantProbe{
-		r: r, keys: s.keys, address: endpointAddress(s.controlPlane), guard: r.guards.Of(client.ObjectKeyFromObject(s.controlPlane)),
+		r: r, keys: s.keys.Only(pki.ClusterCA), address: endpointAddress(s.controlPlane), guard: r.guards.Of(client.ObjectKeyFromObject(s.controlPlane)),
 	}
 }
 
@@ -62,8 +64,12 @@ func (v *tenantProbe) do(ctx context.Context) probe.Result {
 	if !v.applied.IsZero() && v.r.Clock.Since(v.applied) < tenantInterval {
 		return probe.Result{}
 	}
-	_, err := tenant.Apply(ctx, v.client, v.wanted)
-	if err = errors.Join(err, tenant.Remove(ctx, v.client, v.unwanted)); err != nil {
+	wanted, unwanted, err := v.objects()
+	if err != nil {
+		return probe.Result{Problem: err.Error()}
+	}
+	_, err = tenant.Apply(ctx, v.client, wanted)
+	if err = errors.Join(err, tenant.Remove(ctx, v.client, unwanted)); err != nil {
 		v.applied = time.Time{}
 		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s does not take %s: %s", v.address, v.what, errortext.Steady(err))}
 	}
@@ -71,9 +77,13 @@ func (v *tenantProbe) do(ctx context.Context) probe.Result {
 	return probe.Result{}
 }
 
-// probe is for the prober. Its identity covers all that it depends on.
+// probe is for the prober. Its identity covers all that it depends on. An error is one of rendering.
 func (v *tenantProbe) probe() (probe.Probe, error) {
-	raw, err := json.Marshal([][]client.Object{v.wanted, v.unwanted})
+	wanted, unwanted, err := v.objects()
+	if err != nil {
+		return probe.Probe{}, err
+	}
+	raw, err := json.Marshal([][]client.Object{wanted, unwanted})
 	if err != nil {
 		return probe.Probe{}, fmt.Errorf("hash %s: %w", v.what, err)
 	}

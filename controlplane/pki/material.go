@@ -91,6 +91,18 @@ func (m *KeyMaterial) CA(signer Signer) *CA {
 	return nil
 }
 
+// Only is the key material with one certificate authority and its rotation, and nothing else, for what is kept between reconciles.
+func (m *KeyMaterial) Only(signer Signer) *KeyMaterial {
+	only := &KeyMaterial{}
+	if ca := m.CA(signer); ca != nil {
+		*only.CA(signer) = *ca
+	}
+	if r := m.rotations[string(signer)]; r != nil {
+		only.rotations = map[string]*Rotation{string(signer): r}
+	}
+	return only
+}
+
 // partError says which part of a key is unusable.
 type partError struct {
 	part    int

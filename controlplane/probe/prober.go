@@ -40,6 +40,8 @@ type Probe struct {
 	Prompt string
 	// Timeout is when a probe without a result is given up; the constant Timeout if zero.
 	Timeout time.Duration
+	// Settled is background.Task's: the first bad results of an object of which all was well are no results yet.
+	Settled bool
 	// Do probes. It is never called twice at the same time for one key, and returns soon after its
 	// context ended.
 	Do func(ctx context.Context) Result
@@ -74,7 +76,7 @@ func (p *Prober) Start(ctx context.Context, queue workqueue.TypedRateLimitingInt
 func (p *Prober) Probe(key Key, probe Probe) (Result, bool) {
 	outcome, ok := p.runner.Run(key, background.Task{
 		Identity: probe.Identity, Prompt: probe.Prompt,
-		Timeout: cmp.Or(probe.Timeout, Timeout), Do: probe.repeated(key),
+		Timeout: cmp.Or(probe.Timeout, Timeout), Settled: probe.Settled, Do: probe.repeated(key),
 	})
 	return Result{Problem: outcome.Text, Value: outcome.Value}, ok
 }

@@ -25,8 +25,12 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
-// afterPanic is how soon a task that panicked runs again.
-const afterPanic = time.Minute
+const (
+	// afterPanic is how soon a task that panicked runs again.
+	afterPanic = time.Minute
+	// doubts is how many outcomes with a text do not count when a task of a settled object begins.
+	doubts = 2
+)
 
 // Key identifies a task: the object whose reconcile wants it, and its kind. An object has at most one task of a kind.
 type Key struct {
@@ -45,6 +49,10 @@ type Task struct {
 	Prompt string
 	// Timeout is how long Do may take.
 	Timeout time.Duration
+	// Settled is true when all was well with the object before the task began. Then an outcome with a text is no outcome until there were
+	// as many in a row as kubelet's probes need by default. Where very many tasks begin at once, as after a restart, some exceed their
+	// time for want of a processor alone.
+	Settled bool
 	// Do does the work. It must return soon after its context ended.
 	Do func(ctx context.Context) Outcome
 }
@@ -57,6 +65,8 @@ type Outcome struct {
 	Value any
 	// Again is after which time the task runs again; 0 for never.
 	Again time.Duration
+	// sure is true when another run is not needed to believe it.
+	sure bool
 }
 
 // Runner runs tasks. It is a source of the controller whose reconciles hand over tasks. When the controller stops, all tasks
@@ -81,6 +91,8 @@ type running struct {
 	end, stop context.CancelFunc
 	ended     chan struct{}
 	outcome   *Outcome
+	// doubted is how many outcomes before the first one did not count.
+	doubted int
 }
 
 // lastingKey finds the context of the identity in that of a task.
@@ -121,7 +133,7 @@ func (r *Runner) Run(key Key, task Task) (Outcome, bool) {
 	if known == nil || known.task.Identity != task.Identity || known.task.Prompt != task.Prompt {
 		next := &running{key: key, task: task, ended: make(chan struct{})}
 		if known != nil && known.task.Identity == task.Identity {
-			next.outcome, next.lasting, next.end = known.outcome, known.lasting, known.end
+			next.outcome, next.doubted, next.lasting, next.end = known.outcome, known.doubted, known.lasting, known.end
 			known.stop()
 			r.ending[key] = known
 		} else {
@@ -216,7 +228,7 @@ func (r *Runner) once(ctx context.Context, self *running) (Outcome, bool) {
 func (s *running) do(ctx context.Context) Outcome {
 	outcome, err := s.try(ctx)
 	if err != nil {
-		return Outcome{Text: err.Error(), Again: afterPanic}
+		return Outcome{Text: err.Error(), Again: afterPanic, sure: true}
 	}
 	return outcome
 }
@@ -231,7 +243,7 @@ func (s *running) try(ctx context.Context) (outcome Outcome, err error) {
 func (r *Runner) record(self *running, outcome Outcome) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	if r.running[self.key] != self {
+	if r.running[self.key] != self || self.doubts(outcome) {
 		return
 	}
 	changed := self.outcome == nil || self.outcome.Text != outcome.Text
@@ -239,4 +251,13 @@ func (r *Runner) record(self *running, outcome Outcome) {
 	if changed {
 		r.queue.Add(reconcile.Request{NamespacedName: self.key.Object})
 	}
+}
+
+// doubts reports whether an outcome does not count yet; the caller holds the lock.
+func (s *running) doubts(outcome Outcome) bool {
+	if !s.task.Settled || s.outcome != nil || outcome.Text == "" || outcome.sure || outcome.Again == 0 || s.doubted == doubts {
+		return false
+	}
+	s.doubted++
+	return true
 }

@@ -270,3 +270,82 @@ func TestATaskThatTellsOfAProblemIsDoneAgainSooner(t *testing.T) {
 		}
 	}
 }
+
+// Who was told of a bad outcome would write it, and take it back a moment later.
+func TestASettledObjectIsNotCalledBadForItsFirstOutcomesAlone(t *testing.T) {
+	for name, test := range map[string]struct {
+		settled bool
+		bad     int32
+		again   time.Duration
+		panics  bool
+		// told is the first text of which the reconcile hears, after so many runs.
+		told string
+		runs int32
+	}{
+		"two are bad":               {settled: true, bad: 2, again: time.Second, told: "", runs: 3},
+		"three are bad":             {settled: true, bad: 3, again: time.Second, told: "bad", runs: 3},
+		"none is bad":               {settled: true, again: time.Second, told: "", runs: 1},
+		"it is not settled":         {bad: 1, again: time.Second, told: "bad", runs: 1},
+		"it does not run again":     {settled: true, bad: 1, told: "bad", runs: 1},
+		"it panics, which is known": {settled: true, panics: true, told: "panicked", runs: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			backgroundtest.InBubble(t, places(1), func(t *testing.T, r *Runner, w *backgroundtest.Woken) {
+				var runs atomic.Int32
+				task := Task{Settled: test.settled, Timeout: time.Minute, Do: func(context.Context) Outcome {
+					n := runs.Add(1)
+					if test.panics {
+						panic("no") //nolint:forbidigo // What the test is about.
+					}
+					if n <= test.bad {
+						return Outcome{Text: "bad", Again: test.again}
+					}
+					return Outcome{Again: time.Hour}
+				}}
+				told, ok := Outcome{}, false
+				for range 100 {
+					if told, ok = r.Run(key("blue"), task); ok {
+						break
+					}
+					backgroundtest.After(100 * time.Millisecond)
+				}
+				if !ok || !strings.Contains(told.Text, test.told) || (told.Text == "") != (test.told == "") || runs.Load() != test.runs || w.Count() != 1 {
+					t.Errorf("told is %q, %t, after %d runs; it was woken %d times", told.Text, ok, runs.Load(), w.Count())
+				}
+				r.Forget(key("blue").Object)
+			})
+		})
+	}
+}
+
+func TestAnObjectThatWasWellOnceIsCalledBadAtOnce(t *testing.T) {
+	backgroundtest.InBubble(t, places(1), func(t *testing.T, r *Runner, w *backgroundtest.Woken) {
+		var text atomic.Value
+		text.Store("")
+		task := Task{Settled: true, Timeout: time.Minute, Do: func(context.Context) Outcome {
+			return Outcome{Text: text.Load().(string), Again: time.Second}
+		}}
+		r.Run(key("blue"), task)
+		synctest.Wait()
+		text.Store("bad")
+		backgroundtest.After(1100 * time.Millisecond)
+		if told, _ := r.Run(key("blue"), task); told.Text != "bad" || w.Count() != 2 {
+			t.Errorf("told is %q, it was woken %d times", told.Text, w.Count())
+		}
+	})
+}
+
+// Else one whose pods come and go would never be called bad.
+func TestAnotherPromptBringsNoNewDoubts(t *testing.T) {
+	backgroundtest.InBubble(t, places(1), func(t *testing.T, r *Runner, _ *backgroundtest.Woken) {
+		told := false
+		for i := range doubts + 2 {
+			task := Task{Settled: true, Prompt: strconv.Itoa(i), Timeout: time.Minute, Do: func(context.Context) Outcome { return Outcome{Text: "bad", Again: time.Hour} }}
+			_, told = r.Run(key("blue"), task)
+			synctest.Wait()
+		}
+		if !told {
+			t.Error("it is not called bad")
+		}
+	})
+}

@@ -114,7 +114,7 @@ type Report struct {
 func (o *Operator) Operate(task *Task) (*Report, bool) {
 	backoff := background.Backoff{First: FirstRetry, Most: Interval}
 	outcome, ok := o.runner.Run(task.key(), background.Task{
-		Identity: task.Identity(), Prompt: task.Prompt(), Timeout: runTimeout,
+		Identity: task.Identity(), Prompt: task.Prompt(), Timeout: runTimeout, Settled: task.Settled,
 		Do: func(ctx context.Context) background.Outcome {
 			report := o.Run(ctx, task)
 			text := report.text()

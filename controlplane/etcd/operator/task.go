@@ -27,7 +27,8 @@ type Task struct {
 	ControlPlane *controlplanev1.KOKControlPlane
 	Cluster      etcdcomponent.Cluster
 	Host         *hostclusters.Host
-	Keys         *pki.KeyMaterial
+	// Keys need no more than the CA of the cluster.
+	Keys *pki.KeyMaterial
 	// Input is what the cluster is rendered from.
 	Input components.Input
 	// PodCount is the number of pods that the StatefulSet should have now; it follows etcd's own list.
@@ -40,6 +41,8 @@ type Task struct {
 	Founded string
 	// Only is the one member that there is while etcd is founded anew; empty for all.
 	Only string
+	// Settled is background.Task's: the first bad reports of a control plane of which all was well are no reports yet.
+	Settled bool
 	// RollingOut is true while a pod may not be as the StatefulSet wants it.
 	RollingOut bool
 	// AllReady is true when there are as many pods as there should be, and each is ready.
