@@ -29,6 +29,7 @@ const RenderingAnnotation = "kok.cluster.x-k8s.io/rendering"
 // Applier applies objects to one cluster.
 type Applier struct {
 	client client.Client
+	live   client.Reader
 	// settled remembers the resource version at which an object was last found or made equal to a
 	// rendering, so that something a webhook of that cluster always changes back is not fought over.
 	settled sync.Map
@@ -55,8 +56,9 @@ type settledKey struct {
 
 type settledValue struct{ resourceVersion, rendering string }
 
-// New returns an Applier that reads and writes with the given client; reads may come from a cache.
-func New(c client.Client) *Applier { return &Applier{client: c} }
+// New returns an Applier that reads and writes with a client. Reads may come from a cache that keeps what Trim leaves; live reads from the
+// API server.
+func New(c client.Client, live client.Reader) *Applier { return &Applier{client: c, live: live} }
 
 // Forget drops what is remembered of a tenant's objects.
 func (a *Applier) Forget(tenant client.ObjectKey) {
@@ -102,7 +104,7 @@ func (a *Applier) Apply(ctx context.Context, desired client.Object) (Result, err
 		repair = a.edited(memory, live, drift, rendering)
 		if drift == foreignFields {
 			if err := a.takeOver(ctx, live); err != nil {
-				return Result{}, err
+				return Result{}, fmt.Errorf("take over fields that others set on %s %s: %w", wanted.GetKind(), key, err)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func TestWhatWasAppliedIsNotWrittenAgain(t *testing.T) {
 	for _, variant := range variants(t) {
 		t.Run(variant, func(t *testing.T) {
 			objects := rendered(t, variant, namespace(t))
-			first, restarted := New(cached), New(cached)
+			first, restarted := New(cached, person), New(cached, person)
 			for _, object := range objects {
 				if _, changed := mustApply(t, first, object); !changed {
 					t.Errorf("%T %s was not written", object, object.GetName())

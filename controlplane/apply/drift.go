@@ -3,10 +3,13 @@ package apply
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/csaupgrade"
@@ -14,6 +17,9 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
+
+// errLate is why nothing is taken over: others may have written since.
+var errLate = errors.New("the cache is late")
 
 type drift int
 
@@ -52,8 +58,7 @@ func (a *Applier) drift(wanted *unstructured.Unstructured, live client.Object) (
 // ownsContent reports whether an entry says that content was written otherwise than by our apply:
 // anything but metadata and status, and not through a subresource (status, scale).
 func ownsContent(entry metav1.ManagedFieldsEntry) (bool, error) {
-	ours := entry.Manager == names.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply
-	if ours || entry.Subresource != "" || entry.FieldsV1 == nil {
+	if isOurs(entry) || entry.Subresource != "" || entry.FieldsV1 == nil {
 		return false, nil
 	}
 	var fields map[string]json.RawMessage
@@ -68,10 +73,39 @@ func ownsContent(entry metav1.ManagedFieldsEntry) (bool, error) {
 	return false, nil
 }
 
+// isOurs reports whether an entry says what our apply wrote.
+func isOurs(entry metav1.ManagedFieldsEntry) bool {
+	return entry.Manager == names.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply
+}
+
+// Trim is what a cache keeps of an object that is applied: all but the names of the fields that our apply or a subresource wrote, which
+// are most of what managed fields take, and which nobody reads there.
+func Trim(object any) (any, error) {
+	live, ok := object.(client.Object)
+	if !ok {
+		return object, nil
+	}
+	entries := live.GetManagedFields()
+	for i := range entries {
+		if isOurs(entries[i]) || entries[i].Subresource != "" {
+			entries[i].FieldsV1 = nil
+		}
+	}
+	live.SetManagedFields(entries)
+	return live, nil
+}
+
 // takeOver makes the controller the only owner of a live object's content. The apply that follows
-// then removes what no rendering names; server-side apply alone leaves others' fields in place.
-func (a *Applier) takeOver(ctx context.Context, live client.Object) error {
-	upgraded := live.DeepCopyObject().(client.Object)
+// then removes what no rendering names; server-side apply alone leaves others' fields in place. What a cache has of the object may lack
+// managed fields.
+func (a *Applier) takeOver(ctx context.Context, cached client.Object) error {
+	upgraded := cached.DeepCopyObject().(client.Object)
+	if err := a.live.Get(ctx, client.ObjectKeyFromObject(cached), upgraded); err != nil {
+		return err
+	}
+	if upgraded.GetResourceVersion() != cached.GetResourceVersion() {
+		return apierrors.NewConflict(schema.GroupResource{}, cached.GetName(), errLate)
+	}
 	entries := upgraded.GetManagedFields()
 	managers := sets.New[string]()
 	for i := range entries {
@@ -87,10 +121,7 @@ func (a *Applier) takeOver(ctx context.Context, live client.Object) error {
 	upgraded.SetManagedFields(entries)
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(upgraded, managers, names.FieldManager)
 	if err != nil {
-		return fmt.Errorf("take over fields that others set on %s: %w", client.ObjectKeyFromObject(live), err)
+		return err
 	}
-	if err := a.client.Patch(ctx, upgraded, client.RawPatch(types.JSONPatchType, patch)); err != nil {
-		return fmt.Errorf("take over fields that others set on %s: %w", client.ObjectKeyFromObject(live), err)
-	}
-	return nil
+	return a.client.Patch(ctx, upgraded, client.RawPatch(types.JSONPatchType, patch))
 }

@@ -82,7 +82,18 @@ func noted() (*rest.Config, *journal) {
 	return config, noted
 }
 
-// applier applies without a cache.
+// trimming shows what a cache keeps.
+type trimming struct{ client.Client }
+
+func (c trimming) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if err := c.Client.Get(ctx, key, object, options...); err != nil {
+		return err
+	}
+	_, err := Trim(object)
+	return err
+}
+
+// applier applies without a cache, and reads what one keeps.
 func applier(t *testing.T) (*Applier, *journal) {
 	t.Helper()
 	config, noted := noted()
@@ -90,14 +101,14 @@ func applier(t *testing.T) (*Applier, *journal) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(c), noted
+	return New(trimming{c}, c), noted
 }
 
 // cachedClient reads from a cache, as the manager's does.
 func cachedClient(t *testing.T) (client.Client, *journal) {
 	t.Helper()
 	config, noted := noted()
-	c, err := cluster.New(config, func(o *cluster.Options) { o.Scheme = clientgoscheme.Scheme })
+	c, err := cluster.New(config, func(o *cluster.Options) { o.Scheme, o.Cache.DefaultTransform = clientgoscheme.Scheme, Trim })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,8 @@ func late(t *testing.T, was *appsv1.Deployment) client.Client {
 				return apierrors.NewNotFound(schema.GroupResource{Group: "apps", Resource: "deployments"}, key.Name)
 			}
 			was.DeepCopyInto(object.(*appsv1.Deployment))
-			return nil
+			_, err := Trim(object)
+			return err
 		},
 	})
 }
@@ -65,7 +66,7 @@ func TestAFieldThatSomebodyAddsWhileALateCacheIsRepairedFromIsPutBackLater(t *te
 			return inner.Get(ctx, key, object, options...)
 		},
 	})
-	a := New(reads)
+	a := New(reads, person)
 	mustApply(t, a, wanted) // It sees the label that is missing alone.
 	isLate = false
 	mustApply(t, a, wanted) // The event of the other edit brings it here.
@@ -143,7 +144,7 @@ func TestALateCacheDoesNoHarm(t *testing.T) {
 			was := test.before(t, story{wanted: wanted, older: older, a: a})
 			before := current(t, wanted)
 
-			_, err := New(late(t, was)).Apply(t.Context(), wanted.DeepCopy())
+			_, err := New(late(t, was), person).Apply(t.Context(), wanted.DeepCopy())
 			if raced := apierrors.IsConflict(err); raced != test.raced || err != nil && !raced {
 				t.Errorf("err = %v", err)
 			}

@@ -45,7 +45,7 @@ func TestARepairIsToldOnceWithWhomItConcerns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			namespace := namespace(t)
 			desired := pick[*appsv1.Deployment](t, rendered(t, variants(t)[0], namespace), scheduler)
-			a := New(person)
+			a := New(trimming{person}, person)
 			apply := func() Result {
 				t.Helper()
 				result, err := a.Apply(t.Context(), desired.DeepCopy())
@@ -90,7 +90,7 @@ func TestALateCacheIsNoRepair(t *testing.T) {
 			return c.Get(ctx, key, object, options...)
 		},
 	})
-	a := New(late)
+	a := New(late, person)
 	apply := func() *Repair {
 		t.Helper()
 		result, err := a.Apply(t.Context(), desired.DeepCopy())

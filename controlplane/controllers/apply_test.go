@@ -26,7 +26,7 @@ func TestAPanicWhileAnObjectIsAppliedIsAnErrorOfTheStep(t *testing.T) {
 			panic(new(int))
 		},
 	})
-	s := &scope{host: &Host{Client: c, Live: c, Applier: apply.New(c)}}
+	s := &scope{host: &Host{Client: c, Live: c, Applier: apply.New(c, c)}}
 	_, err := applyAll(t.Context(), s, []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue"}}})
 	if err == nil || err.Error() != "applying an object panicked; the manager's log has the stack" {
 		t.Errorf("the error is %v", err)
@@ -58,7 +58,7 @@ func TestAnApplyThatFailsDoesNotCutOthers(t *testing.T) {
 				return c.Apply(ctx, object, options...)
 			},
 		})
-		s := &scope{host: &Host{Client: c, Live: c, Applier: apply.New(c)}}
+		s := &scope{host: &Host{Client: c, Live: c, Applier: apply.New(c, c)}}
 		service := func(name string) client.Object {
 			return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}}
 		}

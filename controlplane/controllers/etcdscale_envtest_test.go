@@ -122,7 +122,7 @@ func newRealEtcd(t *testing.T) *realEtcd {
 		members: map[string]*process{}, starts: map[string]int{}, killed: map[string]bool{}, controlPlane: &controlplanev1.KOKControlPlane{},
 	}
 	e.reconciler = &Reconciler{
-		Host: &Host{Client: host, Live: host, Applier: apply.New(host)}, Clock: clock.RealClock{}, recorder: events.NewFakeRecorder(1000), etcd: operator.Etcd{Check: etcd.Check, Change: e.change, MakeRoom: etcd.MakeRoom},
+		Host: &Host{Client: host, Live: host, Applier: apply.New(host, host)}, Clock: clock.RealClock{}, recorder: events.NewFakeRecorder(1000), etcd: operator.Etcd{Check: etcd.Check, Change: e.change, MakeRoom: etcd.MakeRoom},
 	}
 	for _, spec := range []*controlplanev1.EtcdClusterSpec{&e.controlPlane.Spec.Etcd.Data, &e.controlPlane.Spec.Etcd.Events.EtcdClusterSpec} {
 		*spec = controlplanev1.EtcdClusterSpec{Replicas: ptr.To[int32](1), QuotaBackendSize: ptr.To(resource.MustParse("2Gi"))}

@@ -22,7 +22,7 @@ func TestAStepThatPanicsChangesStatusOnce(t *testing.T) {
 	}{
 		"in the step itself": {func(p *program) { p.Host.Claims = nil }, "ports", "step ports panicked; the manager's log has the stack"},
 		"in a goroutine of the step": {func(p *program) {
-			p.Host.Applier = apply.New(panicsOnGet{p.Client})
+			p.Host.Applier = apply.New(panicsOnGet{p.Client}, p.APIReader)
 		}, "endpoint", "applying an object panicked; the manager's log has the stack"},
 	} {
 		t.Run(name, func(t *testing.T) {

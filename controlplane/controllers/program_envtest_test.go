@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -85,7 +87,7 @@ func newProgram(t *testing.T, g *gate) *program {
 	c := writes.Tell(interceptor.NewClient(inner, interceptor.Funcs{List: listClusters}), writes.Management)
 	r := &Reconciler{
 		Client: c, APIReader: c,
-		Host:     &Host{Client: c, Live: c, Applier: apply.New(c), Claims: ports.New(c, c, managerNamespace, ports.DefaultRange), Own: true},
+		Host:     &Host{Client: trimming{c}, Live: c, Applier: apply.New(trimming{c}, c), Claims: ports.New(c, c, managerNamespace, ports.DefaultRange), Own: true},
 		hosts:    nobodyElse{},
 		Versions: &supported.Versions{},
 		Clock:    clock.RealClock{},
@@ -96,6 +98,33 @@ func newProgram(t *testing.T, g *gate) *program {
 	r.etcdOperator = patientOperator{r}
 	r.steps = r.graph()
 	return &program{Reconciler: r, gate: g}
+}
+
+// trimming shows of objects what the manager's cache keeps of them.
+type trimming struct{ client.Client }
+
+func (c trimming) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if err := c.Client.Get(ctx, key, object, options...); err != nil {
+		return err
+	}
+	return trim(object)
+}
+
+func (c trimming) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if err := c.Client.List(ctx, list, options...); err != nil {
+		return err
+	}
+	return meta.EachListItem(list, trim)
+}
+
+func trim(object runtime.Object) error {
+	for kind, held := range HostCache() {
+		if reflect.TypeOf(kind) == reflect.TypeOf(object) && held.Transform != nil {
+			_, err := held.Transform(object)
+			return err
+		}
+	}
+	return nil
 }
 
 // listClusters looks up the index that the manager's cache has.

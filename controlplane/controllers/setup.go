@@ -28,10 +28,12 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/cordon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/metrics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 )
 
 // HostKinds are the kinds that the controller makes in the host cluster and watches there.
@@ -43,14 +45,20 @@ func HostKinds() []client.Object {
 }
 
 // HostCache makes a cache hold the controller's own objects only, of those kinds that others have
-// too, and of all Nodes whether they are cordoned.
+// too, and of all Nodes whether they are cordoned. Of each object it keeps what is read of it. ControllerRevisions that StatefulSets and
+// DaemonSets make of our pods have our label, too, and are not held.
 func HostCache() map[client.Object]cache.ByObject {
 	own := labels.SelectorFromSet(labels.Set{names.ManagedByLabel: names.ManagedBy})
 	kinds := map[client.Object]cache.ByObject{}
 	for _, kind := range HostKinds() {
-		byObject := cache.ByObject{Label: own}
-		if _, ok := kind.(*corev1.Pod); ok {
+		byObject := cache.ByObject{Label: own, Transform: apply.Trim}
+		switch kind.(type) {
+		case *corev1.Pod:
+			byObject.Transform = hostpods.Trim
+		case *corev1.Secret:
 			byObject.Transform = cache.TransformStripManagedFields()
+		case *appsv1.ControllerRevision:
+			byObject.Label, byObject.Transform = revision.OfProvider(), cache.TransformStripManagedFields()
 		}
 		kinds[kind] = byObject
 	}
@@ -63,7 +71,7 @@ func HostCache() map[client.Object]cache.ByObject {
 func OwnHost(mgr ctrl.Manager, portNamespace string, hostPorts ports.Span) *Host {
 	cached := bytenant.Client(mgr.GetClient())
 	return &Host{
-		Client: cached, Live: mgr.GetAPIReader(), Applier: apply.New(cached),
+		Client: cached, Live: mgr.GetAPIReader(), Applier: apply.New(cached, mgr.GetAPIReader()),
 		Claims: ports.New(cached, mgr.GetAPIReader(), portNamespace, hostPorts), Own: true,
 	}
 }

@@ -109,7 +109,7 @@ func (o Options) open(ctx context.Context, op opening) (*Host, func(context.Cont
 	}
 	cached = writes.Tell(cached, writes.Host)
 	return &Host{
-		Client: cached, Live: live, Applier: apply.New(cached),
+		Client: cached, Live: live, Applier: apply.New(cached, live),
 		Claims:   ports.New(cached, live, o.PortNamespace, o.HostPorts),
 		Identity: op.identity,
 		Dial:     forwarder{config: op.config, life: ctx}.dial,

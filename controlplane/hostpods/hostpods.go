@@ -31,6 +31,28 @@ func List(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (
 	return pods, nil
 }
 
+// Trim is what a cache keeps of a pod: of its spec the node, and the names and arguments of its containers; all else but who manages which
+// field. Tenants have a dozen pods each. Code that needs more of a pod reads it from the API server.
+func Trim(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	pod.ManagedFields = nil
+	pod.Spec = corev1.PodSpec{
+		NodeName: pod.Spec.NodeName, InitContainers: trimContainers(pod.Spec.InitContainers), Containers: trimContainers(pod.Spec.Containers),
+	}
+	return pod, nil
+}
+
+func trimContainers(containers []corev1.Container) []corev1.Container {
+	trimmed := make([]corev1.Container, 0, len(containers))
+	for _, container := range containers {
+		trimmed = append(trimmed, corev1.Container{Name: container.Name, Args: container.Args})
+	}
+	return trimmed
+}
+
 // Index is the place of the pod with a name; negative for none.
 func Index(pods []corev1.Pod, name string) int {
 	return slices.IndexFunc(pods, func(pod corev1.Pod) bool { return pod.Name == name })

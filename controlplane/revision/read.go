@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -33,6 +34,14 @@ func List(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (
 		revisions[component] = append(revisions[component], revision)
 	}
 	return revisions, nil
+}
+
+// OfProvider selects the revisions that the provider makes, and none of those that StatefulSets and DaemonSets make of its pods, which
+// have the tenant's labels, too.
+func OfProvider() k8slabels.Selector {
+	return (&client.ListOptions{}).ApplyOptions([]client.ListOption{
+		client.MatchingLabels{names.ManagedByLabel: names.ManagedBy}, client.HasLabels{ComponentLabel},
+	}).LabelSelector
 }
 
 // Spec names a revision of spec.

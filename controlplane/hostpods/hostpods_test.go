@@ -1,0 +1,33 @@
+package hostpods
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestACacheKeepsOfAPodWhatReconcilesRead(t *testing.T) {
+	container := func(name string) corev1.Container {
+		return corev1.Container{Name: name, Args: []string{"--a"}, Image: "i", Env: []corev1.EnvVar{{Name: "a"}}, VolumeMounts: []corev1.VolumeMount{{Name: "v"}}}
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}},
+		Spec:       corev1.PodSpec{NodeName: "n0", InitContainers: []corev1.Container{container("prepare")}, Containers: []corev1.Container{container("etcd")}, Volumes: []corev1.Volume{{Name: "v"}}},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	want := pod.DeepCopy()
+	want.ManagedFields = nil
+	want.Spec = corev1.PodSpec{NodeName: "n0", InitContainers: []corev1.Container{{Name: "prepare", Args: []string{"--a"}}}, Containers: []corev1.Container{{Name: "etcd", Args: []string{"--a"}}}}
+	got, err := Trim(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("it keeps (+):\n%s", diff)
+	}
+	if other, err := Trim("a tombstone"); other != "a tombstone" || err != nil {
+		t.Errorf("of what is no pod it keeps %v, %v", other, err)
+	}
+}
