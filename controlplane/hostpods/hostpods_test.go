@@ -12,14 +12,17 @@ func TestACacheKeepsOfAPodWhatReconcilesRead(t *testing.T) {
 	container := func(name string) corev1.Container {
 		return corev1.Container{Name: name, Args: []string{"--a"}, Image: "i", Env: []corev1.EnvVar{{Name: "a"}}, VolumeMounts: []corev1.VolumeMount{{Name: "v"}}}
 	}
+	secret := corev1.Volume{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+		SecretName: "s", Items: []corev1.KeyToPath{{Key: "a", Path: "b"}},
+	}}}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}},
-		Spec:       corev1.PodSpec{NodeName: "n0", InitContainers: []corev1.Container{container("prepare")}, Containers: []corev1.Container{container("etcd")}, Volumes: []corev1.Volume{{Name: "v"}}},
+		Spec:       corev1.PodSpec{NodeName: "n0", InitContainers: []corev1.Container{container("prepare")}, Containers: []corev1.Container{container("etcd")}, Volumes: []corev1.Volume{{Name: "v"}, secret}},
 		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	want := pod.DeepCopy()
 	want.ManagedFields = nil
-	want.Spec = corev1.PodSpec{NodeName: "n0", InitContainers: []corev1.Container{{Name: "prepare", Args: []string{"--a"}}}, Containers: []corev1.Container{{Name: "etcd", Args: []string{"--a"}}}}
+	want.Spec = corev1.PodSpec{NodeName: "n0", InitContainers: []corev1.Container{{Name: "prepare", Args: []string{"--a"}}}, Containers: []corev1.Container{{Name: "etcd", Args: []string{"--a"}}}, Volumes: []corev1.Volume{secret}}
 	got, err := Trim(pod)
 	if err != nil {
 		t.Fatal(err)
