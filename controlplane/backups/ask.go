@@ -16,7 +16,12 @@ import (
 	"sync"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
@@ -29,14 +34,35 @@ type Member struct {
 	Dial func(context.Context) (net.Conn, error)
 }
 
+// Members are those of the data etcd whose addresses are known. dial, if there, leads to pods in place of addresses.
+func Members(in *components.Input, dial hostclusters.Dial) []Member {
+	port := etcdcomponent.Data.Ports(in).Backup
+	var members []Member
+	for _, name := range etcdcomponent.Data.Members(in) {
+		address := in.Addresses[name]
+		if address == "" {
+			continue
+		}
+		m := Member{Name: name, Address: net.JoinHostPort(address, fmt.Sprint(port))}
+		if dial != nil {
+			pod := client.ObjectKey{Namespace: in.Cluster.Namespace, Name: name}
+			m.Dial = func(ctx context.Context) (net.Conn, error) { return dial(ctx, pod, port) }
+		}
+		members = append(members, m)
+	}
+	return members
+}
+
 // askTimeout bounds one request.
 const askTimeout = 4 * time.Second
 
 // Answer is what members say together: the report of the one that takes snapshots, else of the one that read the store last.
 type Answer struct {
 	*backup.Report
-	// Volumes are those of members that tell, by their names.
+	// Volumes are those of members that tell now, by their names.
 	Volumes map[string]backup.Volume
+	// Err is why no member answers now, while Report is of before; empty when one does.
+	Err string
 }
 
 // Ask asks all members at once.
@@ -66,7 +92,7 @@ func Ask(ctx context.Context, members []Member, config *tls.Config) (Answer, err
 	if len(reports) == 0 {
 		return Answer{}, fmt.Errorf("no member tells of its snapshots: %w", errors.Join(errs...))
 	}
-	return Answer{merged(reports), volumes}, nil
+	return Answer{Report: merged(reports), Volumes: volumes}, nil
 }
 
 // merged is what several members say: the list that was read last, and the work of the one on duty.

@@ -133,8 +133,8 @@ func TestARestoreInPlaceIsJudgedBeforeAnythingStops(t *testing.T) {
 type tellingVolumes map[string]backup.Volume
 
 func (v tellingVolumes) Probe(key probe.Key, asked probe.Probe) (probe.Result, bool) {
-	if key.Kind == backupProbeKind {
-		return probe.Result{Value: backupAnswer{said: backups.Answer{Volumes: v}}}, v != nil
+	if key.Kind == backups.ProbeKind {
+		return probe.Result{Value: backups.Answer{Volumes: v}}, v != nil
 	}
 	return patient{}.Probe(key, asked)
 }

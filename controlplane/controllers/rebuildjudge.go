@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
@@ -25,7 +26,7 @@ import (
 func (r *Reconciler) judgeRestore(ctx context.Context, s *scope, state rebuild.State, pods []corev1.Pod, volumes map[string]backup.Volume) (string, error) {
 	switch {
 	case r.EtcdAgentImage == "":
-		return noAgent, nil
+		return backups.NoAgent, nil
 	case len(state.Next.Members) > 0 && state.ClusterID == "" && len(state.Next.Former) == 0 && mayHaveData(pods):
 		return "no member of the data etcd has told the ID of its cluster yet, by which its data are put aside: wait until one answers, or until its container prepare has looked", nil
 	}
@@ -115,7 +116,7 @@ func (r *Reconciler) judgeSnapshot(ctx context.Context, s *scope, seed string, v
 	if err != nil || missing != "" {
 		return missing, err
 	}
-	_, missing, err = r.storeFiles(ctx, s.controlPlane.Namespace, origin.Store, "spec.etcd.backup.store")
+	_, missing, err = r.backups().Credentials(ctx, s.controlPlane.Namespace, origin.Store, "spec.etcd.backup.store")
 	return missing, err
 }
 

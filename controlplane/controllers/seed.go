@@ -37,7 +37,7 @@ func (r *Reconciler) seedFiles(ctx context.Context, s *scope, seeded bool) (file
 		if err != nil || missing != "" {
 			return nil, missing, err
 		}
-		if files, missing, err = r.storeFiles(ctx, s.controlPlane.Namespace, origin.Store, "spec.source.store of KOKEtcdSnapshot "+restore.Snapshot); err != nil || missing != "" {
+		if files, missing, err = r.backups().Credentials(ctx, s.controlPlane.Namespace, origin.Store, "spec.source.store of KOKEtcdSnapshot "+restore.Snapshot); err != nil || missing != "" {
 			return nil, missing, err
 		}
 		seed.Slot, seed.Store, seed.EtcdVersion = origin.Slot, backups.Store(origin.Store, origin.Of), seedVersion(s)

@@ -139,6 +139,15 @@ func clusterToControlPlane(_ context.Context, object client.Object) []reconcile.
 	return requests
 }
 
+// snapshotToControlPlane finds the control plane that a snapshot is of.
+func snapshotToControlPlane(_ context.Context, object client.Object) []reconcile.Request {
+	snapshot, ok := object.(*controlplanev1.KOKEtcdSnapshot)
+	if !ok || snapshot.Spec.ControlPlaneName == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: snapshot.Namespace, Name: snapshot.Spec.ControlPlaneName}}}
+}
+
 // hostNodeToControlPlanes finds those of which a member of etcd is on a node.
 func (r *Reconciler) hostNodeToControlPlanes(ctx context.Context, node client.Object) []reconcile.Request {
 	pods, err := cordon.Members(ctx, r.Host.Client, node.GetName())

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -121,4 +123,21 @@ func (v *tenantProbe) config() (*rest.Config, error) {
 	}
 	config.Wrap(v.guard.Wrap)
 	return config, nil
+}
+
+// uidProbe asks a tenant for the UID of its namespace kube-system.
+func (r *Reconciler) uidProbe(s *scope) *probe.Probe {
+	check := r.tenantProbe(s)
+	return &probe.Probe{Identity: check.address + string(s.keys.ClusterCA.Bundle), Do: check.uid}
+}
+
+func (v *tenantProbe) uid(ctx context.Context) probe.Result {
+	if err := v.connect(); err != nil {
+		return probe.Result{Problem: errortext.Steady(err)}
+	}
+	namespace := &corev1.Namespace{}
+	if err := v.client.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, namespace); err != nil {
+		return probe.Result{Problem: errortext.Steady(err)}
+	}
+	return probe.Result{Value: string(namespace.UID)}
 }

@@ -1,0 +1,156 @@
+package backups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+)
+
+// ProbeKind is the kind of the probe that asks members for their snapshots. Its value is an Answer.
+const ProbeKind = "backup"
+
+// Observe asks members for their snapshots, has them take those that people want, and keeps an object for each one. asked is false
+// until members were asked for the first time.
+func (k *Keeper) Observe(ctx context.Context, of *Facts) (answer Answer, asked bool, err error) {
+	objects, err := k.records(ctx, of)
+	if err != nil {
+		return Answer{}, true, err
+	}
+	answer, asked = k.ask(of, objects)
+	return answer, asked, k.keepRecords(ctx, of, Reconciled(of.ControlPlane, objects, answer.Report, k.Clock.Now()))
+}
+
+// Withdraw ends the probe of members that have no agents any more.
+func (k *Keeper) Withdraw(controlPlane *controlplanev1.KOKControlPlane) {
+	k.Prober.Withdraw(probeKey(controlPlane, ProbeKind))
+}
+
+// Volumes are the volumes of members that told of them within the last minute or so. asked is false until members were asked
+// for the first time.
+func (k *Keeper) Volumes(ctx context.Context, of *Facts) (volumes map[string]backup.Volume, asked bool, err error) {
+	objects, err := k.records(ctx, of)
+	if err != nil {
+		return nil, false, err
+	}
+	answer, asked := k.ask(of, objects)
+	return answer.Volumes, asked, nil
+}
+
+// records are the objects of the snapshots of a control plane.
+func (k *Keeper) records(ctx context.Context, of *Facts) ([]controlplanev1.KOKEtcdSnapshot, error) {
+	list := &controlplanev1.KOKEtcdSnapshotList{}
+	if err := k.Client.List(ctx, list, client.InNamespace(of.ControlPlane.Namespace)); err != nil {
+		return nil, fmt.Errorf("list the KOKEtcdSnapshots of the control plane: %w", err)
+	}
+	return slices.DeleteFunc(list.Items, func(o controlplanev1.KOKEtcdSnapshot) bool { return o.Spec.ControlPlaneName != of.ControlPlane.Name }), nil
+}
+
+// ask returns what members said last, or false before the first time.
+func (k *Keeper) ask(of *Facts, objects []controlplanev1.KOKEtcdSnapshot) (Answer, bool) {
+	result, asked := k.Prober.Probe(of.probe(ProbeKind), k.membersProbe(of, Wanted(objects, k.Clock.Now())))
+	answer, _ := result.Value.(Answer) // Nil after a panic.
+	return answer, asked
+}
+
+// membersProbe asks all members at once.
+func (k *Keeper) membersProbe(of *Facts, wanted []time.Time) probe.Probe {
+	members := of.Members
+	config, configErr := of.Keys.Only(pki.EtcdCA).ClientTLS(k.Clock, pki.EtcdCA, names.ManagerUser, nil, "")
+	var last *backup.Report
+	return probe.Probe{
+		Identity: fmt.Sprintf("%s %v %s", of.HostCluster, addressesOf(members), of.Keys.ClientIdentity(pki.EtcdCA)), Prompt: fmt.Sprint(wanted), Timeout: timeout, Settled: of.Settled,
+		Do: func(ctx context.Context) probe.Result {
+			if configErr != nil {
+				return probe.Result{Problem: errortext.Steady(configErr)}
+			}
+			said, err := Ask(ctx, members, config)
+			if err != nil {
+				why := errortext.Steady(err)
+				return probe.Result{Problem: why, Value: Answer{Report: last, Err: why}}
+			}
+			report := said.Report
+			last = report
+			open := missingSlots(wanted, report)
+			var failed []error
+			for _, slot := range open {
+				if !report.Working.Equal(slot) {
+					failed = append(failed, Take(ctx, OnDutyFirst(members, report), config, slot))
+				}
+			}
+			problem := ""
+			if len(open) > 0 {
+				problem = fmt.Sprintf("%d snapshots are being taken", len(open))
+			}
+			if err := errors.Join(failed...); err != nil {
+				problem += ": " + errortext.Steady(err)
+			}
+			return probe.Result{Problem: problem, Value: said}
+		},
+	}
+}
+
+// missingSlots are those of which the store has no verified or refused snapshot.
+func missingSlots(wanted []time.Time, report *backup.Report) []time.Time {
+	var missing []time.Time
+	for _, slot := range wanted {
+		done := false
+		for _, s := range report.Snapshots {
+			done = done || s.Slot.Equal(slot) && (!s.Verified.IsZero() || s.Reason != "")
+		}
+		if !done {
+			missing = append(missing, slot)
+		}
+	}
+	return missing
+}
+
+func addressesOf(members []Member) []string {
+	addresses := make([]string, len(members))
+	for i, m := range members {
+		addresses[i] = m.Address
+	}
+	return addresses
+}
+
+// keepRecords makes the objects of snapshots say what the store has.
+func (k *Keeper) keepRecords(ctx context.Context, of *Facts, records Records) error {
+	var errs []error
+	for _, object := range records.Create {
+		object.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(of.ControlPlane, controlplanev1.GroupVersion.WithKind("KOKControlPlane"))}
+		object.Labels = map[string]string{clusterv1.ClusterNameLabel: of.Cluster.Name}
+		if err := k.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+			errs = append(errs, fmt.Errorf("create KOKEtcdSnapshot %s: %w", object.Name, err))
+		}
+	}
+	for _, object := range records.Delete {
+		if err := k.Client.Delete(ctx, object, client.Preconditions{UID: &object.UID}); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("delete KOKEtcdSnapshot %s: %w", object.Name, err))
+		}
+	}
+	return errors.Join(append(errs, k.describeRecords(ctx, records.Update))...)
+}
+
+// describeRecords writes the status of snapshots.
+func (k *Keeper) describeRecords(ctx context.Context, objects []*controlplanev1.KOKEtcdSnapshot) error {
+	var errs []error
+	for _, object := range objects {
+		if err := k.Client.Status().Update(ctx, object); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			errs = append(errs, fmt.Errorf("write the status of KOKEtcdSnapshot %s: %w", object.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
