@@ -23,7 +23,7 @@ func (r *Reconciler) applyEtcd(cluster etcd.Cluster) func(context.Context, *scop
 	component := cluster.AsComponent()
 	return func(ctx context.Context, s *scope) flow.Result {
 		if cluster.Component == names.EtcdEvents {
-			if result := stopFormerEvents(ctx, s); !result.Done() {
+			if result := r.stopFormerEvents(ctx, s); !result.Done() {
 				return result
 			}
 		}
@@ -92,7 +92,11 @@ func applyRendering(ctx context.Context, s *scope, component string, objects []c
 	if err != nil {
 		return flow.Failed(err)
 	}
-	if err := deleteSuperseded(ctx, s, component, objects); err != nil {
+	superseded, err := s.revisions.Superseded(ctx, s.key, component)
+	if err != nil {
+		return flow.Failed(err)
+	}
+	if err := s.host.Applier.Prune(ctx, s.key, component, superseded, objects); err != nil {
 		return flow.Failed(err)
 	}
 	for _, object := range applied {

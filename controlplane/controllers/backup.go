@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -19,7 +18,7 @@ import (
 func (r *Reconciler) ensureBackup(ctx context.Context, s *scope) flow.Result {
 	of := s.backupSecret()
 	spec, seeded := s.controlPlane.Spec.Etcd.Backup, etcdclusters.Seeded(s.controlPlane, names.EtcdData)
-	if spec == nil && !seeded && !s.everRestored() {
+	if spec == nil && !seeded && !s.rebuild.Ever(s.controlPlane) {
 		return flow.Failed(s.store.DeleteFiles(ctx, of))
 	}
 	if r.EtcdAgentImage == "" {
@@ -36,17 +35,15 @@ func (r *Reconciler) ensureBackup(ctx context.Context, s *scope) flow.Result {
 	if err != nil {
 		return flow.Failed(err)
 	}
-	if err := s.addFormer(ctx, files, present); err != nil {
-		return flow.Failed(err)
-	}
-	seed, missing, err := r.seedFiles(ctx, s, seeded)
+	begin, err := r.restorer().Begin(ctx, r.restoreFacts(s), s.rebuild.Progress, present)
+	s.rebuild.Progress = begin.Progress
 	if err != nil {
 		return flow.Failed(err)
 	}
-	if missing != "" {
-		return flow.Waiting(missing)
+	if begin.Missing != "" {
+		return flow.Waiting(begin.Missing)
 	}
-	maps.Copy(files, seed)
+	maps.Copy(files, begin.Files)
 	var told backups.Told
 	if spec != nil {
 		told = r.backups().Tell(ctx, r.backupFacts(s), present)
@@ -80,11 +77,12 @@ func (s *scope) seedGone() bool {
 
 // observeBackup asks members for their snapshots, has them take those that people want, and keeps an object for each one.
 func (r *Reconciler) observeBackup(ctx context.Context, s *scope) error {
-	if !hasAgents(s) {
+	agents := r.agents(s)
+	if agents == nil {
 		r.backups().Withdraw(s.controlPlane)
 		return nil
 	}
-	answer, asked, err := r.backups().Observe(ctx, r.backupFacts(s))
+	answer, asked, err := r.backups().Observe(ctx, agents)
 	if !asked {
 		s.probing = true
 	}
@@ -92,18 +90,12 @@ func (r *Reconciler) observeBackup(ctx context.Context, s *scope) error {
 	return err
 }
 
-// volumesOf are the volumes of members that told of them within the last minute or so. asked is false until members with agents were asked
-// for the first time.
-func (r *Reconciler) volumesOf(ctx context.Context, s *scope) (volumes map[string]backup.Volume, asked bool, err error) {
-	if !hasAgents(s) {
-		return nil, true, nil
+// agents are how the agents of members are asked; nil while there are none to ask.
+func (r *Reconciler) agents(s *scope) *backups.Facts {
+	if s.controlPlane.Spec.Etcd.Backup == nil || s.keys == nil || len(s.input.Addresses) == 0 || !runs(s.controlPlane) {
+		return nil
 	}
-	return r.backups().Volumes(ctx, r.backupFacts(s))
-}
-
-// hasAgents reports whether members have agents that can be asked.
-func hasAgents(s *scope) bool {
-	return s.controlPlane.Spec.Etcd.Backup != nil && s.keys != nil && len(s.input.Addresses) > 0 && runs(s.controlPlane)
+	return r.backupFacts(s)
 }
 
 func (r *Reconciler) backups() *backups.Keeper {

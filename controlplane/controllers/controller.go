@@ -223,7 +223,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	if host.Warning != "" {
 		s.note(errors.New(host.Warning))
 	}
-	if err := errors.Join(s.gather(ctx), r.readHistory(ctx, s), s.readRestore(ctx), recoverEtcd(ctx, s), r.readFormerEvents(ctx, s)); err != nil {
+	if err := errors.Join(s.gather(ctx), r.readHistory(ctx, s), r.readRestore(ctx, s), recoverEtcd(ctx, s), r.readFormerEvents(ctx, s)); err != nil {
 		return ctrl.Result{}, err
 	}
 	s.applyRestore()

@@ -60,9 +60,9 @@
 //	what the host cluster must still give        controllers/services.go: Reconciler.applyServices
 //	spec cannot be recorded, and …               controllers/history.go: Reconciler.findSpec
 //	the present spec … to reach the cache        controllers/history.go: Reconciler.recordSpec
-//	spec.etcd.restore.snapshot names …           controllers/backup.go: Reconciler.ensureBackup; controllers/seed.go: Reconciler.origin
-//	EtcdRecovering: … is founded anew: …         controllers/rebuild.go: Reconciler.restoreInPlace; etcd/rebuild/rebuild.go: Decide
-//	etcd-events is founded anew: …               controllers/foundevents.go: stopFormerEvents
+//	spec.etcd.restore.snapshot names …           controllers/backup.go: Reconciler.ensureBackup; restore/seed.go: Restorer.origin
+//	EtcdRecovering: … is founded anew: …         restore/inplace.go: Restorer.InPlace; etcd/rebuild/rebuild.go: Decide
+//	etcd-events is founded anew: …               restore/events.go: FormerEvents.Stop
 //	… has restored its snapshot, and …           controllers/apply.go: Reconciler.applyEtcd
 //	Secret … has an unsafe kubeconfig            controllers/keymaterial.go: Reconciler.ensureKubeconfig
 //	the tenant's API at … is being probed        controllers/tenantobjects.go: Reconciler.applyTenantObjects

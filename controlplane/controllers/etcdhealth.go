@@ -36,7 +36,7 @@ func (r *Reconciler) operateEtcd(s *scope, workloads map[string]*workloads.State
 	}
 	for _, cluster := range etcdclusters.All {
 		state := workloads[cluster.Component]
-		if s.stops(cluster.Component) && !s.rebuild.founding() {
+		if s.stops(cluster.Component) && !s.rebuild.Founding() {
 			continue
 		}
 		if state == nil || (!state.Works() && !state.RollingOut() && !etcdclusters.Bootstrapped(s.controlPlane, cluster.Component)) {
@@ -53,7 +53,7 @@ func (r *Reconciler) operateEtcd(s *scope, workloads map[string]*workloads.State
 
 // isFormer reports whether a report is of the etcd that a restore in place replaces.
 func (s *scope) isFormer(component string, report *operator.Report) bool {
-	return component == names.EtcdData && s.rebuild.founding() && report.ClusterID != "" && report.ClusterID != s.rebuild.record.ClusterID
+	return component == names.EtcdData && s.rebuild.Founding() && report.ClusterID != "" && report.ClusterID != s.rebuild.Record.ClusterID
 }
 
 // keysNeedAPerson reports whether keys are gone in both places, or cannot be used. Package pki says so of what API servers
@@ -65,8 +65,8 @@ func (s *scope) keysNeedAPerson() bool {
 // etcdTask is what the operator is told of an etcd cluster. It holds nothing that this reconcile still changes.
 func etcdTask(s *scope, cluster etcdcomponent.Cluster, state workloads.State, cordoned []string) *operator.Task {
 	only := ""
-	if s.rebuild.founding() && cluster.Component == names.EtcdData {
-		only = s.rebuild.record.Seed
+	if s.rebuild.Founding() && cluster.Component == names.EtcdData {
+		only = s.rebuild.Record.Seed
 	}
 	return &operator.Task{
 		ControlPlane: &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{

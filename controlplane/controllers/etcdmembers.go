@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +18,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/volumes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -105,10 +107,10 @@ func renderedEtcd(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, 
 
 // firstPod is the ordinal of the first pod of an etcd cluster: that of the one member with which it is founded anew, else 0.
 func (s *scope) firstPod(cluster etcdcomponent.Cluster) int32 {
-	if cluster.Component != names.EtcdData || !s.rebuild.founding() || s.founded() {
+	if cluster.Component != names.EtcdData || !s.rebuild.Founding() || s.rebuild.Founded(s.controlPlane) {
 		return 0
 	}
-	return int32(cluster.Ordinal(&s.input, s.rebuild.record.Seed)) //nolint:gosec // A handful.
+	return int32(cluster.Ordinal(&s.input, s.rebuild.Record.Seed)) //nolint:gosec // A handful.
 }
 
 // spareNone has a PodDisruptionBudget let no pod be evicted.
@@ -208,6 +210,30 @@ func deleteServicesOfRemoved(ctx context.Context, s *scope, present map[string]*
 				return fmt.Errorf("delete Service %s of a former etcd member: %w", client.ObjectKeyFromObject(service), err)
 			}
 			s.host.Applier.Dismiss("Service", service)
+		}
+	}
+	return nil
+}
+
+// resizeVolumes has the volume claims of an etcd cluster ask for the size of spec, where that is not the size in the StatefulSet among
+// objects: nobody can change it there, and so claims of new members begin with it. What the host cluster refuses is noted.
+func resizeVolumes(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, objects []client.Object) error {
+	founded, wanted := volumeSize(objects), etcdclusters.Spec(s.controlPlane, cluster.Component).Storage.Size
+	if founded == nil || wanted == nil || founded.Cmp(*wanted) == 0 {
+		return nil
+	}
+	problems, err := volumes.Resize(ctx, s.host, s.key, cluster.Component, "spec.etcd."+cluster.Field+".storage.size", *wanted)
+	for _, problem := range problems {
+		s.note(problem)
+	}
+	return err
+}
+
+// volumeSize is the size of volumes in the StatefulSet among objects; nil where it has none.
+func volumeSize(objects []client.Object) *resource.Quantity {
+	for _, object := range objects {
+		if set, ok := object.(*appsv1.StatefulSet); ok {
+			return etcdcomponent.VolumeSize(set)
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 // keepComponent keeps up the newest rendering that is stored of a component.
 func keepComponent(component components.Component) func(context.Context, *scope) flow.Result {
 	return func(ctx context.Context, s *scope) flow.Result {
-		if s.rebuild.stops(component.Name) {
+		if s.rebuild.Stops(component.Name) {
 			return flow.Done()
 		}
 		if known, err := s.revisions.Newest(ctx, s.key, component.Name); err != nil || len(known) == 0 {

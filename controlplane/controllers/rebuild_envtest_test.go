@@ -29,6 +29,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/restore"
 )
 
 // formerID is the ID of the cluster that a tenant's data etcd is at first.
@@ -312,7 +313,7 @@ func (tt *tenantTest) record() (record rebuild.Record) {
 	if err := environment.Client.Get(tt.t.Context(), tt.inNamespace(names.RestoreRecord(tt.cluster.Name)), config); client.IgnoreNotFound(err) != nil {
 		tt.t.Fatal(err)
 	} else if err == nil {
-		if err := json.Unmarshal([]byte(config.Data[recordKey]), &record); err != nil {
+		if err := json.Unmarshal([]byte(config.Data[restore.RecordKey]), &record); err != nil {
 			tt.t.Fatal(err)
 		}
 	}

@@ -66,7 +66,7 @@ type scope struct {
 	// rotations are how far rotations of keys have come.
 	rotations []status.Rotation
 	// formerEvents is what is left of an etcd with events that is founded anew.
-	formerEvents formerEvents
+	formerEvents foundingEvents
 
 	lock sync.Mutex
 	// live holds the workloads of components as they were after apply, by component.

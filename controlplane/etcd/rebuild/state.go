@@ -3,6 +3,7 @@ package rebuild
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // Phase is how far a restore in place has come.
@@ -32,6 +33,14 @@ type Record struct {
 	// Members are the former members. Voters is how many of them voted.
 	Members []Member `json:"members,omitempty"`
 	Voters  int      `json:"voters,omitempty"`
+}
+
+// Stamp is a time as records have it; empty for none.
+func Stamp(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
 }
 
 // Member is a former member, and the host node that it ran on.

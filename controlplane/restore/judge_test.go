@@ -1,4 +1,4 @@
-package controllers
+package restore
 
 import (
 	"strings"
@@ -37,8 +37,7 @@ func TestASurvivorHasTheLongestLogOfThoseThatAreLeft(t *testing.T) {
 			for _, member := range []string{"m-0", "m-1", "m-2", "m-3", "m-4"} {
 				state.Next.Members = append(state.Next.Members, rebuild.Member{Name: member, Host: "host"})
 			}
-			s := &scope{controlPlane: &controlplanev1.KOKControlPlane{}}
-			got := judgeSurvivor(s, state, []corev1.Pod{}, test.volumes)
+			got := judgeSurvivor(controlplanev1.EtcdStoragePersistentVolumeClaim, state, []corev1.Pod{}, test.volumes)
 			if (got == "") != (test.says == "") || !strings.HasPrefix(got, test.says) {
 				t.Errorf("it says %q", got)
 			}

@@ -1,4 +1,4 @@
-package controllers
+package restore
 
 import (
 	"context"
@@ -21,19 +21,19 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 )
 
-// judgeRestore says what is wrong with a request, before anything stops; empty for nothing. volumes are those of
+// judge says what is wrong with a request, before anything stops; empty for nothing. volumes are those of
 // members that tell of them.
-func (r *Reconciler) judgeRestore(ctx context.Context, s *scope, state rebuild.State, pods []corev1.Pod, volumes map[string]backup.Volume) (string, error) {
+func (r *Restorer) judge(ctx context.Context, of *Facts, state rebuild.State, pods []corev1.Pod, volumes map[string]backup.Volume) (string, error) {
 	switch {
-	case r.EtcdAgentImage == "":
+	case r.AgentImage == "":
 		return backups.NoAgent, nil
 	case len(state.Next.Members) > 0 && state.ClusterID == "" && len(state.Next.Former) == 0 && mayHaveData(pods):
 		return "no member of the data etcd has told the ID of its cluster yet, by which its data are put aside: wait until one answers, or until its container prepare has looked", nil
 	}
-	if s.controlPlane.Spec.Etcd.Restore.Survivor != "" {
-		return judgeSurvivor(s, state, pods, volumes), nil
+	if of.ControlPlane.Spec.Etcd.Restore.Survivor != "" {
+		return judgeSurvivor(of.ControlPlane.Spec.Etcd.Data.Storage.Type, state, pods, volumes), nil
 	}
-	return r.judgeSnapshot(ctx, s, state.Next.Seed, volumes)
+	return r.judgeSnapshot(ctx, of, state.Next.Seed, volumes)
 }
 
 // tooSmall says that a member's volume has too little room for the data of a new cluster beside the former ones; empty when it has
@@ -58,9 +58,9 @@ func lostData(pod *corev1.Pod) bool {
 }
 
 // judgeSurvivor refuses a member that has no data or fewer than another one has, and one where a quorum could return.
-func judgeSurvivor(s *scope, state rebuild.State, pods []corev1.Pod, volumes map[string]backup.Volume) string {
+func judgeSurvivor(storage controlplanev1.EtcdStorageType, state rebuild.State, pods []corev1.Pod, volumes map[string]backup.Volume) string {
 	name := state.Next.Seed
-	if s.controlPlane.Spec.Etcd.Data.Storage.Type == controlplanev1.EtcdStorageEmptyDir {
+	if storage == controlplanev1.EtcdStorageEmptyDir {
 		return fmt.Sprintf("survivor: the data of %s go with its pod, for spec.etcd.data.storage.type is %s: restore a snapshot", name, controlplanev1.EtcdStorageEmptyDir)
 	}
 	var members, left []string
@@ -97,38 +97,38 @@ func isNewer(version, than string) bool {
 
 // judgeSnapshot refuses a snapshot that is not there, not verified, another tenant's, of another key, of a newer etcd, or too large
 // for the volume of the seed, where that is known.
-func (r *Reconciler) judgeSnapshot(ctx context.Context, s *scope, seed string, volumes map[string]backup.Volume) (string, error) {
-	key := client.ObjectKey{Namespace: s.controlPlane.Namespace, Name: s.controlPlane.Spec.Etcd.Restore.Snapshot}
+func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, seed string, volumes map[string]backup.Volume) (string, error) {
+	key := client.ObjectKey{Namespace: of.ControlPlane.Namespace, Name: of.ControlPlane.Spec.Etcd.Restore.Snapshot}
 	snapshot := &controlplanev1.KOKEtcdSnapshot{}
-	switch err := r.Client.Get(ctx, key, snapshot); {
+	switch err := r.Management.Get(ctx, key, snapshot); {
 	case apierrors.IsNotFound(err):
 		return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, which is not in namespace %s: `kok etcd list` shows those that there are", key.Name, key.Namespace), nil
 	case err != nil:
 		return "", fmt.Errorf("read KOKEtcdSnapshot %s: %w", key, err)
 	}
-	if problem := r.unfit(s, snapshot); problem != "" {
+	if problem := unfit(of, snapshot); problem != "" {
 		return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, %s", key.Name, problem), nil
 	}
 	if problem := tooSmall(volumes, seed, backup.RestoreBytes(snapshot.Status.DatabaseBytes)); problem != "" {
 		return problem, nil
 	}
-	origin, missing, err := r.origin(ctx, s)
+	origin, missing, err := r.origin(ctx, of.ControlPlane)
 	if err != nil || missing != "" {
 		return missing, err
 	}
-	_, missing, err = r.backups().Credentials(ctx, s.controlPlane.Namespace, origin.Store, "spec.etcd.backup.store")
+	_, missing, err = r.Backups.Credentials(ctx, of.ControlPlane.Namespace, origin.Store, "spec.etcd.backup.store")
 	return missing, err
 }
 
 // unfit says why a snapshot cannot be restored in place; empty when it can. One that names a store by itself was verified by nobody
 // for this control plane.
-func (r *Reconciler) unfit(s *scope, snapshot *controlplanev1.KOKEtcdSnapshot) string {
-	_, _, keyID, err := s.keys.SnapshotKeys()
+func unfit(of *Facts, snapshot *controlplanev1.KOKEtcdSnapshot) string {
+	_, _, keyID, err := of.Keys.SnapshotKeys()
 	verified := conditions.Get(snapshot, controlplanev1.SnapshotVerifiedCondition)
-	switch target, status := seedVersion(s), snapshot.Status; {
+	switch target, status := seedVersion(of), snapshot.Status; {
 	case err != nil:
 		return err.Error()
-	case snapshot.Spec.ControlPlaneName != s.controlPlane.Name:
+	case snapshot.Spec.ControlPlaneName != of.ControlPlane.Name:
 		return "which is not one of this control plane: name one that `kok etcd list` shows, or restore it into a new Cluster"
 	case verified == nil:
 		return "which is not verified yet: wait for its condition Verified, or name another"

@@ -1,4 +1,4 @@
-package controllers
+package restore
 
 import (
 	"cmp"
@@ -11,7 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
@@ -20,24 +22,24 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// rebuildState is all that the next step of a restore depends on, as the host cluster's API server has it: a cache may not know
+// stateOf is all that the next step of a restore depends on, as the host cluster's API server has it: a cache may not know
 // yet what runs.
-func (r *Reconciler) rebuildState(ctx context.Context, s *scope) (rebuild.State, error) {
-	state := rebuild.State{Request: s.rebuild.request, Record: s.rebuild.record, GivenUp: s.controlPlane.Spec.Etcd.GivenUp, Heard: map[string]string{}}
-	state.ClusterID = etcdclusters.Status(s.controlPlane, names.EtcdData).ClusterID
+func (r *Restorer) stateOf(ctx context.Context, of *Facts, p *Progress) (rebuild.State, error) {
+	state := rebuild.State{Request: p.request, Record: p.Record, GivenUp: of.ControlPlane.Spec.Etcd.GivenUp, Heard: map[string]string{}}
+	state.ClusterID = etcdclusters.Status(of.ControlPlane, names.EtcdData).ClusterID
 	begins := state.Record.Restore != state.Request
-	if s.rebuild.founding() && !begins {
-		if !s.founded() {
+	if p.Founding() && !begins {
+		if !p.Founded(of.ControlPlane) {
 			state.ClusterID = ""
 		}
 		return state, nil
 	}
-	pods, err := hostpods.List(ctx, s.host.Live, s.key)
+	pods, err := hostpods.List(ctx, of.Host.Live, of.Cluster)
 	if err != nil {
 		return state, err
 	}
-	hosts := hostnodes{scope: s, now: r.Clock.Now(), heard: state.Heard, uids: map[string]string{}}
-	for component := range usersOfData(s.controlPlane) {
+	hosts := hostnodes{live: of.Host.Live, now: r.Clock.Now(), heard: state.Heard, uids: map[string]string{}}
+	for component := range usersOfData(of.ControlPlane) {
 		for i := range pods[component] {
 			if pod := &pods[component][i]; !hostpods.Ended(pod) {
 				state.Pods = append(state.Pods, rebuild.Pod{Name: pod.Name, Host: pod.Spec.NodeName})
@@ -56,17 +58,17 @@ func (r *Reconciler) rebuildState(ctx context.Context, s *scope) (rebuild.State,
 	if !begins {
 		return state, nil
 	}
-	return r.addNext(ctx, s, state, &hosts, pods[names.EtcdData])
+	return r.addNext(ctx, of, state, &hosts, pods[names.EtcdData])
 }
 
 // addNext adds the record that a restore would begin with, and what is wrong with the request.
-func (r *Reconciler) addNext(ctx context.Context, s *scope, state rebuild.State, hosts *hostnodes, pods []corev1.Pod) (rebuild.State, error) {
-	former := etcdclusters.Status(s.controlPlane, names.EtcdData)
-	claimed, err := operator.HostsOfVolumes(ctx, s.host.Live, s.key)
+func (r *Restorer) addNext(ctx context.Context, of *Facts, state rebuild.State, hosts *hostnodes, pods []corev1.Pod) (rebuild.State, error) {
+	former := etcdclusters.Status(of.ControlPlane, names.EtcdData)
+	claimed, err := operator.HostsOfVolumes(ctx, of.Host.Live, of.Cluster)
 	if err != nil {
 		return state, err
 	}
-	state.Next = rebuild.Record{Seed: s.controlPlane.Spec.Etcd.Restore.Survivor, Voters: int(etcdclusters.Voters(s.controlPlane, names.EtcdData))}
+	state.Next = rebuild.Record{Seed: of.ControlPlane.Spec.Etcd.Restore.Survivor, Voters: int(etcdclusters.Voters(of.ControlPlane, names.EtcdData))}
 	for _, listed := range former.Members {
 		m := rebuild.Member{Name: listed.Name, Host: claimed[listed.Name]}
 		if i := hostpods.Index(pods, m.Name); i >= 0 {
@@ -84,23 +86,26 @@ func (r *Reconciler) addNext(ctx context.Context, s *scope, state rebuild.State,
 		state.Next.Members = append(state.Next.Members, m)
 	}
 	if state.Next.Seed == "" {
-		state.Next.Seed = seedOf(s, state)
+		state.Next.Seed = seedOf(of.Input, state)
 	}
-	state.Next.ClusterID = rebuild.ClusterID(etcdcomponent.Data.PeerURL(&s.input, state.Next.Seed), state.Request)
-	volumes, asked, err := r.volumesOf(ctx, s)
-	if err != nil {
-		return state, err
+	state.Next.ClusterID = rebuild.ClusterID(etcdcomponent.Data.PeerURL(of.Input, state.Next.Seed), state.Request)
+	var volumes map[string]backup.Volume
+	if of.Agents != nil {
+		asked := false
+		if volumes, asked, err = r.Backups.Volumes(ctx, of.Agents); err != nil {
+			return state, err
+		}
+		if !asked {
+			state.Unknown = "members are being asked how much room their volumes have"
+		}
 	}
-	if !asked {
-		state.Unknown = "members are being asked how much room their volumes have"
-	}
-	state.Problem, err = r.judgeRestore(ctx, s, state, pods, volumes)
+	state.Problem, err = r.judge(ctx, of, state, pods, volumes)
 	return state, err
 }
 
 // seedOf is the member that begins with a snapshot: the first one whose host node is heard from, or the first one.
-func seedOf(s *scope, state rebuild.State) string {
-	wanted := etcdcomponent.Data.Wanted(&s.input)
+func seedOf(in *components.Input, state rebuild.State) string {
+	wanted := etcdcomponent.Data.Wanted(in)
 	for _, name := range wanted {
 		i := slices.IndexFunc(state.Next.Members, func(m rebuild.Member) bool { return m.Name == name })
 		if i < 0 {
@@ -115,8 +120,8 @@ func seedOf(s *scope, state rebuild.State) string {
 
 // hostnodes are the host nodes that matter to a restore. Each is read once.
 type hostnodes struct {
-	scope *scope
-	now   time.Time
+	live client.Reader
+	now  time.Time
 	// heard are the UIDs of those that are heard from, uids those of all that are there.
 	heard, uids map[string]string
 }
@@ -131,7 +136,7 @@ func (h *hostnodes) look(ctx context.Context, name string) error {
 		return nil
 	}
 	node := &corev1.Node{}
-	switch err := h.scope.host.Live.Get(ctx, client.ObjectKey{Name: name}, node); {
+	switch err := h.live.Get(ctx, client.ObjectKey{Name: name}, node); {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:

@@ -1,0 +1,105 @@
+// Package discovery finds out what status said of etcd clusters, when it says nothing: clusterctl move and backups leave
+// status behind. Without it a running cluster would be taken for one that is yet to be bootstrapped, and a member that
+// comes back without data would be let in. Configuration files and workloads tell it; etcd itself says the
+// rest when it is observed.
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// Unknown finds the etcd clusters of a control plane of which status says nothing. It returns those that were founded, and the first
+// error after which it went no further.
+func Unknown(ctx context.Context, live client.Reader, controlPlane *controlplanev1.KOKControlPlane, tenant client.ObjectKey) ([]controlplanev1.EtcdClusterStatus, error) {
+	var all []controlplanev1.EtcdClusterStatus
+	for _, cluster := range etcdclusters.All {
+		if !cluster.AsComponent().IsOf(&controlPlane.Spec) || etcdclusters.Status(controlPlane, cluster.Component).Name != "" {
+			continue
+		}
+		found, err := Find(ctx, live, cluster, controlPlane, tenant)
+		if err != nil {
+			return all, err
+		}
+		if found != nil {
+			all = append(all, *found)
+		}
+	}
+	return all, nil
+}
+
+// Find is what the host cluster tells of an etcd cluster; nil for one that was not founded yet. A cache that lacks what there is
+// would let a member without data start a cluster anew, so live is the API server.
+func Find(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster, controlPlane *controlplanev1.KOKControlPlane, tenant client.ObjectKey) (*controlplanev1.EtcdClusterStatus, error) {
+	config, workload := &corev1.ConfigMap{}, &appsv1.StatefulSet{}
+	for _, present := range []struct {
+		name   string
+		object client.Object
+	}{{names.Config(tenant.Name, cluster.Component), config}, {names.Object(tenant.Name, cluster.Component), workload}} {
+		key := client.ObjectKey{Namespace: tenant.Namespace, Name: present.name}
+		if err := live.Get(ctx, key, present.object); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("look for etcd members of before: %w", err)
+		}
+	}
+	seeded, err := mayBeSeeded(ctx, live, cluster, controlPlane, tenant, workload)
+	if err != nil || seeded {
+		return nil, err // The files of a seeded one say from the beginning that it was founded, and nobody has seen it yet.
+	}
+	return described(cluster, tenant, etcdclusters.Founded(controlPlane, cluster.Component), config.Data, ptr.Deref(workload.Spec.Replicas, 0))
+}
+
+// mayBeSeeded reports whether the first member of an etcd cluster may still have to restore a snapshot: it is told which.
+func mayBeSeeded(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster, controlPlane *controlplanev1.KOKControlPlane, tenant client.ObjectKey, workload *appsv1.StatefulSet) (bool, error) {
+	if cluster.Component != names.EtcdData || controlPlane.Spec.Etcd.Restore == nil || ptr.Deref(workload.Spec.Replicas, 0) > 1 {
+		return false, nil
+	}
+	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: tenant.Namespace, Name: names.Backup(tenant.Name)}
+	if err := live.Get(ctx, key, secret); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("look whether etcd begins with a snapshot: %w", err)
+	}
+	return len(secret.Data[backup.SeedFile]) > 0, nil
+}
+
+// described is what files and the number of pods tell of an etcd cluster; nil for one that was not bootstrapped, and where files
+// are of another founding. There are as many pods as etcd lists members; when the StatefulSet is gone, files alone tell who they are.
+func described(cluster etcdcomponent.Cluster, tenant client.ObjectKey, founded string, files map[string]string, pods int32) (*controlplanev1.EtcdClusterStatus, error) {
+	if pods == 0 {
+		pods = int32(len(files)) //nolint:gosec // There are seven at most.
+	}
+	var members []controlplanev1.EtcdMemberStatus
+	for ordinal := range pods {
+		name := fmt.Sprintf("%s-%d", names.Object(tenant.Name, cluster.Component), ordinal)
+		file, ok := files[name+".yaml"]
+		if !ok {
+			continue
+		}
+		read, err := etcdcomponent.Read(file)
+		if err != nil {
+			return nil, fmt.Errorf("the file of %s: %w", name, err)
+		}
+		if !read.Bootstrapped || !read.FoundedAs(founded) {
+			return nil, nil
+		}
+		state := controlplanev1.EtcdMemberVoter
+		if read.Joining() && slices.Contains(read.Listed, name) {
+			state = controlplanev1.EtcdMemberJoining
+		}
+		members = append(members, controlplanev1.EtcdMemberStatus{Name: name, State: state})
+	}
+	if len(members) == 0 {
+		return nil, nil
+	}
+	return &controlplanev1.EtcdClusterStatus{Name: etcdclusters.Name(cluster.Component), Bootstrapped: ptr.To(true), Members: members}, nil
+}

@@ -1,0 +1,122 @@
+package restore
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/deletion"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters/discovery"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list;delete
+
+// FormerEvents is what is left of the etcd with the events that a person wants to be founded anew.
+type FormerEvents struct {
+	pods   []string
+	claims []*corev1.PersistentVolumeClaim
+	// Status is what status says of the etcd from when nothing is left; nil where it stays as it is.
+	Status *controlplanev1.EtcdClusterStatus
+	// Refused is what is wrong with the request, for people; nil for nothing.
+	Refused error
+}
+
+// Left reports whether anything is.
+func (f *FormerEvents) Left() bool { return len(f.pods)+len(f.claims) > 0 }
+
+// ReadFormerEvents looks for pods and volumes that are older than spec.etcd.events.foundAnewAt, until none is left. Then it takes status
+// from the members' files, as what status says may be of the former etcd. Files of the former etcd mean that the new one is yet to be
+// founded. Files of the new one name its members, which a status that was lost does not. It runs before the steps, which read status
+// side by side. It asks the API server: a cache that lacks a former pod would let two etcds run. See
+// docs/decisions/etcd.md#events-begin-anew-by-a-time.
+func ReadFormerEvents(ctx context.Context, of *Facts, now time.Time) (former FormerEvents, err error) {
+	asked := of.ControlPlane.Spec.Etcd.Events.FoundAnewAt
+	status := etcdclusters.Status(of.ControlPlane, names.EtcdEvents)
+	if asked.IsZero() || asked.Equal(&status.RestoredAt) || of.ControlPlane.Spec.Etcd.EventsInData() {
+		return former, nil
+	}
+	if asked.After(now) { // New pods would be older than it, too.
+		former.Refused = fmt.Errorf("spec.etcd.events.foundAnewAt is %s, which is yet to come: set it to a time that has passed", asked.UTC().Format(time.RFC3339))
+		return former, nil
+	}
+	byComponent, err := hostpods.List(ctx, of.Host.Live, of.Cluster)
+	if err != nil {
+		return former, err
+	}
+	claims, err := operator.VolumeClaims(ctx, of.Host.Live, of.Cluster, names.EtcdEvents)
+	if err != nil {
+		return former, err
+	}
+	pods := byComponent[names.EtcdEvents]
+	for i := range pods {
+		if pods[i].CreationTimestamp.Before(&asked) {
+			former.pods = append(former.pods, pods[i].Name)
+		}
+	}
+	for i := range claims {
+		if claims[i].CreationTimestamp.Before(&asked) {
+			former.claims = append(former.claims, &claims[i])
+		}
+	}
+	if former.Left() {
+		return former, nil
+	}
+	found, err := discovery.Find(ctx, of.Host.Live, etcdcomponent.Events, of.ControlPlane, of.Cluster)
+	if err != nil {
+		return former, err
+	}
+	if found == nil {
+		found = &controlplanev1.EtcdClusterStatus{Name: etcdclusters.Name(names.EtcdEvents), Bootstrapped: ptr.To(false)}
+	}
+	found.RestoredAt = asked
+	former.Status = found
+	return former, nil
+}
+
+// Stop stops the former etcd with the events, and then deletes its volumes. Each reconcile takes the step that is next. says is
+// what the end of the former etcd waits for, for people; empty when nothing is left.
+func (f *FormerEvents) Stop(ctx context.Context, of *Facts) (result flow.Result, says string) {
+	switch {
+	case !f.Left():
+		return flow.Done(), ""
+	case len(f.pods) > 0:
+		if err := deletion.Stop(ctx, of.Host, of.Cluster, map[string]client.Object{names.EtcdEvents: &appsv1.StatefulSet{}}); err != nil {
+			return flow.Failed(err), ""
+		}
+		says = fmt.Sprintf("pods %s have yet to stop. If the host node of a pod is gone for good, delete its Node object", strings.Join(f.pods, ", "))
+	default:
+		var deleted []string
+		for _, claim := range f.claims {
+			if err := deleteClaim(ctx, of.Host.Client, claim); err != nil {
+				return flow.Failed(err), ""
+			}
+			deleted = append(deleted, claim.Name)
+		}
+		says = fmt.Sprintf("volume claims %s are deleted", strings.Join(deleted, ", "))
+	}
+	return flow.Waiting(names.EtcdEvents + " is founded anew: " + says), says
+}
+
+// deleteClaim deletes a volume claim, unless it is on its way.
+func deleteClaim(ctx context.Context, host client.Writer, claim *corev1.PersistentVolumeClaim) error {
+	if claim.DeletionTimestamp != nil {
+		return nil
+	}
+	if err := host.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("delete volume claim %s: %w", client.ObjectKeyFromObject(claim), err)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package restore
+
+import (
+	"context"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/deletion"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
+)
+
+// Restorer restores the data etcd of control planes.
+type Restorer struct {
+	// Management reads snapshots and their control planes in the management cluster, from a cache.
+	Management client.Reader
+	Backups    *backups.Keeper
+	Clock      clock.PassiveClock
+	// AgentImage is the image of kok-etcd-agent for members; empty for none.
+	AgentImage string
+	// EndOperator ends what the etcd operator does beside reconciles.
+	EndOperator func(controlPlane client.ObjectKey)
+}
+
+// Facts are what a reconcile knows of a control plane. Nothing here changes them.
+type Facts struct {
+	ControlPlane *controlplanev1.KOKControlPlane
+	Cluster      client.ObjectKey
+	Host         *hostclusters.Host
+	// HostOwner is the owner of objects in the host cluster; nil when that is another one.
+	HostOwner *metav1.OwnerReference
+	Input     *components.Input
+	Keys      *pki.KeyMaterial
+	// Agents are how the agents of members are asked; nil while there are none to ask.
+	Agents *backups.Facts
+}
+
+// Step is how a step of a restore in place ended.
+type Step struct {
+	flow.Result
+	Progress Progress
+	// Says is what the restore waits for, for people; empty when none is under way.
+	Says string
+	// Refused is what is wrong with the request, for people; nil for nothing.
+	Refused error
+}
+
+// InPlace founds the data etcd anew, when a person asks for it: package rebuild decides on each step. What is wrong with
+// a request is told, and all goes on as it was.
+func (r *Restorer) InPlace(ctx context.Context, of *Facts, p Progress) Step {
+	step := Step{Progress: p}
+	for step.Progress.Asked() {
+		state, err := r.stateOf(ctx, of, &step.Progress)
+		if err != nil {
+			step.Result = flow.Failed(err)
+			return step
+		}
+		action := rebuild.Decide(state)
+		if again := r.take(ctx, of, &step, action); !again {
+			return step
+		}
+	}
+	return step
+}
+
+// take takes the step that was decided on, and reports whether another one may follow at once.
+func (r *Restorer) take(ctx context.Context, of *Facts, step *Step, action rebuild.Action) (again bool) {
+	switch action.Kind {
+	case rebuild.Refuse:
+		step.Refused = errors.New("spec.etcd.restore: " + action.Reason)
+	case rebuild.Stop:
+		step.Says, step.Result = action.Reason, flow.Waiting(action.Reason)
+		r.EndOperator(client.ObjectKeyFromObject(of.ControlPlane))
+		if err := deletion.Stop(ctx, of.Host, of.Cluster, usersOfData(of.ControlPlane)); err != nil {
+			step.Result = flow.Failed(err)
+		}
+	case rebuild.Wait:
+		step.Says = action.Reason
+		if founds := step.Progress.Founding() && step.Progress.request != ""; !founds { // Else the steps after it found etcd.
+			step.Result = flow.Waiting(action.Reason)
+		}
+	case rebuild.Write:
+		var err error
+		if step.Progress, err = step.Progress.writeRecord(ctx, of, action.Record); err != nil {
+			step.Result = flow.Failed(err)
+			return false
+		}
+		if !step.Progress.Founding() {
+			return true
+		}
+		step.Says = "everything that knew the former data has stopped"
+		step.Result = flow.Waiting(step.Says) // The record wakes the next reconcile, which renders etcd for it.
+	case rebuild.None:
+	}
+	return false
+}
+
+// usersOfData are empty objects of the workloads of components that use the data, by component. API servers keep objects in
+// memory, and so does what watches them.
+func usersOfData(controlPlane *controlplanev1.KOKControlPlane) map[string]client.Object {
+	kinds := workloads.Kinds(controlPlane)
+	delete(kinds, names.EtcdEvents)
+	return kinds
+}

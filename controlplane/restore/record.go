@@ -1,0 +1,163 @@
+package restore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// RecordKey is the key of the record in its ConfigMap.
+const RecordKey = "record"
+
+// Progress is how far a restore in place of the data etcd has come, as far as a reconcile knows. It is a value: a step that learns
+// more returns another one.
+type Progress struct {
+	// Record is that of the last restore; empty while it was not read.
+	Record rebuild.Record
+	// request is the restore that is asked for; empty for none.
+	request string
+	// read is true when the record was read, which is needed only while a restore is not over. stored is the ConfigMap that
+	// has it; nil for none.
+	read   bool
+	stored *corev1.ConfigMap
+}
+
+// Asked reports whether a restore is to be begun or goes on.
+func (p *Progress) Asked() bool {
+	over := p.Record.Restore == p.request && p.Record.Phase == rebuild.Over
+	return p.read && (p.Record.UnderWay() || p.request != "" && !over)
+}
+
+// Stops reports whether nothing may run of a component, for a restore is under way and it uses the data.
+func (p *Progress) Stops(component string) bool {
+	return p.Record.UnderWay() && component != names.EtcdEvents
+}
+
+// Founding reports whether the first member of the new etcd may begin, and was not seen yet.
+func (p *Progress) Founding() bool { return p.Record.Phase == rebuild.Founding }
+
+// Founded reports whether the first member of the new etcd was seen.
+func (p *Progress) Founded(controlPlane *controlplanev1.KOKControlPlane) bool {
+	data := etcdclusters.Status(controlPlane, names.EtcdData)
+	return ptr.Deref(data.Bootstrapped, false) && data.ClusterID == p.Record.ClusterID
+}
+
+// Ever reports whether the data etcd is, or ever was, restored in place.
+func (p *Progress) Ever(controlPlane *controlplanev1.KOKControlPlane) bool {
+	data := etcdclusters.Status(controlPlane, names.EtcdData)
+	return p.Record.Restore != "" || !data.RestoredAt.IsZero()
+}
+
+// Status is what status says of the data etcd by the record; changed is false where it stays. While etcd is founded anew what
+// follows is as for a new control plane.
+func (p *Progress) Status(controlPlane *controlplanev1.KOKControlPlane) (data controlplanev1.EtcdClusterStatus, changed bool) {
+	data = etcdclusters.Status(controlPlane, names.EtcdData)
+	switch {
+	case p.Record.Phase == rebuild.Founding && !p.Founded(controlPlane):
+		data.Name, data.Bootstrapped, data.Members = etcdclusters.Name(names.EtcdData), ptr.To(false), nil
+		return data, true
+	case p.Record.Phase == rebuild.Over && data.Name != "":
+		if at, err := time.Parse(time.RFC3339, p.Record.Restore); err == nil {
+			data.RestoredAt = metav1.NewTime(at)
+			return data, true
+		}
+	}
+	return data, false
+}
+
+// Rendered is spec.etcd.restore for renderings, which is reduced. Members of an etcd that was ever restored in place have to know
+// the clusters whose data must not start again, whatever becomes of the request. Before it has begun no pod restarts for it.
+func (p *Progress) Rendered(controlPlane *controlplanev1.KOKControlPlane, reduced *controlplanev1.EtcdRestoreSpec) *controlplanev1.EtcdRestoreSpec {
+	switch {
+	case p.Ever(controlPlane):
+		return &controlplanev1.EtcdRestoreSpec{}
+	case p.request != "":
+		return nil
+	}
+	return reduced
+}
+
+// Read reads how far a restore in place has come, when one is asked for that is not known to be over, or when status, which
+// knows, was lost. Nothing is read for other control planes.
+func Read(ctx context.Context, of *Facts) (Progress, error) {
+	p := Progress{request: requestOf(of.ControlPlane)}
+	data := etcdclusters.Status(of.ControlPlane, names.EtcdData)
+	open := p.request != "" && p.request != stamp(data.RestoredAt)
+	lost := data.Name == "" || !ptr.Deref(data.Bootstrapped, false) && conditions.IsTrue(of.ControlPlane, controlplanev1.InitializedCondition)
+	if !open && !lost {
+		return p, nil
+	}
+	return p.readRecord(ctx, of)
+}
+
+// readRecord reads the record of the last restore in place.
+func (p Progress) readRecord(ctx context.Context, of *Facts) (Progress, error) {
+	config, key := &corev1.ConfigMap{}, client.ObjectKey{Namespace: of.Cluster.Namespace, Name: names.RestoreRecord(of.Cluster.Name)}
+	// A cache that lacks it would let a restore begin that is under way.
+	switch err := of.Host.Live.Get(ctx, key, config); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return p, fmt.Errorf("read the record of the last restore in place, ConfigMap %s: %w", key, err)
+	default:
+		var record rebuild.Record
+		if err := json.Unmarshal([]byte(config.Data[RecordKey]), &record); err != nil {
+			return p, fmt.Errorf("read the record of the last restore in place, ConfigMap %s: %w: put back what it was", key, err)
+		}
+		p.stored, p.Record = config, record
+	}
+	p.read = true
+	return p, nil
+}
+
+// requestOf is the restore in place that a control plane asks for; empty for none. It is identified by requestedAt.
+func requestOf(controlPlane *controlplanev1.KOKControlPlane) string {
+	if controlPlane.Spec.Etcd.Restore == nil {
+		return ""
+	}
+	return stamp(controlPlane.Spec.Etcd.Restore.RequestedAt)
+}
+
+// stamp is a time as records have it; empty for none.
+func stamp(at metav1.Time) string { return rebuild.Stamp(at.Time) }
+
+// writeRecord writes how far a restore has come, before the step that it is about.
+func (p Progress) writeRecord(ctx context.Context, of *Facts, record rebuild.Record) (Progress, error) {
+	raw, err := json.Marshal(record)
+	if err != nil {
+		return p, err
+	}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: of.Cluster.Namespace, Name: names.RestoreRecord(of.Cluster.Name), Labels: names.ComponentLabels(of.Cluster, names.EtcdData),
+	}}
+	if p.stored != nil {
+		config = p.stored.DeepCopy()
+	}
+	if of.HostOwner != nil {
+		config.OwnerReferences = []metav1.OwnerReference{*of.HostOwner}
+	}
+	config.Data = map[string]string{RecordKey: string(raw)}
+	if p.stored == nil {
+		err = of.Host.Client.Create(ctx, config, client.FieldOwner(names.FieldManager))
+	} else {
+		unchanged := client.MergeFromWithOptions(p.stored, client.MergeFromWithOptimisticLock{})
+		err = of.Host.Client.Patch(ctx, config, unchanged, client.FieldOwner(names.FieldManager))
+	}
+	if err != nil {
+		return p, fmt.Errorf("write the record of a restore in place, ConfigMap %s: %w", client.ObjectKeyFromObject(config), err)
+	}
+	p.stored, p.Record = config, record
+	return p, nil
+}
