@@ -1,6 +1,9 @@
 package components
 
 import (
+	"fmt"
+	"net/netip"
+
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 )
@@ -12,6 +15,18 @@ type Exposure struct {
 	Address string `json:"address,omitempty"`
 	// Port is the one that is exposed, and that API servers listen on.
 	Port int32 `json:"port,omitempty"`
+}
+
+// AddrPort is the address that all API servers share, with its port; the zero value when each has that of its node.
+func (e Exposure) AddrPort() (netip.AddrPort, error) {
+	if e.Address == "" {
+		return netip.AddrPort{}, nil
+	}
+	address, err := netip.ParseAddr(e.Address)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("read the address of the API servers: %w", err)
+	}
+	return netip.AddrPortFrom(address, uint16(e.Port)), nil
 }
 
 // OnPodNetwork reports whether pods are on the host cluster's pod network, not on that of their hosts.

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"fmt"
-	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,19 +28,6 @@ func (s *scope) expose(service *corev1.Service, before components.Exposure) (wai
 		s.input.Exposure, s.input.Ports = exposed, ports.OnPodNetwork(exposed.Port)
 	}
 	return waiting
-}
-
-// sharedAddress is the one of all API servers; the zero value when each has its own.
-func (s *scope) sharedAddress() (netip.AddrPort, error) {
-	exposed := s.input.Exposure
-	if exposed.Address == "" {
-		return netip.AddrPort{}, nil
-	}
-	address, err := netip.ParseAddr(exposed.Address)
-	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("read the address of the API servers: %w", err)
-	}
-	return netip.AddrPortFrom(address, uint16(exposed.Port)), nil
 }
 
 func describe(exposed components.Exposure) string {

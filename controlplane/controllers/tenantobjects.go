@@ -20,7 +20,7 @@ const tenantProbeKind = "tenant"
 // machines need, when it was last probed. It is probed in the background, and at once when the number
 // of ready API servers changes.
 func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) flow.Result {
-	shared, err := s.sharedAddress()
+	shared, err := s.input.Exposure.AddrPort()
 	if err != nil {
 		return flow.Failed(err)
 	}

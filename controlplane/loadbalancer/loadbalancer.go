@@ -1,6 +1,6 @@
 // Package loadbalancer writes the configuration of kok-apiserver-lb for machines of another bootstrap
 // provider, such as Cluster API's KubeadmConfig. Such a provider takes files from Secrets, and does not
-// know the address of an API server, which a machine needs to join.
+// know the address of an API server, which a machine needs to join. A Keeper writes the Secret (secret.go); the rest is pure.
 package loadbalancer
 
 import (

@@ -1,4 +1,4 @@
-package controllers
+package loadbalancer
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,19 +18,18 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/loadbalancer"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/snapshot"
 )
 
 // loadBalancerTest is a tenant of which only the API servers' pods are there.
 type loadBalancerTest struct {
-	t          *testing.T
-	reconciler *Reconciler
-	scope      *scope
-	client     client.Client
-	writes     int
+	t      *testing.T
+	keeper *Keeper
+	facts  *Facts
+	client client.Client
+	writes int
 }
 
 // newLoadBalancerTest has a cache that holds our own objects only, as the manager's does.
@@ -61,30 +59,24 @@ func newLoadBalancerTest(t *testing.T, present ...client.Object) *loadBalancerTe
 			return c.Update(ctx, object, options...)
 		},
 	})
-	test.reconciler = &Reconciler{Client: cached, APIReader: test.client}
-	test.scope = &scope{
-		key: client.ObjectKey{Namespace: "team", Name: "blue"}, host: &Host{Client: cached},
-		controlPlane: &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue", UID: "1"}},
-		live:         map[string]client.Object{},
+	test.keeper = &Keeper{Client: cached, Live: test.client}
+	test.facts = &Facts{
+		Cluster:      client.ObjectKey{Namespace: "team", Name: "blue"},
+		ControlPlane: &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue", UID: "1"}},
+		Wanted:       2, Ports: ports.Of(20000), ServiceCIDRs: []string{"10.96.0.0/16"},
 	}
-	test.scope.input.Ports = ports.Of(20000)
-	test.scope.input.Network.ServiceCIDRs = []string{"10.96.0.0/16"}
-	test.want(2)
 	return test
-}
-
-func (test *loadBalancerTest) want(apiServers int32) {
-	test.scope.remember(names.KubeAPIServer, &appsv1.DaemonSet{Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: apiServers}})
 }
 
 func (test *loadBalancerTest) run() {
 	test.t.Helper()
-	var err error
-	if test.scope.snapshot, err = snapshot.Take(test.t.Context(), test.client, test.scope.key); err != nil {
+	pods := &corev1.PodList{}
+	if err := test.client.List(test.t.Context(), pods, client.InNamespace("team")); err != nil {
 		test.t.Fatal(err)
 	}
-	if result := test.reconciler.ensureLoadBalancer(test.t.Context(), test.scope); !result.Done() {
-		test.t.Fatalf("waiting %q, err %v", result.Waiting(), result.Err())
+	test.facts.Pods = pods.Items
+	if err := test.keeper.Ensure(test.t.Context(), test.facts); err != nil {
+		test.t.Fatal(err)
 	}
 }
 
@@ -99,7 +91,7 @@ func (test *loadBalancerTest) secret() *corev1.Secret {
 
 func (test *loadBalancerTest) expect(apiServers ...string) {
 	test.t.Helper()
-	parsed, err := configuration.Parse(test.secret().Data[loadbalancer.Key])
+	parsed, err := configuration.Parse(test.secret().Data[Key])
 	if err != nil {
 		test.t.Fatal(err)
 	}
@@ -120,7 +112,7 @@ func TestOtherBootstrapProvidersLearnTheAPIServers(t *testing.T) {
 	test.run()
 	test.expect("192.0.2.1:20000")
 	secret := test.secret()
-	if secret.Type != clusterv1.ClusterSecretType || names.Tenant(secret) != test.scope.key || len(secret.OwnerReferences) != 1 {
+	if secret.Type != clusterv1.ClusterSecretType || names.Tenant(secret) != test.facts.Cluster || len(secret.OwnerReferences) != 1 {
 		t.Errorf("the Secret is %v", secret)
 	}
 
@@ -142,7 +134,7 @@ func TestOtherBootstrapProvidersLearnTheAPIServers(t *testing.T) {
 	}
 
 	// Its host leaves the pool.
-	test.want(1)
+	test.facts.Wanted = 1
 	test.run()
 	test.expect("192.0.2.1:20000")
 }
@@ -187,4 +179,11 @@ func TestASecretOfAPersonStays(t *testing.T) {
 	if data := test.secret().Data; len(data) != 1 || string(data["a"]) != "b" {
 		t.Errorf("it is %v", data)
 	}
+}
+
+func TestWorkersBeginWithTheAddressThatAllAPIServersShare(t *testing.T) {
+	test := newLoadBalancerTest(t, apiServerPod("a", "192.0.2.1"))
+	test.facts.Exposure = components.Exposure{Address: "198.51.100.7", Port: 6443}
+	test.run()
+	test.expect("198.51.100.7:6443")
 }
