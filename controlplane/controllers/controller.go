@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/clusters"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/deletion"
@@ -279,7 +280,7 @@ func invalid(s *scope) error {
 	if len(problems) > 0 {
 		return fmt.Errorf("the Cluster cannot have a control plane: %w", problems.ToAggregate())
 	}
-	if err := errors.Join(validateEndpoint(s.cluster, s.controlPlane), validateHostCluster(s.cluster, s.controlPlane), validateListener(s)); err != nil {
+	if err := errors.Join(addresses.ValidateEndpoint(s.cluster, s.controlPlane), validateHostCluster(s.cluster, s.controlPlane), addresses.ValidateListener(&s.input)); err != nil {
 		return err
 	}
 	if s.refused != nil {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
@@ -68,7 +69,7 @@ func validateHostCluster(cluster *clusterv1.Cluster, controlPlane *controlplanev
 	if own := secret.Name(cluster.Name, secret.Kubeconfig); hosting.KubeconfigRef.Name == own {
 		problems = append(problems, fmt.Errorf("spec.hosting.kubeconfigRef names Secret %s, the kubeconfig of this tenant itself; create a new control plane that names the one of its host cluster", own))
 	}
-	if endpointOf(cluster, controlPlane, controlplanev1.APIEndpoint{}).Host == "" && hosting.Exposure.Type != controlplanev1.ExposureLoadBalancer {
+	if addresses.Endpoint(cluster, controlPlane, controlplanev1.APIEndpoint{}).Host == "" && hosting.Exposure.Type != controlplanev1.ExposureLoadBalancer {
 		problems = append(problems, errors.New("spec.hosting.kubeconfigRef names another host cluster, whose cluster IPs the management cluster cannot reach; "+
 			"set spec.controlPlaneEndpoint of the control plane or of its Cluster to where the API will be reached, or expose it with hosting.exposure.type LoadBalancer"))
 	}

@@ -29,7 +29,7 @@
 //	     by    controllers/services.go: Reconciler.applyServices; controllers/apply.go: applyAll
 //	     then  the Services, and records their addresses
 //	2  ControllerRevision <cluster>-services-<n>
-//	     by    controllers/services.go: recordAddresses; revision/revision.go: Store.Rendering
+//	     by    addresses/record.go: Record.Write; revision/revision.go: Store.Rendering
 //	     then  the record, and keeps to it
 //	3  Secret <cluster>-etcd-data-certs: leaves of all new members
 //	     by    controllers/keymaterial.go: Reconciler.ensureCertificates; pki/leaves.go: Store.EnsureLeaves

@@ -1,4 +1,4 @@
-package controllers
+package addresses
 
 import (
 	"fmt"
@@ -8,12 +8,13 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 )
 
-// endpointOf is where the management cluster and people reach a tenant's API. A person names it in
+// Endpoint is where the management cluster and people reach a tenant's API. A person names it in
 // the control plane or in the Cluster, an infrastructure provider in the Cluster; else it is the
 // API server's Service. Rule "ControlPlane: endpoint" of Cluster API's contract.
-func endpointOf(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, service controlplanev1.APIEndpoint) controlplanev1.APIEndpoint {
+func Endpoint(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, service controlplanev1.APIEndpoint) controlplanev1.APIEndpoint {
 	if own := controlPlane.Spec.ControlPlaneEndpoint; own != (controlplanev1.APIEndpoint{}) {
 		return own
 	}
@@ -23,14 +24,14 @@ func endpointOf(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKCont
 	return service
 }
 
-// validateEndpoint refuses two endpoints for one tenant.
-func validateEndpoint(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) error {
+// ValidateEndpoint refuses two endpoints for one tenant.
+func ValidateEndpoint(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) error {
 	own, given := controlPlane.Spec.ControlPlaneEndpoint, cluster.Spec.ControlPlaneEndpoint
 	if own == (controlplanev1.APIEndpoint{}) || !given.IsValid() || (own.Host == given.Host && own.Port == given.Port) {
 		return nil
 	}
 	return fmt.Errorf("spec.controlPlaneEndpoint is %s, but the Cluster's is %s; make the Cluster's the same, or leave it out",
-		endpointAddress(controlPlane), net.JoinHostPort(given.Host, strconv.Itoa(int(given.Port))))
+		HostPort(own), net.JoinHostPort(given.Host, strconv.Itoa(int(given.Port))))
 }
 
 // Ports that API servers on the pod network can listen on: they run without privileges, and konnectivity
@@ -40,19 +41,18 @@ const (
 	maxListener = 65535 - controlplanev1.PortBlockSize
 )
 
-// validateListener refuses a port that API servers cannot listen on. On the pod network it is the
+// ValidateListener refuses a port that API servers cannot listen on. On the pod network it is the
 // Cluster's, so that only the controller can judge it.
-func validateListener(s *scope) error {
-	port := s.input.Network.APIServerPort
-	if !s.input.OnPodNetwork() || port >= minListener && port <= maxListener {
+func ValidateListener(in *components.Input) error {
+	port := in.Network.APIServerPort
+	if !in.OnPodNetwork() || port >= minListener && port <= maxListener {
 		return nil
 	}
 	return fmt.Errorf("spec.clusterNetwork.apiServerPort of the Cluster is %d, where API servers on the pod network cannot listen; choose one from %d to %d, or leave it out",
 		port, minListener, maxListener)
 }
 
-// endpointAddress is the host and port of the control plane endpoint.
-func endpointAddress(controlPlane *controlplanev1.KOKControlPlane) string {
-	endpoint := controlPlane.Spec.ControlPlaneEndpoint
+// HostPort is the host and port of an endpoint.
+func HostPort(endpoint controlplanev1.APIEndpoint) string {
 	return net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port)))
 }

@@ -1,0 +1,63 @@
+package addresses
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// Present are the Services of a tenant that there are, by name.
+func Present(ctx context.Context, host client.Reader, tenant client.ObjectKey) (map[string]*corev1.Service, error) {
+	list := &corev1.ServiceList{}
+	if err := host.List(ctx, list, client.InNamespace(tenant.Namespace), client.MatchingLabels(names.Labels(tenant))); err != nil {
+		return nil, fmt.Errorf("list the Services of cluster %s: %w", tenant, err)
+	}
+	present := map[string]*corev1.Service{}
+	for i := range list.Items {
+		present[list.Items[i].Name] = &list.Items[i]
+	}
+	return present, nil
+}
+
+// Misplaced finds Services that somebody made with another address than the one recorded. Only a person
+// can take them away; all else goes on by the addresses that are recorded.
+func Misplaced(recorded map[string]string, present map[string]*corev1.Service) (misplaced map[string]bool, problem error) {
+	misplaced = map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(present)) {
+		if address := present[name].Spec.ClusterIP; recorded[name] != "" && address != recorded[name] {
+			misplaced[name] = true
+			problem = errors.Join(problem, fmt.Errorf("address %s of Service %s is not %s, which certificates and etcd members name: delete the Service, and it is made again with that",
+				address, client.ObjectKeyFromObject(present[name]), recorded[name]))
+		}
+	}
+	return misplaced, problem
+}
+
+// Patched are the Services of a component as patches want them. While a patch is refused, which
+// only a person can resolve, those that there are stay as they are, and missing ones come back without it.
+func Patched(component components.Component, in *components.Input, services []*corev1.Service, present map[string]*corev1.Service) (wanted []client.Object, kept []*corev1.Service) {
+	for _, service := range services {
+		wanted = append(wanted, service)
+	}
+	patched, err := component.Patched(in, wanted)
+	if err == nil {
+		return patched, nil
+	}
+	wanted = nil
+	for _, service := range services {
+		if live := present[service.Name]; live != nil {
+			kept = append(kept, live)
+		} else {
+			wanted = append(wanted, service)
+		}
+	}
+	return wanted, kept
+}
