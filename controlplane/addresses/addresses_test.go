@@ -8,12 +8,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 )
 
@@ -52,6 +55,52 @@ func TestAnotherAddressIsForAPerson(t *testing.T) {
 	}
 	if misplaced, problem := Misplaced(nil, present); len(misplaced) != 0 || problem != nil {
 		t.Errorf("without a record they are %v: %v", misplaced, problem)
+	}
+}
+
+// A patch that is refused, and an address that somebody else chose, are for a person. All else goes on.
+func TestWhichServicesAreApplied(t *testing.T) {
+	in := components.Input{Cluster: blue, Network: components.Network{ServiceCIDRs: []string{"10.96.0.0/16"}, APIServerPort: 6443}, Ports: ports.Of(20000)}
+	in.Spec.Etcd.Data.Replicas, in.Spec.Etcd.Events.Replicas = ptr.To[int32](1), ptr.To[int32](1)
+	refused := *in.Spec.DeepCopy()
+	refused.Patches = []controlplanev1.Patch{{
+		Target: controlplanev1.PatchTarget{Component: names.EtcdData, Kind: "Service"}, Type: controlplanev1.PatchStrategicMerge, Patch: `metadata: {name: other}`,
+	}}
+	const data, events, api = "blue-etcd-data-0", "blue-etcd-events-0", "blue-kube-apiserver"
+	recorded := Record{Services: map[string]string{data: "10.0.0.1", events: "10.0.0.2"}}
+	for name, test := range map[string]struct {
+		spec      controlplanev1.KOKControlPlaneSpec
+		present   map[string]*corev1.Service
+		misplaced map[string]bool
+		applied   map[string]string
+		known     map[string]string
+	}{
+		"all are asked for what is recorded": {spec: in.Spec, applied: map[string]string{data: "10.0.0.1", events: "10.0.0.2", api: ""}, known: map[string]string{}},
+		"one has another address": {
+			spec: in.Spec, misplaced: map[string]bool{events: true},
+			applied: map[string]string{data: "10.0.0.1", api: ""}, known: map[string]string{events: "10.0.0.2"},
+		},
+		"one that a refused patch is for stays": {
+			spec: refused, present: map[string]*corev1.Service{data: service(data, "10.0.0.1")},
+			applied: map[string]string{events: "10.0.0.2", api: ""}, known: map[string]string{data: "10.0.0.1"},
+		},
+		"one that a refused patch is for comes back": {spec: refused, applied: map[string]string{data: "10.0.0.1", events: "10.0.0.2", api: ""}, known: map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := in
+			in.Spec = test.spec
+			plan, err := Decide(in, recorded, test.present, test.misplaced)
+			if err != nil {
+				t.Fatal(err)
+			}
+			applied := map[string]string{}
+			for _, object := range plan.Apply {
+				applied[object.GetName()] = object.(*corev1.Service).Spec.ClusterIP
+			}
+			if !maps.Equal(applied, test.applied) || !maps.Equal(plan.Known, test.known) {
+				t.Errorf("it applies %v, and knows %v", applied, plan.Known)
+			}
+		})
 	}
 }
 

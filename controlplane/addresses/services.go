@@ -1,6 +1,7 @@
 package addresses
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -41,15 +43,50 @@ func Misplaced(recorded map[string]string, present map[string]*corev1.Service) (
 	return misplaced, problem
 }
 
-// Patched are the Services of a component as patches want them. While a patch is refused, which
+// Plan says what is done about the Services of all components.
+type Plan struct {
+	// Apply are those that are applied, and asked for the address that is recorded.
+	Apply []client.Object
+	// Known are the addresses of the others, by name: of those that stay as they are until a person acts.
+	Known map[string]string
+}
+
+// Decide renders the Services of all components with the addresses of the record. The plan goes as far as rendering does, also when
+// that fails.
+func Decide(in components.Input, recorded Record, present map[string]*corev1.Service, misplaced map[string]bool) (Plan, error) {
+	in.Addresses, in.Exposure = recorded.Services, recorded.Exposure
+	plan := Plan{Known: map[string]string{}}
+	for _, component := range registry.Components {
+		if component.Services == nil {
+			continue
+		}
+		services, err := component.Services(&in)
+		if err != nil {
+			return plan, err
+		}
+		wanted, kept := patched(component, &in, services, present)
+		for _, service := range wanted {
+			if misplaced[service.GetName()] {
+				plan.Known[service.GetName()] = recorded.Services[service.GetName()]
+			} else {
+				plan.Apply = append(plan.Apply, service)
+			}
+		}
+		for _, service := range kept {
+			plan.Known[service.Name] = cmp.Or(recorded.Services[service.Name], service.Spec.ClusterIP)
+		}
+	}
+	return plan, nil
+}
+
+// patched are the Services of a component as patches want them. While a patch is refused, which
 // only a person can resolve, those that there are stay as they are, and missing ones come back without it.
-func Patched(component components.Component, in *components.Input, services []*corev1.Service, present map[string]*corev1.Service) (wanted []client.Object, kept []*corev1.Service) {
+func patched(component components.Component, in *components.Input, services []*corev1.Service, present map[string]*corev1.Service) (wanted []client.Object, kept []*corev1.Service) {
 	for _, service := range services {
 		wanted = append(wanted, service)
 	}
-	patched, err := component.Patched(in, wanted)
-	if err == nil {
-		return patched, nil
+	if all, err := component.Patched(in, wanted); err == nil {
+		return all, nil
 	}
 	wanted = nil
 	for _, service := range services {

@@ -3,14 +3,13 @@ package controllers
 import (
 	"cmp"
 	"context"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
@@ -33,30 +32,12 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) flow.Result {
 	if err := rememberMembers(ctx, s, recorded.Services, present); err != nil {
 		return flow.Failed(err)
 	}
-	in := s.input
-	in.Addresses, in.Exposure = recorded.Services, recorded.Exposure
-	var applied []client.Object
-	for _, component := range registry.Components {
-		if component.Services == nil {
-			continue
-		}
-		services, err := component.Services(&in)
-		if err != nil {
-			return flow.Failed(err)
-		}
-		wanted, kept := addresses.Patched(component, &in, services, present)
-		for _, service := range wanted {
-			if misplaced[service.GetName()] {
-				s.input.Addresses[service.GetName()] = recorded.Services[service.GetName()]
-			} else {
-				applied = append(applied, service)
-			}
-		}
-		for _, service := range kept {
-			s.input.Addresses[service.Name] = cmp.Or(recorded.Services[service.Name], service.Spec.ClusterIP)
-		}
+	plan, err := addresses.Decide(s.input, recorded, present, misplaced)
+	maps.Copy(s.input.Addresses, plan.Known)
+	if err != nil {
+		return flow.Failed(err)
 	}
-	applied, err = applyAll(ctx, s, applied)
+	applied, err := applyAll(ctx, s, plan.Apply)
 	if err != nil {
 		return flow.Failed(err)
 	}
