@@ -57,7 +57,7 @@
 //	no message: an even number of members votes  controllers/etcdmembers.go: renderedEtcd, scope.evenVoters
 //	… stays as it is, for its members keep …     controllers/volatile.go: holdsStoredRendering, replacesPods
 //	RollingOut: … are up to date: …              etcd/rollout/rollout.go: State.blocks; etcd/operator/rollout.go: cluster.unsettled
-//	what the host cluster must still give        controllers/services.go: Reconciler.applyServices
+//	what the host cluster must still give        controllers/services.go: Reconciler.applyServices; addresses/exposure.go: Exposed
 //	spec cannot be recorded, and …               controllers/history.go: Reconciler.findSpec
 //	the present spec … to reach the cache        controllers/history.go: Reconciler.recordSpec
 //	spec.etcd.restore.snapshot names …           controllers/backup.go: Reconciler.ensureBackup; restore/seed.go: Restorer.origin

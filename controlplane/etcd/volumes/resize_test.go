@@ -1,0 +1,79 @@
+package volumes
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// What the host cluster refuses is for a person, and stops nothing; what may pass is tried again.
+func TestAClaimIsResizedAndARefusalIsTold(t *testing.T) {
+	const field = "spec.etcd.data.storage.size"
+	tenant := client.ObjectKey{Namespace: "team", Name: "blue"}
+	forbidden := apierrors.NewForbidden(corev1.Resource("persistentvolumeclaims"), "data-blue-etcd-data-0", errors.New("exceeded quota"))
+	for name, test := range map[string]struct {
+		grows       bool
+		list, patch error
+		asks        string
+		says        string
+		fails       bool
+	}{
+		"volumes grow":              {grows: true, asks: "2Gi"},
+		"volumes do not grow":       {asks: "1Gi", says: field + " is 2Gi: volume claim data-blue-etcd-data-0"},
+		"a quota forbids it":        {grows: true, patch: forbidden, asks: "1Gi", says: field + " is 2Gi: have volume claim team/data-blue-etcd-data-0 ask for 2Gi: "},
+		"claims must not be listed": {grows: true, list: forbidden, asks: "1Gi", says: field + " is 2Gi: "},
+		"the host cluster is away":  {grows: true, patch: errors.New("no route to host"), asks: "1Gi", fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "data-blue-etcd-data-0", Labels: names.ComponentLabels(tenant, names.EtcdData)},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					StorageClassName: ptr.To("disk"), Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+				},
+				Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			}
+			class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "disk"}, AllowVolumeExpansion: &test.grows}
+			cluster := fake.NewClientBuilder().WithObjects(claim, class).WithInterceptorFuncs(interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					if test.list != nil {
+						return test.list
+					}
+					return c.List(ctx, list, options...)
+				},
+				Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+					if test.patch != nil {
+						return test.patch
+					}
+					return c.Patch(ctx, object, patch, options...)
+				},
+			}).Build()
+			problems, err := Resize(t.Context(), &hostclusters.Host{Client: cluster, Live: cluster}, tenant, names.EtcdData, field, resource.MustParse("2Gi"))
+			if (err != nil) != test.fails {
+				t.Errorf("it fails with %v", err)
+			}
+			if (len(problems) > 0) != (test.says != "") || len(problems) > 0 && !strings.HasPrefix(problems[0].Error(), test.says) {
+				t.Errorf("it says %v", problems)
+			}
+			if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+				t.Fatal(err)
+			}
+			if asks := claim.Spec.Resources.Requests[corev1.ResourceStorage]; asks.String() != test.asks {
+				t.Errorf("the claim asks for %s", asks.String())
+			}
+		})
+	}
+}
