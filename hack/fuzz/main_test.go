@@ -15,7 +15,7 @@ func TestWhatReadsFromOutsideIsFuzzed(t *testing.T) {
 	}
 	for _, folder := range []string{
 		"bootstrap/apiserverlb/balancer", "bootstrap/apiserverlb/discovery", "bootstrap/cloudinit", "bootstrap/software/validation",
-		"controlplane/patches", "controlplane/ports", "controlplane/revision", "infrastructure/hosts", "infrastructure/ssh", "internal/untrusted", "internal/versions",
+		"controlplane/patches", "controlplane/ports", "controlplane/revision", "infrastructure/hosts", "infrastructure/hosts/koksoftware", "infrastructure/hosts/probe", "infrastructure/hosts/records", "infrastructure/ssh", "internal/untrusted", "internal/versions",
 	} {
 		if !slices.ContainsFunc(all, func(t target) bool { return strings.HasSuffix(t.pkg, "/"+folder) }) {
 			t.Errorf("%s has no target", folder)

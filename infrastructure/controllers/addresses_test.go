@@ -9,7 +9,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 )
 
 // kubelet serves at the address of its default route, which need not be the one that the host is reached at.
@@ -54,7 +55,7 @@ func TestWhatATenantAddsToItsNodeIsNotAnAddressOfTheHost(t *testing.T) {
 		{"free, with more than there is room for", nil, many(100), texts(many(maxAddresses))},
 	} {
 		host.Spec.Claim = step.claim
-		setFacts(host, &hosts.Facts{Usage: hosts.Usage{Addresses: step.has}})
+		setFacts(host, &probe.Facts{Usage: ownership.Usage{Addresses: step.has}})
 		if diff := cmp.Diff(step.want, host.Status.Addresses); diff != "" {
 			t.Errorf("%s: %s", step.when, diff)
 		}

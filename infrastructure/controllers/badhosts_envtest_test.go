@@ -14,7 +14,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
@@ -30,9 +31,9 @@ func TestHostsThatWillNotDoSayWhyAndAreNotClaimed(t *testing.T) {
 		"away":           {machineHost{reach: &ssh.Error{Reason: ssh.Away, Err: errors.New("x")}}, infrav1.ReachableCondition, infrav1.HostAwayReason},
 		"bastion-away":   {machineHost{reach: &ssh.Error{Reason: ssh.Away, Bastion: true, Err: errors.New("x")}}, infrav1.ReachableCondition, infrav1.BastionAwayReason},
 		"no-key":         {machineHost{reach: &ssh.Error{Reason: ssh.CredentialsInvalid, Err: errors.New("x")}}, infrav1.ReachableCondition, infrav1.CredentialsInvalidReason},
-		"no-sudo":        {machineHost{problem: &hosts.Problem{Reason: hosts.SudoMissing, Message: "x"}}, infrav1.HealthyCondition, infrav1.SudoMissingReason},
-		"disk-full":      {machineHost{problem: &hosts.Problem{Reason: hosts.DiskFull, Message: "x"}}, infrav1.HealthyCondition, infrav1.DiskFullReason},
-		"no-cloud-init":  {machineHost{problem: &hosts.Problem{Reason: hosts.SoftwareMissing, Message: "x"}}, infrav1.HealthyCondition, infrav1.SoftwareMissingReason},
+		"no-sudo":        {machineHost{problem: &probe.Problem{Reason: probe.SudoMissing, Message: "x"}}, infrav1.HealthyCondition, infrav1.SudoMissingReason},
+		"disk-full":      {machineHost{problem: &probe.Problem{Reason: probe.DiskFull, Message: "x"}}, infrav1.HealthyCondition, infrav1.DiskFullReason},
+		"no-cloud-init":  {machineHost{problem: &probe.Problem{Reason: probe.SoftwareMissing, Message: "x"}}, infrav1.HealthyCondition, infrav1.SoftwareMissingReason},
 		"in-use":         {machineHost{machine: "foreign"}, infrav1.HealthyCondition, infrav1.InUseReason},
 	} {
 		s.fleet.edit(name, func(h *machineHost) { *h = test.host })
@@ -93,14 +94,16 @@ func TestAHostThatTurnsBadWhileItIsBootstrappedSaysWhyAndStaysWithItsMachine(t *
 		"another host key": {machineHost{reach: &ssh.Error{Reason: ssh.HostKeyMismatch, Err: errors.New("x")}}, infrav1.HostKeyMismatchReason, "put the new ones into hostKeys"},
 		"another key":      {machineHost{reach: &ssh.Error{Reason: ssh.AuthenticationFailed, Err: errors.New("x")}}, infrav1.AuthenticationFailedReason, "put the right key into the Secret"},
 		"no power":         {machineHost{reach: &ssh.Error{Reason: ssh.Away, Err: errors.New("x")}}, infrav1.HostAwayReason, "check that it is switched on"},
-		"no sudo":          {machineHost{problem: &hosts.Problem{Reason: hosts.SudoMissing, Message: "no sudo"}}, infrav1.SudoMissingReason, "no sudo (a command failed)"},
-		"no room":          {machineHost{problem: &hosts.Problem{Reason: hosts.DiskFull, Message: "no room"}}, infrav1.DiskFullReason, "no room (a command failed)"},
+		"no sudo":          {machineHost{problem: &probe.Problem{Reason: probe.SudoMissing, Message: "no sudo"}}, infrav1.SudoMissingReason, "no sudo (a command failed)"},
+		"no room":          {machineHost{problem: &probe.Problem{Reason: probe.DiskFull, Message: "no room"}}, infrav1.DiskFullReason, "no room (a command failed)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
 			p := s.program(&mortal{writesLeft: 1000})
 			s.host("host-1", nil)
-			s.fleet.edit("host-1", func(h *machineHost) { h.fails = &hosts.Progress{State: hosts.Running, Detail: "cloud-init starts"} })
+			s.fleet.edit("host-1", func(h *machineHost) {
+				h.fails = &bootstrap.Progress{State: bootstrap.Running, Detail: "cloud-init starts"}
+			})
 			s.machine("worker-1", nil)
 			for range manySteps {
 				p.step(s)

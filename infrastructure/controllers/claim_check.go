@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
@@ -71,7 +71,7 @@ func (r *MachineReconciler) checkHost(ctx context.Context, machine *infrav1.IDCM
 	case seen.err != nil:
 		check.refusal = "without an answer, see their conditions"
 		ctrl.LoggerFrom(ctx).Info("The host is not claimed: it does not answer", "IDCHost", klog.KObj(host), "err", seen.err)
-	case seen.problem != nil && seen.problem.Reason == hosts.InUse:
+	case seen.problem != nil && seen.problem.Reason == probe.InUse:
 		check.refusal, check.detail = inUseByOthers, seen.problem.Message
 		ctrl.LoggerFrom(ctx).Info("The host is not claimed: it is in use", "IDCHost", klog.KObj(host), "reason", check.detail)
 	case seen.problem != nil:

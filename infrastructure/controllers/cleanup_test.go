@@ -12,6 +12,8 @@ import (
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background/backgroundtest"
@@ -39,8 +41,8 @@ func TestOnlyWhatTheHostDoesCountsAgainstIt(t *testing.T) {
 		"not a connection that ends":                         {lost, false},
 		"not one that ends after a command failed":           {errors.Join(&hosts.CommandError{Command: []string{"umount"}, ExitStatus: 32}, lost), false},
 		"a command that fails":                               {&HostError{Err: &hosts.CommandError{Command: []string{"rm"}, ExitStatus: 1}}, true},
-		"something that is left":                             {&HostError{Err: &hosts.UncleanError{Left: []string{"mount /data"}}}, true},
-		"a host that carries another machine":                {&HostError{Err: &hosts.InUseError{}}, true},
+		"something that is left":                             {&HostError{Err: &cleanup.UncleanError{Left: []string{"mount /data"}}}, true},
+		"a host that carries another machine":                {&HostError{Err: &ownership.InUseError{}}, true},
 		"a command that hangs while the connection does not": {&HostError{Err: fmt.Errorf("run umount: %w", context.DeadlineExceeded)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

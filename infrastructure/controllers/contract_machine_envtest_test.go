@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract/rules"
 )
 
@@ -86,7 +86,9 @@ func failuresAreConditions(t *testing.T, _ *site) {
 	s := newSite(t)
 	s.manager(nil)
 	s.host("host-1", nil)
-	s.fleet.edit("host-1", func(h *machineHost) { h.fails = &hosts.Progress{State: hosts.Failed, Detail: "cloud-init failed"} })
+	s.fleet.edit("host-1", func(h *machineHost) {
+		h.fails = &bootstrap.Progress{State: bootstrap.Failed, Detail: "cloud-init failed"}
+	})
 	s.machine("worker-1", nil)
 	says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.BootstrapFailedReason)
 	s.fleet.edit("host-1", func(h *machineHost) { h.fails = nil })

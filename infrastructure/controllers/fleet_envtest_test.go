@@ -13,7 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/records"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
@@ -35,13 +39,13 @@ type machineHost struct {
 	bootstraps, cleanUps int
 	under                bool
 	// usage is what it shows of somebody who is not of this fleet.
-	usage hosts.Usage
+	usage ownership.Usage
 	// slow makes a clean-up last until it is told to end.
 	slow bool
 	// What goes wrong on it; nothing goes wrong by itself.
 	reach    error
-	problem  *hosts.Problem
-	fails    *hosts.Progress
+	problem  *probe.Problem
+	fails    *bootstrap.Progress
 	cleanErr error
 }
 
@@ -72,28 +76,28 @@ func (f *fleet) enter(name string) {
 func (f *fleet) leave(name string) { f.edit(name, func(h *machineHost) { h.under = false }) }
 
 // shows is what the host shows of its user. A machine of ours has a record, and runs a kubelet as others do.
-func (h *machineHost) shows() hosts.Usage {
+func (h *machineHost) shows() ownership.Usage {
 	usage := h.usage
 	usage.Addresses = append([]netip.Addr{netip.MustParseAddr("198.51.100.7")}, usage.Addresses...)
 	if h.machine != "" {
-		usage.Record = &hosts.Record{Namespace: "fleet", Name: h.machine, InstanceID: h.machine}
+		usage.Record = &records.Record{Namespace: "fleet", Name: h.machine, InstanceID: h.machine}
 		usage.Kubelets, usage.Kubeconfig = []string{"kubelet.service"}, true
 	}
 	return usage
 }
 
-func (f *fleet) Probe(_ context.Context, host *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error) {
+func (f *fleet) Probe(_ context.Context, host *infrav1.IDCHost) (*probe.Facts, *probe.Problem, error) {
 	h := f.edit(host.Name, nil)
 	if h.reach != nil {
 		return nil, nil, h.reach
 	}
-	return &hosts.Facts{Architecture: "amd64", OSImage: "Debian", CPUs: 4, Memory: 8 << 30, Programs: []string{"containerd"}, Usage: h.shows()}, h.problem, nil
+	return &probe.Facts{Architecture: "amd64", OSImage: "Debian", CPUs: 4, Memory: 8 << 30, Programs: []string{"containerd"}, Usage: h.shows()}, h.problem, nil
 }
 
-func (f *fleet) Bootstrap(_ context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
+func (f *fleet) Bootstrap(_ context.Context, host *infrav1.IDCHost, machine bootstrap.Machine) (bootstrap.Progress, error) {
 	f.enter(host.Name)
 	defer f.leave(host.Name)
-	var progress hosts.Progress
+	var progress bootstrap.Progress
 	var err error
 	f.edit(host.Name, func(h *machineHost) {
 		if h.machine != "" && h.machine != machine.InstanceID {
@@ -103,28 +107,28 @@ func (f *fleet) Bootstrap(_ context.Context, host *infrav1.IDCHost, machine host
 		case h.reach != nil:
 			err = h.reach
 		case h.problem != nil:
-			err = &hosts.ProblemError{Problem: *h.problem, Err: errors.New("a command failed")}
+			err = &bootstrap.ProblemError{Problem: *h.problem, Err: errors.New("a command failed")}
 		case h.machine == machine.InstanceID && h.fails == nil:
-			progress.State = hosts.Done
+			progress.State = bootstrap.Done
 		case len(machine.UserData) == 0:
-			err = hosts.ErrNoBootstrapData
+			err = bootstrap.ErrNoBootstrapData
 		case h.machine == "" && f.refuses(h, &machine) != nil:
 			err = &HostError{Err: f.refuses(h, &machine)}
 		case h.fails != nil && h.data == string(machine.UserData):
 			progress = *h.fails
 		default:
-			h.machine, h.data, h.usage = machine.InstanceID, string(machine.UserData), hosts.Usage{}
+			h.machine, h.data, h.usage = machine.InstanceID, string(machine.UserData), ownership.Usage{}
 			h.bootstraps++
-			progress = hosts.Progress{State: hosts.Running, Detail: "cloud-init: Running in stage: modules-final"}
+			progress = bootstrap.Progress{State: bootstrap.Running, Detail: "cloud-init: Running in stage: modules-final"}
 		}
 	})
 	return progress, err
 }
 
 // refuses is what hosts.Bootstrap does before its first change.
-func (f *fleet) refuses(h *machineHost, machine *hosts.Machine) error {
+func (f *fleet) refuses(h *machineHost, machine *bootstrap.Machine) error {
 	usage := h.shows()
-	found := hosts.Judge(&usage, &hosts.Claimant{InstanceID: machine.InstanceID, Reached: machine.Reached, Nodes: machine.Nodes, TakeOver: machine.TakeOver})
+	found := ownership.Judge(&usage, &ownership.Claimant{InstanceID: machine.InstanceID, Reached: machine.Reached, Nodes: machine.Nodes, TakeOver: machine.TakeOver})
 	return found.Err()
 }
 
@@ -141,7 +145,7 @@ func (f *fleet) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID s
 		case h.reach != nil:
 			err = h.reach
 		case h.machine == "" && h.usage.Kubeconfig:
-			err = &HostError{Err: &hosts.UncleanError{Left: []string{"file /etc/kubernetes/kubelet.conf"}, NoRecord: true}}
+			err = &HostError{Err: &cleanup.UncleanError{Left: []string{"file /etc/kubernetes/kubelet.conf"}, NoRecord: true}}
 		case h.machine == "":
 		case h.machine != instanceID:
 			f.t.Errorf("%s is cleaned for %s and carries %s", host.Name, instanceID, h.machine)

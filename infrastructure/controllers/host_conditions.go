@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
@@ -75,8 +75,8 @@ func reachReason(failed *ssh.Error) string {
 
 // healthReasons maps a host's problems to reasons of HealthyCondition.
 var healthReasons = map[string]string{
-	hosts.SudoMissing: infrav1.SudoMissingReason, hosts.DiskFull: infrav1.DiskFullReason,
-	hosts.SoftwareMissing: infrav1.SoftwareMissingReason, hosts.InUse: infrav1.InUseReason,
+	probe.SudoMissing: infrav1.SudoMissingReason, probe.DiskFull: infrav1.DiskFullReason,
+	probe.SoftwareMissing: infrav1.SoftwareMissingReason, probe.InUse: infrav1.InUseReason,
 }
 
 // healthy is the condition about the host itself.
@@ -148,7 +148,7 @@ func claimLost(host *infrav1.IDCHost) string {
 
 // setFacts writes into status what the probe found out. Memory is rounded, so that an update of the kernel does not change
 // it.
-func setFacts(host *infrav1.IDCHost, facts *hosts.Facts) {
+func setFacts(host *infrav1.IDCHost, facts *probe.Facts) {
 	host.Status.System = infrav1.SystemInfo{
 		Architecture: facts.Architecture, KernelVersion: facts.KernelVersion, OSImage: facts.OSImage, Programs: facts.Programs,
 	}
@@ -165,7 +165,7 @@ const maxAddresses = 16
 
 // setAddresses writes the addresses of a host, and keeps them while a machine has the host: otherwise a tenant could add
 // addresses on its node and get certificates for them. After clusterctl move, which drops status, they are written once.
-func setAddresses(host *infrav1.IDCHost, facts *hosts.Facts) {
+func setAddresses(host *infrav1.IDCHost, facts *probe.Facts) {
 	if host.Spec.Claim != nil && len(host.Status.Addresses) > 0 {
 		return
 	}

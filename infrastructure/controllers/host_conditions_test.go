@@ -10,7 +10,7 @@ import (
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
 )
 
 func TestAHostThatIsTooSlowSaysWhatMayHoldIt(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAnotherProblemOfSoftwareIsToldAnew(t *testing.T) {
 	for _, result := range []software.Result{
 		{Reason: software.NoRoom}, {Reason: software.NoSource}, {Reason: software.NoRoom, Component: "kubelet"}, {Reason: software.NoRoom, Message: "other"},
 	} {
-		seen := bootstrapSeen{known: true, progress: hosts.Progress{State: hosts.Failed, Detail: "cloud-init failed", Software: &result}}
+		seen := bootstrapSeen{known: true, progress: bootstrap.Progress{State: bootstrap.Failed, Detail: "cloud-init failed", Software: &result}}
 		texts[seen.outcome().Text] = true
 	}
 	if len(texts) != 4 {

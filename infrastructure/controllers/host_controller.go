@@ -22,7 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
@@ -212,8 +213,8 @@ const (
 
 // hostSeen is what a probe saw.
 type hostSeen struct {
-	facts   *hosts.Facts
-	problem *hosts.Problem
+	facts   *probe.Facts
+	problem *probe.Problem
 	err     error
 	// takenOver is the fact that a person allowed in spec.takeOver; empty for none.
 	takenOver string
@@ -268,7 +269,7 @@ func (s hostSeen) outcome(instanceID string) background.Outcome {
 			panic(err) // Strings and numbers.
 		}
 		outcome.Text += string(facts)
-		if hosts.Judge(&s.facts.Usage, &hosts.Claimant{InstanceID: instanceID}).Use == hosts.OfOthers {
+		if ownership.Judge(&s.facts.Usage, &ownership.Claimant{InstanceID: instanceID}).Use == ownership.OfOthers {
 			outcome.Again = probeRetry
 		}
 	}

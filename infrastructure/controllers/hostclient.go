@@ -11,17 +11,20 @@ import (
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
 // HostClient works on hosts. An *ssh.Error says that the host was not reached, or that the connection ended. A *HostError
 // says that the host itself failed. Other errors say nothing about the host.
 type HostClient interface {
-	// Probe is hosts.Probe.
-	Probe(ctx context.Context, host *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error)
-	// Bootstrap is hosts.Bootstrap.
-	Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error)
-	// CleanUp is hosts.CleanUp.
+	// Probe is probe.Run.
+	Probe(ctx context.Context, host *infrav1.IDCHost) (*probe.Facts, *probe.Problem, error)
+	// Bootstrap is bootstrap.Run.
+	Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine bootstrap.Machine) (bootstrap.Progress, error)
+	// CleanUp is cleanup.Run.
 	CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error
 }
 
@@ -46,18 +49,18 @@ type SSHHostClient struct {
 var _ HostClient = &SSHHostClient{}
 
 // Probe logs in and checks whether the host can be made a machine. It writes nothing.
-func (c *SSHHostClient) Probe(ctx context.Context, host *infrav1.IDCHost) (facts *hosts.Facts, problem *hosts.Problem, err error) {
+func (c *SSHHostClient) Probe(ctx context.Context, host *infrav1.IDCHost) (facts *probe.Facts, problem *probe.Problem, err error) {
 	err = c.with(ctx, host, func(h *hosts.Host) error {
-		facts, problem, err = h.Probe(ctx)
+		facts, problem, err = probe.Run(ctx, h)
 		return err
 	})
 	return facts, problem, err
 }
 
 // Bootstrap logs in and begins to make the host a machine, or goes on with that.
-func (c *SSHHostClient) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (progress hosts.Progress, err error) {
+func (c *SSHHostClient) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine bootstrap.Machine) (progress bootstrap.Progress, err error) {
 	err = c.with(ctx, host, func(h *hosts.Host) error {
-		progress, err = h.Bootstrap(ctx, machine)
+		progress, err = bootstrap.Run(ctx, h, machine)
 		return err
 	})
 	return progress, err
@@ -65,7 +68,7 @@ func (c *SSHHostClient) Bootstrap(ctx context.Context, host *infrav1.IDCHost, ma
 
 // CleanUp logs in and removes from the host what the machine brought.
 func (c *SSHHostClient) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error {
-	return c.with(ctx, host, func(h *hosts.Host) error { return h.CleanUp(ctx, instanceID) })
+	return c.with(ctx, host, func(h *hosts.Host) error { return cleanup.Run(ctx, h, instanceID) })
 }
 
 func (c *SSHHostClient) with(ctx context.Context, host *infrav1.IDCHost, work func(*hosts.Host) error) error {

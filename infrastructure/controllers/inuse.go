@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 )
 
 // The manager lists the Nodes of the cluster that it runs in. That is the host cluster, unless a KOKControlPlane names
@@ -23,8 +24,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 
 // claimantOf describes the machine that wants a host, and the Nodes that the host may already be.
-func claimantOf(ctx context.Context, reader client.Reader, host *infrav1.IDCHost, instanceID string) (*hosts.Claimant, error) {
-	claimant := &hosts.Claimant{InstanceID: instanceID, TakeOver: host.Spec.TakeOver}
+func claimantOf(ctx context.Context, reader client.Reader, host *infrav1.IDCHost, instanceID string) (*ownership.Claimant, error) {
+	claimant := &ownership.Claimant{InstanceID: instanceID, TakeOver: host.Spec.TakeOver}
 	if address, err := netip.ParseAddr(host.Spec.Address); err == nil {
 		claimant.Reached = address
 	}
@@ -35,7 +36,7 @@ func claimantOf(ctx context.Context, reader client.Reader, host *infrav1.IDCHost
 	for i := range list.Items {
 		node := &list.Items[i]
 		if addresses := addressesOf(node); len(addresses) > 0 && !becameOf(host, node) {
-			claimant.Nodes = append(claimant.Nodes, hosts.Node{Name: node.Name, Addresses: addresses})
+			claimant.Nodes = append(claimant.Nodes, ownership.Node{Name: node.Name, Addresses: addresses})
 		}
 	}
 	return claimant, nil
@@ -79,11 +80,11 @@ func (s *hostSeen) judge(ctx context.Context, reader client.Reader, host *infrav
 		return err
 	}
 	claimant.Bootstrapped = machine != nil && ptr.Deref(machine.Status.Initialization.Provisioned, false)
-	found := hosts.Judge(&s.facts.Usage, claimant)
+	found := ownership.Judge(&s.facts.Usage, claimant)
 	switch found.Use {
-	case hosts.OfOthers:
-		s.problem = &hosts.Problem{Reason: hosts.InUse, Message: inUse(host, found.Err(), leaveHost)}
-	case hosts.TakenOver:
+	case ownership.OfOthers:
+		s.problem = &probe.Problem{Reason: probe.InUse, Message: inUse(host, found.Err(), leaveHost)}
+	case ownership.TakenOver:
 		s.takenOver = found.Fact
 	}
 	return nil
@@ -97,7 +98,7 @@ const (
 
 // inUse says why a host is not changed, and the ways out.
 func inUse(host *infrav1.IDCHost, err error, otherwise string) string {
-	var refused *hosts.InUseError
+	var refused *ownership.InUseError
 	if !errors.As(err, &refused) || refused.Fact == "" {
 		return err.Error()
 	}

@@ -16,14 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
 )
 
 const factOfTheirs = "kubelet runs, and /etc/kubernetes/kubelet.conf leads to https://10.0.0.1:6443"
 
 // theirs makes a host of the fleet a node of somebody's cluster.
 func theirs(h *machineHost) {
-	h.usage = hosts.Usage{Kubelets: []string{"kubelet.service"}, Kubeconfig: true, Server: "https://10.0.0.1:6443"}
+	h.usage = ownership.Usage{Kubelets: []string{"kubelet.service"}, Kubeconfig: true, Server: "https://10.0.0.1:6443"}
 }
 
 func (s *site) untouched(name string) {
@@ -152,7 +153,7 @@ type lateComer struct {
 	comes sync.Once
 }
 
-func (l *lateComer) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
+func (l *lateComer) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine bootstrap.Machine) (bootstrap.Progress, error) {
 	l.comes.Do(func() { l.edit(host.Name, theirs) })
 	return l.fleet.Bootstrap(ctx, host, machine)
 }

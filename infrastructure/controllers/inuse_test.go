@@ -22,7 +22,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/records"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
@@ -55,12 +59,12 @@ func withNodes(t *testing.T, objects ...client.Object) client.Client {
 
 func TestTheConditionOfAHostOfOthersNamesTheFactAndTheWaysOut(t *testing.T) {
 	const kubelet, ofNode = "kubelet runs", "the host cluster's Node idc-1 has the address 192.0.2.7"
-	runs := hosts.Usage{Kubelets: []string{"kubelet.service"}}
-	at := hosts.Usage{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.7")}}
+	runs := ownership.Usage{Kubelets: []string{"kubelet.service"}}
+	at := ownership.Usage{Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.7")}}
 	provisioned := &infrav1.IDCMachine{}
 	provisioned.Status.Initialization.Provisioned = ptr.To(true)
 	for name, test := range map[string]struct {
-		usage    hosts.Usage
+		usage    ownership.Usage
 		address  string
 		takeOver string
 		node     *corev1.Node
@@ -86,7 +90,7 @@ func TestTheConditionOfAHostOfOthersNamesTheFactAndTheWaysOut(t *testing.T) {
 		"one that the Node of another of our hosts is on":   {usage: at, node: node("idc-1", "idc://team/host-10/id-1", "192.0.2.7"), status: metav1.ConditionFalse, reason: infrav1.InUseReason, message: ofNode},
 		"one whose machine is a node, without its record":   {usage: runs, machine: provisioned, status: metav1.ConditionTrue, reason: infrav1.HealthyReason},
 		"one whose machine is none yet, without its record": {usage: runs, machine: &infrav1.IDCMachine{}, status: metav1.ConditionFalse, reason: infrav1.InUseReason, message: kubelet},
-		"one that carries a machine of others": {usage: hosts.Usage{Record: &hosts.Record{Namespace: "other", Name: "worker-9", InstanceID: "id-9"}}, takeOver: kubelet,
+		"one that carries a machine of others": {usage: ownership.Usage{Record: &records.Record{Namespace: "other", Name: "worker-9", InstanceID: "id-9"}}, takeOver: kubelet,
 			status: metav1.ConditionFalse, reason: infrav1.InUseReason, message: "the host carries the IDCMachine other/worker-9 (instance id-9), of which this inventory does not know; find out"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +100,7 @@ func TestTheConditionOfAHostOfOthersNamesTheFactAndTheWaysOut(t *testing.T) {
 			if test.node != nil {
 				objects = append(objects, test.node)
 			}
-			seen := hostSeen{facts: &hosts.Facts{Usage: test.usage}}
+			seen := hostSeen{facts: &probe.Facts{Usage: test.usage}}
 			if err := seen.judge(t.Context(), withNodes(t, objects...), host, test.machine, ""); err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +114,7 @@ func TestTheConditionOfAHostOfOthersNamesTheFactAndTheWaysOut(t *testing.T) {
 
 func TestAProbeSaysTheSameAsLongAsNothingChanges(t *testing.T) {
 	seen := func(kubelets ...string) hostSeen {
-		return hostSeen{facts: &hosts.Facts{Usage: hosts.Usage{Record: &hosts.Record{InstanceID: "id-1"}, Kubelets: kubelets}}}
+		return hostSeen{facts: &probe.Facts{Usage: ownership.Usage{Record: &records.Record{InstanceID: "id-1"}, Kubelets: kubelets}}}
 	}
 	a, b, c := seen().outcome("id-1"), seen().outcome("id-1"), seen("kubelet.service").outcome("id-1")
 	if a.Text != b.Text || a.Text == c.Text {
@@ -124,16 +128,16 @@ func TestAProbeSaysTheSameAsLongAsNothingChanges(t *testing.T) {
 // hostsBy is a HostClient whose hosts answer, and are worked on, by functions.
 type hostsBy struct {
 	HostClient
-	probe     func() (*hosts.Facts, *hosts.Problem, error)
-	bootstrap func(hosts.Machine) error
+	probe     func() (*probe.Facts, *probe.Problem, error)
+	bootstrap func(bootstrap.Machine) error
 }
 
-func (a *hostsBy) Probe(context.Context, *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error) {
+func (a *hostsBy) Probe(context.Context, *infrav1.IDCHost) (*probe.Facts, *probe.Problem, error) {
 	return a.probe()
 }
 
-func (a *hostsBy) Bootstrap(_ context.Context, _ *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
-	return hosts.Progress{}, a.bootstrap(machine)
+func (a *hostsBy) Bootstrap(_ context.Context, _ *infrav1.IDCHost, machine bootstrap.Machine) (bootstrap.Progress, error) {
+	return bootstrap.Progress{}, a.bootstrap(machine)
 }
 
 // once does a task within a reconcile.
@@ -151,36 +155,36 @@ func (o once) Forget(client.ObjectKey)     { clear(o) }
 
 // The status of a host is up to a minute old.
 func TestAHostIsProbedBeforeItIsClaimed(t *testing.T) {
-	usage, failure := hosts.Usage{}, error(nil)
-	var problem *hosts.Problem
+	usage, failure := ownership.Usage{}, error(nil)
+	var problem *probe.Problem
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	r := &MachineReconciler{Client: withNodes(t, node("idc-1", "", "192.0.2.7")), Clock: clock, work: once{}, Hosts: &hostsBy{
-		probe: func() (*hosts.Facts, *hosts.Problem, error) {
+		probe: func() (*probe.Facts, *probe.Problem, error) {
 			if failure != nil {
 				return nil, nil, failure
 			}
-			return &hosts.Facts{Usage: usage}, problem, nil
+			return &probe.Facts{Usage: usage}, problem, nil
 		},
 	}}
 	machine := wanting("id-1")
 	for _, step := range []struct {
 		when    string
-		usage   hosts.Usage
-		problem *hosts.Problem
+		usage   ownership.Usage
+		problem *probe.Problem
 		failure error
 		address string
 		after   time.Duration
 		want    claimCheck
 	}{
-		{"free", hosts.Usage{}, nil, nil, "192.0.2.8", 0, claimCheck{known: true}},
-		{"a kubelet runs since a second", hosts.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", time.Second, claimCheck{known: true}},
-		{"a kubelet runs since a while", hosts.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", 2 * checkHolds, claimCheck{known: true, refusal: inUseByOthers,
+		{"free", ownership.Usage{}, nil, nil, "192.0.2.8", 0, claimCheck{known: true}},
+		{"a kubelet runs since a second", ownership.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", time.Second, claimCheck{known: true}},
+		{"a kubelet runs since a while", ownership.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", 2 * checkHolds, claimCheck{known: true, refusal: inUseByOthers,
 			detail: `IDCHost host-1 is in use: kubelet runs; set its spec.takeOver to "kubelet runs" if this machine may be wiped, or else delete the IDCHost`}},
-		{"free again", hosts.Usage{}, nil, nil, "192.0.2.8", 2 * checkHolds, claimCheck{known: true}},
-		{"a Node has its address", hosts.Usage{}, nil, nil, "192.0.2.7", 0, claimCheck{known: true, refusal: inUseByOthers,
+		{"free again", ownership.Usage{}, nil, nil, "192.0.2.8", 2 * checkHolds, claimCheck{known: true}},
+		{"a Node has its address", ownership.Usage{}, nil, nil, "192.0.2.7", 0, claimCheck{known: true, refusal: inUseByOthers,
 			detail: `IDCHost host-1 is in use: the host cluster's Node idc-1 has the address 192.0.2.7; set its spec.takeOver to "the host cluster's Node idc-1 has the address 192.0.2.7" if this machine may be wiped, or else delete the IDCHost`}},
-		{"its disk is full", hosts.Usage{}, &hosts.Problem{Reason: hosts.DiskFull, Message: "no room"}, nil, "192.0.2.8", 2 * checkHolds, claimCheck{known: true, refusal: notHealthy}},
-		{"it is away", hosts.Usage{}, nil, errors.New("no route"), "192.0.2.8", 2 * checkHolds, claimCheck{known: true, refusal: "without an answer, see their conditions"}},
+		{"its disk is full", ownership.Usage{}, &probe.Problem{Reason: probe.DiskFull, Message: "no room"}, nil, "192.0.2.8", 2 * checkHolds, claimCheck{known: true, refusal: notHealthy}},
+		{"it is away", ownership.Usage{}, nil, errors.New("no route"), "192.0.2.8", 2 * checkHolds, claimCheck{known: true, refusal: "without an answer, see their conditions"}},
 	} {
 		usage, problem, failure = step.usage, step.problem, step.failure
 		clock.Step(step.after)
@@ -196,10 +200,10 @@ func TestAHostIsProbedBeforeItIsClaimed(t *testing.T) {
 
 func TestAVisitKnowsTheNodesThatAreThereByThen(t *testing.T) {
 	nodes := withNodes(t)
-	var visited hosts.Machine
-	r := &MachineReconciler{Client: nodes, Hosts: &hostsBy{bootstrap: func(machine hosts.Machine) error { visited = machine; return nil }}}
+	var visited bootstrap.Machine
+	r := &MachineReconciler{Client: nodes, Hosts: &hostsBy{bootstrap: func(machine bootstrap.Machine) error { visited = machine; return nil }}}
 	for range 2 {
-		if _, err := r.bootstrapOnce(t.Context(), hostAt("192.0.2.7"), hosts.Machine{InstanceID: "id-1", TakeOver: "kubelet runs"}); err != nil {
+		if _, err := r.bootstrapOnce(t.Context(), hostAt("192.0.2.7"), bootstrap.Machine{InstanceID: "id-1", TakeOver: "kubelet runs"}); err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(visited.Nodes); visited.Reached.String() != "192.0.2.7" || visited.TakeOver != "kubelet runs" || got != "[]" && got != "[{idc-1 [192.0.2.7]}]" {
@@ -216,7 +220,7 @@ func TestAVisitKnowsTheNodesThatAreThereByThen(t *testing.T) {
 
 // A machine that was kept off a host leaves it to those who have it. One that was on it leaves it clean, or in quarantine.
 func TestAHostThatWasNeverOursIsGivenBackAsItIs(t *testing.T) {
-	noRecord := &HostError{Err: &hosts.UncleanError{Left: []string{"file /etc/kubernetes/kubelet.conf"}, NoRecord: true}}
+	noRecord := &HostError{Err: &cleanup.UncleanError{Left: []string{"file /etc/kubernetes/kubelet.conf"}, NoRecord: true}}
 	for name, test := range map[string]struct {
 		reason      string
 		provisioned bool
@@ -224,8 +228,8 @@ func TestAHostThatWasNeverOursIsGivenBackAsItIs(t *testing.T) {
 		quarantined bool
 	}{
 		"refused, and nothing of ours is there":     {infrav1.InUseReason, false, noRecord, false},
-		"refused, and another machine is there":     {infrav1.InUseReason, false, &HostError{Err: &hosts.InUseError{Record: &hosts.Record{}}}, false},
-		"refused, and something of ours is left":    {infrav1.InUseReason, false, &HostError{Err: &hosts.UncleanError{Left: []string{"mount /data"}}}, true},
+		"refused, and another machine is there":     {infrav1.InUseReason, false, &HostError{Err: &ownership.InUseError{Record: &records.Record{}}}, false},
+		"refused, and something of ours is left":    {infrav1.InUseReason, false, &HostError{Err: &cleanup.UncleanError{Left: []string{"mount /data"}}}, true},
 		"a node, whose record is gone":              {infrav1.InUseReason, true, noRecord, true},
 		"half bootstrapped, and its record is gone": {infrav1.BootstrapFailedReason, false, noRecord, true},
 	} {

@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
@@ -62,7 +63,7 @@ func TestABootstrapThatFailsIsTold(t *testing.T) {
 	s.manager(nil)
 	s.host("host-1", nil)
 	s.fleet.edit("host-1", func(h *machineHost) {
-		h.fails = &hosts.Progress{State: hosts.Failed, Detail: "cloud-init failed: Runparts: 1 failures", Output: "containerd: not found"}
+		h.fails = &bootstrap.Progress{State: bootstrap.Failed, Detail: "cloud-init failed: Runparts: 1 failures", Output: "containerd: not found"}
 	})
 	s.machine("worker-1", nil)
 	message := says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.ReadyCondition, infrav1.BootstrapFailedReason)
@@ -102,7 +103,7 @@ func TestACleanUpThatFailsQuarantinesTheHost(t *testing.T) {
 	s.host("host-1", nil)
 	s.machine("worker-1", nil)
 	s.ready("worker-1")
-	s.fleet.edit("host-1", func(h *machineHost) { h.cleanErr = &hosts.UncleanError{Left: []string{"mount /var/lib/kubelet/a"}} })
+	s.fleet.edit("host-1", func(h *machineHost) { h.cleanErr = &cleanup.UncleanError{Left: []string{"mount /var/lib/kubelet/a"}} })
 	s.delete(&infrav1.IDCMachine{}, "worker-1")
 	says(s, &infrav1.IDCMachine{}, "worker-1", infrav1.DeletingCondition, infrav1.CleaningUpReason, "IDCHost host-1 is ")
 	s.eventually("the machine is gone", func() bool { return s.gone(&infrav1.IDCMachine{}, "worker-1") })
@@ -157,7 +158,7 @@ func TestAPersonsQuarantineOutlastsTheMachine(t *testing.T) {
 		says  string
 	}{
 		"of a host that is away":             {machineHost{reach: &ssh.Error{Reason: ssh.Away, Server: "admin@host-1:22", Err: errors.New("no route")}}, "no route"},
-		"of a host that cannot be cleaned":   {machineHost{cleanErr: &hosts.UncleanError{Left: []string{"mount /data"}}}, "mount /data"},
+		"of a host that cannot be cleaned":   {machineHost{cleanErr: &cleanup.UncleanError{Left: []string{"mount /data"}}}, "mount /data"},
 		"of a host that is clean afterwards": {machineHost{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +206,7 @@ func TestAHostThatComesBackAndCannotBeCleanedWaitsForAPerson(t *testing.T) {
 	s := newSite(t)
 	s.manager(nil)
 	s.fleet.edit("host-1", func(h *machineHost) {
-		h.machine, h.cleanErr = "gone", &hosts.UncleanError{Left: []string{"mount /var/lib/kubelet/a"}}
+		h.machine, h.cleanErr = "gone", &cleanup.UncleanError{Left: []string{"mount /var/lib/kubelet/a"}}
 	})
 	s.host("host-1", func(h *infrav1.IDCHost) {
 		h.Spec.Quarantine = &infrav1.HostQuarantine{Reason: "no route", Since: metav1.Now(), InstanceID: "gone"}

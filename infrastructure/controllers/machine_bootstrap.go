@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
@@ -35,17 +36,19 @@ const (
 type bootstrapSeen struct {
 	// known is false until the first login has ended.
 	known    bool
-	progress hosts.Progress
+	progress bootstrap.Progress
 	// err says that the host was not reached, or failed.
 	err error
 	// data says what is wrong with the bootstrap data.
 	data string
 }
 
-func (s bootstrapSeen) done() bool { return s.known && s.err == nil && s.progress.State == hosts.Done }
+func (s bootstrapSeen) done() bool {
+	return s.known && s.err == nil && s.progress.State == bootstrap.Done
+}
 
 func (s bootstrapSeen) failed() bool {
-	return s.data != "" || s.known && s.err == nil && s.progress.State == hosts.Failed
+	return s.data != "" || s.known && s.err == nil && s.progress.State == bootstrap.Failed
 }
 
 // bootstrap makes the host a machine in the background, and notes how far that is. Bootstrap data that cannot be used is a
@@ -56,7 +59,7 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 		return err
 	}
 	host := s.claim.host.DeepCopy()
-	machine := hosts.Machine{
+	machine := bootstrap.Machine{
 		Namespace: s.machine.Namespace, Name: s.machine.Name, InstanceID: s.machine.Spec.InstanceID,
 		ProviderID: s.machine.Spec.ProviderID, UserData: data, TakeOver: host.Spec.TakeOver,
 	}
@@ -78,7 +81,7 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	if !ok {
 		seen = bootstrapSeen{known: true, err: errors.New(outcome.Text)}
 	}
-	if errors.Is(seen.err, hosts.ErrNoBootstrapData) {
+	if errors.Is(seen.err, bootstrap.ErrNoBootstrapData) {
 		seen.data = problem
 	}
 	s.progress = seen
@@ -101,10 +104,10 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 
 // bootstrapOnce logs in once and goes on with the bootstrap. It reads the Nodes anew: one that has appeared since may have
 // the host's address.
-func (r *MachineReconciler) bootstrapOnce(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
+func (r *MachineReconciler) bootstrapOnce(ctx context.Context, host *infrav1.IDCHost, machine bootstrap.Machine) (bootstrap.Progress, error) {
 	claimant, err := claimantOf(ctx, r.Client, host, machine.InstanceID)
 	if err != nil {
-		return hosts.Progress{}, err
+		return bootstrap.Progress{}, err
 	}
 	machine.Reached, machine.Nodes = claimant.Reached, claimant.Nodes
 	return r.Hosts.Bootstrap(ctx, host, machine)
@@ -114,8 +117,8 @@ func (r *MachineReconciler) bootstrapOnce(ctx context.Context, host *infrav1.IDC
 const workKind = "work"
 
 // refused is why the host was not changed, because it is in use; nil when it was.
-func (s bootstrapSeen) refused() *hosts.InUseError {
-	var refused *hosts.InUseError
+func (s bootstrapSeen) refused() *ownership.InUseError {
+	var refused *ownership.InUseError
 	if errors.As(s.err, &refused) {
 		return refused
 	}
@@ -125,13 +128,13 @@ func (s bootstrapSeen) refused() *hosts.InUseError {
 func (s bootstrapSeen) outcome() background.Outcome {
 	outcome := background.Outcome{Value: s}
 	switch {
-	case errors.Is(s.err, hosts.ErrNoBootstrapData), s.refused() != nil:
+	case errors.Is(s.err, bootstrap.ErrNoBootstrapData), s.refused() != nil:
 		outcome.Text, outcome.Again = s.err.Error(), bootstrapRecheck
 	case s.err != nil:
 		outcome.Text, outcome.Again = s.err.Error(), bootstrapRetry
-	case s.progress.State == hosts.Running:
+	case s.progress.State == bootstrap.Running:
 		outcome.Text, outcome.Again = s.progress.Detail, bootstrapAgain
-	case s.progress.State == hosts.Failed:
+	case s.progress.State == bootstrap.Failed:
 		outcome.Text, outcome.Again = s.progress.Detail+s.progress.Output, bootstrapRecheck
 		if problem := s.progress.Software; problem != nil {
 			outcome.Text += string(problem.Reason) + problem.Component + problem.Message

@@ -14,7 +14,7 @@ import (
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
@@ -102,9 +102,9 @@ func bootstrapped(s *machineScope) metav1.Condition {
 		return no(infrav1.InUseReason, inUse(s.claim.host, p.refused(), leaveMachine))
 	case p.err != nil:
 		return no(workReason(p.err), fmt.Sprintf("working on IDCHost %s, which is tried again: %v", s.claim.host.Name, p.err))
-	case p.progress.State == hosts.Failed && p.progress.Software != nil:
+	case p.progress.State == bootstrap.Failed && p.progress.Software != nil:
 		return no(softwareReason(p.progress.Software), softwareFailed(s.claim.host.Name, p.progress.Software))
-	case p.progress.State == hosts.Failed:
+	case p.progress.State == bootstrap.Failed:
 		message := fmt.Sprintf("on IDCHost %s %s. Put the cause right, then delete the Machine", s.claim.host.Name, p.progress.Detail)
 		if p.progress.Output != "" {
 			message += ". The end of its output:\n" + p.progress.Output
@@ -137,7 +137,7 @@ func sourcesAvoided(sources []string) string {
 // workReason is the reason of an error of work on a host. It is the one that a condition of the IDCHost would have.
 func workReason(err error) string {
 	var unreached *ssh.Error
-	var failed *hosts.ProblemError
+	var failed *bootstrap.ProblemError
 	switch {
 	case errors.As(err, &unreached):
 		return reachReason(unreached)

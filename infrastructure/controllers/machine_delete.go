@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
@@ -90,8 +91,8 @@ func wasRefused(machine *infrav1.IDCMachine) bool {
 // neverOurs reports whether a clean-up changed nothing, because nothing on the host is the machine's. The next probe finds
 // what else is on the host, and no machine claims it.
 func neverOurs(err error) bool {
-	var inUse *hosts.InUseError
-	var unclean *hosts.UncleanError
+	var inUse *ownership.InUseError
+	var unclean *cleanup.UncleanError
 	return errors.As(err, &inUse) || errors.As(err, &unclean) && unclean.NoRecord
 }
 

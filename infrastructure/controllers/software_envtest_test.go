@@ -14,7 +14,7 @@ import (
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
 )
 
 // warnings are the Events of type Warning since the last call.
@@ -40,7 +40,9 @@ func TestAMachineSaysWhichSoftwareItsHostCouldNotGet(t *testing.T) {
 	s := newSite(t)
 	p := s.program(&mortal{writesLeft: 1000})
 	s.host("host-1", nil)
-	s.fleet.edit("host-1", func(h *machineHost) { h.fails = &hosts.Progress{State: hosts.Running, Detail: "cloud-init starts"} })
+	s.fleet.edit("host-1", func(h *machineHost) {
+		h.fails = &bootstrap.Progress{State: bootstrap.Running, Detail: "cloud-init starts"}
+	})
 	s.machine("worker-1", nil)
 	for _, test := range []struct {
 		result          software.Result
@@ -61,7 +63,7 @@ func TestAMachineSaysWhichSoftwareItsHostCouldNotGet(t *testing.T) {
 	} {
 		t.Run(string(test.result.Reason), func(t *testing.T) {
 			s.fleet.edit("host-1", func(h *machineHost) {
-				h.fails = &hosts.Progress{State: hosts.Failed, Detail: "cloud-init failed", Software: &test.result}
+				h.fails = &bootstrap.Progress{State: bootstrap.Failed, Detail: "cloud-init failed", Software: &test.result}
 			})
 			for range manySteps {
 				p.step(s)
@@ -94,7 +96,7 @@ func TestAMachineSaysWhichSourcesOfSoftwareItsHostAvoided(t *testing.T) {
 	p := s.program(&mortal{writesLeft: 1000})
 	s.host("host-1", nil)
 	s.fleet.edit("host-1", func(h *machineHost) {
-		h.fails = &hosts.Progress{State: hosts.Done, Avoided: []string{"https://a.example/kubelet: it answers 404", "3 more"}}
+		h.fails = &bootstrap.Progress{State: bootstrap.Done, Avoided: []string{"https://a.example/kubelet: it answers 404", "3 more"}}
 	})
 	s.machine("worker-1", nil)
 	const want = "the software is installed, and other sources gave what these did not: https://a.example/kubelet: it answers 404; 3 more; see to them before more machines need them"

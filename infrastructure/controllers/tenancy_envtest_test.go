@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh/sshtest"
 )
 
@@ -72,14 +73,14 @@ type loggedIn struct {
 	ssh   *SSHHostClient
 }
 
-func (o *loggedIn) Probe(ctx context.Context, host *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error) {
+func (o *loggedIn) Probe(ctx context.Context, host *infrav1.IDCHost) (*probe.Facts, *probe.Problem, error) {
 	if _, _, err := o.ssh.Probe(ctx, host); !wasLoggedIn(err) {
 		return nil, nil, err
 	}
 	return o.fleet.Probe(ctx, host)
 }
 
-func (o *loggedIn) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine hosts.Machine) (hosts.Progress, error) {
+func (o *loggedIn) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine bootstrap.Machine) (bootstrap.Progress, error) {
 	if progress, err := o.ssh.Bootstrap(ctx, host, machine); !wasLoggedIn(err) {
 		return progress, err
 	}

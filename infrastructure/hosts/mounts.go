@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// mountsBelow are the mount points in and below the folders, the latest mount first.
-func (h *Host) mountsBelow(ctx context.Context, folders ...string) ([]string, error) {
-	output, err := h.run(ctx, "cat", "/proc/self/mountinfo")
+// MountsBelow are the mount points in and below the folders, the latest mount first.
+func (h *Host) MountsBelow(ctx context.Context, folders ...string) ([]string, error) {
+	output, err := h.Run(ctx, "cat", "/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
@@ -52,34 +52,19 @@ func unescape(field string) string {
 	return text.String()
 }
 
-// mounted are the mount points in and below nodePaths that are not the host's own.
-func (h *Host) mounted(ctx context.Context, record *Record) ([]string, error) {
-	points, err := h.mountsBelow(ctx, nodePaths...)
-	return slices.DeleteFunc(points, func(point string) bool { return slices.Contains(record.Mounts, point) }), err
-}
-
-// unmount unmounts what a node mounted.
-func (h *Host) unmount(ctx context.Context, record *Record) error {
-	points, err := h.mounted(ctx, record)
-	if err != nil {
-		return err
-	}
-	return h.unmountAll(ctx, points)
-}
-
-// unmountAll unmounts the points in their order. It unmounts a busy volume lazily, which hides it at once, so that a later
+// Unmount unmounts the points in their order. It unmounts a busy volume lazily, which hides it at once, so that a later
 // removal cannot reach into it. When one point stays, it goes on with the others.
-func (h *Host) unmountAll(ctx context.Context, points []string) error {
+func (h *Host) Unmount(ctx context.Context, points []string) error {
 	var problems []error
 	for _, point := range points {
-		result, err := h.try(ctx, "umount", "--", point)
+		result, err := h.Try(ctx, "umount", "--", point)
 		if err != nil {
 			return errors.Join(append(problems, err)...)
 		}
 		if result.ExitStatus == 0 {
 			continue
 		}
-		if _, err := h.run(ctx, "umount", "--lazy", "--", point); err != nil {
+		if _, err := h.Run(ctx, "umount", "--lazy", "--", point); err != nil {
 			problems = append(problems, err)
 		}
 	}

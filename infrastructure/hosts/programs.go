@@ -11,8 +11,8 @@ var known = []string{
 	"cloud-init", "systemctl", "containerd", "ctr", "crictl", "kubelet", "kubeadm", "ip", "nft", "iptables-save", "ip6tables-save", "sshd",
 }
 
-// programs are those of known that the host has, sorted.
-func (h *Host) programs(ctx context.Context) ([]string, error) {
+// Programs are those of known that the host has, sorted.
+func (h *Host) Programs(ctx context.Context) ([]string, error) {
 	args := []string{"find", "-L", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "-maxdepth", "1", "-type", "f", "("}
 	for i, name := range known {
 		if i > 0 {
@@ -21,12 +21,12 @@ func (h *Host) programs(ctx context.Context) ([]string, error) {
 		args = append(args, "-name", name)
 	}
 	// find ends with status 1 when a folder does not exist.
-	result, err := h.try(ctx, append(args, ")", "-print0")...)
+	result, err := h.Try(ctx, append(args, ")", "-print0")...)
 	if err != nil {
 		return nil, err
 	}
 	if result.ExitStatus > 1 || result.ExitStatus == 1 && len(result.Stdout) == 0 {
-		return nil, &CommandError{Command: args[:1], ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
+		return nil, Failure(args[:1], result)
 	}
 	var found []string
 	for _, file := range list(result.Stdout) {

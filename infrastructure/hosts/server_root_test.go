@@ -1,8 +1,9 @@
 //go:build root
 
-package hosts
+package hosts_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,6 +12,14 @@ import (
 	"testing"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/accounts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/footprint"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/hosttest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/koksoftware"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/records"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh/sshtest"
 )
@@ -29,12 +38,12 @@ func TestCommandsOnARealSystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(connection.Close)
-	h := New(connection, s.User)
+	h := hosts.New(connection, s.User)
 	file := filepath.Join(t.TempDir(), "it's a $file")
 
 	t.Run("a file is written whole and for root alone", func(t *testing.T) {
 		content := strings.Repeat("a\x00'\"$(id)\n", 100_000)
-		if err := h.write(t.Context(), file, []byte(content)); err != nil {
+		if err := h.Write(t.Context(), file, []byte(content)); err != nil {
 			t.Fatal(err)
 		}
 		got, err := os.ReadFile(file)
@@ -50,22 +59,22 @@ func TestCommandsOnARealSystem(t *testing.T) {
 		}
 	})
 	t.Run("what is there is told from what is not", func(t *testing.T) {
-		got, err := h.existing(t.Context(), file, "/no/such", "/etc/passwd")
+		got, err := h.Existing(t.Context(), file, "/no/such", "/etc/passwd")
 		if err != nil || !slices.Equal(got, []string{file, "/etc/passwd"}) {
 			t.Errorf("%q, %v", got, err)
 		}
 	})
 	t.Run("a machine's SSH keys go, and no others", func(t *testing.T) {
 		keys := filepath.Join(t.TempDir(), "authorized_keys")
-		ours, theirs := "ssh-ed25519 "+adminKey+" admin\n", "no-pty ssh-ed25519 "+tenantKey+" tenant\n"
+		ours, theirs := "ssh-ed25519 "+hosttest.AdminKey+" admin\n", "no-pty ssh-ed25519 "+hosttest.TenantKey+" tenant\n"
 		if err := os.WriteFile(keys, []byte("# keys\n"+theirs+ours), 0o640); err != nil {
 			t.Fatal(err)
 		}
-		record := &Record{Keys: map[string][]string{keys: {tenantKey}}}
-		if left, err := h.usersLeft(t.Context(), record); err != nil || !slices.Equal(left, []string{"SSH keys in " + keys}) {
+		record := &records.Record{Keys: map[string][]string{keys: {hosttest.TenantKey}}}
+		if left, err := accounts.Left(t.Context(), h, record); err != nil || !slices.Equal(left, []string{"SSH keys in " + keys}) {
 			t.Errorf("there are %q, %v", left, err)
 		}
-		if err := h.takeBackUsers(t.Context(), record); err != nil {
+		if err := accounts.TakeBack(t.Context(), h, record); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := os.ReadFile(keys); err != nil || string(got) != "# keys\n"+ours {
@@ -77,18 +86,19 @@ func TestCommandsOnARealSystem(t *testing.T) {
 	})
 	t.Run("why software is not there is read, and no more than its bound", func(t *testing.T) {
 		result := filepath.Join(t.TempDir(), "result.json")
+		const most = 64 << 10
 		const said = `{"reason": "SoftwareNotAvailable", "component": "kubelet", "message": "see to the mirror"}`
 		for content, want := range map[string]*software.Result{
 			"": nil, said: {Reason: software.NoSource, Component: "kubelet", Message: "see to the mirror"},
-			said + strings.Repeat(" ", maxResult-len(said)): {Reason: software.NoSource, Component: "kubelet", Message: "see to the mirror"},
-			strings.Repeat(" ", maxResult) + said:           nil,
+			said + strings.Repeat(" ", most-len(said)): {Reason: software.NoSource, Component: "kubelet", Message: "see to the mirror"},
+			strings.Repeat(" ", most) + said:           nil,
 		} {
 			if content != "" {
 				if err := os.WriteFile(result, []byte(content), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
-			got, err := h.softwareProblem(t.Context(), result)
+			got, err := koksoftware.Problem(t.Context(), h, result)
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%d bytes: %+v, %v", len(content), got, err)
 			}
@@ -104,8 +114,8 @@ func TestCommandsOnARealSystem(t *testing.T) {
 			"yes 'a word' | tr '\\n' ' ' | head --bytes=9000 >&2; exit 3":  "kok-software remove ended with status 3: a word a word",
 		} {
 			program := writeProgram(t, dir, "#!/bin/sh\n"+script+"\n")
-			err := h.undo(t.Context(), program)
-			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*maxLine) {
+			err := h.RunSilent(t.Context(), program, "remove")
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || len(err.Error()) > 2*hosts.MaxLine) {
 				t.Errorf("%v", err)
 			}
 			if _, err := os.Stat(dir); os.IsNotExist(err) == (want != "") {
@@ -126,35 +136,36 @@ func TestCommandsOnARealSystem(t *testing.T) {
 		if err := os.WriteFile(state, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.removeSoftware(t.Context(), dir); err == nil || !strings.HasPrefix(err.Error(), state+" is there, and the program "+part) {
+		if err := koksoftware.Remove(t.Context(), h, dir, nothingRuns); err == nil || !strings.HasPrefix(err.Error(), state+" is there, and the program "+part) {
 			t.Errorf("%v", err)
 		}
 		if err := os.Remove(state); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.removeSoftware(t.Context(), dir); err != nil {
+		if err := koksoftware.Remove(t.Context(), h, dir, nothingRuns); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(dir); !os.IsNotExist(err) {
 			t.Errorf("%v", err)
 		}
-		if err := h.removeSoftware(t.Context(), dir); err != nil {
+		if err := koksoftware.Remove(t.Context(), h, dir, nothingRuns); err != nil {
 			t.Errorf("once more: %v", err)
 		}
 	})
 	t.Run("a user's home and password are known", func(t *testing.T) {
-		if home, there, err := h.user(t.Context(), "root"); err != nil || !there || home != "/root" {
-			t.Errorf("%q, %t, %v", home, there, err)
+		record := &records.Record{}
+		users := []footprint.User{{Name: "root", Keys: []string{hosttest.TenantKey}}, {Name: "no-such-user"}, {Name: "nobody"}}
+		made, err := accounts.Note(t.Context(), h, users, record)
+		if err != nil || !slices.Equal(record.Users, []string{"no-such-user"}) || slices.Contains(record.Unlocked, "nobody") {
+			t.Errorf("%+v, %v", record, err)
 		}
-		if _, there, err := h.user(t.Context(), "no-such-user"); err != nil || there {
-			t.Errorf("%t, %v", there, err)
-		}
-		if has, err := h.hasPassword(t.Context(), "nobody"); err != nil || has {
-			t.Errorf("%t, %v", has, err)
+		const keys = "/root/.ssh/authorized_keys"
+		if _, noted := record.Keys[keys]; !noted && !slices.Contains(made, keys) {
+			t.Errorf("%+v, %q", record, made)
 		}
 	})
 	t.Run("folders are removed", func(t *testing.T) {
-		if err := h.removePaths(t.Context(), filepath.Dir(file), "/no/such"); err != nil {
+		if err := h.Remove(t.Context(), filepath.Dir(file), "/no/such"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(file); !os.IsNotExist(err) {
@@ -162,34 +173,36 @@ func TestCommandsOnARealSystem(t *testing.T) {
 		}
 	})
 	t.Run("a write that fails names the file", func(t *testing.T) {
-		if err := h.write(t.Context(), "/no/such/file", nil); err == nil || !strings.Contains(err.Error(), "write /no/such/file: install") {
+		if err := h.Write(t.Context(), "/no/such/file", nil); err == nil || !strings.Contains(err.Error(), "write /no/such/file: install") {
 			t.Errorf("%v", err)
 		}
 	})
 	t.Run("the system's own mounts are found", func(t *testing.T) {
-		points, err := h.mountsBelow(t.Context(), "/proc")
+		points, err := h.MountsBelow(t.Context(), "/proc")
 		if err != nil || !slices.Contains(points, "/proc") {
 			t.Errorf("%q, %v", points, err)
 		}
 	})
 	t.Run("the system's own addresses can be read", func(t *testing.T) {
-		addresses, err := h.addresses(t.Context())
+		usage, err := ownership.Observe(t.Context(), h, []string{"ip"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, address := range addresses {
+		for _, address := range usage.Addresses {
 			if !address.IsGlobalUnicast() {
 				t.Errorf("%s is among them", address)
 			}
 		}
 	})
 	t.Run("a probe says what the system is", func(t *testing.T) {
-		facts, problem, err := h.Probe(t.Context())
+		facts, problem, err := probe.Run(t.Context(), h)
 		if err != nil || facts == nil || facts.CPUs < 1 || facts.Memory < 1<<28 || facts.OSImage == "" || facts.KernelVersion == "" {
 			t.Errorf("%+v, %v, %v", facts, problem, err)
 		}
 	})
 }
+
+func nothingRuns(context.Context, *hosts.Host) ([]string, error) { return nil, nil }
 
 // writeProgram writes a program where kok-software is in its folder.
 func writeProgram(t *testing.T, dir, content string) string {

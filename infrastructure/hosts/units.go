@@ -8,33 +8,34 @@ import (
 	"time"
 )
 
-// unitState is what systemd says of a unit (org.freedesktop.systemd1(5), "Unit Objects").
-type unitState struct {
-	loaded bool
-	// active is ActiveState: active, activating, inactive, failed, ...
-	active string
-	// sub is SubState, such as auto-restart for a service that ended and is about to be started again.
-	sub string
-	// enabled is true when the unit starts at boot.
-	enabled bool
-	// restarts is how often systemd restarted it by itself since the last start by a command.
-	restarts int
-	// started is when its main process started, measured from the boot.
-	started time.Duration
+// UnitState is what systemd says of a unit (org.freedesktop.systemd1(5), "Unit Objects").
+type UnitState struct {
+	// Loaded is true when systemd knows the unit.
+	Loaded bool
+	// Active is ActiveState: active, activating, inactive, failed, ...
+	Active string
+	// Sub is SubState, such as auto-restart for a service that ended and is about to be started again.
+	Sub string
+	// Enabled is true when the unit starts at boot.
+	Enabled bool
+	// Restarts is how often systemd restarted it by itself since the last start by a command.
+	Restarts int
+	// Started is when its main process started, measured from the boot.
+	Started time.Duration
 }
 
-// runs reports whether anything of the unit may still run.
-func (u unitState) runs() bool {
-	return u.active == "active" || u.active == "activating" || u.active == "reloading" || u.active == "deactivating"
+// Runs reports whether anything of the unit may still run.
+func (u UnitState) Runs() bool {
+	return u.Active == "active" || u.Active == "activating" || u.Active == "reloading" || u.Active == "deactivating"
 }
 
 // unitProperties are what parseUnits reads. NRestarts is there since systemd 235.
 const unitProperties = "LoadState,ActiveState,SubState,UnitFileState,NRestarts,ExecMainStartTimestampMonotonic"
 
-// units reads the state of units from systemd, in their order.
-func (h *Host) units(ctx context.Context, names ...string) ([]unitState, error) {
+// Units reads the state of units from systemd, in their order.
+func (h *Host) Units(ctx context.Context, names ...string) ([]UnitState, error) {
 	args := append([]string{"systemctl", "show", "--property=" + unitProperties, "--"}, names...)
-	output, err := h.run(ctx, args...)
+	output, err := h.Run(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -47,26 +48,26 @@ func (h *Host) units(ctx context.Context, names ...string) ([]unitState, error) 
 
 // parseUnits reads what systemctl show prints: a block of properties for each unit, with an empty line
 // between two.
-func parseUnits(output string) []unitState {
-	var states []unitState
+func parseUnits(output string) []UnitState {
+	var states []UnitState
 	for block := range strings.SplitSeq(strings.TrimSpace(output), "\n\n") {
-		state := unitState{}
+		state := UnitState{}
 		for line := range strings.Lines(block) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 			switch name {
 			case "LoadState":
-				state.loaded = value == "loaded"
+				state.Loaded = value == "loaded"
 			case "ActiveState":
-				state.active = value
+				state.Active = value
 			case "SubState":
-				state.sub = value
+				state.Sub = value
 			case "NRestarts":
-				state.restarts, _ = strconv.Atoi(value)
+				state.Restarts, _ = strconv.Atoi(value)
 			case "ExecMainStartTimestampMonotonic":
 				microseconds, _ := strconv.ParseInt(value, 10, 64)
-				state.started = time.Duration(microseconds) * time.Microsecond
+				state.Started = time.Duration(microseconds) * time.Microsecond
 			case "UnitFileState":
-				state.enabled = value == "enabled" || value == "enabled-runtime"
+				state.Enabled = value == "enabled" || value == "enabled-runtime"
 			}
 		}
 		states = append(states, state)

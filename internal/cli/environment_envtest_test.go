@@ -29,7 +29,7 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/controllers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/envtest"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
@@ -158,13 +158,13 @@ func (s *site) expect(status int, parts []string, arguments ...string) (out stri
 // hostClient logs in as the manager does. What it finds on a host no test has: a server here runs no commands.
 type hostClient struct{ *controllers.SSHHostClient }
 
-func (c hostClient) Probe(ctx context.Context, host *infrav1.IDCHost) (*hosts.Facts, *hosts.Problem, error) {
+func (c hostClient) Probe(ctx context.Context, host *infrav1.IDCHost) (*probe.Facts, *probe.Problem, error) {
 	_, _, err := c.SSHHostClient.Probe(ctx, host)
 	var failed *ssh.Error
 	if errors.As(err, &failed) {
 		return nil, nil, err
 	}
-	return &hosts.Facts{Architecture: "amd64", KernelVersion: "6.1.0", OSImage: "Debian GNU/Linux 12 (bookworm)", CPUs: 8, Memory: 16 << 30, Programs: []string{"containerd"}}, nil, nil
+	return &probe.Facts{Architecture: "amd64", KernelVersion: "6.1.0", OSImage: "Debian GNU/Linux 12 (bookworm)", CPUs: 8, Memory: 16 << 30, Programs: []string{"containerd"}}, nil, nil
 }
 
 // manager runs the controller of hosts for the namespace.

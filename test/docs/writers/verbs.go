@@ -46,8 +46,8 @@ var libraries = map[string][]action{
 	"k8s.io/client-go/tools/internal/events.EventRecorder.Eventf": {{verbs: []string{"create", "patch"}, kinds: []string{"Event"}}},
 	clusterAPI + "util/flags.GetManagerOptions":                   {{verbs: []string{"create"}, kinds: []string{"TokenReview", "SubjectAccessReview"}}},
 	"sigs.k8s.io/controller-runtime.NewManager":                   {{verbs: []string{"create", "update"}, kinds: []string{"Lease"}}},
-	module + "infrastructure/hosts.Host.Bootstrap":                {{verbs: []string{"bootstrap"}, kinds: []string{"host"}}},
-	module + "infrastructure/hosts.Host.CleanUp":                  {{verbs: []string{"clean up"}, kinds: []string{"host"}}},
+	module + "infrastructure/hosts/bootstrap.Run":                 {{verbs: []string{"bootstrap"}, kinds: []string{"host"}}},
+	module + "infrastructure/hosts/cleanup.Run":                   {{verbs: []string{"clean up"}, kinds: []string{"host"}}},
 }
 
 // etcdReads are the requests of etcd's client that write nothing.

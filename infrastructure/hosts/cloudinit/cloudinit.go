@@ -1,0 +1,78 @@
+// Package cloudinit has the host's own cloud-init read a seed of ours once, tells how far it is, and gives it back the
+// instance that it had before.
+package cloudinit
+
+import (
+	"context"
+	_ "embed"
+	"path"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/records"
+)
+
+const (
+	// Dir is where cloud-init keeps its state and its seed.
+	Dir     = "/var/lib/cloud"
+	SeedDir = Dir + "/seed/nocloud"
+	// ConfigFile is the file that we add to cloud-init's settings.
+	ConfigFile = "/etc/cloud/cloud.cfg.d/99-kok.cfg"
+	// Unit is the unit that runs cloud-init, and UnitFile is where it is, until the next boot.
+	Unit     = "kok-cloud-init.service"
+	UnitFile = "/run/systemd/system/" + Unit
+)
+
+//go:embed assets/kok-cloud-init.service
+var unitContent []byte
+
+//go:embed assets/99-kok.cfg
+var configContent []byte
+
+// Seed writes the files that cloud-init reads: metaData and userData, and the unit that starts it.
+func Seed(ctx context.Context, h *hosts.Host, metaData, userData []byte) error {
+	for _, step := range [][]string{
+		{"rm", "-rf", "--", SeedDir},
+		{"install", "-d", "-m", "0700", SeedDir},
+		{"install", "-d", "-m", "0755", path.Dir(ConfigFile), path.Dir(UnitFile)},
+	} {
+		if _, err := h.Run(ctx, step...); err != nil {
+			return err
+		}
+	}
+	files := []struct {
+		path    string
+		content []byte
+	}{
+		{SeedDir + "/meta-data", metaData}, {SeedDir + "/user-data", userData}, {ConfigFile, configContent}, {UnitFile, unitContent},
+	}
+	for _, file := range files {
+		if err := h.Write(ctx, file.path, file.content); err != nil {
+			return err
+		}
+	}
+	_, err := h.Run(ctx, "systemctl", "daemon-reload")
+	return err
+}
+
+// Reset removes cloud-init's state of the machine, with the secrets in its caches, and puts back that of the host's
+// own instance. Otherwise cloud-init would take the host for a new instance at the next boot and make other SSH host keys.
+func Reset(ctx context.Context, h *hosts.Host, record *records.Record) error {
+	if _, err := h.Run(ctx, "cloud-init", "clean", "--logs"); err != nil {
+		return err
+	}
+	there, err := h.Existing(ctx, Dir)
+	if err != nil {
+		return err
+	}
+	if len(there) > 0 { // It may be a mount point.
+		if _, err := h.Run(ctx, "find", Dir, "-xdev", "-mindepth", "1", "-delete"); err != nil {
+			return err
+		}
+	}
+	if record.CloudInit {
+		if _, err := h.Run(ctx, "cp", "--archive", "--no-target-directory", "--", records.OriginalsDir+Dir, Dir); err != nil {
+			return err
+		}
+	}
+	return h.Remove(ctx, "/run/cloud-init")
+}
