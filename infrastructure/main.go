@@ -19,6 +19,8 @@ import (
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/controllers"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hostclient"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/nodes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/webhooks"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/manager"
 )
@@ -50,8 +52,8 @@ func run(ctx context.Context, opts *options) error {
 		return fmt.Errorf("--clean-up-timeout is %s; it must be more than nothing, for example 10m", opts.cleanUpTimeout)
 	}
 	// Secrets are read one by one, and never listed. Of Nodes a cluster may have thousands.
-	nodes := map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: controllers.TrimNode}}
-	mgr, err := opts.New(managerName, newScheme(), nodes, &corev1.Secret{})
+	trimmed := map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: nodes.Trim}}
+	mgr, err := opts.New(managerName, newScheme(), trimmed, &corev1.Secret{})
 	if err != nil {
 		return err
 	}
@@ -62,7 +64,7 @@ func run(ctx context.Context, opts *options) error {
 }
 
 func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
-	hostClient := &controllers.SSHHostClient{Secrets: mgr.GetAPIReader()}
+	hostClient := &hostclient.SSH{Secrets: mgr.GetAPIReader()}
 	concurrency := controller.Options{MaxConcurrentReconciles: opts.concurrency}
 	for _, reconciler := range []interface {
 		SetupWithManager(context.Context, ctrl.Manager, controller.Options) error

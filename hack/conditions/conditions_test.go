@@ -39,7 +39,7 @@ func TestTheReferenceIsMadeOfTheComments(t *testing.T) {
 var controllersOf = map[string][]string{
 	"api/controlplane/v1alpha1":   {"controlplane/backups", "controlplane/controllers", "controlplane/hostclusters", "controlplane/status"},
 	"api/bootstrap/v1alpha1":      {"bootstrap/controllers"},
-	"api/infrastructure/v1alpha1": {"infrastructure/controllers"},
+	"api/infrastructure/v1alpha1": {"infrastructure/claims", "infrastructure/controllers"},
 }
 
 func TestControllersSetWhatIsDocumentedAndNothingElse(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hostclient"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
@@ -29,18 +30,18 @@ type cleanUpSeen struct {
 
 // cleanUp cleans up a host in the background, again and again until it is clean. It returns the result of the last try; nil
 // when none has ended yet. A failure that is not the host's own is tried again after awayRetry.
-func cleanUp(work runner, key background.Key, hostClient HostClient, host *infrav1.IDCHost, instanceID string, awayRetry time.Duration) *cleanUpSeen {
+func cleanUp(work runner, key background.Key, hostClient hostclient.Client, host *infrav1.IDCHost, instanceID string, awayRetry time.Duration) *cleanUpSeen {
 	host = host.DeepCopy()
 	tries := 0
 	outcome, known := work.Run(key, background.Task{
-		Identity: "clean-up/" + instanceID + "/" + host.Name + "/" + accessOf(host),
+		Identity: "clean-up/" + instanceID + "/" + host.Name + "/" + hostclient.Access(host),
 		Timeout:  cleanUpTimeout,
 		Do: func(ctx context.Context) background.Outcome {
 			err := hostClient.CleanUp(ctx, host, instanceID)
 			switch {
 			case err == nil:
 				return background.Outcome{Text: "clean", Value: cleanUpSeen{}}
-			case !hostFailed(err):
+			case !hostclient.HostFailed(err):
 				return background.Outcome{Text: fmt.Sprintf("%d: %v", tries, err), Value: cleanUpSeen{tries, err}, Again: awayRetry}
 			}
 			tries++
@@ -52,14 +53,7 @@ func cleanUp(work runner, key background.Key, hostClient HostClient, host *infra
 	}
 	seen, ok := outcome.Value.(cleanUpSeen)
 	if !ok { // It panicked.
-		seen = cleanUpSeen{err: &HostError{Err: errors.New(outcome.Text)}, tries: cleanUpTries}
+		seen = cleanUpSeen{err: &hostclient.HostError{Err: errors.New(outcome.Text)}, tries: cleanUpTries}
 	}
 	return &seen
-}
-
-// hostFailed reports whether the host itself failed. Then waiting does not help. Other failures may pass: a host or an API
-// server is away, or a Secret is not there.
-func hostFailed(err error) bool {
-	var failed *HostError
-	return errors.As(err, &failed)
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hostclient"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
@@ -19,9 +20,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background/backgroundtest"
 )
 
-// cleaner is a HostClient whose clean-ups are a function.
+// cleaner is a hostclient.Client whose clean-ups are a function.
 type cleaner struct {
-	HostClient
+	hostclient.Client
 	clean func(context.Context) error
 }
 
@@ -40,10 +41,10 @@ func TestOnlyWhatTheHostDoesCountsAgainstIt(t *testing.T) {
 		"not a host that is away":                            {&ssh.Error{Reason: ssh.Away, Err: errors.New("no route")}, false},
 		"not a connection that ends":                         {lost, false},
 		"not one that ends after a command failed":           {errors.Join(&hosts.CommandError{Command: []string{"umount"}, ExitStatus: 32}, lost), false},
-		"a command that fails":                               {&HostError{Err: &hosts.CommandError{Command: []string{"rm"}, ExitStatus: 1}}, true},
-		"something that is left":                             {&HostError{Err: &cleanup.UncleanError{Left: []string{"mount /data"}}}, true},
-		"a host that carries another machine":                {&HostError{Err: &ownership.InUseError{}}, true},
-		"a command that hangs while the connection does not": {&HostError{Err: fmt.Errorf("run umount: %w", context.DeadlineExceeded)}, true},
+		"a command that fails":                               {&hostclient.HostError{Err: &hosts.CommandError{Command: []string{"rm"}, ExitStatus: 1}}, true},
+		"something that is left":                             {&hostclient.HostError{Err: &cleanup.UncleanError{Left: []string{"mount /data"}}}, true},
+		"a host that carries another machine":                {&hostclient.HostError{Err: &ownership.InUseError{}}, true},
+		"a command that hangs while the connection does not": {&hostclient.HostError{Err: fmt.Errorf("run umount: %w", context.DeadlineExceeded)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begin := func() *background.Runner { return background.New(1, time.Second) }

@@ -30,6 +30,7 @@ import (
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/envtest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hostclient"
 )
 
 var environment *envtest.Environment
@@ -102,7 +103,7 @@ type site struct {
 	namespace string
 	fleet     *fleet
 	// hostClient is what controllers work on the fleet with.
-	hostClient HostClient
+	hostClient hostclient.Client
 	// watchFilter is the value of the watch label that controllers care for; empty for all.
 	watchFilter string
 }

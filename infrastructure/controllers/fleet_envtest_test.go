@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hostclient"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
@@ -113,7 +114,7 @@ func (f *fleet) Bootstrap(_ context.Context, host *infrav1.IDCHost, machine boot
 		case len(machine.UserData) == 0:
 			err = bootstrap.ErrNoBootstrapData
 		case h.machine == "" && f.refuses(h, &machine) != nil:
-			err = &HostError{Err: f.refuses(h, &machine)}
+			err = &hostclient.HostError{Err: f.refuses(h, &machine)}
 		case h.fails != nil && h.data == string(machine.UserData):
 			progress = *h.fails
 		default:
@@ -145,14 +146,14 @@ func (f *fleet) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID s
 		case h.reach != nil:
 			err = h.reach
 		case h.machine == "" && h.usage.Kubeconfig:
-			err = &HostError{Err: &cleanup.UncleanError{Left: []string{"file /etc/kubernetes/kubelet.conf"}, NoRecord: true}}
+			err = &hostclient.HostError{Err: &cleanup.UncleanError{Left: []string{"file /etc/kubernetes/kubelet.conf"}, NoRecord: true}}
 		case h.machine == "":
 		case h.machine != instanceID:
 			f.t.Errorf("%s is cleaned for %s and carries %s", host.Name, instanceID, h.machine)
 			err = fmt.Errorf("in use")
 		case h.cleanErr != nil:
 			h.cleanUps++
-			err = &HostError{Err: h.cleanErr}
+			err = &hostclient.HostError{Err: h.cleanErr}
 		default:
 			h.cleanUps++
 			h.machine, h.data = "", ""

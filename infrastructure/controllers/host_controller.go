@@ -2,8 +2,6 @@ package controllers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,12 +14,15 @@ import (
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/patch"
 	"sigs.k8s.io/cluster-api/util/paused"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/claims"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hostclient"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
@@ -41,7 +42,7 @@ type HostReconciler struct {
 	// APIReader reads from the API server.
 	APIReader client.Reader
 	// Hosts works on hosts.
-	Hosts HostClient
+	Hosts hostclient.Client
 	// WatchFilterValue restricts the controller to objects with this value of Cluster API's watch label.
 	WatchFilterValue string
 
@@ -110,9 +111,9 @@ func (r *HostReconciler) Reconcile(ctx context.Context, request ctrl.Request) (_
 	if err := seen.judge(ctx, r.Client, host, user.machine, instanceOf(host)); err != nil {
 		return ctrl.Result{}, err
 	}
-	was := isInUse(host, infrav1.HealthyCondition)
+	was := conditions.GetReason(host, infrav1.HealthyCondition) == infrav1.InUseReason
 	setHostConditions(host, seen, answered, user)
-	if !was && isInUse(host, infrav1.HealthyCondition) {
+	if !was && conditions.GetReason(host, infrav1.HealthyCondition) == infrav1.InUseReason {
 		r.recorder.Eventf(host, nil, corev1.EventTypeWarning, infrav1.InUseReason, "Probe", "%s", shortNote(seen.problem.Message))
 	}
 	return ctrl.Result{}, nil
@@ -135,7 +136,7 @@ func (r *HostReconciler) userOf(ctx context.Context, host *infrav1.IDCHost) (use
 	key := client.ObjectKey{Namespace: host.Namespace, Name: host.Spec.Claim.Name}
 	machine := &infrav1.IDCMachine{}
 	err = r.Client.Get(ctx, key, machine)
-	if apierrors.IsNotFound(err) || err == nil && !claimedBy(host, machine) {
+	if apierrors.IsNotFound(err) || err == nil && !claims.ClaimedBy(host, machine) {
 		err = r.APIReader.Get(ctx, key, machine)
 	}
 	if apierrors.IsNotFound(err) {
@@ -150,7 +151,7 @@ func (r *HostReconciler) userOf(ctx context.Context, host *infrav1.IDCHost) (use
 	} else if !apierrors.IsNotFound(err) && !errors.Is(err, util.ErrNoCluster) {
 		return user, fmt.Errorf("read the Cluster of the machine that claims the host: %w", err)
 	}
-	if claimedBy(host, machine) {
+	if claims.ClaimedBy(host, machine) {
 		user.machine = machine
 	}
 	return user, nil
@@ -170,8 +171,8 @@ func (r *HostReconciler) releaseDouble(ctx context.Context, host *infrav1.IDCHos
 		return false, nil
 	}
 	ctrl.LoggerFrom(ctx).Info("The machine has another host; releasing this one", "IDCMachine", klog.KObj(machine), "hostOfMachine", machine.Spec.HostRef.Name)
-	c := claims{Client: r.Client, live: r.APIReader}
-	return true, c.release(ctx, host.DeepCopy(), nil)
+	c := claims.Claims{Client: r.Client, Live: r.APIReader}
+	return true, c.Release(ctx, host.DeepCopy(), nil)
 }
 
 // markForMove labels the Secrets with the host's keys, so that clusterctl move takes them along with the host.
@@ -235,7 +236,7 @@ func (r *HostReconciler) probe(host *infrav1.IDCHost) (hostSeen, bool) {
 	instanceID := instanceOf(host)
 	outcome, ok := r.probes.Run(background.Key{Object: client.ObjectKeyFromObject(host), Kind: "probe"}, background.Task{
 		// A claim, a release and the end of a quarantine make the last result invalid, and begin a new probe at once.
-		Identity: fmt.Sprintf("%s/%s/%t", accessOf(host), instanceID, host.Spec.Quarantine != nil),
+		Identity: fmt.Sprintf("%s/%s/%t", hostclient.Access(host), instanceID, host.Spec.Quarantine != nil),
 		Timeout:  probeTimeout,
 		Do: func(ctx context.Context) background.Outcome {
 			seen := hostSeen{}
@@ -274,14 +275,4 @@ func (s hostSeen) outcome(instanceID string) background.Outcome {
 		}
 	}
 	return outcome
-}
-
-// accessOf identifies the way to a host. When it changes, background work on the host starts anew.
-func accessOf(host *infrav1.IDCHost) string {
-	data, err := json.Marshal([]any{host.Spec.SSHServer, host.Spec.Bastion})
-	if err != nil {
-		panic(err) // Strings and numbers.
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }

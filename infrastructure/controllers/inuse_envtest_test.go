@@ -103,7 +103,9 @@ func TestAHostThatIsANodeOfTheHostClusterIsNotClaimedWhileItIs(t *testing.T) {
 	s.fleet.edit("host-1", own)
 	s.addNode("own-"+s.namespace, s.getMachine("worker-1").Spec.ProviderID, address)
 	s.addNode("of-nobody-"+s.namespace, "", address)
-	if !without(t, time.Second, func() bool { return isInUse(s.getHost("host-1"), infrav1.HealthyCondition) }) {
+	if !without(t, time.Second, func() bool {
+		return conditions.GetReason(s.getHost("host-1"), infrav1.HealthyCondition) == infrav1.InUseReason
+	}) {
 		t.Errorf("it is somebody's: %+v", s.getHost("host-1").Status.Conditions)
 	}
 }
@@ -147,7 +149,7 @@ func TestAHostThatOthersTookIsNotClaimedByItsOldStatus(t *testing.T) {
 	s.untouched("host-a")
 }
 
-// lateComer is a HostClient of a fleet whose host becomes somebody's between the claim and the first change.
+// lateComer is a hostclient.Client of a fleet whose host becomes somebody's between the claim and the first change.
 type lateComer struct {
 	*fleet
 	comes sync.Once

@@ -22,11 +22,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/claims"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hostclient"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/records"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/nodes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
@@ -125,9 +128,9 @@ func TestAProbeSaysTheSameAsLongAsNothingChanges(t *testing.T) {
 	}
 }
 
-// hostsBy is a HostClient whose hosts answer, and are worked on, by functions.
+// hostsBy is a hostclient.Client whose hosts answer, and are worked on, by functions.
 type hostsBy struct {
-	HostClient
+	hostclient.Client
 	probe     func() (*probe.Facts, *probe.Problem, error)
 	bootstrap func(bootstrap.Machine) error
 }
@@ -166,7 +169,7 @@ func TestAHostIsProbedBeforeItIsClaimed(t *testing.T) {
 			return &probe.Facts{Usage: usage}, problem, nil
 		},
 	}}
-	machine := wanting("id-1")
+	machine := &infrav1.IDCMachine{Spec: infrav1.IDCMachineSpec{InstanceID: "id-1"}}
 	for _, step := range []struct {
 		when    string
 		usage   ownership.Usage
@@ -174,17 +177,17 @@ func TestAHostIsProbedBeforeItIsClaimed(t *testing.T) {
 		failure error
 		address string
 		after   time.Duration
-		want    claimCheck
+		want    claims.Check
 	}{
-		{"free", ownership.Usage{}, nil, nil, "192.0.2.8", 0, claimCheck{known: true}},
-		{"a kubelet runs since a second", ownership.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", time.Second, claimCheck{known: true}},
-		{"a kubelet runs since a while", ownership.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", 2 * checkHolds, claimCheck{known: true, refusal: inUseByOthers,
-			detail: `IDCHost host-1 is in use: kubelet runs; set its spec.takeOver to "kubelet runs" if this machine may be wiped, or else delete the IDCHost`}},
-		{"free again", ownership.Usage{}, nil, nil, "192.0.2.8", 2 * checkHolds, claimCheck{known: true}},
-		{"a Node has its address", ownership.Usage{}, nil, nil, "192.0.2.7", 0, claimCheck{known: true, refusal: inUseByOthers,
-			detail: `IDCHost host-1 is in use: the host cluster's Node idc-1 has the address 192.0.2.7; set its spec.takeOver to "the host cluster's Node idc-1 has the address 192.0.2.7" if this machine may be wiped, or else delete the IDCHost`}},
-		{"its disk is full", ownership.Usage{}, &probe.Problem{Reason: probe.DiskFull, Message: "no room"}, nil, "192.0.2.8", 2 * checkHolds, claimCheck{known: true, refusal: notHealthy}},
-		{"it is away", ownership.Usage{}, nil, errors.New("no route"), "192.0.2.8", 2 * checkHolds, claimCheck{known: true, refusal: "without an answer, see their conditions"}},
+		{"free", ownership.Usage{}, nil, nil, "192.0.2.8", 0, claims.Check{Known: true}},
+		{"a kubelet runs since a second", ownership.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", time.Second, claims.Check{Known: true}},
+		{"a kubelet runs since a while", ownership.Usage{Kubelets: []string{"kubelet.service"}}, nil, nil, "192.0.2.8", 2 * checkHolds, claims.Check{Known: true, Refusal: claims.InUseByOthers,
+			Detail: `IDCHost host-1 is in use: kubelet runs; set its spec.takeOver to "kubelet runs" if this machine may be wiped, or else delete the IDCHost`}},
+		{"free again", ownership.Usage{}, nil, nil, "192.0.2.8", 2 * checkHolds, claims.Check{Known: true}},
+		{"a Node has its address", ownership.Usage{}, nil, nil, "192.0.2.7", 0, claims.Check{Known: true, Refusal: claims.InUseByOthers,
+			Detail: `IDCHost host-1 is in use: the host cluster's Node idc-1 has the address 192.0.2.7; set its spec.takeOver to "the host cluster's Node idc-1 has the address 192.0.2.7" if this machine may be wiped, or else delete the IDCHost`}},
+		{"its disk is full", ownership.Usage{}, &probe.Problem{Reason: probe.DiskFull, Message: "no room"}, nil, "192.0.2.8", 2 * checkHolds, claims.Check{Known: true, Refusal: claims.NotHealthy}},
+		{"it is away", ownership.Usage{}, nil, errors.New("no route"), "192.0.2.8", 2 * checkHolds, claims.Check{Known: true, Refusal: "without an answer, see their conditions"}},
 	} {
 		usage, problem, failure = step.usage, step.problem, step.failure
 		clock.Step(step.after)
@@ -192,16 +195,16 @@ func TestAHostIsProbedBeforeItIsClaimed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(step.want, got, cmp.AllowUnexported(claimCheck{})); diff != "" {
+		if diff := cmp.Diff(step.want, got); diff != "" {
 			t.Errorf("%s: %s", step.when, diff)
 		}
 	}
 }
 
 func TestAVisitKnowsTheNodesThatAreThereByThen(t *testing.T) {
-	nodes := withNodes(t)
+	cluster := withNodes(t)
 	var visited bootstrap.Machine
-	r := &MachineReconciler{Client: nodes, Hosts: &hostsBy{bootstrap: func(machine bootstrap.Machine) error { visited = machine; return nil }}}
+	r := &MachineReconciler{Client: cluster, Hosts: &hostsBy{bootstrap: func(machine bootstrap.Machine) error { visited = machine; return nil }}}
 	for range 2 {
 		if _, err := r.bootstrapOnce(t.Context(), hostAt("192.0.2.7"), bootstrap.Machine{InstanceID: "id-1", TakeOver: "kubelet runs"}); err != nil {
 			t.Fatal(err)
@@ -209,7 +212,7 @@ func TestAVisitKnowsTheNodesThatAreThereByThen(t *testing.T) {
 		if got := fmt.Sprint(visited.Nodes); visited.Reached.String() != "192.0.2.7" || visited.TakeOver != "kubelet runs" || got != "[]" && got != "[{idc-1 [192.0.2.7]}]" {
 			t.Errorf("%+v", visited)
 		}
-		if err := nodes.Create(t.Context(), node("idc-1", "", "192.0.2.7")); client.IgnoreAlreadyExists(err) != nil {
+		if err := cluster.Create(t.Context(), node("idc-1", "", "192.0.2.7")); client.IgnoreAlreadyExists(err) != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,7 +223,7 @@ func TestAVisitKnowsTheNodesThatAreThereByThen(t *testing.T) {
 
 // A machine that was kept off a host leaves it to those who have it. One that was on it leaves it clean, or in quarantine.
 func TestAHostThatWasNeverOursIsGivenBackAsItIs(t *testing.T) {
-	noRecord := &HostError{Err: &cleanup.UncleanError{Left: []string{"file /etc/kubernetes/kubelet.conf"}, NoRecord: true}}
+	noRecord := &hostclient.HostError{Err: &cleanup.UncleanError{Left: []string{"file /etc/kubernetes/kubelet.conf"}, NoRecord: true}}
 	for name, test := range map[string]struct {
 		reason      string
 		provisioned bool
@@ -228,13 +231,13 @@ func TestAHostThatWasNeverOursIsGivenBackAsItIs(t *testing.T) {
 		quarantined bool
 	}{
 		"refused, and nothing of ours is there":     {infrav1.InUseReason, false, noRecord, false},
-		"refused, and another machine is there":     {infrav1.InUseReason, false, &HostError{Err: &ownership.InUseError{Record: &records.Record{}}}, false},
-		"refused, and something of ours is left":    {infrav1.InUseReason, false, &HostError{Err: &cleanup.UncleanError{Left: []string{"mount /data"}}}, true},
+		"refused, and another machine is there":     {infrav1.InUseReason, false, &hostclient.HostError{Err: &ownership.InUseError{Record: &records.Record{}}}, false},
+		"refused, and something of ours is left":    {infrav1.InUseReason, false, &hostclient.HostError{Err: &cleanup.UncleanError{Left: []string{"mount /data"}}}, true},
 		"a node, whose record is gone":              {infrav1.InUseReason, true, noRecord, true},
 		"half bootstrapped, and its record is gone": {infrav1.BootstrapFailedReason, false, noRecord, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			machine := wanting("id-1")
+			machine := &infrav1.IDCMachine{Spec: infrav1.IDCMachineSpec{InstanceID: "id-1"}}
 			machine.DeletionTimestamp = ptr.To(metav1.Now())
 			conditions.Set(machine, condition(infrav1.BootstrappedCondition, metav1.ConditionFalse, test.reason, "x"))
 			machine.Status.Initialization.Provisioned = &test.provisioned
@@ -258,24 +261,6 @@ func (tried) Run(_ background.Key, task background.Task) (outcome background.Out
 	return outcome, true
 }
 
-func TestAMachineSaysWhichHostIsOfOthersWhenItFindsNoOther(t *testing.T) {
-	all := []infrav1.IDCHost{free("host-0"), free("host-1"), free("host-2")}
-	for i, message := range []string{"", "IDCHost host-1 is in use: a", "IDCHost host-2 is in use: b"} {
-		if message != "" {
-			conditions.Set(&all[i], condition(infrav1.HealthyCondition, metav1.ConditionFalse, infrav1.InUseReason, message))
-			conditions.Set(&all[i], condition(infrav1.AvailableCondition, metav1.ConditionFalse, infrav1.NotHealthyReason, "x"))
-		}
-	}
-	if got := first(t, wanting("a"), all); got != "host-0" {
-		t.Errorf("it gets %s", got)
-	}
-	found, err := choose(wanting("a"), "", all[1:])
-	const want = "none of the 2 IDCHosts in namespace team can be had: 2 in use by others, see their conditions; add hosts, or put these right. IDCHost host-1 is in use: a"
-	if got := found.message("team"); err != nil || len(found.hosts) > 0 || got != want {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
 func TestANodeWakesTheHostsAtItsAddressesAndNoOther(t *testing.T) {
 	byName, own := hostAt("host-1.example"), hostAt("192.0.2.7")
 	byName.Name, byName.Status.Addresses = "by-name", []string{"192.0.2.7"}
@@ -291,22 +276,10 @@ func TestANodeWakesTheHostsAtItsAddressesAndNoOther(t *testing.T) {
 	}
 	before, after := node("idc-1", "", "192.0.2.7"), node("idc-1", "", "192.0.2.7")
 	after.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Now()}}
-	if nodeChanges.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
+	if nodes.Changes.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}) {
 		t.Error("a heartbeat wakes")
 	}
-	if !nodeChanges.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: node("idc-1", "", "192.0.2.8")}) {
+	if !nodes.Changes.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: node("idc-1", "", "192.0.2.8")}) {
 		t.Error("another address wakes nobody")
-	}
-}
-
-func TestANodeInTheCacheHasWhatIsReadOfIt(t *testing.T) {
-	whole := node("idc-1", "idc://team/host-1/id-1", "192.0.2.7")
-	whole.Labels, whole.Status.Images = map[string]string{"a": "b"}, []corev1.ContainerImage{{SizeBytes: 1}}
-	got, err := TrimNode(whole)
-	if diff := cmp.Diff(node("idc-1", "idc://team/host-1/id-1", "192.0.2.7"), got); err != nil || diff != "" {
-		t.Errorf("%s, %v", diff, err)
-	}
-	if gone, err := TrimNode("gone"); err != nil || gone != "gone" {
-		t.Errorf("%v, %v", gone, err)
 	}
 }

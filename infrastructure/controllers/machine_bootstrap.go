@@ -17,8 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hostclient"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/nodes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
@@ -58,7 +60,7 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	if err != nil {
 		return err
 	}
-	host := s.claim.host.DeepCopy()
+	host := s.claim.Host.DeepCopy()
 	machine := bootstrap.Machine{
 		Namespace: s.machine.Namespace, Name: s.machine.Name, InstanceID: s.machine.Spec.InstanceID,
 		ProviderID: s.machine.Spec.ProviderID, UserData: data, TakeOver: host.Spec.TakeOver,
@@ -66,7 +68,7 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	sum := sha256.Sum256(data)
 	outcome, known := r.work.Run(background.Key{Object: client.ObjectKeyFromObject(s.machine), Kind: workKind}, background.Task{
 		// A change of spec.takeOver starts the bootstrap anew at once.
-		Identity: "bootstrap/" + host.Name + "/" + accessOf(host) + "/" + hex.EncodeToString(sum[:]) + "/" + host.Spec.TakeOver,
+		Identity: "bootstrap/" + host.Name + "/" + hostclient.Access(host) + "/" + hex.EncodeToString(sum[:]) + "/" + host.Spec.TakeOver,
 		Timeout:  bootstrapTimeout,
 		Do: func(ctx context.Context) background.Outcome {
 			seen := bootstrapSeen{known: true}
@@ -85,7 +87,7 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 		seen.data = problem
 	}
 	s.progress = seen
-	if refused := seen.refused(); refused != nil && !isInUse(s.machine, infrav1.BootstrappedCondition) {
+	if refused := seen.refused(); refused != nil && conditions.GetReason(s.machine, infrav1.BootstrappedCondition) != infrav1.InUseReason {
 		r.recorder.Eventf(s.machine, host, corev1.EventTypeWarning, infrav1.InUseReason, "Bootstrap", "%s", shortNote(inUse(host, refused, leaveMachine)))
 	}
 	if problem := seen.progress.Software; seen.failed() && problem != nil {
@@ -105,7 +107,7 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 // bootstrapOnce logs in once and goes on with the bootstrap. It reads the Nodes anew: one that has appeared since may have
 // the host's address.
 func (r *MachineReconciler) bootstrapOnce(ctx context.Context, host *infrav1.IDCHost, machine bootstrap.Machine) (bootstrap.Progress, error) {
-	claimant, err := claimantOf(ctx, r.Client, host, machine.InstanceID)
+	claimant, err := nodes.Claimant(ctx, r.Client, host, machine.InstanceID)
 	if err != nil {
 		return bootstrap.Progress{}, err
 	}

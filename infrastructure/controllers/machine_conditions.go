@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/claims"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
@@ -29,7 +30,7 @@ type machineScope struct {
 	owner   *clusterv1.Machine
 	// waiting is what the machine waits for before it gets a host; nil for nothing.
 	waiting  *waiting
-	claim    claimed
+	claim    claims.Outcome
 	progress bootstrapSeen
 }
 
@@ -41,7 +42,7 @@ type waiting struct {
 // updateMachineStatus computes the status from the scope.
 func updateMachineStatus(s *machineScope) {
 	status := &s.machine.Status
-	if host := s.claim.host; host != nil {
+	if host := s.claim.Host; host != nil {
 		status.FailureDomain = host.Spec.FailureDomain
 		status.Addresses = addresses(host, s.machine)
 	}
@@ -76,8 +77,8 @@ func hostClaimed(s *machineScope) metav1.Condition {
 	switch {
 	case s.waiting != nil:
 		return condition(name, metav1.ConditionFalse, s.waiting.reason, s.waiting.message)
-	case s.claim.host == nil:
-		return condition(name, metav1.ConditionFalse, s.claim.reason, s.claim.problem)
+	case s.claim.Host == nil:
+		return condition(name, metav1.ConditionFalse, s.claim.Reason, s.claim.Problem)
 	default:
 		return condition(name, metav1.ConditionTrue, infrav1.HostClaimedReason, "")
 	}
@@ -92,26 +93,26 @@ func bootstrapped(s *machineScope) metav1.Condition {
 	switch {
 	case ptr.Deref(s.machine.Status.Initialization.Provisioned, false):
 		return condition(name, metav1.ConditionTrue, infrav1.BootstrappedReason, s.avoided())
-	case s.claim.host == nil:
+	case s.claim.Host == nil:
 		return no(infrav1.BootstrappingReason, "see condition "+infrav1.HostClaimedCondition)
 	case p.data != "":
 		return no(infrav1.BootstrapDataInvalidReason, p.data)
 	case !p.known:
-		return no(infrav1.BootstrappingReason, fmt.Sprintf("IDCHost %s is being prepared", s.claim.host.Name))
+		return no(infrav1.BootstrappingReason, fmt.Sprintf("IDCHost %s is being prepared", s.claim.Host.Name))
 	case p.refused() != nil:
-		return no(infrav1.InUseReason, inUse(s.claim.host, p.refused(), leaveMachine))
+		return no(infrav1.InUseReason, inUse(s.claim.Host, p.refused(), leaveMachine))
 	case p.err != nil:
-		return no(workReason(p.err), fmt.Sprintf("working on IDCHost %s, which is tried again: %v", s.claim.host.Name, p.err))
+		return no(workReason(p.err), fmt.Sprintf("working on IDCHost %s, which is tried again: %v", s.claim.Host.Name, p.err))
 	case p.progress.State == bootstrap.Failed && p.progress.Software != nil:
-		return no(softwareReason(p.progress.Software), softwareFailed(s.claim.host.Name, p.progress.Software))
+		return no(softwareReason(p.progress.Software), softwareFailed(s.claim.Host.Name, p.progress.Software))
 	case p.progress.State == bootstrap.Failed:
-		message := fmt.Sprintf("on IDCHost %s %s. Put the cause right, then delete the Machine", s.claim.host.Name, p.progress.Detail)
+		message := fmt.Sprintf("on IDCHost %s %s. Put the cause right, then delete the Machine", s.claim.Host.Name, p.progress.Detail)
 		if p.progress.Output != "" {
 			message += ". The end of its output:\n" + p.progress.Output
 		}
 		return no(infrav1.BootstrapFailedReason, message)
 	default:
-		return no(infrav1.BootstrappingReason, fmt.Sprintf("on IDCHost %s %s", s.claim.host.Name, p.progress.Detail))
+		return no(infrav1.BootstrappingReason, fmt.Sprintf("on IDCHost %s %s", s.claim.Host.Name, p.progress.Detail))
 	}
 }
 

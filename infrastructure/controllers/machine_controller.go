@@ -22,6 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/claims"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hostclient"
 )
 
 // MachineReconciler claims hosts for IDCMachines, bootstraps them, and releases them clean.
@@ -31,7 +33,7 @@ type MachineReconciler struct {
 	// APIReader reads from the API server.
 	APIReader client.Reader
 	// Hosts works on hosts.
-	Hosts HostClient
+	Hosts hostclient.Client
 	// Clock measures how long a clean-up takes.
 	Clock clock.PassiveClock
 	// CleanUpTimeout is how long the deletion of a machine waits for a host that is away. Then the machine goes, so that
@@ -147,25 +149,25 @@ func (r *MachineReconciler) reconcile(ctx context.Context, cluster *clusterv1.Cl
 	s := &machineScope{machine: machine, owner: owner}
 	s.waiting = waitingFor(cluster, owner, machine)
 	if s.waiting == nil {
-		c := claims{Client: r.Client, live: r.APIReader, check: r.checkHost}
+		c := claims.Claims{Client: r.Client, Live: r.APIReader, Check: r.checkHost}
 		had := machine.Spec.ProviderID != ""
-		claim, err := c.claim(ctx, machine, owner.Spec.FailureDomain)
+		claim, err := c.Claim(ctx, machine, owner.Spec.FailureDomain)
 		if err != nil {
 			if apierrors.IsConflict(err) {
 				return ctrl.Result{RequeueAfter: raceRetry}, nil
 			}
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
-		if claim.checking {
+		if claim.Checking {
 			return ctrl.Result{RequeueAfter: probeTimeout}, nil // The end of the probe wakes this machine.
 		}
-		if claim.host == nil && claim.problem == "" {
+		if claim.Host == nil && claim.Problem == "" {
 			return ctrl.Result{RequeueAfter: raceRetry}, nil
 		}
 		s.claim = claim
-		if claim.host != nil && !had {
+		if claim.Host != nil && !had {
 			r.work.Forget(client.ObjectKeyFromObject(machine)) // Checks of hosts.
-			r.event(machine, "HostClaimed", "Claim", "IDCHost %s is reserved", claim.host.Name)
+			r.event(machine, "HostClaimed", "Claim", "IDCHost %s is reserved", claim.Host.Name)
 		}
 	}
 	helper, err := patch.NewHelper(machine, r.Client)
@@ -174,7 +176,7 @@ func (r *MachineReconciler) reconcile(ctx context.Context, cluster *clusterv1.Cl
 	}
 	defer func() { reterr = errors.Join(reterr, r.write(ctx, helper, machine, reterr == nil)) }()
 
-	if s.claim.host != nil && !ptr.Deref(machine.Status.Initialization.Provisioned, false) {
+	if s.claim.Host != nil && !ptr.Deref(machine.Status.Initialization.Provisioned, false) {
 		if err := r.bootstrap(ctx, s); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -183,7 +185,7 @@ func (r *MachineReconciler) reconcile(ctx context.Context, cluster *clusterv1.Cl
 	if ptr.Deref(machine.Status.Initialization.Provisioned, false) {
 		r.work.Forget(client.ObjectKeyFromObject(machine))
 	}
-	if s.claim.host == nil || s.progress.failed() {
+	if s.claim.Host == nil || s.progress.failed() {
 		return ctrl.Result{RequeueAfter: time.Minute}, nil
 	}
 	return ctrl.Result{}, nil

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/claims"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hostclient"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
@@ -30,8 +32,8 @@ func (r *MachineReconciler) reconcileDelete(ctx context.Context, machine *infrav
 	if !controllerutil.ContainsFinalizer(machine, infrav1.IDCMachineFinalizer) {
 		return ctrl.Result{}, nil
 	}
-	c := claims{Client: r.Client, live: r.APIReader}
-	host, err := c.held(ctx, machine)
+	c := claims.Claims{Client: r.Client, Live: r.APIReader}
+	host, err := c.Held(ctx, machine)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -68,11 +70,11 @@ func (r *MachineReconciler) cleanUp(machine *infrav1.IDCMachine, host *infrav1.I
 		return nil, ""
 	}
 	quarantine := &infrav1.HostQuarantine{
-		Reason: shorten(fmt.Sprintf("the clean-up after IDCMachine %s failed: %v", machine.Name, seen.err)),
+		Reason: fmt.Sprintf("the clean-up after IDCMachine %s failed: %v", machine.Name, seen.err),
 		Since:  metav1.NewTime(r.Clock.Now()),
 	}
 	end := machine.DeletionTimestamp.Add(r.CleanUpTimeout)
-	switch failed := hostFailed(seen.err); {
+	switch failed := hostclient.HostFailed(seen.err); {
 	case !failed && r.Clock.Now().Before(end):
 		return nil, fmt.Sprintf("IDCHost %s is not clean yet: %v; the machine goes without it at %s", host.Name, seen.err, end.UTC().Format(time.RFC3339))
 	case !failed:
@@ -85,7 +87,7 @@ func (r *MachineReconciler) cleanUp(machine *infrav1.IDCMachine, host *infrav1.I
 
 // wasRefused reports whether the machine changed nothing on its host, because the host is in use.
 func wasRefused(machine *infrav1.IDCMachine) bool {
-	return isInUse(machine, infrav1.BootstrappedCondition) && !ptr.Deref(machine.Status.Initialization.Provisioned, false)
+	return conditions.GetReason(machine, infrav1.BootstrappedCondition) == infrav1.InUseReason && !ptr.Deref(machine.Status.Initialization.Provisioned, false)
 }
 
 // neverOurs reports whether a clean-up changed nothing, because nothing on the host is the machine's. The next probe finds
@@ -96,21 +98,11 @@ func neverOurs(err error) bool {
 	return errors.As(err, &inUse) || errors.As(err, &unclean) && unclean.NoRecord
 }
 
-// maxReason is the length of a quarantine's reason, as the schema has it.
-const maxReason = 4096
-
-func shorten(text string) string {
-	if len(text) <= maxReason {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxReason-3], "") + "..."
-}
-
 // giveBack releases the host. The next reconcile removes the machine's finalizer.
-func (r *MachineReconciler) giveBack(ctx context.Context, c *claims, machine *infrav1.IDCMachine, host *infrav1.IDCHost, quarantine *infrav1.HostQuarantine) error {
+func (r *MachineReconciler) giveBack(ctx context.Context, c *claims.Claims, machine *infrav1.IDCMachine, host *infrav1.IDCHost, quarantine *infrav1.HostQuarantine) error {
 	// From here on the HostReconciler may clean up the host.
 	r.work.Forget(client.ObjectKeyFromObject(machine))
-	if err := c.release(ctx, host, quarantine); err != nil {
+	if err := c.Release(ctx, host, quarantine); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}

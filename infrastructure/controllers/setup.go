@@ -17,12 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/nodes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background"
 )
 
@@ -47,7 +47,7 @@ func (r *HostReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager,
 		Watches(&infrav1.IDCMachine{}, handler.EnqueueRequestsFromMapFunc(r.machineToHost)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.clusterToHosts),
 			builder.WithPredicates(predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.nodeToHosts), builder.WithPredicates(nodeChanges)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.nodeToHosts), builder.WithPredicates(nodes.Changes)).
 		WatchesRawSource(probes).
 		WithOptions(options).
 		Complete(r)
@@ -57,24 +57,13 @@ func (r *HostReconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager,
 	return nil
 }
 
-// nodeChanges passes changes of a Node's addresses. At the start of the manager all hosts are reconciled anyway.
-var nodeChanges = predicate.Funcs{
-	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
-	UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*corev1.Node)
-		after, alsoOK := e.ObjectNew.(*corev1.Node)
-		return ok && alsoOK && (before.Spec.ProviderID != after.Spec.ProviderID || !slices.Equal(before.Status.Addresses, after.Status.Addresses))
-	},
-	GenericFunc: func(event.GenericEvent) bool { return false },
-}
-
 // nodeToHosts wakes the hosts with an address that a Node of the host cluster has.
 func (r *HostReconciler) nodeToHosts(ctx context.Context, object client.Object) []reconcile.Request {
 	node, ok := object.(*corev1.Node)
 	if !ok {
 		return nil
 	}
-	addresses := addressesOf(node)
+	addresses := nodes.Addresses(node)
 	has := func(text string) bool {
 		address, err := netip.ParseAddr(text)
 		return err == nil && slices.Contains(addresses, address)

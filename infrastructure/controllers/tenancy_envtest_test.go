@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hostclient"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh/sshtest"
@@ -29,7 +30,7 @@ func multiTenancy(t *testing.T, _ *site) {
 
 func hostsHaveKeysOfTheirOwn(t *testing.T) {
 	s := newSite(t)
-	s.hostClient = &loggedIn{fleet: s.fleet, ssh: &SSHHostClient{Secrets: (&mortal{}).client(t)}}
+	s.hostClient = &loggedIn{fleet: s.fleet, ssh: &hostclient.SSH{Secrets: (&mortal{}).client(t)}}
 	other := map[string]string{"a": "b", "b": "a"}
 	for tenant := range other {
 		server := sshtest.StartWithoutCommands(t)
@@ -67,10 +68,10 @@ func hostsHaveKeysOfTheirOwn(t *testing.T) {
 	}
 }
 
-// loggedIn is a HostClient that logs in to SSH servers, and then does in a fleet what it would do there. Their commands fail.
+// loggedIn is a hostclient.Client that logs in to SSH servers, and then does in a fleet what it would do there. Their commands fail.
 type loggedIn struct {
 	fleet *fleet
-	ssh   *SSHHostClient
+	ssh   *hostclient.SSH
 }
 
 func (o *loggedIn) Probe(ctx context.Context, host *infrav1.IDCHost) (*probe.Facts, *probe.Problem, error) {
@@ -95,7 +96,7 @@ func (o *loggedIn) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceI
 }
 
 // wasLoggedIn is also true without an error: a user who is not root and may not become it is a problem that a probe tells.
-func wasLoggedIn(err error) bool { return err == nil || hostFailed(err) }
+func wasLoggedIn(err error) bool { return err == nil || hostclient.HostFailed(err) }
 
 func watchFilterIsObeyed(t *testing.T) {
 	s := newSite(t)

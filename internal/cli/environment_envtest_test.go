@@ -29,6 +29,7 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/controllers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/envtest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hostclient"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
@@ -156,10 +157,10 @@ func (s *site) expect(status int, parts []string, arguments ...string) (out stri
 }
 
 // hostClient logs in as the manager does. What it finds on a host no test has: a server here runs no commands.
-type hostClient struct{ *controllers.SSHHostClient }
+type hostClient struct{ *hostclient.SSH }
 
 func (c hostClient) Probe(ctx context.Context, host *infrav1.IDCHost) (*probe.Facts, *probe.Problem, error) {
-	_, _, err := c.SSHHostClient.Probe(ctx, host)
+	_, _, err := c.SSH.Probe(ctx, host)
 	var failed *ssh.Error
 	if errors.As(err, &failed) {
 		return nil, nil, err
@@ -179,7 +180,7 @@ func (s *site) manager() {
 		s.t.Fatal(err)
 	}
 	reconciler := &controllers.HostReconciler{
-		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Hosts: hostClient{&controllers.SSHHostClient{Secrets: mgr.GetAPIReader()}},
+		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Hosts: hostClient{&hostclient.SSH{Secrets: mgr.GetAPIReader()}},
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(s.t.Context()))
 	if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{SkipNameValidation: ptr.To(true), UsePriorityQueue: ptr.To(false)}); err != nil {

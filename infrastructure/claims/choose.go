@@ -1,4 +1,4 @@
-package controllers
+package claims
 
 import (
 	"cmp"
@@ -45,7 +45,7 @@ func choose(machine *infrav1.IDCMachine, failureDomain string, all []infrav1.IDC
 		host := &all[i]
 		if why := unfit(host, machine, selector, failureDomain); why != "" {
 			detail := ""
-			if why == inUseByOthers {
+			if why == InUseByOthers {
 				detail = conditions.GetMessage(host, infrav1.HealthyCondition)
 			}
 			c.reject(host, why, detail)
@@ -55,7 +55,7 @@ func choose(machine *infrav1.IDCMachine, failureDomain string, all []infrav1.IDC
 	}
 	slices.SortFunc(c.hosts, func(a, b *infrav1.IDCHost) int {
 		return cmp.Or(
-			cmp.Compare(b2i(claimedBy(b, machine)), b2i(claimedBy(a, machine))),
+			cmp.Compare(b2i(ClaimedBy(b, machine)), b2i(ClaimedBy(a, machine))),
 			cmp.Compare(rank(machine, a), rank(machine, b)),
 			strings.Compare(a.Name, b.Name),
 		)
@@ -86,14 +86,14 @@ func rank(machine *infrav1.IDCMachine, host *infrav1.IDCHost) uint64 {
 
 // Why a host is rejected that no machine has claimed.
 const (
-	inUseByOthers = "in use by others, see their conditions"
-	notHealthy    = "not healthy, see their conditions"
+	InUseByOthers = "in use by others, see their conditions"
+	NotHealthy    = "not healthy, see their conditions"
 )
 
 // unfit says why a machine cannot have a host; empty when it can.
 func unfit(host *infrav1.IDCHost, machine *infrav1.IDCMachine, selector labels.Selector, failureDomain string) string {
 	switch {
-	case claimedBy(host, machine) && host.DeletionTimestamp.IsZero():
+	case ClaimedBy(host, machine) && host.DeletionTimestamp.IsZero():
 		return ""
 	case !selector.Matches(labels.Set(host.Labels)):
 		return "not selected by hostSelector " + selector.String()
@@ -112,10 +112,10 @@ func unfit(host *infrav1.IDCHost, machine *infrav1.IDCMachine, selector labels.S
 		return "too small, or of unknown size, by minCapacity." + name
 	}
 	switch {
-	case isInUse(host, infrav1.HealthyCondition):
-		return inUseByOthers
+	case conditions.GetReason(host, infrav1.HealthyCondition) == infrav1.InUseReason:
+		return InUseByOthers
 	case !conditions.IsTrue(host, infrav1.AvailableCondition):
-		return notHealthy
+		return NotHealthy
 	default:
 		return ""
 	}
@@ -173,8 +173,8 @@ func (c *choice) message(namespace string) string {
 	return text
 }
 
-// claimedBy reports whether a host is reserved for exactly this machine.
-func claimedBy(host *infrav1.IDCHost, machine *infrav1.IDCMachine) bool {
+// ClaimedBy reports whether a host is reserved for exactly this machine.
+func ClaimedBy(host *infrav1.IDCHost, machine *infrav1.IDCMachine) bool {
 	claim := host.Spec.Claim
 	return claim != nil && machine.Spec.InstanceID != "" && claim.Name == machine.Name && claim.InstanceID == machine.Spec.InstanceID
 }

@@ -1,6 +1,6 @@
 //go:build root
 
-package controllers
+package hostclient
 
 import (
 	"context"
@@ -58,9 +58,9 @@ func TestTheHostClientTellsAHostThatFailsFromWhatIsNotItsFault(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			err := (&SSHHostClient{Secrets: secrets}).CleanUp(ctx, host, "1")
+			err := (&SSH{Secrets: secrets}).CleanUp(ctx, host, "1")
 			var lost *ssh.Error
-			if err == nil || hostFailed(err) != test.failed || (errors.As(err, &lost) && lost.Reason == ssh.Lost) != test.lost {
+			if err == nil || HostFailed(err) != test.failed || (errors.As(err, &lost) && lost.Reason == ssh.Lost) != test.lost {
 				t.Errorf("%T %v", err, err)
 			}
 		})

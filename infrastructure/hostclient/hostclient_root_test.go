@@ -1,6 +1,6 @@
 //go:build root
 
-package controllers
+package hostclient
 
 import (
 	"errors"
@@ -35,28 +35,30 @@ func TestTheHostClientReachesHosts(t *testing.T) {
 		Address: bastion.Address, Port: int32(bastion.Port), User: bastion.User,
 		KeySecretRef: infrav1.SecretReference{Name: "bastion"}, HostKeys: []string{bastion.HostKey},
 	}
-	hostClient := &SSHHostClient{Secrets: secrets.Build()}
+	hostClient := &SSH{Secrets: secrets.Build()}
 	for name, test := range map[string]struct {
 		edit   func(*infrav1.IDCHost)
-		reason string
-		says   string
+		reason ssh.Reason
+		// bastion is true when the bastion was not reached.
+		bastion bool
+		says    string
 	}{
-		"with a key":           {func(*infrav1.IDCHost) {}, "", ""},
-		"with a certificate":   {func(h *infrav1.IDCHost) { h.Spec.KeySecretRef.Name = "certificate" }, "", ""},
-		"through a bastion":    {func(h *infrav1.IDCHost) { h.Spec.Bastion = through }, "", ""},
-		"not with another key": {func(h *infrav1.IDCHost) { h.Spec.KeySecretRef.Name = "other" }, infrav1.AuthenticationFailedReason, ""},
-		"not without a Secret": {func(h *infrav1.IDCHost) { h.Spec.KeySecretRef.Name = "none" }, infrav1.CredentialsInvalidReason,
+		"with a key":           {func(*infrav1.IDCHost) {}, "", false, ""},
+		"with a certificate":   {func(h *infrav1.IDCHost) { h.Spec.KeySecretRef.Name = "certificate" }, "", false, ""},
+		"through a bastion":    {func(h *infrav1.IDCHost) { h.Spec.Bastion = through }, "", false, ""},
+		"not with another key": {func(h *infrav1.IDCHost) { h.Spec.KeySecretRef.Name = "other" }, ssh.AuthenticationFailed, false, ""},
+		"not without a Secret": {func(h *infrav1.IDCHost) { h.Spec.KeySecretRef.Name = "none" }, ssh.CredentialsInvalid, false,
 			`read Secret none with the key: secrets "none" not found; create it, with the private key in ssh-privatekey`},
-		"not with an empty Secret": {func(h *infrav1.IDCHost) { h.Spec.KeySecretRef.Name = "empty" }, infrav1.CredentialsInvalidReason,
+		"not with an empty Secret": {func(h *infrav1.IDCHost) { h.Spec.KeySecretRef.Name = "empty" }, ssh.CredentialsInvalid, false,
 			"Secret empty has no ssh-privatekey; put the private key there"},
-		"not with a broken key": {func(h *infrav1.IDCHost) { h.Spec.KeySecretRef.Name = "broken" }, infrav1.CredentialsInvalidReason,
+		"not with a broken key": {func(h *infrav1.IDCHost) { h.Spec.KeySecretRef.Name = "broken" }, ssh.CredentialsInvalid, false,
 			"Secret broken: the private key is not in OpenSSH's or PEM's format"},
-		"not with another host key": {func(h *infrav1.IDCHost) { h.Spec.HostKeys = []string{bastion.HostKey} }, infrav1.HostKeyMismatchReason, ""},
-		"not when it is away":       {func(h *infrav1.IDCHost) { h.Spec.Port = 1 }, infrav1.HostAwayReason, ""},
+		"not with another host key": {func(h *infrav1.IDCHost) { h.Spec.HostKeys = []string{bastion.HostKey} }, ssh.HostKeyMismatch, false, ""},
+		"not when it is away":       {func(h *infrav1.IDCHost) { h.Spec.Port = 1 }, ssh.Away, false, ""},
 		"not when its bastion is away": {func(h *infrav1.IDCHost) {
 			away := *through
 			away.Port, h.Spec.Bastion = 1, &away
-		}, infrav1.BastionAwayReason, ""},
+		}, ssh.Away, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := &infrav1.IDCHost{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "host-1"}}
@@ -72,7 +74,7 @@ func TestTheHostClientReachesHosts(t *testing.T) {
 				if err != nil || facts == nil || facts.CPUs < 1 {
 					t.Errorf("%+v, %v", facts, err)
 				}
-			case !errors.As(err, &failed) || reachReason(failed) != test.reason:
+			case !errors.As(err, &failed) || failed.Reason != test.reason || failed.Bastion != test.bastion:
 				t.Errorf("%v", err)
 			case test.says != "" && failed.Error() != test.says:
 				t.Errorf("it says %q", failed.Error())

@@ -1,4 +1,4 @@
-package controllers
+package claims
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 )
@@ -89,5 +90,23 @@ func TestAHostThatIsToBeCleanedIsNobodys(t *testing.T) {
 	c, err := choose(wanting("a"), "", []infrav1.IDCHost{host})
 	if err != nil || len(c.hosts) > 0 || taken(&host) == "" {
 		t.Errorf("%+v, %v; %q", c.hosts, err, taken(&host))
+	}
+}
+
+func TestAMachineSaysWhichHostIsOfOthersWhenItFindsNoOther(t *testing.T) {
+	all := []infrav1.IDCHost{free("host-0"), free("host-1"), free("host-2")}
+	for i, message := range []string{"", "IDCHost host-1 is in use: a", "IDCHost host-2 is in use: b"} {
+		if message != "" {
+			conditions.Set(&all[i], metav1.Condition{Type: infrav1.HealthyCondition, Status: metav1.ConditionFalse, Reason: infrav1.InUseReason, Message: message})
+			conditions.Set(&all[i], metav1.Condition{Type: infrav1.AvailableCondition, Status: metav1.ConditionFalse, Reason: infrav1.NotHealthyReason, Message: "x"})
+		}
+	}
+	if got := first(t, wanting("a"), all); got != "host-0" {
+		t.Errorf("it gets %s", got)
+	}
+	found, err := choose(wanting("a"), "", all[1:])
+	const want = "none of the 2 IDCHosts in namespace team can be had: 2 in use by others, see their conditions; add hosts, or put these right. IDCHost host-1 is in use: a"
+	if got := found.message("team"); err != nil || len(found.hosts) > 0 || got != want {
+		t.Errorf("%q, %v", got, err)
 	}
 }

@@ -1,7 +1,12 @@
-package controllers
+// Package hostclient works on the host of an IDCHost: it reads the keys from Secrets, logs in by SSH, and runs a probe, a
+// bootstrap or a clean-up there. Its errors say whose failure it is: the way's, the host's, or neither's.
+package hostclient
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -17,9 +22,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
-// HostClient works on hosts. An *ssh.Error says that the host was not reached, or that the connection ended. A *HostError
+// Client works on hosts. An *ssh.Error says that the host was not reached, or that the connection ended. A *HostError
 // says that the host itself failed. Other errors say nothing about the host.
-type HostClient interface {
+type Client interface {
 	// Probe is probe.Run.
 	Probe(ctx context.Context, host *infrav1.IDCHost) (*probe.Facts, *probe.Problem, error)
 	// Bootstrap is bootstrap.Run.
@@ -40,16 +45,16 @@ func (e *HostError) Error() string { return e.Err.Error() }
 // Unwrap returns what went wrong.
 func (e *HostError) Unwrap() error { return e.Err }
 
-// SSHHostClient works on hosts by SSH.
-type SSHHostClient struct {
+// SSH works on hosts by SSH.
+type SSH struct {
 	// Secrets reads the Secrets with keys; it needs no cache.
 	Secrets client.Reader
 }
 
-var _ HostClient = &SSHHostClient{}
+var _ Client = &SSH{}
 
 // Probe logs in and checks whether the host can be made a machine. It writes nothing.
-func (c *SSHHostClient) Probe(ctx context.Context, host *infrav1.IDCHost) (facts *probe.Facts, problem *probe.Problem, err error) {
+func (c *SSH) Probe(ctx context.Context, host *infrav1.IDCHost) (facts *probe.Facts, problem *probe.Problem, err error) {
 	err = c.with(ctx, host, func(h *hosts.Host) error {
 		facts, problem, err = probe.Run(ctx, h)
 		return err
@@ -58,7 +63,7 @@ func (c *SSHHostClient) Probe(ctx context.Context, host *infrav1.IDCHost) (facts
 }
 
 // Bootstrap logs in and begins to make the host a machine, or goes on with that.
-func (c *SSHHostClient) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine bootstrap.Machine) (progress bootstrap.Progress, err error) {
+func (c *SSH) Bootstrap(ctx context.Context, host *infrav1.IDCHost, machine bootstrap.Machine) (progress bootstrap.Progress, err error) {
 	err = c.with(ctx, host, func(h *hosts.Host) error {
 		progress, err = bootstrap.Run(ctx, h, machine)
 		return err
@@ -67,11 +72,11 @@ func (c *SSHHostClient) Bootstrap(ctx context.Context, host *infrav1.IDCHost, ma
 }
 
 // CleanUp logs in and removes from the host what the machine brought.
-func (c *SSHHostClient) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error {
+func (c *SSH) CleanUp(ctx context.Context, host *infrav1.IDCHost, instanceID string) error {
 	return c.with(ctx, host, func(h *hosts.Host) error { return cleanup.Run(ctx, h, instanceID) })
 }
 
-func (c *SSHHostClient) with(ctx context.Context, host *infrav1.IDCHost, work func(*hosts.Host) error) error {
+func (c *SSH) with(ctx context.Context, host *infrav1.IDCHost, work func(*hosts.Host) error) error {
 	target := ssh.Target{}
 	server, err := c.server(ctx, host.Namespace, &host.Spec.SSHServer)
 	if err != nil {
@@ -97,7 +102,7 @@ func (c *SSHHostClient) with(ctx context.Context, host *infrav1.IDCHost, work fu
 }
 
 // server reads the credentials for an SSH server.
-func (c *SSHHostClient) server(ctx context.Context, namespace string, spec *infrav1.SSHServer) (*ssh.Server, error) {
+func (c *SSH) server(ctx context.Context, namespace string, spec *infrav1.SSHServer) (*ssh.Server, error) {
 	invalid := func(err error) error {
 		return &ssh.Error{Reason: ssh.CredentialsInvalid, Err: err}
 	}
@@ -118,4 +123,21 @@ func (c *SSHHostClient) server(ctx context.Context, namespace string, spec *infr
 		return nil, invalid(fmt.Errorf("Secret %s: %w", name, err)) //nolint:staticcheck // A kind.
 	}
 	return &ssh.Server{Address: spec.Address, Port: int(spec.Port), User: spec.User, Credentials: credentials, HostKeys: spec.HostKeys}, nil
+}
+
+// HostFailed reports whether the host itself failed. Then waiting does not help. Other failures may pass: a host or an API
+// server is away, or a Secret is not there.
+func HostFailed(err error) bool {
+	var failed *HostError
+	return errors.As(err, &failed)
+}
+
+// Access identifies the way to a host. When it changes, background work on the host starts anew.
+func Access(host *infrav1.IDCHost) string {
+	data, err := json.Marshal([]any{host.Spec.SSHServer, host.Spec.Bastion})
+	if err != nil {
+		panic(err) // Strings and numbers.
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }

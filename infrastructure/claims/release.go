@@ -1,0 +1,82 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+)
+
+// Release ends the claim of a host, and begins a quarantine unless it is nil. A person's quarantine stays until that person
+// removes it. The host is cleaned up only then, because the person may be working on it.
+func (c *Claims) Release(ctx context.Context, host *infrav1.IDCHost, quarantine *infrav1.HostQuarantine) error {
+	if quarantine != nil {
+		quarantine.Reason = shorten(quarantine.Reason)
+	}
+	err := c.patchHost(ctx, host, func() {
+		host.Spec.Claim = nil
+		if quarantine != nil && byPerson(host) {
+			host.Spec.UncleanInstanceID = quarantine.InstanceID
+			quarantine = &infrav1.HostQuarantine{
+				Since: host.Spec.Quarantine.Since, Reason: shorten(host.Spec.Quarantine.Reason + "; " + quarantine.Reason),
+			}
+		}
+		if quarantine != nil {
+			host.Spec.Quarantine = quarantine
+		}
+		controllerutil.RemoveFinalizer(host, infrav1.IDCHostFinalizer)
+	})
+	if err != nil {
+		return fmt.Errorf("release IDCHost %s: %w", host.Name, err)
+	}
+	return nil
+}
+
+// byPerson reports whether a person put a claimed host into quarantine. The controller itself does so only when it
+// releases the host.
+func byPerson(host *infrav1.IDCHost) bool {
+	return host.Spec.Quarantine != nil && host.Spec.Quarantine.InstanceID == ""
+}
+
+// BeginCleanUp begins the quarantine of a host whose last machine went without a clean-up. The quarantine lasts until the host
+// is clean.
+func (c *Claims) BeginCleanUp(ctx context.Context, host *infrav1.IDCHost) error {
+	return c.quarantine(ctx, host, func() {
+		host.Spec.Quarantine = &infrav1.HostQuarantine{
+			Reason: "its last machine went without a clean-up while the host was away", Since: metav1.Now(), InstanceID: host.Spec.UncleanInstanceID,
+		}
+		host.Spec.UncleanInstanceID = ""
+	})
+}
+
+// EndCleanUp ends that quarantine. The host is free, or in another quarantine when the clean-up failed.
+func (c *Claims) EndCleanUp(ctx context.Context, host *infrav1.IDCHost, failed error) error {
+	return c.quarantine(ctx, host, func() {
+		before := host.Spec.Quarantine
+		host.Spec.Quarantine = nil
+		if failed != nil {
+			host.Spec.Quarantine = &infrav1.HostQuarantine{Since: before.Since, Reason: shorten(fmt.Sprintf("the host is back, but its clean-up failed: %v", failed))}
+		}
+	})
+}
+
+func (c *Claims) quarantine(ctx context.Context, host *infrav1.IDCHost, change func()) error {
+	if err := c.patchHost(ctx, host, change); err != nil {
+		return fmt.Errorf("write the quarantine of IDCHost %s: %w", host.Name, err)
+	}
+	return nil
+}
+
+// maxReason is the length of a quarantine's reason, as the schema has it.
+const maxReason = 4096
+
+func shorten(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxReason-3], "") + "..."
+}
