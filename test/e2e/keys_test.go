@@ -99,14 +99,13 @@ var _ = Describe("The keys of a tenant", Ordered, Label(full, ofKeys), func() {
 			Expect(err).NotTo(HaveOccurred())
 			patch(ctx, t.controlPlane(ctx), fmt.Sprintf(`{"spec":{"keyRotation":{"completeAfter":%q,"completeAnyway":%s}}}`, time.Now().UTC().Format(time.RFC3339), list))
 			t.expectKeys(ctx, controlplanev1.KeysNotRotatingReason)
-			tried := t.expectTokens(ctx, false, former...)
-			figure("old_credentials_tried", strconv.Itoa(tried), "tokens at API servers")
-			figure("old_credentials_accepted_after", strconv.Itoa(t.accepted(ctx, former...)), "tokens at API servers")
+			tried := t.expectTokens(ctx, false, former...) + t.expectEtcd(ctx, false, formerEtcd)
+			figure("old_credentials_tried", strconv.Itoa(tried), "tokens at API servers, certificates at ports of etcd")
+			figure("old_credentials_accepted_after", strconv.Itoa(t.accepted(ctx, former...)+t.letIn(ctx, formerEtcd)), "of these")
 			t.expectTokens(ctx, true, t.mightyToken(ctx))
 			Expect(t.publishedCAs(ctx)).To(Equal(1), "front proxy CAs that are published")
 			t.expectFrontProxies(ctx, false, formerProxy)
 			t.expectFrontProxies(ctx, true, proxy)
-			figure("old_etcd_credentials_refused", strconv.Itoa(t.expectEtcd(ctx, false, formerEtcd)), "at listeners of members of etcd")
 			etcds = t.etcds(ctx)
 			Expect(encryptedBy(ctx, etcds)).To(And(HaveLen(1), HaveKey(HavePrefix("key-"))), "names of keys in etcd")
 			t.expectSecrets(ctx)
@@ -235,6 +234,28 @@ func (t *tenant) expectEtcd(ctx context.Context, good bool, credentials []etcdCr
 	if !good {
 		wanted = MatchError(ContainSubstring("tls: "))
 	}
+	for listener, ask := range t.listenersOfEtcd(ctx, credentials) {
+		Eventually(ctx, ask).WithTimeout(time.Minute).Should(wanted, listener)
+		shown++
+	}
+	return shown
+}
+
+// letIn counts how often members let in certificates.
+func (t *tenant) letIn(ctx context.Context, credentials []etcdCredential) (count int) {
+	GinkgoHelper()
+	for _, ask := range t.listenersOfEtcd(ctx, credentials) {
+		if ask() == nil {
+			count++
+		}
+	}
+	return count
+}
+
+// listenersOfEtcd ask listeners of members who they are, by certificates that these take while their CA is good.
+func (t *tenant) listenersOfEtcd(ctx context.Context, credentials []etcdCredential) map[string]func() error {
+	GinkgoHelper()
+	asks := map[string]func() error{}
 	for _, credential := range credentials {
 		services := &corev1.ServiceList{}
 		listAll(ctx, services, client.InNamespace(t.Namespace), client.MatchingLabels(names.ComponentLabels(t.ObjectKey, credential.component)))
@@ -247,18 +268,17 @@ func (t *tenant) expectEtcd(ctx context.Context, good bool, credentials []etcdCr
 				if !slices.Contains(credential.ports, port.Name) {
 					continue
 				}
-				Eventually(ctx, func() error {
+				asks[fmt.Sprintf("%s at the %s port of %s", credential.what, port.Name, service.Name)] = func() error {
 					answer, err := asking.Get("https://" + address(service.Spec.ClusterIP, port.Port) + "/version")
-					if err == nil {
-						err = answer.Body.Close()
+					if err != nil {
+						return err
 					}
-					return err
-				}).WithTimeout(time.Minute).Should(wanted, "%s at the %s port of %s", credential.what, port.Name, service.Name)
-				shown++
+					return answer.Body.Close()
+				}
 			}
 		}
 	}
-	return shown
+	return asks
 }
 
 // expectFrontProxies sees to it that each API server takes certificates for those of a front proxy, or that none does.

@@ -53,8 +53,8 @@
 //
 //   - [Operator.Forget]: the control plane is deleted, paused or another's, its host cluster's kubeconfig is withdrawn, or its
 //     keys are gone or cannot be used, so that a person must act. Nobody may write any more.
-//   - Another identity, which are the CA, the members' addresses and the connection to the host cluster. The step was
-//     decided for members that are reached, or vouched for, in another way.
+//   - Another identity, which are the CAs that clients trust and the one by which they sign in, the members' addresses and the connection
+//     to the host cluster. The step was decided for members that are reached, or vouched for, in another way.
 //
 // A write that is cut off was done or was not: the next run reads which.
 //
