@@ -2,13 +2,17 @@ package components_test
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
@@ -264,6 +268,33 @@ func findsCerts(t *testing.T, pod *corev1.PodSpec, name string, isRotated bool, 
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("%s finds %v, want %v", name, got, want)
+	}
+}
+
+// A member beyond those that the template lists would have no certificate.
+func TestAsManyMembersFindTheirCertificatesAsThereMayBe(t *testing.T) {
+	raw, err := os.ReadFile("../../config/controlplane/crd/bases/controlplane.cluster.x-k8s.io_kokcontrolplanes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(raw, crd); err != nil {
+		t.Fatal(err)
+	}
+	for field, cluster := range map[string]etcd.Cluster{"data": etcd.Data, "events": etcd.Events} {
+		schema := *crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+		for _, property := range []string{"spec", "etcd", field, "replicas"} {
+			schema = schema.Properties[property]
+		}
+		in := variants["default"]()
+		in.EtcdCAs.Trusted, in.EtcdEventsCAs.Trusted = []string{"0123456789"}, []string{"0123456789"}
+		pod := renderedPod(t, cluster.AsComponent(), in)
+		last := fmt.Sprintf("blue-%s-%d.crt", cluster.Component, int(*schema.Maximum)-1)
+		if !slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool {
+			return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources[1].Secret.Items, func(item corev1.KeyToPath) bool { return item.Path == last })
+		}) {
+			t.Errorf("no pod finds %s", last)
+		}
 	}
 }
 
