@@ -49,9 +49,9 @@ type Task struct {
 	Prompt string
 	// Timeout is how long Do may take.
 	Timeout time.Duration
-	// Settled is true when all was well with the object before the task began. Then an outcome with a text is no outcome until there were
-	// as many in a row as kubelet's probes need by default. Where very many tasks begin at once, as after a restart, some exceed their
-	// time for want of a processor alone.
+	// Settled is true for an object whose last status is kept until there is an outcome. Then the first outcomes with a text are none, until
+	// there were as many in a row as kubelet's probes need by default. Where very many tasks begin at once, as after a restart, some exceed
+	// their time for want of a processor alone.
 	Settled bool
 	// Do does the work. It must return soon after its context ended.
 	Do func(ctx context.Context) Outcome

@@ -41,7 +41,7 @@ type Task struct {
 	Founded string
 	// Only is the one member that there is while etcd is founded anew; empty for all.
 	Only string
-	// Settled is background.Task's: the first bad reports of a control plane of which all was well are no reports yet.
+	// Settled is background.Task's: the first bad reports are none for a control plane whose last status is kept until there is one.
 	Settled bool
 	// RollingOut is true while a pod may not be as the StatefulSet wants it.
 	RollingOut bool
