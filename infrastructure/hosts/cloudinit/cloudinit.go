@@ -12,13 +12,15 @@ import (
 )
 
 const (
-	// Dir is where cloud-init keeps its state and its seed.
-	Dir     = "/var/lib/cloud"
+	// Dir is where cloud-init keeps its state.
+	Dir = "/var/lib/cloud"
+	// SeedDir has the seed of cloud-init's data source NoCloud.
 	SeedDir = Dir + "/seed/nocloud"
 	// ConfigFile is the file that we add to cloud-init's settings.
 	ConfigFile = "/etc/cloud/cloud.cfg.d/99-kok.cfg"
-	// Unit is the unit that runs cloud-init, and UnitFile is where it is, until the next boot.
-	Unit     = "kok-cloud-init.service"
+	// Unit is the unit that runs cloud-init.
+	Unit = "kok-cloud-init.service"
+	// UnitFile is where Unit is, until the next boot.
 	UnitFile = "/run/systemd/system/" + Unit
 )
 

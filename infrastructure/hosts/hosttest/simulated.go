@@ -97,8 +97,9 @@ func (s *Simulated) containerdSettings() string {
 }
 
 const (
-	// ContainerdDir is containerd's folder, and ContainerdMetadata is in it once containerd has run.
-	ContainerdDir      = "/var/lib/containerd"
+	// ContainerdDir is containerd's folder.
+	ContainerdDir = "/var/lib/containerd"
+	// ContainerdMetadata is in it once containerd has run.
 	ContainerdMetadata = ContainerdDir + "/io.containerd.metadata.v1.bolt/meta.db"
 	// tasksDir has a folder for each container that runs.
 	tasksDir = "/run/containerd/io.containerd.runtime.v2.task/k8s.io"
