@@ -31,8 +31,8 @@ func List(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (
 	return pods, nil
 }
 
-// Trim is what a cache keeps of a pod: of its spec the node, the names and arguments of its containers, and the Secrets that it mounts; all
-// else but who manages which field. Tenants have a dozen pods each. Code that needs more of a pod reads it from the API server.
+// Trim is what a cache keeps of a pod: of its spec the node, the names and arguments of its containers, and the files of Secrets that it
+// mounts; all else but who manages which field. Tenants have a dozen pods each. Code that needs more of a pod reads it from the API server.
 func Trim(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -41,7 +41,7 @@ func Trim(object any) (any, error) {
 	pod.ManagedFields = nil
 	pod.Spec = corev1.PodSpec{
 		NodeName: pod.Spec.NodeName, InitContainers: trimContainers(pod.Spec.InitContainers), Containers: trimContainers(pod.Spec.Containers),
-		Volumes: slices.DeleteFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool { return volume.Secret == nil }),
+		Volumes: slices.DeleteFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool { return volume.Secret == nil && volume.Projected == nil }),
 	}
 	return pod, nil
 }

@@ -15,14 +15,15 @@ func TestACacheKeepsOfAPodWhatReconcilesRead(t *testing.T) {
 	secret := corev1.Volume{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 		SecretName: "s", Items: []corev1.KeyToPath{{Key: "a", Path: "b"}},
 	}}}
+	projected := corev1.Volume{Name: "p", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}},
-		Spec:       corev1.PodSpec{NodeName: "n0", InitContainers: []corev1.Container{container("prepare")}, Containers: []corev1.Container{container("etcd")}, Volumes: []corev1.Volume{{Name: "v"}, secret}},
+		Spec:       corev1.PodSpec{NodeName: "n0", InitContainers: []corev1.Container{container("prepare")}, Containers: []corev1.Container{container("etcd")}, Volumes: []corev1.Volume{{Name: "v"}, secret, projected}},
 		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	want := pod.DeepCopy()
 	want.ManagedFields = nil
-	want.Spec = corev1.PodSpec{NodeName: "n0", InitContainers: []corev1.Container{{Name: "prepare", Args: []string{"--a"}}}, Containers: []corev1.Container{{Name: "etcd", Args: []string{"--a"}}}, Volumes: []corev1.Volume{secret}}
+	want.Spec = corev1.PodSpec{NodeName: "n0", InitContainers: []corev1.Container{{Name: "prepare", Args: []string{"--a"}}}, Containers: []corev1.Container{{Name: "etcd", Args: []string{"--a"}}}, Volumes: []corev1.Volume{secret, projected}}
 	got, err := Trim(pod)
 	if err != nil {
 		t.Fatal(err)
