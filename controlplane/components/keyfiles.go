@@ -63,17 +63,19 @@ const (
 	// RotatedCertsDirectory is where pods mount it.
 	RotatedCertsDirectory = "/etc/kubernetes/rotated-pki"
 
-	// FrontProxyClient is the leaf that API servers show to extension API servers, EtcdClient the one that they show to etcd, EtcdCAs the
-	// file with the CAs of both etcd clusters.
+	// FrontProxyClient is the leaf that API servers show to extension API servers.
 	FrontProxyClient = "front-proxy-client"
-	EtcdClient       = "etcd-client"
-	EtcdCAs          = "etcd-ca.crt"
+	// EtcdClient is the leaf that API servers show to etcd.
+	EtcdClient = "etcd-client"
+	// EtcdCAs is the file of API servers with the CAs of both etcd clusters.
+	EtcdCAs = "etcd-ca.crt"
 
-	// MemberCAs is the file with the CAs that members of etcd trust as each other, MemberClientCAs the one with those that they trust as
-	// clients, MemberClient the leaf that they show to each other.
-	MemberCAs       = "ca.crt"
+	// MemberCAs is the file with the CAs that members of etcd trust as each other.
+	MemberCAs = "ca.crt"
+	// MemberClientCAs is the file with those that they trust as clients.
 	MemberClientCAs = "client-ca.crt"
-	MemberClient    = "peer-client"
+	// MemberClient is the leaf that they show to each other.
+	MemberClient = "peer-client"
 	// mostMembers is how many members an etcd cluster may have.
 	mostMembers = 7
 )
