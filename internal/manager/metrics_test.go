@@ -63,13 +63,14 @@ func TestMetricsAreServedByTheCertificateOfTheirFolder(t *testing.T) {
 	}()
 	for _, step := range []string{"at first", "after it was renewed"} {
 		var last error
-		if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-			connection, err := tls.Dial("tcp", address, &tls.Config{RootCAs: trusts, ServerName: "kok-metrics"})
-			if last = err; err != nil {
-				return false, nil
+		verifies := func(context.Context) (bool, error) {
+			var connection *tls.Conn
+			if connection, last = tls.Dial("tcp", address, &tls.Config{RootCAs: trusts, ServerName: "kok-metrics"}); last == nil {
+				return true, connection.Close()
 			}
-			return true, connection.Close()
-		}); err != nil {
+			return false, nil
+		}
+		if err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, verifies); err != nil {
 			t.Fatalf("%s nobody verifies it: %v", step, last)
 		}
 		trusts = certificateIn(t, folder, "kok-metrics")
