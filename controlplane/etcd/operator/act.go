@@ -171,13 +171,13 @@ func (c *cluster) replacePod(ctx context.Context, pod *corev1.Pod, did string) (
 }
 
 // moveLead has another member lead.
-func (c *cluster) moveLead(ctx context.Context, to string, health *etcd.Health) (string, error) {
+func (c *cluster) moveLead(ctx context.Context, to, why string, health *etcd.Health) (string, error) {
 	if err := c.operator.etcd.Change(ctx, membership.MoveLeader, to, health, c.members, c.tls); err != nil {
 		return "", err
 	}
 	did := changeDone[membership.MoveLeader] + " " + to
-	c.log.Info("Moved the lead of etcd away from a node that is cordoned", "step", did)
-	c.event(reasonLeaderMoved, string(membership.MoveLeader), "%s: %s, for the node of the member that led is cordoned", c.Cluster.Component, did)
+	c.log.Info("Moved the lead of etcd", "step", did, "because", why)
+	c.event(reasonLeaderMoved, string(membership.MoveLeader), "%s: %s, for %s", c.Cluster.Component, did, why)
 	return did, nil
 }
 

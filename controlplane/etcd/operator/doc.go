@@ -25,6 +25,7 @@
 //	MoveLeader                          the leader is about to be removed       membership  the next run removes the member
 //	MemberRemove                        more members than desired               membership  etcd lists it no more: its pod stops, its volume is deleted
 //	delete a PersistentVolumeClaim      its member was removed, its pod is gone membership  the next run finds no claim
+//	MoveLeader                          the leader is not as it should be       rollout     the next run deletes its pod
 //	delete a pod                        it is not as its StatefulSet wants it   rollout     the StatefulSet makes it anew
 //	MoveLeader                          the node of the leader is cordoned      lead        the next run finds another leader
 //	Compact                             etcd has reached its quota              space       the next run finds no old versions

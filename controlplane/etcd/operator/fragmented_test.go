@@ -39,8 +39,9 @@ func TestAMemberWithManyFreePagesStartsAnewOnceADay(t *testing.T) {
 	}{
 		"all have many":    {func(*fragmentedEtcd) {}, last},
 		"the last has few": {func(e *fragmentedEtcd) { e.health.Members[2].DatabaseInUse = 500 * mebi }, "blue-etcd-data-1"},
-		"the leader alone": {func(e *fragmentedEtcd) {
+		"the first alone, which has given its lead away": {func(e *fragmentedEtcd) {
 			e.health.Members[1].DatabaseInUse, e.health.Members[2].DatabaseInUse = 500*mebi, 500*mebi
+			e.health.Members[0].Leader, e.health.Members[1].Leader = false, true
 		}, "blue-etcd-data-0"},
 		"none has": {func(e *fragmentedEtcd) {
 			for i := range e.health.Members {

@@ -75,7 +75,9 @@ func (c *cluster) decideLead(health *etcd.Health, facts leadFacts) decision {
 	if action.To == "" {
 		return decision{waitsFor: action.Reason}
 	}
-	return decision{act: func(ctx context.Context) (string, error) { return c.moveLead(ctx, action.To, health) }}
+	return decision{act: func(ctx context.Context) (string, error) {
+		return c.moveLead(ctx, action.To, "the node of the member that led is cordoned", health)
+	}}
 }
 
 // leadState is all that decides who leads, as etcd and the host cluster have it now.

@@ -41,6 +41,11 @@ func (c *cluster) decideRollout(ctx context.Context, health *etcd.Health) (decis
 		return decision{}, err
 	}
 	action := rollout.Decide(state)
+	if action.Lead != "" {
+		return decision{act: func(ctx context.Context) (string, error) {
+			return c.moveLead(ctx, action.Lead, "the member that led is replaced", health)
+		}}, nil
+	}
 	if action.Replace == "" {
 		return decision{waitsFor: action.Reason}, nil
 	}
@@ -61,6 +66,7 @@ func (c *cluster) rolloutState(ctx context.Context, health *etcd.Health, set *ap
 	fragmented := c.fragmented(health, etcdcomponent.VolumeSize(set))
 	for ordinal := range int(ptr.Deref(set.Spec.Replicas, 1)) {
 		member := rollout.Member{Name: fmt.Sprintf("%s-%d", set.Name, ordinal), Ordinal: ordinal}
+		member.Cordoned = slices.Contains(c.Cordoned, member.Name)
 		if i := hostpods.Index(pods, member.Name); i >= 0 {
 			if err := c.addPod(ctx, &member, set, &pods[i]); err != nil {
 				return state, err

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/membership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
@@ -38,6 +40,8 @@ type rollingEtcd struct {
 	storage controlplanev1.EtcdStorageType
 	// refused is how a deletion ends.
 	refused error
+	// moved are the members that the lead was moved to.
+	moved []string
 }
 
 func newRollingEtcd(now time.Time) *rollingEtcd {
@@ -79,7 +83,14 @@ func (e *rollingEtcd) roll(t *testing.T, now time.Time) (deleted []string, says 
 	})
 	task := newTask(host)
 	task.Input.Spec.Etcd.Data.Storage.Type, task.Bootstrapped = e.storage, e.bootstrapped
-	c := New(Etcd{}, clocktesting.NewFakeClock(now), events.NewFakeRecorder(10)).cluster(t.Context(), task)
+	reached := Etcd{Change: func(_ context.Context, kind membership.Kind, to string, _ *etcd.Health, _ map[string]etcd.Address, _ *tls.Config) error {
+		if kind != membership.MoveLeader {
+			t.Errorf("%s is a change of members", kind)
+		}
+		e.moved = append(e.moved, to)
+		return nil
+	}}
+	c := New(reached, clocktesting.NewFakeClock(now), events.NewFakeRecorder(10)).cluster(t.Context(), task)
 	decided, err := c.decideRollout(t.Context(), e.health)
 	if err != nil || decided.act == nil {
 		return deleted, decided.waitsFor, err
@@ -156,6 +167,32 @@ func TestWhichMemberOfEtcdIsReplaced(t *testing.T) {
 				t.Errorf("it fails with %v", err)
 			}
 		})
+	}
+}
+
+// Else what members forward to it in that moment would be lost.
+func TestALeaderGivesItsLeadAwayBeforeItIsReplaced(t *testing.T) {
+	now := time.Now()
+	e := newRollingEtcd(now)
+	for i := range e.pods[1:] {
+		e.pods[i+1].Labels[appsv1.ControllerRevisionHashLabelKey] = "new"
+	}
+	for _, step := range []struct {
+		leads         int
+		moves         []string
+		deleted, says string
+	}{
+		{0, []string{"blue-etcd-data-1"}, "", "leads now: blue-etcd-data-1"},
+		{1, nil, "blue-etcd-data-0", "member blue-etcd-data-0 is replaced"},
+	} {
+		for i := range e.health.Members {
+			e.health.Members[i].Leader = i == step.leads
+		}
+		e.moved = nil
+		deleted, says, err := e.roll(t, now)
+		if err != nil || says != step.says || strings.Join(deleted, " ") != step.deleted || !slices.Equal(e.moved, step.moves) {
+			t.Errorf("while %d leads it deletes %v, moves the lead to %v, and says %q: %v", step.leads, deleted, e.moved, says, err)
+		}
 	}
 }
 

@@ -295,11 +295,13 @@ func (w *world) operate() {
 		w.change(next)
 		return
 	}
-	if next := rollout.Decide(w.rollout(w.state())); next.Replace != "" {
-		for ordinal, p := range w.pods {
-			if name(ordinal) == next.Replace {
-				p.stopping = true
-			}
+	next := rollout.Decide(w.rollout(w.state()))
+	for ordinal, p := range w.pods {
+		switch name(ordinal) {
+		case next.Lead:
+			w.leader = ordinal
+		case next.Replace:
+			p.stopping = true
 		}
 	}
 }

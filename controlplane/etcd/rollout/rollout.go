@@ -21,6 +21,8 @@ type Member struct {
 	// Host is the node that it runs on. Lost is true when the host cluster does not hear from that.
 	Host string
 	Lost bool
+	// Cordoned is true when its node takes no new pods.
+	Cordoned bool
 	// Answers is true when the member itself answered, InQuorum when it also knows the leader, Leader when it
 	// is that.
 	Answers, InQuorum, Leader bool
@@ -39,7 +41,9 @@ type State struct {
 
 // Action is the next step; it is empty when every pod is up to date or will be by itself.
 type Action struct {
-	// Replace is the name of the member whose pod is deleted; empty for none.
+	// Lead is the name of the member that takes the lead, before the pod of the one that has it is deleted; empty for none.
+	Lead string
+	// Replace is the name of the member whose pod is deleted; empty for none, and while the lead moves.
 	Replace string
 	// Reason is what must happen first, for people; set only when there is something to replace and it cannot be now.
 	Reason string
@@ -63,7 +67,31 @@ func Decide(s State) Action {
 	if reason := s.blocks(next); reason != "" {
 		return Action{Reason: reason}
 	}
+	if successor := s.successor(next); successor != "" {
+		return Action{Lead: successor}
+	}
 	return Action{Replace: next.Name}
+}
+
+// successor is the member that takes the lead from one that goes; empty for one that does not lead, or is alone. All others are not faulty
+// then. A leader that stops loses what other members forward to it in that moment, and their writers wait in vain for seconds.
+func (s State) successor(next Member) string {
+	others := slices.DeleteFunc(slices.Clone(s.Members), func(m Member) bool { return m.Name == next.Name })
+	if !next.Leader || !next.InQuorum || len(others) == 0 {
+		return ""
+	}
+	soonGone := func(m Member) int {
+		switch {
+		case m.Cordoned:
+			return 2
+		case m.Outdated:
+			return 1
+		}
+		return 0
+	}
+	return slices.MinFunc(others, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(soonGone(a), soonGone(b)), cmp.Compare(a.Ordinal, b.Ordinal))
+	}).Name
 }
 
 // before is the order in which members go: those that do not work, then those that are not ready, the

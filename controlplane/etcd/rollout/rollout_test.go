@@ -31,6 +31,7 @@ func of(ordinal int, changes ...func(*Member)) func(*State) {
 }
 
 func updated(m *Member)  { m.Outdated = false }
+func cordoned(m *Member) { m.Cordoned = true }
 func unready(m *Member)  { m.Ready = false }
 func silent(m *Member)   { m.Answers, m.InQuorum = false, false }
 func alone(m *Member)    { m.Ready, m.InQuorum = false, false }
@@ -63,6 +64,8 @@ func TestDecide(t *testing.T) {
 	for what, test := range map[string]struct {
 		state   State
 		replace string
+		// lead is who takes the lead before.
+		lead string
 		// waits is a part of the reason to wait.
 		waits string
 	}{
@@ -72,7 +75,11 @@ func TestDecide(t *testing.T) {
 		"there is no pod at all":                      {state: cluster(1, of(0, missing))},
 		"all are outdated and fine":                   {state: cluster(3), replace: name(2)},
 		"the last is up to date":                      {state: cluster(3, of(2, updated)), replace: name(1)},
-		"the leader is left":                          {state: cluster(3, of(1, updated), of(2, updated)), replace: name(0)},
+		"the leader is left":                          {state: cluster(3, of(1, updated), of(2, updated)), lead: name(1)},
+		"... and a host node takes no pods":           {state: cluster(3, of(1, updated, cordoned), of(2, updated)), lead: name(2)},
+		"... and has given its lead away":             {state: cluster(3, leads, of(1, updated), of(2, updated)), replace: name(0)},
+		"the leader takes part, and is not ready":     {state: cluster(3, of(0, unready), of(1, updated)), lead: name(1)},
+		"the leader has lost the others":              {state: cluster(3, of(0, alone), of(1, updated), of(2, updated)), replace: name(0)},
 		"the last leads":                              {state: cluster(3, leads), replace: name(1)},
 		"a single member":                             {state: cluster(1), replace: name(0)},
 		"one of four would leave three":               {state: cluster(4), replace: name(3)},
@@ -119,7 +126,7 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			got := Decide(test.state)
-			if got.Replace != test.replace || (got.Reason == "") != (test.waits == "") || !strings.Contains(got.Reason, test.waits) {
+			if got.Replace != test.replace || got.Lead != test.lead || (got.Reason == "") != (test.waits == "") || !strings.Contains(got.Reason, test.waits) {
 				t.Errorf("it decides %+v", got)
 			}
 		})
