@@ -39,6 +39,8 @@ type toldEtcd struct {
 	listed    map[string]*etcd.Member
 
 	lock sync.Mutex
+	// leads are members that took the lead of their clusters, by what begins the names of their members.
+	leads map[string]string
 	// strangers are why members and the manager did not know each other, as long as both were of present phases.
 	strangers []string
 }
@@ -51,7 +53,7 @@ func (e *toldEtcd) refused() []string {
 
 // tellEtcd gives a tenant such etcds.
 func (tt *tenantTest) tellEtcd(members int) *toldEtcd {
-	e := &toldEtcd{t: tt.t, namespace: tt.key.Namespace, listed: map[string]*etcd.Member{}}
+	e := &toldEtcd{t: tt.t, namespace: tt.key.Namespace, listed: map[string]*etcd.Member{}, leads: map[string]string{}}
 	for _, component := range etcdclusters.Components {
 		for i := range members {
 			e.listed[statustest.PodName(component, int32(i))] = &etcd.Member{Name: statustest.PodName(component, int32(i)), Listed: true}
@@ -80,7 +82,7 @@ func (e *toldEtcd) check(ctx context.Context, members map[string]etcd.Address, c
 		health.Members = append(health.Members, member)
 	}
 	slices.SortFunc(health.Members, func(a, b etcd.Member) int { return strings.Compare(a.Name, b.Name) })
-	elect(health)
+	elect(health, e.leader)
 	return health, nil
 }
 
@@ -98,8 +100,18 @@ func (e *toldEtcd) knows(ctx context.Context, pod *corev1.Pod, config *tls.Confi
 	return err
 }
 
-// elect lets the first member lead that can. Without a quorum there is nobody who knows the members.
-func elect(health *etcd.Health) {
+// leader is the member that took the lead of a member's cluster; empty for none.
+func (e *toldEtcd) leader(of string) string {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	return e.leads[clusterOf(of)]
+}
+
+// clusterOf is what begins the names of all members of a member's cluster.
+func clusterOf(member string) string { return member[:strings.LastIndex(member, "-")] }
+
+// elect lets the one lead that took the lead, or else the first member that can. Without a quorum there is nobody who knows the members.
+func elect(health *etcd.Health, leader func(of string) string) {
 	voters, answer := 0, 0
 	for _, m := range health.Members {
 		if m.Listed && !m.Learner {
@@ -116,11 +128,14 @@ func elect(health *etcd.Health) {
 		}
 		return
 	}
-	led := false
+	can := func(m etcd.Member) bool { return m.Answered && !m.Learner }
+	leads := slices.IndexFunc(health.Members, func(m etcd.Member) bool { return m.Name == leader(m.Name) && can(m) })
+	if leads < 0 {
+		leads = slices.IndexFunc(health.Members, can)
+	}
 	for i := range health.Members {
 		m := &health.Members[i]
-		m.Follows, m.Leader = m.Answered, m.Answered && !m.Learner && !led
-		led = led || m.Leader
+		m.Follows, m.Leader = m.Answered, i == leads
 	}
 }
 
@@ -132,6 +147,10 @@ func (e *toldEtcd) change(_ context.Context, kind membership.Kind, name string, 
 		e.listed[name].Learner = false
 	case membership.Remove:
 		delete(e.listed, name)
+	case membership.MoveLeader:
+		e.lock.Lock()
+		defer e.lock.Unlock()
+		e.leads[clusterOf(name)] = name
 	default:
 		return fmt.Errorf("%s of %s is not expected", kind, name)
 	}
