@@ -259,7 +259,7 @@ func parseRotation(it item, from *corev1.Secret, at Location, remedy string) (*R
 // hasFiles reports whether the host cluster's copy has the files of a rotation's new key.
 func (c *copies) hasFiles(it item, r *Rotation) bool {
 	for i, key := range it.hostKeys {
-		if !bytes.Equal(c.host.Data[fileOf(key, r.File())], r.parts[i]) {
+		if !bytes.Equal(c.host.Data[KeyFile(key, r.File())], r.parts[i]) {
 			return false
 		}
 	}
@@ -308,9 +308,9 @@ func joined(first, other []byte) []byte {
 	return slices.Concat(bytes.TrimSpace(first), []byte("\n"), other)
 }
 
-// fileOf is the data key of a key's part, which a rotation made, in the host cluster's copy: "sa.pub" becomes "sa-<digits>.pub". No
-// other key ever has that name: a pod that mounts it gets this key or does not start, whatever its kubelet knows of the Secret.
-func fileOf(hostKey, file string) string {
+// KeyFile is the data key of a part of a key, in the host cluster's copy: "sa.pub" becomes "sa-<digits>.pub" for a key that a rotation made.
+// No other key ever has that name: a pod that mounts it gets this key or does not start, whatever its kubelet knows of the Secret.
+func KeyFile(hostKey, file string) string {
 	if file == "" {
 		return hostKey
 	}
@@ -334,7 +334,7 @@ func joinedFile(name string, keys ...string) string {
 	return base + "." + ending
 }
 
-// isFileOf reports whether a data key is one that fileOf or joinedFile made.
+// isFileOf reports whether a data key is one that KeyFile or joinedFile made.
 func isFileOf(hostKey, dataKey string) bool {
 	ending := path.Ext(hostKey)
 	rest, made := strings.CutPrefix(dataKey, strings.TrimSuffix(hostKey, ending)+"-")
@@ -356,9 +356,9 @@ func (c *copies) fillRotation(host *corev1.Secret, it item, value [][]byte) {
 		files[joinedFile(trusted, r.FormerFile, r.File())] = joined(value[publicPart], r.parts[publicPart])
 	}
 	for i, key := range it.hostKeys {
-		files[fileOf(key, r.File())] = r.parts[i]
+		files[KeyFile(key, r.File())] = r.parts[i]
 		if r.Phase != rotation.Over && r.FormerFile != "" {
-			files[fileOf(key, r.FormerFile)] = value[i]
+			files[KeyFile(key, r.FormerFile)] = value[i]
 		}
 		maps.DeleteFunc(host.Data, func(present string, _ []byte) bool { return files[present] == nil && isFileOf(key, present) })
 	}

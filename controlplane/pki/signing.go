@@ -49,7 +49,7 @@ func (m *KeyMaterial) BySigning(leaf Leaf) []Leaf {
 
 // LeafName is the name of a leaf that a CA signs, which is given as the names of its files end in it. A pod that mounts the leaf gets one
 // of this CA or does not start.
-func LeafName(name, signerFile string) string { return fileOf(name, signerFile) }
+func LeafName(name, signerFile string) string { return KeyFile(name, signerFile) }
 
 // TrustedFile is the data key of the file with the CAs that are trusted, in the host cluster's copy. certKey is that of the one that the
 // tenant was made with, which is meant without files.
@@ -58,7 +58,7 @@ func TrustedFile(certKey string, files ...string) string {
 	case 0:
 		return certKey
 	case 1:
-		return fileOf(certKey, files[0])
+		return KeyFile(certKey, files[0])
 	}
 	return joinedFile(certKey, files...)
 }
