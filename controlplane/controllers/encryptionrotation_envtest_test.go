@@ -64,10 +64,7 @@ func (tt *tenantTest) encrypts(d *tenantData) {
 
 func (tt *tenantTest) prepareBothKeys() {
 	tt.t.Helper()
-	tt.askForKeys(func(k *controlplanev1.KeyRotationSpec) {
-		k.Kinds = []controlplanev1.KeyKind{controlplanev1.EncryptionKeyKind, controlplanev1.ServiceAccountKeyKind}
-		k.PrepareAfter = metav1.NewTime(time.Now())
-	})
+	tt.prepareKinds(controlplanev1.EncryptionKeyKind, controlplanev1.ServiceAccountKeyKind)
 }
 
 // boxes are the keys of the encryption configuration of each API server, in their order.
@@ -95,6 +92,20 @@ func (tt *tenantTest) boxes() map[string][]apiserverv1.Key {
 		}
 	}
 	return all
+}
+
+// boxesHave fails unless each API server has so many keys, and the named one at this index.
+func (tt *tenantTest) boxesHave(name string, at, count int) {
+	tt.t.Helper()
+	boxes := tt.boxes()
+	if len(boxes) == 0 {
+		tt.t.Error("there is no API server")
+	}
+	for pod, keys := range boxes {
+		if len(keys) != count || keys[at].Name != name {
+			tt.t.Errorf("pod %s has keys %v", pod, keys)
+		}
+	}
 }
 
 // readsWhatOthersWrite fails where an API server writes by a key that another one does not read by.
@@ -137,11 +148,7 @@ func TestBothKindsRotateTogether(t *testing.T) {
 	tt.wasMade(names.KubeControllerManager, 2)
 	tt.wasMade(names.KubeScheduler, 1)
 	tt.wasMade(names.EtcdData, 1)
-	for pod, keys := range tt.boxes() {
-		if len(keys) != 3 || keys[0].Name != "key-"+strings.TrimPrefix(objects, "objects/") {
-			t.Errorf("pod %s has keys %v", pod, keys)
-		}
-	}
+	tt.boxesHave("key-"+strings.TrimPrefix(objects, "objects/"), 0, 3)
 	for _, member := range []string{"blue-etcd-data-0 https://", "blue-etcd-events-0 https://"} {
 		found := false
 		for asked := range data.asked {
@@ -173,18 +180,8 @@ func TestBothKindsRotateTogether(t *testing.T) {
 	tt.wasMade(names.KubeAPIServer, 4)
 	tt.wasMade(names.KubeControllerManager, 2)
 	tt.wasMade(names.EtcdData, 1)
-	for pod, keys := range tt.boxes() {
-		if len(keys) != 1 || keys[0].Name != "key-"+strings.TrimPrefix(objects, "objects/") {
-			t.Errorf("pod %s has keys %v", pod, keys)
-		}
-	}
-	for name, parts := range tt.keys() {
-		for key, value := range parts {
-			if bytes.Contains(value, born["encryption-key"]) {
-				t.Errorf("Secret %s has the former key in %s", name, key)
-			}
-		}
-	}
+	tt.boxesHave("key-"+strings.TrimPrefix(objects, "objects/"), 0, 1)
+	tt.keyMaterialHasNone(born["encryption-key"])
 	if got := tt.keys()["blue-encryption"]; !bytes.Equal(got["encryption-key"], box.Key["encryption-key"]) || len(got) != 1 {
 		t.Error("Cluster API's Secret does not have the new key alone")
 	}
@@ -199,10 +196,7 @@ func TestADroppedEncryptionKeyComesBackWhileSomethingNeedsIt(t *testing.T) {
 	t.Parallel()
 	tt, data := beforeRotation(t), &tenantData{}
 	tt.encrypts(data)
-	tt.askForKeys(func(k *controlplanev1.KeyRotationSpec) {
-		k.Kinds = []controlplanev1.KeyKind{controlplanev1.EncryptionKeyKind}
-		k.PrepareAfter = metav1.NewTime(time.Now())
-	})
+	tt.prepareKinds(controlplanev1.EncryptionKeyKind)
 	tt.settleKeeping()
 	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "encryption key (Prepared")
 	if tt.rotationNow() != nil {
@@ -230,11 +224,7 @@ func TestADroppedEncryptionKeyComesBackWhileSomethingNeedsIt(t *testing.T) {
 	data.set(map[string]string{"/registry/secrets/default/a": "k8s:enc:secretbox:v1:key1:…"})
 	tt.settleKeeping()
 	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "the former key is needed by objects/", "/secrets (1 are encrypted")
-	for pod, keys := range tt.boxes() {
-		if len(keys) != 3 || keys[1].Name != "key1" {
-			t.Errorf("pod %s has keys %v", pod, keys)
-		}
-	}
+	tt.boxesHave("key1", 1, 3)
 	if !bytes.Equal(tt.keys()["blue-encryption"]["encryption-key"], born) {
 		t.Error("the former key is gone")
 	}
@@ -252,10 +242,7 @@ func TestALookFromBeforeTheRequestIsNoProof(t *testing.T) {
 	now := clocktesting.NewFakeClock(time.Now().Add(2 * time.Minute))
 	tt.program.Clock = now
 	tt.program.inBackground(t)
-	tt.askForKeys(func(k *controlplanev1.KeyRotationSpec) {
-		k.Kinds = []controlplanev1.KeyKind{controlplanev1.EncryptionKeyKind}
-		k.PrepareAfter = metav1.NewTime(time.Now())
-	})
+	tt.prepareKinds(controlplanev1.EncryptionKeyKind)
 	tt.rotatesUntil("nothing needs the former key", func(phase rotation.Phase, says string) bool {
 		return phase == rotation.Prepared && !strings.Contains(says, "objects/")
 	})

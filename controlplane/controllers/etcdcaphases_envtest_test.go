@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -186,21 +185,7 @@ func (e *rotatedEtcd) start(member string, has etcdPhaseFiles) {
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		e.t.Fatal(err)
 	}
-	log, err := os.OpenFile(filepath.Join(e.directory, member+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	defer log.Close() //nolint:errcheck // The process has a descriptor of its own.
-	p := &process{command: exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "etcd"), "--config-file="+file), done: make(chan struct{})}
-	p.command.Stderr = log
-	if err := p.command.Start(); err != nil {
-		e.t.Fatal(err)
-	}
-	go func() {
-		_ = p.command.Wait()
-		close(p.done)
-	}()
-	e.members[member] = p
+	e.members[member] = startEtcd(e.t, file, filepath.Join(e.directory, member+".log"))
 }
 
 // replaceFiles gives a member these files in the place of all others.

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -123,11 +122,6 @@ func (tt *tenantTest) trustsEtcd() {
 	}
 }
 
-func (tt *tenantTest) prepareEtcdCAs(kinds ...controlplanev1.KeyKind) {
-	tt.t.Helper()
-	tt.askForKeys(func(k *controlplanev1.KeyRotationSpec) { k.Kinds, k.PrepareAfter = kinds, metav1.NewTime(time.Now()) })
-}
-
 // hasNoneOf fails where a Secret has one of the CAs that a tenant was born with, or a leaf by one.
 func (tt *tenantTest) hasNoneOf(born map[string][]byte, cas ...string) {
 	tt.t.Helper()
@@ -160,7 +154,7 @@ func TestTheCAOfTheDataEtcdRotatesInTwoPhases(t *testing.T) {
 	t.Parallel()
 	tt := beforeRotation(t)
 	born := tt.keyMaterial()
-	tt.prepareEtcdCAs(controlplanev1.EtcdCAKind)
+	tt.prepareKinds(controlplanev1.EtcdCAKind)
 	tt.settleKeeping()
 	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "etcd CA (Prepared", "spec.keyRotation.completeAfter", "certificates that people took")
 	made := tt.rotationOf(etcdRotation)
@@ -182,7 +176,7 @@ func TestTheCAOfTheDataEtcdRotatesInTwoPhases(t *testing.T) {
 	}
 
 	// The next one begins with a CA that a rotation made.
-	tt.prepareEtcdCAs(controlplanev1.EtcdCAKind)
+	tt.prepareKinds(controlplanev1.EtcdCAKind)
 	tt.settleKeeping()
 	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "etcd CA (Prepared")
 	tt.wereMade(map[string]int{names.EtcdData: 6, names.EtcdEvents: 4, names.KubeAPIServer: 6})
@@ -198,7 +192,7 @@ func TestBothCAsOfEtcdRotateTogether(t *testing.T) {
 	tt.tellEtcd(3)
 	tt.settle()
 	born := tt.keyMaterial()
-	tt.prepareEtcdCAs(controlplanev1.EtcdEventsCAKind, controlplanev1.EtcdCAKind)
+	tt.prepareKinds(controlplanev1.EtcdEventsCAKind, controlplanev1.EtcdCAKind)
 	tt.settleWith(2)
 	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "etcd CA (Prepared", "events etcd CA (Prepared")
 	tt.wereMade(map[string]int{names.EtcdData: 3, names.EtcdEvents: 3, names.KubeAPIServer: 3})
@@ -242,7 +236,7 @@ func TestTheCAOfTheEventsEtcdRotatesWhereEventsAreInTheData(t *testing.T) {
 	tt := newRollingTenantTest(t, eventsInData)
 	tt.settle()
 	born := tt.keyMaterial()
-	tt.prepareEtcdCAs(controlplanev1.EtcdEventsCAKind, controlplanev1.EtcdCAKind)
+	tt.prepareKinds(controlplanev1.EtcdEventsCAKind, controlplanev1.EtcdCAKind)
 	tt.settleKeeping()
 	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "etcd CA (Prepared", "events etcd CA (Prepared")
 	tt.wereMade(map[string]int{names.EtcdData: 3, names.KubeAPIServer: 3})
@@ -257,7 +251,7 @@ func TestNoCAOfEtcdRotatesWhereMembersWouldLoseTheirData(t *testing.T) {
 	t.Parallel()
 	tt := newRollingTenantTest(t, single)
 	tt.settle()
-	tt.prepareEtcdCAs(controlplanev1.EtcdCAKind)
+	tt.prepareKinds(controlplanev1.EtcdCAKind)
 	tt.settle()
 	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "etcd CA: has not begun: members of etcd-data and etcd-events would have to restart")
 	if tt.rotationOf(etcdRotation) != nil {
@@ -272,7 +266,7 @@ func TestMembersAreAddedWhileTheCAOfEtcdRotates(t *testing.T) {
 	tt := newRollingTenantTest(t, lasting)
 	threeHostNodes(t)
 	tt.settle()
-	tt.prepareEtcdCAs(controlplanev1.EtcdCAKind)
+	tt.prepareKinds(controlplanev1.EtcdCAKind)
 	if err := tt.reconcile(); err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +303,7 @@ func TestTheCAOfEtcdWaitsForAMemberThatIsAway(t *testing.T) {
 	if err := environment.Client.Status().Update(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
-	tt.prepareEtcdCAs(controlplanev1.EtcdCAKind)
+	tt.prepareKinds(controlplanev1.EtcdCAKind)
 	tt.settle()
 	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparingReason, "etcd CA (Trusting", "pod "+away)
 	for _, ordinal := range []int32{0, 1} {
@@ -326,7 +320,7 @@ func TestTheCAOfEtcdWaitsForAMemberThatIsAway(t *testing.T) {
 func TestARotationOfTheCAsOfEtcdSurvivesFaults(t *testing.T) {
 	withFaults(t, beforeRotation, func(tt *tenantTest) {
 		born := tt.keyMaterial()
-		tt.prepareEtcdCAs(controlplanev1.EtcdCAKind, controlplanev1.EtcdEventsCAKind)
+		tt.prepareKinds(controlplanev1.EtcdCAKind, controlplanev1.EtcdEventsCAKind)
 		tt.workThroughFaults()
 		made, events := tt.rotationOf(etcdRotation), tt.rotationOf(eventsRotation)
 		if made == nil || events == nil || made.Phase != rotation.Prepared || events.Phase != rotation.Prepared {

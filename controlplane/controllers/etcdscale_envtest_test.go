@@ -294,6 +294,26 @@ type process struct {
 	done    chan struct{}
 }
 
+// startEtcd runs etcd with a configuration. What it logs is added to a file.
+func startEtcd(t *testing.T, config, logs string) *process {
+	t.Helper()
+	log, err := os.OpenFile(logs, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close() //nolint:errcheck // The process has a descriptor of its own.
+	p := &process{command: exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "etcd"), "--config-file="+config), done: make(chan struct{})}
+	p.command.Stderr = log
+	if err := p.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = p.command.Wait()
+		close(p.done)
+	}()
+	return p
+}
+
 func (p *process) ended() bool {
 	select {
 	case <-p.done:
@@ -337,24 +357,7 @@ func (e *realEtcd) start(ctx context.Context, s *scope, member string) {
 			e.t.Fatal(err)
 		}
 	}
-	log, err := os.OpenFile(filepath.Join(e.directory, member+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	defer log.Close() //nolint:errcheck // The process has a descriptor of its own.
-	p := &process{
-		command: exec.Command(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "etcd"), "--config-file="+filepath.Join(home, "config.yaml")),
-		done:    make(chan struct{}),
-	}
-	p.command.Stderr = log
-	if err := p.command.Start(); err != nil {
-		e.t.Fatal(err)
-	}
-	go func() {
-		_ = p.command.Wait()
-		close(p.done)
-	}()
-	e.members[member] = p
+	e.members[member] = startEtcd(e.t, filepath.Join(home, "config.yaml"), filepath.Join(e.directory, member+".log"))
 	e.starts[member]++
 }
 

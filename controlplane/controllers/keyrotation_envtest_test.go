@@ -46,6 +46,24 @@ func (tt *tenantTest) prepareKeysAt(at time.Time) {
 	tt.askForKeys(func(k *controlplanev1.KeyRotationSpec) { k.PrepareAfter = metav1.NewTime(at) })
 }
 
+// prepareKinds asks for a rotation of these kinds alone, now.
+func (tt *tenantTest) prepareKinds(kinds ...controlplanev1.KeyKind) {
+	tt.t.Helper()
+	tt.askForKeys(func(k *controlplanev1.KeyRotationSpec) { k.Kinds, k.PrepareAfter = kinds, metav1.NewTime(time.Now()) })
+}
+
+// keyMaterialHasNone fails where a Secret with key material has a former key.
+func (tt *tenantTest) keyMaterialHasNone(former ...[]byte) {
+	tt.t.Helper()
+	for name, data := range tt.keys() {
+		for key, value := range data {
+			if slices.ContainsFunc(former, func(f []byte) bool { return bytes.Contains(value, bytes.TrimSpace(f)) }) {
+				tt.t.Errorf("Secret %s has a former key in %s", name, key)
+			}
+		}
+	}
+}
+
 // completeKeys asks for the end of a rotation, and gives up what it shows to need the former key.
 func (tt *tenantTest) completeKeys(giveUp ...string) {
 	tt.t.Helper()
@@ -261,13 +279,7 @@ func TestTheServiceAccountKeyRotatesInTwoPhases(t *testing.T) {
 	tt.wasMade(names.KubeControllerManager, 2)
 	tt.wasMade(names.KubeScheduler, 1)
 	tt.wasMade(names.EtcdData, 1)
-	for name, data := range tt.keys() {
-		for key, value := range data {
-			if bytes.Contains(value, bytes.TrimSpace(born["sa.key"])) {
-				t.Errorf("Secret %s has the former key in %s", name, key)
-			}
-		}
-	}
+	tt.keyMaterialHasNone(born["sa.key"])
 	contract := tt.keys()["blue-sa"]
 	if !bytes.Equal(contract["tls.key"], tt.keyMaterial()["sa-"+file+".key"]) || len(contract) != 2 {
 		t.Error("Cluster API's Secret does not have the new pair alone")

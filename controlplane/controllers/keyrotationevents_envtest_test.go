@@ -51,7 +51,7 @@ func (tt *tenantTest) rotationEvents() []string {
 	return told
 }
 
-// No program tells what another one did, whichever dies when.
+// A program never tells again what another one told, at whatever write that one died.
 func TestEachPhaseOfARotationIsToldOnce(t *testing.T) {
 	t.Parallel()
 	tt, data := beforeRotation(t), &tenantData{}

@@ -42,6 +42,16 @@ func encoded(t *testing.T, m *KeyMaterial) []byte {
 	return keys
 }
 
+// throughBundle is key material as whoever has its bundle reads it.
+func throughBundle(t *testing.T, m *KeyMaterial) *KeyMaterial {
+	t.Helper()
+	read, err := DecodeKeys(encoded(t, m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
+}
+
 func person(t *testing.T) *age.X25519Identity {
 	t.Helper()
 	identity, err := age.GenerateX25519Identity()

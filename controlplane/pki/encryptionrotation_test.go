@@ -130,14 +130,7 @@ func TestSnapshotsAndTheirBundleHaveTheKeysOfThePhase(t *testing.T) {
 		if (id != bornID) != dropped {
 			t.Errorf("%s: it is %t that snapshots have the ID of the former key", phase, id == bornID)
 		}
-		raw, err := EncodeKeys(material)
-		if err != nil {
-			t.Fatal(err)
-		}
-		restored, err := DecodeKeys(raw)
-		if err != nil {
-			t.Fatalf("%s: %v", phase, err)
-		}
+		restored := throughBundle(t, material)
 		if h, i, _, err := restored.SnapshotKeys(); err != nil || !bytes.Equal(h, hmac) || i.String() != identity.String() {
 			t.Errorf("%s: whoever has the bundle cannot read the snapshots: %v", phase, err)
 		}

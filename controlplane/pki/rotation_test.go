@@ -345,14 +345,7 @@ func TestABundleTrustsBothKeysWhileOneRotates(t *testing.T) {
 		w := newWorld(t)
 		born := w.ensure()
 		material := w.rotate(asked, phase)
-		raw, err := EncodeKeys(material)
-		if err != nil {
-			t.Fatal(err)
-		}
-		read, err := DecodeKeys(raw)
-		if err != nil {
-			t.Fatalf("%s: %v", phase, err)
-		}
+		read := throughBundle(t, material)
 		public, err := keyutil.ParsePublicKeysPEM(read.ServiceAccountPub)
 		if err != nil {
 			t.Fatal(err)

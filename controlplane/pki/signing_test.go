@@ -182,14 +182,7 @@ func TestABundleTrustsBothCAsWhileOneRotates(t *testing.T) {
 		w := newWorld(t)
 		born := w.ensure()
 		material := w.rotateKind(proxyCA, asked, phase)
-		raw, err := EncodeKeys(material)
-		if err != nil {
-			t.Fatal(err)
-		}
-		read, err := DecodeKeys(raw)
-		if err != nil {
-			t.Fatalf("%s: %v", phase, err)
-		}
+		read := throughBundle(t, material)
 		want := 2
 		if phase == rotation.Dropping || phase == rotation.Over {
 			want = 1
