@@ -34,7 +34,7 @@ type Issuance struct {
 	SANs     []string
 }
 
-// Trusted are files with the CAs of a signer, one for each set of them that pods trust now.
+// Trusted are the files with CAs of a signer, by name: one for each set of CAs that pods trust now.
 func Trusted(keys *pki.KeyMaterial, name string, signer pki.Signer) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, set := range keys.TrustedSets(signer) {
@@ -46,7 +46,7 @@ func Trusted(keys *pki.KeyMaterial, name string, signer pki.Signer) (map[string]
 	return files, nil
 }
 
-// TrustedOfBoth are files with the CAs of two signers, one for each pair of sets that pods trust now.
+// TrustedOfBoth are the files with CAs of two signers, by name: one for each pair of sets that pods trust now.
 func TrustedOfBoth(keys *pki.KeyMaterial, name string, signer, other pki.Signer) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, set := range keys.TrustedSets(signer) {

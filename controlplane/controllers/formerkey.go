@@ -52,23 +52,17 @@ func (r *Reconciler) addTokens(_ context.Context, s *scope, state *rotation.Stat
 	check := &formerKeyProbe{api: r.tenantProbe(s), keys: former}
 	result, told := r.prober.Probe(l.key, check.probe(state.Record))
 	found, seen := result.Value.(formerTokens)
-	switch {
-	case !told:
-		s.probing = true
-		fallthrough
-	case !seen:
-		why := result.Problem
-		if !told {
-			why = "the tenant is being probed"
-		}
-		state.Needs = append(state.Needs, rotation.Need{Name: "unseen/" + of, Why: why})
-	default:
-		for _, name := range found.secrets {
-			state.Needs = append(state.Needs, rotation.Need{Name: "secret/" + of + "/" + name})
-		}
-		if found.more > 0 {
-			state.Needs = append(state.Needs, rotation.Need{Name: "other-secrets/" + of, Why: fmt.Sprintf("%d more Secrets, which are named when others of them are mended", found.more)})
-		}
+	if !told {
+		s.probing, result.Problem = true, "the tenant is being probed"
+	}
+	if !seen {
+		state.Needs = append(state.Needs, rotation.Need{Name: "unseen/" + of, Why: result.Problem})
+	}
+	for _, name := range found.secrets {
+		state.Needs = append(state.Needs, rotation.Need{Name: "secret/" + of + "/" + name})
+	}
+	if found.more > 0 {
+		state.Needs = append(state.Needs, rotation.Need{Name: "other-secrets/" + of, Why: fmt.Sprintf("%d more Secrets, which are named when others of them are mended", found.more)})
 	}
 	return nil
 }
@@ -95,7 +89,7 @@ func (v *formerKeyProbe) probe(of rotation.Record) probe.Probe {
 	}
 }
 
-// do has a problem while a Secret has such a token: then it is done again sooner.
+// do reports a problem while a Secret has such a token, so that the prober repeats it sooner.
 func (v *formerKeyProbe) do(ctx context.Context) probe.Result {
 	found, err := v.find(ctx)
 	if err != nil {

@@ -30,21 +30,21 @@ import (
 
 // rotatingKind is a kind of key that rotates.
 type rotatingKind struct {
-	// asked is how spec names it, material how key material does, and people.
+	// asked is the name of the kind in spec, material its name in key material and in messages.
 	asked    controlplanev1.KeyKind
 	material string
-	// pods is which pods have keys of the kind, and how they show it.
+	// pods says which pods have keys of the kind, and how their specs show which.
 	pods components.KeyKind
 	// data are the data keys of the kind's rotation in the host cluster's copy.
 	data string
-	// seen adds what is seen beside pods, in some phases and by a probe of this kind: what needs the former key, or what does not have the
-	// keys of the phase. It is nil for a kind of which pods tell all.
+	// seen adds what pods do not show: what needs the former key, or what does not have the keys of the phase. It is called in the phases
+	// seenIn, and uses a probe of the kind probedAs. It is nil for a kind of which pods show all.
 	seen     func(*Reconciler, context.Context, *scope, *rotation.State, look) error
 	seenIn   []rotation.Phase
 	probedAs string
 }
 
-// look is how it is looked for what needs a former key.
+// look is how a kind looks for what pods do not show.
 type look struct {
 	key probe.Key
 	// due is true when the next step waits for this look alone: a person asks for the end and no other kind holds it up, or no pod has
@@ -52,7 +52,7 @@ type look struct {
 	due bool
 }
 
-// rotatingKinds are all kinds, in the order in which people are told of them. Whether a look is due depends on the kinds before it,
+// rotatingKinds are all kinds, in the order of messages. Whether a look is due depends on the kinds before it,
 // and so at most one kind may depend on that.
 var rotatingKinds = []rotatingKind{
 	{
@@ -71,13 +71,12 @@ var rotatingKinds = []rotatingKind{
 	{asked: controlplanev1.EtcdEventsCAKind, material: string(pki.EtcdEventsCA), pods: components.EtcdEventsCA, data: "etcd-events-ca.rotation"},
 }
 
-// probeKey is that of the probe which looks for what is seen beside pods.
+// probeKey is the key of the probe that looks for what pods do not show.
 func (k *rotatingKind) probeKey(s *scope) probe.Key {
 	return probe.Key{Object: client.ObjectKeyFromObject(s.controlPlane), Kind: k.probedAs}
 }
 
-// rotateKeys takes the next steps of rotations of keys, and has renderings follow their phases. What a rotation waits for stops nothing
-// else.
+// rotateKeys takes the next steps of rotations of keys, and has renderings follow their phases. A rotation that waits holds up nothing else.
 func (r *Reconciler) rotateKeys(ctx context.Context, s *scope) flow.Result {
 	if lost := s.lostRotations(); lost != nil {
 		r.withdrawProbes(s, nil)
@@ -129,7 +128,7 @@ func (s *scope) writeRotations(ctx context.Context, states []rotation.State, act
 	return wrote, err
 }
 
-// withdrawProbes ends the probes of kinds of which nothing is to be looked for; without states that is all of them.
+// withdrawProbes ends the probes of kinds that are in no phase of their seenIn; without states it ends all of them.
 func (r *Reconciler) withdrawProbes(s *scope, states []rotation.State) {
 	for i := range rotatingKinds {
 		if kind := &rotatingKinds[i]; kind.seen != nil && (states == nil || !slices.Contains(kind.seenIn, states[i].Record.Phase)) {
@@ -138,7 +137,7 @@ func (r *Reconciler) withdrawProbes(s *scope, states []rotation.State) {
 	}
 }
 
-// tellRotations notes for people how far kinds have come that are asked for or under way.
+// tellRotations notes for the status how far each kind has come that a person asks for or that is under way.
 func (r *Reconciler) tellRotations(s *scope, states []rotation.State, actions []rotation.Action) {
 	s.rotations = nil
 	spec := s.controlPlane.Spec.KeyRotation
@@ -155,7 +154,7 @@ func (r *Reconciler) tellRotations(s *scope, states []rotation.State, actions []
 	}
 }
 
-// rotationStates are what the next steps depend on, by the place of their kind, without what is observed.
+// rotationStates has a state for each of rotatingKinds, in their order, without what observeRotations adds.
 func (r *Reconciler) rotationStates(s *scope) []rotation.State {
 	states := make([]rotation.State, len(rotatingKinds))
 	for i := range rotatingKinds {
@@ -172,8 +171,10 @@ func (r *Reconciler) rotationState(s *scope, kind *rotatingKind) rotation.State 
 		state.Problem = s.problem.Error()
 	case !runs(s.controlPlane):
 		state.Problem = "it begins when the condition Initialized is true"
-	case len(s.volatileHolders(kind)) > 0:
-		state.Problem = fmt.Sprintf("members of %s would have to restart, and keep their data in their pods", strings.Join(s.volatileHolders(kind), " and "))
+	default:
+		if volatile := s.volatileHolders(kind); len(volatile) > 0 {
+			state.Problem = fmt.Sprintf("members of %s would have to restart, and keep their data in their pods", strings.Join(volatile, " and "))
+		}
 	}
 	if found := s.keys.Rotation(kind.material); found != nil {
 		state.Record = found.Record
@@ -223,8 +224,9 @@ func (r *Reconciler) observeRotations(ctx context.Context, s *scope, states []ro
 	return nil
 }
 
-// holders are workloads and pods of components that have keys, as the API server of the host cluster has them; no workload for one that is
-// not there. Components of which this tenant has none, as events may be in the data, are absent.
+// holders are the workloads and pods of components that have keys, by component, as the API server of the host cluster has them. A workload
+// that does not exist is not in the map. A component that this tenant does not have is absent, such as the etcd of events where events are in
+// the data.
 type holders struct {
 	workloads map[string]client.Object
 	absent    map[string]bool
@@ -255,7 +257,8 @@ func readHolders(ctx context.Context, s *scope) (*holders, error) {
 	return seen, nil
 }
 
-// behind are workloads and pods that do not have the keys of the present phase. A pod that stops serves until it has.
+// behind are workloads and pods that do not have the keys of the present phase. A pod that stops serves until it has
+// stopped.
 func (h *holders) behind(s *scope, kind *rotatingKind) []string {
 	var behind []string
 	for _, component := range kind.pods.Holders() {
@@ -278,7 +281,7 @@ func rolledOut(workload client.Object) bool {
 	return workloads.StateOf(workload).Complete()
 }
 
-// lostRotations says that both copies of a rotation are gone of which pods have the key; nil when they are not.
+// lostRotations says that a pod has the key of a rotation whose copies are both gone; nil when no pod has.
 func (s *scope) lostRotations() error {
 	for i := range rotatingKinds {
 		kind := &rotatingKinds[i]

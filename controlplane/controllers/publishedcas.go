@@ -14,9 +14,9 @@ import (
 // frontProxyProbeKind is the kind of the probe that looks which front proxy CAs a tenant publishes.
 const frontProxyProbeKind = "front-proxy-ca"
 
-// addPublishedCAs adds the ConfigMap by which a tenant publishes CAs of a signer, while that does not have those of the phase. Extension
-// API servers trust what is there: they have to trust the new CA before an API server shows a certificate by it, and the former one must
-// be gone before the rotation is over.
+// addPublishedCAs adds the ConfigMap in which a tenant publishes CAs of a signer to what is behind, while it does not have the CAs of the
+// phase. Extension API servers trust the CAs in it: they have to trust the new CA before an API server shows a certificate by it, and the
+// former CA must be gone before the rotation is over.
 func addPublishedCAs(signer pki.Signer, dataKey string) func(*Reconciler, context.Context, *scope, *rotation.State, look) error {
 	return func(r *Reconciler, _ context.Context, s *scope, state *rotation.State, l look) error {
 		if len(state.Behind) > 0 {
@@ -27,12 +27,11 @@ func addPublishedCAs(signer pki.Signer, dataKey string) func(*Reconciler, contex
 		former, next := s.keys.RotatingCAs(signer)
 		check.wanted, check.dropped = publishedIn(state.Record.Phase, former, next)
 		result, told := r.prober.Probe(l.key, check.probe(state.Record))
-		why := result.Problem
 		if !told {
-			s.probing, why = true, "the tenant is being probed"
+			s.probing, result.Problem = true, "the tenant is being probed"
 		}
 		if is, _ := result.Value.(published); !is {
-			state.Behind = append(state.Behind, fmt.Sprintf("ConfigMap %s of the tenant (%s)", tenant.PublishedCAs, why))
+			state.Behind = append(state.Behind, fmt.Sprintf("ConfigMap %s of the tenant (%s)", tenant.PublishedCAs, result.Problem))
 		}
 		return nil
 	}
@@ -46,7 +45,7 @@ func publishedIn(phase rotation.Phase, former, next []byte) (wanted, dropped []b
 	return next, nil // The former one is there, unless it has expired.
 }
 
-// publishedProbe looks which CAs a tenant publishes, and takes away those that it must not.
+// publishedProbe looks which CAs a tenant publishes, and takes away those that it must not publish.
 type publishedProbe struct {
 	api             tenantProbe
 	dataKey         string

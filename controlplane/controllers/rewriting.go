@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// rewritingProbeKind is the kind of the probe that has objects written again which the former encryption key encrypted.
+	// rewritingProbeKind is the kind of the probe that has API servers write again what the former encryption key encrypted.
 	rewritingProbeKind = "rewriting"
 	// rewritingTimeout bounds a run. The next one goes on, within a minute.
 	rewritingTimeout = time.Minute
-	// mostResources is how many resources are named of which something is left.
+	// mostResources is how many resources are named that have objects left.
 	mostResources = 10
-	// mostReads is how many etcds are read at the same time, of all tenants: pages have up to 4 MiB.
+	// mostReads is how many etcds of all tenants the manager reads at the same time: pages have up to 4 MiB.
 	mostReads = 4
 )
 
@@ -70,7 +70,7 @@ func (r *Reconciler) addObjects(ctx context.Context, s *scope, state *rotation.S
 
 type leftObjects struct{ resource, why string }
 
-// leftObjectsOf tells of the resources of which something is left, the first of them by name.
+// leftObjectsOf tells of the resources that have objects left: the first ones by name, the others as a sum.
 func leftObjectsOf(progress rewriting.Progress) []leftObjects {
 	var all []leftObjects
 	others, sum := 0, 0
@@ -95,11 +95,11 @@ func leftObjectsOf(progress rewriting.Progress) []leftObjects {
 // rewritingCheck has objects written again. Its rewriter goes on from run to run.
 type rewritingCheck struct {
 	rewriter *rewriting.Rewriter
-	// healths tell how the members of each etcd are. One that was away has former values, and a restore in place could begin with them.
+	// healths ask each etcd how its members are. A member that was away has former values, and a restore in place could begin with it.
 	healths []func(context.Context) (*etcd.Health, error)
 	// lagged is true when a voter lagged after the last whole pass.
 	lagged bool
-	// identity covers all that it depends on.
+	// identity changes with all that the check depends on.
 	identity string
 }
 
@@ -169,7 +169,7 @@ type turns struct {
 	places *semaphore.Weighted
 }
 
-// take waits for a place until the context ends. The function that it returns leaves the place.
+// take waits for a place until the context ends. leave gives the place back.
 func (t *turns) take(ctx context.Context) (leave func(), err error) {
 	t.once.Do(func() { t.places = semaphore.NewWeighted(mostReads) })
 	if err := t.places.Acquire(ctx, 1); err != nil {
@@ -179,14 +179,14 @@ func (t *turns) take(ctx context.Context) (leave func(), err error) {
 }
 
 // probe looks anew in each phase, and once more when the next step is due. An API server that nobody sees may have written by the
-// former key since the look before.
+// former key since the last look.
 func (c *rewritingCheck) probe(of rotation.Record, due bool) probe.Probe {
 	return probe.Probe{
 		Identity: fmt.Sprintf("%s\n%s\n%s\n%t\n%s", of.Asked, of.Since, of.Phase, due, c.identity), Timeout: rewritingTimeout, Do: c.do,
 	}
 }
 
-// do has a problem until nothing is left: then it is done again sooner.
+// do reports a problem until nothing is left, so that the prober repeats it sooner.
 func (c *rewritingCheck) do(ctx context.Context) probe.Result {
 	progress, err := c.rewriter.Run(ctx)
 	if progress.Done {
@@ -202,8 +202,8 @@ func (c *rewritingCheck) do(ctx context.Context) probe.Result {
 	return probe.Result{Problem: says, Value: progress}
 }
 
-// judge takes a whole pass that found nothing for a proof when every voter has what that saw. When one lagged, another pass is needed: it may
-// have been away for days.
+// judge takes a whole pass that found nothing for a proof if every voter has all that the pass saw. After a voter lagged judge needs another
+// pass, because that voter may have been away for days.
 func (c *rewritingCheck) judge(ctx context.Context, progress rewriting.Progress) probe.Result {
 	if lagging := c.lagging(ctx); len(lagging) > 0 {
 		c.lagged = true

@@ -17,7 +17,8 @@ const (
 	reasonRotationWentBack   = "KeyRotationWentBack"
 )
 
-// phaseOf is the Event about a phase of a rotation; none for one that begins by itself in the midst of a phase of docs/keys.md.
+// phaseOf is the Event about a phase of a rotation. There is none for Using, which docs/keys.md does not tell apart from Trusting, unless
+// the rotation went back to it.
 func phaseOf(r Rotated) []Event {
 	tell := func(reason, note string) []Event {
 		// Kinds rotate at the same time, and the action tells them apart.

@@ -72,8 +72,8 @@ func (m *KeyMaterial) clientCertificates(clock clock.PassiveClock, signer Signer
 // certificate lives an hour and is made anew for new connections, so the configuration itself
 // never expires. serverName is what servers are verified by; empty: the name that is dialled.
 //
-// While the signer rotates, servers of two phases run. The client trusts the CAs of the present phase, and shows a certificate by the CA that
-// is in use: every server trusts that one, and shows a certificate by one of those.
+// While the signer rotates, servers of two phases run. The client trusts the CAs of the present phase: every server shows a certificate by
+// one of them. The client shows a certificate by the CA that is in use, which every server trusts.
 func (m *KeyMaterial) ClientTLS(clock clock.PassiveClock, signer Signer, commonName string, organizations []string, serverName string) (*tls.Config, error) {
 	certificates, err := m.clientCertificates(clock, signer, commonName, organizations)
 	if err != nil {
@@ -86,7 +86,7 @@ func (m *KeyMaterial) ClientTLS(clock clock.PassiveClock, signer Signer, commonN
 	return tlsConfig(certificates, trusted, serverName), nil
 }
 
-// ClientIdentity differs where ClientTLS gives a client that trusts other CAs, or whose certificates are by another one.
+// ClientIdentity changes when clients of ClientTLS trust other CAs, or show certificates by another CA.
 func (m *KeyMaterial) ClientIdentity(signer Signer) string {
 	_, used := m.Files(string(signer))
 	trusted, _ := m.trusted(signer) // ClientTLS tells of the error.

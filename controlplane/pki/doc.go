@@ -22,8 +22,8 @@
 // and the data keys without such a name have the former key until the rotation is over, then the new one. A copy that is lost
 // comes back as it is in the phase.
 //
-// A leaf of a CA that rotates says by which CA it is, and has that in its name (signing.go). It is issued by this CA or not at all. Clients
-// of the manager's own show a leaf by the CA that is in use, and trust those of the phase (client.go).
+// A leaf of a signer that rotates has the CA that issues it in its name (signing.go). It is issued by this CA or not at all. The manager's own
+// clients show a leaf by the CA that is in use, and trust the CAs of the phase (client.go).
 //
 // Leaf certificates are issued anew whenever they are not as wanted, each on its own, and well before they expire.
 //

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"slices"
@@ -79,9 +80,9 @@ func Encrypts(spec controlplanev1.EncryptionAtRestSpec, resource schema.GroupRes
 	})
 }
 
-// EncryptionFile is the data key of the encryption configuration with some keys, the first of which writes, in the host cluster's copy.
-// Keys are given as names of files end in them. Without keys it is that of the key which the tenant was made with. No other
-// configuration ever has that name, but for the resources that it is for.
+// EncryptionFile is the data key of the encryption configuration with some keys, the first of which writes, in the host cluster's copy. keys
+// are what the names of their files end in. Without keys it is the configuration of the key that the tenant was made with. Configurations
+// of the same name have the same keys, and differ in their resources alone.
 func EncryptionFile(keys ...string) string {
 	if len(keys) == 0 {
 		return EncryptionFileName
@@ -98,9 +99,9 @@ func isEncryptionFile(dataKey string) bool {
 // encryptionKeyName is what configurations call a key, and what all that the key encrypted has before it in etcd.
 func encryptionKeyName(key []byte) string { return "key-" + digits([][]byte{key}) }
 
-// EncryptionKeys are the keys of the encryption key of key material, as configurations have them. Each has a name of its own. What the
-// tenant was made with also has the name that all such keys have: what another tenant encrypted by its own name can be read in a
-// tenant that is made from its snapshot.
+// EncryptionKeys are the keys of a value of key material, as configurations have them. Each has a name of its own. The key that a tenant was
+// made with also has the name that all such keys have. So a tenant that is made from another one's snapshot reads what that one's API servers
+// encrypted by this key under either name.
 func EncryptionKeys(value []byte, madeWith bool) []apiserverv1.Key {
 	var keys []apiserverv1.Key
 	add := func(name string, key []byte) {
@@ -123,7 +124,7 @@ func joinEncryptionKeys(first, other []byte) []byte {
 	return slices.Concat(first, []byte{keySeparator}, other)
 }
 
-// splitEncryptionKeys are the keys of a value; none for one that is not of keys.
+// splitEncryptionKeys are the keys of a value; nil for a value that has anything else.
 func splitEncryptionKeys(value []byte) [][]byte {
 	var keys [][]byte
 	for {
@@ -147,13 +148,12 @@ func bothEncryptionKeys(former, next [][]byte, _ bool) [][]byte {
 	return [][]byte{joinEncryptionKeys(former[publicPart], next[publicPart])}
 }
 
-// IsOfAnotherKey reports whether a value in etcd is encrypted, and by another key than the one whose name ends so.
+// IsOfAnotherKey reports whether a value in etcd is encrypted, and by another key than the one whose name ends in file.
 func IsOfAnotherKey(value []byte, file string) bool {
-	begins := func(prefix string) bool { return len(value) >= len(prefix) && string(value[:len(prefix)]) == prefix }
-	return begins(encryptedPrefix) && !begins(secretBoxPrefix+"key-"+file+":")
+	return bytes.HasPrefix(value, []byte(encryptedPrefix)) && !bytes.HasPrefix(value, []byte(secretBoxPrefix+"key-"+file+":"))
 }
 
-// encryptionFiles are the encryption configurations of the present phase, and those that pods of the phases beside it have.
+// encryptionFiles are the encryption configurations of the present phase, and of the phases before and after it.
 func (c *copies) encryptionFiles(spec controlplanev1.EncryptionAtRestSpec, value []byte) (map[string][]byte, error) {
 	r := c.rotations[Encryption]
 	configurations := map[string][]apiserverv1.Key{EncryptionFileName: EncryptionKeys(value, true)}

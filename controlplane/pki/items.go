@@ -34,11 +34,11 @@ type item struct {
 	// check returns a *partError for parts that cannot be used.
 	check    func(parts [][]byte) error
 	generate func() ([][]byte, error)
-	// rotation is the data key of its rotation, in both copies; empty for a kind that does not rotate. both are the parts of two
-	// keys, the next one of which may be in use, for whoever has them instead of one.
+	// rotation is the data key of its rotation, in both copies; empty for a kind that does not rotate. both are the parts of the former and
+	// the next key together, for a program that takes them in the place of one key.
 	rotation string
 	both     func(former, next [][]byte, nextIsUsed bool) [][]byte
-	// oneFile is true for a kind of which programs trust keys by one file alone, which has the public parts of all.
+	// oneFile is true for a kind whose keys programs trust by one file with the public parts of all.
 	oneFile bool
 }
 
@@ -69,7 +69,7 @@ var items = []item{
 	},
 }
 
-// ca is a CA. It rotates where its rotation has a data key.
+// ca is the item of a CA. The CA does not rotate if rotation is empty.
 func ca(signer Signer, purpose secret.Purpose, certKey, keyKey, rotation string) item {
 	return item{
 		name: string(signer), purpose: purpose,

@@ -31,8 +31,8 @@ const (
 type Leaf struct {
 	// Name is the prefix of its two data keys, "<name>.crt" and "<name>.key".
 	Name string
-	// Signer is the certificate authority that issues it, SignerFile what the names of that one's files end in: empty for the one that
-	// the tenant was made with.
+	// Signer is the certificate authority that issues it. SignerFile is what the names of that CA's files end in: empty for the CA that the
+	// tenant was made with.
 	Signer     Signer
 	SignerFile string
 	// CommonName is required.

@@ -63,7 +63,7 @@ type KeyMaterial struct {
 	// ServiceAccountPub and ServiceAccountKey are PEM.
 	ServiceAccountPub []byte
 	ServiceAccountKey []byte
-	// EncryptionKey encrypts at rest; 32 bytes. Of key material that was stored while the key rotated it is both keys.
+	// EncryptionKey encrypts at rest; 32 bytes. Key material that was stored while the key rotated has both keys here.
 	EncryptionKey []byte
 	// Copied are the Secrets that were made or completed from the other copy in this call.
 	Copied []Location

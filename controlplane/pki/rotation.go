@@ -303,7 +303,7 @@ func (c *copies) asRotated(it item, value [][]byte) ([][]byte, error) {
 	return value, nil
 }
 
-// joined are public parts as one: of a CA, the first is the one that its key belongs to.
+// joined is two public parts as one. Of a CA, the first part belongs to its private key.
 func joined(first, other []byte) []byte {
 	return slices.Concat(bytes.TrimSpace(first), []byte("\n"), other)
 }
@@ -318,10 +318,10 @@ func KeyFile(hostKey, file string) string {
 	return strings.TrimSuffix(hostKey, ending) + "-" + file + ending
 }
 
-// firstFile stands for the key that the tenant was made with in names of files that have several keys.
+// firstFile stands, in names of files that have several keys, for the key that the tenant was made with.
 const firstFile = "first"
 
-// joinedFile is the name of a file that has several keys, which are given as names of files end in them: "ca.crt" becomes
+// joinedFile is the name of a file that has several keys, by what the names of their own files end in: "ca.crt" becomes
 // "ca-first-<digits>.crt".
 func joinedFile(name string, keys ...string) string {
 	base, ending, _ := strings.Cut(name, ".")

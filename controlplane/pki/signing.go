@@ -7,8 +7,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
-// signsIn reports which CA signs leaves in a phase of its rotation. While pods come to use the new one, leaves of both are kept: pods of
-// both phases run. No leaf of the new one is there before every pod trusts it, and none of the former one when no pod shows it any more.
+// signsIn reports which CAs sign leaves in a phase of a rotation. While pods come to use the new CA both sign, because pods of both phases
+// run. The new CA signs nothing before every pod trusts it, and the former CA signs nothing once no pod shows a leaf by it.
 func signsIn(phase rotation.Phase) (former, next bool) {
 	switch phase {
 	case rotation.Trusting:
@@ -19,7 +19,7 @@ func signsIn(phase rotation.Phase) (former, next bool) {
 	return false, true
 }
 
-// Signing are the CAs of a signer that sign leaves in the phase of its rotation, as what the names of their files end in.
+// Signing are the CAs of a signer that sign leaves in the phase of its rotation, by what the names of their files end in.
 func (m *KeyMaterial) Signing(signer Signer) []string {
 	r := m.rotations[string(signer)]
 	if r == nil {
@@ -36,7 +36,7 @@ func (m *KeyMaterial) Signing(signer Signer) []string {
 	return files
 }
 
-// BySigning is a leaf of each CA that signs in the phase of its signer's rotation, each with a name of its own.
+// BySigning are leaves like this one, one by each CA that signs in the phase of the signer's rotation. Each has a name of its own.
 func (m *KeyMaterial) BySigning(leaf Leaf) []Leaf {
 	var leaves []Leaf
 	for _, file := range m.Signing(leaf.Signer) {
@@ -47,12 +47,12 @@ func (m *KeyMaterial) BySigning(leaf Leaf) []Leaf {
 	return leaves
 }
 
-// LeafName is the name of a leaf that a CA signs, which is given as the names of its files end in it. A pod that mounts the leaf gets one
-// of this CA or does not start.
+// LeafName is the name of a leaf by the CA whose file names end in signerFile. A pod that mounts the leaf gets one by this CA or does not
+// start.
 func LeafName(name, signerFile string) string { return KeyFile(name, signerFile) }
 
-// TrustedFile is the data key of the file with the CAs that are trusted, in the host cluster's copy. certKey is that of the one that the
-// tenant was made with, which is meant without files.
+// TrustedFile is the data key of a file with CAs that pods trust, in the host cluster's copy. files are what the names of their own files
+// end in. Without files it is certKey, the file of the CA that the tenant was made with.
 func TrustedFile(certKey string, files ...string) string {
 	switch len(files) {
 	case 0:
@@ -63,8 +63,8 @@ func TrustedFile(certKey string, files ...string) string {
 	return joinedFile(certKey, files...)
 }
 
-// TrustedFileOfBoth is the name of a file with CAs of two signers, where files are what the names of the CAs end in: none for a signer that
-// never rotated. It is certKey where neither has.
+// TrustedFileOfBoth is the name of a file with CAs of two signers. files and others are what the names of their own files end in: none for a
+// signer that never rotated. It is certKey if neither signer ever rotated.
 func TrustedFileOfBoth(certKey string, files, others []string) string {
 	if isFirst(files) && isFirst(others) {
 		return certKey
@@ -72,7 +72,7 @@ func TrustedFileOfBoth(certKey string, files, others []string) string {
 	return joinedFile(certKey, slices.Concat(orFirst(files), []string{"and"}, orFirst(others))...)
 }
 
-// isFirst reports whether the one CA that is trusted is the one that the tenant was made with.
+// isFirst reports whether the CA that the tenant was made with is trusted alone.
 func isFirst(files []string) bool { return slices.Equal(orFirst(files), []string{""}) }
 
 func orFirst(files []string) []string {
@@ -82,8 +82,8 @@ func orFirst(files []string) []string {
 	return files
 }
 
-// trustedIn are the sets of CAs of a rotation that pods trust in a phase: those of the phase, and those of the one before, whose pods run
-// still.
+// trustedIn are the sets of CAs that pods trust in a phase of a rotation: the set of the phase, and the set of the phase before, while pods
+// of that one run.
 func trustedIn(phase rotation.Phase, former, next string) [][]string {
 	switch phase {
 	case rotation.Trusting:
@@ -96,7 +96,7 @@ func trustedIn(phase rotation.Phase, former, next string) [][]string {
 	return [][]string{{next}}
 }
 
-// TrustedSets are the sets of CAs of a signer that pods trust, as what the names of their files end in. While a phase begins, pods of two
+// TrustedSets are the sets of CAs of a signer that pods trust, by what the names of their files end in. There are two while pods of two phases
 // run.
 func (m *KeyMaterial) TrustedSets(signer Signer) [][]string {
 	r := m.rotations[string(signer)]
@@ -106,7 +106,7 @@ func (m *KeyMaterial) TrustedSets(signer Signer) [][]string {
 	return trustedIn(r.Phase, r.FormerFile, r.File())
 }
 
-// Bundle are the certificates of CAs of a signer, as PEM, which are given as the names of their files end in.
+// Bundle has the certificates of CAs of a signer, as PEM. files are what the names of their files end in.
 func (m *KeyMaterial) Bundle(signer Signer, files ...string) ([]byte, error) {
 	var bundle []byte
 	for _, file := range orFirst(files) {
@@ -123,8 +123,8 @@ func (m *KeyMaterial) Bundle(signer Signer, files ...string) ([]byte, error) {
 	return bundle, nil
 }
 
-// issuer is the CA of a signer of which the names of files end so. A CA of another rotation is none: what asks for it is late, and a leaf
-// by the present one would be a wrong one under that name.
+// issuer is the CA of a signer whose file names end in file. It fails for a CA of another rotation: the caller is late then, and a leaf by
+// the present CA would be wrong under the name of that one.
 func (m *KeyMaterial) issuer(signer Signer, file string) (*CA, error) {
 	ca := m.CA(signer)
 	if ca == nil {
@@ -144,8 +144,7 @@ func (m *KeyMaterial) issuer(signer Signer, file string) (*CA, error) {
 	return nil, fmt.Errorf("there is no %s %q in its present rotation", signer, file)
 }
 
-// RotatingCAs are the certificates of a CA that rotates: those of the former one, and those of the new one. They are nil for one that
-// does not.
+// RotatingCAs are the certificates of the former and of the new CA of a signer, as PEM; nil for a signer that does not rotate.
 func (m *KeyMaterial) RotatingCAs(signer Signer) (former, next []byte) {
 	r := m.rotations[string(signer)]
 	if r == nil || !r.UnderWay() {

@@ -24,9 +24,9 @@ const (
 // secretKeyOfAge begins a secret key of age, as its format has it.
 const secretKeyOfAge = "AGE-SECRET-KEY-"
 
-// SnapshotKeys are those of the snapshots that are taken now. They are of the key that encrypts what is in etcd: of the former one until
-// that is dropped, for until then some is encrypted by it, and of the next one from then on. API servers that have dropped a key must
-// not be given a snapshot that needs it.
+// SnapshotKeys are the keys of the snapshots that are taken now. They derive from the former encryption key until API servers drop it, because
+// until then some of what is in etcd may be encrypted by it, and from the new one after that. API servers that have dropped a key must not get
+// a snapshot that needs it.
 func (m *KeyMaterial) SnapshotKeys() (hmacKey []byte, identity *age.X25519Identity, id string, err error) {
 	value := m.EncryptionKey
 	if r := m.rotations[Encryption]; r != nil && (r.Phase == rotation.Dropping || r.Phase == rotation.Over) {

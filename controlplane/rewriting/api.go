@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,23 +21,23 @@ import (
 )
 
 const (
-	// askTimeout bounds a question for what the tenant's API serves, writeTimeout the writing of an object: less than a run, so that none
-	// is tried for ever, and more than API servers and webhooks take.
+	// askTimeout bounds a question about what the tenant's API serves. writeTimeout bounds the write of one object: it is shorter than a run,
+	// so that no object takes up every run, and longer than API servers and webhooks take.
 	askTimeout   = 10 * time.Second
 	writeTimeout = 40 * time.Second
 	// registration is the API group of APIServices, each of which says who serves a version.
 	registration = "apiregistration.k8s.io"
 )
 
-// api is the tenant's API. It asks for what is served when that is needed, once.
+// api is the tenant's API. It asks once for the kinds of a version, when it needs them.
 type api struct {
 	rest rest.Interface
-	// groups are what is served, with their versions; kinds are those of versions that were asked for.
+	// groups are all that are served. kinds are by version, for the versions that api has asked for.
 	groups []group
 	kinds  map[schema.GroupVersion]kinds
 }
 
-// kinds are those of a version, or why they are not known.
+// kinds are the kinds of a version, or why they are not known.
 type kinds struct {
 	all []kind
 	err error
@@ -61,17 +62,8 @@ func (r *Rewriter) connect(ctx context.Context) (*api, error) {
 		return nil, fmt.Errorf("make a client of the tenant: %w", err)
 	}
 	a := &api{rest: tenant, kinds: map[schema.GroupVersion]kinds{}}
-	type version struct {
-		GroupVersion string `json:"groupVersion"`
-	}
-	served := struct {
-		Groups []struct {
-			Name             string    `json:"name"`
-			Versions         []version `json:"versions"`
-			PreferredVersion version   `json:"preferredVersion"`
-		} `json:"groups"`
-	}{}
-	if err := a.ask(ctx, &served, "apis"); err != nil {
+	served := &metav1.APIGroupList{}
+	if err := a.ask(ctx, served, "apis"); err != nil {
 		return nil, fmt.Errorf("ask the tenant for its API groups: %w", err)
 	}
 	a.groups = append(a.groups, group{versions: []schema.GroupVersion{{Version: "v1"}}})
@@ -91,8 +83,9 @@ type target struct {
 	namespace, name string
 }
 
-// targets are the objects that an API server may have stored at a key. There are several where groups share what they store, or one
-// cannot tell: those that are not there cannot be written, and others stay as they are. The error is why some may not be known.
+// targets are the objects that an API server may have stored at a key. There are several where groups share what they store, or where the
+// key does not tell the group. Objects that do not exist cannot be written, and a write changes no other object. The error says why some
+// targets may be missing.
 func (a *api) targets(ctx context.Context, key string) ([]target, error) {
 	var targets []target
 	var failed []error
@@ -127,30 +120,22 @@ func (a *api) kindsOf(ctx context.Context, version schema.GroupVersion) kinds {
 	return known
 }
 
-// askForKinds asks nobody but kube-apiserver: a version that another server of the tenant serves has no kinds. That server stores its
-// objects elsewhere, and is not ours.
+// askForKinds asks kube-apiserver alone. A version that an extension API server of the tenant serves has no kinds: that server stores its
+// objects elsewhere, and must not be asked.
 func (a *api) askForKinds(ctx context.Context, version schema.GroupVersion) ([]kind, error) {
 	own, err := a.isOwn(ctx, version)
 	if err != nil || !own {
 		return nil, err
 	}
-	served := struct {
-		Resources []struct {
-			Name       string   `json:"name"`
-			Kind       string   `json:"kind"`
-			Namespaced bool     `json:"namespaced"`
-			Verbs      []string `json:"verbs"`
-		} `json:"resources"`
-	}{}
-	if err := a.ask(ctx, &served, pathOf(version)...); err != nil {
+	served := &metav1.APIResourceList{}
+	if err := a.ask(ctx, served, pathOf(version)...); err != nil {
 		return nil, fmt.Errorf("ask the tenant for the kinds of %s: %w", version, err)
 	}
 	var kinds []kind
-	for _, resource := range served.Resources {
-		for _, verb := range resource.Verbs {
-			if verb == "patch" && isName(resource.Name) && isName(resource.Kind) { // A subresource has a slash.
-				kinds = append(kinds, kind{version.WithResource(resource.Name), resource.Kind, resource.Namespaced})
-			}
+	for _, resource := range served.APIResources {
+		// The name of a subresource has a slash.
+		if slices.Contains(resource.Verbs, "patch") && isName(resource.Name) && isName(resource.Kind) {
+			kinds = append(kinds, kind{version.WithResource(resource.Name), resource.Kind, resource.Namespaced})
 		}
 	}
 	return kinds, nil
@@ -197,11 +182,13 @@ func pathOf(version schema.GroupVersion) []string {
 	return []string{"apis", version.Group, version.Version}
 }
 
-// written is what came of the objects of a key: settled when nothing is left to do, as far as the API tells, and by a write that it took;
-// unserved when no API has such objects.
+// written is what became of the objects of a key.
 type written struct {
-	settled, byWrite, unserved bool
-	err                        error
+	// settled is true if the API says that nothing is left to do. byWrite is true if it took a write.
+	settled, byWrite bool
+	// unserved is true if no API has such objects.
+	unserved bool
+	err      error
 }
 
 // write has API servers write again what they stored at a key.

@@ -10,7 +10,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 )
 
-// special are where kube-apiserver stores resources whose keys do not begin with their name (SpecialDefaultResourcePrefixes of
+// special is where kube-apiserver stores resources whose keys do not begin with their name (SpecialDefaultResourcePrefixes of
 // k8s.io/kubernetes/pkg/kubeapiserver).
 var special = map[schema.GroupResource]string{
 	{Resource: "endpoints"}:                             "services/endpoints",
@@ -78,7 +78,7 @@ func isBuiltIn(group string) bool {
 // maxName bounds names of objects. No API server takes a longer one.
 const maxName = 253
 
-// isName reports whether an API server takes a name for an object of some kind. Paths and messages have it.
+// isName reports whether an API server takes a name for an object of some kind. Only such names come into paths and messages.
 func isName(name string) bool {
 	return name != "" && len(name) <= maxName && len(content.IsPathSegmentName(name)) == 0 &&
 		!strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' })
@@ -103,13 +103,13 @@ func resourceOf(key string) string {
 }
 
 const (
-	// others is what resources are called whose names cannot be told.
+	// others stands for resources whose names are not shown.
 	others = "others"
 	// maxResource bounds names of resources.
 	maxResource = 100
 )
 
-// count is how many values there are, by resource. It has a bounded number of resources: a tenant names them.
+// count counts values by resource. The number of resources is bounded, because a tenant names them.
 type count map[string]int
 
 // mostResources is how many resources are counted apart.
@@ -130,7 +130,7 @@ func (c count) total() int {
 	return total
 }
 
-// without is what is left when others are taken away.
+// without is the count less another one.
 func (c count) without(others count) count {
 	left := count{}
 	for resource, number := range c {
@@ -141,7 +141,7 @@ func (c count) without(others count) count {
 	return left
 }
 
-// usable are versions of a group that can be read, the preferred one first.
+// usable are the versions of a group whose names are valid, the preferred one first.
 func usable(preferred string, versions []string) []schema.GroupVersion {
 	var usable []schema.GroupVersion
 	for _, version := range append([]string{preferred}, versions...) {

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// metadataAlone is what API servers are asked to answer to a write: not what the object holds.
+// metadataAlone asks API servers to answer a write with the metadata of the object alone.
 const metadataAlone = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// patcher patches objects of a kind. It does not decode what the API answers, and can do nothing else.
+// patcher patches objects of a kind, and can do nothing else. It does not decode the answer.
 type patcher struct {
 	client.Client
 	rest rest.Interface
@@ -40,11 +40,11 @@ func (p *patcher) GroupVersionKindFor(object runtime.Object) (schema.GroupVersio
 	return object.GetObjectKind().GroupVersionKind(), nil
 }
 
-// maxAnswer is the most that is read of one answer. An object with its metadata alone has less, and so have the kinds of an API version:
-// API servers take objects of 1.5 MiB.
+// maxAnswer bounds what is read of one answer, in bytes. The metadata of an object and the kinds of an API version are smaller: API servers
+// take objects of 1.5 MiB.
 const maxAnswer = 4 << 20
 
-// bounded bounds answers more tightly than the guard of the tenant does. One that is too large fails, and is no offence.
+// bounded bounds answers more tightly than the guard of the tenant does. A larger answer fails, and does not count against the tenant.
 func bounded(inner http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		answer, err := inner.RoundTrip(request)

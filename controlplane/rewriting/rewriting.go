@@ -1,18 +1,18 @@
 // Package rewriting has API servers write again what a former encryption key encrypted.
 //
-// Etcd tells what is left to do, and that nothing is: all that an API server encrypts begins with the name of the key, which shows
-// without any key. API servers do the work: an update that changes nothing is stored when the stored
-// value is of another key than the one that writes now (GuaranteedUpdate of k8s.io/apiserver).
+// Etcd shows what is left to do: each value that an API server encrypted begins with the name of its key, in plain text. API servers do the
+// work: they store an update that changes nothing if the stored value is of another key than the one that writes now (GuaranteedUpdate of
+// k8s.io/apiserver).
 //
-// All values in etcd come to the manager for that, also those that are not encrypted. It looks at how a value begins, and drops it at once:
-// no value is kept, logged or told. Of keys it keeps those that are to be written next. API servers answer to its updates with metadata
+// For that the manager reads all values in etcd, also those that are not encrypted. It looks at how a value begins and drops it at once: it
+// keeps, logs and tells no value. It keeps the etcd keys of the objects that are written next. API servers answer its updates with metadata
 // alone, which it does not decode.
 //
-// A pass goes through all of etcd by the order of keys: it reads until it has found a batch, has that written, and reads on. A run that
-// ends is gone on with by the next one where it was. What cannot be written is passed by, and tried again by the next pass.
+// A pass goes through all of etcd in the order of keys: it reads until it has a batch, has API servers write the batch, and reads on. The next
+// run goes on where the last one ended. A pass leaves what it cannot write to the next pass.
 //
-// Nothing is recorded of it. A pass through all of etcd in which no value was of another key is the proof, as long as API servers write by
-// the new key alone. A manager that starts anew looks again.
+// The manager records nothing of it. The proof is a pass through all of etcd that found no value of another key, as long as API servers write
+// by the new key alone. A manager that starts anew looks again.
 package rewriting
 
 import (
@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -32,7 +33,7 @@ import (
 )
 
 const (
-	// batchSize is how many keys are kept to be written.
+	// batchSize is how many keys are in a batch.
 	batchSize = 1000
 	// pause is how long nothing is done after a pass that brought nothing forward: a pass reads all of etcd.
 	pause = 10 * time.Minute
@@ -48,16 +49,16 @@ type Etcd func(ctx context.Context, from string, do func(key string, value []byt
 type Rewriter struct {
 	// File is what the name of the new key ends in; API servers write by that key alone.
 	File string
-	// Etcds are all that have objects of the tenant.
+	// Etcds are all etcd clusters that have objects of the tenant.
 	Etcds []Etcd
-	// Connect makes a configuration for clients of the tenant's API, which has a guard before that.
+	// Connect makes a configuration for clients of the tenant's API. They go through the guard of the tenant.
 	Connect func() (*rest.Config, error)
 	// Clock is the real one if nil.
 	Clock clock.PassiveClock
 
-	// pass is the one that is under way.
+	// pass is under way; nil between two passes.
 	pass *pass
-	// last is the last whole pass; nil before the first one. It ended at a time.
+	// last is the last whole pass, and ended is when it ended; nil before the first one.
 	last  *pass
 	ended time.Time
 	// rewritten is how many objects were written again.
@@ -71,7 +72,7 @@ type Progress struct {
 	Done bool
 	// Left is how many values of another key the last whole pass left, by resource; nil before the first one ended.
 	Left map[string]int
-	// Unserved are resources among them that no API has which the tenant's API servers serve.
+	// Unserved are the resources in Left that no API of the tenant's API servers has.
 	Unserved map[string]bool
 	// Looked is how many values the present pass has looked at, Rewritten how many objects were written again since the manager began.
 	Looked, Rewritten int
@@ -98,7 +99,7 @@ func (r *Rewriter) Run(ctx context.Context) (Progress, error) {
 }
 
 func (r *Rewriter) run(ctx context.Context) error {
-	connection := &connection{of: r}
+	connect := sync.OnceValues(func() (*api, error) { return r.connect(ctx) })
 	for !r.done {
 		if r.pass == nil {
 			if r.last != nil && !r.last.helped && r.Clock.Since(r.ended) < pause {
@@ -109,7 +110,7 @@ func (r *Rewriter) run(ctx context.Context) error {
 		if err := r.pass.look(ctx, r.Etcds, r.File); err != nil {
 			return err
 		}
-		if err := r.write(ctx, connection); err != nil {
+		if err := r.write(ctx, connect); err != nil {
 			return err
 		}
 		if r.pass.etcd == len(r.Etcds) {
@@ -119,30 +120,14 @@ func (r *Rewriter) run(ctx context.Context) error {
 	return nil
 }
 
-// connection is that of a run to the tenant's API, which is made once, when it is needed.
-type connection struct {
-	of    *Rewriter
-	tried bool
-	api   *api
-	err   error
-}
-
-func (c *connection) get(ctx context.Context) (*api, error) {
-	if !c.tried {
-		c.tried = true
-		c.api, c.err = c.of.connect(ctx)
-	}
-	return c.api, c.err
-}
-
-// write has a batch written. An API that cannot be asked what it serves leaves the batch to the next pass: the present one goes on, as
-// it tells how much is left.
-func (r *Rewriter) write(ctx context.Context, connection *connection) error {
+// write has API servers write a batch. Where the API does not tell what it serves, write leaves the batch to the next pass. The present pass
+// goes on, because it counts how much is left.
+func (r *Rewriter) write(ctx context.Context, connect func() (*api, error)) error {
 	p := r.pass
 	if len(p.batch) == 0 {
 		return nil
 	}
-	tenant, err := connection.get(ctx)
+	tenant, err := connect()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -182,22 +167,22 @@ func (r *Rewriter) end() {
 	r.last.helped = helped(before, r.last)
 }
 
-// helped reports whether the next pass is worth its cost at once. A pass that settled nothing is not, and neither is one that found as much
-// as one before which settled something: what that wrote is as it was.
+// helped reports whether another pass is worth its cost at once. It is not after a pass that settled nothing. Nor is it when a pass found as
+// much as the pass before, although that one had settled something: then writes do not help.
 func helped(before, now *pass) bool {
 	return now.settled.total() > 0 && (before == nil || before.settled.total() == 0 || now.found.total() < before.found.total())
 }
 
-// pass is one look at all that is in etcd, with the writing of what it found.
+// pass reads all that is in etcd once, and has API servers write what it finds.
 type pass struct {
-	// etcd is the cluster that is looked at, next the key to go on from.
+	// etcd is the index of the cluster that is read, next the key to go on from.
 	etcd int
 	next string
 	// looked is how many values were looked at, found how many of them are of another key, settled how many of these the API wrote or says
 	// are gone.
 	looked         int
 	found, settled count
-	// batch are the keys that are to be written next, in their order.
+	// batch are the keys of the objects that are written next, in their order.
 	batch []string
 	// unserved are resources that no API has.
 	unserved map[string]bool
@@ -207,7 +192,7 @@ type pass struct {
 
 func newPass() *pass { return &pass{found: count{}, settled: count{}, unserved: map[string]bool{}} }
 
-// look goes on until a batch is to be written, or to the end of the last etcd.
+// look reads on until it has a batch, or to the end of the last etcd.
 func (p *pass) look(ctx context.Context, etcds []Etcd, file string) error {
 	if len(etcds) == 0 {
 		return errors.New("there is no etcd to look at")
@@ -231,7 +216,7 @@ func (p *pass) look(ctx context.Context, etcds []Etcd, file string) error {
 	return nil
 }
 
-// record notes what came of a key.
+// record notes what became of a key.
 func (p *pass) record(resource string, outcome written) {
 	if outcome.settled {
 		p.settled.add(resource)
@@ -252,7 +237,7 @@ func (p *pass) fail(err error) {
 	}
 }
 
-// left is how much is left of what was found. Where it settled nothing for good all is.
+// left counts what is left of what the pass found: all of it, if the pass did not help.
 func (p *pass) left() map[string]int {
 	if !p.helped {
 		return maps.Clone(p.found)

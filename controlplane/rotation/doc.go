@@ -19,26 +19,28 @@
 // # What it promises
 //
 //   - No pod uses the new key before every pod trusts it: what one API server signs, all others accept.
-//   - Until a person asks for the end, what was made with the former key is good. What can be seen to need it is named before, and
-//     each name is given up by itself. What would be lost for ever cannot be given up.
+//   - Until a person asks for the end, what was made with the former key is good. The manager names what it sees to need that key, and a
+//     person gives up each name by itself. Nobody can give up what would be lost for ever.
 //   - Kinds that are asked for by the same time leave a phase together, so that API servers restart once for all of them. A kind that
 //     a person takes out of the request does not hold up the end of the others.
 //   - The former key leaves the store last, when no pod reads it any more.
 //   - A time asks for one rotation. Another one needs a later time, and begins when the one before is over.
-//   - Phases go in one direction, but for the one way back from Dropping: what API servers cannot read any more they have to read
-//     again before it can be written by the new key. The end follows by the same request. Other kinds go on meanwhile: the way back
-//     changes neither what their pods trust nor which key signs.
+//   - Phases go in one direction, with one exception: Dropping may go back to Using, because API servers have to read an object before they
+//     can write it by the new key. The end then follows by the same request. Other kinds go on meanwhile: the way back changes neither what
+//     their pods trust nor which key signs.
 //   - Taking the request away stops nothing: prepared keys stay so until a person asks for more.
 //
 // # What is recorded
 //
 // The [Record] is in both copies of the key material, beside the new key, so that it outlives the status, the manager and a move of
-// the Cluster. It is written before the step that it is about, and each step can be taken again.
+// the Cluster. The controller writes it before it takes a step, and can take each step again.
 //
-// What was seen to need the former key is not recorded: it is looked for again before each decision that depends on it.
+// What needs the former key is not recorded: the controller looks for it again before each decision that depends on it.
 //
-// A further kind has the same phases. What differs is what trusts and uses it, and what needs the former key. Of a CA, what uses it are the
-// leaves that it signs (pki.KeyMaterial.BySigning), and among what trusts it may be a ConfigMap of the tenant, which is waited for as pods
-// are. What trusts and uses a CA of etcd are its members, which the etcd operator replaces one by one, API servers, and the clients of the
-// manager (pki.KeyMaterial.ClientTLS), which follow the phase without a restart.
+// # Kinds
+//
+// Every kind has the same phases. Kinds differ in what trusts and uses the key, and in what needs the former one. The leaves of a CA say
+// which CA signed them (pki.KeyMaterial.BySigning). Where the tenant publishes a CA in a ConfigMap, the controller waits for it as for a pod.
+// Members of etcd trust and use their CA, and the etcd operator replaces them one by one. The manager's own clients follow the phase of a CA
+// without a restart (pki.KeyMaterial.ClientTLS).
 package rotation

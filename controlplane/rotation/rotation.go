@@ -24,11 +24,11 @@ type Action struct {
 	Kind Kind
 	// Record is set for Write alone.
 	Record Record
-	// Reason is what is waited for, and for whom.
+	// Reason says what the kind waits for. It is set for Wait alone.
 	Reason string
 }
 
-// Decide says what to do next with a kind of key, whatever the others do.
+// Decide says what to do next with a kind of key, without regard to other kinds.
 func Decide(s State) Action {
 	switch {
 	case !s.Record.UnderWay() && !s.Begins():
@@ -93,7 +93,7 @@ func (s State) write(next Phase) Action {
 	return Action{Kind: Write, Record: record}
 }
 
-// neededBy tells of needs, and of what is done about them; nothing where there are none.
+// neededBy says what needs the former key, and what the manager does about it; nil without needs.
 func (s State) neededBy(needs []Need) []string {
 	if len(needs) == 0 {
 		return nil

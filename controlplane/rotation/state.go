@@ -19,12 +19,12 @@ const (
 	Over Phase = "Over"
 )
 
-// order are the phases of a rotation that is under way, in their order.
+// order lists the phases of a rotation that is under way.
 var order = []Phase{Trusting, Using, Prepared, Dropping}
 
-// Record is what is known of the last rotation of a kind of key. The zero value is for a key that was never rotated.
+// Record is how far the last rotation of a kind of key has come. The zero value is for a key that was never rotated.
 type Record struct {
-	// Asked is the time by which a person asked for it, in RFC 3339 and UTC.
+	// Asked is the prepareAfter that asked for it, in RFC 3339 and UTC.
 	Asked string `json:"asked"`
 	Phase Phase  `json:"phase"`
 	// Since is when all pods had come to use the new key, in the same form; empty before.
@@ -36,11 +36,11 @@ func (r Record) UnderWay() bool { return r.Phase != "" && r.Phase != Over }
 
 // Need is something that needs the former key.
 type Need struct {
-	// Name is what a person gives up, Why what can be done in its place; empty where the name tells.
+	// Name is how a person gives it up. Why says more about it; empty where the name says enough.
 	Name, Why string
 	// Lost is true for what would be lost for ever without the former key: nobody can give it up.
 	Lost bool
-	// Unknown is true where nobody knows yet whether there is such a thing. It holds a rotation up, and takes none back.
+	// Unknown is true while nobody knows whether there is such a thing. Such a need holds a rotation up, and takes none back.
 	Unknown bool
 }
 
@@ -48,16 +48,16 @@ type Need struct {
 type State struct {
 	// Kind is what people call the kind of key.
 	Kind string
-	// Prepare and Complete are the times by which a person asks for the two phases, once they have passed; empty for none.
+	// Prepare and Complete are prepareAfter and completeAfter of spec.keyRotation; empty for a time that is still to come, or not set.
 	Prepare, Complete string
 	// Problem is why no phase may end or begin: pods could not be rendered with the keys of the next one. Empty for none.
 	Problem string
 	Record  Record
 	// Now is the present time.
 	Now string
-	// Behind are the pods, workloads and published keys that are not of the phase.
+	// Behind names the pods, workloads and ConfigMaps that do not have the keys of the phase.
 	Behind []string
-	// Needs are what is seen to need the former key. Doing is what is done, so that less needs it; empty for nothing.
+	// Needs are what is seen to need the former key. Doing says what the manager does so that less needs it; empty for nothing.
 	Needs []Need
 	Doing string
 	// GivenUp are names of needs that a person gives up.
@@ -67,7 +67,7 @@ type State struct {
 // Begins reports whether a person asks for a rotation that has not begun.
 func (s State) Begins() bool { return !s.Record.UnderWay() && s.Prepare > s.Record.Asked }
 
-// needs are those that nobody has given up.
+// needs are the needs that nobody has given up.
 func (s State) needs() []Need {
 	var left []Need
 	for _, need := range s.Needs {

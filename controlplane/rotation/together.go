@@ -23,7 +23,7 @@ func Together(states []State) []Action {
 	return held
 }
 
-// waitsFor reports whether a kind that could leave its phase waits for another one, of which the next action is known.
+// waitsFor reports whether a kind that could leave its phase has to wait for another kind. next is what that one would do by itself.
 func (s State) waitsFor(other State, next Action) bool {
 	at := slices.Index(order, s.Record.Phase)
 	switch s.Record.Phase {

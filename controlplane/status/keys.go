@@ -38,7 +38,7 @@ func (in *Input) tellsOfKeys() bool {
 		!in.KnowsKeys() && conditions.Get(in.ControlPlane, controlplanev1.KeysRotatingCondition) != nil
 }
 
-// keysRotating is how far rotations have come, what they wait for and for whom: a line for each kind.
+// keysRotating says how far rotations have come and what they wait for, in a line for each kind.
 func keysRotating(in *Input) metav1.Condition {
 	const name = controlplanev1.KeysRotatingCondition
 	if !in.KnowsKeys() {
@@ -84,7 +84,7 @@ func (r Rotation) line() string {
 	return line
 }
 
-// unseen names what nobody can see, by the kind of key.
+// unseen names what needs the former key, or the new one, and nobody can see, by the kind of key.
 var unseen = map[string]string{
 	// API servers let tokens of pods live for a year, for programs that read theirs only once.
 	pki.ServiceAccount: "tokens that were handed out, and programs in pods that read their token only when they start, whose tokens end within a year; restart such pods, and hand out tokens anew",
@@ -94,5 +94,5 @@ var unseen = map[string]string{
 	string(pki.EtcdEventsCA): byPeople,
 }
 
-// byPeople is what nobody can see of CAs that tools of people at etcd know.
+// byPeople is what nobody can see for a CA of etcd.
 const byPeople = "certificates that people took from Secrets of the tenant, for tools of their own that ask etcd; give these tools new ones now, with both CAs"

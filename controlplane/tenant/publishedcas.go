@@ -21,12 +21,12 @@ var PublishedCAs = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "ex
 // PublishedFrontProxyCAs is its data key with the CAs of front proxies.
 const PublishedFrontProxyCAs = "requestheader-client-ca-file"
 
-// EnsurePublished takes CAs away from a data key of PublishedCAs once it has the wanted ones, and says what it waits for; empty for
-// nothing. Both are certificates as PEM.
+// EnsurePublished takes the dropped CAs away from a data key of PublishedCAs once the wanted ones are there, and says what it waits for; empty
+// for nothing. CAs are certificates as PEM.
 //
-// Every API server adds its CAs there to those that it finds, and takes away only what has expired
-// (pkg/controlplane/controller/clusterauthenticationtrust of Kubernetes): without this a former CA would be trusted until its end. It must
-// be called only when no API server has the dropped CAs any more, or one of them adds them again.
+// Every API server adds its CAs to those that it finds there, and takes away only what has expired
+// (pkg/controlplane/controller/clusterauthenticationtrust of Kubernetes): without this a former CA would be trusted until it expires. Call it
+// only when no API server has the dropped CAs any more: an API server that has them adds them again.
 func EnsurePublished(ctx context.Context, tenant client.Client, dataKey string, wanted, dropped []byte) (waits string, err error) {
 	published := &corev1.ConfigMap{}
 	switch err := tenant.Get(ctx, PublishedCAs, published); {

@@ -10,14 +10,14 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 )
 
-// shownNeed is how the condition KeysRotating names what needs a former key and can be given up, lostNeed what nobody can give up.
+// shownNeed matches the names in the condition KeysRotating that a person can give up, lostNeed those that nobody can give up.
 var (
 	shownNeed = regexp.MustCompile(`^(secret/[0-9a-f]{10}/[a-z0-9-]{1,63}/[a-z0-9.-]{1,253}|(pod-tokens|other-secrets|unseen)/[0-9a-f]{10})$`)
 	lostNeed  = regexp.MustCompile(`^objects/`)
 )
 
-// validateKeyRotation refuses names that the condition never shows: who mistypes one would wait for nothing. It refuses a new key that
-// would encrypt nothing, too.
+// validateKeyRotation refuses names that the condition never shows: a person who mistypes a name would wait in vain. It also refuses a
+// rotation of the encryption key where nothing is encrypted.
 func validateKeyRotation(spec controlplanev1.KeyRotationSpec, encryption controlplanev1.EncryptionAtRestSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, kind := range spec.Kinds {
@@ -39,8 +39,8 @@ func validateKeyRotation(spec controlplanev1.KeyRotationSpec, encryption control
 	return errs
 }
 
-// validateKeyRotationChange refuses a time that would ask for nothing. One that is still to come has asked for nothing yet: it may be
-// mended.
+// validateKeyRotationChange refuses a prepareAfter that would ask for nothing. A time that is still to come has asked for nothing yet, and may
+// become earlier.
 func validateKeyRotationChange(before, after controlplanev1.KeyRotationSpec, now time.Time, path *field.Path) field.ErrorList {
 	was, is := before.PrepareAfter, after.PrepareAfter
 	if is.IsZero() || was.After(now) || !is.Before(&was) {

@@ -71,8 +71,9 @@ func (o *opened) fingerprint() string {
 // mostKeys is how many objects with keys are looked into.
 const mostKeys = 20
 
-// openKeys decrypts the keys of the former cluster: those of --keys-file, or all of the bucket, the newest first. A cluster whose
-// encryption key was rotated has other keys for older snapshots. Of keys for the same snapshots the newest count, which has all.
+// openKeys decrypts the keys of the former cluster: those of --keys-file, or the newest mostKeys of the bucket, the newest first. A cluster
+// whose encryption key was rotated has other keys for older snapshots. Of several objects with keys for the same snapshots the newest
+// counts, because it also has the newest of the other keys.
 func (r *restorer) openKeys(ctx context.Context, objects store.Store, identities []age.Identity) ([]*opened, error) {
 	if r.flags.keysFile != "" {
 		sealed, err := readFile(r.flags.keysFile, pki.MaxBundle)
@@ -112,7 +113,7 @@ func (r *restorer) openKeys(ctx context.Context, objects store.Store, identities
 	return found, nil
 }
 
-// open decrypts keys, which have a name for messages.
+// open decrypts keys. from is where they are, for messages.
 func (r *restorer) open(from string, sealed []byte, identities []age.Identity) (*opened, error) {
 	keys, err := pki.OpenKeys(sealed, identities)
 	var nobody *age.NoIdentityMatchError
@@ -161,7 +162,8 @@ func keysOf(objects []store.Object) []string {
 	return names
 }
 
-// entries are the snapshots of the store, the newest first, each with the keys that it is of; with the newest keys where it is of none.
+// entries are the snapshots of the store, the newest first, each with the keys that it was taken with; with the newest keys if these are not
+// there.
 func entries(ctx context.Context, objects store.Store, all []*opened) ([]listing.Entry, []*opened, error) {
 	var found []listing.Entry
 	var of []*opened

@@ -21,10 +21,10 @@ type Nodes struct {
 	clock clock.PassiveClock
 
 	lock sync.Mutex
-	// notReady are the names of Nodes that are not ready, since is when the first of them ceased to be.
+	// notReady are the names of Nodes that are not ready. since is when they ceased to be all ready.
 	notReady map[string]bool
 	since    time.Time
-	// took is how long it was before that some Node was not ready.
+	// took is how long some Node was not ready before that.
 	took time.Duration
 }
 
@@ -47,7 +47,7 @@ func Watch(ctx context.Context, api kubernetes.Interface, c clock.PassiveClock) 
 	return n, nil
 }
 
-// NotReady is how long it was up to now that a Node was not ready, whichever it was. A Node that is deleted counts no more.
+// NotReady is how long at least one Node was not ready up to now. A Node no longer counts once it is deleted.
 func (n *Nodes) NotReady() time.Duration {
 	n.lock.Lock()
 	defer n.lock.Unlock()
