@@ -1,0 +1,61 @@
+package hosttest
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+func (s *Simulated) ip(args []string) (string, int) {
+	if args[0] == "link" {
+		s.Links = slices.DeleteFunc(s.Links, func(link string) bool { return link == args[2] && !s.Sticky[link] })
+		return "", 0
+	}
+	described := []map[string]any{{"ifname": "lo"}}
+	for _, link := range s.Links {
+		described = append(described, map[string]any{"ifname": link})
+	}
+	text, err := json.Marshal(described)
+	if err != nil {
+		s.t.Error(err)
+	}
+	return string(text), 0
+}
+
+// nft knows tables, by family and name, and their chains, with the table before the name.
+func (s *Simulated) nft(args []string) (string, int) {
+	if args[0] == "delete" {
+		name := args[2] + " " + args[3]
+		if !slices.Contains(s.Tables, name) {
+			return "", 1
+		}
+		s.Tables = slices.DeleteFunc(s.Tables, func(table string) bool { return table == name && !s.Sticky[name] })
+		return "", 0
+	}
+	answer := []map[string]any{{"metainfo": map[string]any{"json_schema_version": 1}}}
+	for _, table := range s.Tables {
+		family, name, _ := strings.Cut(table, " ")
+		answer = append(answer, map[string]any{"table": map[string]any{"family": family, "name": name, "handle": 1}})
+	}
+	if args[2] == "chains" {
+		answer = answer[:1]
+		for _, chain := range s.Chains {
+			fields := strings.Fields(chain)
+			answer = append(answer, map[string]any{"chain": map[string]any{"family": fields[0], "table": fields[1], "name": fields[2], "handle": 1}})
+		}
+	}
+	text, err := json.Marshal(map[string]any{"nftables": answer})
+	if err != nil {
+		s.t.Error(err)
+	}
+	return string(text), 0
+}
+
+func (s *Simulated) iptablesSave([]string) (string, int) { return s.iptables, 0 }
+
+func (s *Simulated) iptablesRestore([]string) (string, int) {
+	if !s.Sticky["iptables"] {
+		s.iptables = ""
+	}
+	return "", 0
+}
