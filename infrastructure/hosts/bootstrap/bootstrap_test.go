@@ -48,9 +48,7 @@ func TestABootstrapThatIsCutGoesOn(t *testing.T) {
 			if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
 				t.Errorf("cut after %q: %v", s.Ran[cut-1], err)
 			}
-			if after := s.Plain(); after != before {
-				t.Errorf("cut after %q, the host was\n%s\nand is\n%s", s.Ran[cut-1], before, after)
-			}
+			s.ExpectPlain(before, "cut after "+s.Ran[cut-1])
 		}
 	})
 }
@@ -103,9 +101,7 @@ func TestAHostIsCleanedBeforeItGetsOtherBootstrapData(t *testing.T) {
 		if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
 			t.Fatal(err)
 		}
-		if after := s.Plain(); after != before {
-			t.Errorf("the host was\n%s\nand is\n%s", before, after)
-		}
+		s.ExpectPlain(before, "after the clean-up")
 	})
 }
 
@@ -120,9 +116,7 @@ func TestOnlyAHostThatIsNoMachineYetNeedsBootstrapData(t *testing.T) {
 		if progress, err := bootstrap.Run(t.Context(), h, without); !errors.Is(err, bootstrap.ErrNoBootstrapData) || s.Plain() != before {
 			t.Errorf("a plain host: %+v, %v", progress, err)
 		}
-		if _, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil {
-			t.Fatal(err)
-		}
+		bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
 		if progress, err := bootstrap.Run(t.Context(), h, without); err != nil || progress.State != bootstrap.Done {
 			t.Errorf("a machine: %+v, %v", progress, err)
 		}

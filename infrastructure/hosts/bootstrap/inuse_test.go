@@ -38,9 +38,9 @@ users:
 func joined(s *hosttest.Simulated) {
 	s.Units[onworker.KubeletUnit] = &hosts.UnitState{Loaded: true, Active: "active", Sub: "running", Enabled: true}
 	s.Files[onworker.Kubeconfig] = foreignKubeconfig
-	s.Files["/var/lib/kubelet/pods"+"/1/etc-hosts"], s.Files["/etc/cni/net.d/10-theirs.conflist"] = "", "theirs"
+	s.Files["/var/lib/kubelet/pods/1/etc-hosts"], s.Files["/etc/cni/net.d/10-theirs.conflist"] = "", "theirs"
 	s.Files["/lib/systemd/system/kubelet.service"], s.Files["/etc/systemd/system/kubelet.service"] = "theirs", "theirs"
-	s.Mounts = append(s.Mounts, "/var/lib/kubelet/pods"+"/1/volumes/a")
+	s.Mounts = append(s.Mounts, "/var/lib/kubelet/pods/1/volumes/a")
 	s.Tasks, s.Links = []string{"89abcde"}, append(s.Links, "cni0")
 }
 
@@ -159,9 +159,7 @@ func TestAHostWithAKubeletThatNeverJoinedIsFree(t *testing.T) {
 				edit(s)
 				machine := bootstraptest.Worker()
 				machine.Nodes = aHostNode()
-				if progress, err := bootstraptest.UntilEnded(t.Context(), hosts.New(s, "admin"), machine); err != nil || progress.State != bootstrap.Done {
-					t.Errorf("%+v, %v", progress, err)
-				}
+				bootstraptest.Bootstrapped(t, s, machine)
 			})
 		})
 	}
@@ -222,10 +220,10 @@ func TestAHostThatAPersonGivesAwayIsWipedAndBecomesAMachine(t *testing.T) {
 					t.Fatalf("cut after %q: %+v, %v", s.Ran[cut-1], progress, again)
 				}
 			}
-			if s.Files[onworker.Kubeconfig] == foreignKubeconfig || s.There("/etc/cni/net.d/10-theirs.conflist") || slices.Contains(s.Mounts, "/var/lib/kubelet/pods"+"/1/volumes/a") {
+			if s.Files[onworker.Kubeconfig] == foreignKubeconfig || s.There("/etc/cni/net.d/10-theirs.conflist") || slices.Contains(s.Mounts, "/var/lib/kubelet/pods/1/volumes/a") {
 				t.Errorf("cut after %q the node is still there", s.Ran[min(cut, len(s.Ran))-1])
 			}
-			if record, recordErr := records.Read(t.Context(), h); recordErr != nil || record.TakenOver != factOfJoined || slices.Contains(record.Mounts, "/var/lib/kubelet/pods"+"/1/volumes/a") {
+			if record, recordErr := records.Read(t.Context(), h); recordErr != nil || record.TakenOver != factOfJoined || slices.Contains(record.Mounts, "/var/lib/kubelet/pods/1/volumes/a") {
 				t.Errorf("%+v, %v", record, recordErr)
 			}
 			if err := cleanup.Run(t.Context(), h, machine.InstanceID); err != nil {
@@ -239,9 +237,7 @@ func TestAHostThatAPersonGivesAwayIsWipedAndBecomesAMachine(t *testing.T) {
 				delete(s.Files, file)
 			}
 			delete(s.Units, onworker.KubeletUnit)
-			if after := s.Plain(); after != before {
-				t.Errorf("the host was\n%s\nand is\n%s", before, after)
-			}
+			s.ExpectPlain(before, "after the clean-up")
 			if err == nil {
 				if progress.State != bootstrap.Done || cut < 40 {
 					t.Errorf("%+v after %d commands", progress, cut)

@@ -9,7 +9,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/koksoftware"
 )
 
-// What people do by hand must leave no less clean a host than CleanUp: the next kubelet would take an old one's place.
+// What people do by hand must leave no less clean a host than Run does: the next kubelet would take an old one's place.
 func TestTheGuideEmptiesEveryFolderOfANodeThatOutlastsABoot(t *testing.T) {
 	guide, err := os.ReadFile("../../../docs/data-centre-hosts.md")
 	if err != nil {

@@ -28,10 +28,7 @@ func TestAHostBecomesAMachineAndAHostAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hosttest.New(t)
 		before := s.Plain()
-		h := hosts.New(s, "admin")
-		if progress, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil || progress.State != bootstrap.Done {
-			t.Fatalf("%+v, %v", progress, err)
-		}
+		h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
 		if got := s.Files[cloudinit.SeedDir+"/user-data"]; got != hosttest.UserData {
 			t.Errorf("user data is %q", got)
 		}
@@ -49,9 +46,7 @@ func TestAHostBecomesAMachineAndAHostAgain(t *testing.T) {
 		if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
 			t.Fatal(err)
 		}
-		if after := s.Plain(); after != before {
-			t.Errorf("the host was\n%s\nand is\n%s", before, after)
-		}
+		s.ExpectPlain(before, "after the clean-up")
 		if !slices.Contains(s.Mounts, "/data") {
 			t.Error("a mount of the host's own is gone")
 		}
@@ -82,9 +77,7 @@ func TestACleanUpThatIsCutGoesOn(t *testing.T) {
 			if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
 				t.Errorf("cut after %q: %v", s.Ran[cut-1], err)
 			}
-			if after := s.Plain(); after != before {
-				t.Errorf("cut after %q, the host was\n%s\nand is\n%s", s.Ran[cut-1], before, after)
-			}
+			s.ExpectPlain(before, "cut after "+s.Ran[cut-1])
 		}
 	})
 }
@@ -109,9 +102,7 @@ func TestACleanUpWhoseTimeEndsIsNotTakenForDone(t *testing.T) {
 	hosttest.OnEach(t, func(t *testing.T, kind func(*testing.T) *hosttest.Simulated) {
 		for after := 1; ; after++ {
 			s := kind(t)
-			if _, err := bootstraptest.UntilEnded(t.Context(), hosts.New(s, "admin"), bootstraptest.Worker()); err != nil {
-				t.Fatal(err)
-			}
+			bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
 			ctx, end := context.WithCancel(t.Context())
 			s.Ran = nil
 			err := cleanup.Run(ctx, hosts.New(&ending{s, after, end}, "admin"), "id-1")
@@ -129,10 +120,7 @@ func TestACleanUpWhoseTimeEndsIsNotTakenForDone(t *testing.T) {
 func TestAnotherMachinesHostIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hosttest.New(t)
-		h := hosts.New(s, "admin")
-		if _, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil {
-			t.Fatal(err)
-		}
+		h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
 		before := s.Plain()
 		other := bootstraptest.Worker()
 		other.Name, other.InstanceID = "worker-2", "id-2"
@@ -195,10 +183,7 @@ func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 				if test.sticky == cloudinit.Dir {
 					s.Remove(cloudinit.Dir)
 				}
-				h := hosts.New(s, "admin")
-				if _, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil {
-					t.Fatal(err)
-				}
+				h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
 				s.Sticky[test.sticky] = true
 				if name == "a chain" { // Nothing that the host has shows it, but nft.
 					s.Chains = append(s.Chains, test.sticky)
@@ -220,10 +205,7 @@ func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
 func TestAHostsNameCanBeLookedUpWhileItIsCleaned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hosttest.New(t)
-		h := hosts.New(s, "admin")
-		if _, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil {
-			t.Fatal(err)
-		}
+		h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
 		const rename = "hostname -- host-1"
 		s.Answers[rename] = ssh.Result{ExitStatus: 3}
 		if err := cleanup.Run(t.Context(), h, "id-1"); err == nil || s.Files["/etc/hosts"] != "127.0.1.1 worker-1\n" {
@@ -234,7 +216,7 @@ func TestAHostsNameCanBeLookedUpWhileItIsCleaned(t *testing.T) {
 		if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
 			t.Fatal(err)
 		}
-		if i := slices.Index(s.Ran, rename); i < 0 || !strings.HasSuffix(s.Ran[i+1], records.OriginalsDir+"/etc/hosts"+" "+"/etc/hosts") {
+		if i := slices.Index(s.Ran, rename); i < 0 || !strings.HasSuffix(s.Ran[i+1], records.OriginalsDir+"/etc/hosts /etc/hosts") {
 			t.Errorf("after its name changed it ran %q", s.Ran[max(i, 0)+1])
 		}
 	})
@@ -244,10 +226,7 @@ func TestAHostsNameCanBeLookedUpWhileItIsCleaned(t *testing.T) {
 func TestKeysThatPeopleChangeMeanwhileStayAsTheyAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hosttest.New(t)
-		h := hosts.New(s, "admin")
-		if _, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil {
-			t.Fatal(err)
-		}
+		h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
 		const file = "/home/admin/.ssh/authorized_keys"
 		s.Files[file] = "# new\n" + strings.ReplaceAll(s.Files[file], hosttest.AdminKey, "AAAArotated")
 		if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
@@ -263,10 +242,7 @@ func TestKeysThatPeopleChangeMeanwhileStayAsTheyAre(t *testing.T) {
 func TestCloudInitRemembersTheHostsOwnInstance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hosttest.New(t)
-		h := hosts.New(s, "admin")
-		if _, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil {
-			t.Fatal(err)
-		}
+		h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
 		if s.Files[cloudinit.Dir+"/data/instance-id"] != "" || s.Files[cloudinit.SeedDir+"/meta-data"] == "instance-id: ours" {
 			t.Fatal("the machine has the host's own instance")
 		}
@@ -302,10 +278,7 @@ func TestOnlyImagesThatCameWithTheMachineGo(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := hosttest.New(t)
 				test.edit(s)
-				h := hosts.New(s, "admin")
-				if _, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil {
-					t.Fatal(err)
-				}
+				h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
 				if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
 					t.Fatal(err)
 				}
@@ -321,10 +294,7 @@ func TestOnlyImagesThatCameWithTheMachineGo(t *testing.T) {
 func TestANodeWithoutARecordIsNotTakenForClean(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hosttest.New(t)
-		h := hosts.New(s, "admin")
-		if _, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil {
-			t.Fatal(err)
-		}
+		h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
 		s.Remove(records.Dir)
 		for _, left := range []string{"file " + onworker.Kubeconfig + "; file " + onworker.SentinelFile, "file " + onworker.SentinelFile} {
 			var unclean *cleanup.UncleanError
@@ -348,12 +318,9 @@ func TestWhatAHostHasInANodesFoldersIsNotPutBack(t *testing.T) {
 				const own = "/etc/kubernetes/audit.yaml"
 				s := hosttest.New(t)
 				s.Files[own] = "ours"
-				h := hosts.New(s, "admin")
 				machine := bootstraptest.Worker()
 				machine.UserData = []byte("#cloud-config\nwrite_files: [{path: " + own + "}, {path: /etc/motd}]\n")
-				if _, err := bootstraptest.UntilEnded(t.Context(), h, machine); err != nil {
-					t.Fatal(err)
-				}
+				h := bootstraptest.Bootstrapped(t, s, machine)
 				record, err := records.Read(t.Context(), h)
 				if err != nil || slices.Contains(record.Replaced, own) || slices.Contains(record.Added, own) || s.There(records.OriginalsDir+own) {
 					t.Errorf("%+v, %v", record, err)
@@ -376,10 +343,7 @@ func TestWhatAHostHasInANodesFoldersIsNotPutBack(t *testing.T) {
 func TestAVolumeThatStaysMountedKeepsItsData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hosttest.New(t)
-		h := hosts.New(s, "admin")
-		if _, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil {
-			t.Fatal(err)
-		}
+		h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
 		const stays, other, data = "/var/lib/kubelet/pods/1/volumes/a b", "/var/lib/kubelet/pods/2/volumes/c", "/var/lib/kubelet/pods/1/volumes/a b/data"
 		s.Mounts = slices.Insert(s.Mounts, 1, other)
 		s.Files[data], s.Sticky[stays] = "precious", true

@@ -13,24 +13,20 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap/bootstraptest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/hosttest"
-	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/koksoftware"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/records"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
-// stateFile is what kok-software knows of what it changed.
-var stateFile = koksoftware.Dir + "/state.json"
-
 func TestABareHostBecomesAMachineAndABareHostAgain(t *testing.T) {
 	for name, test := range map[string]struct {
 		bring func(*hosttest.Simulated)
-		data  string
+		files string
 		edit  func(*hosttest.Simulated)
 	}{
 		"by kok-software":                       {bring: (*hosttest.Simulated).BringSoftware},
-		"by downloads":                          {bring: (*hosttest.Simulated).BringDownloads, data: strings.TrimPrefix(hosttest.DownloadsData, "#cloud-config\nwrite_files:\n")},
+		"by downloads":                          {bring: (*hosttest.Simulated).BringDownloads, files: hosttest.DownloadsWritten},
 		"with a disk for images":                {bring: (*hosttest.Simulated).BringSoftware, edit: func(s *hosttest.Simulated) { s.Mounts = append(s.Mounts, hosttest.ContainerdDir) }},
 		"with a setting for containerd already": {bring: (*hosttest.Simulated).BringSoftware, edit: func(s *hosttest.Simulated) { s.Files["/etc/containerd/certs.d/a/hosts.toml"] = "ours" }},
 	} {
@@ -46,18 +42,12 @@ func TestABareHostBecomesAMachineAndABareHostAgain(t *testing.T) {
 				if _, problem, err := probe.Run(t.Context(), h); err != nil || problem != nil {
 					t.Fatalf("probe: %v, %v", problem, err)
 				}
-				machine := bootstraptest.Worker()
-				machine.UserData = []byte(strings.Replace(hosttest.UserData, "write_files:\n", "write_files:\n"+test.data, 1))
-				if progress, err := bootstraptest.UntilEnded(t.Context(), h, machine); err != nil || progress.State != bootstrap.Done {
-					t.Fatalf("%+v, %v", progress, err)
-				}
+				bootstraptest.Bootstrapped(t, s, bootstraptest.WorkerWriting(test.files))
 				s.Mounts = append(s.Mounts, "/run/containerd/io.containerd.grpc.v1.cri/sandboxes/1/shm")
 				if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
 					t.Fatal(err)
 				}
-				if after := s.Plain(); after != before {
-					t.Errorf("the host was\n%s\nand is\n%s", before, after)
-				}
+				s.ExpectPlain(before, "after the clean-up")
 			})
 		})
 	}
@@ -86,9 +76,7 @@ func TestSoftwareThatDoesNotWorkGoesToo(t *testing.T) {
 				if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
 					t.Fatal(err)
 				}
-				if after := s.Plain(); after != before {
-					t.Errorf("the host was\n%s\nand is\n%s", before, after)
-				}
+				s.ExpectPlain(before, "after the clean-up")
 			})
 		})
 	}
@@ -120,10 +108,7 @@ func TestSoftwareThatCannotBeRemovedIsTold(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := hosttest.NewBare(t)
 				before := s.Plain()
-				h := hosts.New(s, "admin")
-				if _, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.BareWorker()); err != nil {
-					t.Fatal(err)
-				}
+				h := bootstraptest.Bootstrapped(t, s, bootstraptest.BareWorker())
 				test.edit(s)
 				err := cleanup.Run(t.Context(), h, "id-1")
 				for _, want := range test.want {
@@ -131,16 +116,14 @@ func TestSoftwareThatCannotBeRemovedIsTold(t *testing.T) {
 						t.Errorf("%q is not in: %v", want, err)
 					}
 				}
-				if !s.There(stateFile) || !s.There(records.File) || s.There(software.Program) == (name == "the program is gone") {
+				if !s.There(hosttest.StateFile) || !s.There(records.File) || s.There(software.Program) == (name == "the program is gone") {
 					t.Error("nobody can finish the clean-up any more")
 				}
 				test.repair(s)
 				if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
 					t.Errorf("put right: %v", err)
 				}
-				if after := s.Plain(); after != before {
-					t.Errorf("the host was\n%s\nand is\n%s", before, after)
-				}
+				s.ExpectPlain(before, "after the clean-up")
 			})
 		})
 	}
@@ -151,10 +134,7 @@ func TestSoftwareStaysWhileItIsNeededForImages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := hosttest.NewBare(t)
 		s.Files[hosttest.ContainerdMetadata] = "images"
-		h := hosts.New(s, "admin")
-		if _, err := bootstraptest.UntilEnded(t.Context(), h, bootstraptest.Worker()); err != nil {
-			t.Fatal(err)
-		}
+		h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
 		const images = "ctr --namespace k8s.io images list --quiet"
 		s.Answers[images] = ssh.Result{ExitStatus: 1}
 		if err := cleanup.Run(t.Context(), h, "id-1"); err == nil || !strings.Contains(err.Error(), "it stays, for the pods' images could not be removed") || !s.There(software.Program) {
@@ -183,9 +163,7 @@ func TestAProgramThatWasNeverCompleteLeavesNothing(t *testing.T) {
 		if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
 			t.Fatal(err)
 		}
-		if after := s.Plain(); after != before {
-			t.Errorf("the host was\n%s\nand is\n%s", before, after)
-		}
+		s.ExpectPlain(before, "after the clean-up")
 	})
 }
 
@@ -205,12 +183,9 @@ func TestAPackageOfContainerdKeepsNothingOfTheMachine(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := hosttest.NewBare(t)
 				s.Bring = (*hosttest.Simulated).BringPackage
-				h := hosts.New(s, "admin")
 				machine := bootstraptest.Worker()
 				machine.UserData = []byte("#cloud-config\npackages: [containerd]\n")
-				if _, err := bootstraptest.UntilEnded(t.Context(), h, machine); err != nil {
-					t.Fatal(err)
-				}
+				h := bootstraptest.Bootstrapped(t, s, machine)
 				s.Tasks = tasks
 				if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
 					t.Fatal(err)

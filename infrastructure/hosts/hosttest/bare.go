@@ -71,10 +71,8 @@ func (s *Simulated) BringDownloads() {
 	s.StartNewContainerd()
 }
 
-// DownloadsData are the bootstrap data of BringDownloads.
-const DownloadsData = `#cloud-config
-write_files:
-- path: /etc/systemd/system/containerd.service
+// DownloadsWritten are the files, as entries of write_files, that bootstrap data with BringDownloads write.
+const DownloadsWritten = `- path: /etc/systemd/system/containerd.service
 - path: ` + onworker.DownloadsFile + `
   content: '["/usr/local/bin/containerd", "/usr/local/bin/ctr"]'
 `

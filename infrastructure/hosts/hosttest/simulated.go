@@ -180,11 +180,19 @@ func (s *Simulated) hostname(args []string) (string, int) {
 	return "", 0
 }
 
-// Plain is everything about a host that a machine must leave as it was.
+// Plain tells everything about the host that a machine must leave as it was.
 func (s *Simulated) Plain() string {
 	units := map[string]hosts.UnitState{}
 	for name, state := range s.Units {
 		units[name] = *state
 	}
 	return fmt.Sprint(s.containerd, s.Links, s.Tables, s.Chains, s.iptables, s.name, s.Files, units, s.Users, s.Locked, s.Tasks, s.Images, slices.DeleteFunc(slices.Clone(s.Mounts), func(m string) bool { return m == "/data" }))
+}
+
+// ExpectPlain fails the test unless the host is as Plain told before.
+func (s *Simulated) ExpectPlain(before, when string) {
+	s.t.Helper()
+	if after := s.Plain(); after != before {
+		s.t.Errorf("%s, the host was\n%s\nand is\n%s", when, before, after)
+	}
 }

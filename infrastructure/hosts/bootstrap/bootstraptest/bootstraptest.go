@@ -1,9 +1,10 @@
-// Package bootstraptest has the machine that a simulated host becomes.
+// Package bootstraptest makes a simulated host a machine, for tests of what comes before and after.
 package bootstraptest
 
 import (
 	"context"
 	"strings"
+	"testing"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
@@ -27,10 +28,24 @@ func UntilEnded(ctx context.Context, h *hosts.Host, machine bootstrap.Machine) (
 	}
 }
 
+// Bootstrapped makes a simulated host the machine, and returns the host.
+func Bootstrapped(t *testing.T, s *hosttest.Simulated, machine bootstrap.Machine) *hosts.Host {
+	t.Helper()
+	h := hosts.New(s, "admin")
+	if progress, err := UntilEnded(t.Context(), h, machine); err != nil || progress.State != bootstrap.Done {
+		t.Fatalf("the host is no machine: %+v, %v", progress, err)
+	}
+	return h
+}
+
+// WorkerWriting is a machine whose bootstrap data write more files, which are entries of write_files.
+func WorkerWriting(files string) bootstrap.Machine {
+	machine := Worker()
+	machine.UserData = []byte(strings.Replace(hosttest.UserData, "write_files:\n", "write_files:\n"+files, 1))
+	return machine
+}
+
 // BareWorker is a machine whose bootstrap data fetch kok-software like other downloads.
 func BareWorker() bootstrap.Machine {
-	machine := Worker()
-	machine.UserData = []byte(strings.Replace(hosttest.UserData, "write_files:\n", "write_files:\n- path: "+onworker.DownloadsFile+
-		"\n  content: '[\""+software.Program+"\", \""+software.Program+".part\"]'\n", 1))
-	return machine
+	return WorkerWriting("- path: " + onworker.DownloadsFile + "\n  content: '[\"" + software.Program + "\", \"" + software.Program + ".part\"]'\n")
 }
