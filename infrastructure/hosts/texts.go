@@ -23,13 +23,17 @@ func Tidy(text string) string {
 // MaxLine is the greatest length of a host's line in a message, in bytes.
 const MaxLine = 1000
 
-// Line makes a text from a host one line of at most length bytes, fit for a message.
+// dots end a line that was cut, and begin a tail.
+const dots = "..."
+
+// Line makes a text from a host one line, fit for a message. A line of more than length bytes is cut there, and ends with
+// dots. A line that was cut stays as it is when it is cut again.
 func Line(text string, length int) string {
 	text = Tidy(strings.Join(strings.Fields(text), " "))
-	if len(text) <= length {
+	if len(strings.TrimSuffix(text, dots)) <= length {
 		return text
 	}
-	return strings.ToValidUTF8(text[:length], "") + "..."
+	return strings.ToValidUTF8(text[:length], "") + dots
 }
 
 // maxTail is the length of the end of an output in a message, in bytes.
@@ -45,7 +49,7 @@ func Tail(output []byte) string {
 	for !utf8.RuneStart(text[0]) {
 		text = text[1:]
 	}
-	return "..." + text
+	return dots + text
 }
 
 // Named says for people what each thing is.

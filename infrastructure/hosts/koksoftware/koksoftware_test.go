@@ -27,7 +27,23 @@ func TestWhatAHostSaysOfItsSoftwareIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzResults: what kok-software left on a host is told in bounded lines, and told again it is the same.
+// The Record keeps what was told, and after a move it is told from there.
+func TestAvoidedSourcesAreToldTheSameAgain(t *testing.T) {
+	for name, sources := range map[string][]string{
+		"some":           {"https://a.example: late", "https://b.example: 404"},
+		"more than told": {"1", "2", "3", "4", "5", "6", "7"},
+		"a long one":     {"a" + strings.Repeat("é", 2000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := Tellable(sources)
+			if again := Tellable(told); !slices.Equal(again, told) {
+				t.Errorf("%q, and again %q", told, again)
+			}
+		})
+	}
+}
+
+// FuzzResults: what kok-software left on a host is told in bounded lines.
 func FuzzResults(f *testing.F) {
 	for _, seed := range []string{
 		`{"reason":"SoftwareNotAvailable","component":"containerd","message":"no server gave it","avoided":["https://a.example: 404","b","c","d","e","f","g"]}`,
