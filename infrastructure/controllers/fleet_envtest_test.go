@@ -129,7 +129,7 @@ func (f *fleet) Bootstrap(_ context.Context, host *infrav1.IDCHost, machine boot
 // refuses is what hosts.Bootstrap does before its first change.
 func (f *fleet) refuses(h *machineHost, machine *bootstrap.Machine) error {
 	usage := h.shows()
-	found := ownership.Judge(&usage, &ownership.Claimant{InstanceID: machine.InstanceID, Reached: machine.Reached, Nodes: machine.Nodes, TakeOver: machine.TakeOver})
+	found := ownership.Judge(&usage, &machine.Claimant)
 	return found.Err()
 }
 

@@ -205,11 +205,13 @@ func TestAVisitKnowsTheNodesThatAreThereByThen(t *testing.T) {
 	cluster := withNodes(t)
 	var visited bootstrap.Machine
 	r := &MachineReconciler{Client: cluster, Hosts: &hostsBy{bootstrap: func(machine bootstrap.Machine) error { visited = machine; return nil }}}
+	host := hostAt("192.0.2.7")
+	host.Spec.TakeOver = "kubelet runs"
 	for range 2 {
-		if _, err := r.bootstrapOnce(t.Context(), hostAt("192.0.2.7"), bootstrap.Machine{InstanceID: "id-1", TakeOver: "kubelet runs"}); err != nil {
+		if _, err := r.bootstrapOnce(t.Context(), host, bootstrap.Machine{Claimant: ownership.Claimant{InstanceID: "id-1"}}); err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(visited.Nodes); visited.Reached.String() != "192.0.2.7" || visited.TakeOver != "kubelet runs" || got != "[]" && got != "[{idc-1 [192.0.2.7]}]" {
+		if got := fmt.Sprint(visited.Nodes); visited.InstanceID != "id-1" || visited.Reached.String() != "192.0.2.7" || visited.TakeOver != "kubelet runs" || got != "[]" && got != "[{idc-1 [192.0.2.7]}]" {
 			t.Errorf("%+v", visited)
 		}
 		if err := cluster.Create(t.Context(), node("idc-1", "", "192.0.2.7")); client.IgnoreAlreadyExists(err) != nil {

@@ -62,8 +62,8 @@ func (r *MachineReconciler) bootstrap(ctx context.Context, s *machineScope) erro
 	}
 	host := s.claim.Host.DeepCopy()
 	machine := bootstrap.Machine{
-		Namespace: s.machine.Namespace, Name: s.machine.Name, InstanceID: s.machine.Spec.InstanceID,
-		ProviderID: s.machine.Spec.ProviderID, UserData: data, TakeOver: host.Spec.TakeOver,
+		Claimant:  ownership.Claimant{InstanceID: s.machine.Spec.InstanceID},
+		Namespace: s.machine.Namespace, Name: s.machine.Name, ProviderID: s.machine.Spec.ProviderID, UserData: data,
 	}
 	sum := sha256.Sum256(data)
 	outcome, known := r.work.Run(background.Key{Object: client.ObjectKeyFromObject(s.machine), Kind: workKind}, background.Task{
@@ -111,7 +111,7 @@ func (r *MachineReconciler) bootstrapOnce(ctx context.Context, host *infrav1.IDC
 	if err != nil {
 		return bootstrap.Progress{}, err
 	}
-	machine.Reached, machine.Nodes = claimant.Reached, claimant.Nodes
+	machine.Claimant = *claimant
 	return r.Hosts.Bootstrap(ctx, host, machine)
 }
 

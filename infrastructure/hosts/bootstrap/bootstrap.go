@@ -89,7 +89,7 @@ func mayHave(ctx context.Context, h *hosts.Host, machine *Machine) (takenOver st
 	if err != nil {
 		return "", fmt.Errorf("look whose the host is: %w", err)
 	}
-	found := ownership.Judge(usage, machine.claimant())
+	found := ownership.Judge(usage, &machine.Claimant)
 	return found.Fact, found.Err()
 }
 

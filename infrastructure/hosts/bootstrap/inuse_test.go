@@ -57,11 +57,6 @@ func aHostNode() []ownership.Node {
 	return []ownership.Node{{Name: "idc-1", Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.7")}}}
 }
 
-// claimant is the machine as one that wants the host.
-func claimant(machine *bootstrap.Machine) *ownership.Claimant {
-	return &ownership.Claimant{InstanceID: machine.InstanceID, Reached: machine.Reached, Nodes: machine.Nodes, TakeOver: machine.TakeOver}
-}
-
 // Somebody's node would be joined to a tenant, and wiped when its machine goes.
 func TestAHostOfOthersIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	running := hosts.UnitState{Loaded: true, Active: "active", Sub: "running"}
@@ -111,7 +106,7 @@ func TestAHostOfOthersIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 				if err != nil || problem != nil {
 					t.Fatalf("%v, %v", problem, err)
 				}
-				if got := ownership.Judge(&facts.Usage, claimant(&machine)); got != (ownership.Verdict{Use: ownership.OfOthers, Fact: test.fact}) {
+				if got := ownership.Judge(&facts.Usage, &machine.Claimant); got != (ownership.Verdict{Use: ownership.OfOthers, Fact: test.fact}) {
 					t.Errorf("a probe finds %+v", got)
 				}
 				if s.Plain() != before {
@@ -175,7 +170,7 @@ func TestAMachinesOwnHostIsNeverThatOfOthers(t *testing.T) {
 			s.CutAfter = cut
 			_, err := bootstraptest.UntilEnded(t.Context(), h, machine)
 			s.CutAfter = 0
-			if facts, _, probeErr := probe.Run(t.Context(), h); probeErr != nil || ownership.Judge(&facts.Usage, claimant(&machine)).Use == ownership.OfOthers {
+			if facts, _, probeErr := probe.Run(t.Context(), h); probeErr != nil || ownership.Judge(&facts.Usage, &machine.Claimant).Use == ownership.OfOthers {
 				t.Errorf("cut after %q it is %+v, %v", s.Ran[cut-1], facts, probeErr)
 			}
 			if _, again := bootstraptest.UntilEnded(t.Context(), h, machine); again != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"regexp"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
@@ -14,22 +13,14 @@ import (
 
 // Machine describes the machine that a host becomes.
 type Machine struct {
+	// Claimant is how the machine claims the host. Its InstanceID is cloud-init's instance-id, too.
+	ownership.Claimant
 	// Namespace and Name are the IDCMachine's. The name is the host's name, and so the Node's.
 	Namespace, Name string
-	// InstanceID is cloud-init's instance-id.
-	InstanceID string
 	// ProviderID is the Node's.
 	ProviderID string
 	// UserData is the bootstrap data, for cloud-init. It may be empty when the host is the machine already.
 	UserData []byte
-	// Reached, Nodes and TakeOver are as ownership.Claimant has them.
-	Reached  netip.Addr
-	Nodes    []ownership.Node
-	TakeOver string
-}
-
-func (m *Machine) claimant() *ownership.Claimant {
-	return &ownership.Claimant{InstanceID: m.InstanceID, Reached: m.Reached, Nodes: m.Nodes, TakeOver: m.TakeOver}
 }
 
 func (m *Machine) dataHash() string {

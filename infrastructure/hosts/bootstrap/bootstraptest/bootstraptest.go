@@ -10,12 +10,15 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap"
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/hosttest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/ownership"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 // Worker is a machine with hosttest.UserData.
 func Worker() bootstrap.Machine {
-	return bootstrap.Machine{Namespace: "team", Name: "worker-1", InstanceID: "id-1", ProviderID: "idc://team/host-1", UserData: []byte(hosttest.UserData)}
+	return bootstrap.Machine{
+		Claimant: ownership.Claimant{InstanceID: "id-1"}, Namespace: "team", Name: "worker-1", ProviderID: "idc://team/host-1", UserData: []byte(hosttest.UserData),
+	}
 }
 
 // UntilEnded bootstraps until there is nothing more to do.
