@@ -77,25 +77,11 @@ func noteKeys(ctx context.Context, h *hosts.Host, files, keys []string, record *
 
 // TakeBack removes users that came with the bootstrap data, and puts the host's own users back as they were.
 func TakeBack(ctx context.Context, h *hosts.Host, record *records.Record) error {
-	for _, name := range record.Users {
-		if _, there, err := lookUp(ctx, h, name); err != nil {
-			return err
-		} else if !there {
-			continue
-		}
-		if _, err := h.Run(ctx, "userdel", "--remove", "--force", "--", name); err != nil {
-			return err
-		}
+	if err := forExisting(ctx, h, record.Users, "userdel", "--remove", "--force", "--"); err != nil {
+		return err
 	}
-	for _, name := range record.Unlocked {
-		if _, there, err := lookUp(ctx, h, name); err != nil {
-			return err
-		} else if !there {
-			continue
-		}
-		if _, err := h.Run(ctx, "usermod", "--unlock", "--", name); err != nil {
-			return err
-		}
+	if err := forExisting(ctx, h, record.Unlocked, "usermod", "--unlock", "--"); err != nil {
+		return err
 	}
 	left, err := keysLeft(ctx, h, record)
 	if err != nil {
@@ -107,6 +93,33 @@ func TakeBack(ctx context.Context, h *hosts.Host, record *records.Record) error 
 			args = append(args, `--expression=\,`+key+",d") // Base64 has no commas, and nothing that sed takes for an operator.
 		}
 		if _, err := h.Run(ctx, append(args, "--", file)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// existing are those of the users that exist.
+func existing(ctx context.Context, h *hosts.Host, names []string) ([]string, error) {
+	var found []string
+	for _, name := range names {
+		if _, there, err := lookUp(ctx, h, name); err != nil {
+			return nil, err
+		} else if there {
+			found = append(found, name)
+		}
+	}
+	return found, nil
+}
+
+// forExisting runs a command for each of the users that exist.
+func forExisting(ctx context.Context, h *hosts.Host, names []string, command ...string) error {
+	names, err := existing(ctx, h, names)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := h.Run(ctx, slices.Concat(command, []string{name})...); err != nil {
 			return err
 		}
 	}
@@ -207,14 +220,10 @@ func keyFiles(patterns []string, name, home string) []string {
 
 // Left names the users and keys of the bootstrap data that are still on the host.
 func Left(ctx context.Context, h *hosts.Host, record *records.Record) ([]string, error) {
-	var left []string
-	for _, name := range record.Users {
-		if _, there, err := lookUp(ctx, h, name); err != nil {
-			return nil, err
-		} else if there {
-			left = append(left, name)
-		}
+	users, err := existing(ctx, h, record.Users)
+	if err != nil {
+		return nil, err
 	}
 	files, err := keysLeft(ctx, h, record)
-	return append(hosts.Named("user", left), hosts.Named("SSH keys in", files)...), err
+	return append(hosts.Named("user", users), hosts.Named("SSH keys in", files)...), err
 }

@@ -27,14 +27,16 @@ const (
 	maxAvoided = 5
 )
 
+// read returns the beginning of a result file; nothing when there is no file.
+func read(ctx context.Context, h *hosts.Host, file string) ([]byte, error) {
+	return h.Excerpt(ctx, "head", "--bytes="+strconv.Itoa(maxResult), "--", file)
+}
+
 // Problem reads from a result file why kok-software could not install the software of a machine, fit for a message. It is nil
 // when the program did not run, had no problem, or wrote nothing that can be read.
 func Problem(ctx context.Context, h *hosts.Host, file string) (*software.Result, error) {
-	content, err := h.Excerpt(ctx, "head", "--bytes="+strconv.Itoa(maxResult), "--", file)
-	if err != nil {
-		return nil, err
-	}
-	return problemIn(content), nil
+	content, err := read(ctx, h, file)
+	return problemIn(content), err
 }
 
 func problemIn(content []byte) *software.Result {
@@ -51,11 +53,8 @@ func problemIn(content []byte) *software.Result {
 
 // Avoided reads from a result file which sources kok-software avoided, fit for a message.
 func Avoided(ctx context.Context, h *hosts.Host, file string) ([]string, error) {
-	content, err := h.Excerpt(ctx, "head", "--bytes="+strconv.Itoa(maxResult), "--", file)
-	if err != nil {
-		return nil, err
-	}
-	return avoidedIn(content), nil
+	content, err := read(ctx, h, file)
+	return avoidedIn(content), err
 }
 
 func avoidedIn(content []byte) []string {
