@@ -1,0 +1,104 @@
+package cleanup_test
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/bootstrap/bootstraptest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cleanup"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/cloudinit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/hosttest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/hosts/records"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
+)
+
+func TestACleanUpThatLeavesSomethingSaysWhat(t *testing.T) {
+	for name, test := range map[string]struct {
+		sticky string
+		want   string
+	}{
+		"a folder": {"/var/lib/kubelet", "after the clean-up there still is: file /var/lib/kubelet/config.yaml"},
+		"a device": {"cni0", "after the clean-up there still is: network device cni0"},
+		"a key":    {"/home/admin/.ssh/authorized_keys", "after the clean-up there still is: SSH keys in /home/admin/.ssh/authorized_keys"},
+		"a seed":   {cloudinit.Dir, "after the clean-up there still is: file " + cloudinit.SeedDir},
+		"a table":  {"ip6 kube-proxy", "after the clean-up there still is: nftables table ip6 kube-proxy"},
+		"a rule":   {"iptables", "after the clean-up there still is: a node's rules in what iptables-save prints"},
+		"a chain":  {"ip nat KUBE-SERVICES", "after the clean-up there still is: nftables chain ip nat KUBE-SERVICES"},
+		"an image": {"sha256:0123", "after the clean-up there still is: image sha256:0123"},
+		"a unit":   {"kubelet.service", "after the clean-up there still is: unit kubelet.service (active)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := hosttest.New(t)
+				if test.sticky == cloudinit.Dir {
+					s.Remove(cloudinit.Dir)
+				}
+				h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
+				s.Sticky[test.sticky] = true
+				if name == "a chain" { // Nothing that the host has shows it, but nft.
+					s.Chains = append(s.Chains, test.sticky)
+				}
+				var unclean *cleanup.UncleanError
+				if err := cleanup.Run(t.Context(), h, "id-1"); !errors.As(err, &unclean) || unclean.Error() != test.want {
+					t.Errorf("%v", err)
+				}
+				s.Sticky, s.Chains = map[string]bool{}, s.Chains[:1]
+				if err := cleanup.Run(t.Context(), h, "id-1"); err != nil || s.There(records.Dir) {
+					t.Errorf("a second one: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Without its record nobody knows what came with a machine.
+func TestANodeWithoutARecordIsNotTakenForClean(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := hosttest.New(t)
+		h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
+		s.Remove(records.Dir)
+		for _, left := range []string{"file " + onworker.Kubeconfig + "; file " + onworker.SentinelFile, "file " + onworker.SentinelFile} {
+			var unclean *cleanup.UncleanError
+			want := "after the clean-up there still is: " + left + ", and " + records.File + ", which says what else came with the machine, is gone"
+			if err := cleanup.Run(t.Context(), h, "id-1"); !errors.As(err, &unclean) || unclean.Error() != want {
+				t.Errorf("%v, want %s", err, want)
+			}
+			s.Remove(onworker.Kubeconfig)
+		}
+		s.Remove(path.Clean(onworker.SentinelDir))
+		if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
+			t.Errorf("put right: %v", err)
+		}
+	})
+}
+
+// Volumes of the root disk have its device number: removing "on one file system" goes into them.
+func TestAVolumeThatStaysMountedKeepsItsData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := hosttest.New(t)
+		h := bootstraptest.Bootstrapped(t, s, bootstraptest.Worker())
+		const stays, other, data = "/var/lib/kubelet/pods/1/volumes/a b", "/var/lib/kubelet/pods/2/volumes/c", "/var/lib/kubelet/pods/1/volumes/a b/data"
+		s.Mounts = slices.Insert(s.Mounts, 1, other)
+		s.Files[data], s.Sticky[stays] = "precious", true
+		err := cleanup.Run(t.Context(), h, "id-1")
+		for _, want := range []string{"unmount volumes: umount --lazy -- " + stays, "remove a node's files: they all stay", stays + " is still mounted", "there still is: mount " + stays} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q is not in: %v", want, err)
+			}
+		}
+		if s.Files[data] != "precious" {
+			t.Error("the volume lost its data")
+		}
+		if slices.Contains(s.Mounts, other) {
+			t.Error("the other volume is still mounted")
+		}
+		s.Sticky = map[string]bool{}
+		if err := cleanup.Run(t.Context(), h, "id-1"); err != nil {
+			t.Errorf("unmounted: %v", err)
+		}
+	})
+}
