@@ -1,6 +1,6 @@
-// Package claims gives machines their hosts, and takes hosts back. Each write carries the resource version that it was decided
-// on, and fails when another write was faster: so a host has one machine, and a machine one host. A claim that was cut off is
-// finished or undone by the next call. choose decides, pure, which hosts a machine may have.
+// Package claims gives machines their hosts, and takes hosts back. A host never has two machines, and a machine never has two
+// hosts: each write carries the resource version that it was decided on, and fails when another write was faster. The next
+// call finishes or undoes a claim that was cut off. The function choose is pure: it decides which hosts a machine may have.
 package claims
 
 import (
@@ -20,12 +20,12 @@ import (
 type Outcome struct {
 	// Host is the machine's; nil when it has none.
 	Host *infrav1.IDCHost
-	// Problem says why it has none, and the way out. It is empty when the next try may succeed, because another write was
-	// faster.
+	// Problem says why the machine has no host, and the way out. It is empty when another write was faster: then the next try
+	// may succeed.
 	Problem string
 	// Reason goes with Problem.
 	Reason string
-	// Checking is true while a host is checked before its claim.
+	// Checking is true while Check has not ended for a host that the machine may claim.
 	Checking bool
 }
 
@@ -33,20 +33,21 @@ type Outcome struct {
 type Check struct {
 	// Known is false until the probe of the host has ended.
 	Known bool
-	// Refusal says why the machine does not claim it, in the same words for all hosts with the same fault; empty when it may.
+	// Refusal says why the machine may not claim the host; empty when it may. It is the same text for all hosts with the same
+	// fault.
 	Refusal string
 	// Detail says more about a host that is in use, and what to do.
 	Detail string
 }
 
-// Checker checks a host that looks free right before a machine claims it: its status is up to a minute old.
+// Checker checks, right before a machine claims a host, that the host is still free: its status is up to a minute old.
 type Checker func(ctx context.Context, machine *infrav1.IDCMachine, host *infrav1.IDCHost) (Check, error)
 
 // Claims reserves hosts for machines.
 type Claims struct {
 	// Client writes, and lists from a cache.
 	Client client.Client
-	// Live reads from the API server: a claim is never decided on what a cache has.
+	// Live reads from the API server: what a cache has never decides a claim.
 	Live client.Reader
 	// Check is called before a claim. It may be nil for code that claims no host.
 	Check Checker

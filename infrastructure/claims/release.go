@@ -11,8 +11,8 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 )
 
-// Release ends the claim of a host, and begins a quarantine unless it is nil. A person's quarantine stays until that person
-// removes it. The host is cleaned up only then, because the person may be working on it.
+// Release ends the claim of a host, and begins the quarantine; nil for none. A quarantine that a person began stays until that
+// person ends it. Only then is the host cleaned up, because the person may be working on it.
 func (c *Claims) Release(ctx context.Context, host *infrav1.IDCHost, quarantine *infrav1.HostQuarantine) error {
 	if quarantine != nil {
 		quarantine.Reason = shorten(quarantine.Reason)
@@ -53,7 +53,8 @@ func (c *Claims) BeginCleanUp(ctx context.Context, host *infrav1.IDCHost) error 
 	})
 }
 
-// EndCleanUp ends that quarantine. The host is free, or in another quarantine when the clean-up failed.
+// EndCleanUp ends the quarantine that BeginCleanUp or Release began, and frees the host. When the clean-up failed, another
+// quarantine begins, which a person ends.
 func (c *Claims) EndCleanUp(ctx context.Context, host *infrav1.IDCHost, failed error) error {
 	return c.quarantine(ctx, host, func() {
 		before := host.Spec.Quarantine

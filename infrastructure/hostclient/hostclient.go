@@ -1,5 +1,6 @@
 // Package hostclient works on the host of an IDCHost: it reads the keys from Secrets, logs in by SSH, and runs a probe, a
-// bootstrap or a clean-up there. Its errors say whose failure it is: the way's, the host's, or neither's.
+// bootstrap or a clean-up there. Its errors tell what failed: the way to the host, the host itself, or
+// something else.
 package hostclient
 
 import (

@@ -41,7 +41,7 @@ type CommandError struct {
 	Output string
 }
 
-// Failure is the error of a command that ended like this.
+// Failure is the error that says how a command ended.
 func Failure(command []string, result ssh.Result) *CommandError {
 	return &CommandError{Command: command, ExitStatus: result.ExitStatus, Output: lastLine(result.Stderr)}
 }
@@ -59,7 +59,7 @@ func (h *Host) Try(ctx context.Context, args ...string) (ssh.Result, error) {
 	return h.connection.Run(ctx, h.asRoot(ssh.Command{Args: args}))
 }
 
-// Excerpt is the beginning of what a command writes as root, for texts of which the beginning is enough.
+// Excerpt runs a command as root, and returns the beginning of its output. Its exit status is no error.
 func (h *Host) Excerpt(ctx context.Context, args ...string) ([]byte, error) {
 	result, err := h.connection.Run(ctx, h.asRoot(ssh.Command{Args: args, MayBeCut: true}))
 	return result.Stdout, err
@@ -94,7 +94,7 @@ func (h *Host) Feed(ctx context.Context, stdin []byte, args ...string) ([]byte, 
 	return result.Stdout, nil
 }
 
-// RunSilent is Run without the output, of which there may be any amount.
+// RunSilent is Run for a command whose output is of no use. The output may have any length.
 func (h *Host) RunSilent(ctx context.Context, args ...string) error {
 	result, err := h.connection.Run(ctx, h.asRoot(ssh.Command{Args: args, MayBeCut: true}))
 	if err == nil && result.ExitStatus != 0 {

@@ -1,4 +1,5 @@
-// Package nodes knows the Nodes of the host cluster, any of which a host may be.
+// Package nodes reads the Nodes of the host cluster. A host may be one of them already: then no machine gets it, unless a
+// person allows that.
 package nodes
 
 import (
@@ -49,7 +50,7 @@ func becameOf(host *infrav1.IDCHost, node *corev1.Node) bool {
 	return node.Spec.ProviderID == own || strings.HasPrefix(node.Spec.ProviderID, own+"/")
 }
 
-// Addresses are those of a Node, without names.
+// Addresses are the IP addresses of a Node.
 func Addresses(node *corev1.Node) []netip.Addr {
 	var addresses []netip.Addr
 	for _, a := range node.Status.Addresses {
@@ -60,7 +61,7 @@ func Addresses(node *corev1.Node) []netip.Addr {
 	return addresses
 }
 
-// Trim keeps in the cache only those fields of a Node that are read.
+// Trim removes from a Node what nobody reads of it, before it goes into the cache.
 func Trim(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
@@ -71,7 +72,8 @@ func Trim(object any) (any, error) {
 	return trimmed, nil
 }
 
-// Changes passes changes of a Node's addresses. At the start of the manager all hosts are reconciled anyway.
+// Changes passes new Nodes, Nodes that are gone, and changes of a Node's addresses or provider ID. When the manager starts, it
+// reconciles all hosts anyway.
 var Changes = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 	UpdateFunc: func(e event.UpdateEvent) bool {

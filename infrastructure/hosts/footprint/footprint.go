@@ -1,4 +1,4 @@
-// Package footprint tells, without the host, which files and users bootstrap data add to it.
+// Package footprint reads from bootstrap data which files and users they add to a host. It asks no host.
 package footprint
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
-// Footprint is what bootstrap data add to a host, as far as they name it.
+// Footprint has the files and users that bootstrap data name.
 type Footprint struct {
 	Files []string
 	Users []User
@@ -105,7 +105,7 @@ func (f *Footprint) addFile(file string) {
 	}
 }
 
-// addDownloads adds the files in downloadsFile.
+// addDownloads adds the files that are listed in onworker.DownloadsFile.
 func (f *Footprint) addDownloads(encoding, content string) {
 	list := []byte(content)
 	if encoding == "b64" {

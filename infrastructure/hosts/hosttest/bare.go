@@ -10,7 +10,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
-// NewBare is a host with nothing but what the probe wants, for which kok-software brings the rest.
+// NewBare is a host that has only what a probe asks for. Its bootstrap data bring kok-software, which brings the rest.
 func NewBare(t *testing.T) *Simulated {
 	s := New(t)
 	for _, file := range []string{"/usr/bin/ctr", "/usr/bin/containerd", ContainerdDir} {
@@ -21,7 +21,7 @@ func NewBare(t *testing.T) *Simulated {
 	return s
 }
 
-// StateFile is what kok-software knows of what it changed.
+// StateFile is where kok-software notes what it changed.
 const StateFile = software.Dir + "state.json"
 
 // softwareFiles are what kok-software puts on a bare host.
@@ -30,7 +30,7 @@ var softwareFiles = []string{
 	"/usr/local/bin/containerd", "/usr/local/bin/ctr", "/etc/systemd/system/containerd.service", "/etc/containerd/config.toml", "/opt/cni/bin/bridge",
 }
 
-// BringSoftware is what kok-software does.
+// BringSoftware does what kok-software does when it installs.
 func (s *Simulated) BringSoftware() {
 	s.Files[software.Program] = "program"
 	for _, file := range softwareFiles {
@@ -45,7 +45,7 @@ func (s *Simulated) StartNewContainerd() {
 	s.Files[ContainerdMetadata], s.Files["/run/containerd/containerd.sock"], s.Files["/opt/containerd/lib/a"] = "images", "", ""
 }
 
-// kokSoftware is the program, which may fail.
+// kokSoftware undoes what BringSoftware did. It fails while its program is sticky.
 func (s *Simulated) kokSoftware(args []string) (string, int) {
 	if !slices.Equal(args, []string{"remove"}) {
 		s.t.Errorf("kok-software knows no %q", args)
@@ -65,7 +65,7 @@ func (s *Simulated) kokSoftware(args []string) (string, int) {
 	return "", 0
 }
 
-// BringDownloads is what software.downloads of a KOKConfig do.
+// BringDownloads does what software.downloads of a KOKConfig do.
 func (s *Simulated) BringDownloads() {
 	s.Files["/usr/local/bin/containerd"], s.Files["/usr/local/bin/ctr"], s.Files["/etc/systemd/system/containerd.service"] = "theirs", "theirs", "theirs"
 	s.StartNewContainerd()
@@ -77,7 +77,7 @@ const DownloadsWritten = `- path: /etc/systemd/system/containerd.service
   content: '["/usr/local/bin/containerd", "/usr/local/bin/ctr"]'
 `
 
-// BringPackage is what a package of containerd does.
+// BringPackage does what a package of containerd does.
 func (s *Simulated) BringPackage() {
 	s.Files["/usr/bin/containerd"], s.Files["/usr/bin/ctr"], s.Files["/etc/containerd/config.toml"] = "packaged", "packaged", "packaged"
 	s.StartNewContainerd()

@@ -9,7 +9,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
-// runCloudInit does what the bootstrap data of these tests say.
+// runCloudInit does what UserData say.
 func (s *Simulated) runCloudInit() {
 	s.Units[cloudinit.Unit] = &hosts.UnitState{Loaded: true, Active: "active"}
 	s.cloudInit([]string{"clean"})

@@ -10,7 +10,7 @@ const (
 	TenantKey = "AAAAC3NzaC1lZDI1NTE5AAAAIHR0dHR0dHR0dHR0dHR0dHR0dHR0dHR0dHR0dHR0dHR0"
 )
 
-// UserData is what Simulated does as cloud-init.
+// UserData are the bootstrap data that a Simulated acts on when cloud-init starts.
 const UserData = `#cloud-config
 write_files:
 - path: /etc/systemd/system/kubelet.service
@@ -40,7 +40,7 @@ apt:
 runcmd: []
 `
 
-// NodeAddresses is what iproute2 6.1 says of a node; some versions describe a device without an address as {}.
+// NodeAddresses is what iproute2 6.1 prints on a node. Some versions print {} for a device without an address.
 const NodeAddresses = `[{},{"ifindex":1,"ifname":"lo","addr_info":[{"family":"inet","local":"10.96.0.1","prefixlen":32,"scope":"global","label":"lo"}]},
 {"ifindex":2,"ifname":"bond0","mtu":1500,"addr_info":[
  {"family":"inet6","local":"2001:db8::7","prefixlen":64,"scope":"global","dynamic":true,"mngtmpaddr":true},

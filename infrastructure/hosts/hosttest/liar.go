@@ -10,13 +10,13 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/infrastructure/ssh"
 )
 
-// Liar is a host that answers a program with whatever it likes.
+// Liar is a host that answers every command with what a test gives it.
 type Liar struct {
-	// Answers are those by the first argument, or by the first and the last.
+	// Answers has what a command prints, by the name of its program, or by that name and the last argument.
 	Answers map[string]string
-	// Programs and Paths are those that find finds.
+	// Programs and Paths are the programs and paths that find prints.
 	Programs, Paths []string
-	// Status is what commands end with, Written what was written into a file last.
+	// Status is the exit status of all commands but find. Written is what dd wrote last.
 	Status  int
 	Written []byte
 }
@@ -51,7 +51,7 @@ func (l *Liar) find(args []string) ssh.Result {
 	return ssh.Result{Stdout: []byte(strings.Join(found, "\x00") + "\x00")}
 }
 
-// TellableTo reports whether a text fits into a field of status of that many characters.
+// TellableTo reports whether a text fits into a field of status that has room for length characters.
 func TellableTo(text string, length int) bool {
 	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= length && !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' })
 }

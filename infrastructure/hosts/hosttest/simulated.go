@@ -1,5 +1,5 @@
-// Package hosttest has hosts for tests: Simulated understands what the packages in hosts run, and Liar answers whatever a
-// test wants.
+// Package hosttest has hosts for tests. A Simulated runs the commands of the packages in hosts, and a Liar answers them with
+// what a test gives it.
 package hosttest
 
 import (
@@ -53,7 +53,8 @@ type Simulated struct {
 	Succeed bool
 	Starts  int
 
-	// Sticky are files that rm and sed do not change, mounts and images that stay, and units that do not stop.
+	// Sticky are the things that no command changes: files, mounts, units, devices, tables, images, iptables, and kok-software,
+	// which fails.
 	Sticky map[string]bool
 	// Answers are answers to commands, which then change nothing.
 	Answers map[string]ssh.Result

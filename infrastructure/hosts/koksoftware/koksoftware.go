@@ -78,8 +78,8 @@ func Tellable(sources []string) []string {
 	return told
 }
 
-// Remove runs kok-software, which is in this folder, to undo all that it did on the host. running names what of a node still
-// runs: it could not be ended without the node's programs.
+// Remove runs the kok-software in a folder, which undoes all that it did on the host. running names the units and containers of
+// a node that still run: while there are any, Remove fails, because nobody could end them without the node's programs.
 func Remove(ctx context.Context, h *hosts.Host, dir string, running func(context.Context, *hosts.Host) ([]string, error)) error {
 	program := path.Join(dir, strings.TrimPrefix(software.Program, software.Dir))
 	there, err := h.Existing(ctx, dir, program)

@@ -1,5 +1,5 @@
-// Package network removes from a host what kubelet, kube-proxy and CNI plugins leave in its network: namespaces of pods, a
-// node's devices, and a node's packet filter rules. What is the host's own stays.
+// Package network removes from a host what kubelet, kube-proxy and CNI plugins leave in its network: namespaces of pods,
+// devices, and packet filter rules. The host's own devices and rules stay.
 package network
 
 import (

@@ -1,5 +1,5 @@
-// Package ownership observes whether a host is in use, and decides whose it is: free, the machine's, or of others, who must
-// find it as they left it. Observing changes nothing on the host, and Judge is pure.
+// Package ownership observes whether a host is in use, and decides whose it is: nobody's, the machine's, or others'. Observe
+// changes nothing on the host, and Judge is pure. A host of others must stay as it is.
 package ownership
 
 import (
@@ -79,11 +79,11 @@ func Judge(usage *Usage, claimant *Claimant) Verdict {
 }
 
 // Err is an *InUseError for a host that is in use.
-func (j *Verdict) Err() error {
-	if j.Use != OfOthers {
+func (v *Verdict) Err() error {
+	if v.Use != OfOthers {
 		return nil
 	}
-	return &InUseError{Record: j.Record, Fact: j.Fact}
+	return &InUseError{Record: v.Record, Fact: v.Fact}
 }
 
 // factOf says in one short sentence what shows that a host is in use; empty for nothing. A person repeats it in

@@ -1,6 +1,6 @@
 // Package records reads and writes the Record, the file on a host that says which machine the host carries and what that
-// machine changed. It is written before the first change, so that an inventory that knows nothing of the machine finds it,
-// and so that a clean-up knows what to undo.
+// machine changed. It is written before the first change. Another inventory with the same host finds it, and a clean-up reads
+// from it what to undo.
 package records
 
 import (

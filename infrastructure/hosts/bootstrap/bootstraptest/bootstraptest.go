@@ -1,4 +1,4 @@
-// Package bootstraptest makes a simulated host a machine, for tests of what comes before and after.
+// Package bootstraptest makes a simulated host a machine, for tests of bootstraps and clean-ups.
 package bootstraptest
 
 import (
