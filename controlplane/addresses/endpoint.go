@@ -11,9 +11,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 )
 
-// Endpoint is where the management cluster and people reach a tenant's API. A person names it in
-// the control plane or in the Cluster, an infrastructure provider in the Cluster; else it is the
-// API server's Service. Rule "ControlPlane: endpoint" of Cluster API's contract.
+// Endpoint is where the management cluster and people reach a tenant's API. A person sets it in the control plane or in the Cluster, or an
+// infrastructure provider sets it in the Cluster. Else it is the Service of the API servers. Rule "ControlPlane: endpoint" of Cluster API's
+// contract.
 func Endpoint(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane, service controlplanev1.APIEndpoint) controlplanev1.APIEndpoint {
 	if own := controlPlane.Spec.ControlPlaneEndpoint; own != (controlplanev1.APIEndpoint{}) {
 		return own
@@ -41,8 +41,8 @@ const (
 	maxListener = 65535 - controlplanev1.PortBlockSize
 )
 
-// ValidateListener refuses a port that API servers cannot listen on. On the pod network it is the
-// Cluster's, so that only the controller can judge it.
+// ValidateListener refuses a port that API servers cannot listen on. On the pod network the Cluster sets the port, so only the controller
+// can judge it.
 func ValidateListener(in *components.Input) error {
 	port := in.Network.APIServerPort
 	if !in.OnPodNetwork() || port >= minListener && port <= maxListener {

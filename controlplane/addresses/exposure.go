@@ -9,9 +9,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 )
 
-// Exposed is where API servers on the pod network are reached. It is given once and kept, as cluster
-// IPs are: certificates, kubeconfigs and workers name it. waiting says what the host cluster must still give; problem is that it gives
-// another one now than the one that is recorded.
+// Exposed tells where API servers on the pod network are reached. The host cluster gives that once, and it is kept as cluster IPs are,
+// because certificates, kubeconfigs and workers name it. waiting says what the host cluster must still give. problem says that the host
+// cluster now gives another exposure than the recorded one.
 func Exposed(in *components.Input, service *corev1.Service, recorded components.Exposure) (exposed components.Exposure, waiting string, problem error) {
 	exposed, waiting = kubeapiserver.Exposed(in, service)
 	if recorded == (components.Exposure{}) {

@@ -19,7 +19,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 )
 
-// Record is where a control plane is reached, as it was given once: certificates, etcd members, kubeconfigs and workers name it.
+// Record keeps where a control plane is reached, as the host cluster gave it the first time: certificates, etcd members, kubeconfigs and
+// workers name it.
 type Record struct {
 	// Services are the cluster IPs of Services, by name.
 	Services map[string]string
@@ -27,7 +28,7 @@ type Record struct {
 	Exposure components.Exposure
 }
 
-// Read reads the record of a tenant; an empty one before anything was given.
+// Read reads the record of a tenant. The record is empty until the host cluster has given an address.
 func Read(ctx context.Context, revisions *revision.Store, tenant client.ObjectKey) (Record, error) {
 	objects, err := revisions.Newest(ctx, tenant, names.Services)
 	if err != nil {
@@ -43,7 +44,7 @@ func Read(ctx context.Context, revisions *revision.Store, tenant client.ObjectKe
 	return record, nil
 }
 
-// Write keeps the record as a rendering, which is stored when it is another one.
+// Write keeps the record as a rendering. The store writes a rendering only when it differs from the newest one.
 func (r Record) Write(ctx context.Context, revisions *revision.Store, tenant client.ObjectKey) error {
 	_, err := revisions.Rendering(ctx, tenant, names.Services, r.hash(), time.Time{}, func() ([]client.Object, error) {
 		var services []client.Object
@@ -74,7 +75,7 @@ func (r Record) hash() string {
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
 
-// writeExposure keeps an exposure in the record of a Service, readExposure reads it.
+// writeExposure keeps an exposure in the record of a Service. readExposure reads it.
 func writeExposure(service *corev1.Service, exposed components.Exposure) {
 	if exposed == (components.Exposure{}) {
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// Present are the Services of a tenant that there are, by name.
+// Present lists the Services that a tenant has in the host cluster, by name.
 func Present(ctx context.Context, host client.Reader, tenant client.ObjectKey) (map[string]*corev1.Service, error) {
 	list := &corev1.ServiceList{}
 	if err := host.List(ctx, list, client.InNamespace(tenant.Namespace), client.MatchingLabels(names.Labels(tenant))); err != nil {
@@ -29,8 +29,8 @@ func Present(ctx context.Context, host client.Reader, tenant client.ObjectKey) (
 	return present, nil
 }
 
-// Misplaced finds Services that somebody made with another address than the one recorded. Only a person
-// can take them away; all else goes on by the addresses that are recorded.
+// Misplaced finds Services that somebody made with another address than the recorded one. Only a person can delete them. Everything else
+// goes on with the recorded addresses.
 func Misplaced(recorded map[string]string, present map[string]*corev1.Service) (misplaced map[string]bool, problem error) {
 	misplaced = map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(present)) {
@@ -45,14 +45,14 @@ func Misplaced(recorded map[string]string, present map[string]*corev1.Service) (
 
 // Plan says what is done about the Services of all components.
 type Plan struct {
-	// Apply are those that are applied, and asked for the address that is recorded.
+	// Apply are the Services to apply. Each asks for its recorded address.
 	Apply []client.Object
-	// Known are the addresses of the others, by name: of those that stay as they are until a person acts.
+	// Known are the addresses of Services that stay as they are until a person acts, by name.
 	Known map[string]string
 }
 
-// Decide renders the Services of all components with the addresses of the record. The plan goes as far as rendering does, also when
-// that fails.
+// Decide renders the Services of all components with the addresses of the record. If a component cannot be rendered, the plan has the
+// components before it.
 func Decide(in components.Input, recorded Record, present map[string]*corev1.Service, misplaced map[string]bool) (Plan, error) {
 	in.Addresses, in.Exposure = recorded.Services, recorded.Exposure
 	plan := Plan{Known: map[string]string{}}
@@ -79,8 +79,8 @@ func Decide(in components.Input, recorded Record, present map[string]*corev1.Ser
 	return plan, nil
 }
 
-// patched are the Services of a component as patches want them. While a patch is refused, which
-// only a person can resolve, those that there are stay as they are, and missing ones come back without it.
+// patched are the Services of a component after its patches. Only a person can mend a refused patch. Until then present Services stay as
+// they are, and missing ones are made without the patch.
 func patched(component components.Component, in *components.Input, services []*corev1.Service, present map[string]*corev1.Service) (wanted []client.Object, kept []*corev1.Service) {
 	for _, service := range services {
 		wanted = append(wanted, service)

@@ -56,8 +56,8 @@ type settledKey struct {
 
 type settledValue struct{ resourceVersion, rendering string }
 
-// New returns an Applier that reads and writes with a client. Reads may come from a cache that keeps what Trim leaves; live reads from the
-// API server.
+// New returns an Applier that reads and writes with a client. The client may read from a cache that keeps only what Trim leaves. live reads
+// from the API server.
 func New(c client.Client, live client.Reader) *Applier { return &Applier{client: c, live: live} }
 
 // Forget drops what is remembered of a tenant's objects.

@@ -18,7 +18,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// errLate is why nothing is taken over: others may have written since.
+// errLate says why takeOver stops: the cache is behind the API server, so others may have written meanwhile.
 var errLate = errors.New("the cache is late")
 
 type drift int
@@ -78,8 +78,8 @@ func isOurs(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager == names.FieldManager && entry.Operation == metav1.ManagedFieldsOperationApply
 }
 
-// Trim is what a cache keeps of an object that is applied: all but the names of the fields that our apply or a subresource wrote, which
-// are most of what managed fields take, and which nobody reads there.
+// Trim cuts an applied object down to what a cache keeps. It drops the names of the fields that our apply or a subresource wrote: managed
+// fields consist mostly of these names, and no code reads them from the cache.
 func Trim(object any) (any, error) {
 	live, ok := object.(client.Object)
 	if !ok {
@@ -95,8 +95,8 @@ func Trim(object any) (any, error) {
 	return live, nil
 }
 
-// takeOver makes the controller the only owner of a live object's content. The apply that follows
-// then removes what no rendering names; server-side apply alone leaves others' fields in place. What a cache has of the object may lack
+// takeOver makes the controller the only owner of a live object's content. The apply that follows then removes what no rendering names;
+// server-side apply alone leaves others' fields in place. takeOver reads the object from the API server, because the cached one may lack
 // managed fields.
 func (a *Applier) takeOver(ctx context.Context, cached client.Object) error {
 	upgraded := cached.DeepCopyObject().(client.Object)

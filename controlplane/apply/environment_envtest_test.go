@@ -82,7 +82,7 @@ func noted() (*rest.Config, *journal) {
 	return config, noted
 }
 
-// trimming shows what a cache keeps.
+// trimming is a client that shows only what a cache keeps.
 type trimming struct{ client.Client }
 
 func (c trimming) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
@@ -93,7 +93,7 @@ func (c trimming) Get(ctx context.Context, key client.ObjectKey, object client.O
 	return err
 }
 
-// applier applies without a cache, and reads what one keeps.
+// applier returns an Applier without a cache, whose client shows only what a cache keeps.
 func applier(t *testing.T) (*Applier, *journal) {
 	t.Helper()
 	config, noted := noted()

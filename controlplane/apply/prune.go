@@ -13,8 +13,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 )
 
-// Prune deletes what older renderings of a component held and what is applied now does not, such as the disruption budget of
-// one that has a single replica since. What is not, or no longer, labelled as the tenant's stays.
+// Prune deletes the objects of older renderings of a component that the present rendering lacks, such as its disruption budget once it has
+// a single replica. It leaves an object that does not have the tenant's labels.
 func (a *Applier) Prune(ctx context.Context, tenant client.ObjectKey, component string, superseded []revision.Reference, applied []client.Object) error {
 	for _, reference := range superseded {
 		if slices.ContainsFunc(applied, reference.Names) {
@@ -38,7 +38,7 @@ func (a *Applier) prune(ctx context.Context, tenant client.ObjectKey, reference 
 		return client.IgnoreNotFound(err)
 	}
 	err = a.client.Delete(ctx, live, client.Preconditions{UID: ptr.To(live.GetUID())})
-	// In its place is another one by now.
+	// Somebody has made another object in its place meanwhile.
 	if apierrors.IsConflict(err) {
 		return nil
 	}

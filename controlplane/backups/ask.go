@@ -30,11 +30,11 @@ type Member struct {
 	Name string
 	// Address is host:port. The certificate has the name of the member.
 	Address string
-	// Dial, if there, leads to the agent in place of Address.
+	// If Dial is set, it connects to the agent in place of Address.
 	Dial func(context.Context) (net.Conn, error)
 }
 
-// Members are those of the data etcd whose addresses are known. dial, if there, leads to pods in place of addresses.
+// Members are the members of the data etcd whose addresses are known. If dial is set, it connects to their pods in place of the addresses.
 func Members(in *components.Input, dial hostclusters.Dial) []Member {
 	port := etcdcomponent.Data.Ports(in).Backup
 	var members []Member
@@ -59,9 +59,9 @@ const askTimeout = 4 * time.Second
 // Answer is what members say together: the report of the one that takes snapshots, else of the one that read the store last.
 type Answer struct {
 	*backup.Report
-	// Volumes are those of members that tell now, by their names.
+	// Volumes are the volumes of the members that answered, by the names of the members.
 	Volumes map[string]backup.Volume
-	// Err is why no member answers now, while Report is of before; empty when one does.
+	// Err says why no member answered; it is empty when one did. While Err is set, Report is from an earlier time.
 	Err string
 }
 

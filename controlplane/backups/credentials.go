@@ -13,8 +13,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 )
 
-// Credentials are the files with the credentials of a store that field names, or what a person has to do before. The Secrets with
-// them have no label of a Cluster and are in no cache. Each gets the label by which clusterctl move takes it along.
+// Credentials reads the files with the credentials of a store. field is the path of the store, for messages. missing tells people what they
+// have to do first. No cache holds the Secrets with the credentials, because they have no label of a Cluster. Credentials gives each one
+// the label by which clusterctl move takes it along.
 func (k *Keeper) Credentials(ctx context.Context, namespace string, store controlplanev1.EtcdSnapshotStore, field string) (files map[string][]byte, missing string, err error) {
 	files = map[string][]byte{}
 	if store.S3 == nil {

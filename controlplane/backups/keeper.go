@@ -14,8 +14,7 @@ import (
 // timeout bounds each probe.
 const timeout = 10 * time.Second
 
-// Keeper does what backups need beside decisions: it asks members and tenants, reads credentials, and keeps an object for each
-// snapshot.
+// Keeper does what backups need besides decisions: it asks members and tenants, reads credentials, and keeps an object for each snapshot.
 type Keeper struct {
 	// Client writes to the management cluster; its reads come from a cache.
 	Client client.Client
@@ -25,7 +24,7 @@ type Keeper struct {
 	Clock  clock.PassiveClock
 }
 
-// Prober is a probe.Prober.
+// Prober is what a Keeper needs of a probe.Prober.
 type Prober interface {
 	Probe(probe.Key, probe.Probe) (probe.Result, bool)
 	Withdraw(probe.Key)
@@ -36,13 +35,13 @@ type Facts struct {
 	ControlPlane *controlplanev1.KOKControlPlane
 	Cluster      client.ObjectKey
 	Keys         *pki.KeyMaterial
-	// HostCluster tells the host cluster from others.
+	// HostCluster identifies the host cluster.
 	HostCluster string
-	// Settled is probe.Probe's: the first bad answers of a control plane of which all was well are no answers yet.
+	// Settled is passed on to probe.Probe: the first bad answers about a settled control plane do not count.
 	Settled bool
-	// Members are those of the data etcd whose addresses are known.
+	// Members are the members of the data etcd whose addresses are known.
 	Members []Member
-	// UID asks the tenant for the UID of its namespace kube-system; nil while it is not to be asked. Timeout is set here.
+	// UID asks the tenant for the UID of its namespace kube-system; nil while nobody may ask the tenant. The Keeper sets its Timeout.
 	UID *probe.Probe
 }
 

@@ -23,8 +23,8 @@ import (
 // ProbeKind is the kind of the probe that asks members for their snapshots. Its value is an Answer.
 const ProbeKind = "backup"
 
-// Observe asks members for their snapshots, has them take those that people want, and keeps an object for each one. asked is false
-// until members were asked for the first time.
+// Observe asks members for their snapshots, has them take the snapshots that people want, and keeps an object for each one. asked is false
+// until the first result of the probe.
 func (k *Keeper) Observe(ctx context.Context, of *Facts) (answer Answer, asked bool, err error) {
 	objects, err := k.records(ctx, of)
 	if err != nil {
@@ -34,13 +34,12 @@ func (k *Keeper) Observe(ctx context.Context, of *Facts) (answer Answer, asked b
 	return answer, asked, k.keepRecords(ctx, of, Reconciled(of.ControlPlane, objects, answer.Report, k.Clock.Now()))
 }
 
-// Withdraw ends the probe of members that have no agents any more.
+// Withdraw stops asking members that no longer have agents.
 func (k *Keeper) Withdraw(controlPlane *controlplanev1.KOKControlPlane) {
 	k.Prober.Withdraw(probeKey(controlPlane, ProbeKind))
 }
 
-// Volumes are the volumes of members that told of them within the last minute or so. asked is false until members were asked
-// for the first time.
+// Volumes are the volumes of the members that answered within about the last minute. asked is false until the first result of the probe.
 func (k *Keeper) Volumes(ctx context.Context, of *Facts) (volumes map[string]backup.Volume, asked bool, err error) {
 	objects, err := k.records(ctx, of)
 	if err != nil {
@@ -50,7 +49,7 @@ func (k *Keeper) Volumes(ctx context.Context, of *Facts) (volumes map[string]bac
 	return answer.Volumes, asked, nil
 }
 
-// records are the objects of the snapshots of a control plane.
+// records lists the objects of the snapshots of a control plane.
 func (k *Keeper) records(ctx context.Context, of *Facts) ([]controlplanev1.KOKEtcdSnapshot, error) {
 	list := &controlplanev1.KOKEtcdSnapshotList{}
 	if err := k.Client.List(ctx, list, client.InNamespace(of.ControlPlane.Namespace)); err != nil {
@@ -59,7 +58,7 @@ func (k *Keeper) records(ctx context.Context, of *Facts) ([]controlplanev1.KOKEt
 	return slices.DeleteFunc(list.Items, func(o controlplanev1.KOKEtcdSnapshot) bool { return o.Spec.ControlPlaneName != of.ControlPlane.Name }), nil
 }
 
-// ask returns what members said last, or false before the first time.
+// ask returns what members said last. It returns false until the first result of the probe.
 func (k *Keeper) ask(of *Facts, objects []controlplanev1.KOKEtcdSnapshot) (Answer, bool) {
 	result, asked := k.Prober.Probe(of.probe(ProbeKind), k.membersProbe(of, Wanted(objects, k.Clock.Now())))
 	answer, _ := result.Value.(Answer) // Nil after a panic.
@@ -103,7 +102,7 @@ func (k *Keeper) membersProbe(of *Facts, wanted []time.Time) probe.Probe {
 	}
 }
 
-// missingSlots are those of which the store has no verified or refused snapshot.
+// missingSlots are the wanted slots for which the store has neither a verified nor a refused snapshot.
 func missingSlots(wanted []time.Time, report *backup.Report) []time.Time {
 	var missing []time.Time
 	for _, slot := range wanted {

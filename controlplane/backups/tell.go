@@ -14,7 +14,7 @@ import (
 // uidKind is the kind of the probe that asks a tenant who it is.
 const uidKind = "tenant-uid"
 
-// NoAgent is what a person does where members cannot have the agent.
+// NoAgent tells a person what to do when members cannot have the agent.
 const NoAgent = "the manager's flag --etcd-agent-image names no image of kok-etcd-agent, without which members neither take nor restore snapshots: set it"
 
 // KeyFiles are the files with the keys of a tenant's snapshots.
@@ -26,15 +26,15 @@ func KeyFiles(keys *pki.KeyMaterial) (map[string][]byte, error) {
 	return map[string][]byte{backup.KeyFile: hmac, backup.IdentityFile: []byte(identity.String() + "\n")}, nil
 }
 
-// Told is what members are told of the backup, and what keeps them from being told all of it.
+// Told is what the manager tells members about the backup, and why it cannot tell them all.
 type Told struct {
 	Files map[string][]byte
-	// Problem says what is missing, for people; empty for nothing.
+	// Problem tells people what is missing; empty when nothing is.
 	Problem string
 }
 
-// Tell decides what members are told of the backup. before is what they were told. They are told nothing before the tenant has a
-// UID, by which its snapshots are known.
+// Tell decides what the manager tells members about the backup. before is what it told them last. It gives them no configuration before it
+// knows the UID of the tenant, because the UID identifies the tenant's snapshots.
 func (k *Keeper) Tell(ctx context.Context, of *Facts, before map[string][]byte) Told {
 	files, problem, err := k.backupFiles(ctx, of, before)
 	if err != nil {
@@ -62,7 +62,7 @@ func (k *Keeper) backupFiles(ctx context.Context, of *Facts, before map[string][
 	return files, "", nil
 }
 
-// configOf is the configuration that members were told before; empty where somebody edited it, and it is written anew.
+// configOf is the configuration that members were told last. It is empty if somebody broke it by an edit; then the manager writes it anew.
 func configOf(files map[string][]byte) backup.Config {
 	config, err := backup.DecodeConfig(files[backup.ConfigFile])
 	if err != nil {
@@ -71,8 +71,9 @@ func configOf(files map[string][]byte) backup.Config {
 	return config
 }
 
-// describedBackup are the files that describe the backup of a tenant with a UID. told and sealed are the configuration and the
-// sealed keys of before. Sealing gives other bytes each time, so keys are sealed again only when they or their recipients change.
+// describedBackup returns the files that describe the backup of a tenant whose UID is known. told and sealed are the configuration and the
+// sealed keys that members were told last. Sealing the same keys again gives other bytes, so describedBackup seals them again only when the
+// keys or their recipients change.
 func describedBackup(spec *controlplanev1.EtcdBackupSpec, of *Facts, uid string, told backup.Config, sealed []byte) (files map[string][]byte, problem string, err error) {
 	_, identity, keyID, err := of.Keys.SnapshotKeys()
 	if err != nil {
@@ -95,7 +96,8 @@ func describedBackup(spec *controlplanev1.EtcdBackupSpec, of *Facts, uid string,
 	return map[string][]byte{backup.KeysFile: sealed, backup.ConfigFile: config}, "", err
 }
 
-// tenantUID is the UID of the tenant's namespace kube-system: the one that was known, else what a probe says; empty before.
+// tenantUID is the UID of the tenant's namespace kube-system: the known one, or else the one that the probe found. It is empty until the
+// probe has found it.
 func (k *Keeper) tenantUID(of *Facts, known string) string {
 	key := of.probe(uidKind)
 	if known != "" {
@@ -110,9 +112,9 @@ func (k *Keeper) tenantUID(of *Facts, known string) string {
 	return uid
 }
 
-// Beside are all files of the Secret. first are those that a member begins with: its snapshot may be in another store, so
-// the credentials among them count. While a problem keeps members from being told anew, what they were told before is better than
-// nothing. A member that begins with a snapshot needs the new files all the same.
+// Beside returns all files of the Secret. first are the files that the first member begins with. They replace those of the backup, because
+// the snapshot may be in another store with other credentials. While there is a problem, members keep the files that they were told before;
+// but a member that begins with a snapshot gets the new ones.
 func (t Told) Beside(first, before map[string][]byte, seeded bool) map[string][]byte {
 	if t.Problem != "" && !seeded && before != nil {
 		return WithoutSeed(before)
@@ -125,7 +127,7 @@ func (t Told) Beside(first, before map[string][]byte, seeded bool) map[string][]
 	return files
 }
 
-// WithoutSeed are the files without the one that says which snapshot a member begins with.
+// WithoutSeed returns the files without the one that names the snapshot that a member begins with.
 func WithoutSeed(files map[string][]byte) map[string][]byte {
 	kept := maps.Clone(files)
 	delete(kept, backup.SeedFile)

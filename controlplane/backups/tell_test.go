@@ -23,7 +23,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 )
 
-// says answers probes by their kinds; one of a kind without an answer has none yet.
+// says answers probes by their kind. A probe of another kind has no result yet.
 type says map[string]probe.Result
 
 func (s says) Probe(key probe.Key, _ probe.Probe) (probe.Result, bool) {
@@ -118,7 +118,7 @@ func TestMembersAreToldNothingBeforeAllIsThere(t *testing.T) {
 	}
 }
 
-// Sealing gives other bytes each time, and each change of the Secret is one that members have to read.
+// Sealing the same keys again gives other bytes, and members read the Secret again after each change.
 func TestWhatMembersWereToldStaysWhileNothingElseIsToBeTold(t *testing.T) {
 	tt := newTelling(t, credentials(complete))
 	first := tt.keeper.Tell(t.Context(), tt.facts, nil)

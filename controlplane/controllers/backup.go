@@ -75,7 +75,7 @@ func (s *scope) seedGone() bool {
 		slices.ContainsFunc(s.outcomes, func(o flow.Outcome) bool { return o.Name == names.StepBackup && o.Done() })
 }
 
-// observeBackup asks members for their snapshots, has them take those that people want, and keeps an object for each one.
+// observeBackup asks members for their snapshots, has them take the snapshots that people want, and keeps an object for each one.
 func (r *Reconciler) observeBackup(ctx context.Context, s *scope) error {
 	agents := r.agents(s)
 	if agents == nil {
@@ -90,7 +90,7 @@ func (r *Reconciler) observeBackup(ctx context.Context, s *scope) error {
 	return err
 }
 
-// agents are how the agents of members are asked; nil while there are none to ask.
+// agents tells how to ask the agents of members. It returns nil while no member has an agent, or none can be reached yet.
 func (r *Reconciler) agents(s *scope) *backups.Facts {
 	if s.controlPlane.Spec.Etcd.Backup == nil || s.keys == nil || len(s.input.Addresses) == 0 || !runs(s.controlPlane) {
 		return nil

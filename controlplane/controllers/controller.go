@@ -83,7 +83,7 @@ type Reconciler struct {
 	prober prober
 	// guards stand before tenants.
 	guards tenantapi.Guards
-	// reads are places to read all of an etcd.
+	// reads limits how many etcds are read at the same time.
 	reads turns
 	// hosts are HostClusters unless a test has none.
 	hosts hostClusters

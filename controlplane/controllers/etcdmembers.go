@@ -215,8 +215,8 @@ func deleteServicesOfRemoved(ctx context.Context, s *scope, present map[string]*
 	return nil
 }
 
-// resizeVolumes has the volume claims of an etcd cluster ask for the size of spec, where that is not the size in the StatefulSet among
-// objects: nobody can change it there, and so claims of new members begin with it. What the host cluster refuses is noted.
+// resizeVolumes makes the volume claims of an etcd cluster ask for the size in spec, if the StatefulSet among objects has another one.
+// Nobody can change a StatefulSet's size, so the claims of new members begin with it. It notes what the host cluster refuses.
 func resizeVolumes(ctx context.Context, s *scope, cluster etcdcomponent.Cluster, objects []client.Object) error {
 	founded, wanted := volumeSize(objects), etcdclusters.Spec(s.controlPlane, cluster.Component).Storage.Size
 	if founded == nil || wanted == nil || founded.Cmp(*wanted) == 0 {
@@ -229,7 +229,7 @@ func resizeVolumes(ctx context.Context, s *scope, cluster etcdcomponent.Cluster,
 	return err
 }
 
-// volumeSize is the size of volumes in the StatefulSet among objects; nil where it has none.
+// volumeSize is the size of volumes in the StatefulSet among objects; nil if it has none.
 func volumeSize(objects []client.Object) *resource.Quantity {
 	for _, object := range objects {
 		if set, ok := object.(*appsv1.StatefulSet); ok {

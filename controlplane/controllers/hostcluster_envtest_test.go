@@ -74,7 +74,7 @@ type hostCluster struct {
 
 	published publishedCAs
 
-	// watched looks at pods whenever promises are kept; nil for no such look.
+	// watched looks at pods each time promises are kept, unless it is nil.
 	watched func()
 
 	endpointsLock sync.Mutex
@@ -293,7 +293,8 @@ func (h *hostCluster) run(ctx context.Context, workload client.Object, template 
 			Spec: *template.Spec.DeepCopy(),
 		}
 		pod.Spec.NodeName = fmt.Sprintf("%s%d", h.prefix, i)
-		// Volumes of a StatefulSet's claims are added by its controller. What is of the Secret with certificates tells the phase of a rotation.
+		// The controller of a StatefulSet adds the volumes of its claims. The volume of the Secret with certificates tells the phase of a
+		// rotation.
 		pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name != "kok-certs" })
 		for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 			for i := range containers {

@@ -84,8 +84,7 @@ func TestAProgramThatStartsWritesNothingBeforeAndAfterTheFirstAnswers(t *testing
 	}
 }
 
-// lateAtFirst are etcds of which the first answers to each question come too late, so many of each etcd, as where thousands are asked at
-// once.
+// lateAtFirst makes the first answers of each etcd come too late, as when the manager asks thousands of them at once.
 func lateAtFirst(late int, check checksEtcd) checksEtcd {
 	var lock sync.Mutex
 	asked := map[string]int{}
@@ -102,7 +101,7 @@ func lateAtFirst(late int, check checksEtcd) checksEtcd {
 
 type checksEtcd func(context.Context, map[string]etcd.Address, *tls.Config) (*etcd.Health, error)
 
-// wellEtcd are etcds of which all is well.
+// wellEtcd answers for etcds that are well.
 func wellEtcd(_ context.Context, members map[string]etcd.Address, _ *tls.Config) (*etcd.Health, error) {
 	health := &etcd.Health{ClusterID: "1"}
 	for _, name := range slices.Sorted(maps.Keys(members)) {

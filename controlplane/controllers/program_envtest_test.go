@@ -100,7 +100,7 @@ func newProgram(t *testing.T, g *gate) *program {
 	return &program{Reconciler: r, gate: g}
 }
 
-// trimming shows of objects what the manager's cache keeps of them.
+// trimming is a client that shows only what the manager's cache keeps of objects.
 type trimming struct{ client.Client }
 
 func (c trimming) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
@@ -152,7 +152,7 @@ type tenantTest struct {
 	cluster client.ObjectKey
 	host    *hostCluster
 	program *program
-	// told are the etcds that tellEtcd gave it.
+	// told are the etcds that tellEtcd set up.
 	told *toldEtcd
 	// restarts is how often another program took over from one that was killed.
 	restarts int

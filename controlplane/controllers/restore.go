@@ -35,7 +35,7 @@ func (r *Reconciler) readRestore(ctx context.Context, s *scope) (err error) {
 	return err
 }
 
-// applyRestore has status and renderings follow the record, before all steps.
+// applyRestore makes status and renderings follow the record, before any step runs.
 func (s *scope) applyRestore() {
 	if data, changed := s.rebuild.Status(s.controlPlane); changed {
 		etcdclusters.SetStatus(s.controlPlane, data)
@@ -43,7 +43,7 @@ func (s *scope) applyRestore() {
 	s.input.Spec.Etcd.Restore = s.rebuild.Rendered(s.controlPlane, s.input.Spec.Etcd.Restore)
 }
 
-// restoreInPlace founds the data etcd anew, when a person asks for it.
+// restoreInPlace founds the data etcd anew when a person asks for it.
 func (r *Reconciler) restoreInPlace(ctx context.Context, s *scope) flow.Result {
 	step := r.restorer().InPlace(ctx, r.restoreFacts(s), s.rebuild.Progress)
 	s.rebuild = restoring{step.Progress, step.Says}
@@ -51,15 +51,15 @@ func (r *Reconciler) restoreInPlace(ctx context.Context, s *scope) flow.Result {
 	return step.Result
 }
 
-// recoverEtcd has status say of etcd clusters what it lost.
+// recoverEtcd puts back what status lost about etcd clusters.
 func recoverEtcd(ctx context.Context, s *scope) error {
 	found, err := discovery.Unknown(ctx, s.host.Live, s.controlPlane, s.key)
 	s.controlPlane.Status.Etcd = append(s.controlPlane.Status.Etcd, found...)
 	return err
 }
 
-// recoverVersions finds out what status said of versions, when it says nothing: an upgrade may be under way. Before a
-// control plane has pods there is nothing to find.
+// recoverVersions puts back the versions that status lost, because an upgrade may be under way. A control plane without pods has no
+// versions.
 func recoverVersions(s *scope) {
 	if len(s.controlPlane.Status.Versions) == 0 {
 		status.SetVersions(s.controlPlane, s.snapshot.Pods)
@@ -82,7 +82,7 @@ func (r *Reconciler) stopFormerEvents(ctx context.Context, s *scope) (result flo
 	return result
 }
 
-// stops reports whether nothing may run of an etcd cluster, for it is founded anew.
+// stops reports whether nothing of an etcd cluster may run, because it is founded anew.
 func (s *scope) stops(component string) bool {
 	return s.rebuild.Stops(component) || component == names.EtcdEvents && s.formerEvents.Left()
 }

@@ -39,9 +39,9 @@ type toldEtcd struct {
 	listed    map[string]*etcd.Member
 
 	lock sync.Mutex
-	// leads are members that took the lead of their clusters, by what begins the names of their members.
+	// leads are the members that took the lead, by the common beginning of the names of their cluster's members.
 	leads map[string]string
-	// strangers are why members and the manager did not know each other, as long as both were of present phases.
+	// strangers tells each time when a member and the manager did not know each other, though both were of present phases.
 	strangers []string
 }
 
@@ -86,7 +86,7 @@ func (e *toldEtcd) check(ctx context.Context, members map[string]etcd.Address, c
 	return health, nil
 }
 
-// knows says why a member of a CA that rotates and the manager do not know each other.
+// knows says why a member and the manager do not know each other while the member's CA rotates; nil if they do.
 func (e *toldEtcd) knows(ctx context.Context, pod *corev1.Pod, config *tls.Config) error {
 	files, err := memberFiles(pod, certsOf(e.t, e.namespace, pod.Labels[names.ComponentLabel]))
 	if err == nil {
@@ -100,17 +100,17 @@ func (e *toldEtcd) knows(ctx context.Context, pod *corev1.Pod, config *tls.Confi
 	return err
 }
 
-// leader is the member that took the lead of a member's cluster; empty for none.
+// leader is the member that took the lead in the cluster of a member; empty for none.
 func (e *toldEtcd) leader(of string) string {
 	e.lock.Lock()
 	defer e.lock.Unlock()
 	return e.leads[clusterOf(of)]
 }
 
-// clusterOf is what begins the names of all members of a member's cluster.
+// clusterOf is the common beginning of the names of all members of a member's cluster.
 func clusterOf(member string) string { return member[:strings.LastIndex(member, "-")] }
 
-// elect lets the one lead that took the lead, or else the first member that can. Without a quorum there is nobody who knows the members.
+// elect lets the member lead that took the lead, or else the first one that can. Without a quorum no member answers who the members are.
 func elect(health *etcd.Health, leader func(of string) string) {
 	voters, answer := 0, 0
 	for _, m := range health.Members {

@@ -192,9 +192,8 @@ func (s *scope) endsAt(at time.Time) {
 	}
 }
 
-// keepLastStatus reports whether the stored status stays until each probe has a result. Results come within seconds and reconcile
-// again: a program that starts writes nothing to settled tenants. The first bad results of these are no results yet, for many exceed
-// their time when thousands of probes begin at once.
+// keepLastStatus reports whether the stored status stays until each probe has a result. A result comes within seconds and wakes the
+// reconcile. So a manager that starts writes nothing to settled tenants. Their first bad results do not count: see background.Task.
 func (s *scope) keepLastStatus() bool {
 	return s.probing && s.settled()
 }

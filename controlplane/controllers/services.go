@@ -15,9 +15,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
-// applyServices makes the Services of all components and learns their addresses. An address is
-// given once and kept: certificates and etcd members name it. From then on every Service asks for the one
-// that was recorded, also those that are there: they may be deleted at any moment.
+// applyServices makes the Services of all components and learns their addresses. It keeps the first address of each Service, because
+// certificates and etcd members name it. From then on each Service asks for its recorded address, even if the Service is there: somebody
+// may delete it at any moment.
 func (r *Reconciler) applyServices(ctx context.Context, s *scope) flow.Result {
 	recorded, err := addresses.Read(ctx, s.revisions, s.key)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *scope) expose(service *corev1.Service, recorded components.Exposure) (w
 	return waiting
 }
 
-// recordedAddresses are those that were given before: of every Service, and by the one of API servers.
+// recordedAddresses are the recorded addresses of all Services, and where API servers are exposed.
 func recordedAddresses(ctx context.Context, s *scope) (map[string]string, components.Exposure, error) {
 	record, err := addresses.Read(ctx, s.revisions, s.key)
 	return record.Services, record.Exposure, err

@@ -44,9 +44,9 @@ func HostKinds() []client.Object {
 	}
 }
 
-// HostCache makes a cache hold the controller's own objects only, of those kinds that others have
-// too, and of all Nodes whether they are cordoned. Of each object it keeps what is read of it. ControllerRevisions that StatefulSets and
-// DaemonSets make of our pods have our label, too, and are not held.
+// HostCache makes a cache hold only the controller's own objects of kinds that others make, too, and of all Nodes whether they are
+// cordoned. It trims each object to what reconciles read. It does not hold the ControllerRevisions that StatefulSets and DaemonSets make of
+// our pods, although they have our label.
 func HostCache() map[client.Object]cache.ByObject {
 	own := labels.SelectorFromSet(labels.Set{names.ManagedByLabel: names.ManagedBy})
 	kinds := map[client.Object]cache.ByObject{}
@@ -139,7 +139,7 @@ func clusterToControlPlane(_ context.Context, object client.Object) []reconcile.
 	return requests
 }
 
-// snapshotToControlPlane finds the control plane that a snapshot is of.
+// snapshotToControlPlane finds the control plane of a snapshot.
 func snapshotToControlPlane(_ context.Context, object client.Object) []reconcile.Request {
 	snapshot, ok := object.(*controlplanev1.KOKEtcdSnapshot)
 	if !ok || snapshot.Spec.ControlPlaneName == "" {

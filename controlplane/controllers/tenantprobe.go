@@ -30,15 +30,15 @@ const tenantInterval = 5 * time.Minute
 // tenantProbe looks again and again whether a tenant's API holds some objects, and writes those that it lacks.
 type tenantProbe struct {
 	r *Reconciler
-	// keys have the cluster CA alone.
+	// keys have only the cluster CA.
 	keys    *pki.KeyMaterial
 	address string
 	// guard stands before the tenant.
 	guard *tenantapi.Guard
 	// what names the objects in messages.
 	what string
-	// objects renders those that the tenant shall hold, and those that it shall not. They are rendered whenever they are needed, for
-	// they take more memory than all else of a probe.
+	// objects renders the objects that the tenant must have, and those that it must not have. It runs each time they are needed, because to
+	// keep them would take more memory than the rest of the probe.
 	objects func() (wanted, unwanted []client.Object, err error)
 
 	client client.Client
@@ -79,7 +79,7 @@ func (v *tenantProbe) do(ctx context.Context) probe.Result {
 	return probe.Result{}
 }
 
-// probe is for the prober. Its identity covers all that it depends on. An error is one of rendering.
+// probe makes the probe for the prober. Its identity covers all that it depends on. It fails if the objects cannot be rendered.
 func (v *tenantProbe) probe() (probe.Probe, error) {
 	wanted, unwanted, err := v.objects()
 	if err != nil {
@@ -115,7 +115,7 @@ func (v *tenantProbe) connect() error {
 	return nil
 }
 
-// config is for clients of the tenant. The guard stands before it.
+// config is the configuration of clients of the tenant, behind the guard.
 func (v *tenantProbe) config() (*rest.Config, error) {
 	config, err := v.keys.RESTConfig(v.r.Clock, "https://"+v.address, names.ManagerUser, []string{"system:masters"})
 	if err != nil {

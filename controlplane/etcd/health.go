@@ -115,10 +115,11 @@ func (h *Health) Problems() []string {
 	return problems
 }
 
-// mostBehind is how many entries of the log a member may have yet to apply that counts as caught up: members are asked while others write.
+// mostBehind is how many entries of the log a member may lack and still count as caught up: others write while the manager asks members.
 const mostBehind = 1000
 
-// Lagging says, for people, which voters may lack what was written a while ago; none when each has it. Whoever does not answer may.
+// Lagging tells people which voters may lack what was written a while ago. A voter that does not answer may. It returns nothing if each
+// voter has it.
 func (h *Health) Lagging() []string {
 	if h.Err != nil {
 		return []string{fmt.Sprintf("the cluster does not answer: %v", h.Err)}
@@ -261,7 +262,7 @@ func dial(ctx context.Context, members []Address, config *tls.Config) (*clientv3
 	return dialFor(ctx, members, config, 0)
 }
 
-// dialFor is dial for answers of so many bytes at the most; zero for any.
+// dialFor is dial with a limit on the bytes of an answer; zero for no limit.
 func dialFor(ctx context.Context, members []Address, config *tls.Config, mostBytes int) (*clientv3.Client, error) {
 	endpoints := make([]string, 0, len(members))
 	for _, member := range members {

@@ -18,17 +18,17 @@ const (
 	// Registry begins the keys of all that API servers store.
 	Registry = "/registry/"
 
-	// valuesPage is how many keys a page has at the most, valuesBytes how many bytes. Etcd takes values of 1.5 MiB.
+	// valuesPage is the most keys that a page has, and valuesBytes the most bytes. Etcd takes values of 1.5 MiB.
 	valuesPage  = 500
 	valuesBytes = 4 << 20
 	// valuesTimeout bounds a page.
 	valuesTimeout = 30 * time.Second
 )
 
-// EachValue calls the callback with each key that API servers store, from one on, and with its value, which the callback must not keep,
-// until the callback wants no more. Keys come in their order, from many pages, which are not of one moment: a page has what was acknowledged
-// before it was asked for. It returns the key to go on from when it did not come to the end; empty when it did. An empty from is the
-// beginning.
+// EachValue calls do with each key that API servers store, and with its value, in the order of the keys. It starts at the key from, or at
+// the first one if from is empty, and stops when do returns false. It returns the key to go on from, which is empty after the last key. do
+// must not keep the value. EachValue reads pages at different times: each page has all that was acknowledged before EachValue asked for the
+// page.
 func EachValue(ctx context.Context, members map[string]Address, config *tls.Config, from string, do func(key string, value []byte) (more bool)) (next string, err error) {
 	client, err := dialFor(ctx, slices.Collect(maps.Values(members)), config, valuesBytes)
 	if err != nil {

@@ -31,8 +31,9 @@ func List(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (
 	return pods, nil
 }
 
-// Trim is what a cache keeps of a pod: of its spec the node, the names and arguments of its containers, and the files of Secrets that it
-// mounts; all else but who manages which field. Tenants have a dozen pods each. Code that needs more of a pod reads it from the API server.
+// Trim cuts a pod down to what a cache keeps, because each tenant has a dozen pods. It drops managed fields, and all of the spec but the
+// node, the names and arguments of containers, and the volumes with files of Secrets. Code that needs more of a pod reads it from the API
+// server.
 func Trim(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {

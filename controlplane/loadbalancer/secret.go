@@ -32,7 +32,7 @@ type Keeper struct {
 type Facts struct {
 	ControlPlane *controlplanev1.KOKControlPlane
 	Cluster      client.ObjectKey
-	// Pods are those of API servers, and Wanted how many of them there should be.
+	// Pods are the pods of API servers. Wanted is how many there should be.
 	Pods         []corev1.Pod
 	Wanted       int
 	Exposure     components.Exposure
@@ -40,8 +40,8 @@ type Facts struct {
 	Ports        ports.Ports
 }
 
-// Ensure writes the Secret where it differs. It writes none before an address is known: one that comes later wakes the controller.
-// A Secret that a person made stays as it is.
+// Ensure writes the Secret when it differs. It writes nothing until it knows the address of an API server; a new address wakes the
+// controller. It leaves a Secret that a person made as it is.
 func (k *Keeper) Ensure(ctx context.Context, of *Facts) error {
 	present, err := k.read(ctx, of.Cluster)
 	if err != nil || present.ResourceVersion != "" && !of.owns(present) {
@@ -58,8 +58,8 @@ func (k *Keeper) Ensure(ctx context.Context, of *Facts) error {
 	return k.write(ctx, of, present, content)
 }
 
-// read returns the Secret as it is; one without a resource version when there is none. The cache
-// does not hold one that lost our label.
+// read returns the present Secret, or one without a resource version if there is none. It asks the API server, too, because the cache does
+// not hold a Secret that lost our label.
 func (k *Keeper) read(ctx context.Context, cluster client.ObjectKey) (*corev1.Secret, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: names.LoadBalancer(cluster.Name)}}
 	key := client.ObjectKeyFromObject(secret)
@@ -74,8 +74,7 @@ func (k *Keeper) read(ctx context.Context, cluster client.ObjectKey) (*corev1.Se
 	return secret, nil
 }
 
-// owns reports whether this controller made an object for the control plane, also when a person took its
-// label or its owner away.
+// owns reports whether this controller made an object for the control plane, even if a person removed the object's label or its owner.
 func (f *Facts) owns(object client.Object) bool {
 	return metav1.IsControlledBy(object, f.ControlPlane) || names.Tenant(object) == f.Cluster
 }
@@ -103,8 +102,7 @@ func (k *Keeper) write(ctx context.Context, of *Facts, present *corev1.Secret, c
 	return nil
 }
 
-// seeds are where workers look for API servers first: at the one address that all share, else at those of
-// their nodes.
+// seeds are the addresses where workers look for API servers first: the one address that all share, or else those of their nodes.
 func (f *Facts) seeds(present []byte) ([]string, error) {
 	if shared, err := f.Exposure.AddrPort(); err != nil || shared.IsValid() {
 		return []string{shared.String()}, err

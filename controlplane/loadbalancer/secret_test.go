@@ -23,7 +23,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
-// loadBalancerTest is a tenant of which only the API servers' pods are there.
+// loadBalancerTest is a tenant that has nothing but the pods of its API servers.
 type loadBalancerTest struct {
 	t      *testing.T
 	keeper *Keeper
@@ -32,7 +32,7 @@ type loadBalancerTest struct {
 	writes int
 }
 
-// newLoadBalancerTest has a cache that holds our own objects only, as the manager's does.
+// newLoadBalancerTest makes a cache that holds only our own objects, as the manager's cache does.
 func newLoadBalancerTest(t *testing.T, present ...client.Object) *loadBalancerTest {
 	t.Helper()
 	types := runtime.NewScheme()

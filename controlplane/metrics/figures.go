@@ -92,7 +92,7 @@ type tenantFigures struct {
 	cluster client.ObjectKey
 	// waits is what an upgrade waits for; empty for none that waits.
 	waits string
-	// rotating are the phases of kinds of keys that rotate.
+	// rotating has the phase of each kind of key that rotates.
 	rotating map[controlplanev1.KeyKind]rotation.Phase
 }
 
@@ -165,7 +165,7 @@ func (f *Figures) count(before, now string) {
 	}
 }
 
-// rotating are the phases of kinds of keys that rotate.
+// rotating has the phase of each kind of key that rotates.
 func rotating(in *status.Input) map[controlplanev1.KeyKind]rotation.Phase {
 	phases := map[controlplanev1.KeyKind]rotation.Phase{}
 	for _, r := range in.Rotations {
@@ -176,7 +176,8 @@ func rotating(in *status.Input) map[controlplanev1.KeyKind]rotation.Phase {
 	return phases
 }
 
-// recordRotations has series of the present phases alone. One that stays is there all the time: alerts go by how long that is.
+// recordRotations keeps a series for each present phase, and deletes the series of former phases. While a phase lasts it never removes its
+// series, because alerts measure how long the phase lasts.
 func recordRotations(cluster client.ObjectKey, before, now map[controlplanev1.KeyKind]rotation.Phase) {
 	for kind, phase := range now {
 		keyRotations.WithLabelValues(cluster.Namespace, cluster.Name, string(kind), string(phase)).Set(1)

@@ -134,7 +134,7 @@ func TestFiguresFollowAControlPlaneAndGoWithIt(t *testing.T) {
 	}
 }
 
-// rotates has a reconcile know of the rotation of the encryption key.
+// rotates adds a rotation of the encryption key, in a phase, to what a reconcile knows.
 func rotates(phase rotation.Phase) func(*status.Input) {
 	return func(s *status.Input) {
 		s.Outcomes = []flow.Outcome{{Name: names.StepKeyMaterial, Ran: true, Result: flow.Done()}}

@@ -40,7 +40,7 @@ type Probe struct {
 	Prompt string
 	// Timeout is when a probe without a result is given up; the constant Timeout if zero.
 	Timeout time.Duration
-	// Settled is background.Task's: the first bad results are none for an object whose last status is kept until there is one.
+	// Settled is passed on to background.Task: the first bad results about a settled object do not count.
 	Settled bool
 	// Do probes. It is never called twice at the same time for one key, and returns soon after its
 	// context ended.

@@ -1,11 +1,11 @@
-// Package restore founds an etcd of a control plane anew: the data etcd with a snapshot or with what one member has left, as a new
-// control plane or in place, and the etcd with the events without anything.
+// Package restore founds an etcd of a control plane anew. The data etcd begins with a snapshot or with the data of one member, in a new
+// control plane or in place. The etcd with the events begins empty.
 //
-//	Read               how far a restore in place has come; its record is in the host cluster (record.go)
-//	Restorer.InPlace   takes the step that package etcd/rebuild decides on (inplace.go), by what stateOf reads (state.go),
-//	                   and after judge has said what is wrong with the request (judge.go)
+//	Read               reads how far a restore in place has come, from a record in the host cluster (record.go)
+//	Restorer.InPlace   takes the next step (inplace.go): stateOf reads the state (state.go), judge says what is wrong with the
+//	                   request (judge.go), and package etcd/rebuild decides on the step
 //	Restorer.Begin     tells members what the first one begins with, and which data must not start again (seed.go)
-//	ReadFormerEvents   what is left of a former etcd with events, and FormerEvents.Stop takes it away (events.go)
+//	ReadFormerEvents   finds what is left of a former etcd with events, and FormerEvents.Stop removes it (events.go)
 //
-// A reconcile fills in [Facts], and keeps what it gets back: nothing here changes a control plane, its status or its input.
+// A reconcile fills in [Facts], and keeps what it gets back. This package changes neither a control plane nor its status or input.
 package restore

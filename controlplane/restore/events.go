@@ -24,24 +24,23 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list;delete
 
-// FormerEvents is what is left of the etcd with the events that a person wants to be founded anew.
+// FormerEvents is what is left of the former etcd with the events, after a person asked to found it anew.
 type FormerEvents struct {
 	pods   []string
 	claims []*corev1.PersistentVolumeClaim
-	// Status is what status says of the etcd from when nothing is left; nil where it stays as it is.
+	// Status is the new status of the etcd, once nothing is left of the former one; nil while status stays as it is.
 	Status *controlplanev1.EtcdClusterStatus
-	// Refused is what is wrong with the request, for people; nil for nothing.
+	// Refused tells people what is wrong with the request; nil if nothing is.
 	Refused error
 }
 
-// Left reports whether anything is.
+// Left reports whether anything is left of the former etcd.
 func (f *FormerEvents) Left() bool { return len(f.pods)+len(f.claims) > 0 }
 
-// ReadFormerEvents looks for pods and volumes that are older than spec.etcd.events.foundAnewAt, until none is left. Then it takes status
-// from the members' files, as what status says may be of the former etcd. Files of the former etcd mean that the new one is yet to be
-// founded. Files of the new one name its members, which a status that was lost does not. It runs before the steps, which read status
-// side by side. It asks the API server: a cache that lacks a former pod would let two etcds run. See
-// docs/decisions/etcd.md#events-begin-anew-by-a-time.
+// ReadFormerEvents looks for pods and volumes that are older than spec.etcd.events.foundAnewAt. Once none is left, it makes the new status
+// from the members' files, because the present status may still describe the former etcd. If the files are of the former etcd, the new one
+// is yet to be founded. If they are of the new one, they name its members. It runs before the steps, because steps read status in parallel.
+// It asks the API server: a cache that lacks a former pod would let two etcds run. See docs/decisions/etcd.md#events-begin-anew-by-a-time.
 func ReadFormerEvents(ctx context.Context, of *Facts, now time.Time) (former FormerEvents, err error) {
 	asked := of.ControlPlane.Spec.Etcd.Events.FoundAnewAt
 	status := etcdclusters.Status(of.ControlPlane, names.EtcdEvents)
@@ -86,8 +85,8 @@ func ReadFormerEvents(ctx context.Context, of *Facts, now time.Time) (former For
 	return former, nil
 }
 
-// Stop stops the former etcd with the events, and then deletes its volumes. Each reconcile takes the step that is next. says is
-// what the end of the former etcd waits for, for people; empty when nothing is left.
+// Stop stops the former etcd with the events, and then deletes its volumes. Each reconcile takes one step. says tells people what the end
+// of the former etcd waits for; empty when nothing is left.
 func (f *FormerEvents) Stop(ctx context.Context, of *Facts) (result flow.Result, says string) {
 	switch {
 	case !f.Left():
@@ -110,7 +109,7 @@ func (f *FormerEvents) Stop(ctx context.Context, of *Facts) (result flow.Result,
 	return flow.Waiting(names.EtcdEvents + " is founded anew: " + says), says
 }
 
-// deleteClaim deletes a volume claim, unless it is on its way.
+// deleteClaim deletes a volume claim, unless its deletion has begun.
 func deleteClaim(ctx context.Context, host client.Writer, claim *corev1.PersistentVolumeClaim) error {
 	if claim.DeletionTimestamp != nil {
 		return nil

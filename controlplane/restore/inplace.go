@@ -37,11 +37,11 @@ type Facts struct {
 	ControlPlane *controlplanev1.KOKControlPlane
 	Cluster      client.ObjectKey
 	Host         *hostclusters.Host
-	// HostOwner is the owner of objects in the host cluster; nil when that is another one.
+	// HostOwner is the owner of objects in the host cluster; nil when the host cluster is not the management cluster.
 	HostOwner *metav1.OwnerReference
 	Input     *components.Input
 	Keys      *pki.KeyMaterial
-	// Agents are how the agents of members are asked; nil while there are none to ask.
+	// Agents tells how to ask the agents of members; nil while none can be asked.
 	Agents *backups.Facts
 }
 
@@ -49,14 +49,14 @@ type Facts struct {
 type Step struct {
 	flow.Result
 	Progress Progress
-	// Says is what the restore waits for, for people; empty when none is under way.
+	// Says tells people what the restore waits for; empty when no restore is under way.
 	Says string
-	// Refused is what is wrong with the request, for people; nil for nothing.
+	// Refused tells people what is wrong with the request; nil if nothing is.
 	Refused error
 }
 
-// InPlace founds the data etcd anew, when a person asks for it: package rebuild decides on each step. What is wrong with
-// a request is told, and all goes on as it was.
+// InPlace founds the data etcd anew when a person asks for it. Package rebuild decides on each step. When something is wrong with the
+// request, InPlace says so and changes nothing.
 func (r *Restorer) InPlace(ctx context.Context, of *Facts, p Progress) Step {
 	step := Step{Progress: p}
 	for step.Progress.Asked() {
@@ -86,7 +86,7 @@ func (r *Restorer) take(ctx context.Context, of *Facts, step *Step, action rebui
 		}
 	case rebuild.Wait:
 		step.Says = action.Reason
-		if founds := step.Progress.Founding() && step.Progress.request != ""; !founds { // Else the steps after it found etcd.
+		if founds := step.Progress.Founding() && step.Progress.request != ""; !founds { // Else later steps of the reconcile found etcd.
 			step.Result = flow.Waiting(action.Reason)
 		}
 	case rebuild.Write:
@@ -105,8 +105,8 @@ func (r *Restorer) take(ctx context.Context, of *Facts, step *Step, action rebui
 	return false
 }
 
-// usersOfData are empty objects of the workloads of components that use the data, by component. API servers keep objects in
-// memory, and so does what watches them.
+// usersOfData are empty objects of the workloads that use the data, by component: etcd, API servers, which keep objects in memory, and all
+// that watches API servers.
 func usersOfData(controlPlane *controlplanev1.KOKControlPlane) map[string]client.Object {
 	kinds := workloads.Kinds(controlPlane)
 	delete(kinds, names.EtcdEvents)

@@ -21,8 +21,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 )
 
-// judge says what is wrong with a request, before anything stops; empty for nothing. volumes are those of
-// members that tell of them.
+// judge says what is wrong with a request, before anything stops; empty if nothing is. volumes are the volumes of the members that told of
+// theirs.
 func (r *Restorer) judge(ctx context.Context, of *Facts, state rebuild.State, pods []corev1.Pod, volumes map[string]backup.Volume) (string, error) {
 	switch {
 	case r.AgentImage == "":
@@ -36,8 +36,8 @@ func (r *Restorer) judge(ctx context.Context, of *Facts, state rebuild.State, po
 	return r.judgeSnapshot(ctx, of, state.Next.Seed, volumes)
 }
 
-// tooSmall says that a member's volume has too little room for the data of a new cluster beside the former ones; empty when it has
-// enough, and where it does not tell.
+// tooSmall says that the volume of a member has too little room for the data of a new cluster beside the former data. It says nothing if
+// there is enough room, or if the member did not tell.
 func tooSmall(volumes map[string]backup.Volume, member string, need int64) string {
 	volume, told := volumes[member]
 	if !told || volume.FreeBytes >= need {
@@ -47,7 +47,7 @@ func tooSmall(volumes map[string]backup.Volume, member string, need int64) strin
 		member, volume.FreeBytes, need, need-volume.FreeBytes)
 }
 
-// mayHaveData reports whether the data of a member may be there, as far as its pod tells.
+// mayHaveData reports whether any member may still have its data, as far as pods tell.
 func mayHaveData(pods []corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return !lostData(&pod) })
 }
@@ -57,7 +57,7 @@ func lostData(pod *corev1.Pod) bool {
 	return data == recovery.Empty || data == recovery.Unreadable
 }
 
-// judgeSurvivor refuses a member that has no data or fewer than another one has, and one where a quorum could return.
+// judgeSurvivor refuses a member that lacks data which another member has, and any member while a quorum can return.
 func judgeSurvivor(storage controlplanev1.EtcdStorageType, state rebuild.State, pods []corev1.Pod, volumes map[string]backup.Volume) string {
 	name := state.Next.Seed
 	if storage == controlplanev1.EtcdStorageEmptyDir {
@@ -89,20 +89,20 @@ func judgeSurvivor(storage controlplanev1.EtcdStorageType, state rebuild.State, 
 	return tooSmall(volumes, name, volumes[name].SurvivorBytes)
 }
 
-// isNewer reports whether a version of etcd is of a newer minor than another one, as far as both can be read.
+// isNewer reports whether one version of etcd is of a newer minor than another. It returns false if it cannot read one of them.
 func isNewer(version, than string) bool {
 	newer, err := archive.NewerMinor(version, than)
 	return err == nil && newer
 }
 
-// judgeSnapshot refuses a snapshot that is not there, not verified, another tenant's, of another key, of a newer etcd, or too large
-// for the volume of the seed, where that is known.
+// judgeSnapshot refuses a snapshot that is not there, not verified, of another tenant, of another key, of a newer etcd, or too large for
+// the volume of the seed, if its size is known.
 func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, seed string, volumes map[string]backup.Volume) (string, error) {
 	key := client.ObjectKey{Namespace: of.ControlPlane.Namespace, Name: of.ControlPlane.Spec.Etcd.Restore.Snapshot}
 	snapshot := &controlplanev1.KOKEtcdSnapshot{}
 	switch err := r.Management.Get(ctx, key, snapshot); {
 	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, which is not in namespace %s: `kok etcd list` shows those that there are", key.Name, key.Namespace), nil
+		return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, which is not in namespace %s: `kok etcd list` shows the ones that are there", key.Name, key.Namespace), nil
 	case err != nil:
 		return "", fmt.Errorf("read KOKEtcdSnapshot %s: %w", key, err)
 	}
@@ -120,8 +120,8 @@ func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, seed string, vo
 	return missing, err
 }
 
-// unfit says why a snapshot cannot be restored in place; empty when it can. One that names a store by itself was verified by nobody
-// for this control plane.
+// unfit says why a snapshot cannot be restored in place; empty if it can. Nobody has verified a snapshot that names its own store for this
+// control plane.
 func unfit(of *Facts, snapshot *controlplanev1.KOKEtcdSnapshot) string {
 	_, _, keyID, err := of.Keys.SnapshotKeys()
 	verified := conditions.Get(snapshot, controlplanev1.SnapshotVerifiedCondition)

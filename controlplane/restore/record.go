@@ -25,23 +25,23 @@ const RecordKey = "record"
 // Progress is how far a restore in place of the data etcd has come, as far as a reconcile knows. It is a value: a step that learns
 // more returns another one.
 type Progress struct {
-	// Record is that of the last restore; empty while it was not read.
+	// Record is the record of the last restore; empty until it is read.
 	Record rebuild.Record
-	// request is the restore that is asked for; empty for none.
+	// request identifies the restore that a person asks for; empty for none.
 	request string
-	// read is true when the record was read, which is needed only while a restore is not over. stored is the ConfigMap that
-	// has it; nil for none.
+	// read is true once the record was read, which only a restore that is not over needs. stored is the ConfigMap with the record; nil if
+	// there is none.
 	read   bool
 	stored *corev1.ConfigMap
 }
 
-// Asked reports whether a restore is to be begun or goes on.
+// Asked reports whether a restore has to begin or to go on.
 func (p *Progress) Asked() bool {
 	over := p.Record.Restore == p.request && p.Record.Phase == rebuild.Over
 	return p.read && (p.Record.UnderWay() || p.request != "" && !over)
 }
 
-// Stops reports whether nothing may run of a component, for a restore is under way and it uses the data.
+// Stops reports whether nothing of a component may run, because it uses the data and a restore is under way.
 func (p *Progress) Stops(component string) bool {
 	return p.Record.UnderWay() && component != names.EtcdEvents
 }
@@ -61,8 +61,8 @@ func (p *Progress) Ever(controlPlane *controlplanev1.KOKControlPlane) bool {
 	return p.Record.Restore != "" || !data.RestoredAt.IsZero()
 }
 
-// Status is what status says of the data etcd by the record; changed is false where it stays. While etcd is founded anew what
-// follows is as for a new control plane.
+// Status is the status of the data etcd as the record has it; changed is false if status stays as it is. While etcd is founded anew, status
+// says what it says of a new control plane, so the steps do what they do for one.
 func (p *Progress) Status(controlPlane *controlplanev1.KOKControlPlane) (data controlplanev1.EtcdClusterStatus, changed bool) {
 	data = etcdclusters.Status(controlPlane, names.EtcdData)
 	switch {
@@ -78,8 +78,8 @@ func (p *Progress) Status(controlPlane *controlplanev1.KOKControlPlane) (data co
 	return data, false
 }
 
-// Rendered is spec.etcd.restore for renderings, which is reduced. Members of an etcd that was ever restored in place have to know
-// the clusters whose data must not start again, whatever becomes of the request. Before it has begun no pod restarts for it.
+// Rendered is the reduced spec.etcd.restore for renderings. Once the data etcd was restored in place, its members must know the clusters
+// whose data must not start again, even after a person takes the request away. A request that has not begun restarts no pod.
 func (p *Progress) Rendered(controlPlane *controlplanev1.KOKControlPlane, reduced *controlplanev1.EtcdRestoreSpec) *controlplanev1.EtcdRestoreSpec {
 	switch {
 	case p.Ever(controlPlane):
@@ -90,8 +90,8 @@ func (p *Progress) Rendered(controlPlane *controlplanev1.KOKControlPlane, reduce
 	return reduced
 }
 
-// Read reads how far a restore in place has come, when one is asked for that is not known to be over, or when status, which
-// knows, was lost. Nothing is read for other control planes.
+// Read reads how far a restore in place has come. It reads the record only if a person asks for a restore that is not known to be over, or
+// if status, which knows that, was lost.
 func Read(ctx context.Context, of *Facts) (Progress, error) {
 	p := Progress{request: requestOf(of.ControlPlane)}
 	data := etcdclusters.Status(of.ControlPlane, names.EtcdData)
@@ -106,7 +106,7 @@ func Read(ctx context.Context, of *Facts) (Progress, error) {
 // readRecord reads the record of the last restore in place.
 func (p Progress) readRecord(ctx context.Context, of *Facts) (Progress, error) {
 	config, key := &corev1.ConfigMap{}, client.ObjectKey{Namespace: of.Cluster.Namespace, Name: names.RestoreRecord(of.Cluster.Name)}
-	// A cache that lacks it would let a restore begin that is under way.
+	// A cache that lacks the record would let a restore that is under way begin again.
 	switch err := of.Host.Live.Get(ctx, key, config); {
 	case apierrors.IsNotFound(err):
 	case err != nil:
@@ -122,7 +122,7 @@ func (p Progress) readRecord(ctx context.Context, of *Facts) (Progress, error) {
 	return p, nil
 }
 
-// requestOf is the restore in place that a control plane asks for; empty for none. It is identified by requestedAt.
+// requestOf identifies the restore in place that a control plane asks for, by its requestedAt; empty for none.
 func requestOf(controlPlane *controlplanev1.KOKControlPlane) string {
 	if controlPlane.Spec.Etcd.Restore == nil {
 		return ""
@@ -133,7 +133,7 @@ func requestOf(controlPlane *controlplanev1.KOKControlPlane) string {
 // stamp is a time as records have it; empty for none.
 func stamp(at metav1.Time) string { return rebuild.Stamp(at.Time) }
 
-// writeRecord writes how far a restore has come, before the step that it is about.
+// writeRecord writes how far a restore has come. It runs before the step that the record is about.
 func (p Progress) writeRecord(ctx context.Context, of *Facts, record rebuild.Record) (Progress, error) {
 	raw, err := json.Marshal(record)
 	if err != nil {

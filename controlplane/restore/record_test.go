@@ -16,7 +16,7 @@ const (
 	second = "2026-03-04T06:00:00Z"
 )
 
-// observed is a control plane whose data etcd is the cluster of an ID.
+// observed is a control plane whose data etcd has a cluster ID.
 func observed(clusterID string) *controlplanev1.KOKControlPlane {
 	c := &controlplanev1.KOKControlPlane{}
 	c.Status.Etcd = []controlplanev1.EtcdClusterStatus{{
@@ -74,7 +74,7 @@ func TestStatusFollowsTheRecord(t *testing.T) {
 	}
 }
 
-// A request restarts no pod before it has begun; when it was carried out members have to know the former clusters for ever.
+// A request restarts no pod before it has begun. After it was carried out, members must know the former clusters for ever.
 func TestWhatRenderingsKnowOfARestore(t *testing.T) {
 	reduced := &controlplanev1.EtcdRestoreSpec{}
 	restored := observed("b")

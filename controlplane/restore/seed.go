@@ -21,17 +21,17 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// Beginning is what members are told of how they begin.
+// Beginning tells members how they begin.
 type Beginning struct {
 	Files map[string][]byte
-	// Missing is what has to happen before the first member begins, for people; empty for nothing.
+	// Missing tells people what has to happen before the first member can begin; empty if nothing has to.
 	Missing string
-	// Progress has the record, where it had to be read.
+	// Progress is the progress that Begin got, with the record if Begin had to read it.
 	Progress Progress
 }
 
-// Begin tells members which clusters have data that must not start again and, where the first member is yet to begin with a snapshot
-// or with its own former data, with which. before is what they were told.
+// Begin tells members which clusters' data must not start again. While the first member is yet to begin with a snapshot or with its own
+// former data, Begin tells it with which. before is what members were told last.
 func (r *Restorer) Begin(ctx context.Context, of *Facts, p Progress, before map[string][]byte) (Beginning, error) {
 	begin := Beginning{Files: map[string][]byte{}, Progress: p}
 	if p.Ever(of.ControlPlane) {
@@ -52,8 +52,8 @@ func (r *Restorer) Begin(ctx context.Context, of *Facts, p Progress, before map[
 	return begin, nil
 }
 
-// former are the clusters whose data must not start again. They are those of the record; where it was not read, they are what
-// members were told before.
+// former lists the clusters whose data must not start again, as the record has them. If nobody read the record in this reconcile, former
+// repeats what members were told last.
 func former(ctx context.Context, of *Facts, p Progress, before []byte) ([]byte, Progress, error) {
 	if len(before) > 0 && !p.read {
 		return before, p, nil
@@ -68,7 +68,7 @@ func former(ctx context.Context, of *Facts, p Progress, before []byte) ([]byte, 
 	return file, p, err
 }
 
-// seedFiles say which snapshot the first member begins with, or what a person has to do before.
+// seedFiles tells the first member which snapshot it begins with. missing tells people what they have to do first.
 func (r *Restorer) seedFiles(ctx context.Context, of *Facts, p *Progress) (files map[string][]byte, missing string, err error) {
 	seed, files, restore := backup.Seed{Member: seedMember(of.Input, p)}, map[string][]byte{}, of.ControlPlane.Spec.Etcd.Restore
 	if of.Input.Addresses[seed.Member] == "" {
@@ -101,7 +101,7 @@ func seedMember(in *components.Input, p *Progress) string {
 	return etcdcomponent.Data.Wanted(in)[0]
 }
 
-// seedVersion is the version of etcd that starts from the snapshot; empty where an image of its own may have any.
+// seedVersion is the version of etcd that starts from the snapshot; empty if spec names an image of its own, which may have any version.
 func seedVersion(of *Facts) string {
 	if of.ControlPlane.Spec.Etcd.Image != "" {
 		return ""

@@ -22,8 +22,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// stateOf is all that the next step of a restore depends on, as the host cluster's API server has it: a cache may not know
-// yet what runs.
+// stateOf reads all that the next step of a restore depends on. It asks the host cluster's API server, because a cache may not know yet
+// what runs.
 func (r *Restorer) stateOf(ctx context.Context, of *Facts, p *Progress) (rebuild.State, error) {
 	state := rebuild.State{Request: p.request, Record: p.Record, GivenUp: of.ControlPlane.Spec.Etcd.GivenUp, Heard: map[string]string{}}
 	state.ClusterID = etcdclusters.Status(of.ControlPlane, names.EtcdData).ClusterID
@@ -103,7 +103,7 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, state rebuild.State, 
 	return state, err
 }
 
-// seedOf is the member that begins with a snapshot: the first one whose host node is heard from, or the first one.
+// seedOf chooses the member that begins with a snapshot: the first one whose host node is heard from, or else the first one.
 func seedOf(in *components.Input, state rebuild.State) string {
 	wanted := etcdcomponent.Data.Wanted(in)
 	for _, name := range wanted {
@@ -122,12 +122,12 @@ func seedOf(in *components.Input, state rebuild.State) string {
 type hostnodes struct {
 	live client.Reader
 	now  time.Time
-	// heard are the UIDs of those that are heard from, uids those of all that are there.
+	// heard are the UIDs of the nodes that are heard from. uids are the UIDs of all nodes that exist.
 	heard, uids map[string]string
 }
 
-// heardPatience is how long a host node has to be heard from before what it says of pods is believed: kubelet stops pods that were
-// deleted meanwhile within their grace period.
+// heardPatience is how long a host node must have been heard from before its word on pods is believed. Within this time kubelet stops the
+// pods that were deleted meanwhile.
 const heardPatience = time.Minute
 
 // look reads a Node.

@@ -36,8 +36,8 @@ func List(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (
 	return revisions, nil
 }
 
-// OfProvider selects the revisions that the provider makes, and none of those that StatefulSets and DaemonSets make of its pods, which
-// have the tenant's labels, too.
+// OfProvider selects the revisions that the provider makes. StatefulSets and DaemonSets make revisions of the provider's pods, too, with
+// the tenant's labels: it leaves those out.
 func OfProvider() k8slabels.Selector {
 	return (&client.ListOptions{}).ApplyOptions([]client.ListOption{
 		client.MatchingLabels{names.ManagedByLabel: names.ManagedBy}, client.HasLabels{ComponentLabel},

@@ -205,7 +205,7 @@ func (s *Store) relabel(ctx context.Context, key client.ObjectKey, wanted map[st
 	return Relabel(ctx, s.Client, present, wanted)
 }
 
-// Relabel puts back the labels by which caches and lists know a revision. It writes nothing where the revision has them.
+// Relabel puts back the labels by which caches and lists know a revision. It writes nothing if the revision has them.
 func Relabel(ctx context.Context, writer client.Client, present *appsv1.ControllerRevision, wanted map[string]string) error {
 	labelled := present.DeepCopy()
 	if labelled.Labels == nil {

@@ -49,9 +49,9 @@ type Task struct {
 	Prompt string
 	// Timeout is how long Do may take.
 	Timeout time.Duration
-	// Settled is true for an object whose last status is kept until there is an outcome. Then the first outcomes with a text are none, until
-	// there were as many in a row as kubelet's probes need by default. Where very many tasks begin at once, as after a restart, some exceed
-	// their time for want of a processor alone.
+	// Settled is true for an object whose last status is kept until there is an outcome. Then the runner does not count the first two
+	// outcomes with a text; it counts a third in a row, as kubelet's probes do by default. When very many tasks begin at once, as after a
+	// restart, some exceed their time only because they wait for a processor.
 	Settled bool
 	// Do does the work. It must return soon after its context ended.
 	Do func(ctx context.Context) Outcome
@@ -65,7 +65,7 @@ type Outcome struct {
 	Value any
 	// Again is after which time the task runs again; 0 for never.
 	Again time.Duration
-	// sure is true when another run is not needed to believe it.
+	// sure is true when an outcome counts without another run.
 	sure bool
 }
 
@@ -91,7 +91,7 @@ type running struct {
 	end, stop context.CancelFunc
 	ended     chan struct{}
 	outcome   *Outcome
-	// doubted is how many outcomes before the first one did not count.
+	// doubted counts the outcomes before the first one that did not count.
 	doubted int
 }
 

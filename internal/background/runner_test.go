@@ -271,14 +271,14 @@ func TestATaskThatTellsOfAProblemIsDoneAgainSooner(t *testing.T) {
 	}
 }
 
-// Who was told of a bad outcome would write it, and take it back a moment later.
+// A reconcile that hears of a bad outcome would write it, and take it back a moment later.
 func TestASettledObjectIsNotCalledBadForItsFirstOutcomesAlone(t *testing.T) {
 	for name, test := range map[string]struct {
 		settled bool
 		bad     int32
 		again   time.Duration
 		panics  bool
-		// told is the first text of which the reconcile hears, after so many runs.
+		// told is the first text that the reconcile hears, and runs is how many runs there were until then.
 		told string
 		runs int32
 	}{
@@ -335,7 +335,7 @@ func TestAnObjectThatWasWellOnceIsCalledBadAtOnce(t *testing.T) {
 	})
 }
 
-// Else one whose pods come and go would never be called bad.
+// Else a control plane whose pods come and go would never be called bad.
 func TestAnotherPromptBringsNoNewDoubts(t *testing.T) {
 	backgroundtest.InBubble(t, places(1), func(t *testing.T, r *Runner, _ *backgroundtest.Woken) {
 		told := false

@@ -18,7 +18,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/loopback"
 )
 
-// certificateIn writes a certificate for a name, and returns who trusts it alone.
+// certificateIn writes a certificate for a name, and returns a pool that trusts only this certificate.
 func certificateIn(t *testing.T, folder, name string) *x509.CertPool {
 	t.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey(name, nil, nil)
@@ -35,7 +35,7 @@ func certificateIn(t *testing.T, folder, name string) *x509.CertPool {
 	return pool
 }
 
-// Whoever scrapes verifies the certificate that the manager was given, also when it gets another one.
+// A scraper can verify the certificate that the manager was given, also after another one took its place.
 func TestMetricsAreServedByTheCertificateOfTheirFolder(t *testing.T) {
 	folder, address := t.TempDir(), loopback.Free(t).String()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")

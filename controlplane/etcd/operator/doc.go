@@ -25,7 +25,7 @@
 //	MoveLeader                          the leader is about to be removed       membership  the next run removes the member
 //	MemberRemove                        more members than desired               membership  etcd lists it no more: its pod stops, its volume is deleted
 //	delete a PersistentVolumeClaim      its member was removed, its pod is gone membership  the next run finds no claim
-//	MoveLeader                          the leader is not as it should be       rollout     the next run deletes its pod
+//	MoveLeader                          the pod of the leader has to go         rollout     the next run deletes its pod
 //	delete a pod                        it is not as its StatefulSet wants it   rollout     the StatefulSet makes it anew
 //	MoveLeader                          the node of the leader is cordoned      lead        the next run finds another leader
 //	Compact                             etcd has reached its quota              space       the next run finds no old versions
@@ -54,8 +54,8 @@
 //
 //   - [Operator.Forget]: the control plane is deleted, paused or another's, its host cluster's kubeconfig is withdrawn, or its
 //     keys are gone or cannot be used, so that a person must act. Nobody may write any more.
-//   - Another identity, which are the CAs that clients trust and the one by which they sign in, the members' addresses and the connection
-//     to the host cluster. The step was decided for members that are reached, or vouched for, in another way.
+//   - Another identity: other CAs for members or for their clients, other addresses of members, or another connection to the host
+//     cluster. The step was decided for members that were reached or trusted in another way.
 //
 // A write that is cut off was done or was not: the next run reads which.
 //

@@ -56,7 +56,7 @@ type Etcd struct {
 	// Hashes is asked every HashEvery, which is HashInterval where it is zero. Without it the data of members is never compared.
 	Hashes    func(ctx context.Context, health *etcd.Health, members map[string]etcd.Address, config *tls.Config) ([]hashes.Hash, error)
 	HashEvery time.Duration
-	// EachValue reads what API servers stored. It is not for the operator, which does not look at data.
+	// EachValue reads what API servers stored. The operator does not call it: the rotation of encryption keys does.
 	EachValue func(ctx context.Context, members map[string]etcd.Address, config *tls.Config, from string, do func(key string, value []byte) (more bool)) (next string, err error)
 	// DefragmentEvery is how long a member runs before it starts anew because its database has many free pages: a day where it is zero.
 	DefragmentEvery time.Duration

@@ -40,7 +40,7 @@ type rollingEtcd struct {
 	storage controlplanev1.EtcdStorageType
 	// refused is how a deletion ends.
 	refused error
-	// moved are the members that the lead was moved to.
+	// moved are the members that got the lead.
 	moved []string
 }
 
@@ -170,7 +170,7 @@ func TestWhichMemberOfEtcdIsReplaced(t *testing.T) {
 	}
 }
 
-// Else what members forward to it in that moment would be lost.
+// Else what members forward to the leader at that moment would be lost.
 func TestALeaderGivesItsLeadAwayBeforeItIsReplaced(t *testing.T) {
 	now := time.Now()
 	e := newRollingEtcd(now)

@@ -27,7 +27,7 @@ type Task struct {
 	ControlPlane *controlplanev1.KOKControlPlane
 	Cluster      etcdcomponent.Cluster
 	Host         *hostclusters.Host
-	// Keys need no more than the CA of the cluster.
+	// Keys need only the CA of the cluster.
 	Keys *pki.KeyMaterial
 	// Input is what the cluster is rendered from.
 	Input components.Input
@@ -41,7 +41,7 @@ type Task struct {
 	Founded string
 	// Only is the one member that there is while etcd is founded anew; empty for all.
 	Only string
-	// Settled is background.Task's: the first bad reports are none for a control plane whose last status is kept until there is one.
+	// Settled is passed on to background.Task: the first bad reports about a settled control plane do not count.
 	Settled bool
 	// RollingOut is true while a pod may not be as the StatefulSet wants it.
 	RollingOut bool
@@ -57,8 +57,8 @@ func (t *Task) key() background.Key {
 	return background.Key{Object: client.ObjectKeyFromObject(t.ControlPlane), Kind: t.Cluster.Component}
 }
 
-// Identity differs for other members, for another founding of them, for members that other CAs vouch for or that let in clients of another
-// CA, and for another connection to the host cluster: what is done by the one before ends.
+// Identity changes with the members, with their founding, with the CAs that vouch for members and for their clients, and with the
+// connection to the host cluster. What runs for the former identity ends then.
 func (t *Task) Identity() string {
 	identity := &strings.Builder{}
 	fmt.Fprintln(identity, t.Host.Identity, t.Founded)
@@ -92,7 +92,7 @@ func (t *Task) clientURLs() map[string]string {
 	return urls
 }
 
-// Reach is how members are reached that have an address, and the configuration of a client of theirs. It needs Cluster, Host, Keys and
+// Reach returns how to reach each member that has an address, and the TLS configuration of a client. It needs Cluster, Host, Keys and
 // Input.
 func (t *Task) Reach(clock clock.PassiveClock) (map[string]etcd.Address, *tls.Config, error) {
 	config, err := t.Keys.ClientTLS(clock, t.Cluster.Signer, names.ManagerUser, nil, "")

@@ -12,7 +12,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
-// What runs with the certificate and the CAs of a phase ends when there are others. The CA of the other etcd is not its concern.
+// What runs with the certificate and the CAs of one phase ends when these change. It does not end when the CA of the other etcd changes.
 func TestAnotherPhaseOfItsCAIsAnotherIdentity(t *testing.T) {
 	host := fake.NewClientBuilder().Build()
 	access := pki.Access{Cached: host, Live: host, Writer: host}

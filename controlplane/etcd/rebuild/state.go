@@ -35,7 +35,7 @@ type Record struct {
 	Voters  int      `json:"voters,omitempty"`
 }
 
-// Stamp is a time as records have it; empty for none.
+// Stamp writes a time as records have it; empty for the zero time.
 func Stamp(at time.Time) string {
 	if at.IsZero() {
 		return ""

@@ -41,7 +41,7 @@ type State struct {
 
 // Action is the next step; it is empty when every pod is up to date or will be by itself.
 type Action struct {
-	// Lead is the name of the member that takes the lead, before the pod of the one that has it is deleted; empty for none.
+	// Lead is the name of the member that takes the lead before the pod of the leader is deleted; empty for none.
 	Lead string
 	// Replace is the name of the member whose pod is deleted; empty for none, and while the lead moves.
 	Replace string
@@ -73,8 +73,9 @@ func Decide(s State) Action {
 	return Action{Replace: next.Name}
 }
 
-// successor is the member that takes the lead from one that goes; empty for one that does not lead, or is alone. All others are not faulty
-// then. A leader that stops loses what other members forward to it in that moment, and their writers wait in vain for seconds.
+// successor is the member that takes the lead from next; empty if next does not lead, or is the only member. No other member is faulty when
+// next leads and may go. A leader that stops loses what other members forward to it at that moment, and their writers wait in vain for
+// seconds.
 func (s State) successor(next Member) string {
 	others := slices.DeleteFunc(slices.Clone(s.Members), func(m Member) bool { return m.Name == next.Name })
 	if !next.Leader || !next.InQuorum || len(others) == 0 {

@@ -64,7 +64,7 @@ func TestDecide(t *testing.T) {
 	for what, test := range map[string]struct {
 		state   State
 		replace string
-		// lead is who takes the lead before.
+		// lead is the member that takes the lead first.
 		lead string
 		// waits is a part of the reason to wait.
 		waits string

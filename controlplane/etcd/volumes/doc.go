@@ -1,3 +1,3 @@
-// Package volumes has volume claims of an etcd cluster ask for another size, when a person wants its volumes larger. Which of them do is
-// decided by Decide, which is pure.
+// Package volumes makes the volume claims of an etcd cluster ask for more space when a person wants larger volumes. Decide, which is pure,
+// chooses the claims.
 package volumes

@@ -21,8 +21,8 @@ import (
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list;patch
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get
 
-// Resize has the volume claims of an etcd cluster ask for the size in a field of spec, as Decide says. problems are what hinders, for
-// people. What the host cluster refuses is among them.
+// Resize makes the volume claims of an etcd cluster ask for the size in a field of spec, as Decide says. problems tell people what hinders
+// that, including what the host cluster refuses.
 func Resize(ctx context.Context, host *hostclusters.Host, tenant client.ObjectKey, component, field string, wanted resource.Quantity) (problems []error, err error) {
 	plan, err := askForSize(ctx, host, tenant, component, field, wanted)
 	if plan.Problem != "" {
@@ -34,7 +34,7 @@ func Resize(ctx context.Context, host *hostclusters.Host, tenant client.ObjectKe
 	return problems, err
 }
 
-// askForSize returns the plan as far as it knows one, also when it fails.
+// askForSize returns the plan if it made one, even when it fails.
 func askForSize(ctx context.Context, host *hostclusters.Host, tenant client.ObjectKey, component, field string, wanted resource.Quantity) (Plan, error) {
 	found, err := operator.VolumeClaims(ctx, host.Live, tenant, component) // No cache holds them.
 	if err != nil {
@@ -56,7 +56,7 @@ func askForSize(ctx context.Context, host *hostclusters.Host, tenant client.Obje
 	return plan, nil
 }
 
-// resizeVolume has a claim ask for a size.
+// resizeVolume makes a claim ask for a size.
 func resizeVolume(ctx context.Context, host client.Writer, claim *corev1.PersistentVolumeClaim, size resource.Quantity) error {
 	seen := claim.DeepCopy()
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = size
@@ -67,7 +67,7 @@ func resizeVolume(ctx context.Context, host client.Writer, claim *corev1.Persist
 	return nil
 }
 
-// claimsToResize is what Decide has to know of claims.
+// claimsToResize reads what Decide has to know about claims.
 func claimsToResize(ctx context.Context, reader client.Reader, found []corev1.PersistentVolumeClaim) ([]Claim, error) {
 	grow := map[string]bool{}
 	var claims []Claim

@@ -20,7 +20,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// What the host cluster refuses is for a person, and stops nothing; what may pass is tried again.
+// A person has to mend what the host cluster refuses, and nothing stops for it. The manager retries what may pass.
 func TestAClaimIsResizedAndARefusalIsTold(t *testing.T) {
 	const field = "spec.etcd.data.storage.size"
 	tenant := client.ObjectKey{Namespace: "team", Name: "blue"}

@@ -1,7 +1,6 @@
-// Package discovery finds out what status said of etcd clusters, when it says nothing: clusterctl move and backups leave
-// status behind. Without it a running cluster would be taken for one that is yet to be bootstrapped, and a member that
-// comes back without data would be let in. Configuration files and workloads tell it; etcd itself says the
-// rest when it is observed.
+// Package discovery finds what status said about etcd clusters before it was lost: clusterctl move and backups do not carry status. Without
+// it the manager would take a running cluster for one that is yet to be bootstrapped, and would let in a member that comes back without
+// data. Discovery reads configuration files and workloads. The operator learns the rest when it observes etcd.
 package discovery
 
 import (
@@ -21,8 +20,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// Unknown finds the etcd clusters of a control plane of which status says nothing. It returns those that were founded, and the first
-// error after which it went no further.
+// Unknown finds the founded etcd clusters of a control plane that its status does not mention. It stops at the first error, and returns the
+// error with the clusters that it found before.
 func Unknown(ctx context.Context, live client.Reader, controlPlane *controlplanev1.KOKControlPlane, tenant client.ObjectKey) ([]controlplanev1.EtcdClusterStatus, error) {
 	var all []controlplanev1.EtcdClusterStatus
 	for _, cluster := range etcdclusters.All {
@@ -40,8 +39,8 @@ func Unknown(ctx context.Context, live client.Reader, controlPlane *controlplane
 	return all, nil
 }
 
-// Find is what the host cluster tells of an etcd cluster; nil for one that was not founded yet. A cache that lacks what there is
-// would let a member without data start a cluster anew, so live is the API server.
+// Find reads from the host cluster what status should say about an etcd cluster. It returns nil for a cluster that is not founded yet. live
+// reads from the API server: a cache that is behind would let a member without data found the cluster anew.
 func Find(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster, controlPlane *controlplanev1.KOKControlPlane, tenant client.ObjectKey) (*controlplanev1.EtcdClusterStatus, error) {
 	config, workload := &corev1.ConfigMap{}, &appsv1.StatefulSet{}
 	for _, present := range []struct {
@@ -50,17 +49,18 @@ func Find(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster
 	}{{names.Config(tenant.Name, cluster.Component), config}, {names.Object(tenant.Name, cluster.Component), workload}} {
 		key := client.ObjectKey{Namespace: tenant.Namespace, Name: present.name}
 		if err := live.Get(ctx, key, present.object); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("look for etcd members of before: %w", err)
+			return nil, fmt.Errorf("look for former etcd members: %w", err)
 		}
 	}
 	seeded, err := mayBeSeeded(ctx, live, cluster, controlPlane, tenant, workload)
 	if err != nil || seeded {
-		return nil, err // The files of a seeded one say from the beginning that it was founded, and nobody has seen it yet.
+		return nil, err // The files of a seeded cluster say from the beginning that it was founded, but nobody has seen it yet.
 	}
 	return described(cluster, tenant, etcdclusters.Founded(controlPlane, cluster.Component), config.Data, ptr.Deref(workload.Spec.Replicas, 0))
 }
 
-// mayBeSeeded reports whether the first member of an etcd cluster may still have to restore a snapshot: it is told which.
+// mayBeSeeded reports whether the first member of an etcd cluster may still have to restore a snapshot. Then the Secret of its backup names
+// the snapshot.
 func mayBeSeeded(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster, controlPlane *controlplanev1.KOKControlPlane, tenant client.ObjectKey, workload *appsv1.StatefulSet) (bool, error) {
 	if cluster.Component != names.EtcdData || controlPlane.Spec.Etcd.Restore == nil || ptr.Deref(workload.Spec.Replicas, 0) > 1 {
 		return false, nil
@@ -72,8 +72,9 @@ func mayBeSeeded(ctx context.Context, live client.Reader, cluster etcdcomponent.
 	return len(secret.Data[backup.SeedFile]) > 0, nil
 }
 
-// described is what files and the number of pods tell of an etcd cluster; nil for one that was not bootstrapped, and where files
-// are of another founding. There are as many pods as etcd lists members; when the StatefulSet is gone, files alone tell who they are.
+// described makes the status of an etcd cluster from its files and the number of its pods. It returns nil if the cluster was not
+// bootstrapped, or if the files are of another founding. There are as many pods as etcd lists members; if the StatefulSet is gone, only the
+// files tell who the members are.
 func described(cluster etcdcomponent.Cluster, tenant client.ObjectKey, founded string, files map[string]string, pods int32) (*controlplanev1.EtcdClusterStatus, error) {
 	if pods == 0 {
 		pods = int32(len(files)) //nolint:gosec // There are seven at most.

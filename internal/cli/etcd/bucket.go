@@ -83,7 +83,7 @@ func (r *restorer) secretFiles(ctx context.Context, flag, name, folder string, k
 	return nil
 }
 
-// choose is the snapshot that the flags name, if it may be restored, and the keys that it is of.
+// choose finds the snapshot that the flags name, if it may be restored, and the keys that it was taken with.
 func (r *restorer) choose(ctx context.Context, objects store.Store, all []*opened) (listing.Entry, *opened, error) {
 	if r.flags.slot == "" {
 		return r.latest(ctx, objects, all)
@@ -101,7 +101,7 @@ func (r *restorer) choose(ctx context.Context, objects store.Store, all []*opene
 	return listing.Entry{}, nil, r.noSnapshot()
 }
 
-// find is the snapshot of a slot, if it may be restored by some keys.
+// find finds the snapshot of a slot, if the keys allow to restore it.
 func (r *restorer) find(ctx context.Context, objects store.Store, key archive.Key, slot time.Time) (listing.Entry, error) {
 	entry, err := listing.Find(ctx, objects, key, slot)
 	switch {

@@ -61,7 +61,7 @@ func (f Format) Write(out io.Writer, facts any) error {
 	return err
 }
 
-// Table writes rows below a header. An empty cell becomes a dash, and texts of others become fit for a terminal.
+// Table writes rows below a header. It writes a dash for an empty cell, and makes the texts of others fit for a terminal.
 func Table(out io.Writer, header []string, rows [][]string) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(table, strings.Join(header, "\t"))
@@ -74,5 +74,5 @@ func Table(out io.Writer, header []string, rows [][]string) error {
 		}
 		_, _ = fmt.Fprintln(table, strings.Join(cells, "\t"))
 	}
-	return table.Flush() // It tells what failed before.
+	return table.Flush() // Flush returns the errors of earlier writes, too.
 }

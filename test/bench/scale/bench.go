@@ -40,7 +40,7 @@ type bench struct {
 	edited int
 	// before is what was counted before the manager was stopped.
 	before counts
-	// changes are what changed of control planes.
+	// changes counts what changed in control planes.
 	changes changes
 	found   results
 }

@@ -17,13 +17,13 @@ import (
 // mostChanges is how many different changes are shown.
 const mostChanges = 8
 
-// changes count what changed of control planes, so that a write can be told by its content.
+// changes counts what changed in control planes, so that a person can see what writes were about.
 type changes struct {
 	lock sync.Mutex
 	seen map[string]int
 }
 
-// add counts what changed of one control plane.
+// add counts what changed in one control plane.
 func (c *changes) add(before, after *controlplanev1.KOKControlPlane) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -35,7 +35,7 @@ func (c *changes) add(before, after *controlplanev1.KOKControlPlane) {
 	}
 }
 
-// take is what was counted since it was last taken, for people, the most frequent first.
+// take returns for people what was counted since the last call, the most frequent first.
 func (c *changes) take() string {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -48,8 +48,8 @@ func (c *changes) take() string {
 	return "changes: " + cmp.Or(strings.Join(said, "; "), "none")
 }
 
-// changesOf names the conditions that changed with what they say now, and the other parts of the object. The names of the control plane and
-// its objects are left out, so that the same changes of two tenants are the same text.
+// changesOf names the conditions that changed, with what they say now, and the other parts of the object that changed. It leaves out the
+// names of the control plane and its objects, so that the same change of two tenants has the same text.
 func changesOf(before, after *controlplanev1.KOKControlPlane) []string {
 	var found []string
 	for _, is := range after.Status.Conditions {

@@ -90,7 +90,7 @@ func (h *Host) Start(ctx context.Context) error {
 	return nil
 }
 
-// OnChange has changed called for each control plane that is not as it was before, one after the other.
+// OnChange calls changed for each change of a control plane, one after the other.
 func (h *Host) OnChange(ctx context.Context, changed func(before, after *controlplanev1.KOKControlPlane)) error {
 	informer, err := h.mgr.GetCache().GetInformer(ctx, &controlplanev1.KOKControlPlane{})
 	if err != nil {
