@@ -40,7 +40,7 @@ func EachValue(ctx context.Context, members map[string]Address, config *tls.Conf
 	}
 	for limit := int64(valuesPage); ; {
 		page, err := valuesFrom(ctx, client, from, limit)
-		if tooLarge(err) && limit > 1 {
+		if status.Code(err) == codes.ResourceExhausted && limit > 1 { // The page has too many bytes.
 			limit = max(limit/4, 1)
 			continue
 		}
@@ -71,14 +71,4 @@ func valuesFrom(ctx context.Context, client *clientv3.Client, from string, limit
 		return nil, errors.New("read the data of etcd: it says that there is more, and has none")
 	}
 	return page, nil
-}
-
-// tooLarge reports whether an answer has more bytes than a page may have.
-func tooLarge(err error) bool {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if status.Code(err) == codes.ResourceExhausted {
-			return true
-		}
-	}
-	return false
 }
