@@ -28,8 +28,8 @@ import (
 const (
 	// afterPanic is how soon a task that panicked runs again.
 	afterPanic = time.Minute
-	// doubts is how many outcomes with a text do not count when a task of a settled object begins.
-	doubts = 2
+	// mostDoubted is how many outcomes with a text do not count when a task of a settled object begins.
+	mostDoubted = 2
 )
 
 // Key identifies a task: the object whose reconcile wants it, and its kind. An object has at most one task of a kind.
@@ -243,7 +243,7 @@ func (s *running) try(ctx context.Context) (outcome Outcome, err error) {
 func (r *Runner) record(self *running, outcome Outcome) {
 	r.lock.Lock()
 	defer r.lock.Unlock()
-	if r.running[self.key] != self || self.doubts(outcome) {
+	if r.running[self.key] != self || self.doubt(outcome) {
 		return
 	}
 	changed := self.outcome == nil || self.outcome.Text != outcome.Text
@@ -253,9 +253,9 @@ func (r *Runner) record(self *running, outcome Outcome) {
 	}
 }
 
-// doubts reports whether an outcome does not count yet; the caller holds the lock.
-func (s *running) doubts(outcome Outcome) bool {
-	if !s.task.Settled || s.outcome != nil || outcome.Text == "" || outcome.sure || outcome.Again == 0 || s.doubted == doubts {
+// doubt reports whether an outcome does not count yet, and adds it to those that did not. The caller holds the lock.
+func (s *running) doubt(outcome Outcome) bool {
+	if !s.task.Settled || s.outcome != nil || outcome.Text == "" || outcome.sure || outcome.Again == 0 || s.doubted == mostDoubted {
 		return false
 	}
 	s.doubted++

@@ -339,7 +339,7 @@ func TestAnObjectThatWasWellOnceIsCalledBadAtOnce(t *testing.T) {
 func TestAnotherPromptBringsNoNewDoubts(t *testing.T) {
 	backgroundtest.InBubble(t, places(1), func(t *testing.T, r *Runner, _ *backgroundtest.Woken) {
 		told := false
-		for i := range doubts + 2 {
+		for i := range mostDoubted + 2 {
 			task := Task{Settled: true, Prompt: strconv.Itoa(i), Timeout: time.Minute, Do: func(context.Context) Outcome { return Outcome{Text: "bad", Again: time.Hour} }}
 			_, told = r.Run(key("blue"), task)
 			synctest.Wait()
