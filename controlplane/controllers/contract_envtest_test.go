@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/contract/rules"
 )
@@ -272,7 +273,7 @@ func kubeconfigIsManaged(t *testing.T, tt *tenantTest) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "https://" + endpointAddress(tt.controlPlane()); config.Host != want {
+	if want := "https://" + addresses.HostPort(tt.controlPlane().Spec.ControlPlaneEndpoint); config.Host != want {
 		t.Errorf("it names %s, not %s", config.Host, want)
 	}
 	certificates, err := cert.ParseCertsPEM(config.CertData)

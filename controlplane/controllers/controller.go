@@ -260,7 +260,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	}
 	if !wasInitialized && conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) {
 		r.recorder.Eventf(controlPlane, nil, corev1.EventTypeNormal, "Initialized", "Initialize",
-			"The API of %s answers at %s", s.input.Version, endpointAddress(controlPlane))
+			"The API of %s answers at %s", s.input.Version, addresses.HostPort(controlPlane.Spec.ControlPlaneEndpoint))
 	}
 	return r.result(ctx, s, controlPlane)
 }

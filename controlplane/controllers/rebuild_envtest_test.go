@@ -179,7 +179,7 @@ func TestEtcdIsRestoredFromASurvivor(t *testing.T) {
 	}
 	pods := slices.Sorted(maps.Keys(tt.podUIDs()))
 	seed, err := backup.DecodeSeed(told)
-	if err != nil || seed.Member != "blue-etcd-data-2" || !seed.Survivor || seed.Restore != stamp(requested) {
+	if err != nil || seed.Member != "blue-etcd-data-2" || !seed.Survivor || seed.Restore != rebuild.Stamp(requested.Time) {
 		t.Errorf("the survivor is told %+v: %v", seed, err)
 	}
 	pods = slices.DeleteFunc(pods, func(name string) bool { return !strings.Contains(name, names.EtcdData) })

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
@@ -50,7 +51,7 @@ type tenantProbe struct {
 // tenantProbe is a probe of the tenant of a control plane.
 func (r *Reconciler) tenantProbe(s *scope) tenantProbe {
 	return tenantProbe{
-		r: r, keys: s.keys.Only(pki.ClusterCA), address: endpointAddress(s.controlPlane), guard: r.guards.Of(client.ObjectKeyFromObject(s.controlPlane)),
+		r: r, keys: s.keys.Only(pki.ClusterCA), address: addresses.HostPort(s.controlPlane.Spec.ControlPlaneEndpoint), guard: r.guards.Of(client.ObjectKeyFromObject(s.controlPlane)),
 	}
 }
 

@@ -95,7 +95,7 @@ func (p *Progress) Rendered(controlPlane *controlplanev1.KOKControlPlane, reduce
 func Read(ctx context.Context, of *Facts) (Progress, error) {
 	p := Progress{request: requestOf(of.ControlPlane)}
 	data := etcdclusters.Status(of.ControlPlane, names.EtcdData)
-	open := p.request != "" && p.request != stamp(data.RestoredAt)
+	open := p.request != "" && p.request != rebuild.Stamp(data.RestoredAt.Time)
 	lost := data.Name == "" || !ptr.Deref(data.Bootstrapped, false) && conditions.IsTrue(of.ControlPlane, controlplanev1.InitializedCondition)
 	if !open && !lost {
 		return p, nil
@@ -127,11 +127,8 @@ func requestOf(controlPlane *controlplanev1.KOKControlPlane) string {
 	if controlPlane.Spec.Etcd.Restore == nil {
 		return ""
 	}
-	return stamp(controlPlane.Spec.Etcd.Restore.RequestedAt)
+	return rebuild.Stamp(controlPlane.Spec.Etcd.Restore.RequestedAt.Time)
 }
-
-// stamp is a time as records have it; empty for none.
-func stamp(at metav1.Time) string { return rebuild.Stamp(at.Time) }
 
 // writeRecord writes how far a restore has come. It runs before the step that the record is about.
 func (p Progress) writeRecord(ctx context.Context, of *Facts, record rebuild.Record) (Progress, error) {

@@ -66,7 +66,7 @@ func TestStatusFollowsTheRecord(t *testing.T) {
 		t.Errorf("once the new etcd was seen it becomes %+v", data)
 	}
 	over := Progress{Record: rebuild.Record{Restore: first, Phase: rebuild.Over, ClusterID: "b"}}
-	if data, changed := over.Status(observed("b")); !changed || stamp(data.RestoredAt) != first || !*data.Bootstrapped {
+	if data, changed := over.Status(observed("b")); !changed || rebuild.Stamp(data.RestoredAt.Time) != first || !*data.Bootstrapped {
 		t.Errorf("once it is over it is %+v", data)
 	}
 	if data, changed := over.Status(&controlplanev1.KOKControlPlane{}); changed {
