@@ -54,7 +54,7 @@ func changesOf(before, after *controlplanev1.KOKControlPlane) []string {
 	var found []string
 	for _, is := range after.Status.Conditions {
 		was := conditions.Get(before, is.Type)
-		if was == nil || was.Status != is.Status || was.Reason != is.Reason || was.Message != is.Message {
+		if was == nil || !conditions.HasSameStateExceptObservedGeneration(was, &is) {
 			found = append(found, fmt.Sprintf("%s %s %q", is.Type, is.Status, strings.ReplaceAll(is.Message, after.Name, "…")))
 		}
 	}
