@@ -30,8 +30,10 @@ func certificateIn(t *testing.T, folder, name string) *x509.CertPool {
 			t.Fatal(err)
 		}
 	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(certificate)
+	pool, err := cert.NewPoolFromBytes(certificate)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return pool
 }
 
