@@ -65,8 +65,8 @@ type Answer struct {
 	Err string
 }
 
-// Ask asks all members at once.
-func Ask(ctx context.Context, members []Member, config *tls.Config) (Answer, error) {
+// askAll asks all members at once.
+func askAll(ctx context.Context, members []Member, config *tls.Config) (Answer, error) {
 	reports, errs := make([]*backup.Report, len(members)), make([]error, len(members))
 	var group sync.WaitGroup
 	for i, m := range members {
@@ -106,8 +106,8 @@ func merged(reports []*backup.Report) *backup.Report {
 	return &newest
 }
 
-// OnDutyFirst are members in the order in which a snapshot is asked for: the one on duty tells why it fails.
-func OnDutyFirst(members []Member, report *backup.Report) []Member {
+// onDutyFirst are members in the order in which a snapshot is asked for: the one on duty tells why it fails.
+func onDutyFirst(members []Member, report *backup.Report) []Member {
 	others := slices.Clone(members)
 	i := slices.IndexFunc(others, func(m Member) bool { return m.Name == report.Member })
 	if i < 0 {
@@ -151,8 +151,8 @@ func bound(r *backup.Report) {
 	}
 }
 
-// Take has a member take a snapshot of a slot; the first one that answers does.
-func Take(ctx context.Context, members []Member, config *tls.Config, slot time.Time) error {
+// takeSnapshot asks one member after the other to take a snapshot of a slot, until one answers that it does.
+func takeSnapshot(ctx context.Context, members []Member, config *tls.Config, slot time.Time) error {
 	body, err := json.Marshal(backup.TakeRequest{Slot: slot})
 	if err != nil {
 		return err

@@ -51,14 +51,14 @@ func refused(s *backup.Snapshot) {
 }
 
 func TestMembersAreTold(t *testing.T) {
-	of := Tenant{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, UID: "1-2", Recipient: "age1tenant", EncryptionKeyID: "ab", KeysID: "cd"}
-	got := Config(spec(), of)
+	of := tenantFacts{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, UID: "1-2", Recipient: "age1tenant", EncryptionKeyID: "ab", KeysID: "cd"}
+	got := configFor(spec(), of)
 	if got.Every != time.Hour || got.Keep != (backup.Keep{Last: 24, Daily: 7, Weekly: 4}) || !slices.Equal(got.Recipients, []string{"age1tenant", "age1person"}) || got.Store.S3.Prefix != "team/blue" || got.Cluster.UID != "1-2" {
 		t.Errorf("without a wish it is %+v", got)
 	}
 	wished := spec()
 	wished.Every, wished.Keep.Last, wished.Store.S3.Prefix = &metav1.Duration{Duration: 5 * time.Minute}, ptr.To[int32](2), "mine"
-	if got := Config(wished, of); got.Every != 5*time.Minute || got.Keep.Last != 2 || got.Store.S3.Prefix != "mine" || MaxAge(wished) != 15*time.Minute {
+	if got := configFor(wished, of); got.Every != 5*time.Minute || got.Keep.Last != 2 || got.Store.S3.Prefix != "mine" || maxAge(wished) != 15*time.Minute {
 		t.Errorf("with wishes it is %+v", got)
 	}
 	file, err := backup.Encode(got)
@@ -149,7 +149,7 @@ func TestObjectsSayWhatTheStoreHas(t *testing.T) {
 			report: report()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Reconciled(blue, test.objects, test.report, six)
+			got := reconciled(blue, test.objects, test.report, six)
 			if len(got.Create) != test.create || len(got.Update) != test.update || len(got.Delete) != test.delete {
 				t.Fatalf("got %+v", got)
 			}
@@ -166,7 +166,7 @@ func TestObjectsSayWhatTheStoreHas(t *testing.T) {
 					t.Errorf("Verified has the reason %q", got)
 				}
 				// Nothing is written twice.
-				if again := Reconciled(blue, []controlplanev1.KOKEtcdSnapshot{*o}, test.report, six); len(again.Update)+len(again.Create) > 0 {
+				if again := reconciled(blue, []controlplanev1.KOKEtcdSnapshot{*o}, test.report, six); len(again.Update)+len(again.Create) > 0 {
 					t.Errorf("it is written again: %+v", again)
 				}
 			}
@@ -179,7 +179,7 @@ func TestWantedAreThoseThatNeitherCameNorWereRefused(t *testing.T) {
 	describe(&came, ptr.To(stored(six)))
 	deleted := object("", func(o *controlplanev1.KOKEtcdSnapshot) { o.DeletionTimestamp = ptr.To(metav1.NewTime(six)) })
 	source := object("", func(o *controlplanev1.KOKEtcdSnapshot) { o.Spec.Source = &controlplanev1.EtcdSnapshotSource{} })
-	got := Wanted([]controlplanev1.KOKEtcdSnapshot{came, deleted, source, object("20260304T050000Z"), object("")}, six)
+	got := wantedSlots([]controlplanev1.KOKEtcdSnapshot{came, deleted, source, object("20260304T050000Z"), object("")}, six)
 	if !slices.Equal(got, []time.Time{six}) {
 		t.Errorf("got %v", got)
 	}
@@ -209,7 +209,7 @@ func TestOrigin(t *testing.T) {
 }
 
 func TestAMemberWithoutAnAgentIsNamed(t *testing.T) {
-	_, err := Ask(t.Context(), []Member{{Name: "blue-etcd-data-0", Address: "127.0.0.1:1"}}, &tls.Config{MinVersion: tls.VersionTLS12})
+	_, err := askAll(t.Context(), []Member{{Name: "blue-etcd-data-0", Address: "127.0.0.1:1"}}, &tls.Config{MinVersion: tls.VersionTLS12})
 	if err == nil || !strings.Contains(err.Error(), "blue-etcd-data-0") || errors.Unwrap(err) == nil {
 		t.Errorf("got %v", err)
 	}
@@ -227,7 +227,7 @@ func TestMembersTellOfTheirVolumes(t *testing.T) {
 	trusted := x509.NewCertPool()
 	trusted.AddCert(agent.Certificate())
 	name := agent.Certificate().DNSNames[0]
-	answer, err := Ask(t.Context(), []Member{{Name: name, Address: agent.Listener.Addr().String()}, {Name: "away", Address: "127.0.0.1:1"}}, &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12})
+	answer, err := askAll(t.Context(), []Member{{Name: name, Address: agent.Listener.Addr().String()}, {Name: "away", Address: "127.0.0.1:1"}}, &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12})
 	if err != nil || answer.Report == nil || !maps.Equal(answer.Volumes, map[string]backup.Volume{name: says}) {
 		t.Errorf("they say %+v: %v", answer, err)
 	}
@@ -249,7 +249,7 @@ func TestAReportIsBoundedAndMerged(t *testing.T) {
 	if got.Member != "b" || !got.OnDuty || !got.Working.Equal(six) || len(got.Snapshots) != 1 || !got.Listed.Equal(six) {
 		t.Errorf("it is %+v", got)
 	}
-	if first := OnDutyFirst([]Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, got); first[0].Name != "b" || first[1].Name != "a" {
+	if first := onDutyFirst([]Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}, got); first[0].Name != "b" || first[1].Name != "a" {
 		t.Errorf("the order is %v", first)
 	}
 }

@@ -20,24 +20,24 @@ const (
 	defaultWeekly = 4
 )
 
-// Every is the time between two snapshots.
-func Every(spec *controlplanev1.EtcdBackupSpec) time.Duration {
+// every is the time between two snapshots.
+func every(spec *controlplanev1.EtcdBackupSpec) time.Duration {
 	if spec.Every == nil {
 		return defaultEvery
 	}
 	return spec.Every.Duration
 }
 
-// MaxAge is the age above which the newest verified snapshot is too old.
-func MaxAge(spec *controlplanev1.EtcdBackupSpec) time.Duration {
+// maxAge is the age above which the newest verified snapshot is too old.
+func maxAge(spec *controlplanev1.EtcdBackupSpec) time.Duration {
 	if spec.MaxAge == nil {
-		return 3 * Every(spec)
+		return 3 * every(spec)
 	}
 	return spec.MaxAge.Duration
 }
 
-// Tenant is what members are told of the tenant beside its spec.
-type Tenant struct {
+// tenantFacts is what members are told about the tenant besides its spec.
+type tenantFacts struct {
 	Cluster client.ObjectKey
 	// UID is that of its namespace kube-system.
 	UID string
@@ -47,11 +47,11 @@ type Tenant struct {
 	EncryptionKeyID, KeysID string
 }
 
-// Config is what members are told of the backup.
-func Config(spec *controlplanev1.EtcdBackupSpec, of Tenant) backup.Config {
+// configFor is what members are told about the backup.
+func configFor(spec *controlplanev1.EtcdBackupSpec, of tenantFacts) backup.Config {
 	return backup.Config{
 		Cluster: backup.Cluster{Namespace: of.Cluster.Namespace, Name: of.Cluster.Name, UID: of.UID},
-		Every:   Every(spec),
+		Every:   every(spec),
 		Keep: backup.Keep{
 			Last:   int(ptr.Deref(spec.Keep.Last, defaultLast)),
 			Daily:  int(ptr.Deref(spec.Keep.Daily, defaultDaily)),

@@ -31,7 +31,7 @@ func (k *Keeper) Observe(ctx context.Context, of *Facts) (answer Answer, asked b
 		return Answer{}, true, err
 	}
 	answer, asked = k.ask(of, objects)
-	return answer, asked, k.keepRecords(ctx, of, Reconciled(of.ControlPlane, objects, answer.Report, k.Clock.Now()))
+	return answer, asked, k.keepRecords(ctx, of, reconciled(of.ControlPlane, objects, answer.Report, k.Clock.Now()))
 }
 
 // Withdraw stops asking members that no longer have agents.
@@ -60,7 +60,7 @@ func (k *Keeper) records(ctx context.Context, of *Facts) ([]controlplanev1.KOKEt
 
 // ask returns what members said last. It returns false until the first result of the probe.
 func (k *Keeper) ask(of *Facts, objects []controlplanev1.KOKEtcdSnapshot) (Answer, bool) {
-	result, asked := k.Prober.Probe(of.probe(ProbeKind), k.membersProbe(of, Wanted(objects, k.Clock.Now())))
+	result, asked := k.Prober.Probe(of.probe(ProbeKind), k.membersProbe(of, wantedSlots(objects, k.Clock.Now())))
 	answer, _ := result.Value.(Answer) // Nil after a panic.
 	return answer, asked
 }
@@ -76,7 +76,7 @@ func (k *Keeper) membersProbe(of *Facts, wanted []time.Time) probe.Probe {
 			if configErr != nil {
 				return probe.Result{Problem: errortext.Steady(configErr)}
 			}
-			said, err := Ask(ctx, members, config)
+			said, err := askAll(ctx, members, config)
 			if err != nil {
 				why := errortext.Steady(err)
 				return probe.Result{Problem: why, Value: Answer{Report: last, Err: why}}
@@ -87,7 +87,7 @@ func (k *Keeper) membersProbe(of *Facts, wanted []time.Time) probe.Probe {
 			var failed []error
 			for _, slot := range open {
 				if !report.Working.Equal(slot) {
-					failed = append(failed, Take(ctx, OnDutyFirst(members, report), config, slot))
+					failed = append(failed, takeSnapshot(ctx, onDutyFirst(members, report), config, slot))
 				}
 			}
 			problem := ""
@@ -104,17 +104,11 @@ func (k *Keeper) membersProbe(of *Facts, wanted []time.Time) probe.Probe {
 
 // missingSlots are the wanted slots for which the store has neither a verified nor a refused snapshot.
 func missingSlots(wanted []time.Time, report *backup.Report) []time.Time {
-	var missing []time.Time
-	for _, slot := range wanted {
-		done := false
-		for _, s := range report.Snapshots {
-			done = done || s.Slot.Equal(slot) && (!s.Verified.IsZero() || s.Reason != "")
-		}
-		if !done {
-			missing = append(missing, slot)
-		}
-	}
-	return missing
+	return slices.DeleteFunc(slices.Clone(wanted), func(slot time.Time) bool {
+		return slices.ContainsFunc(report.Snapshots, func(s backup.Snapshot) bool {
+			return s.Slot.Equal(slot) && (!s.Verified.IsZero() || s.Reason != "")
+		})
+	})
 }
 
 func addressesOf(members []Member) []string {
@@ -126,7 +120,7 @@ func addressesOf(members []Member) []string {
 }
 
 // keepRecords makes the objects of snapshots say what the store has.
-func (k *Keeper) keepRecords(ctx context.Context, of *Facts, records Records) error {
+func (k *Keeper) keepRecords(ctx context.Context, of *Facts, records recordChanges) error {
 	var errs []error
 	for _, object := range records.Create {
 		object.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(of.ControlPlane, controlplanev1.GroupVersion.WithKind("KOKControlPlane"))}

@@ -14,15 +14,15 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 )
 
-// Records are the changes that make the objects of snapshots say what the store has.
-type Records struct {
+// recordChanges are the changes that make the objects of snapshots say what the store has.
+type recordChanges struct {
 	// Create are new objects, without status: the next reconcile sets it. Update have another status. Delete are objects
 	// that the controller made of snapshots that are gone.
 	Create, Update, Delete []*controlplanev1.KOKEtcdSnapshot
 }
 
-// Slot is the slot of the snapshot of an object: for one that shall be taken now, when the object was created.
-func Slot(snapshot *controlplanev1.KOKEtcdSnapshot) time.Time {
+// slotOfObject is the slot of the snapshot of an object: for one that shall be taken now, when the object was created.
+func slotOfObject(snapshot *controlplanev1.KOKEtcdSnapshot) time.Time {
 	if snapshot.Spec.Slot != "" {
 		return slotOf(snapshot.Spec.Slot)
 	}
@@ -32,24 +32,24 @@ func Slot(snapshot *controlplanev1.KOKEtcdSnapshot) time.Time {
 // stillNow is how long after its creation an object has a snapshot taken: members take none of an older slot.
 const stillNow = 23 * time.Hour
 
-// Wanted are slots that people want a snapshot of, and that have neither come nor been refused.
-func Wanted(objects []controlplanev1.KOKEtcdSnapshot, now time.Time) []time.Time {
+// wantedSlots are the slots of which people want a snapshot that neither came nor was refused.
+func wantedSlots(objects []controlplanev1.KOKEtcdSnapshot, now time.Time) []time.Time {
 	var slots []time.Time
 	for i := range objects {
 		object := &objects[i]
 		if object.Spec.Slot == "" && object.Spec.Source == nil && object.DeletionTimestamp.IsZero() && conditions.Get(object, controlplanev1.SnapshotVerifiedCondition) == nil &&
-			now.Sub(Slot(object)) < stillNow {
-			slots = append(slots, Slot(object))
+			now.Sub(slotOfObject(object)) < stillNow {
+			slots = append(slots, slotOfObject(object))
 		}
 	}
 	slices.SortFunc(slots, time.Time.Compare)
 	return slots
 }
 
-// Reconciled compares the objects of a control plane with what members report. Nothing is deleted before the store was listed. Of
+// reconciled compares the objects of a control plane with what members report. Nothing is deleted before the store was listed. Of
 // a store with more snapshots than a report has, the oldest have no object.
-func Reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, report *backup.Report, now time.Time) Records {
-	var records Records
+func reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlplanev1.KOKEtcdSnapshot, report *backup.Report, now time.Time) recordChanges {
+	var records recordChanges
 	if report == nil || report.Listed.IsZero() {
 		return records
 	}
@@ -63,7 +63,7 @@ func Reconciled(controlPlane *controlplanev1.KOKControlPlane, objects []controlp
 		if object.Spec.ControlPlaneName != controlPlane.Name || !object.DeletionTimestamp.IsZero() {
 			continue
 		}
-		slot := Slot(object)
+		slot := slotOfObject(object)
 		found := there[slot]
 		known[slot] = known[slot] || found != nil
 		switch {

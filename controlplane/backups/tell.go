@@ -83,7 +83,7 @@ func describedBackup(spec *controlplanev1.EtcdBackupSpec, of *Facts, uid string,
 	if err != nil {
 		return nil, "", err
 	}
-	tenant := Tenant{
+	tenant := tenantFacts{
 		Cluster: of.Cluster, UID: uid, Recipient: identity.Recipient().String(), EncryptionKeyID: keyID,
 		KeysID: pki.KeysID(bundle, spec.Recipients),
 	}
@@ -92,7 +92,7 @@ func describedBackup(spec *controlplanev1.EtcdBackupSpec, of *Facts, uid string,
 			return nil, "spec.etcd.backup.recipients: " + err.Error(), nil //nolint:nilerr // A person has to mend it.
 		}
 	}
-	config, err := backup.Encode(Config(spec, tenant))
+	config, err := backup.Encode(configFor(spec, tenant))
 	return map[string][]byte{backup.KeysFile: sealed, backup.ConfigFile: config}, "", err
 }
 

@@ -58,7 +58,7 @@ func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 		return verdict(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, "no member has told of its snapshots yet")
 	case seen.Report == nil && len(problems) == 0:
 		return verdict(metav1.ConditionUnknown, controlplanev1.HealthUnknownReason, seen.Err)
-	case newest != nil && now.Sub(newest.Taken) <= MaxAge(spec):
+	case newest != nil && now.Sub(newest.Taken) <= maxAge(spec):
 		lines := append([]string{fmt.Sprintf("snapshot %s is verified", archive.SlotName(newest.Slot))}, problems...)
 		return verdict(metav1.ConditionTrue, controlplanev1.BackedUpReason, lines...)
 	case seen.Err != "" && seen.Problem == "":
@@ -74,7 +74,7 @@ func newestLine(newest *backup.Snapshot, spec *controlplanev1.EtcdBackupSpec) st
 	if newest == nil {
 		return "no snapshot is verified yet"
 	}
-	return fmt.Sprintf("the newest verified snapshot is %s, which is older than spec.etcd.backup.maxAge, %v", archive.SlotName(newest.Slot), MaxAge(spec))
+	return fmt.Sprintf("the newest verified snapshot is %s, which is older than spec.etcd.backup.maxAge, %v", archive.SlotName(newest.Slot), maxAge(spec))
 }
 
 // text is a problem for people.
