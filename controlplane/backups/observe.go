@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -68,10 +69,10 @@ func (k *Keeper) ask(of *Facts, objects []controlplanev1.KOKEtcdSnapshot) (Answe
 // membersProbe asks all members at once.
 func (k *Keeper) membersProbe(of *Facts, wanted []time.Time) probe.Probe {
 	members := of.Members
-	config, configErr := of.Keys.Only(pki.EtcdCA).ClientTLS(k.Clock, pki.EtcdCA, names.ManagerUser, nil, "")
+	config, configErr := certificates.Issuer{Keys: of.Keys.Only(pki.EtcdCA), Clock: k.Clock}.ClientTLS(pki.EtcdCA, names.ManagerUser, nil, "")
 	var last *backup.Report
 	return probe.Probe{
-		Identity: fmt.Sprintf("%s %v %s", of.HostCluster, addressesOf(members), of.Keys.ClientIdentity(pki.EtcdCA)), Prompt: fmt.Sprint(wanted), Timeout: timeout, Settled: of.Settled,
+		Identity: fmt.Sprintf("%s %v %s", of.HostCluster, addressesOf(members), certificates.ClientIdentity(of.Keys, pki.EtcdCA)), Prompt: fmt.Sprint(wanted), Timeout: timeout, Settled: of.Settled,
 		Do: func(ctx context.Context) probe.Result {
 			if configErr != nil {
 				return probe.Result{Problem: errortext.Steady(configErr)}

@@ -21,6 +21,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 )
 
 // says answers probes by their kind. A probe of another kind has no result yet.
@@ -51,8 +52,8 @@ func newTelling(t *testing.T, present ...client.Object) *telling {
 	controlPlane.Spec.Etcd.Backup.Recipients = []string{person.Recipient().String()}
 	controlPlane.Spec.Etcd.Backup.Store.S3.CredentialsRef.Name = "s3"
 	cluster := fake.NewClientBuilder().WithObjects(present...).Build()
-	access, clock := pki.Access{Cached: cluster, Live: cluster, Writer: cluster}, clocktesting.NewFakePassiveClock(six)
-	store := &pki.Store{Management: access, Host: access, Clock: clock}
+	access, clock := secrets.Access{Cached: cluster, Live: cluster, Writer: cluster}, clocktesting.NewFakePassiveClock(six)
+	store := &pki.Store{Management: access, Host: access}
 	keys, err := store.Ensure(t.Context(), pki.Request{
 		Cluster: client.ObjectKeyFromObject(blue), UsedBy: func(context.Context) (string, error) { return "", nil },
 	})

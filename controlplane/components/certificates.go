@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
@@ -21,7 +22,7 @@ var (
 // stable ones only: Services, loopback, the endpoint. A pod that moves needs no new certificate; who dials a node's
 // address names the server itself.
 type Certificates struct {
-	Leaves []pki.Leaf
+	Leaves []certificates.Leaf
 	Files  map[string][]byte
 }
 

@@ -5,7 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 )
 
 // KeyFiles are the files of a kind of key that pods have, by what their names end in: empty for the key that the tenant was made with. The
@@ -65,7 +65,7 @@ func (f *memberFiles) common(in *Input) []corev1.KeyToPath {
 
 // leafAs is a file of the leaf that the CA in use has signed, under the path that it has without a rotation.
 func leafAs(name, used, ending string) corev1.KeyToPath {
-	return corev1.KeyToPath{Key: pki.LeafName(name, used) + ending, Path: name + ending}
+	return corev1.KeyToPath{Key: certificates.LeafName(name, used) + ending, Path: name + ending}
 }
 
 // Holders are the components whose pods have keys of the kind.

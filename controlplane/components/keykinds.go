@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
@@ -112,7 +113,7 @@ func frontProxyCAs(in *Input) []string {
 // frontProxyLeaf is a file of the leaf that the CA which is in use has signed.
 func frontProxyLeaf(ending string) func(*Input) []string {
 	return func(in *Input) []string {
-		return []string{pki.LeafName(FrontProxyClient, in.FrontProxyCAs.Used) + ending}
+		return []string{certificates.LeafName(FrontProxyClient, in.FrontProxyCAs.Used) + ending}
 	}
 }
 
@@ -121,7 +122,7 @@ func etcdCAs(in *Input) []string {
 }
 
 func etcdLeaf(ending string) func(*Input) []string {
-	return func(in *Input) []string { return []string{pki.LeafName(EtcdClient, in.EtcdCAs.Used) + ending} }
+	return func(in *Input) []string { return []string{certificates.LeafName(EtcdClient, in.EtcdCAs.Used) + ending} }
 }
 
 func serviceAccountPublic(in *Input) []string {

@@ -12,6 +12,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/arguments"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -147,7 +148,7 @@ func (r Replicated) metricsReaders(in *Input) []networkingv1.NetworkPolicyIngres
 // Kubernetes binds the component's role.
 func (r Replicated) certificates(in *Input, _ Issuance) (Certificates, error) {
 	user := "system:" + r.Name
-	kubeconfig, err := pki.ComponentKubeconfig(pki.KubeconfigFile{
+	kubeconfig, err := certificates.ComponentKubeconfig(certificates.KubeconfigFile{
 		Server:   "https://" + in.APIServerAddress(),
 		User:     user,
 		CAFile:   KeyMaterialDirectory + "/" + pki.CACert,
@@ -158,7 +159,7 @@ func (r Replicated) certificates(in *Input, _ Issuance) (Certificates, error) {
 		return Certificates{}, err
 	}
 	return Certificates{
-		Leaves: []pki.Leaf{
+		Leaves: []certificates.Leaf{
 			{Name: ServerCert, Signer: pki.ClusterCA, CommonName: r.Name, Usages: Serving,
 				DNSNames: []string{"localhost", r.Name}, IPs: IPs("127.0.0.1", "::1")},
 			{Name: ClientCert, Signer: pki.ClusterCA, CommonName: user, Usages: Dialing},

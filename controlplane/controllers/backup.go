@@ -9,7 +9,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 )
 
 // ensureBackup keeps the Secret from which members of the data etcd learn how they are backed up, which snapshot a new one
@@ -19,7 +19,7 @@ func (r *Reconciler) ensureBackup(ctx context.Context, s *scope) flow.Result {
 	of := s.backupSecret()
 	spec, seeded := s.controlPlane.Spec.Etcd.Backup, etcdclusters.Seeded(s.controlPlane, names.EtcdData)
 	if spec == nil && !seeded && !s.rebuild.Ever(s.controlPlane) {
-		return flow.Failed(s.store.DeleteFiles(ctx, of))
+		return flow.Failed(s.store.Host.DeleteFiles(ctx, of))
 	}
 	if r.EtcdAgentImage == "" {
 		if s.backup.Problem = backups.NoAgent; seeded {
@@ -27,7 +27,7 @@ func (r *Reconciler) ensureBackup(ctx context.Context, s *scope) flow.Result {
 		}
 		return r.keepBackup(ctx, s)
 	}
-	present, err := s.store.ReadFiles(ctx, of)
+	present, err := s.store.Host.ReadFiles(ctx, of)
 	if err != nil {
 		return flow.Failed(err)
 	}
@@ -49,11 +49,11 @@ func (r *Reconciler) ensureBackup(ctx context.Context, s *scope) flow.Result {
 		told = r.backups().Tell(ctx, r.backupFacts(s), present)
 		s.backup.Problem = told.Problem
 	}
-	return flow.Failed(s.store.WriteFiles(ctx, of, told.Beside(files, present, seeded)))
+	return flow.Failed(s.store.Host.WriteFiles(ctx, of, told.Beside(files, present, seeded)))
 }
 
-func (s *scope) backupSecret() pki.Files {
-	return pki.Files{Cluster: s.key, Name: names.Backup(s.key.Name), Component: names.EtcdData, Owner: s.hostOwner()}
+func (s *scope) backupSecret() secrets.Files {
+	return secrets.Files{Cluster: s.key, Name: names.Backup(s.key.Name), Component: names.EtcdData, Owner: s.hostOwner()}
 }
 
 // keepBackup takes back what an etcd that was seen since begins with: a member that lost its volume would begin with it again.
@@ -62,11 +62,11 @@ func (r *Reconciler) keepBackup(ctx context.Context, s *scope) flow.Result {
 		return flow.Done()
 	}
 	of := s.backupSecret()
-	present, err := s.store.ReadFiles(ctx, of)
+	present, err := s.store.Host.ReadFiles(ctx, of)
 	if err != nil || present == nil {
 		return flow.Failed(err)
 	}
-	return flow.Failed(s.store.WriteFiles(ctx, of, backups.WithoutSeed(present)))
+	return flow.Failed(s.store.Host.WriteFiles(ctx, of, backups.WithoutSeed(present)))
 }
 
 // seedGone reports whether no member can begin with a snapshot any more. Before that no member is replaced.

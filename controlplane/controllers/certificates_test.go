@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
@@ -29,6 +30,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 )
 
 // issued are the certificates of one tenant, as pods find them.
@@ -61,8 +63,8 @@ func issue(t *testing.T, cluster, endpoint string, sans ...string) *issued {
 	of.in.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
 
 	host := fake.NewClientBuilder().Build()
-	access := pki.Access{Cached: host, Live: host, Writer: host}
-	store := &pki.Store{Management: access, Host: access, Clock: clocktesting.NewFakePassiveClock(time.Now())}
+	access := secrets.Access{Cached: host, Live: host, Writer: host}
+	store := &pki.Store{Management: access, Host: access}
 	keys, err := store.Ensure(t.Context(), pki.Request{
 		Cluster: of.in.Cluster, UsedBy: func(context.Context) (string, error) { return "", nil },
 	})
@@ -70,12 +72,13 @@ func issue(t *testing.T, cluster, endpoint string, sans ...string) *issued {
 		t.Fatal(err)
 	}
 	of.keys = keys
-	secrets, err := Certificates(of.in, keys, endpoint, sans)
+	wanted, err := Certificates(of.in, keys, endpoint, sans)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, secret := range secrets {
-		if _, err := store.EnsureLeaves(t.Context(), keys, secret); err != nil {
+	issuer := certificates.Issuer{Keys: keys, Clock: clocktesting.NewFakePassiveClock(time.Now())}
+	for _, secret := range wanted {
+		if _, err := issuer.EnsureLeaves(t.Context(), access, secret); err != nil {
 			t.Fatal(err)
 		}
 		written := &corev1.Secret{}

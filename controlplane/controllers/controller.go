@@ -40,6 +40,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
@@ -360,9 +361,8 @@ func (r *Reconciler) deleter() *deletion.Deleter {
 
 func (r *Reconciler) store(host *Host) *pki.Store {
 	return &pki.Store{
-		Management: pki.Access{Cached: r.Client, Live: r.APIReader, Writer: r.Client},
-		Host:       pki.Access{Cached: host.Client, Live: host.Live, Writer: host.Client},
-		Clock:      r.Clock,
+		Management: secrets.Access{Cached: r.Client, Live: r.APIReader, Writer: r.Client},
+		Host:       secrets.Access{Cached: host.Client, Live: host.Live, Writer: host.Client},
 	}
 }
 

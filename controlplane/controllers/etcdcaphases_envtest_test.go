@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
@@ -35,6 +36,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 )
 
 // phasePatience bounds the start of a member.
@@ -60,12 +62,16 @@ type etcdPhaseFiles struct {
 	apiServer, manager *tls.Config
 }
 
+func (e *rotatedEtcd) issuer() certificates.Issuer {
+	return certificates.Issuer{Keys: e.keys, Clock: clock.RealClock{}}
+}
+
 func newRotatedEtcd(t *testing.T, cluster etcdcomponent.Cluster) *rotatedEtcd {
 	t.Helper()
 	host := fake.NewClientBuilder().Build()
-	access := pki.Access{Cached: host, Live: host, Writer: host}
+	access := secrets.Access{Cached: host, Live: host, Writer: host}
 	e := &rotatedEtcd{
-		t: t, cluster: cluster, directory: t.TempDir(), host: host, store: &pki.Store{Management: access, Host: access, Clock: clock.RealClock{}}, members: map[string]*process{},
+		t: t, cluster: cluster, directory: t.TempDir(), host: host, store: &pki.Store{Management: access, Host: access}, members: map[string]*process{},
 		input: components.Input{
 			Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, Version: "v1.36.3", Ports: ports.Of(39000), Addresses: map[string]string{},
 			Network: components.Network{ServiceCIDRs: []string{"10.96.0.0/12"}, DNSDomain: "cluster.local"},
@@ -119,7 +125,7 @@ func (e *rotatedEtcd) rotate(phase rotation.Phase) etcdPhaseFiles {
 		e.t.Fatal(err)
 	}
 	for _, secret := range secrets {
-		if _, err := e.store.EnsureLeaves(e.t.Context(), e.keys, secret); err != nil {
+		if _, err := e.issuer().EnsureLeaves(e.t.Context(), e.store.Host, secret); err != nil {
 			e.t.Fatal(err)
 		}
 	}
@@ -137,11 +143,11 @@ func (e *rotatedEtcd) rotate(phase rotation.Phase) etcdPhaseFiles {
 			}
 		}
 	}
-	if has.manager, err = e.keys.ClientTLS(clock.RealClock{}, e.cluster.Signer, names.ManagerUser, nil, ""); err != nil {
+	if has.manager, err = e.issuer().ClientTLS(e.cluster.Signer, names.ManagerUser, nil, ""); err != nil {
 		e.t.Fatal(err)
 	}
 	server, cas := e.secret(names.KubeAPIServer), pki.TrustedFileOfBoth(components.EtcdCAs, e.input.EtcdCAs.Trusted, e.input.EtcdEventsCAs.Trusted)
-	leaf := pki.LeafName(components.EtcdClient, e.input.EtcdCAs.Used)
+	leaf := certificates.LeafName(components.EtcdClient, e.input.EtcdCAs.Used)
 	has.apiServer = clientOf(e.t, server[cas], server[leaf+".crt"], server[leaf+".key"])
 	return has
 }

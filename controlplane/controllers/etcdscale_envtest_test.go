@@ -33,6 +33,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
@@ -42,6 +43,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
@@ -113,12 +115,16 @@ func TestMembersOfARealEtcdChangeUnderWrites(t *testing.T) {
 	}
 }
 
+func (e *realEtcd) issuer() certificates.Issuer {
+	return certificates.Issuer{Keys: e.keys, Clock: clock.RealClock{}}
+}
+
 func newRealEtcd(t *testing.T) *realEtcd {
 	t.Helper()
 	host := fake.NewClientBuilder().Build()
-	access := pki.Access{Cached: host, Live: host, Writer: host}
+	access := secrets.Access{Cached: host, Live: host, Writer: host}
 	e := &realEtcd{
-		t: t, directory: t.TempDir(), network: fmt.Sprintf("127.%d.%d.", 77+os.Getpid()%150, realEtcds.Add(1)), host: host, store: &pki.Store{Management: access, Host: access, Clock: clock.RealClock{}},
+		t: t, directory: t.TempDir(), network: fmt.Sprintf("127.%d.%d.", 77+os.Getpid()%150, realEtcds.Add(1)), host: host, store: &pki.Store{Management: access, Host: access},
 		members: map[string]*process{}, starts: map[string]int{}, killed: map[string]bool{}, controlPlane: &controlplanev1.KOKControlPlane{},
 	}
 	e.reconciler = &Reconciler{
@@ -237,7 +243,7 @@ func (e *realEtcd) scope(ctx context.Context) *scope {
 		if secret.Key.Name != names.Certs("blue", names.EtcdData) {
 			continue
 		}
-		if _, err := e.store.EnsureLeaves(ctx, e.keys, secret); err != nil {
+		if _, err := e.issuer().EnsureLeaves(ctx, e.store.Host, secret); err != nil {
 			e.t.Fatal(err)
 		}
 	}
@@ -430,7 +436,7 @@ func (f failedWrite) Error() string {
 
 func (e *realEtcd) write() {
 	e.t.Helper()
-	config, err := e.keys.ClientTLS(clock.RealClock{}, pki.EtcdCA, names.ManagerUser, nil, "")
+	config, err := e.issuer().ClientTLS(pki.EtcdCA, names.ManagerUser, nil, "")
 	if err != nil {
 		e.t.Fatal(err)
 	}

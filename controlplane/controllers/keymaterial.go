@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -112,12 +113,13 @@ func (r *Reconciler) ensureCertificates(ctx context.Context, s *scope) flow.Resu
 	if err != nil {
 		return flow.Failed(err)
 	}
+	issuer := certificates.Issuer{Keys: s.keys, Clock: r.Clock}
 	group, together := errgroup.WithContext(ctx)
 	for _, secret := range secrets {
 		secret.Owner = s.hostOwner()
 		group.Go(func() (err error) {
 			defer panics.Recover(together, "issuing certificates", &err)
-			result, err := s.store.EnsureLeaves(together, s.keys, secret)
+			result, err := issuer.EnsureLeaves(together, s.store.Host, secret)
 			s.renewAt(result.RenewAt)
 			s.endsAt(result.EndsAt)
 			return err
@@ -126,11 +128,12 @@ func (r *Reconciler) ensureCertificates(ctx context.Context, s *scope) flow.Resu
 	if err := group.Wait(); err != nil {
 		return flow.Failed(err)
 	}
-	return flow.Failed(s.ensureMetricsCerts(ctx))
+	return flow.Failed(s.ensureMetricsCerts(ctx, issuer))
 }
 
 func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) flow.Result {
-	result, err := s.store.EnsureKubeconfig(ctx, s.keys, pki.KubeconfigRequest{
+	issuer := certificates.Issuer{Keys: s.keys, Clock: r.Clock}
+	result, err := issuer.EnsureKubeconfig(ctx, s.store.Management, certificates.KubeconfigRequest{
 		Cluster: s.key,
 		Owner:   s.owner(),
 		Server:  "https://" + endpointAddress(s.controlPlane),

@@ -11,29 +11,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/scrape"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 )
 
 // ensureMetricsCerts keeps the Secret by which Prometheus reads the metrics of the tenant's components, or deletes it when spec.metrics
 // asks for none.
-func (s *scope) ensureMetricsCerts(ctx context.Context) error {
+func (s *scope) ensureMetricsCerts(ctx context.Context, issuer certificates.Issuer) error {
 	if s.controlPlane.Spec.Metrics.Mode != controlplanev1.MetricsManaged {
-		return s.store.DeleteFiles(ctx, pki.Files{Cluster: s.key, Name: names.MetricsCerts(s.key.Name), Component: names.PKI})
+		return s.store.Host.DeleteFiles(ctx, secrets.Files{Cluster: s.key, Name: names.MetricsCerts(s.key.Name), Component: names.PKI})
 	}
 	files, err := scrape.Files(s.key, s.scraped())
 	if err != nil {
 		return err
 	}
 	files[scrape.CAFile] = s.keys.ClusterCA.Bundle
-	result, err := s.store.EnsureLeaves(ctx, s.keys, pki.LeafSecret{
+	result, err := issuer.EnsureLeaves(ctx, s.store.Host, certificates.LeafSecret{
 		Key:    client.ObjectKey{Namespace: s.key.Namespace, Name: names.MetricsCerts(s.key.Name)},
 		Labels: names.ComponentLabels(s.key, names.PKI), Owner: s.hostOwner(),
-		Leaves: []pki.Leaf{{
+		Leaves: []certificates.Leaf{{
 			Name: scrape.Certificate, Signer: pki.ClusterCA, CommonName: scrape.User, Organizations: []string{scrape.Group}, Usages: components.Dialing, Short: true,
 		}},
 		Files: files,
@@ -52,7 +54,7 @@ func (s *scope) scraped() []scrape.Component {
 		}
 		scraped := scrape.Component{Name: component.Name, ServerName: component.Name}
 		if component.Name == names.KubeAPIServer {
-			scraped.ServerName = pki.TenantServerName
+			scraped.ServerName = certificates.TenantServerName
 		}
 		port := strconv.Itoa(int(s.input.Ports.Number(component.Ports[0])))
 		targets := map[string]scrape.Target{}

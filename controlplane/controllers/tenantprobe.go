@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
@@ -118,7 +119,7 @@ func (v *tenantProbe) connect() error {
 
 // config is the configuration of clients of the tenant, behind the guard.
 func (v *tenantProbe) config() (*rest.Config, error) {
-	config, err := v.keys.RESTConfig(v.r.Clock, "https://"+v.address, names.ManagerUser, []string{"system:masters"})
+	config, err := certificates.Issuer{Keys: v.keys, Clock: v.r.Clock}.RESTConfig("https://"+v.address, names.ManagerUser, []string{"system:masters"})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the tenant: %w", err)
 	}

@@ -94,7 +94,7 @@ func TestKeysComeBackFromABundle(t *testing.T) {
 	}
 	again := newWorld(t)
 	for _, secret := range ManagementSecrets(cluster, decoded) {
-		if err := again.management.Create(t.Context(), secret); err != nil {
+		if err := again.Management.Create(t.Context(), secret); err != nil {
 			t.Fatal(err)
 		}
 	}

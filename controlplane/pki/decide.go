@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 )
 
 // copies is what was read of a tenant's key material; nil is a Secret that does not exist.
@@ -110,7 +111,7 @@ func (c *copies) agrees(it item, partial, whole [][]byte, at Location, keys []st
 			return &InvalidError{Location: at, DataKey: keys[i], Problem: fmt.Sprintf("differs from the other copy of the %s, and data of it is missing", it.name), Remedy: remedy}
 		}
 	}
-	if !at.Host && !ours(c.management[it.name]) {
+	if !at.Host && !secrets.Ours(c.management[it.name]) {
 		return &InvalidError{Location: at, DataKey: firstEmpty(partial, keys), Problem: "is missing, and the Secret was not made by this controller", Remedy: remedy}
 	}
 	return nil

@@ -1,4 +1,4 @@
-// Package pki keeps a tenant's key material and issues certificates from it.
+// Package pki keeps a tenant's key material. Package certificates issues what is made from it.
 //
 // Key material (certificate authorities, the service account key, the encryption key) is made once
 // and kept in two places: Secrets under Cluster API's names in the management cluster, and one
@@ -22,11 +22,5 @@
 // and the data keys without such a name have the former key until the rotation is over, then the new one. A copy that is lost
 // comes back as it is in the phase.
 //
-// A leaf of a signer that rotates has the CA that issues it in its name (signing.go). It is issued by this CA or not at all. The manager's own
-// clients show a leaf by the CA that is in use, and trust the CAs of the phase (client.go).
-//
-// Leaf certificates are issued anew whenever they are not as wanted, each on its own, and well before they expire.
-//
-// All keys are ECDSA P-256: making an RSA key takes longer than anything else in the creation of a
-// tenant.
+// Of a CA, the phase also says which CAs sign certificates and which are trusted (signing.go).
 package pki

@@ -20,7 +20,7 @@ import (
 func (w *world) configurations() map[string][]string {
 	w.t.Helper()
 	all := map[string][]string{}
-	for name, content := range w.get(w.host, hostCopy).Data {
+	for name, content := range w.Get(w.Host, hostCopy).Data {
 		if strings.HasPrefix(name, "encryption-configuration") {
 			all[name] = keysOf(w.t, content)
 		}
@@ -76,7 +76,7 @@ func TestEachPhaseHasItsEncryptionConfigurations(t *testing.T) {
 		if got := w.configurations(); !maps.EqualFunc(got, want, slices.Equal) {
 			t.Errorf("%s: the files are %v, want %v", phase, got, want)
 		}
-		if replaced := !bytes.Equal(w.get(w.management, "blue-encryption").Data["encryption-key"], born); replaced != (phase == rotation.Over) {
+		if replaced := !bytes.Equal(w.Get(w.Management, "blue-encryption").Data["encryption-key"], born); replaced != (phase == rotation.Over) {
 			t.Errorf("%s: it is %t that Cluster API's Secret has the new key", phase, replaced)
 		}
 		underWay = underWay || r.UnderWay()
@@ -137,7 +137,7 @@ func TestSnapshotsAndTheirBundleHaveTheKeysOfThePhase(t *testing.T) {
 		// A tenant is made with the keys of the bundle.
 		other := newWorld(t)
 		for _, secret := range ManagementSecrets(cluster, restored) {
-			if err := other.management.Create(t.Context(), secret); err != nil {
+			if err := other.Management.Create(t.Context(), secret); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -188,10 +188,10 @@ func TestAllKindsRotateSideBySide(t *testing.T) {
 		t.Error("a former key is there")
 	}
 	list := &corev1.SecretList{}
-	if err := w.management.List(t.Context(), list, client.InNamespace(cluster.Namespace)); err != nil {
+	if err := w.Management.List(t.Context(), list, client.InNamespace(cluster.Namespace)); err != nil {
 		t.Fatal(err)
 	}
-	if data := w.get(w.management, rotations).Data; len(data) != len(rotating) {
+	if data := w.Get(w.Management, rotations).Data; len(data) != len(rotating) {
 		t.Errorf("the Secret of rotations has %v", slices.Sorted(maps.Keys(data)))
 	}
 }

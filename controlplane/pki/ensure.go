@@ -15,8 +15,17 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
+
+// Store keeps the key material of tenants in Secrets.
+type Store struct {
+	// Management holds Cluster API's Secrets.
+	Management secrets.Access
+	// Host holds what pods mount. It may be the same cluster.
+	Host secrets.Access
+}
 
 // Request says whose key material is wanted.
 type Request struct {
@@ -47,7 +56,7 @@ type Request struct {
 // the other way round: see [Store.Rotate].
 func (s *Store) Ensure(ctx context.Context, request Request) (*KeyMaterial, error) {
 	log := &KeyMaterial{}
-	for attempt := range attempts {
+	for attempt := range secrets.Attempts {
 		read, err := s.read(ctx, request.Cluster, attempt > 0 || request.Live)
 		if err != nil {
 			return nil, err
@@ -86,7 +95,7 @@ func (s *Store) Ensure(ctx context.Context, request Request) (*KeyMaterial, erro
 			return material, nil
 		}
 	}
-	return nil, fmt.Errorf("write key material of cluster %s: %w", request.Cluster, errRace)
+	return nil, fmt.Errorf("write key material of cluster %s: %w", request.Cluster, secrets.ErrRace)
 }
 
 func (s *Store) read(ctx context.Context, cluster client.ObjectKey, live bool) (*copies, error) {
@@ -96,7 +105,7 @@ func (s *Store) read(ctx context.Context, cluster client.ObjectKey, live bool) (
 	for _, it := range items {
 		group.Go(func() (err error) {
 			defer panics.Recover(together, "reading a Secret", &err)
-			found, fromCache, err := s.Management.get(together, read.managementLocation(it).ObjectKey, live)
+			found, fromCache, err := s.Management.Get(together, read.managementLocation(it).ObjectKey, live)
 			lock.Lock()
 			defer lock.Unlock()
 			read.management[it.name] = found
@@ -106,7 +115,7 @@ func (s *Store) read(ctx context.Context, cluster client.ObjectKey, live bool) (
 	}
 	group.Go(func() (err error) {
 		defer panics.Recover(together, "reading a Secret", &err)
-		found, fromCache, err := s.Host.get(together, read.hostLocation().ObjectKey, live)
+		found, fromCache, err := s.Host.Get(together, read.hostLocation().ObjectKey, live)
 		lock.Lock()
 		defer lock.Unlock()
 		read.host = found
@@ -155,7 +164,7 @@ func (c *copies) managementWrites(request Request, values map[string][][]byte) m
 		present := c.management[it.name]
 		former := c.isFormer(it, part(present, it.managementKeys))
 		// A person may have removed the label. The controller's owner reference also shows that we made the Secret.
-		mine := present == nil || ours(present) || controlledBy(present, request.Owner)
+		mine := present == nil || secrets.Ours(present) || secrets.ControlledBy(present, request.Owner)
 		if !mine && !former {
 			continue
 		}
@@ -168,7 +177,7 @@ func (c *copies) managementWrites(request Request, values map[string][][]byte) m
 			wanted = present.DeepCopy()
 		}
 		if mine {
-			own(wanted, names.ComponentLabels(c.cluster, names.PKI), request.Owner)
+			secrets.Own(wanted, names.ComponentLabels(c.cluster, names.PKI), request.Owner)
 		}
 		if former {
 			clearKeys(wanted, it.managementKeys)
@@ -189,7 +198,7 @@ func (c *copies) hostWrite(request Request, values map[string][][]byte) (*corev1
 	if c.host != nil {
 		wanted = c.host.DeepCopy()
 	}
-	own(wanted, names.ComponentLabels(c.cluster, names.PKI), request.HostOwner)
+	secrets.Own(wanted, names.ComponentLabels(c.cluster, names.PKI), request.HostOwner)
 	for _, it := range items {
 		if c.isFormer(it, part(c.host, it.hostKeys)) {
 			clearKeys(wanted, it.hostKeys)
@@ -240,7 +249,7 @@ func (s *Store) writeAll(ctx context.Context, request Request, read *copies, wri
 		group.Go(func() (err error) {
 			defer panics.Recover(ctx, "writing a Secret", &err)
 			before := part(read.management[it.name], it.managementKeys)
-			lost, err := s.Management.write(ctx, wanted)
+			lost, err := s.Management.Write(ctx, wanted)
 			lock.Lock()
 			defer lock.Unlock()
 			settled = settled && !lost
@@ -264,7 +273,7 @@ func (s *Store) writeAll(ctx context.Context, request Request, read *copies, wri
 	if host == nil {
 		return true, nil
 	}
-	lost, err := s.Host.write(ctx, host)
+	lost, err := s.Host.Write(ctx, host)
 	if err != nil || lost {
 		return false, err
 	}

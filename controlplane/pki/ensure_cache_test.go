@@ -20,7 +20,7 @@ func TestEnsureDecidesOnALiveReading(t *testing.T) {
 	for name, age := range map[string]func(name string, s *corev1.Secret){
 		"other keys": func(name string, s *corev1.Secret) {
 			if name == "blue-ca" {
-				s.Data = foreign.get(foreign.management, name).Data
+				s.Data = foreign.Get(foreign.Management, name).Data
 			}
 		},
 		"damaged keys": func(_ string, s *corev1.Secret) {
@@ -39,11 +39,11 @@ func TestEnsureDecidesOnALiveReading(t *testing.T) {
 				material := w.ensure()
 				stale := fake.NewClientBuilder().Build()
 				for _, name := range append(slices.Clone(managementSecrets), names.KeyMaterial("blue")) {
-					from := w.management
+					from := w.Management
 					if name == names.KeyMaterial("blue") {
-						from = w.host
+						from = w.Host
 					}
-					secret := w.get(from, name)
+					secret := w.Get(from, name)
 					age(name, secret)
 					secret.ResourceVersion = ""
 					if err := stale.Create(t.Context(), secret); err != nil {
@@ -65,7 +65,7 @@ func TestEnsureDecidesOnALiveReading(t *testing.T) {
 func TestARotationGoesOnWhileACacheIsLate(t *testing.T) {
 	w := newWorld(t)
 	w.rotate(asked, rotation.Trusting)
-	late := w.get(w.host, names.KeyMaterial("blue"))
+	late := w.Get(w.Host, names.KeyMaterial("blue"))
 	late.ResourceVersion = ""
 	material := w.rotate(asked, rotation.Using)
 	w.store.Host.Cached = fake.NewClientBuilder().WithObjects(late).Build()

@@ -22,15 +22,15 @@ func TestAPanicIsAnErrorOfEnsure(t *testing.T) {
 		want   string
 	}{
 		"while the management cluster is read": {
-			func(w *world) { w.store.Management.Cached = faulty(w.management) },
+			func(w *world) { w.store.Management.Cached = faulty(w.Management) },
 			"read key material of cluster team/blue: reading a Secret panicked; the manager's log has the stack",
 		},
 		"while the host cluster is read": {
-			func(w *world) { w.store.Host.Cached = faulty(w.host) },
+			func(w *world) { w.store.Host.Cached = faulty(w.Host) },
 			"read key material of cluster team/blue: reading a Secret panicked; the manager's log has the stack",
 		},
 		"while a Secret is written": {
-			func(w *world) { w.beforeCreate = func(client.Object) { panic(new(int)) } },
+			func(w *world) { w.BeforeCreate = func(client.Object) { panic(new(int)) } },
 			"writing a Secret panicked; the manager's log has the stack",
 		},
 	} {

@@ -19,15 +19,15 @@ func TestEnsureTakesTheKeyOfWhoeverWasFaster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			raced := false
-			w.beforeCreate = func(o client.Object) {
+			w.BeforeCreate = func(o client.Object) {
 				if o.GetName() != name || raced {
 					return
 				}
 				raced = true
 				rival := o.DeepCopyObject().(*corev1.Secret)
-				target := w.host
+				target := w.Host
 				if name != names.KeyMaterial("blue") {
-					rival.Data, target = other.get(other.management, name).Data, w.management
+					rival.Data, target = other.Get(other.Management, name).Data, w.Management
 				}
 				rival.UID = types.UID("rival")
 				if err := target.Create(t.Context(), rival); err != nil {
@@ -39,12 +39,12 @@ func TestEnsureTakesTheKeyOfWhoeverWasFaster(t *testing.T) {
 				t.Fatal("no race happened")
 			}
 			if name != names.KeyMaterial("blue") {
-				present := w.get(w.management, name)
-				if present.UID != "rival" || string(present.Data[firstKey(present)]) != string(other.get(other.management, name).Data[firstKey(present)]) {
+				present := w.Get(w.Management, name)
+				if present.UID != "rival" || string(present.Data[firstKey(present)]) != string(other.Get(other.Management, name).Data[firstKey(present)]) {
 					t.Error("the faster writer's key was replaced")
 				}
 			}
-			w.beforeCreate = nil
+			w.BeforeCreate = nil
 			same(t, material, w.ensure())
 			w.settled()
 		})
@@ -56,17 +56,17 @@ func TestEnsureReadsAgainAfterALostUpdate(t *testing.T) {
 	host := names.KeyMaterial("blue")
 	for name, rival := range map[string]func(*world){
 		"it was edited": func(w *world) {
-			w.edit(w.host, host, func(s *corev1.Secret) { s.Annotations = map[string]string{"edited": "yes"} })
+			w.Edit(w.Host, host, func(s *corev1.Secret) { s.Annotations = map[string]string{"edited": "yes"} })
 		},
-		"it was deleted": func(w *world) { w.delete(w.host, host) },
+		"it was deleted": func(w *world) { w.Delete(w.Host, host) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			before := w.ensure()
 			w.running = true
-			w.edit(w.host, host, func(s *corev1.Secret) { delete(s.Data, CACert); delete(s.Data, CAKey) })
+			w.Edit(w.Host, host, func(s *corev1.Secret) { delete(s.Data, CACert); delete(s.Data, CAKey) })
 			raced := false
-			w.beforeUpdate = func(client.Object) {
+			w.BeforeUpdate = func(client.Object) {
 				if !raced {
 					raced = true
 					rival(w)
@@ -76,7 +76,7 @@ func TestEnsureReadsAgainAfterALostUpdate(t *testing.T) {
 			if !raced {
 				t.Fatal("no race happened")
 			}
-			if name == "it was edited" && w.get(w.host, host).Annotations["edited"] != "yes" {
+			if name == "it was edited" && w.Get(w.Host, host).Annotations["edited"] != "yes" {
 				t.Error("the other's edit was undone")
 			}
 			w.settled()

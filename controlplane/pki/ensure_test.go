@@ -10,11 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets/secretstest"
 )
 
 var managementSecrets = []string{"blue-ca", "blue-etcd", "blue-etcd-events", "blue-proxy", "blue-sa", "blue-encryption"}
@@ -25,12 +25,12 @@ func TestEnsureMakesBothCopies(t *testing.T) {
 	if len(material.Generated) != len(items) || len(material.Copied) != 0 {
 		t.Errorf("Generated %v, Copied %v", material.Generated, material.Copied)
 	}
-	if n := w.writes.Load(); n != int32(len(items))+1 {
+	if n := w.Writes.Load(); n != int32(len(items))+1 {
 		t.Errorf("took %d writes, want one for each Secret", n)
 	}
-	host := w.get(w.host, names.KeyMaterial("blue"))
+	host := w.Get(w.Host, names.KeyMaterial("blue"))
 	for _, it := range items {
-		s := w.get(w.management, secret.Name("blue", it.purpose))
+		s := w.Get(w.Management, secret.Name("blue", it.purpose))
 		if s.Type != clusterv1.ClusterSecretType || s.Labels[clusterv1.ClusterNameLabel] != "blue" || s.Labels[names.ManagedByLabel] != names.ManagedBy {
 			t.Errorf("%s has type %s, labels %v", s.Name, s.Type, s.Labels)
 		}
@@ -54,45 +54,45 @@ func TestEnsureMakesBothCopies(t *testing.T) {
 
 func TestEnsureRestores(t *testing.T) {
 	deletions := map[string]func(*world){
-		"the host copy": func(w *world) { w.delete(w.host, names.KeyMaterial("blue")) },
+		"the host copy": func(w *world) { w.Delete(w.Host, names.KeyMaterial("blue")) },
 		"all Secrets of the management cluster": func(w *world) {
 			for _, name := range managementSecrets {
-				w.delete(w.management, name)
+				w.Delete(w.Management, name)
 			}
 		},
 		"a pair in the host copy": func(w *world) {
-			w.edit(w.host, names.KeyMaterial("blue"), func(s *corev1.Secret) { delete(s.Data, CACert); delete(s.Data, CAKey) })
+			w.Edit(w.Host, names.KeyMaterial("blue"), func(s *corev1.Secret) { delete(s.Data, CACert); delete(s.Data, CAKey) })
 		},
 		"half of a pair in the host copy": func(w *world) {
-			w.edit(w.host, names.KeyMaterial("blue"), func(s *corev1.Secret) { delete(s.Data, EtcdCAKey) })
+			w.Edit(w.Host, names.KeyMaterial("blue"), func(s *corev1.Secret) { delete(s.Data, EtcdCAKey) })
 		},
 		"half of a pair in the management cluster": func(w *world) {
-			w.edit(w.management, "blue-sa", func(s *corev1.Secret) { delete(s.Data, secret.TLSKeyDataName) })
+			w.Edit(w.Management, "blue-sa", func(s *corev1.Secret) { delete(s.Data, secret.TLSKeyDataName) })
 		},
 		"the encryption configuration": func(w *world) {
-			w.edit(w.host, names.KeyMaterial("blue"), func(s *corev1.Secret) { delete(s.Data, EncryptionFileName) })
+			w.Edit(w.Host, names.KeyMaterial("blue"), func(s *corev1.Secret) { delete(s.Data, EncryptionFileName) })
 		},
 		"an edited encryption configuration": func(w *world) {
-			w.edit(w.host, names.KeyMaterial("blue"), func(s *corev1.Secret) { s.Data[EncryptionFileName] = []byte("resources: []") })
+			w.Edit(w.Host, names.KeyMaterial("blue"), func(s *corev1.Secret) { s.Data[EncryptionFileName] = []byte("resources: []") })
 		},
-		"labels of the host copy": func(w *world) { w.edit(w.host, names.KeyMaterial("blue"), func(s *corev1.Secret) { s.Labels = nil }) },
-		"the owner of a Secret":   func(w *world) { w.edit(w.management, "blue-ca", func(s *corev1.Secret) { s.OwnerReferences = nil }) },
-		"the labels of a Secret":  func(w *world) { w.edit(w.management, "blue-ca", func(s *corev1.Secret) { s.Labels = nil }) },
+		"labels of the host copy": func(w *world) { w.Edit(w.Host, names.KeyMaterial("blue"), func(s *corev1.Secret) { s.Labels = nil }) },
+		"the owner of a Secret":   func(w *world) { w.Edit(w.Management, "blue-ca", func(s *corev1.Secret) { s.OwnerReferences = nil }) },
+		"the labels of a Secret":  func(w *world) { w.Edit(w.Management, "blue-ca", func(s *corev1.Secret) { s.Labels = nil }) },
 		"the former UID of an owner": func(w *world) {
-			w.edit(w.management, "blue-ca", func(s *corev1.Secret) { s.OwnerReferences[0].UID = "old" })
+			w.Edit(w.Management, "blue-ca", func(s *corev1.Secret) { s.OwnerReferences[0].UID = "old" })
 		},
 	}
 	for _, name := range managementSecrets {
-		deletions[name] = func(w *world) { w.delete(w.management, name) }
+		deletions[name] = func(w *world) { w.Delete(w.Management, name) }
 	}
 	for name, deletion := range deletions {
 		for _, cacheMisses := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/cache misses=%t", name, cacheMisses), func(t *testing.T) {
 				w := newWorld(t)
 				before := w.ensure()
-				hostBefore := w.get(w.host, names.KeyMaterial("blue"))
-				managementBefore := w.get(w.management, "blue-ca")
-				w.running, w.cacheMisses, w.asked = true, cacheMisses, 0
+				hostBefore := w.Get(w.Host, names.KeyMaterial("blue"))
+				managementBefore := w.Get(w.Management, "blue-ca")
+				w.running, w.CacheMisses, w.asked = true, cacheMisses, 0
 				deletion(w)
 				after := w.ensure()
 				same(t, before, after)
@@ -102,7 +102,7 @@ func TestEnsureRestores(t *testing.T) {
 				if w.asked != 0 {
 					t.Error("asked whether it may generate although a copy was there")
 				}
-				hostAfter, managementAfter := w.get(w.host, names.KeyMaterial("blue")), w.get(w.management, "blue-ca")
+				hostAfter, managementAfter := w.Get(w.Host, names.KeyMaterial("blue")), w.Get(w.Management, "blue-ca")
 				if !equalSecret(hostBefore, hostAfter) || !equalSecret(managementBefore, managementAfter) {
 					t.Error("what is there now is not what was there before")
 				}
@@ -122,8 +122,8 @@ func TestEnsureBothCopiesMissing(t *testing.T) {
 	for _, it := range items {
 		name := secret.Name("blue", it.purpose)
 		remove := func(w *world) {
-			w.delete(w.management, name)
-			w.edit(w.host, names.KeyMaterial("blue"), func(s *corev1.Secret) {
+			w.Delete(w.Management, name)
+			w.Edit(w.Host, names.KeyMaterial("blue"), func(s *corev1.Secret) {
 				for _, key := range it.hostKeys {
 					delete(s.Data, key)
 				}
@@ -143,7 +143,7 @@ func TestEnsureBothCopiesMissing(t *testing.T) {
 			w.ensure()
 			remove(w)
 			w.running = true
-			writes := w.writes.Load()
+			writes := w.Writes.Load()
 			_, err := w.store.Ensure(t.Context(), w.request())
 			var lost *LostError
 			if !errors.As(err, &lost) {
@@ -154,7 +154,7 @@ func TestEnsureBothCopiesMissing(t *testing.T) {
 					t.Errorf("%q does not name %q", err, part)
 				}
 			}
-			if n := w.writes.Load(); n != writes {
+			if n := w.Writes.Load(); n != writes {
 				t.Errorf("wrote %d times", n-writes)
 			}
 		})
@@ -163,16 +163,16 @@ func TestEnsureBothCopiesMissing(t *testing.T) {
 		w := newWorld(t)
 		before := w.ensure()
 		w.running = true
-		backup := w.get(w.host, names.KeyMaterial("blue"))
+		backup := w.Get(w.Host, names.KeyMaterial("blue"))
 		for _, name := range managementSecrets {
-			w.delete(w.management, name)
+			w.Delete(w.Management, name)
 		}
-		w.delete(w.host, names.KeyMaterial("blue"))
+		w.Delete(w.Host, names.KeyMaterial("blue"))
 		if _, err := w.store.Ensure(t.Context(), w.request()); err == nil {
 			t.Fatal("want LostError")
 		}
 		backup.ResourceVersion = ""
-		if err := w.host.Create(t.Context(), backup); err != nil {
+		if err := w.Host.Create(t.Context(), backup); err != nil {
 			t.Fatal(err)
 		}
 		same(t, before, w.ensure())
@@ -182,35 +182,28 @@ func TestEnsureBothCopiesMissing(t *testing.T) {
 		w := newWorld(t)
 		request := w.request()
 		request.UsedBy = func(context.Context) (string, error) { return "", errors.New("no answer") }
-		if _, err := w.store.Ensure(t.Context(), request); err == nil || w.writes.Load() != 0 {
-			t.Fatalf("err = %v, %d writes", err, w.writes.Load())
+		if _, err := w.store.Ensure(t.Context(), request); err == nil || w.Writes.Load() != 0 {
+			t.Fatalf("err = %v, %d writes", err, w.Writes.Load())
 		}
 	})
-}
-
-func premade(name string, data map[string][]byte) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: name}, Data: data}
 }
 
 func TestEnsureUsesAPersonsOwnSecret(t *testing.T) {
 	source := newWorld(t)
 	source.ensure()
 	w := newWorld(t)
-	own := premade("blue-ca", source.get(source.management, "blue-ca").Data)
-	if err := w.management.Create(t.Context(), own); err != nil {
-		t.Fatal(err)
-	}
+	own := w.Create(w.Management, "blue-ca", source.Get(source.Management, "blue-ca").Data)
 	material := w.ensure()
 	if string(material.ClusterCA.Bundle) != string(own.Data["tls.crt"]) {
 		t.Error("another CA is used")
 	}
-	if after := w.get(w.management, "blue-ca"); after.ResourceVersion != own.ResourceVersion {
+	if after := w.Get(w.Management, "blue-ca"); after.ResourceVersion != own.ResourceVersion {
 		t.Error("the person's Secret was written")
 	}
 	if slices.Contains(material.Generated, string(ClusterCA)) || len(material.Copied) != 0 {
 		t.Errorf("Generated %v, Copied %v", material.Generated, material.Copied)
 	}
-	w.cacheMisses = true
+	w.CacheMisses = true
 	w.settled()
 }
 
@@ -219,18 +212,18 @@ func TestEnsureConvergesAfterAKillBeforeAnyWrite(t *testing.T) {
 	for n := range int32(len(items) + 1) {
 		t.Run(fmt.Sprintf("killed before write %d of creation", n+1), func(t *testing.T) {
 			w := newWorld(t)
-			w.failFrom.Store(n)
-			if _, err := w.store.Ensure(t.Context(), w.request()); !errors.Is(err, errKilled) {
+			w.FailFrom.Store(n)
+			if _, err := w.store.Ensure(t.Context(), w.request()); !errors.Is(err, secretstest.ErrKilled) {
 				t.Fatalf("err = %v", err)
 			}
 			survivors := w.survivors()
 			if len(survivors) != int(n) {
 				t.Fatalf("%d Secrets after %d writes", len(survivors), n)
 			}
-			w.failFrom.Store(-1)
+			w.FailFrom.Store(-1)
 			material := w.ensure()
 			for name, uid := range survivors {
-				if now := w.get(w.management, name); string(now.Data[firstKey(now)]) != uid {
+				if now := w.Get(w.Management, name); string(now.Data[firstKey(now)]) != uid {
 					t.Errorf("%s was made anew", name)
 				}
 			}
@@ -245,13 +238,13 @@ func TestEnsureConvergesAfterAKillBeforeAnyWrite(t *testing.T) {
 			before := w.ensure()
 			w.running = true
 			for _, name := range managementSecrets {
-				w.delete(w.management, name)
+				w.Delete(w.Management, name)
 			}
-			w.failFrom.Store(w.writes.Load() + n)
-			if _, err := w.store.Ensure(t.Context(), w.request()); !errors.Is(err, errKilled) {
+			w.FailFrom.Store(w.Writes.Load() + n)
+			if _, err := w.store.Ensure(t.Context(), w.request()); !errors.Is(err, secretstest.ErrKilled) {
 				t.Fatalf("err = %v", err)
 			}
-			w.failFrom.Store(-1)
+			w.FailFrom.Store(-1)
 			same(t, before, w.ensure())
 			w.settled()
 		})
@@ -261,7 +254,7 @@ func TestEnsureConvergesAfterAKillBeforeAnyWrite(t *testing.T) {
 // survivors are the Secrets of the management cluster with one of their values.
 func (w *world) survivors() map[string]string {
 	list := &corev1.SecretList{}
-	if err := w.management.List(w.t.Context(), list); err != nil {
+	if err := w.Management.List(w.t.Context(), list); err != nil {
 		w.t.Fatal(err)
 	}
 	out := map[string]string{}

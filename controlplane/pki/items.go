@@ -16,7 +16,9 @@ const (
 	// RotationPurpose names the Secret with the rotations of keys.
 	RotationPurpose = secret.Purpose("key-rotation")
 
-	keyAlgorithm = bootstrapv1.EncryptionAlgorithmECDSAP256
+	// KeyAlgorithm is that of every key pair of a tenant, ECDSA P-256: to make an RSA key takes longer than anything else in the creation of a
+	// tenant.
+	KeyAlgorithm = bootstrapv1.EncryptionAlgorithmECDSAP256
 
 	// ServiceAccount is the kind of key that signs tokens of service accounts.
 	ServiceAccount = "service account key"
@@ -81,7 +83,7 @@ func ca(signer Signer, purpose secret.Purpose, certKey, keyKey, rotation string)
 
 func pair(purpose secret.Purpose) func() ([][]byte, error) {
 	return func() ([][]byte, error) {
-		certificate := secret.Certificate{Purpose: purpose, KeyEncryptionAlgorithm: keyAlgorithm}
+		certificate := secret.Certificate{Purpose: purpose, KeyEncryptionAlgorithm: KeyAlgorithm}
 		if err := certificate.Generate(); err != nil {
 			return nil, err
 		}

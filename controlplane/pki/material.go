@@ -129,7 +129,7 @@ func parseCA(parts [][]byte) (CA, error) {
 	if err != nil {
 		return CA{}, &partError{privatePart, fmt.Sprintf("is no PEM private key (%v)", err)}
 	}
-	if !samePublicKey(certificate.PublicKey, key.Public()) {
+	if !SamePublicKey(certificate.PublicKey, key.Public()) {
 		return CA{}, &partError{privatePart, "does not belong to the certificate beside it"}
 	}
 	return CA{Bundle: parts[publicPart], Certificate: certificate, Key: key}, nil
@@ -152,7 +152,7 @@ func checkServiceAccount(parts [][]byte) error {
 		return &partError{privatePart, fmt.Sprintf("is no PEM private key (%v)", err)}
 	}
 	for _, candidate := range public {
-		if samePublicKey(candidate, key.Public()) {
+		if SamePublicKey(candidate, key.Public()) {
 			return nil
 		}
 	}
@@ -166,7 +166,8 @@ func checkEncryptionKey(parts [][]byte) error {
 	return nil
 }
 
-func samePublicKey(a, b crypto.PublicKey) bool {
+// SamePublicKey reports whether two public keys are the same.
+func SamePublicKey(a, b crypto.PublicKey) bool {
 	key, ok := a.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && key.Equal(b)
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 )
 
 // Rotation is the last rotation of a kind of key.
@@ -123,6 +125,9 @@ func bothPairs(former, next [][]byte, nextIsUsed bool) [][]byte {
 	return [][]byte{joined(used[publicPart], trusted[publicPart]), used[privatePart]}
 }
 
+// errFaster is why a rotation is a conflict.
+var errFaster = errors.New("another writer was faster")
+
 // Rotate stores that the rotation of a kind has come to a phase. A rotation that was asked for by another time begins with a new key.
 // Rotate writes to the host cluster's copy alone, and [Store.Ensure] brings all else to it. The error is a conflict if another writer was
 // faster.
@@ -154,7 +159,7 @@ func (s *Store) Rotate(ctx context.Context, cluster client.ObjectKey, material *
 	}
 	at := client.ObjectKey{Namespace: cluster.Namespace, Name: names.KeyMaterial(cluster.Name)}
 	// A cache that is late would look like a faster writer.
-	present, _, err := s.Host.get(ctx, at, true)
+	present, _, err := s.Host.Get(ctx, at, true)
 	switch {
 	case err != nil:
 		return fmt.Errorf("rotate the %s of cluster %s: %w", it.name, cluster, err)
@@ -164,7 +169,7 @@ func (s *Store) Rotate(ctx context.Context, cluster client.ObjectKey, material *
 	lost := !bytes.Equal(present.Data[it.rotation], stored)
 	if !lost {
 		present.Data[it.rotation] = raw
-		lost, err = s.Host.write(ctx, present)
+		lost, err = s.Host.Write(ctx, present)
 	}
 	if lost && err == nil {
 		err = apierrors.NewConflict(corev1.Resource("secrets"), at.Name, errFaster)
@@ -381,7 +386,7 @@ func (c *copies) rotationWrite(request Request) *corev1.Secret {
 	if c.rotation != nil {
 		wanted = c.rotation.DeepCopy()
 	}
-	own(wanted, names.ComponentLabels(c.cluster, names.PKI), request.Owner)
+	secrets.Own(wanted, names.ComponentLabels(c.cluster, names.PKI), request.Owner)
 	wanted.Data = data
 	if c.rotation != nil && apiequality.Semantic.DeepEqual(c.rotation, wanted) {
 		return nil
@@ -394,7 +399,7 @@ func (s *Store) writeRotations(ctx context.Context, request Request, read *copie
 	if wanted == nil {
 		return false, nil
 	}
-	return s.Management.write(ctx, wanted)
+	return s.Management.Write(ctx, wanted)
 }
 
 func clearKeys(secret *corev1.Secret, keys []string) {

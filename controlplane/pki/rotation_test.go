@@ -60,7 +60,7 @@ func (w *world) rotateKind(kind, request string, to rotation.Phase) *KeyMaterial
 // saFiles are the data keys of service account keys in the host cluster's copy.
 func (w *world) saFiles() []string {
 	w.t.Helper()
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(w.get(w.host, hostCopy).Data)), func(key string) bool { return !strings.HasPrefix(key, "sa") })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(w.Get(w.Host, hostCopy).Data)), func(key string) bool { return !strings.HasPrefix(key, "sa") })
 }
 
 func TestEachPhaseHasItsKeysInBothCopies(t *testing.T) {
@@ -87,7 +87,7 @@ func TestEachPhaseHasItsKeysInBothCopies(t *testing.T) {
 			if want := []string{"sa-" + file + ".key", "sa-" + file + ".pub", "sa.key", "sa.pub", "sa.rotation"}; !slices.Equal(w.saFiles(), want) {
 				t.Errorf("the files are %v, want %v", w.saFiles(), want)
 			}
-			host, contract := w.get(w.host, hostCopy).Data, w.get(w.management, "blue-sa").Data
+			host, contract := w.Get(w.Host, hostCopy).Data, w.Get(w.Management, "blue-sa").Data
 			if !bytes.Equal(host["sa.pub"], contract["tls.crt"]) || !bytes.Equal(host["sa.key"], contract["tls.key"]) || len(contract) != 2 {
 				t.Error("Cluster API's Secret and the host cluster's copy differ")
 			}
@@ -97,7 +97,7 @@ func TestEachPhaseHasItsKeysInBothCopies(t *testing.T) {
 			if phase == rotation.Over && (!bytes.Equal(contract["tls.key"], host["sa-"+file+".key"]) || w.has(born.ServiceAccountKey)) {
 				t.Error("the former key is there")
 			}
-			if !bytes.Equal(w.get(w.management, rotations).Data["sa.rotation"], host["sa.rotation"]) {
+			if !bytes.Equal(w.Get(w.Management, rotations).Data["sa.rotation"], host["sa.rotation"]) {
 				t.Error("the copies of the rotation differ")
 			}
 		})
@@ -107,7 +107,7 @@ func TestEachPhaseHasItsKeysInBothCopies(t *testing.T) {
 // has reports whether a Secret holds these bytes.
 func (w *world) has(key []byte) bool {
 	w.t.Helper()
-	for _, c := range []client.WithWatch{w.management, w.host} {
+	for _, c := range []client.WithWatch{w.Management, w.Host} {
 		list := &corev1.SecretList{}
 		if err := c.List(w.t.Context(), list); err != nil {
 			w.t.Fatal(err)
@@ -132,21 +132,21 @@ func TestALostCopyIsRepairedToThePhase(t *testing.T) {
 					w := newWorld(t)
 					before := w.rotateKind(of.kind, asked, phase)
 					w.running = true
-					host := w.get(w.host, hostCopy).Data
+					host := w.Get(w.Host, hostCopy).Data
 					switch lost {
 					case hostCopy:
-						w.delete(w.host, lost)
+						w.Delete(w.Host, lost)
 					case of.secret, rotations:
-						w.delete(w.management, lost)
+						w.Delete(w.Management, lost)
 					default:
-						w.edit(w.host, hostCopy, func(s *corev1.Secret) { delete(s.Data, of.rotation) })
+						w.Edit(w.Host, hostCopy, func(s *corev1.Secret) { delete(s.Data, of.rotation) })
 					}
 					after := w.ensure()
 					same(t, before, after)
 					if len(after.Generated) > 0 {
 						t.Errorf("it made %v", after.Generated)
 					}
-					if !maps.EqualFunc(host, w.get(w.host, hostCopy).Data, bytes.Equal) {
+					if !maps.EqualFunc(host, w.Get(w.Host, hostCopy).Data, bytes.Equal) {
 						t.Error("the host cluster's copy is another one")
 					}
 					w.settled()
@@ -177,11 +177,11 @@ func killedAfter(t *testing.T, of rotates, limit int32) (killed bool) {
 	w := newWorld(t)
 	born := w.ensure()
 	w.running = true
-	former := w.get(w.host, hostCopy).Data[of.hostKey]
+	former := w.Get(w.Host, hostCopy).Data[of.hostKey]
 	var made []byte
 	for _, phase := range phases {
-		w.writes.Store(0)
-		w.failFrom.Store(limit)
+		w.Writes.Store(0)
+		w.FailFrom.Store(limit)
 		material := born
 		if found, err := w.store.Ensure(t.Context(), w.request()); err == nil {
 			material = found
@@ -191,7 +191,7 @@ func killedAfter(t *testing.T, of rotates, limit int32) (killed bool) {
 			_, err = w.store.Ensure(t.Context(), w.request())
 		}
 		killed = killed || err != nil
-		w.failFrom.Store(-1)
+		w.FailFrom.Store(-1)
 		material = w.ensure()
 		if r := material.Rotation(of.kind); r == nil || r.Phase != phase {
 			if err := w.store.Rotate(t.Context(), cluster, material, of.kind, rotation.Record{Asked: asked, Phase: phase}); err != nil {
@@ -208,7 +208,7 @@ func killedAfter(t *testing.T, of rotates, limit int32) (killed bool) {
 		}
 		w.settled()
 	}
-	if got := w.get(w.management, of.secret).Data[of.key]; !bytes.Equal(got, made) || w.has(former) {
+	if got := w.Get(w.Management, of.secret).Data[of.key]; !bytes.Equal(got, made) || w.has(former) {
 		t.Fatalf("after %d writes it does not end with the new key alone", limit)
 	}
 	return killed
@@ -260,7 +260,7 @@ func TestALateProgramRotatesNothing(t *testing.T) {
 func TestARotationThatTheHostClusterDoesNotKnowIsRefused(t *testing.T) {
 	other := newWorld(t)
 	other.rotate(asked, rotation.Using)
-	forged := other.get(other.management, rotations)
+	forged := other.Get(other.Management, rotations)
 	forged.ResourceVersion = ""
 
 	w := newWorld(t)
@@ -277,7 +277,7 @@ func TestARotationThatTheHostClusterDoesNotKnowIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	forged.Data["sa.rotation"] = raw
-	if err := w.management.Create(t.Context(), forged); err != nil {
+	if err := w.Management.Create(t.Context(), forged); err != nil {
 		t.Fatal(err)
 	}
 	_, err = w.store.Ensure(t.Context(), w.request())
@@ -297,10 +297,10 @@ func TestAKeyThatARotationDoesNotKnowIsRefused(t *testing.T) {
 		w := newWorld(t)
 		w.rotate(asked, phase)
 		w.running = true
-		w.edit(w.management, "blue-sa", func(s *corev1.Secret) {
+		w.Edit(w.Management, "blue-sa", func(s *corev1.Secret) {
 			s.Data["tls.crt"], s.Data["tls.key"] = other.ServiceAccountPub, other.ServiceAccountKey
 		})
-		w.edit(w.host, hostCopy, func(s *corev1.Secret) {
+		w.Edit(w.Host, hostCopy, func(s *corev1.Secret) {
 			s.Data["sa.pub"], s.Data["sa.key"] = other.ServiceAccountPub, other.ServiceAccountKey
 		})
 		var invalid *InvalidError
@@ -316,15 +316,15 @@ func TestTheSecretOfAPersonGetsTheNewKey(t *testing.T) {
 	brought := newWorld(t).ensure()
 	theirs := &corev1.Secret{Data: map[string][]byte{"tls.crt": brought.ServiceAccountPub, "tls.key": brought.ServiceAccountKey}}
 	theirs.Namespace, theirs.Name = cluster.Namespace, "blue-sa"
-	if err := w.management.Create(t.Context(), theirs); err != nil {
+	if err := w.Management.Create(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
 	w.rotate(asked, rotation.Dropping)
-	if got := w.get(w.management, "blue-sa"); !bytes.Equal(got.Data["tls.key"], brought.ServiceAccountKey) {
+	if got := w.Get(w.Management, "blue-sa"); !bytes.Equal(got.Data["tls.key"], brought.ServiceAccountKey) {
 		t.Error("it was replaced too early")
 	}
 	w.rotateOn(rotation.Over)
-	got := w.get(w.management, "blue-sa")
+	got := w.Get(w.Management, "blue-sa")
 	if bytes.Equal(got.Data["tls.key"], brought.ServiceAccountKey) || len(got.OwnerReferences) > 0 || len(got.Labels) > 0 {
 		t.Errorf("it has the former key, or owners %v and labels %v", got.OwnerReferences, got.Labels)
 	}

@@ -36,21 +36,6 @@ func (m *KeyMaterial) Signing(signer Signer) []string {
 	return files
 }
 
-// BySigning are leaves like this one, one by each CA that signs in the phase of the signer's rotation. Each has a name of its own.
-func (m *KeyMaterial) BySigning(leaf Leaf) []Leaf {
-	var leaves []Leaf
-	for _, file := range m.Signing(leaf.Signer) {
-		signed := leaf
-		signed.Name, signed.SignerFile = LeafName(leaf.Name, file), file
-		leaves = append(leaves, signed)
-	}
-	return leaves
-}
-
-// LeafName is the name of a leaf by the CA whose file names end in signerFile. A pod that mounts the leaf gets one by this CA or does not
-// start.
-func LeafName(name, signerFile string) string { return KeyFile(name, signerFile) }
-
 // TrustedFile is the data key of a file with CAs that pods trust, in the host cluster's copy. files are what the names of their own files
 // end in. Without files it is certKey, the file of the CA that the tenant was made with.
 func TrustedFile(certKey string, files ...string) string {
@@ -110,7 +95,7 @@ func (m *KeyMaterial) TrustedSets(signer Signer) [][]string {
 func (m *KeyMaterial) Bundle(signer Signer, files ...string) ([]byte, error) {
 	var bundle []byte
 	for _, file := range orFirst(files) {
-		ca, err := m.issuer(signer, file)
+		ca, err := m.CAByFile(signer, file)
 		if err != nil {
 			return nil, err
 		}
@@ -123,9 +108,9 @@ func (m *KeyMaterial) Bundle(signer Signer, files ...string) ([]byte, error) {
 	return bundle, nil
 }
 
-// issuer is the CA of a signer whose file names end in file. It fails for a CA of another rotation: the caller is late then, and a leaf by
+// CAByFile is the CA of a signer whose file names end in file. It fails for a CA of another rotation: the caller is late then, and a leaf by
 // the present CA would be wrong under the name of that one.
-func (m *KeyMaterial) issuer(signer Signer, file string) (*CA, error) {
+func (m *KeyMaterial) CAByFile(signer Signer, file string) (*CA, error) {
 	ca := m.CA(signer)
 	if ca == nil {
 		return nil, fmt.Errorf("there is no certificate authority %q", signer)

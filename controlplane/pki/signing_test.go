@@ -2,25 +2,15 @@ package pki
 
 import (
 	"bytes"
-	"crypto/x509"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/cluster-api/util/certs"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
 const proxyCA = string(FrontProxyCA)
-
-// proxyClient is a leaf of a CA that rotates, under the name that it has without a rotation.
-var proxyClient = Leaf{
-	Name: "front-proxy-client", Signer: FrontProxyCA, CommonName: "front-proxy-client", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-}
 
 func TestWhichCASignsInEachPhase(t *testing.T) {
 	for _, test := range []struct {
@@ -36,60 +26,6 @@ func TestWhichCASignsInEachPhase(t *testing.T) {
 		if former, next := signsIn(test.phase); former != test.former || next != test.next {
 			t.Errorf("%s: it is %t that the former one signs, and %t that the new one does", test.phase, former, next)
 		}
-	}
-}
-
-// issue issues the leaves of a phase, and returns what is in their Secret.
-func (w *world) issue(material *KeyMaterial) map[string][]byte {
-	w.t.Helper()
-	key := client.ObjectKey{Namespace: cluster.Namespace, Name: "blue-certs"}
-	if _, err := w.store.EnsureLeaves(w.t.Context(), material, LeafSecret{Key: key, Leaves: material.BySigning(proxyClient)}); err != nil {
-		w.t.Fatal(err)
-	}
-	return w.get(w.host, "blue-certs").Data
-}
-
-// Each CA has a leaf under a name of its own, and keeps it from phase to phase.
-func TestLeavesAreOfTheCAsOfThePhase(t *testing.T) {
-	w := newWorld(t)
-	born := w.ensure().FrontProxyCA
-	w.running = true
-	before := w.issue(w.ensure())
-	if names := slices.Sorted(maps.Keys(before)); !slices.Equal(names, []string{"front-proxy-client.crt", "front-proxy-client.key"}) {
-		t.Fatalf("without a rotation there are %v", names)
-	}
-	for _, phase := range phases {
-		w.rotateKindOn(proxyCA, asked, phase)
-		material := w.ensure()
-		made := material.Rotation(proxyCA)
-		next, err := certs.DecodeCertPEM(made.Key["tls.crt"])
-		if err != nil {
-			t.Fatal(err)
-		}
-		signers := map[string]*x509.Certificate{}
-		if phase == rotation.Trusting || phase == rotation.Using {
-			signers["front-proxy-client.crt"] = born.Certificate
-		}
-		if phase != rotation.Trusting {
-			signers["front-proxy-client-"+made.File()+".crt"] = next
-		}
-		data := w.issue(material)
-		if len(data) != 2*len(signers) {
-			t.Errorf("%s: there are %v", phase, slices.Sorted(maps.Keys(data)))
-		}
-		for name, signer := range signers {
-			leaf, err := certs.DecodeCertPEM(data[name])
-			if err != nil {
-				t.Fatalf("%s: %s: %v", phase, name, err)
-			}
-			if err := leaf.CheckSignatureFrom(signer); err != nil {
-				t.Errorf("%s: %s is not by its CA: %v", phase, name, err)
-			}
-			if kept := before[name]; kept != nil && !bytes.Equal(kept, data[name]) {
-				t.Errorf("%s: %s was issued anew", phase, name)
-			}
-		}
-		before = data
 	}
 }
 
@@ -114,7 +50,7 @@ func TestNoLeafIsIssuedByACAOfAnotherRotation(t *testing.T) {
 		{"the new CA amid another rotation", later, later.Rotation(proxyCA).File(), true},
 		{"the first CA amid another rotation", later, "", false},
 	} {
-		issuer, err := test.material.issuer(FrontProxyCA, test.file)
+		issuer, err := test.material.CAByFile(FrontProxyCA, test.file)
 		if (err == nil) != test.issues {
 			t.Errorf("%s: %v", test.of, err)
 		}
@@ -124,7 +60,7 @@ func TestNoLeafIsIssuedByACAOfAnotherRotation(t *testing.T) {
 			}
 		}
 	}
-	if _, err := never.issuer("another CA", ""); err == nil || !strings.Contains(err.Error(), "another CA") {
+	if _, err := never.CAByFile("another CA", ""); err == nil || !strings.Contains(err.Error(), "another CA") {
 		t.Errorf("of a CA that there is not it says %v", err)
 	}
 }
@@ -138,7 +74,7 @@ func TestFilesOfTrustedCAs(t *testing.T) {
 		t.Helper()
 		material := w.rotateKind(proxyCA, request, phase)
 		w.settled()
-		data := w.get(w.host, hostCopy).Data
+		data := w.Get(w.Host, hostCopy).Data
 		var got []string
 		for name := range data {
 			if strings.HasPrefix(name, "front-proxy-ca") && strings.HasSuffix(name, ".crt") {
@@ -196,16 +132,20 @@ func TestABundleTrustsBothCAsWhileOneRotates(t *testing.T) {
 
 		restored := newWorld(t)
 		for _, secret := range ManagementSecrets(cluster, read) {
-			if err := restored.management.Create(t.Context(), secret); err != nil {
+			if err := restored.Management.Create(t.Context(), secret); err != nil {
 				t.Fatal(err)
 			}
 		}
 		again := restored.rotateKind(proxyCA, asked, rotation.Using)
 		trusted, _ := again.Files(proxyCA)
-		if got := len(certificates(restored.get(restored.host, hostCopy).Data[TrustedFile(FrontProxyCACert, trusted...)])); got != want+1 {
+		if got := len(certificates(restored.Get(restored.Host, hostCopy).Data[TrustedFile(FrontProxyCACert, trusted...)])); got != want+1 {
 			t.Errorf("%s: restored, it trusts %d CAs, want %d", phase, got, want+1)
 		}
-		restored.issue(again)
+		for _, file := range again.Signing(FrontProxyCA) {
+			if _, err := again.CAByFile(FrontProxyCA, file); err != nil {
+				t.Errorf("%s: restored, %v", phase, err)
+			}
+		}
 		over := restored.rotateKind(proxyCA, asked, rotation.Over)
 		if got := len(certificates(over.FrontProxyCA.Bundle)); got != 1 {
 			t.Errorf("%s: after that it trusts %d CAs", phase, got)

@@ -2,41 +2,23 @@ package pki
 
 import (
 	"context"
-	"errors"
-	"sync/atomic"
 	"testing"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets/secretstest"
 )
 
-var cluster = client.ObjectKey{Namespace: "team", Name: "blue"}
+var cluster = client.ObjectKey{Namespace: secretstest.Namespace, Name: "blue"}
 
-var errKilled = errors.New("killed before this write")
-
-// world is two clusters, management and host, of which writes can be counted and made to fail.
+// world is two clusters, and a tenant whose key material is in them.
 type world struct {
-	t                *testing.T
-	store            *Store
-	clock            *clocktesting.FakePassiveClock
-	management, host client.WithWatch
-	writes           atomic.Int32
-	// failFrom is the number of writes after which every one fails; negative: none.
-	failFrom atomic.Int32
-	// beforeCreate runs before each creation.
-	beforeCreate func(client.Object)
-	// beforeUpdate runs before each update.
-	beforeUpdate func(client.Object)
-	// cacheMisses makes caches know nothing.
-	cacheMisses bool
+	*secretstest.Clusters
+	t     *testing.T
+	store *Store
 	// running says that components were applied.
 	running bool
 	asked   int
@@ -44,51 +26,9 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, clock: clocktesting.NewFakePassiveClock(time.Now())}
-	w.failFrom.Store(-1)
-	w.management, w.host = fake.NewClientBuilder().Build(), fake.NewClientBuilder().Build()
-	w.store = &Store{Clock: w.clock, Management: w.access(w.management), Host: w.access(w.host)}
+	w := &world{t: t, Clusters: secretstest.New(t)}
+	w.store = &Store{Management: w.Access(w.Management), Host: w.Access(w.Host)}
 	return w
-}
-
-func (w *world) write() error {
-	n := w.writes.Add(1)
-	if limit := w.failFrom.Load(); limit >= 0 && n > limit {
-		return errKilled
-	}
-	return nil
-}
-
-func (w *world) access(inner client.WithWatch) Access {
-	writer := interceptor.NewClient(inner, interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			if err := w.write(); err != nil {
-				return err
-			}
-			if w.beforeCreate != nil {
-				w.beforeCreate(o)
-			}
-			return c.Create(ctx, o, opts...)
-		},
-		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
-			if err := w.write(); err != nil {
-				return err
-			}
-			if w.beforeUpdate != nil {
-				w.beforeUpdate(o)
-			}
-			return c.Update(ctx, o, opts...)
-		},
-	})
-	cached := interceptor.NewClient(inner, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-			if w.cacheMisses {
-				return c.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: "not-in-the-cache"}, o, opts...)
-			}
-			return c.Get(ctx, key, o, opts...)
-		},
-	})
-	return Access{Cached: cached, Live: inner, Writer: writer}
 }
 
 func (w *world) request() Request {
@@ -121,35 +61,10 @@ func (w *world) ensure() *KeyMaterial {
 // settled fails the test if one more call of Ensure writes.
 func (w *world) settled() {
 	w.t.Helper()
-	before := w.writes.Load()
+	before := w.Writes.Load()
 	w.ensure()
-	if n := w.writes.Load() - before; n != 0 {
+	if n := w.Writes.Load() - before; n != 0 {
 		w.t.Fatalf("a settled tenant cost %d writes", n)
-	}
-}
-
-func (w *world) get(c client.Client, name string) *corev1.Secret {
-	w.t.Helper()
-	secret := &corev1.Secret{}
-	if err := c.Get(w.t.Context(), client.ObjectKey{Namespace: cluster.Namespace, Name: name}, secret); err != nil {
-		w.t.Fatal(err)
-	}
-	return secret
-}
-
-func (w *world) delete(c client.Client, name string) {
-	w.t.Helper()
-	if err := c.Delete(w.t.Context(), w.get(c, name)); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *world) edit(c client.Client, name string, edit func(*corev1.Secret)) {
-	w.t.Helper()
-	secret := w.get(c, name)
-	edit(secret)
-	if err := c.Update(w.t.Context(), secret); err != nil {
-		w.t.Fatal(err)
 	}
 }
 
@@ -157,7 +72,7 @@ func (w *world) edit(c client.Client, name string, edit func(*corev1.Secret)) {
 func same(t *testing.T, a, b *KeyMaterial) {
 	t.Helper()
 	for _, signer := range []Signer{ClusterCA, EtcdCA, EtcdEventsCA, FrontProxyCA} {
-		if !a.CA(signer).Certificate.Equal(b.CA(signer).Certificate) || !samePublicKey(a.CA(signer).Key.Public(), b.CA(signer).Key.Public()) {
+		if !a.CA(signer).Certificate.Equal(b.CA(signer).Certificate) || !SamePublicKey(a.CA(signer).Key.Public(), b.CA(signer).Key.Public()) {
 			t.Fatalf("the %s changed", signer)
 		}
 	}

@@ -40,7 +40,7 @@
 // # Kinds
 //
 // Every kind has the same phases. Kinds differ in what trusts and uses the key, and in what needs the former one. The leaves of a CA say
-// which CA signed them (pki.KeyMaterial.BySigning). Where the tenant publishes a CA in a ConfigMap, the controller waits for it as for a pod.
+// which CA signed them (certificates.BySigning). Where the tenant publishes a CA in a ConfigMap, the controller waits for it as for a pod.
 // Members of etcd trust and use their CA, and the etcd operator replaces them one by one. The manager's own clients follow the phase of a CA
-// without a restart (pki.KeyMaterial.ClientTLS).
+// without a restart (certificates.Issuer.ClientTLS).
 package rotation

@@ -24,9 +24,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
 )
 
@@ -44,8 +46,8 @@ type proxies struct {
 func newProxies(t *testing.T) *proxies {
 	t.Helper()
 	p := &proxies{t: t, cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, host: fake.NewClientBuilder().Build(), directory: t.TempDir()}
-	access := pki.Access{Cached: p.host, Live: p.host, Writer: p.host}
-	p.store = &pki.Store{Management: access, Host: access, Clock: clock.RealClock{}}
+	access := secrets.Access{Cached: p.host, Live: p.host, Writer: p.host}
+	p.store = &pki.Store{Management: access, Host: access}
 	p.ensure()
 	return p
 }
@@ -66,7 +68,8 @@ func (p *proxies) rotate(phase rotation.Phase) {
 	}
 	p.ensure()
 	certs := client.ObjectKey{Namespace: p.cluster.Namespace, Name: "certs"}
-	if _, err := p.store.EnsureLeaves(p.t.Context(), p.keys, pki.LeafSecret{Key: certs, Leaves: p.keys.BySigning(pki.Leaf{
+	issuer := certificates.Issuer{Keys: p.keys, Clock: clock.RealClock{}}
+	if _, err := issuer.EnsureLeaves(p.t.Context(), p.store.Host, certificates.LeafSecret{Key: certs, Leaves: certificates.BySigning(p.keys, certificates.Leaf{
 		Name: "front-proxy-client", Signer: pki.FrontProxyCA, CommonName: "front-proxy-client", Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})}); err != nil {
 		p.t.Fatal(err)
@@ -87,7 +90,7 @@ func (p *proxies) rotate(phase rotation.Phase) {
 // signsIn reports whether an API server takes the leaf of a CA for that of a front proxy.
 func (p *proxies) signsIn(access *rest.Config, file string) bool {
 	p.t.Helper()
-	leaf := filepath.Join(p.directory, pki.LeafName("front-proxy-client", file))
+	leaf := filepath.Join(p.directory, certificates.LeafName("front-proxy-client", file))
 	certificate, err := tls.LoadX509KeyPair(leaf+".crt", leaf+".key")
 	if err != nil {
 		p.t.Fatal(err)

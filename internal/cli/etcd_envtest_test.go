@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +28,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/store"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/s3server"
 )
 
@@ -306,8 +306,8 @@ func must[T any](t *testing.T) func(T, error) T {
 // ensureKeys has a Cluster's keys as its control plane would.
 func (s *site) ensureKeys(name string) *pki.KeyMaterial {
 	s.t.Helper()
-	reach := pki.Access{Cached: environment.Client, Live: environment.Client, Writer: environment.Client}
-	keeper := &pki.Store{Management: reach, Host: reach, Clock: clock.RealClock{}}
+	reach := secrets.Access{Cached: environment.Client, Live: environment.Client, Writer: environment.Client}
+	keeper := &pki.Store{Management: reach, Host: reach}
 	return must[*pki.KeyMaterial](s.t)(keeper.Ensure(s.t.Context(), pki.Request{
 		Cluster: client.ObjectKey{Namespace: s.namespace, Name: name}, UsedBy: func(context.Context) (string, error) { return "", nil },
 	}))

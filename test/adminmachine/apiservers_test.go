@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/apiservers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/isolation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
@@ -78,7 +78,7 @@ func (s *site) lose(server *apiservers.Server) {
 // config reaches an API server from the machine's own network.
 func (s *site) config(cluster *apiservers.Cluster, server *apiservers.Server) *rest.Config {
 	s.Helper()
-	config, err := clientcmd.RESTConfigFromKubeConfig(s.admin(cluster, "management", "https://"+server.Address(), pki.TenantServerName))
+	config, err := clientcmd.RESTConfigFromKubeConfig(s.admin(cluster, "management", "https://"+server.Address(), certificates.TenantServerName))
 	s.Expect(err).NotTo(HaveOccurred())
 	config.Dial = s.machine.Dial
 	return config
@@ -131,7 +131,7 @@ func (s *site) manage(cluster *apiservers.Cluster, tenants ...string) {
 		}
 	}
 	management := "/home/" + person + "/management.kubeconfig"
-	content := s.admin(cluster, "management", "https://"+first.Address(), pki.TenantServerName)
+	content := s.admin(cluster, "management", "https://"+first.Address(), certificates.TenantServerName)
 	s.Expect(s.machine.WriteFile(management, content, 0o600)).To(Succeed())
 	s.root("chown", person+":", management)
 }

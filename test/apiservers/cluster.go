@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -136,14 +137,18 @@ func configuration(directory string, servers int) *processes.Config {
 	}
 }
 
+func (c *Cluster) issuer() certificates.Issuer {
+	return certificates.Issuer{Keys: c.Keys, Clock: clock.RealClock{}}
+}
+
 // Config is a client configuration of an administrator for server, host:port, with a connection of its own that is kept.
 func (c *Cluster) Config(server string) (*rest.Config, error) {
-	return c.Keys.RESTConfig(clock.RealClock{}, "https://"+server, "kubernetes-admin", []string{"system:masters"})
+	return c.issuer().RESTConfig("https://"+server, "kubernetes-admin", []string{"system:masters"})
 }
 
 // FreshConfig is Config with a new connection for every request.
 func (c *Cluster) FreshConfig(server string) (*rest.Config, error) {
-	tls, err := c.Keys.ClientTLS(clock.RealClock{}, pki.ClusterCA, "kubernetes-admin", []string{"system:masters"}, pki.TenantServerName)
+	tls, err := c.issuer().ClientTLS(pki.ClusterCA, "kubernetes-admin", []string{"system:masters"}, certificates.TenantServerName)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
-	"k8s.io/utils/clock"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
 )
@@ -38,7 +38,7 @@ func (c *Cluster) AdmitNodes(ctx context.Context) error {
 // are in one file beside it; they live an hour. directory, which exists, is the node's own.
 func (c *Cluster) NodeKubeconfig(directory, node string) (string, error) {
 	user := "system:node:" + node
-	identity, err := c.Keys.ClientTLS(clock.RealClock{}, pki.ClusterCA, user, []string{"system:nodes"}, pki.TenantServerName)
+	identity, err := c.issuer().ClientTLS(pki.ClusterCA, user, []string{"system:nodes"}, certificates.TenantServerName)
 	if err != nil {
 		return "", err
 	}
@@ -59,7 +59,7 @@ func (c *Cluster) NodeKubeconfig(directory, node string) (string, error) {
 		return "", fmt.Errorf("write the key of %s: %w", user, err)
 	}
 	both, authority := filepath.Join(directory, "kubelet-client-current.pem"), filepath.Join(directory, "ca.crt")
-	content, err := pki.ComponentKubeconfig(pki.KubeconfigFile{
+	content, err := certificates.ComponentKubeconfig(certificates.KubeconfigFile{
 		Server: "https://" + tenant.LocalServer, User: user, CAFile: authority, CertFile: both, KeyFile: both,
 	})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
@@ -85,7 +85,7 @@ func (t *tenant) expectReached(ctx context.Context) {
 		for _, endpoint := range slice.Endpoints {
 			config := rest.CopyConfig(t.access)
 			config.Host = "https://" + address(endpoint.Addresses[0], *slice.Ports[0].Port)
-			config.ServerName = pki.TenantServerName // Certificates name no node.
+			config.ServerName = certificates.TenantServerName // Certificates name no node.
 			api, err := kubernetes.NewForConfig(config)
 			g.Expect(err).NotTo(HaveOccurred())
 			_, err = api.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})

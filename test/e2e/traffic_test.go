@@ -19,7 +19,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/status"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	requests "github.com/kube-on-kube/cluster-api-provider-kok/test/e2e/client"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/isolation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
@@ -69,7 +69,7 @@ func (t *tenant) startTraffic(ctx context.Context, name, server string, dial req
 // keptConfig is the access of t to a server, with a connection of its own that is kept.
 func (t *tenant) keptConfig(server string, dial requests.Dial) *rest.Config {
 	config := rest.CopyConfig(t.access)
-	config.Host, config.ServerName, config.Dial = "https://"+server, pki.TenantServerName, dial
+	config.Host, config.ServerName, config.Dial = "https://"+server, certificates.TenantServerName, dial
 	config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	// A watch has no limit; requests have that of the load.
 	config.QPS, config.Timeout = -1, 0

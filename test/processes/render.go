@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
@@ -24,6 +25,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/shape"
 )
@@ -110,8 +112,8 @@ func Render(ctx context.Context, config *Config) (*Rendering, error) {
 
 // certificates makes key material and leaves in memory, and the configuration of etcd.
 func (r *renderer) certificates(ctx context.Context) (*pki.KeyMaterial, error) {
-	access := pki.Access{Cached: r.mounted, Live: r.mounted, Writer: r.mounted}
-	store := &pki.Store{Management: access, Host: access, Clock: clock.RealClock{}}
+	access := secrets.Access{Cached: r.mounted, Live: r.mounted, Writer: r.mounted}
+	store := &pki.Store{Management: access, Host: access}
 	keys, err := store.Ensure(ctx, pki.Request{
 		Cluster: r.input.Cluster, Encryption: r.config.Spec.EncryptionAtRest,
 		UsedBy: func(context.Context) (string, error) { return "", nil },
@@ -119,12 +121,13 @@ func (r *renderer) certificates(ctx context.Context) (*pki.KeyMaterial, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := controllers.Certificates(&r.input, keys, "", nil)
+	wanted, err := controllers.Certificates(&r.input, keys, "", nil)
 	if err != nil {
 		return nil, err
 	}
-	for _, secret := range secrets {
-		if _, err := store.EnsureLeaves(ctx, keys, secret); err != nil {
+	issuer := certificates.Issuer{Keys: keys, Clock: clock.RealClock{}}
+	for _, secret := range wanted {
+		if _, err := issuer.EnsureLeaves(ctx, access, secret); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -15,11 +16,11 @@ func (c Cluster) certificates(in *components.Input, of components.Issuance) (com
 	if err != nil {
 		return components.Certificates{}, err
 	}
-	leaves := of.Keys.BySigning(pki.Leaf{
+	leaves := certificates.BySigning(of.Keys, certificates.Leaf{
 		Name: PeerClient, Signer: c.Signer, CommonName: names.Object(in.Cluster.Name, c.Component), Usages: components.Dialing,
 	})
 	for _, member := range c.Members(in) {
-		leaves = append(leaves, of.Keys.BySigning(pki.Leaf{
+		leaves = append(leaves, certificates.BySigning(of.Keys, certificates.Leaf{
 			Name: member, Signer: c.Signer, CommonName: member, Usages: components.Both,
 			DNSNames: []string{"localhost", member, fmt.Sprintf("%s.%s.svc", member, in.Cluster.Namespace)},
 			IPs:      components.IPs("127.0.0.1", "::1", in.Addresses[member]),

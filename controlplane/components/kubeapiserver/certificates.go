@@ -7,20 +7,21 @@ import (
 	"slices"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/konnectivity"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
-// certificates are one to serve with, those to dial etcd, kubelets and extension API servers with, and those of
+// wantedCertificates are one to serve with, those to dial etcd, kubelets and extension API servers with, and those of
 // konnectivity's server.
-func certificates(in *components.Input, of components.Issuance) (components.Certificates, error) {
+func wantedCertificates(in *components.Input, of components.Issuance) (components.Certificates, error) {
 	service := names.Object(in.Cluster.Name, names.KubeAPIServer)
 	first, err := firstServiceAddresses(in.Network.ServiceCIDRs)
 	if err != nil {
 		return components.Certificates{}, err
 	}
-	serving := pki.Leaf{
+	serving := certificates.Leaf{
 		Name: ServerCert, Signer: pki.ClusterCA, CommonName: "kube-apiserver", Usages: components.Serving,
 		DNSNames: []string{
 			"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + in.Network.DNSDomain,
@@ -45,14 +46,14 @@ func certificates(in *components.Input, of components.Issuance) (components.Cert
 	}
 	files[KonnectivityKubeconfigFile] = kubeconfig
 	return components.Certificates{
-		Leaves: slices.Concat([]pki.Leaf{
+		Leaves: slices.Concat([]certificates.Leaf{
 			serving,
 			konnectivityServing,
 			{Name: KonnectivityClientCert, Signer: pki.ClusterCA, CommonName: konnectivity.ServerUser, Usages: components.Dialing},
 			{Name: KubeletClientCert, Signer: pki.ClusterCA, CommonName: names.KubeletClientUser, Usages: components.Dialing},
-		}, of.Keys.BySigning(pki.Leaf{
+		}, certificates.BySigning(of.Keys, certificates.Leaf{
 			Name: EtcdClientCert, Signer: pki.EtcdCA, CommonName: "kube-apiserver-etcd-client", Usages: components.Dialing,
-		}), of.Keys.BySigning(pki.Leaf{
+		}), certificates.BySigning(of.Keys, certificates.Leaf{
 			Name: FrontProxyClientCert, Signer: pki.FrontProxyCA, CommonName: "front-proxy-client", Usages: components.Dialing,
 		})),
 		Files: files,
@@ -62,7 +63,7 @@ func certificates(in *components.Input, of components.Issuance) (components.Cert
 // konnectivityServing is for loopback alone: agents dial their worker's local load balancer and know no
 // other name. It is not good for kube-apiserver's. It is there in every mode: running pods may mount it
 // still, or again. The server reads it when it starts and never again.
-var konnectivityServing = pki.Leaf{
+var konnectivityServing = certificates.Leaf{
 	Name: KonnectivityServerCert, Signer: pki.ClusterCA, CommonName: "konnectivity-server", Usages: components.Serving,
 	DNSNames: []string{"localhost", "konnectivity-server"}, IPs: components.IPs("127.0.0.1", "::1"), Lasting: true,
 }
@@ -70,7 +71,7 @@ var konnectivityServing = pki.Leaf{
 // konnectivityKubeconfig leads to the kube-apiserver in the same pod: while that one is away nobody needs
 // the server, and no other one that hangs can hold it up.
 func konnectivityKubeconfig(in *components.Input) ([]byte, error) {
-	return pki.ComponentKubeconfig(pki.KubeconfigFile{
+	return certificates.ComponentKubeconfig(certificates.KubeconfigFile{
 		Server:   fmt.Sprintf("https://127.0.0.1:%d", in.Ports.APIServer),
 		User:     konnectivity.ServerUser,
 		CAFile:   components.CertsDirectory + "/" + pki.CACert,

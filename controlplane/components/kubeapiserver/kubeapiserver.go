@@ -68,7 +68,7 @@ var Component = components.Component{
 	Workload:     kind,
 	OwnHosts:     ownHosts,
 	Ports:        []ports.Port{HTTPS, KonnectivityAgent, KonnectivityAdmin, KonnectivityHealth},
-	Certificates: certificates,
+	Certificates: wantedCertificates,
 	ClearUnused:  clearUnused,
 	Services:     services,
 	Objects:      objects,

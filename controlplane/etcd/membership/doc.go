@@ -32,7 +32,7 @@
 //	     by    addresses/record.go: Record.Write; revision/revision.go: Store.Rendering
 //	     then  the record, and keeps to it
 //	3  Secret <cluster>-etcd-data-certs: leaves of all new members
-//	     by    controllers/keymaterial.go: Reconciler.ensureCertificates; pki/leaves.go: Store.EnsureLeaves
+//	     by    controllers/keymaterial.go: Reconciler.ensureCertificates; certificates/leaves.go: Issuer.EnsureLeaves
 //	     then  the leaves
 //	4  ConfigMap <cluster>-etcd-data-config: their files, closed
 //	     by    controllers/etcdfiles.go: etcdFiles; components/etcd/config.go: Cluster.Config

@@ -27,6 +27,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/background/backgroundtest"
 )
 
@@ -71,8 +72,8 @@ func newTask(host client.Client) *Task {
 func withKeys(t *testing.T, task *Task) *Task {
 	t.Helper()
 	host := fake.NewClientBuilder().Build()
-	access := pki.Access{Cached: host, Live: host, Writer: host}
-	store := &pki.Store{Management: access, Host: access, Clock: clock.RealClock{}}
+	access := secrets.Access{Cached: host, Live: host, Writer: host}
+	store := &pki.Store{Management: access, Host: access}
 	keys, err := store.Ensure(t.Context(), pki.Request{
 		Cluster: task.Input.Cluster, UsedBy: func(context.Context) (string, error) { return "", nil },
 	})

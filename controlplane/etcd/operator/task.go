@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
@@ -62,7 +63,7 @@ func (t *Task) key() background.Key {
 func (t *Task) Identity() string {
 	identity := &strings.Builder{}
 	fmt.Fprintln(identity, t.Host.Identity, t.Founded)
-	fmt.Fprintln(identity, t.Keys.ClientIdentity(t.Cluster.Signer))
+	fmt.Fprintln(identity, certificates.ClientIdentity(t.Keys, t.Cluster.Signer))
 	addresses := t.clientURLs()
 	for _, name := range slices.Sorted(maps.Keys(addresses)) {
 		fmt.Fprintf(identity, "%s=%s\n", name, addresses[name])
@@ -95,7 +96,7 @@ func (t *Task) clientURLs() map[string]string {
 // Reach returns how to reach each member that has an address, and the TLS configuration of a client. It needs Cluster, Host, Keys and
 // Input.
 func (t *Task) Reach(clock clock.PassiveClock) (map[string]etcd.Address, *tls.Config, error) {
-	config, err := t.Keys.ClientTLS(clock, t.Cluster.Signer, names.ManagerUser, nil, "")
+	config, err := certificates.Issuer{Keys: t.Keys, Clock: clock}.ClientTLS(t.Cluster.Signer, names.ManagerUser, nil, "")
 	return t.addresses(), config, err
 }
 

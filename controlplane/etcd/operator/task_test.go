@@ -10,13 +10,14 @@ import (
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 )
 
 // What runs with the certificate and the CAs of one phase ends when these change. It does not end when the CA of the other etcd changes.
 func TestAnotherPhaseOfItsCAIsAnotherIdentity(t *testing.T) {
 	host := fake.NewClientBuilder().Build()
-	access := pki.Access{Cached: host, Live: host, Writer: host}
-	store := &pki.Store{Management: access, Host: access, Clock: clock.RealClock{}}
+	access := secrets.Access{Cached: host, Live: host, Writer: host}
+	store := &pki.Store{Management: access, Host: access}
 	data, events := newTask(host), newTask(host)
 	events.Cluster = etcdcomponent.Events
 	ensure := func() {

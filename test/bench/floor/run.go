@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/bench/shape"
@@ -87,7 +88,7 @@ func (f *floor) run() error {
 		return nil
 	})
 	group.Go(func() error {
-		config, err := f.keys.RESTConfig(clock.RealClock{}, endpoint(f.config.Hosts[0]), "kubernetes-admin", []string{"system:masters"})
+		config, err := certificates.Issuer{Keys: f.keys, Clock: clock.RealClock{}}.RESTConfig(endpoint(f.config.Hosts[0]), "kubernetes-admin", []string{"system:masters"})
 		if err != nil {
 			return err
 		}

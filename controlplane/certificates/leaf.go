@@ -1,4 +1,4 @@
-package pki
+package certificates
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/cluster-api/util/certs"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
 const (
@@ -33,7 +35,7 @@ type Leaf struct {
 	Name string
 	// Signer is the certificate authority that issues it. SignerFile is what the names of that CA's files end in: empty for the CA that the
 	// tenant was made with.
-	Signer     Signer
+	Signer     pki.Signer
 	SignerFile string
 	// CommonName is required.
 	CommonName string
@@ -57,19 +59,34 @@ func (l Leaf) CertKey() string { return l.Name + ".crt" }
 // KeyKey is the data key of the leaf's private key.
 func (l Leaf) KeyKey() string { return l.Name + ".key" }
 
+// BySigning are leaves like this one, one by each CA that signs in the phase of the signer's rotation. Each has a name of its own.
+func BySigning(keys *pki.KeyMaterial, leaf Leaf) []Leaf {
+	var leaves []Leaf
+	for _, file := range keys.Signing(leaf.Signer) {
+		signed := leaf
+		signed.Name, signed.SignerFile = LeafName(leaf.Name, file), file
+		leaves = append(leaves, signed)
+	}
+	return leaves
+}
+
+// LeafName is the name of a leaf by the CA whose file names end in signerFile. A pod that mounts the leaf gets one by this CA or does not
+// start.
+func LeafName(name, signerFile string) string { return pki.KeyFile(name, signerFile) }
+
 // issue makes a key and a certificate for the leaf, valid for life from now, but never longer than
 // its issuer.
 //
 // Cluster API's certs.Config.NewSignedCert is not used: it dates a certificate back to its
 // issuer's first day, which makes "half of its life" meaningless, and knows no shorter life.
-func (l Leaf) issue(issuer *CA, now time.Time, life time.Duration) (certificate, key []byte, err error) {
+func (l Leaf) issue(issuer *pki.CA, now time.Time, life time.Duration) (certificate, key []byte, err error) {
 	if l.CommonName == "" || len(l.Usages) == 0 {
 		return nil, nil, fmt.Errorf("leaf %q: CommonName and Usages are required", l.Name)
 	}
 	if !now.Before(issuer.Certificate.NotAfter) {
 		return nil, nil, fmt.Errorf("leaf %q: the %s expired at %s, nothing can be issued by it", l.Name, l.Signer, issuer.Certificate.NotAfter.Format(time.RFC3339))
 	}
-	signer, err := certs.NewSigner(keyAlgorithm)
+	signer, err := certs.NewSigner(pki.KeyAlgorithm)
 	if err != nil {
 		return nil, nil, fmt.Errorf("leaf %q: generate key: %w", l.Name, err)
 	}
@@ -105,17 +122,10 @@ func (l Leaf) issue(issuer *CA, now time.Time, life time.Duration) (certificate,
 
 // check returns an error when a certificate and key are not what the leaf wants, or no longer. Otherwise it returns the time
 // of the renewal; zero when a new one could not be valid for longer.
-func (l Leaf) check(certPEM, keyPEM []byte, issuer *CA, now time.Time) (renewAt time.Time, err error) {
-	certificate, err := certs.DecodeCertPEM(certPEM)
+func (l Leaf) check(certPEM, keyPEM []byte, issuer *pki.CA, now time.Time) (renewAt time.Time, err error) {
+	certificate, err := readPair(certPEM, keyPEM)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("no certificate: %w", err)
-	}
-	key, err := certs.DecodePrivateKeyPEM(keyPEM)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("no key: %w", err)
-	}
-	if !samePublicKey(certificate.PublicKey, key.Public()) {
-		return time.Time{}, errors.New("key belongs to another certificate")
+		return time.Time{}, err
 	}
 	if err := certificate.CheckSignatureFrom(issuer.Certificate); err != nil {
 		return time.Time{}, fmt.Errorf("not issued by the present %s: %w", l.Signer, err)
@@ -144,6 +154,22 @@ func (l Leaf) check(certPEM, keyPEM []byte, issuer *CA, now time.Time) (renewAt 
 	return renewAt, nil
 }
 
+// readPair reads a certificate, and fails unless the key belongs to it.
+func readPair(certPEM, keyPEM []byte) (*x509.Certificate, error) {
+	certificate, err := certs.DecodeCertPEM(certPEM)
+	if err != nil {
+		return nil, fmt.Errorf("no certificate: %w", err)
+	}
+	key, err := certs.DecodePrivateKeyPEM(keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("no key: %w", err)
+	}
+	if !pki.SamePublicKey(certificate.PublicKey, key.Public()) {
+		return nil, errors.New("key belongs to another certificate")
+	}
+	return certificate, nil
+}
+
 func sameSet[T comparable](a, b []T) bool { return sets.New(a...).Equal(sets.New(b...)) }
 
 func ipStrings(ips []net.IP) []string {
@@ -155,7 +181,7 @@ func ipStrings(ips []net.IP) []string {
 }
 
 // ensure keeps the leaf in data when it is as wanted, and issues it otherwise. It returns the time of the renewal.
-func (l Leaf) ensure(data, wanted map[string][]byte, issuer *CA, now time.Time) (time.Time, error) {
+func (l Leaf) ensure(data, wanted map[string][]byte, issuer *pki.CA, now time.Time) (time.Time, error) {
 	certificate, key := data[l.CertKey()], data[l.KeyKey()]
 	renewAt, err := l.check(certificate, key, issuer, now)
 	if err != nil {

@@ -1,4 +1,4 @@
-package pki
+package certificates
 
 import (
 	"bytes"
@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
@@ -46,12 +48,12 @@ type KubeconfigResult struct {
 // It is written anew when it is missing or unreadable, when the endpoint or the CA changed, or when
 // less than half a year of its client certificate is left. A Secret that this controller did not
 // make is a person's and stays as it is; the result says whether it is safe.
-func (s *Store) EnsureKubeconfig(ctx context.Context, material *KeyMaterial, request KubeconfigRequest) (KubeconfigResult, error) {
+func (i Issuer) EnsureKubeconfig(ctx context.Context, management secrets.Access, request KubeconfigRequest) (KubeconfigResult, error) {
 	key := client.ObjectKey{Namespace: request.Cluster.Namespace, Name: secret.Name(request.Cluster.Name, secret.Kubeconfig)}
 	result := KubeconfigResult{}
-	changed, err := s.Management.settle(ctx, key, func(present *corev1.Secret) error {
+	changed, err := management.Settle(ctx, key, func(present *corev1.Secret) error {
 		result.RenewAt, result.EndsAt, result.Unsafe = time.Time{}, time.Time{}, ""
-		if present.ResourceVersion != "" && !ours(present) && !controlledBy(present, request.Owner) {
+		if present.ResourceVersion != "" && !secrets.Ours(present) && !secrets.ControlledBy(present, request.Owner) {
 			if err := untrusted.CheckReach(present.Data[secret.KubeconfigDataName]); err != nil {
 				result.Unsafe = fmt.Sprintf("Secret %s, which this control plane did not make, has an unsafe kubeconfig: %v; delete the Secret", key, err)
 			}
@@ -60,12 +62,12 @@ func (s *Store) EnsureKubeconfig(ctx context.Context, material *KeyMaterial, req
 		if present.ResourceVersion == "" {
 			present.Type = clusterv1.ClusterSecretType
 		}
-		own(present, names.ComponentLabels(request.Cluster, names.PKI), request.Owner)
-		now := s.Clock.Now()
+		secrets.Own(present, names.ComponentLabels(request.Cluster, names.PKI), request.Owner)
+		now := i.Clock.Now()
 		content := present.Data[secret.KubeconfigDataName]
-		renewAt, err := checkKubeconfig(content, material, request, now)
+		renewAt, err := i.checkKubeconfig(content, request, now)
 		if err != nil {
-			if content, err = newKubeconfig(material, request); err != nil {
+			if content, err = i.newKubeconfig(request); err != nil {
 				return err
 			}
 			renewAt = now.Add(certs.ClientCertificateRenewalDuration)
@@ -81,23 +83,18 @@ func (s *Store) EnsureKubeconfig(ctx context.Context, material *KeyMaterial, req
 	return result, nil
 }
 
-func controlledBy(object *corev1.Secret, owner *metav1.OwnerReference) bool {
-	controller := metav1.GetControllerOf(object)
-	return owner != nil && controller != nil && controller.UID == owner.UID
-}
-
-func newKubeconfig(material *KeyMaterial, request KubeconfigRequest) ([]byte, error) {
-	config, err := kubeconfig.New(request.Cluster.Name, request.Server, material.ClusterCA.Certificate, material.ClusterCA.Key,
-		kubeconfig.KeyEncryptionAlgorithm(keyAlgorithm))
+func (i Issuer) newKubeconfig(request KubeconfigRequest) ([]byte, error) {
+	config, err := kubeconfig.New(request.Cluster.Name, request.Server, i.Keys.ClusterCA.Certificate, i.Keys.ClusterCA.Key,
+		kubeconfig.KeyEncryptionAlgorithm(pki.KeyAlgorithm))
 	if err != nil {
 		return nil, err
 	}
-	config.Clusters[request.Cluster.Name].CertificateAuthorityData = material.ClusterCA.Bundle
+	config.Clusters[request.Cluster.Name].CertificateAuthorityData = i.Keys.ClusterCA.Bundle
 	return clientcmd.Write(*config)
 }
 
 // checkKubeconfig returns an error when a kubeconfig must be made anew, and otherwise when that is due.
-func checkKubeconfig(content []byte, material *KeyMaterial, request KubeconfigRequest, now time.Time) (time.Time, error) {
+func (i Issuer) checkKubeconfig(content []byte, request KubeconfigRequest, now time.Time) (time.Time, error) {
 	if err := untrusted.CheckReach(content); err != nil {
 		return time.Time{}, err
 	}
@@ -116,21 +113,14 @@ func checkKubeconfig(content []byte, material *KeyMaterial, request KubeconfigRe
 	if cluster.Server != request.Server {
 		return time.Time{}, errors.New("the endpoint changed")
 	}
-	if !bytes.Equal(cluster.CertificateAuthorityData, material.ClusterCA.Bundle) {
+	if !bytes.Equal(cluster.CertificateAuthorityData, i.Keys.ClusterCA.Bundle) {
 		return time.Time{}, errors.New("the CA changed")
 	}
-	certificate, err := certs.DecodeCertPEM(user.ClientCertificateData)
+	certificate, err := readPair(user.ClientCertificateData, user.ClientKeyData)
 	if err != nil {
 		return time.Time{}, err
 	}
-	clientKey, err := certs.DecodePrivateKeyPEM(user.ClientKeyData)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if !samePublicKey(certificate.PublicKey, clientKey.Public()) {
-		return time.Time{}, errors.New("key belongs to another certificate")
-	}
-	if err := certificate.CheckSignatureFrom(material.ClusterCA.Certificate); err != nil {
+	if err := certificate.CheckSignatureFrom(i.Keys.ClusterCA.Certificate); err != nil {
 		return time.Time{}, err
 	}
 	renewAt := certificate.NotAfter.Add(-certs.ClientCertificateRenewalDuration)

@@ -1,4 +1,4 @@
-package pki
+package certificates
 
 import (
 	"crypto/x509"
@@ -13,12 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
 var (
 	server = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	caller = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
-	leafs  = client.ObjectKey{Namespace: "team", Name: "blue-kube-apiserver-certs"}
+	leafs  = client.ObjectKey{Namespace: cluster.Namespace, Name: "blue-kube-apiserver-certs"}
 )
 
 func wanted() LeafSecret {
@@ -26,23 +27,23 @@ func wanted() LeafSecret {
 		Key:    leafs,
 		Labels: names.ComponentLabels(cluster, names.KubeAPIServer),
 		Leaves: []Leaf{
-			{Name: "server", Signer: ClusterCA, CommonName: "kube-apiserver", DNSNames: []string{TenantServerName, "localhost"}, IPs: []net.IP{net.ParseIP("10.0.0.1"), net.ParseIP("127.0.0.1")}, Usages: server},
-			{Name: "etcd", Signer: EtcdCA, CommonName: "kube-apiserver", Organizations: []string{"b", "a"}, Usages: caller},
+			{Name: "server", Signer: pki.ClusterCA, CommonName: "kube-apiserver", DNSNames: []string{TenantServerName, "localhost"}, IPs: []net.IP{net.ParseIP("10.0.0.1"), net.ParseIP("127.0.0.1")}, Usages: server},
+			{Name: "etcd", Signer: pki.EtcdCA, CommonName: "kube-apiserver", Organizations: []string{"b", "a"}, Usages: caller},
 		},
 		Files: map[string][]byte{"kubeconfig": []byte("x")},
 	}
 }
 
-func (w *world) leaves(material *KeyMaterial, secret LeafSecret) LeafResult {
+func (w *world) leaves(secret LeafSecret) LeafResult {
 	w.t.Helper()
-	result, err := w.store.EnsureLeaves(w.t.Context(), material, secret)
+	result, err := w.EnsureLeaves(w.t.Context(), w.store.Host, secret)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return result
 }
 
-func verify(t *testing.T, data map[string][]byte, leaf Leaf, issuer *CA, at time.Time) *x509.Certificate {
+func verify(t *testing.T, data map[string][]byte, leaf Leaf, issuer *pki.CA, at time.Time) *x509.Certificate {
 	t.Helper()
 	certificate, err := certs.DecodeCertPEM(data[leaf.CertKey()])
 	if err != nil {
@@ -62,8 +63,7 @@ func verify(t *testing.T, data map[string][]byte, leaf Leaf, issuer *CA, at time
 
 func TestEnsureLeavesIssuesWhatVerifies(t *testing.T) {
 	w := newWorld(t)
-	material := w.ensure()
-	result := w.leaves(material, wanted())
+	result := w.leaves(wanted())
 	if !result.Changed {
 		t.Error("Changed is false")
 	}
@@ -73,12 +73,12 @@ func TestEnsureLeavesIssuesWhatVerifies(t *testing.T) {
 	if end := w.clock.Now().Add(leafLife); result.EndsAt.Before(end.Add(-time.Hour)) || result.EndsAt.After(end) {
 		t.Errorf("EndsAt = %s", result.EndsAt)
 	}
-	data := w.get(w.host, leafs.Name).Data
+	data := w.Get(w.Host, leafs.Name).Data
 	if len(data) != 5 || string(data["kubeconfig"]) != "x" {
 		t.Errorf("%d data keys", len(data))
 	}
 	for i, leaf := range wanted().Leaves {
-		issuer := material.CA(leaf.Signer)
+		issuer := w.Keys.CA(leaf.Signer)
 		certificate := verify(t, data, leaf, issuer, w.clock.Now())
 		if life := certificate.NotAfter.Sub(certificate.NotBefore); life > leafLife {
 			t.Errorf("%s lives %s", leaf.Name, life)
@@ -86,12 +86,12 @@ func TestEnsureLeavesIssuesWhatVerifies(t *testing.T) {
 		if certificate.IsCA {
 			t.Errorf("%s is a CA", leaf.Name)
 		}
-		if err := certificate.CheckSignatureFrom(material.CA([]Signer{EtcdCA, ClusterCA}[i]).Certificate); err == nil {
+		if err := certificate.CheckSignatureFrom(w.Keys.CA([]pki.Signer{pki.EtcdCA, pki.ClusterCA}[i]).Certificate); err == nil {
 			t.Errorf("%s verifies by another CA of the same tenant", leaf.Name)
 		}
 	}
-	writes := w.writes.Load()
-	if again := w.leaves(material, wanted()); again.Changed || !again.RenewAt.Equal(result.RenewAt) || w.writes.Load() != writes {
+	writes := w.Writes.Load()
+	if again := w.leaves(wanted()); again.Changed || !again.RenewAt.Equal(result.RenewAt) || w.Writes.Load() != writes {
 		t.Errorf("a second call gives %+v", again)
 	}
 }
@@ -99,7 +99,7 @@ func TestEnsureLeavesIssuesWhatVerifies(t *testing.T) {
 func TestEnsureLeavesReissuesOnlyWhatMust(t *testing.T) {
 	replace := func(key, value string) func(*world, *LeafSecret) {
 		return func(w *world, _ *LeafSecret) {
-			w.edit(w.host, leafs.Name, func(s *corev1.Secret) { s.Data[key] = []byte(value) })
+			w.Edit(w.Host, leafs.Name, func(s *corev1.Secret) { s.Data[key] = []byte(value) })
 		}
 	}
 	change := func(edit func(*Leaf)) func(*world, *LeafSecret) {
@@ -109,7 +109,7 @@ func TestEnsureLeavesReissuesOnlyWhatMust(t *testing.T) {
 		edit    func(*world, *LeafSecret)
 		changed []string
 	}{
-		"the Secret is deleted":     {func(w *world, _ *LeafSecret) { w.delete(w.host, leafs.Name) }, []string{"server", "etcd"}},
+		"the Secret is deleted":     {func(w *world, _ *LeafSecret) { w.Delete(w.Host, leafs.Name) }, []string{"server", "etcd"}},
 		"a certificate is missing":  {replace("server.crt", ""), []string{"server"}},
 		"a certificate is none":     {replace("server.crt", "hello"), []string{"server"}},
 		"a key is missing":          {replace("etcd.key", ""), []string{"etcd"}},
@@ -121,63 +121,62 @@ func TestEnsureLeavesReissuesOnlyWhatMust(t *testing.T) {
 		"the common name changes":   {change(func(l *Leaf) { l.CommonName = "other" }), []string{"server"}},
 		"an organization is added":  {change(func(l *Leaf) { l.Organizations = []string{"system:masters"} }), []string{"server"}},
 		"a usage is added":          {change(func(l *Leaf) { l.Usages = append(slices.Clone(server), caller...) }), []string{"server"}},
-		"the signer changes":        {change(func(l *Leaf) { l.Signer = EtcdEventsCA }), []string{"server"}},
+		"the signer changes":        {change(func(l *Leaf) { l.Signer = pki.EtcdEventsCA }), []string{"server"}},
 		"a leaf is no longer there": {func(_ *world, s *LeafSecret) { s.Leaves = s.Leaves[:1] }, []string{"etcd"}},
 		"labels are taken away": {func(w *world, _ *LeafSecret) {
-			w.edit(w.host, leafs.Name, func(s *corev1.Secret) { s.Labels = nil })
+			w.Edit(w.Host, leafs.Name, func(s *corev1.Secret) { s.Labels = nil })
 		}, nil},
 		"keys are exchanged": {func(w *world, _ *LeafSecret) {
-			w.edit(w.host, leafs.Name, func(s *corev1.Secret) {
+			w.Edit(w.Host, leafs.Name, func(s *corev1.Secret) {
 				s.Data["server.key"], s.Data["etcd.key"] = s.Data["etcd.key"], s.Data["server.key"]
 			})
 		}, []string{"server", "etcd"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			material, secret := w.ensure(), wanted()
-			w.leaves(material, secret)
-			before := w.get(w.host, leafs.Name).Data
+			secret := wanted()
+			w.leaves(secret)
+			before := w.Get(w.Host, leafs.Name).Data
 			test.edit(w, &secret)
-			writes := w.writes.Load()
-			if result := w.leaves(material, secret); !result.Changed || w.writes.Load() != writes+1 {
-				t.Errorf("%+v, %d writes", result, w.writes.Load()-writes)
+			writes := w.Writes.Load()
+			if result := w.leaves(secret); !result.Changed || w.Writes.Load() != writes+1 {
+				t.Errorf("%+v, %d writes", result, w.Writes.Load()-writes)
 			}
-			after := w.get(w.host, leafs.Name)
+			after := w.Get(w.Host, leafs.Name)
 			for _, leaf := range []string{"server", "etcd"} {
 				if changed := string(before[leaf+".crt"]) != string(after.Data[leaf+".crt"]); changed != slices.Contains(test.changed, leaf) {
 					t.Errorf("%s.crt changed: %t", leaf, changed)
 				}
 			}
 			for _, leaf := range secret.Leaves {
-				verify(t, after.Data, leaf, material.CA(leaf.Signer), w.clock.Now())
+				verify(t, after.Data, leaf, w.Keys.CA(leaf.Signer), w.clock.Now())
 			}
 			if want := 2*len(secret.Leaves) + 1; len(after.Data) != want || after.Labels[names.ComponentLabel] != names.KubeAPIServer {
 				t.Errorf("%d data keys, want %d; labels %v", len(after.Data), want, after.Labels)
 			}
-			if w.leaves(material, secret).Changed {
+			if w.leaves(secret).Changed {
 				t.Error("not settled")
 			}
 		})
 	}
 	t.Run("the order of names changes: nothing", func(t *testing.T) {
 		w := newWorld(t)
-		material, secret := w.ensure(), wanted()
-		w.leaves(material, secret)
+		secret := wanted()
+		w.leaves(secret)
 		slices.Reverse(secret.Leaves[0].DNSNames)
 		slices.Reverse(secret.Leaves[0].IPs)
 		slices.Reverse(secret.Leaves[1].Organizations)
-		if w.leaves(material, secret).Changed {
+		if w.leaves(secret).Changed {
 			t.Error("changed")
 		}
 	})
 	t.Run("the CA was replaced: all of its leaves", func(t *testing.T) {
 		w := newWorld(t)
-		material, other := w.ensure(), newWorld(t).ensure()
-		w.leaves(material, wanted())
-		before := w.get(w.host, leafs.Name).Data
-		material.ClusterCA = other.ClusterCA
-		w.leaves(material, wanted())
-		after := w.get(w.host, leafs.Name).Data
+		w.leaves(wanted())
+		before := w.Get(w.Host, leafs.Name).Data
+		w.Keys.ClusterCA = newWorld(t).Keys.ClusterCA
+		w.leaves(wanted())
+		after := w.Get(w.Host, leafs.Name).Data
 		if string(before["server.crt"]) == string(after["server.crt"]) || string(before["etcd.crt"]) != string(after["etcd.crt"]) {
 			t.Error("the wrong leaves changed")
 		}
@@ -186,48 +185,46 @@ func TestEnsureLeavesReissuesOnlyWhatMust(t *testing.T) {
 
 func TestEnsureLeavesRenews(t *testing.T) {
 	w := newWorld(t)
-	material := w.ensure()
-	due := w.leaves(material, wanted()).RenewAt
+	due := w.leaves(wanted()).RenewAt
 	w.clock.SetTime(due.Add(-time.Second))
-	if w.leaves(material, wanted()).Changed {
+	if w.leaves(wanted()).Changed {
 		t.Error("renewed before half of the life")
 	}
 	// A leaf that is younger than the others keeps its bytes when those are renewed.
-	w.edit(w.host, leafs.Name, func(s *corev1.Secret) { delete(s.Data, "etcd.crt") })
-	w.leaves(material, wanted())
-	before := w.get(w.host, leafs.Name).Data
+	w.Edit(w.Host, leafs.Name, func(s *corev1.Secret) { delete(s.Data, "etcd.crt") })
+	w.leaves(wanted())
+	before := w.Get(w.Host, leafs.Name).Data
 	w.clock.SetTime(due)
-	result := w.leaves(material, wanted())
-	after := w.get(w.host, leafs.Name).Data
+	result := w.leaves(wanted())
+	after := w.Get(w.Host, leafs.Name).Data
 	if !result.Changed || string(before["server.crt"]) == string(after["server.crt"]) || string(before["etcd.crt"]) != string(after["etcd.crt"]) {
 		t.Errorf("%+v; the wrong leaves changed", result)
 	}
 	if !result.RenewAt.After(due.Add(leafLife/2 - time.Hour)) {
 		t.Errorf("RenewAt = %s", result.RenewAt)
 	}
-	w.settledLeaves(material)
+	w.settledLeaves()
 }
 
-func (w *world) settledLeaves(material *KeyMaterial) {
+func (w *world) settledLeaves() {
 	w.t.Helper()
-	if w.leaves(material, wanted()).Changed {
+	if w.leaves(wanted()).Changed {
 		w.t.Error("not settled")
 	}
 }
 
 func TestALastingLeafEndsWithItsSigner(t *testing.T) {
 	w := newWorld(t)
-	material := w.ensure()
 	secret := wanted()
 	secret.Leaves = secret.Leaves[:1]
 	secret.Leaves[0].Lasting = true
-	result := w.leaves(material, secret)
-	certificate := verify(t, w.get(w.host, leafs.Name).Data, secret.Leaves[0], &material.ClusterCA, w.clock.Now())
-	if end := material.ClusterCA.Certificate.NotAfter; !certificate.NotAfter.Equal(end) || !result.RenewAt.IsZero() {
+	result := w.leaves(secret)
+	certificate := verify(t, w.Get(w.Host, leafs.Name).Data, secret.Leaves[0], &w.Keys.ClusterCA, w.clock.Now())
+	if end := w.Keys.ClusterCA.Certificate.NotAfter; !certificate.NotAfter.Equal(end) || !result.RenewAt.IsZero() {
 		t.Errorf("NotAfter = %s, RenewAt = %s, the CA's end is %s", certificate.NotAfter, result.RenewAt, end)
 	}
-	w.clock.SetTime(material.ClusterCA.Certificate.NotAfter.Add(-time.Hour))
-	if w.leaves(material, secret).Changed {
+	w.clock.SetTime(w.Keys.ClusterCA.Certificate.NotAfter.Add(-time.Hour))
+	if w.leaves(secret).Changed {
 		t.Error("it was issued anew")
 	}
 }
@@ -235,21 +232,20 @@ func TestALastingLeafEndsWithItsSigner(t *testing.T) {
 // Near the end of a CA no leaf can live longer than it, and none is renewed in vain.
 func TestEnsureLeavesNearTheEndOfTheCA(t *testing.T) {
 	w := newWorld(t)
-	material := w.ensure()
-	end := material.ClusterCA.Certificate.NotAfter
+	end := w.Keys.ClusterCA.Certificate.NotAfter
 	w.clock.SetTime(end.Add(-30 * 24 * time.Hour))
-	result := w.leaves(material, wanted())
-	data := w.get(w.host, leafs.Name).Data
-	if certificate := verify(t, data, wanted().Leaves[0], &material.ClusterCA, w.clock.Now()); !certificate.NotAfter.Equal(end) {
+	result := w.leaves(wanted())
+	data := w.Get(w.Host, leafs.Name).Data
+	if certificate := verify(t, data, wanted().Leaves[0], &w.Keys.ClusterCA, w.clock.Now()); !certificate.NotAfter.Equal(end) {
 		t.Errorf("NotAfter = %s, the CA's is %s", certificate.NotAfter, end)
 	}
 	if !result.RenewAt.IsZero() {
 		t.Errorf("RenewAt = %s", result.RenewAt)
 	}
 	w.clock.SetTime(end.Add(-time.Hour))
-	w.settledLeaves(material)
+	w.settledLeaves()
 	w.clock.SetTime(end)
-	if _, err := w.store.EnsureLeaves(t.Context(), material, wanted()); err == nil {
+	if _, err := w.EnsureLeaves(t.Context(), w.store.Host, wanted()); err == nil {
 		t.Error("an expired CA issued a leaf")
 	}
 }
@@ -264,11 +260,11 @@ func TestEnsureLeavesRefusesWhatCannotBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			material, secret := w.ensure(), wanted()
+			secret := wanted()
 			edit(&secret)
-			writes := w.writes.Load()
-			if _, err := w.store.EnsureLeaves(t.Context(), material, secret); err == nil || w.writes.Load() != writes {
-				t.Errorf("err = %v, %d writes", err, w.writes.Load()-writes)
+			writes := w.Writes.Load()
+			if _, err := w.EnsureLeaves(t.Context(), w.store.Host, secret); err == nil || w.Writes.Load() != writes {
+				t.Errorf("err = %v, %d writes", err, w.Writes.Load()-writes)
 			}
 		})
 	}
@@ -277,17 +273,14 @@ func TestEnsureLeavesRefusesWhatCannotBe(t *testing.T) {
 // A cache that is behind must not undo what another writer just did.
 func TestEnsureLeavesDecidesWritesOnALiveReading(t *testing.T) {
 	w := newWorld(t)
-	material := w.ensure()
-	w.leaves(material, wanted())
+	w.leaves(wanted())
 	stale := newWorld(t)
-	w.store.Host.Cached = stale.host
-	if err := stale.host.Create(t.Context(), premade(leafs.Name, map[string][]byte{"server.crt": []byte("old")})); err != nil {
-		t.Fatal(err)
-	}
-	if result := w.leaves(material, wanted()); result.Changed {
+	w.store.Host.Cached = stale.Host
+	stale.Create(stale.Host, leafs.Name, map[string][]byte{"server.crt": []byte("old")})
+	if result := w.leaves(wanted()); result.Changed {
 		t.Error("wrote by a stale cache")
 	}
-	if n := fmt.Sprint(len(w.get(w.host, leafs.Name).Data)); n != "5" {
+	if n := fmt.Sprint(len(w.Get(w.Host, leafs.Name).Data)); n != "5" {
 		t.Errorf("%s data keys", n)
 	}
 }

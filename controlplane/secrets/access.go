@@ -1,4 +1,4 @@
-package pki
+package secrets
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -28,27 +27,15 @@ type Access struct {
 	Writer client.Writer
 }
 
-// Store keeps the Secrets of tenants.
-type Store struct {
-	// Management holds Cluster API's Secrets.
-	Management Access
-	// Host holds what pods mount. It may be the same cluster.
-	Host Access
-	// Clock gives the time for checks of validity and for new certificates.
-	Clock clock.PassiveClock
-}
+// Attempts is how often a write is tried while another writer is faster.
+const Attempts = 5
 
-// attempts bounds how often a write is tried again after another writer was faster.
-const attempts = 5
+// ErrRace is the error of a write after all attempts.
+var ErrRace = errors.New("another writer was faster each time")
 
-var (
-	errRace   = errors.New("another writer was faster each time")
-	errFaster = errors.New("another writer was faster")
-)
-
-// get reads a Secret; nil when there is none. Unless live is true, it reads from the cache first. fromCache reports whether
+// Get reads a Secret; nil when there is none. Unless live is true, it reads from the cache first. fromCache reports whether
 // the cache had it.
-func (a Access) get(ctx context.Context, key client.ObjectKey, live bool) (secret *corev1.Secret, fromCache bool, err error) {
+func (a Access) Get(ctx context.Context, key client.ObjectKey, live bool) (secret *corev1.Secret, fromCache bool, err error) {
 	secret = &corev1.Secret{}
 	if !live {
 		err := a.Cached.Get(ctx, key, secret)
@@ -70,8 +57,8 @@ func (a Access) get(ctx context.Context, key client.ObjectKey, live bool) (secre
 	return secret, false, nil
 }
 
-// write creates a Secret without a resource version, and updates one with. lost is true when another writer was faster.
-func (a Access) write(ctx context.Context, secret *corev1.Secret) (lost bool, err error) {
+// Write creates a Secret without a resource version, and updates one with. lost is true when another writer was faster.
+func (a Access) Write(ctx context.Context, secret *corev1.Secret) (lost bool, err error) {
 	key := client.ObjectKeyFromObject(secret)
 	if secret.ResourceVersion == "" {
 		err = a.Writer.Create(ctx, secret, client.FieldOwner(names.FieldManager))
@@ -93,12 +80,12 @@ func (a Access) write(ctx context.Context, secret *corev1.Secret) (lost bool, er
 	return false, nil
 }
 
-// settle changes a Secret with mutate and reports whether that took a write. mutate gets the present Secret, or an empty one
+// Settle changes a Secret with mutate and reports whether that took a write. mutate gets the present Secret, or an empty one
 // with its name, and may be called several times. A Secret from the cache can only show that nothing is to be written: every
 // write is decided on what the API server has.
-func (a Access) settle(ctx context.Context, key client.ObjectKey, mutate func(*corev1.Secret) error) (bool, error) {
-	for attempt := range attempts {
-		present, fromCache, err := a.get(ctx, key, attempt > 0)
+func (a Access) Settle(ctx context.Context, key client.ObjectKey, mutate func(*corev1.Secret) error) (bool, error) {
+	for attempt := range Attempts {
+		present, fromCache, err := a.Get(ctx, key, attempt > 0)
 		if err != nil {
 			return false, err
 		}
@@ -115,7 +102,7 @@ func (a Access) settle(ctx context.Context, key client.ObjectKey, mutate func(*c
 		if fromCache {
 			continue
 		}
-		lost, err := a.write(ctx, wanted)
+		lost, err := a.Write(ctx, wanted)
 		if err != nil {
 			return false, err
 		}
@@ -123,11 +110,11 @@ func (a Access) settle(ctx context.Context, key client.ObjectKey, mutate func(*c
 			return true, nil
 		}
 	}
-	return false, fmt.Errorf("write Secret %s: %w", key, errRace)
+	return false, fmt.Errorf("write Secret %s: %w", key, ErrRace)
 }
 
-// own sets labels and owner reference of one of our Secrets. Other labels and owners stay.
-func own(secret *corev1.Secret, labels map[string]string, owner *metav1.OwnerReference) {
+// Own sets labels and owner reference of one of our Secrets. Other labels and owners stay.
+func Own(secret *corev1.Secret, labels map[string]string, owner *metav1.OwnerReference) {
 	if secret.Labels == nil && len(labels) > 0 {
 		secret.Labels = map[string]string{}
 	}
@@ -150,6 +137,13 @@ func group(ref metav1.OwnerReference) string {
 	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Group
 }
 
-func ours(secret *corev1.Secret) bool {
+// Ours reports whether the controller made a Secret, by its label.
+func Ours(secret *corev1.Secret) bool {
 	return secret.Labels[names.ManagedByLabel] == names.ManagedBy
+}
+
+// ControlledBy reports whether an owner is the controller of a Secret.
+func ControlledBy(secret *corev1.Secret, owner *metav1.OwnerReference) bool {
+	controller := metav1.GetControllerOf(secret)
+	return owner != nil && controller != nil && controller.UID == owner.UID
 }

@@ -1,4 +1,4 @@
-package pki
+package certificates
 
 import (
 	"context"
@@ -9,9 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/certs"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 )
 
-// LeafSecret is a Secret in the host cluster that a component's pods mount.
+// LeafSecret is a Secret that a component's pods mount.
 type LeafSecret struct {
 	Key client.ObjectKey
 	// Labels and Owner are set on it; Owner may be nil.
@@ -33,19 +35,19 @@ type LeafResult struct {
 	EndsAt time.Time
 }
 
-// EnsureLeaves writes the wanted leaves and files into the Secret, and removes everything else.
+// EnsureLeaves writes the wanted leaves and files into the Secret of the host cluster, and removes everything else.
 //
 // A leaf is issued anew when it is missing or unreadable, when another CA than the present one signed it, when its key,
 // subject, alternative names or usages differ from the wanted ones, or when more than half of its life is over. All other
 // leaves keep their bytes, so that nothing reloads without a reason.
-func (s *Store) EnsureLeaves(ctx context.Context, material *KeyMaterial, secret LeafSecret) (LeafResult, error) {
+func (i Issuer) EnsureLeaves(ctx context.Context, host secrets.Access, secret LeafSecret) (LeafResult, error) {
 	result := LeafResult{}
-	changed, err := s.Host.settle(ctx, secret.Key, func(present *corev1.Secret) error {
-		now := s.Clock.Now()
+	changed, err := host.Settle(ctx, secret.Key, func(present *corev1.Secret) error {
+		now := i.Clock.Now()
 		wanted := make(map[string][]byte, 2*len(secret.Leaves)+len(secret.Files))
 		result.RenewAt, result.EndsAt = time.Time{}, time.Time{}
 		for _, leaf := range secret.Leaves {
-			issuer, err := material.issuer(leaf.Signer, leaf.SignerFile)
+			issuer, err := i.Keys.CAByFile(leaf.Signer, leaf.SignerFile)
 			if err != nil {
 				return fmt.Errorf("leaf %q: %w", leaf.Name, err)
 			}
@@ -70,7 +72,7 @@ func (s *Store) EnsureLeaves(ctx context.Context, material *KeyMaterial, secret 
 		if present.ResourceVersion == "" {
 			present.Type = corev1.SecretTypeOpaque
 		}
-		own(present, secret.Labels, secret.Owner)
+		secrets.Own(present, secret.Labels, secret.Owner)
 		return nil
 	})
 	if err != nil {

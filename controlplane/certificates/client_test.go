@@ -1,4 +1,4 @@
-package pki
+package certificates
 
 import (
 	"crypto/tls"
@@ -13,14 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
 // tenantServer is a TLS server that names its callers and counts their connections.
-func tenantServer(t *testing.T, w *world, material *KeyMaterial) (url string, callers func() []*x509.Certificate) {
+func tenantServer(t *testing.T, w *world) (url string, callers func() []*x509.Certificate) {
 	t.Helper()
-	leaf := Leaf{Name: "server", Signer: ClusterCA, CommonName: "kube-apiserver", DNSNames: []string{TenantServerName}, Usages: server}
-	certPEM, keyPEM, err := leaf.issue(&material.ClusterCA, w.clock.Now(), leafLife)
+	leaf := Leaf{Name: "server", Signer: pki.ClusterCA, CommonName: "kube-apiserver", DNSNames: []string{TenantServerName}, Usages: server}
+	certPEM, keyPEM, err := leaf.issue(&w.Keys.ClusterCA, w.clock.Now(), leafLife)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,7 @@ func tenantServer(t *testing.T, w *world, material *KeyMaterial) (url string, ca
 		t.Fatal(err)
 	}
 	clients := x509.NewCertPool()
-	clients.AddCert(material.ClusterCA.Certificate)
+	clients.AddCert(w.Keys.ClusterCA.Certificate)
 	var seen []*x509.Certificate
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		seen = append(seen, request.TLS.PeerCertificates[0])
@@ -48,9 +49,8 @@ func tenantServer(t *testing.T, w *world, material *KeyMaterial) (url string, ca
 
 func TestRESTConfigRenewsItsCertificate(t *testing.T) {
 	w := newWorld(t)
-	material := w.ensure()
-	url, callers := tenantServer(t, w, material)
-	config, err := material.RESTConfig(w.clock, url, "kok-control-plane", []string{"system:masters"})
+	url, callers := tenantServer(t, w)
+	config, err := w.RESTConfig(url, "kok-control-plane", []string{"system:masters"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,12 +79,11 @@ func TestRESTConfigRenewsItsCertificate(t *testing.T) {
 
 func TestRESTConfigTrustsItsOwnTenantOnly(t *testing.T) {
 	w, other := newWorld(t), newWorld(t)
-	material, foreign := w.ensure(), other.ensure()
-	url, _ := tenantServer(t, w, material)
-	mixed := *foreign
-	mixed.ClusterCA.Bundle = material.ClusterCA.Bundle
-	for name, stranger := range map[string]*KeyMaterial{"that does not trust the server": foreign, "that the server does not trust": &mixed} {
-		config, err := stranger.RESTConfig(w.clock, url, "kok-control-plane", nil)
+	url, _ := tenantServer(t, w)
+	mixed := *other.Keys
+	mixed.ClusterCA.Bundle = w.Keys.ClusterCA.Bundle
+	for name, stranger := range map[string]*pki.KeyMaterial{"that does not trust the server": other.Keys, "that the server does not trust": &mixed} {
+		config, err := Issuer{Keys: stranger, Clock: w.clock}.RESTConfig(url, "kok-control-plane", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,9 +99,8 @@ func TestRESTConfigTrustsItsOwnTenantOnly(t *testing.T) {
 
 func TestClientTLSShowsAFreshCertificateOnEachConnection(t *testing.T) {
 	w := newWorld(t)
-	material := w.ensure()
-	url, callers := tenantServer(t, w, material)
-	config, err := material.ClientTLS(w.clock, ClusterCA, "kok", nil, TenantServerName)
+	url, callers := tenantServer(t, w)
+	config, err := w.ClientTLS(pki.ClusterCA, "kok", nil, TenantServerName)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +116,7 @@ func TestClientTLSShowsAFreshCertificateOnEachConnection(t *testing.T) {
 	if seen := callers(); len(seen) != 2 || seen[0].Equal(seen[1]) {
 		t.Error("an expired certificate was shown again")
 	}
-	if _, err := material.ClientTLS(w.clock, "nobody", "kok", nil, ""); err == nil {
+	if _, err := w.ClientTLS("nobody", "kok", nil, ""); err == nil {
 		t.Error("an unknown signer was accepted")
 	}
 }
@@ -126,9 +124,8 @@ func TestClientTLSShowsAFreshCertificateOnEachConnection(t *testing.T) {
 // Servers of two phases run while one begins. A client shows a certificate that both take, and takes the certificates of both.
 func TestClientsOfACAThatRotates(t *testing.T) {
 	w := newWorld(t)
-	born := w.ensure()
-	w.running = true
-	identities := map[string]bool{born.ClientIdentity(EtcdCA): true}
+	born := w.Keys
+	identities := map[string]bool{ClientIdentity(born, pki.EtcdCA): true}
 	for _, test := range []struct {
 		phase                    rotation.Phase
 		showsNext                bool
@@ -141,13 +138,8 @@ func TestClientsOfACAThatRotates(t *testing.T) {
 		{rotation.Dropping, true, false, true, true},
 		{rotation.Over, true, false, true, false},
 	} {
-		w.rotateKindOn(string(EtcdCA), asked, test.phase)
-		material := w.ensure()
-		next, err := parseCA(material.Rotation(string(EtcdCA)).parts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config, err := material.ClientTLS(w.clock, EtcdCA, "kok-control-plane", nil, "")
+		next := w.rotate(pki.EtcdCA, test.phase)
+		config, err := w.ClientTLS(pki.EtcdCA, "kok-control-plane", nil, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,16 +159,16 @@ func TestClientsOfACAThatRotates(t *testing.T) {
 				t.Errorf("%s: it is %t that it trusts %s", test.phase, err == nil, ca.SerialNumber)
 			}
 		}
-		identity := material.ClientIdentity(EtcdCA)
+		identity := ClientIdentity(w.Keys, pki.EtcdCA)
 		if identities[identity] == test.another {
 			t.Errorf("%s: it is %t that the client is another one than before", test.phase, !identities[identity])
 		}
 		identities[identity] = true
-		if material.ClientIdentity(EtcdEventsCA) != born.ClientIdentity(EtcdEventsCA) {
+		if ClientIdentity(w.Keys, pki.EtcdEventsCA) != ClientIdentity(born, pki.EtcdEventsCA) {
 			t.Errorf("%s: clients of another CA are other ones", test.phase)
 		}
 	}
-	if _, err := born.ClientTLS(w.clock, "another CA", "kok-control-plane", nil, ""); err == nil {
+	if _, err := w.ClientTLS("another CA", "kok-control-plane", nil, ""); err == nil {
 		t.Error("there is a client of a CA that there is not")
 	}
 }

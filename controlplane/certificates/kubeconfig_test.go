@@ -1,4 +1,4 @@
-package pki
+package certificates
 
 import (
 	"crypto/ecdsa"
@@ -12,13 +12,15 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/certs"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 )
 
 const kubeconfigName = "blue-kubeconfig"
 
-func (w *world) kubeconfig(material *KeyMaterial, server string) KubeconfigResult {
+func (w *world) kubeconfig(server string) KubeconfigResult {
 	w.t.Helper()
-	result, err := w.store.EnsureKubeconfig(w.t.Context(), material, KubeconfigRequest{Cluster: cluster, Owner: w.request().Owner, Server: server})
+	result, err := w.EnsureKubeconfig(w.t.Context(), w.store.Management, KubeconfigRequest{Cluster: cluster, Owner: owner, Server: server})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -27,19 +29,18 @@ func (w *world) kubeconfig(material *KeyMaterial, server string) KubeconfigResul
 
 func TestEnsureKubeconfigMeetsTheContract(t *testing.T) {
 	w := newWorld(t)
-	material := w.ensure()
-	result := w.kubeconfig(material, "https://10.0.0.1:6443")
+	result := w.kubeconfig("https://10.0.0.1:6443")
 	if end := w.clock.Now().Add(2 * certs.ClientCertificateRenewalDuration); result.EndsAt.Sub(end).Abs() > time.Minute {
 		t.Errorf("EndsAt = %s", result.EndsAt)
 	}
 	if half := w.clock.Now().Add(certs.ClientCertificateRenewalDuration); !result.Changed || result.RenewAt.Sub(half).Abs() > time.Minute {
 		t.Errorf("%+v", result)
 	}
-	s := w.get(w.management, kubeconfigName)
+	s := w.Get(w.Management, kubeconfigName)
 	if s.Type != clusterv1.ClusterSecretType || s.Labels[clusterv1.ClusterNameLabel] != "blue" || len(s.OwnerReferences) != 1 {
 		t.Errorf("type %s, labels %v, owners %v", s.Type, s.Labels, s.OwnerReferences)
 	}
-	content, err := kubeconfig.FromSecret(t.Context(), w.management, cluster)
+	content, err := kubeconfig.FromSecret(t.Context(), w.Management, cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,20 +48,20 @@ func TestEnsureKubeconfigMeetsTheContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Host != "https://10.0.0.1:6443" || string(config.CAData) != string(material.ClusterCA.Bundle) {
+	if config.Host != "https://10.0.0.1:6443" || string(config.CAData) != string(w.Keys.ClusterCA.Bundle) {
 		t.Errorf("server %s", config.Host)
 	}
 	certificate, err := certs.DecodeCertPEM(config.CertData)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := certificate.CheckSignatureFrom(material.ClusterCA.Certificate); err != nil {
+	if err := certificate.CheckSignatureFrom(w.Keys.ClusterCA.Certificate); err != nil {
 		t.Error(err)
 	}
 	if _, ok := certificate.PublicKey.(*ecdsa.PublicKey); !ok {
 		t.Errorf("key is a %T", certificate.PublicKey)
 	}
-	if again := w.kubeconfig(material, "https://10.0.0.1:6443"); again.Changed {
+	if again := w.kubeconfig("https://10.0.0.1:6443"); again.Changed {
 		t.Error("not settled")
 	}
 }
@@ -68,18 +69,18 @@ func TestEnsureKubeconfigMeetsTheContract(t *testing.T) {
 func TestEnsureKubeconfigIsMadeAnewOnlyForAReason(t *testing.T) {
 	const server = "https://10.0.0.1:6443"
 	for name, test := range map[string]struct {
-		edit   func(*world, *KeyMaterial)
+		edit   func(*world)
 		server string
 		anew   bool
 	}{
-		"it was deleted":       {edit: func(w *world, _ *KeyMaterial) { w.delete(w.management, kubeconfigName) }, anew: true},
+		"it was deleted":       {edit: func(w *world) { w.Delete(w.Management, kubeconfigName) }, anew: true},
 		"the endpoint changed": {server: "https://10.0.0.2:6443", anew: true},
-		"the CA changed":       {edit: func(w *world, m *KeyMaterial) { m.ClusterCA = newWorld(w.t).ensure().ClusterCA }, anew: true},
-		"a CA was added": {edit: func(_ *world, m *KeyMaterial) {
-			m.ClusterCA.Bundle = append(slices.Clone(m.ClusterCA.Bundle), m.EtcdCA.Bundle...)
+		"the CA changed":       {edit: func(w *world) { w.Keys.ClusterCA = newWorld(w.t).Keys.ClusterCA }, anew: true},
+		"a CA was added": {edit: func(w *world) {
+			w.Keys.ClusterCA.Bundle = append(slices.Clone(w.Keys.ClusterCA.Bundle), w.Keys.EtcdCA.Bundle...)
 		}, anew: true},
-		"half a year passed":    {edit: func(w *world, _ *KeyMaterial) { w.clock.SetTime(w.clock.Now().Add(leafLife/2 + time.Hour)) }, anew: true},
-		"less than half a year": {edit: func(w *world, _ *KeyMaterial) { w.clock.SetTime(w.clock.Now().Add(leafLife/2 - time.Hour)) }},
+		"half a year passed":    {edit: func(w *world) { w.clock.SetTime(w.clock.Now().Add(leafLife/2 + time.Hour)) }, anew: true},
+		"less than half a year": {edit: func(w *world) { w.clock.SetTime(w.clock.Now().Add(leafLife/2 - time.Hour)) }},
 		"it cannot be read":     {edit: editKubeconfig(func(s *corev1.Secret) { s.Data["value"] = []byte("{") }), anew: true},
 		"it reads a file": {edit: editKubeconfig(func(s *corev1.Secret) {
 			s.Data["value"] = []byte(strings.Replace(string(s.Data["value"]), "client-certificate-data:", "tokenFile: /token\n    client-certificate-data:", 1))
@@ -95,36 +96,32 @@ func TestEnsureKubeconfigIsMadeAnewOnlyForAReason(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			material := w.ensure()
-			w.kubeconfig(material, server)
-			before := string(w.get(w.management, kubeconfigName).Data["value"])
+			w.kubeconfig(server)
+			before := string(w.Get(w.Management, kubeconfigName).Data["value"])
 			if test.edit != nil {
-				test.edit(w, material)
+				test.edit(w)
 			}
 			wanted := server
 			if test.server != "" {
 				wanted = test.server
 			}
-			w.kubeconfig(material, wanted)
-			after := w.get(w.management, kubeconfigName)
+			w.kubeconfig(wanted)
+			after := w.Get(w.Management, kubeconfigName)
 			if anew := string(after.Data["value"]) != before; anew != test.anew {
 				t.Errorf("made anew: %t", anew)
 			}
 			if len(after.Data) != 1 {
 				t.Errorf("it has %d data keys", len(after.Data))
 			}
-			if !ours(after) || after.OwnerReferences[0].UID != "uid-1" {
+			if !secrets.Ours(after) || after.OwnerReferences[0].UID != "uid-1" {
 				t.Errorf("labels %v, owners %v", after.Labels, after.OwnerReferences)
 			}
 		})
 	}
 	t.Run("a person's own stays", func(t *testing.T) {
 		w := newWorld(t)
-		material := w.ensure()
-		if err := w.management.Create(t.Context(), premade(kubeconfigName, map[string][]byte{"value": []byte("mine")})); err != nil {
-			t.Fatal(err)
-		}
-		if w.kubeconfig(material, server).Changed || string(w.get(w.management, kubeconfigName).Data["value"]) != "mine" {
+		w.Create(w.Management, kubeconfigName, map[string][]byte{"value": []byte("mine")})
+		if w.kubeconfig(server).Changed || string(w.Get(w.Management, kubeconfigName).Data["value"]) != "mine" {
 			t.Error("it was written")
 		}
 	})
@@ -136,19 +133,16 @@ func TestFinding1AKubeconfigOfAStrangerIsToldOf(t *testing.T) {
 		"users: [{name: u, user: {token: a}}]":          false,
 	} {
 		w := newWorld(t)
-		material := w.ensure()
-		if err := w.management.Create(t.Context(), premade(kubeconfigName, map[string][]byte{"value": []byte(content)})); err != nil {
-			t.Fatal(err)
-		}
-		result := w.kubeconfig(material, "https://10.0.0.1:6443")
+		w.Create(w.Management, kubeconfigName, map[string][]byte{"value": []byte(content)})
+		result := w.kubeconfig("https://10.0.0.1:6443")
 		if strings.Contains(result.Unsafe, "tokenFile is refused") != unsafe || result.Changed {
 			t.Errorf("%s: %+v", content, result)
 		}
 	}
 }
 
-func editKubeconfig(edit func(*corev1.Secret)) func(*world, *KeyMaterial) {
-	return func(w *world, _ *KeyMaterial) { w.edit(w.management, kubeconfigName, edit) }
+func editKubeconfig(edit func(*corev1.Secret)) func(*world) {
+	return func(w *world) { w.Edit(w.Management, kubeconfigName, edit) }
 }
 
 func TestComponentKubeconfigNamesFiles(t *testing.T) {

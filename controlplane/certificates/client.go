@@ -1,4 +1,4 @@
-package pki
+package certificates
 
 import (
 	"crypto/tls"
@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/untrusted"
 )
 
@@ -24,7 +25,7 @@ const TenantServerName = "kubernetes.default.svc"
 // clientCertificates issues client certificates that live an hour and never leave memory.
 type clientCertificates struct {
 	leaf   Leaf
-	issuer *CA
+	issuer *pki.CA
 	clock  clock.PassiveClock
 
 	lock    sync.Mutex
@@ -52,9 +53,9 @@ func (c *clientCertificates) get() (*tls.Certificate, error) {
 	return c.current, nil
 }
 
-func (m *KeyMaterial) clientCertificates(clock clock.PassiveClock, signer Signer, commonName string, organizations []string) (*clientCertificates, error) {
-	_, used := m.Files(string(signer))
-	issuer, err := m.issuer(signer, used)
+func (i Issuer) clientCertificates(signer pki.Signer, commonName string, organizations []string) (*clientCertificates, error) {
+	_, used := i.Keys.Files(string(signer))
+	issuer, err := i.Keys.CAByFile(signer, used)
 	if err != nil {
 		return nil, fmt.Errorf("client certificate of %s: %w", commonName, err)
 	}
@@ -64,7 +65,7 @@ func (m *KeyMaterial) clientCertificates(clock clock.PassiveClock, signer Signer
 			Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		},
 		issuer: issuer,
-		clock:  clock,
+		clock:  i.Clock,
 	}, nil
 }
 
@@ -74,12 +75,12 @@ func (m *KeyMaterial) clientCertificates(clock clock.PassiveClock, signer Signer
 //
 // While the signer rotates, servers of two phases run. The client trusts the CAs of the present phase: every server shows a certificate by
 // one of them. The client shows a certificate by the CA that is in use, which every server trusts.
-func (m *KeyMaterial) ClientTLS(clock clock.PassiveClock, signer Signer, commonName string, organizations []string, serverName string) (*tls.Config, error) {
-	certificates, err := m.clientCertificates(clock, signer, commonName, organizations)
+func (i Issuer) ClientTLS(signer pki.Signer, commonName string, organizations []string, serverName string) (*tls.Config, error) {
+	certificates, err := i.clientCertificates(signer, commonName, organizations)
 	if err != nil {
 		return nil, err
 	}
-	trusted, err := m.trusted(signer)
+	trusted, err := trusted(i.Keys, signer)
 	if err != nil {
 		return nil, err
 	}
@@ -87,16 +88,16 @@ func (m *KeyMaterial) ClientTLS(clock clock.PassiveClock, signer Signer, commonN
 }
 
 // ClientIdentity changes when clients of ClientTLS trust other CAs, or show certificates by another CA.
-func (m *KeyMaterial) ClientIdentity(signer Signer) string {
-	_, used := m.Files(string(signer))
-	trusted, _ := m.trusted(signer) // ClientTLS tells of the error.
-	return used + "\n" + string(trusted)
+func ClientIdentity(keys *pki.KeyMaterial, signer pki.Signer) string {
+	_, used := keys.Files(string(signer))
+	cas, _ := trusted(keys, signer) // ClientTLS tells of the error.
+	return used + "\n" + string(cas)
 }
 
 // trusted are the CAs of a signer that are trusted in the phase of its rotation.
-func (m *KeyMaterial) trusted(signer Signer) ([]byte, error) {
-	files, _ := m.Files(string(signer))
-	return m.Bundle(signer, files...)
+func trusted(keys *pki.KeyMaterial, signer pki.Signer) ([]byte, error) {
+	files, _ := keys.Files(string(signer))
+	return keys.Bundle(signer, files...)
 }
 
 func tlsConfig(certificates *clientCertificates, trusted []byte, serverName string) *tls.Config {
@@ -117,12 +118,12 @@ func tlsConfig(certificates *clientCertificates, trusted []byte, serverName stri
 // certificate is past half of its hour.
 //
 // It brings its own transport: client-go keeps one for every certificate that it was ever given.
-func (m *KeyMaterial) RESTConfig(clock clock.PassiveClock, server, commonName string, organizations []string) (*rest.Config, error) {
-	certificates, err := m.clientCertificates(clock, ClusterCA, commonName, organizations)
+func (i Issuer) RESTConfig(server, commonName string, organizations []string) (*rest.Config, error) {
+	certificates, err := i.clientCertificates(pki.ClusterCA, commonName, organizations)
 	if err != nil {
 		return nil, err
 	}
-	trusted, err := m.trusted(ClusterCA)
+	trusted, err := trusted(i.Keys, pki.ClusterCA)
 	if err != nil {
 		return nil, err
 	}
