@@ -19,7 +19,9 @@ type Files struct {
 	Owner           *metav1.OwnerReference
 }
 
-func (f Files) key() client.ObjectKey { return client.ObjectKey{Namespace: f.Cluster.Namespace, Name: f.Name} }
+func (f Files) key() client.ObjectKey {
+	return client.ObjectKey{Namespace: f.Cluster.Namespace, Name: f.Name}
+}
 
 // ReadFiles gives the files as they are; nil for no Secret.
 func (a Access) ReadFiles(ctx context.Context, f Files) (map[string][]byte, error) {
