@@ -27,6 +27,8 @@ type clientCertificates struct {
 	leaf   Leaf
 	issuer *pki.CA
 	clock  clock.PassiveClock
+	// trusted are the CAs that servers are verified by, as PEM.
+	trusted []byte
 
 	lock    sync.Mutex
 	current *tls.Certificate
@@ -59,13 +61,18 @@ func (i Issuer) clientCertificates(signer pki.Signer, commonName string, organiz
 	if err != nil {
 		return nil, fmt.Errorf("client certificate of %s: %w", commonName, err)
 	}
+	cas, err := trusted(i.Keys, signer)
+	if err != nil {
+		return nil, err
+	}
 	return &clientCertificates{
 		leaf: Leaf{
 			Name: "client", Signer: signer, CommonName: commonName, Organizations: organizations,
 			Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		},
-		issuer: issuer,
-		clock:  i.Clock,
+		issuer:  issuer,
+		clock:   i.Clock,
+		trusted: cas,
 	}, nil
 }
 
@@ -80,11 +87,7 @@ func (i Issuer) ClientTLS(signer pki.Signer, commonName string, organizations []
 	if err != nil {
 		return nil, err
 	}
-	trusted, err := trusted(i.Keys, signer)
-	if err != nil {
-		return nil, err
-	}
-	return tlsConfig(certificates, trusted, serverName), nil
+	return certificates.tlsConfig(serverName), nil
 }
 
 // ClientIdentity changes when clients of ClientTLS trust other CAs, or show certificates by another CA.
@@ -100,15 +103,15 @@ func trusted(keys *pki.KeyMaterial, signer pki.Signer) ([]byte, error) {
 	return keys.Bundle(signer, files...)
 }
 
-func tlsConfig(certificates *clientCertificates, trusted []byte, serverName string) *tls.Config {
+func (c *clientCertificates) tlsConfig(serverName string) *tls.Config {
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(trusted)
+	roots.AppendCertsFromPEM(c.trusted)
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		RootCAs:    roots,
 		ServerName: serverName,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return certificates.get()
+			return c.get()
 		},
 	}
 }
@@ -120,10 +123,6 @@ func tlsConfig(certificates *clientCertificates, trusted []byte, serverName stri
 // It brings its own transport: client-go keeps one for every certificate that it was ever given.
 func (i Issuer) RESTConfig(server, commonName string, organizations []string) (*rest.Config, error) {
 	certificates, err := i.clientCertificates(pki.ClusterCA, commonName, organizations)
-	if err != nil {
-		return nil, err
-	}
-	trusted, err := trusted(i.Keys, pki.ClusterCA)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +138,7 @@ func (i Issuer) RESTConfig(server, commonName string, organizations []string) (*
 					// No proxy, because the tenant's API is in the host cluster's network.
 					Proxy:               func(*http.Request) (*url.URL, error) { return nil, nil },
 					DialContext:         dialer.DialContext,
-					TLSClientConfig:     tlsConfig(certificates, trusted, TenantServerName),
+					TLSClientConfig:     certificates.tlsConfig(TenantServerName),
 					TLSHandshakeTimeout: 5 * time.Second,
 					MaxIdleConnsPerHost: 4,
 					IdleConnTimeout:     90 * time.Second,
