@@ -108,7 +108,7 @@ func (r *Reconciler) backupFacts(s *scope) *backups.Facts {
 		HostCluster: s.host.Identity, Members: backups.Members(&s.input, s.host.Dial),
 	}
 	if runs(s.controlPlane) {
-		facts.UID = r.uidProbe(s)
+		facts.UID = r.tenants().Of(s.controlPlane, s.keys).UID()
 	}
 	return facts
 }

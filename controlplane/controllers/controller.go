@@ -35,6 +35,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/events"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/keyrotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/metrics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
@@ -85,7 +86,7 @@ type Reconciler struct {
 	// guards stand before tenants.
 	guards tenantapi.Guards
 	// reads limits how many etcds are read at the same time.
-	reads turns
+	reads keyrotation.Reads
 	// hosts are HostClusters unless a test has none.
 	hosts hostClusters
 }

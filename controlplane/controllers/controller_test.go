@@ -21,6 +21,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/keyrotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -50,15 +51,15 @@ func TestWhenToLookAgain(t *testing.T) {
 		"a step failed":           {is: func(s *scope) { s.end(names.EtcdData, flow.Failed(errRefused)) }, failed: "step etcd-data: connection refused"},
 		"a step lost a race":      {is: func(s *scope) { s.end(names.EtcdData, flow.Failed(fmt.Errorf("apply: %w", errConflict))) }, after: 100 * time.Millisecond},
 		"a cache was late":        {is: func(s *scope) { s.end(names.EtcdData, flow.Failed(fmt.Errorf("create: %w", errExists))) }, after: 100 * time.Millisecond},
-		"key material is lost":    {is: func(s *scope) { s.end(names.StepKeyMaterial, keyMaterialFailed(fmt.Errorf("ensure: %w", errLost))) }, after: time.Minute},
+		"key material is lost":    {is: func(s *scope) { s.end(names.StepKeyMaterial, keyrotation.Failed(fmt.Errorf("ensure: %w", errLost))) }, after: time.Minute},
 		"a port block is held":    {is: func(s *scope) { s.end(names.StepPorts, claimFailed(errHeld)) }, after: time.Minute},
 		"key material is lost and one races": {is: func(s *scope) {
 			s.end(names.EtcdData, flow.Failed(errConflict))
-			s.end(names.StepKeyMaterial, keyMaterialFailed(errLost))
+			s.end(names.StepKeyMaterial, keyrotation.Failed(errLost))
 		}, after: 100 * time.Millisecond},
 		"key material is lost and one fails": {is: func(s *scope) {
 			s.end(names.EtcdData, flow.Failed(errRefused))
-			s.end(names.StepKeyMaterial, keyMaterialFailed(errLost))
+			s.end(names.StepKeyMaterial, keyrotation.Failed(errLost))
 		}, failed: "connection refused"},
 		"the tenant's API does not answer": {is: func(s *scope) { s.end(names.StepTenantObjects, flow.Waiting("it does not answer")) }, after: time.Minute},
 		"etcd is not healthy":              {is: unhealthy(controlplanev1.EtcdClusterHealthyCondition), after: 10 * time.Second},
@@ -100,11 +101,11 @@ func TestOnlyWhatNoRetryResolvesIsForAPerson(t *testing.T) {
 		// reason is the condition's; empty when another try may help.
 		reason string
 	}{
-		"lost key material":               {keyMaterialFailed(errLost), controlplanev1.KeyMaterialLostReason},
-		"invalid key material":            {keyMaterialFailed(&pki.InvalidError{}), controlplanev1.InvalidKeyMaterialReason},
-		"one of several":                  {keyMaterialFailed(errors.Join(errRefused, errLost)), controlplanev1.KeyMaterialLostReason},
-		"keys that cannot be read":        {keyMaterialFailed(errRefused), ""},
-		"a conflict about keys":           {keyMaterialFailed(errConflict), ""},
+		"lost key material":               {keyrotation.Failed(errLost), controlplanev1.KeyMaterialLostReason},
+		"invalid key material":            {keyrotation.Failed(&pki.InvalidError{}), controlplanev1.InvalidKeyMaterialReason},
+		"one of several":                  {keyrotation.Failed(errors.Join(errRefused, errLost)), controlplanev1.KeyMaterialLostReason},
+		"keys that cannot be read":        {keyrotation.Failed(errRefused), ""},
+		"a conflict about keys":           {keyrotation.Failed(errConflict), ""},
 		"a block that is held":            {claimFailed(errHeld), controlplanev1.ReconcileFailedReason},
 		"a block outside of the range":    {claimFailed(&ports.OutsideError{}), controlplanev1.ReconcileFailedReason},
 		"a range without a block":         {claimFailed(&ports.ExhaustedError{}), controlplanev1.ReconcileFailedReason},

@@ -16,6 +16,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenantprobes"
 )
 
 // expectEgress compares the condition, and what API servers read and say of themselves, which is by then the same for all.
@@ -74,7 +75,7 @@ func (tt *tenantTest) storeOlder() {
 type withoutTenant struct{ patient }
 
 func (w withoutTenant) Probe(key probe.Key, asked probe.Probe) (probe.Result, bool) {
-	if key.Kind == addonsProbeKind {
+	if key.Kind == tenantprobes.AddonsKind {
 		return probe.Result{}, true
 	}
 	return w.patient.Probe(key, asked)

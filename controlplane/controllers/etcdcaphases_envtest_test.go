@@ -31,6 +31,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/keyrotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
@@ -116,10 +117,7 @@ func (e *rotatedEtcd) rotate(phase rotation.Phase) etcdPhaseFiles {
 		}
 	}
 	e.ensure()
-	for i := range rotatingKinds {
-		files := rotatingKinds[i].pods.In(&e.input)
-		files.Trusted, files.Used = e.keys.Files(rotatingKinds[i].material)
-	}
+	keyrotation.SetFiles(&e.input, e.keys)
 	secrets, err := Certificates(&e.input, e.keys, "", nil)
 	if err != nil {
 		e.t.Fatal(err)

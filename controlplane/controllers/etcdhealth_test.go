@@ -24,6 +24,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/keyrotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
@@ -131,10 +132,10 @@ func TestEtcdIsLeftAloneWhileOnlyAPersonCanBringItsKeysBack(t *testing.T) {
 		ended     flow.Result
 		forgotten int
 	}{
-		"they are gone in both places":            {keyMaterialFailed(&pki.LostError{}), 1},
-		"a copy cannot be used, or copies differ": {keyMaterialFailed(&pki.InvalidError{}), 1},
-		"they could not be read":                  {keyMaterialFailed(errors.New("an API server is away")), 0},
-		"another write was faster":                {keyMaterialFailed(apierrors.NewConflict(schema.GroupResource{}, "blue-ca", nil)), 0},
+		"they are gone in both places":            {keyrotation.Failed(&pki.LostError{}), 1},
+		"a copy cannot be used, or copies differ": {keyrotation.Failed(&pki.InvalidError{}), 1},
+		"they could not be read":                  {keyrotation.Failed(errors.New("an API server is away")), 0},
+		"another write was faster":                {keyrotation.Failed(apierrors.NewConflict(schema.GroupResource{}, "blue-ca", nil)), 0},
 		"it waits":                                {flow.Waiting("anything"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -14,9 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/keyrotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
@@ -25,7 +24,7 @@ import (
 // ensureKeyMaterial keeps both copies of the key material, and goes on with the rotation of a key.
 func (r *Reconciler) ensureKeyMaterial(ctx context.Context, s *scope) flow.Result {
 	if err := r.readKeys(ctx, s, false); err != nil {
-		return keyMaterialFailed(err)
+		return keyrotation.Failed(err)
 	}
 	for _, ca := range []pki.CA{s.keys.ClusterCA, s.keys.EtcdCA, s.keys.EtcdEventsCA, s.keys.FrontProxyCA} {
 		s.endsAt(ca.Certificate.NotAfter)
@@ -70,17 +69,32 @@ func (r *Reconciler) tellOfKeys(s *scope, keys *pki.KeyMaterial) {
 	}
 }
 
-// keyMaterialFailed is the result without key material. Lost and invalid keys are for a person.
-func keyMaterialFailed(err error) flow.Result {
-	var lost *pki.LostError
-	var invalid *pki.InvalidError
-	switch {
-	case errors.As(err, &lost):
-		return flow.Blocked(controlplanev1.KeyMaterialLostReason, err)
-	case errors.As(err, &invalid):
-		return flow.Blocked(controlplanev1.InvalidKeyMaterialReason, err)
+// rotateKeys takes the next steps of rotations of keys, and has renderings follow their phases.
+func (r *Reconciler) rotateKeys(ctx context.Context, s *scope) flow.Result {
+	step := r.rotator().Next(ctx, &keyrotation.Facts{
+		ControlPlane: s.controlPlane, Cluster: s.key, Host: s.host, Pods: s.snapshot.Pods,
+		Store: s.store, Revisions: s.revisions, Input: &s.input, Keys: s.keys,
+		ReadKeys: func(ctx context.Context) (*pki.KeyMaterial, error) {
+			err := r.readKeys(ctx, s, true)
+			return s.keys, err
+		},
+		Problem: s.problem, Runs: runs(s.controlPlane), Restoring: s.rebuild.asked(),
+	})
+	if step.Keys != nil {
+		keyrotation.SetFiles(&s.input, step.Keys)
 	}
-	return flow.Failed(err)
+	s.rotations = step.Rotations
+	for _, rotated := range step.Rotated {
+		s.deeds.Rotate(rotated)
+	}
+	if step.Probing {
+		s.probing = true
+	}
+	return step.Result
+}
+
+func (r *Reconciler) rotator() *keyrotation.Rotator {
+	return &keyrotation.Rotator{Prober: r.prober, Clock: r.Clock, Tenants: r.tenants(), Etcd: r.etcd, Reads: &r.reads}
 }
 
 // keysUsedBy is a component that uses key material, or data of one; empty when none was ever applied. It reads from the

@@ -1,47 +1,17 @@
 package controllers
 
 import (
-	"context"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
-
-func TestKubeletsAreReadPageByPage(t *testing.T) {
-	pages := map[string]struct{ node, next string }{"": {"n0", "second"}, "second": {"n1", "third"}, "third": {"n2", ""}}
-	var asked []string
-	check := &kubeletsProbe{to: "v1.38.0"}
-	check.api.client = interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
-		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			applied := (&client.ListOptions{}).ApplyOptions(options)
-			asked = append(asked, fmt.Sprintf("%d from %q", applied.Limit, applied.Continue))
-			page := pages[applied.Continue]
-			nodes := list.(*corev1.NodeList)
-			nodes.Continue = page.next
-			nodes.Items = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: page.node}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: "v1.34.2"}}}}
-			return nil
-		},
-	})
-	answer := check.do(t.Context())
-	if !strings.HasPrefix(answer.Problem, "the kubelet of Node n0 is v1.34.2, and 2 more are too old: ") {
-		t.Errorf("the answer is %q", answer.Problem)
-	}
-	if got := strings.Join(asked, ", "); got != `100 from "", 100 from "second", 100 from "third"` {
-		t.Errorf("it asked for %s", got)
-	}
-}
 
 func TestWhatAnUpgradeToAnotherMinorLeavesUntilItHasBegun(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -41,6 +41,15 @@ func (r *Reconciler) claimPorts(ctx context.Context, s *scope) flow.Result {
 	return flow.Failed(chooseUser(ctx, s))
 }
 
+// chooseUser finds whom the tenant's pods run as.
+func chooseUser(ctx context.Context, s *scope) error {
+	user, err := s.revisions.UserOf(ctx, &s.input)
+	if err == nil {
+		s.input.User, s.revisions.User = user, user
+	}
+	return err
+}
+
 // claimFailed is the result of a claim that failed. A block that another holds, one outside of the range and a range
 // without a free block are for a person.
 func claimFailed(err error) flow.Result {

@@ -1,13 +1,6 @@
 package controllers
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,12 +10,11 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenantprobes"
 )
 
 // notebook notes the probes, and has the results that a test wrote.
@@ -79,99 +71,30 @@ func TestTheTenantsAnswerIsWhatTheStepWaitsFor(t *testing.T) {
 	if waiting := run(s); waiting != "the tenant's API at 10.250.0.1:6443 is being probed" || !s.probing {
 		t.Errorf("before the first answer it waits %q, asking %t", waiting, s.probing)
 	}
-	first := notes.asked[tenantProbeKind].Identity
+	first := notes.asked[tenantprobes.MachinesKind].Identity
 	for _, problem := range []string{"it does not answer", ""} {
-		notes.answers[tenantProbeKind] = probe.Result{Problem: problem}
+		notes.answers[tenantprobes.MachinesKind] = probe.Result{Problem: problem}
 		s = askable(t)
 		if waiting := run(s); waiting != problem || s.probing {
 			t.Errorf("for the answer %q it waits %q, asking %t", problem, waiting, s.probing)
 		}
 	}
-	if notes.asked[tenantProbeKind].Identity != first {
+	if notes.asked[tenantprobes.MachinesKind].Identity != first {
 		t.Error("the same probe has another identity")
 	}
 	s = askable(t)
 	s.keys.ClusterCA.Bundle = []byte("other")
-	if run(s); notes.asked[tenantProbeKind].Identity == first {
+	if run(s); notes.asked[tenantprobes.MachinesKind].Identity == first {
 		t.Error("a tenant with another CA is not asked anew")
 	}
 }
 
-// tenantAPI is a server with the certificates of a tenant's API that notes what it is asked for. It is
-// ready when it is told so, and has no objects.
-type tenantAPI struct {
-	address string
-	ready   atomic.Bool
-	refuse  atomic.Bool
-	looked  atomic.Int32
-	applied atomic.Int32
-}
-
-func serveTenantAPI(t *testing.T, of *issued) *tenantAPI {
-	t.Helper()
-	api := &tenantAPI{}
-	api.address = serveAsTenant(t, of, api.answer)
-	return api
-}
-
-// answer answers as an API server with no object.
-func (api *tenantAPI) answer(w http.ResponseWriter, request *http.Request) {
-	switch {
-	case request.URL.Path == "/readyz" && api.ready.Load():
-	case request.URL.Path == "/readyz", request.Method == http.MethodPatch && api.refuse.Load():
-		w.WriteHeader(http.StatusInternalServerError)
-	case request.Method == http.MethodPatch:
-		api.applied.Add(1)
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"kube-public","name":"cluster-info"}}`)
-	default:
-		api.looked.Add(1)
-		w.WriteHeader(http.StatusNotFound)
-	}
-}
-
-// serveAsTenant is the address of a server with the certificate of a tenant's API server.
-func serveAsTenant(t *testing.T, of *issued, answer http.HandlerFunc) (address string) {
-	t.Helper()
-	serving, err := tls.X509KeyPair(of.data[names.KubeAPIServer]["server.crt"], of.data[names.KubeAPIServer]["server.key"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	clients := x509.NewCertPool()
-	clients.AppendCertsFromPEM(of.keys.ClusterCA.Bundle)
-	server := httptest.NewUnstartedServer(answer)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{serving}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	return server.Listener.Addr().String()
-}
-
-func TestATenantIsAskedWhetherItIsReadyAndThenGivenItsObjects(t *testing.T) {
-	of := issue(t, "blue", "blue.example.com")
-	api := serveTenantAPI(t, of)
-	clock := clocktesting.NewFakeClock(time.Now())
-	check := &tenantProbe{r: &Reconciler{Clock: clock}, keys: of.keys, address: api.address, guard: (&tenantapi.Guards{}).Of(client.ObjectKey{Name: "blue"}), what: "the addons", objects: clusterInfoAlone}
-	for _, step := range []struct {
-		name            string
-		before          func()
-		problem         string
-		looked, applied int32
-	}{
-		{"it is not ready", func() {}, "the tenant's API does not answer at " + api.address, 0, 0},
-		{"it is ready and refuses", func() { api.ready.Store(true); api.refuse.Store(true) }, "does not take the addons", 1, 0},
-		{"it accepts", func() { api.refuse.Store(false) }, "", 2, 1},
-		{"it is asked again soon", func() { clock.Step(probe.Interval) }, "", 2, 1},
-		{"it is no longer ready", func() { api.ready.Store(false) }, "does not answer", 2, 1},
-		{"drift is looked for after a while", func() { api.ready.Store(true); clock.Step(tenantInterval) }, "", 3, 2},
-	} {
-		step.before()
-		answer := check.do(t.Context())
-		if (answer.Problem == "") != (step.problem == "") || !strings.Contains(answer.Problem, step.problem) {
-			t.Errorf("%s: the answer is %q", step.name, answer.Problem)
-		}
-		if api.looked.Load() != step.looked || api.applied.Load() != step.applied {
-			t.Errorf("%s: it was looked at %d times, applied %d times", step.name, api.looked.Load(), api.applied.Load())
-		}
+func TestAddonsWaitForAVersionThatCanBeMade(t *testing.T) {
+	notes, s := newNotebook(), askable(t)
+	s.unsupported = errRefused
+	r := &Reconciler{prober: notes, Clock: clocktesting.NewFakeClock(time.Now())}
+	if result := r.applyAddons(t.Context(), s); result.Waiting() != errRefused.Error() || len(notes.asked) > 0 {
+		t.Errorf("it waits %q, %v, and asks %v", result.Waiting(), result.Err(), notes.asked)
 	}
 }
 

@@ -3,9 +3,6 @@ package controllers
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters/discovery"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
@@ -98,6 +95,3 @@ func (r *Reconciler) restoreFacts(s *scope) *restore.Facts {
 		ControlPlane: s.controlPlane, Cluster: s.key, Host: s.host, HostOwner: s.hostOwner(), Input: &s.input, Keys: s.keys, Agents: r.agents(s),
 	}
 }
-
-// stamp is a time as records have it; empty for none.
-func stamp(at metav1.Time) string { return rebuild.Stamp(at.Time) }

@@ -76,12 +76,6 @@ func (s *scope) expose(service *corev1.Service, recorded components.Exposure) (w
 	return waiting
 }
 
-// recordedAddresses are the recorded addresses of all Services, and where API servers are exposed.
-func recordedAddresses(ctx context.Context, s *scope) (map[string]string, components.Exposure, error) {
-	record, err := addresses.Read(ctx, s.revisions, s.key)
-	return record.Services, record.Exposure, err
-}
-
 // endpointAddress is the host and port of the control plane endpoint.
 func endpointAddress(controlPlane *controlplanev1.KOKControlPlane) string {
 	return addresses.HostPort(controlPlane.Spec.ControlPlaneEndpoint)

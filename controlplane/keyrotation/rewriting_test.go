@@ -1,4 +1,4 @@
-package controllers
+package keyrotation
 
 import (
 	"context"
@@ -130,7 +130,7 @@ func TestALookIsNoProofWhileAVoterLags(t *testing.T) {
 
 // All of etcd is read for many tenants at the same time, in pages of several MiB.
 func TestFewEtcdsAreReadAtTheSameTime(t *testing.T) {
-	var places turns
+	var places Reads
 	var leave []func()
 	for range mostReads {
 		left, err := places.take(t.Context())

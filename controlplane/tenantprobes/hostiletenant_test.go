@@ -1,4 +1,4 @@
-package controllers
+package tenantprobes
 
 import (
 	"fmt"
@@ -12,19 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 // hostileTenant is a check to a tenant whose administrator has put a server of their own at its address.
-func hostileTenant(t *testing.T, answer http.HandlerFunc) *tenantProbe {
+func hostileTenant(t *testing.T, answer http.HandlerFunc) *objectsProbe {
 	t.Helper()
-	of := issue(t, "blue", "blue.example.com")
-	return &tenantProbe{
-		r: &Reconciler{Clock: clock.RealClock{}}, keys: of.keys, address: serveAsTenant(t, of, answer),
-		guard: (&tenantapi.Guards{}).Of(client.ObjectKey{Namespace: "team", Name: "blue"}), what: "the addons",
-		objects: clusterInfoAlone,
-	}
+	keys := makeKeys(t)
+	return &objectsProbe{api: reach(keys, serveAsTenant(t, keys, answer), clock.RealClock{}), what: "the addons", objects: clusterInfoAlone}
 }
 
 // clusterInfoAlone is all that a tenant shall hold.

@@ -1,4 +1,4 @@
-package controllers
+package keyrotation
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
@@ -36,25 +37,25 @@ const (
 
 // addObjects adds what the former encryption key encrypted. API servers write it again, and nobody can give it up: without the key nobody
 // could read it.
-func (r *Reconciler) addObjects(ctx context.Context, s *scope, state *rotation.State, l look) error {
-	of := s.keys.Rotation(pki.Encryption).File()
+func (u *run) addObjects(ctx context.Context, state *rotation.State, l look) error {
+	of := u.keys.Rotation(pki.Encryption).File()
 	unknown := func(why string) {
 		state.Needs = append(state.Needs, rotation.Need{Name: "objects/" + of, Why: why, Lost: true, Unknown: true})
 	}
-	if s.rebuild.asked() {
-		r.prober.Withdraw(l.key)
+	if u.of.Restoring {
+		u.Prober.Withdraw(l.key)
 		unknown("spec.etcd.restore asks for a restore in place, which is not over: what it brings may be encrypted by the former key")
 		return nil
 	}
-	check, err := r.rewritingProbe(ctx, s, of)
+	check, err := u.rewritingProbe(ctx, of)
 	if err != nil {
 		return err
 	}
-	result, told := r.prober.Probe(l.key, check.probe(state.Record, l.due))
+	result, told := u.Prober.Probe(l.key, check.probe(state.Record, l.due))
 	progress, seen := result.Value.(rewriting.Progress)
 	switch {
 	case !told:
-		s.probing = true
+		u.step.Probing = true
 		unknown("etcd is being looked at")
 	case seen && progress.Done:
 	case len(progress.Left) == 0:
@@ -103,36 +104,37 @@ type rewritingCheck struct {
 	identity string
 }
 
-func (r *Reconciler) rewritingProbe(ctx context.Context, s *scope, file string) (*rewritingCheck, error) {
-	api := r.tenantProbe(s)
-	rewriter := &rewriting.Rewriter{File: file, Connect: api.config, Clock: r.Clock}
+func (u *run) rewritingProbe(ctx context.Context, file string) (*rewritingCheck, error) {
+	api := u.Tenants.Of(u.of.ControlPlane, u.keys)
+	rewriter := &rewriting.Rewriter{File: file, Connect: api.Config, Clock: u.Clock}
 	var healths []func(context.Context) (*etcd.Health, error)
 	var identity strings.Builder
-	fmt.Fprintln(&identity, file, s.controlPlane.Spec.EncryptionAtRest.Resources, api.address, string(s.keys.ClusterCA.Bundle))
-	in := s.input
-	var err error
-	if in.Addresses, _, err = recordedAddresses(ctx, s); err != nil {
+	fmt.Fprintln(&identity, file, u.of.ControlPlane.Spec.EncryptionAtRest.Resources, api.Identity())
+	in := u.input
+	recorded, err := addresses.Read(ctx, u.of.Revisions, u.of.Cluster)
+	if err != nil {
 		return nil, err
 	}
+	in.Addresses = recorded.Services
 	// Steps that come later in the order claim ports. Those of a control plane that runs are known.
-	if in.Ports = ports.Of(s.controlPlane.Spec.Hosting.Ports.First); in.OnPodNetwork() {
+	if in.Ports = ports.Of(u.of.ControlPlane.Spec.Hosting.Ports.First); in.OnPodNetwork() {
 		in.Ports = ports.OnPodNetwork(in.Network.APIServerPort)
 	}
 	for _, cluster := range etcdclusters.All {
 		if len(cluster.Wanted(&in)) == 0 {
 			continue // Events are in the data.
 		}
-		task := &operator.Task{Cluster: cluster, Host: s.host, Keys: s.keys, Input: in}
-		rewriter.Etcds, healths = append(rewriter.Etcds, r.etcdOf(task)), append(healths, r.healthOf(task))
+		task := &operator.Task{Cluster: cluster, Host: u.of.Host, Keys: u.keys, Input: in}
+		rewriter.Etcds, healths = append(rewriter.Etcds, u.etcdOf(task)), append(healths, u.healthOf(task))
 		// Another founding of an etcd brings other values.
-		founded := etcdclusters.Status(s.controlPlane, cluster.Component)
+		founded := etcdclusters.Status(u.of.ControlPlane, cluster.Component)
 		fmt.Fprintln(&identity, task.Identity(), founded.ClusterID, stamp(founded.RestoredAt))
 	}
 	return &rewritingCheck{rewriter: rewriter, healths: healths, identity: identity.String()}, nil
 }
 
 // etcdOf reads what is in an etcd cluster.
-func (r *Reconciler) etcdOf(task *operator.Task) rewriting.Etcd {
+func (r *Rotator) etcdOf(task *operator.Task) rewriting.Etcd {
 	return func(ctx context.Context, from string, do func(key string, value []byte) bool) (string, error) {
 		members, config, err := task.Reach(r.Clock)
 		switch {
@@ -140,37 +142,37 @@ func (r *Reconciler) etcdOf(task *operator.Task) rewriting.Etcd {
 			return from, err
 		case len(members) == 0:
 			return from, errors.New("no member has an address")
-		case r.etcd.EachValue == nil:
+		case r.Etcd.EachValue == nil:
 			return from, errors.New("no etcd can be read")
 		}
-		leave, err := r.reads.take(ctx)
+		leave, err := r.Reads.take(ctx)
 		if err != nil {
 			return from, err
 		}
 		defer leave()
-		return r.etcd.EachValue(ctx, members, config, from, do)
+		return r.Etcd.EachValue(ctx, members, config, from, do)
 	}
 }
 
 // healthOf asks the members of an etcd cluster how they are.
-func (r *Reconciler) healthOf(task *operator.Task) func(context.Context) (*etcd.Health, error) {
+func (r *Rotator) healthOf(task *operator.Task) func(context.Context) (*etcd.Health, error) {
 	return func(ctx context.Context) (*etcd.Health, error) {
 		members, config, err := task.Reach(r.Clock)
 		if err != nil {
 			return nil, err
 		}
-		return r.etcd.Check(ctx, members, config)
+		return r.Etcd.Check(ctx, members, config)
 	}
 }
 
-// turns has mostReads places. The zero value is ready.
-type turns struct {
+// Reads has a place for each etcd that is read at the same time, mostReads at the most. The zero value is ready.
+type Reads struct {
 	once   sync.Once
 	places *semaphore.Weighted
 }
 
 // take waits for a place until the context ends. leave gives the place back.
-func (t *turns) take(ctx context.Context) (leave func(), err error) {
+func (t *Reads) take(ctx context.Context) (leave func(), err error) {
 	t.once.Do(func() { t.places = semaphore.NewWeighted(mostReads) })
 	if err := t.places.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("wait until fewer etcds are read: %w", err)

@@ -1,4 +1,4 @@
-package controllers
+package keyrotation
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenantprobes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
@@ -17,18 +18,18 @@ const frontProxyProbeKind = "front-proxy-ca"
 // addPublishedCAs adds the ConfigMap in which a tenant publishes CAs of a signer to what is behind, while it does not have the CAs of the
 // phase. Extension API servers trust the CAs in it: they have to trust the new CA before an API server shows a certificate by it, and the
 // former CA must be gone before the rotation is over.
-func addPublishedCAs(signer pki.Signer, dataKey string) func(*Reconciler, context.Context, *scope, *rotation.State, look) error {
-	return func(r *Reconciler, _ context.Context, s *scope, state *rotation.State, l look) error {
+func addPublishedCAs(signer pki.Signer, dataKey string) func(*run, context.Context, *rotation.State, look) error {
+	return func(u *run, _ context.Context, state *rotation.State, l look) error {
 		if len(state.Behind) > 0 {
-			r.prober.Withdraw(l.key) // Such a pod publishes CAs of another phase.
+			u.Prober.Withdraw(l.key) // Such a pod publishes CAs of another phase.
 			return nil
 		}
-		check := &publishedProbe{api: r.tenantProbe(s), dataKey: dataKey}
-		former, next := s.keys.RotatingCAs(signer)
+		check := &publishedProbe{api: u.Tenants.Of(u.of.ControlPlane, u.keys), dataKey: dataKey}
+		former, next := u.keys.RotatingCAs(signer)
 		check.wanted, check.dropped = publishedIn(state.Record.Phase, former, next)
-		result, told := r.prober.Probe(l.key, check.probe(state.Record))
+		result, told := u.Prober.Probe(l.key, check.probe(state.Record))
 		if !told {
-			s.probing, result.Problem = true, "the tenant is being probed"
+			u.step.Probing, result.Problem = true, "the tenant is being probed"
 		}
 		if is, _ := result.Value.(published); !is {
 			state.Behind = append(state.Behind, fmt.Sprintf("ConfigMap %s of the tenant (%s)", tenant.PublishedCAs, result.Problem))
@@ -47,7 +48,7 @@ func publishedIn(phase rotation.Phase, former, next []byte) (wanted, dropped []b
 
 // publishedProbe looks which CAs a tenant publishes, and takes away those that it must not publish.
 type publishedProbe struct {
-	api             tenantProbe
+	api             *tenantprobes.API
 	dataKey         string
 	wanted, dropped []byte
 }
@@ -57,18 +58,19 @@ type published bool
 
 func (v *publishedProbe) probe(of rotation.Record) probe.Probe {
 	return probe.Probe{
-		Identity: fmt.Sprintf("%s\n%s\n%s\n%s\n%s", of.Asked, of.Phase, v.api.address, v.api.keys.ClusterCA.Bundle, v.wanted),
+		Identity: fmt.Sprintf("%s\n%s\n%s\n%s", of.Asked, of.Phase, v.api.Identity(), v.wanted),
 		Do:       v.do,
 	}
 }
 
 func (v *publishedProbe) do(ctx context.Context) probe.Result {
-	if err := v.api.connect(); err != nil {
+	c, err := v.api.Client()
+	if err != nil {
 		return probe.Result{Problem: errortext.Steady(err)}
 	}
-	waits, err := tenant.EnsurePublished(ctx, v.api.client, v.dataKey, v.wanted, v.dropped)
+	waits, err := tenant.EnsurePublished(ctx, c, v.dataKey, v.wanted, v.dropped)
 	if err != nil {
-		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s: %s", v.api.address, errortext.Steady(err))}
+		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s: %s", v.api.Address(), errortext.Steady(err))}
 	}
 	return probe.Result{Problem: waits, Value: published(waits == "")}
 }

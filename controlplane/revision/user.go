@@ -1,4 +1,4 @@
-package controllers
+package revision
 
 import (
 	"context"
@@ -13,33 +13,32 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// chooseUser finds whom the tenant's pods run as: a new tenant's as a user of their own, and all others' as whom they do already,
+// UserOf finds whom the tenant's pods run as: a new tenant's as a user of their own, and all others' as whom they do already,
 // for the files of running members are that user's. The stored rendering of etcd says who that is.
-func chooseUser(ctx context.Context, s *scope) error {
-	user, known, err := s.revisions.RenderedUser(ctx, s.key, names.EtcdData)
+func (s *Store) UserOf(ctx context.Context, in *components.Input) (int64, error) {
+	user, known, err := s.RenderedUser(ctx, in.Cluster, names.EtcdData)
 	if err == nil && !known {
-		user, err = runningUser(ctx, s)
+		user, err = s.runningUser(ctx, in)
 	}
 	if err != nil {
-		return err
+		return 0, err
 	}
 	// Who may write ControllerRevisions may write any user.
-	if own := s.input.OwnUser(); known && user != 0 && user != own {
-		return fmt.Errorf("the newest ControllerRevision of %s says that its pods run as %d, and its own user is %d: find out who wrote it, and delete it",
-			names.Object(s.key.Name, names.EtcdData), user, own)
+	if own := in.OwnUser(); known && user != 0 && user != own {
+		return 0, fmt.Errorf("the newest ControllerRevision of %s says that its pods run as %d, and its own user is %d: find out who wrote it, and delete it",
+			names.Object(in.Cluster.Name, names.EtcdData), user, own)
 	}
-	s.input.User, s.revisions.User = user, user
-	return nil
+	return user, nil
 }
 
 // runningUser is for a tenant without a stored rendering: one that is new, or whose renderings were lost.
-func runningUser(ctx context.Context, s *scope) (int64, error) {
-	key := client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, names.EtcdData)}
+func (s *Store) runningUser(ctx context.Context, in *components.Input) (int64, error) {
+	key := client.ObjectKey{Namespace: in.Cluster.Namespace, Name: names.Object(in.Cluster.Name, names.EtcdData)}
 	running := &appsv1.StatefulSet{}
 	// A cache that lacks it would give the pods another user, who cannot read their files.
-	err := s.host.Live.Get(ctx, key, running)
+	err := s.Live.Get(ctx, key, running)
 	if apierrors.IsNotFound(err) {
-		return s.input.OwnUser(), nil
+		return in.OwnUser(), nil
 	}
 	if err != nil {
 		return 0, fmt.Errorf("find whom the pods of StatefulSet %s run as: %w", key, err)

@@ -1,4 +1,4 @@
-package controllers
+package keyrotation
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenantprobes"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
-	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
 const (
@@ -32,28 +32,28 @@ const (
 const podTokensLife = 24*time.Hour + 10*time.Minute
 
 // addTokens adds what needs the former service account key.
-func (r *Reconciler) addTokens(_ context.Context, s *scope, state *rotation.State, l look) error {
-	former, err := s.keys.FormerTokenKeys()
+func (u *run) addTokens(_ context.Context, state *rotation.State, l look) error {
+	former, err := u.keys.FormerTokenKeys()
 	if err != nil {
 		return err
 	}
 	// Names are of this rotation alone: who gives up something of it gives up nothing of the next.
-	of := s.keys.Rotation(pki.ServiceAccount).File()
+	of := u.keys.Rotation(pki.ServiceAccount).File()
 	since, err := time.Parse(time.RFC3339, state.Record.Since)
 	if err != nil {
 		return fmt.Errorf("read since when the new service account key is in use: %w", err)
 	}
-	if renewed := since.Add(podTokensLife); r.Clock.Now().Before(renewed) {
+	if renewed := since.Add(podTokensLife); u.Clock.Now().Before(renewed) {
 		state.Needs = append(state.Needs, rotation.Need{
 			Name: "pod-tokens/" + of,
 			Why:  fmt.Sprintf("kubelets renew the tokens of all pods until %s, and those of most within an hour", stamp(metav1.NewTime(renewed))),
 		})
 	}
-	check := &formerKeyProbe{api: r.tenantProbe(s), keys: former}
-	result, told := r.prober.Probe(l.key, check.probe(state.Record))
+	check := &formerKeyProbe{api: u.Tenants.Of(u.of.ControlPlane, u.keys), keys: former}
+	result, told := u.Prober.Probe(l.key, check.probe(state.Record))
 	found, seen := result.Value.(formerTokens)
 	if !told {
-		s.probing, result.Problem = true, "the tenant is being probed"
+		u.step.Probing, result.Problem = true, "the tenant is being probed"
 	}
 	if !seen {
 		state.Needs = append(state.Needs, rotation.Need{Name: "unseen/" + of, Why: result.Problem})
@@ -70,7 +70,7 @@ func (r *Reconciler) addTokens(_ context.Context, s *scope, state *rotation.Stat
 // formerKeyProbe looks in a tenant for Secrets with tokens that were signed with a former service account key. They never end by
 // themselves.
 type formerKeyProbe struct {
-	api tenantProbe
+	api *tenantprobes.API
 	// keys are the IDs of former keys, as tokens have them.
 	keys []string
 }
@@ -83,7 +83,7 @@ type formerTokens struct {
 
 func (v *formerKeyProbe) probe(of rotation.Record) probe.Probe {
 	return probe.Probe{
-		Identity: fmt.Sprintf("%s\n%s\n%s\n%s", of.Asked, of.Since, v.api.address, v.api.keys.ClusterCA.Bundle),
+		Identity: fmt.Sprintf("%s\n%s\n%s", of.Asked, of.Since, v.api.Identity()),
 		Timeout:  formerKeyTimeout,
 		Do:       v.do,
 	}
@@ -93,7 +93,7 @@ func (v *formerKeyProbe) probe(of rotation.Record) probe.Probe {
 func (v *formerKeyProbe) do(ctx context.Context) probe.Result {
 	found, err := v.find(ctx)
 	if err != nil {
-		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s does not tell which tokens there are: %s", v.api.address, errortext.Steady(err))}
+		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s does not tell which tokens there are: %s", v.api.Address(), errortext.Steady(err))}
 	}
 	result := probe.Result{Value: found}
 	if len(found.secrets) > 0 {
@@ -103,11 +103,8 @@ func (v *formerKeyProbe) do(ctx context.Context) probe.Result {
 }
 
 func (v *formerKeyProbe) find(ctx context.Context) (formerTokens, error) {
-	if err := v.api.connect(); err != nil {
-		return formerTokens{}, err
-	}
 	var found formerTokens
-	err := tenantapi.EachSecret(ctx, v.api.guard, v.api.client, corev1.SecretTypeServiceAccountToken, func(secret *corev1.Secret) {
+	err := v.api.EachSecret(ctx, corev1.SecretTypeServiceAccountToken, func(secret *corev1.Secret) {
 		switch {
 		case !slices.Contains(v.keys, keyOfToken(secret.Data[corev1.ServiceAccountTokenKey])):
 		case len(found.secrets) == mostTokens:

@@ -1,0 +1,52 @@
+package tenantprobes
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
+)
+
+// MachinesKind is the kind of the probe that brings what machines need to join.
+const MachinesKind = "tenant"
+
+// ForMachines has no problem when the tenant's API answered at its endpoint and held what joining machines need, when it was last
+// probed. It is probed in the background, and at once when the number of ready API servers changes. asked is false until the first result.
+func (k *Keeper) ForMachines(of *Facts, apiServers *workloads.State) (problem string, asked bool, err error) {
+	in := of.Input
+	shared, err := in.Exposure.AddrPort()
+	if err != nil {
+		return "", false, err
+	}
+	settings := tenant.Settings{
+		ClusterName:               in.Cluster.Name,
+		Version:                   in.Version,
+		PodCIDRs:                  in.Network.PodCIDRs,
+		ServiceCIDRs:              in.Network.ServiceCIDRs,
+		DNSDomain:                 in.Network.DNSDomain,
+		CABundle:                  of.Keys.ClusterCA.Bundle,
+		ImageRepository:           in.Spec.ImageRepository,
+		APIServers:                shared,
+		KubeletServerTLSBootstrap: true,
+	}
+	check := &objectsProbe{api: k.Tenants.Of(of.ControlPlane, of.Keys), what: "the objects that machines need to join"}
+	check.objects = func() (wanted, unwanted []client.Object, err error) {
+		wanted, err = tenant.Objects(settings)
+		return wanted, tenant.Unwanted(), err
+	}
+	probing, err := check.probe()
+	if err != nil {
+		return "", false, err
+	}
+	probing.Settled = of.Settled
+	if apiServers != nil {
+		probing.Prompt = fmt.Sprintf("%d are ready", apiServers.Ready)
+	}
+	result, asked := k.Prober.Probe(of.probe(MachinesKind), probing)
+	if !asked {
+		result.Problem = fmt.Sprintf("the tenant's API at %s is being probed", check.api.address)
+	}
+	return result.Problem, asked, nil
+}
