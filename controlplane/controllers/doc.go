@@ -44,7 +44,7 @@
 // those of controlplane/.
 //
 //	what is told                                 where it is decided
-//	the upgrade from … to … waits: …             controllers/kubelets.go: Reconciler.chooseVersion, scope.leaves
+//	the upgrade from … to … waits: …             controllers/kubelets.go: Reconciler.chooseVersion, scope.leaves; tenantprobes/kubelets.go: Keeper.Kubelets
 //	no node of the host cluster matches …        workloads/workloads.go: State.Waiting
 //	… has … of … pods ready and needs …          workloads/workloads.go: State.Waiting; controllers/etcdmembers.go: scope.stateOf
 //	… rolls out: …                               workloads/workloads.go: State.Waiting
@@ -65,8 +65,8 @@
 //	etcd-events is founded anew: …               restore/events.go: FormerEvents.Stop
 //	… has restored its snapshot, and …           controllers/apply.go: Reconciler.applyEtcd
 //	Secret … has an unsafe kubeconfig            controllers/keymaterial.go: Reconciler.ensureKubeconfig
-//	the tenant's API at … is being probed        controllers/tenantobjects.go: Reconciler.applyTenantObjects
-//	the addons are being written …               controllers/addons.go: Reconciler.applyAddons
+//	the tenant's API at … is being probed        controllers/tenant.go: Reconciler.applyTenantObjects; tenantprobes/machines.go: Keeper.ForMachines
+//	the addons are being written …               controllers/tenant.go: Reconciler.applyAddons; tenantprobes/addons.go: Keeper.Addons
 //
 // Only chooseVersion postpones: the steps after it go on, at the version that runs. An even number of voters, and etcd that stays as
 // it is, stop nothing by themselves. Every other wait stops the steps after it. Within applyEtcd the order is: stopFormerEvents,

@@ -1,5 +1,5 @@
-// Package rotation decides how far the rotation of a kind of key has come, and what it waits for. It is pure: the controller reads
-// the state, takes the step, and calls again (controllers/keyrotation.go). Why it is so:
+// Package rotation decides how far the rotation of a kind of key has come, and what it waits for. It is pure: package keyrotation
+// reads the state, takes the step, and calls again. Why it is so:
 // docs/decisions/certificates.md#keys-rotate-in-two-phases.
 //
 // # The order

@@ -41,7 +41,7 @@ func (v *objectsProbe) do(ctx context.Context) probe.Result {
 	if err := v.api.health.Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
 		return probe.Result{Problem: fmt.Sprintf("the tenant's API does not answer at %s: %s", v.api.address, errortext.Steady(err))}
 	}
-	if !v.applied.IsZero() && v.api.clock.Since(v.applied) < interval {
+	if !v.applied.IsZero() && v.api.issuer.Clock.Since(v.applied) < interval {
 		return probe.Result{}
 	}
 	wanted, unwanted, err := v.objects()
@@ -53,7 +53,7 @@ func (v *objectsProbe) do(ctx context.Context) probe.Result {
 		v.applied = time.Time{}
 		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s does not take %s: %s", v.api.address, v.what, errortext.Steady(err))}
 	}
-	v.applied = v.api.clock.Now()
+	v.applied = v.api.issuer.Clock.Now()
 	return probe.Result{}
 }
 
