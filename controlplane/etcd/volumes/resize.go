@@ -1,6 +1,7 @@
 package volumes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 )
 
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=list;patch
@@ -80,12 +82,23 @@ func claimsToResize(ctx context.Context, reader client.Reader, found []corev1.Pe
 			}
 			grow[class] = ptr.Deref(read.AllowVolumeExpansion, false)
 		}
-		refused := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]
 		claims = append(claims, Claim{
 			Name: claim.Name, Asked: claim.Spec.Resources.Requests[corev1.ResourceStorage], Size: claim.Status.Capacity[corev1.ResourceStorage],
 			Bound: claim.Status.Phase == corev1.ClaimBound && claim.DeletionTimestamp == nil, Class: class, Grows: grow[class],
-			Refused: refused == corev1.PersistentVolumeClaimControllerResizeInfeasible || refused == corev1.PersistentVolumeClaimNodeResizeInfeasible,
+			Refusal: refusal(&claim),
 		})
 	}
 	return claims, nil
+}
+
+// refusal is what the storage said when the volume of a claim was to grow; empty for nothing. That a size is infeasible is for moments alone
+// in the claim's status, as who resizes volumes sets it back with each try: these conditions stay until the volume has grown.
+func refusal(claim *corev1.PersistentVolumeClaim) string {
+	for _, condition := range claim.Status.Conditions {
+		failed := condition.Type == corev1.PersistentVolumeClaimControllerResizeError || condition.Type == corev1.PersistentVolumeClaimNodeResizeError
+		if failed && condition.Status == corev1.ConditionTrue {
+			return errortext.SteadyText(cmp.Or(condition.Message, string(condition.Type)))
+		}
+	}
+	return ""
 }

@@ -77,3 +77,46 @@ func TestAClaimIsResizedAndARefusalIsTold(t *testing.T) {
 		})
 	}
 }
+
+// The resizer of Kubernetes sets an infeasible size back to pending with each try, and leaves the condition by a kubelet.
+func TestWhatTheStorageSaysIsToldBetweenTwoTries(t *testing.T) {
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("9Gi")}
+	for name, test := range map[string]struct {
+		conditions []corev1.PersistentVolumeClaimCondition
+		says       string
+	}{
+		"it grows": {conditions: []corev1.PersistentVolumeClaimCondition{
+			{Type: corev1.PersistentVolumeClaimResizing, Status: corev1.ConditionTrue},
+			{Type: corev1.PersistentVolumeClaimFileSystemResizePending, Status: corev1.ConditionTrue, Message: "waiting"},
+		}},
+		"a kubelet cannot": {says: "the disk is full", conditions: []corev1.PersistentVolumeClaimCondition{
+			{Type: corev1.PersistentVolumeClaimResizing, Status: corev1.ConditionTrue},
+			{Type: corev1.PersistentVolumeClaimNodeResizeError, Status: corev1.ConditionTrue, Message: "the disk is full"},
+		}},
+		"the resizer cannot": {says: "the pool is full", conditions: []corev1.PersistentVolumeClaimCondition{
+			{Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue, Message: "the pool is full"},
+		}},
+		"it says nothing": {says: "NodeResizeError", conditions: []corev1.PersistentVolumeClaimCondition{
+			{Type: corev1.PersistentVolumeClaimNodeResizeError, Status: corev1.ConditionTrue},
+		}},
+		"it is over": {conditions: []corev1.PersistentVolumeClaimCondition{
+			{Type: corev1.PersistentVolumeClaimNodeResizeError, Status: corev1.ConditionFalse, Message: "the disk is full"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claim := corev1.PersistentVolumeClaim{Status: corev1.PersistentVolumeClaimStatus{
+				Phase: corev1.ClaimBound, Conditions: test.conditions, AllocatedResources: size,
+				AllocatedResourceStatuses: map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: corev1.PersistentVolumeClaimNodeResizePending},
+			}}
+			claim.Spec.Resources.Requests = size
+			claims, err := claimsToResize(t.Context(), fake.NewClientBuilder().Build(), []corev1.PersistentVolumeClaim{claim})
+			if err != nil {
+				t.Fatal(err)
+			}
+			problem := Decide("size", size[corev1.ResourceStorage], claims).Problem
+			if (problem != "") != (test.says != "") || !strings.Contains(problem, test.says) {
+				t.Errorf("it says %q", problem)
+			}
+		})
+	}
+}

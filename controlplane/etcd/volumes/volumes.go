@@ -17,8 +17,8 @@ type Claim struct {
 	// Class is its StorageClass; empty for none. Grows reports whether that allows volumes to grow.
 	Class string
 	Grows bool
-	// Refused is true when the storage said that the volume cannot have the size that is asked for.
-	Refused bool
+	// Refusal is what the storage said when the volume was to grow, while it cannot; empty for nothing.
+	Refusal string
 }
 
 // Plan is what is done about the claims of an etcd cluster.
@@ -53,8 +53,8 @@ func Decide(field string, wanted resource.Quantity, claims []Claim) Plan {
 // problem says why the volume of a claim cannot get a size, and what a person does; empty when it can, or has it.
 func (c Claim) problem(wanted resource.Quantity) string {
 	switch {
-	case wanted.Cmp(c.Asked) == 0 && c.Refused:
-		return fmt.Sprintf("has %s, and the storage refuses more: see its events, and set a size above %[1]s that the storage has", c.Size.String())
+	case wanted.Cmp(c.Asked) == 0 && c.Refusal != "":
+		return fmt.Sprintf("has %s, and does not grow: mend what the storage says, or set a size above %[1]s that it has: %s", c.Size.String(), c.Refusal)
 	case wanted.Cmp(c.Asked) < 0 && wanted.Cmp(c.Size) <= 0:
 		return fmt.Sprintf("has %s, and no volume shrinks: set a size that is larger", c.Size.String())
 	case wanted.Cmp(c.Asked) > 0 && c.Class == "":

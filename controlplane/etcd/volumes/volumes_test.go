@@ -22,7 +22,7 @@ func TestDecide(t *testing.T) {
 	unbound := func(c *Claim) { c.Bound, c.Size = false, resource.Quantity{} }
 	rigid := func(c *Claim) { c.Grows = false }
 	byHand := func(c *Claim) { c.Class, c.Grows = "", false }
-	refused := func(c *Claim) { c.Refused = true }
+	refused := func(c *Claim) { c.Refusal = "the pool is full" }
 	for name, test := range map[string]struct {
 		wanted string
 		claims []Claim
@@ -42,7 +42,7 @@ func TestDecide(t *testing.T) {
 		"less than volumes have": {wanted: "4Gi", claims: []Claim{claim("a"), claim("b")},
 			says: []string{"claim a has 8Gi", "claim b has 8Gi", "no volume shrinks"}},
 		"the storage has no more": {wanted: "16Ti", claims: []Claim{claim("a", asks("16Ti"), refused)},
-			says: []string{"claim a has 8Gi", "the storage refuses", "a size above 8Gi"}},
+			says: []string{"claim a has 8Gi", "a size above 8Gi", "the pool is full"}},
 		"a size that the storage does not have is taken back": {wanted: "12Gi", claims: []Claim{claim("a", asks("16Ti"), refused)}, ask: []string{"a"}},
 		"it is taken back to what the volume has": {wanted: "8Gi", claims: []Claim{claim("a", asks("16Ti"), refused)},
 			says: []string{"claim a has 8Gi", "set a size that is larger"}},
