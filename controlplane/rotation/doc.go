@@ -33,14 +33,14 @@
 // # What is recorded
 //
 // The [Record] is in both copies of the key material, beside the new key, so that it outlives the status, the manager and a move of
-// the Cluster. The controller writes it before it takes a step, and can take each step again.
+// the Cluster. Package keyrotation writes it before it takes a step, and can take each step again.
 //
-// What needs the former key is not recorded: the controller looks for it again before each decision that depends on it.
+// What needs the former key is not recorded: package keyrotation looks for it again before each decision that depends on it.
 //
 // # Kinds
 //
 // Every kind has the same phases. Kinds differ in what trusts and uses the key, and in what needs the former one. The leaves of a CA say
-// which CA signed them (certificates.BySigning). Where the tenant publishes a CA in a ConfigMap, the controller waits for it as for a pod.
-// Members of etcd trust and use their CA, and the etcd operator replaces them one by one. The manager's own clients follow the phase of a CA
-// without a restart (certificates.Issuer.ClientTLS).
+// which CA signed them (certificates.BySigning). Where the tenant publishes a CA in a ConfigMap, package keyrotation waits for it as for
+// a pod. Members of etcd trust and use their CA, and the etcd operator replaces them one by one. The manager's own clients follow the phase
+// of a CA without a restart (certificates.Issuer.ClientTLS).
 package rotation
