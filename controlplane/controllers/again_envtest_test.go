@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/adoption"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
@@ -256,7 +257,7 @@ func TestEtcdTakesNoFormerRendering(t *testing.T) {
 		t.Errorf("two of one component: %v", err)
 	}
 	// One that came past the webhooks is left out.
-	if again := takenAgain(controlplanev1.RolloutSpec{Renderings: []controlplanev1.StoredRendering{{Component: names.EtcdData, Revision: 1}, {Component: names.KubeScheduler, Revision: 2}}}); !maps.Equal(again, map[string]int64{names.KubeScheduler: 2}) {
+	if again := adoption.TakenAgain(controlplanev1.RolloutSpec{Renderings: []controlplanev1.StoredRendering{{Component: names.EtcdData, Revision: 1}, {Component: names.KubeScheduler, Revision: 2}}}); !maps.Equal(again, map[string]int64{names.KubeScheduler: 2}) {
 		t.Errorf("they are %v", again)
 	}
 }

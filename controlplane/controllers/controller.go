@@ -32,6 +32,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/deletion"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdmembers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/events"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
@@ -80,7 +81,7 @@ type Reconciler struct {
 	// written is what this program last wrote of each control plane's status.
 	written events.Written
 	// etcdOperator observes and changes etcd clusters: an operator.Operator, so that no reconcile waits for them.
-	etcdOperator etcdOperator
+	etcdOperator etcdmembers.Operator
 	// prober probes tenants: a probe.Prober, so that no reconcile waits for them.
 	prober prober
 	// guards stand before tenants.
@@ -89,12 +90,6 @@ type Reconciler struct {
 	reads keyrotation.Reads
 	// hosts are HostClusters unless a test has none.
 	hosts hostClusters
-}
-
-// etcdOperator is what reconciles see of an operator.Operator.
-type etcdOperator interface {
-	Operate(task *operator.Task) (*operator.Report, bool)
-	Forget(controlPlane client.ObjectKey)
 }
 
 // prober is what reconciles see of a probe.Prober.
@@ -222,7 +217,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	}
 	s := newScope(cluster, controlPlane, r.Versions.Table(), host, r.store(host), r.Clock.Now())
 	s.deeds, s.input.EtcdAgentImage = did, r.EtcdAgentImage
-	s.judgeStored(r.Allow, r.Versions.Table())
+	s.adopter().Judge(r.Allow, r.Versions.Table())
 	if host.Warning != "" {
 		s.note(errors.New(host.Warning))
 	}
@@ -243,7 +238,7 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	if s.keepLastStatus() {
 		return r.result(ctx, s, controlPlane)
 	}
-	if err := checkRoom(ctx, s, seen); err != nil {
+	if err := s.noteRoom(ctx, seen); err != nil {
 		return ctrl.Result{}, errors.Join(err, stepErrors(s))
 	}
 	wasInitialized := conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition)

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/adoption"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/keyrotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
@@ -110,9 +111,9 @@ func TestOnlyWhatNoRetryResolvesIsForAPerson(t *testing.T) {
 		"a block outside of the range":    {claimFailed(&ports.OutsideError{}), controlplanev1.ReconcileFailedReason},
 		"a range without a block":         {claimFailed(&ports.ExhaustedError{}), controlplanev1.ReconcileFailedReason},
 		"a claim that cannot be written":  {claimFailed(errRefused), ""},
-		"a patch that cannot be applied":  {renderingFailed(fmt.Errorf("render: %w", &patches.Error{})), controlplanev1.ReconcileFailedReason},
-		"a rendering that is not stored":  {renderingFailed(errRefused), ""},
-		"a rendering that others adopted": {renderingFailed(errExists), ""},
+		"a patch that cannot be applied":  {adoption.RenderingFailed(fmt.Errorf("render: %w", &patches.Error{})), controlplanev1.ReconcileFailedReason},
+		"a rendering that is not stored":  {adoption.RenderingFailed(errRefused), ""},
+		"a rendering that others adopted": {adoption.RenderingFailed(errExists), ""},
 	} {
 		if test.result.Blocked() != (test.reason != "") || test.result.Reason() != test.reason || test.result.Err() == nil {
 			t.Errorf("%s: blocked %t for %q, %v", name, test.result.Blocked(), test.result.Reason(), test.result.Err())

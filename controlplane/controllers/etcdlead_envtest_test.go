@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdmembers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
@@ -77,7 +78,7 @@ func (e *realEtcd) cordoned(ctx context.Context) []string {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	members, err := cordonedMembers(ctx, e.host, pods)
+	members, err := etcdmembers.Cordoned(ctx, e.host, pods)
 	if err != nil {
 		e.t.Fatal(err)
 	}

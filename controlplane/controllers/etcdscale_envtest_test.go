@@ -195,10 +195,13 @@ func (e *realEtcd) reach(members int32) {
 func (e *realEtcd) round(ctx context.Context) *operator.Report {
 	s := e.scope(ctx)
 	e.followMembers(ctx, s)
-	if s.growing() == "" {
+	if etcdclusters.Growing(s.controlPlane) == "" {
 		e.roll(s)
 	}
-	task := etcdTask(s, etcdcomponent.Data, workloads.State{Desired: etcdPods(s, etcdcomponent.Data)}, e.cordoned(ctx))
+	task := s.etcdFacts(
+		map[string]*workloads.State{names.EtcdData: {Desired: etcdclusters.Pods(s.controlPlane, etcdcomponent.Data, &s.input)}},
+		map[string][]string{names.EtcdData: e.cordoned(ctx)},
+	).Task(etcdcomponent.Data)
 	looksAfter := e.operator
 	task.RollingOut = task.RollingOut && looksAfter == nil
 	if looksAfter == nil {
@@ -223,7 +226,9 @@ func (e *realEtcd) scope(ctx context.Context) *scope {
 		},
 	}
 	present := e.services()
-	if err := rememberMembers(ctx, s, nil, present); err != nil {
+	members := e.reconciler.members(s)
+	var err error
+	if s.input.EtcdMembers, err = members.Beyond(ctx, nil, present); err != nil {
 		e.t.Fatal(err)
 	}
 	for i, member := range etcdcomponent.Data.Members(&s.input) {
@@ -232,7 +237,7 @@ func (e *realEtcd) scope(ctx context.Context) *scope {
 			e.create(&corev1.Service{ObjectMeta: e.meta(member, names.EtcdData)})
 		}
 	}
-	if err := deleteServicesOfRemoved(ctx, s, present); err != nil {
+	if err := members.DeleteServices(ctx, present); err != nil {
 		e.t.Fatal(err)
 	}
 	secrets, err := Certificates(&s.input, e.keys, "", nil)
@@ -258,7 +263,7 @@ func (e *realEtcd) scope(ctx context.Context) *scope {
 // followMembers does what StatefulSet's controller, the scheduler and kubelets do: pods, volumes, processes.
 func (e *realEtcd) followMembers(ctx context.Context, s *scope) {
 	e.t.Helper()
-	pods, wanted := etcdPods(s, etcdcomponent.Data), map[string]bool{}
+	pods, wanted := etcdclusters.Pods(s.controlPlane, etcdcomponent.Data, &s.input), map[string]bool{}
 	for i := range pods {
 		member := statustest.PodName(names.EtcdData, i)
 		wanted[member] = true

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator/operatortest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
@@ -145,7 +146,7 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 				}
 			}
 			probes := &forgotten{}
-			tasks := newTaskbook()
+			tasks := operatortest.New()
 			r := &Reconciler{prober: probes, etcdOperator: tasks}
 			r.withoutHost(controlPlane, test.problem)
 			available := conditions.Get(controlPlane, controlplanev1.AvailableCondition)
@@ -155,7 +156,7 @@ func TestWithoutItsHostClusterAControlPlane(t *testing.T) {
 			if test.want == metav1.ConditionUnknown && (available.Reason != test.problem.Reason || available.Message != test.problem.Message) {
 				t.Errorf("available says %v", available)
 			}
-			if len(probes.objects) != 1 || tasks.forgotten != 1 {
+			if len(probes.objects) != 1 || tasks.Forgotten != 1 {
 				t.Error("work in the background that holds the old client goes on")
 			}
 		})
@@ -183,7 +184,7 @@ func TestEveryConditionIsUnknownWithoutTheHostClusterOrHasAReasonToStay(t *testi
 	for _, owned := range status.Owned {
 		conditions.Set(controlPlane, metav1.Condition{Type: owned, Status: metav1.ConditionTrue, Reason: "Before"})
 	}
-	r := &Reconciler{prober: &forgotten{}, etcdOperator: newTaskbook()}
+	r := &Reconciler{prober: &forgotten{}, etcdOperator: operatortest.New()}
 	r.withoutHost(controlPlane, &hostclusters.Problem{Reason: controlplanev1.HostClusterUnreachableReason, Message: "no answer"})
 	for _, owned := range status.Owned {
 		stays := conditions.GetReason(controlPlane, owned) == "Before"
@@ -265,7 +266,7 @@ func TestADeletionWithoutItsHostCluster(t *testing.T) {
 					return c.List(ctx, list, options...)
 				},
 			}).Build()
-			r := &Reconciler{Host: &Host{Client: management, Live: management, Own: true}, hosts: awayHosts{}, prober: &forgotten{}, etcdOperator: newTaskbook()}
+			r := &Reconciler{Host: &Host{Client: management, Live: management, Own: true}, hosts: awayHosts{}, prober: &forgotten{}, etcdOperator: operatortest.New()}
 			_, err := r.deleter().Reconcile(t.Context(), cluster, controlPlane)
 			if !errors.Is(err, test.err) {
 				t.Errorf("got the error %v, want %v", err, test.err)

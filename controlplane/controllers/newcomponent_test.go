@@ -7,14 +7,17 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/observation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
@@ -73,9 +76,10 @@ func TestTheControllerHandlesANewComponentByItsDescription(t *testing.T) {
 	}
 	t.Run("replicas without a host node are named", func(t *testing.T) {
 		settings.Replicas = ptr.To[int32](5)
-		want := replicasField{added.Name, "spec.exampleProxy.replicas", 5}
-		if got := withoutAllReplicas(initializedScope(), seen); !slices.Equal(got, []replicasField{want}) {
-			t.Errorf("they are %v", got)
+		host := fake.NewClientBuilder().WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}).Build()
+		got, err := observation.WithoutRoom(t.Context(), host, &initializedScope().input, seen.Workloads)
+		if err != nil || len(got) != 1 || !strings.HasPrefix(got[0].Error(), "spec.exampleProxy.replicas is 5, ") {
+			t.Errorf("they are %v, %v", got, err)
 		}
 	})
 }

@@ -2,20 +2,14 @@ package controllers
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"slices"
-	"time"
-
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdmembers"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/observation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
@@ -23,18 +17,18 @@ import (
 // observe reads what the status is computed from, after the steps. On the way it hands etcd to the operator, and keeps the objects of
 // snapshots.
 func (r *Reconciler) observe(ctx context.Context, s *scope) (*status.Observation, error) {
-	seen := &status.Observation{Workloads: map[string]*workloads.State{}, Pods: s.snapshot.Pods, Etcd: map[string]*operator.Report{}}
-	live, err := workloadsOf(ctx, s)
+	seen := &status.Observation{Workloads: map[string]*workloads.State{}, Pods: s.snapshot.Pods}
+	live, err := observation.Workloads(ctx, s.host.Client, s.controlPlane, s.key, s.live)
 	if err != nil {
 		return nil, err
 	}
 	for component, workload := range live {
-		seen.Workloads[component] = s.stateOf(component, workload)
+		seen.Workloads[component] = etcdclusters.StateOf(s.controlPlane, component, workload)
 	}
-	if seen.CreationFailures, err = creationFailures(ctx, s, live, r.Clock.Now()); err != nil {
+	if seen.CreationFailures, err = observation.CreationFailures(ctx, s.host.Live, live, r.Clock.Now()); err != nil {
 		return nil, err
 	}
-	cordoned, err := cordonedMembers(ctx, s.host.Client, seen.Pods)
+	cordoned, err := etcdmembers.Cordoned(ctx, s.host.Client, seen.Pods)
 	if err != nil {
 		return nil, err
 	}
@@ -42,88 +36,38 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (*status.Observation
 	// A backup that cannot be told of is no reason to tell nothing.
 	s.note(r.observeBackup(ctx, s))
 	seen.Backup, seen.Now = s.backup, r.Clock.Now()
-	seen.LostNodes, err = lostNodes(ctx, s, seen.Pods)
+	seen.LostNodes, err = observation.LostNodes(ctx, s.host.Live, s.controlPlane, seen.Pods)
 	return seen, err
 }
 
-// workloadsOf are the workloads of components that exist, as the steps left them or, where a step
-// did not run, as the cache has them.
-func workloadsOf(ctx context.Context, s *scope) (map[string]client.Object, error) {
-	live := maps.Clone(s.live)
-	for component, workload := range workloads.Kinds(s.controlPlane) {
-		if live[component] != nil {
-			continue
-		}
-		key := client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, component)}
-		switch err := s.host.Client.Get(ctx, key, workload); {
-		case err == nil:
-			live[component] = workload
-		case !apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("read the workload of %s: %w", component, err)
-		}
+// operateEtcd hands both etcd clusters to the operator, and returns its last reports.
+func (r *Reconciler) operateEtcd(s *scope, workloads map[string]*workloads.State, cordoned map[string][]string) map[string]*operator.Report {
+	reports, all := etcdmembers.Operate(r.etcdOperator, s.etcdFacts(workloads, cordoned))
+	if !all {
+		s.probing = true
 	}
-	return live, nil
+	return reports
 }
 
-// lostNodes are the nodes of unready pods that the host cluster does not hear from: their pods may
-// well be running.
-func lostNodes(ctx context.Context, s *scope, pods map[string][]corev1.Pod) ([]string, error) {
-	suspects := map[string]bool{}
-	for _, ofComponent := range pods {
-		for i := range ofComponent {
-			if !hostpods.Ready(&ofComponent[i]) && ofComponent[i].Spec.NodeName != "" && ofComponent[i].Status.StartTime != nil {
-				suspects[ofComponent[i].Spec.NodeName] = true
-			}
-		}
+// etcdFacts are what the operator is told of etcd clusters.
+func (s *scope) etcdFacts(workloads map[string]*workloads.State, cordoned map[string][]string) *etcdmembers.Facts {
+	return &etcdmembers.Facts{
+		ControlPlane: s.controlPlane, Host: s.host, Input: &s.input, Keys: s.keys, KeysNeedAPerson: s.keysNeedAPerson(),
+		Restore: s.rebuild.Progress, Stops: s.stops, SeedGone: s.seedGone(), Settled: s.settled(), Workloads: workloads, Cordoned: cordoned,
 	}
-	if !ptr.Deref(s.controlPlane.Status.Initialization.ControlPlaneInitialized, false) {
-		return nil, nil
-	}
-	var lost []string
-	for _, name := range slices.Sorted(maps.Keys(suspects)) {
-		// The cache does not hold the conditions of Nodes.
-		away, err := hostpods.NodeIsLost(ctx, s.host.Live, name)
-		if err != nil {
-			return nil, err
-		}
-		if away {
-			lost = append(lost, name)
-		}
-	}
-	return lost, nil
 }
 
-// creationPatience is how old a workload without its pods must be before its events are read.
-const creationPatience = 5 * time.Second
+// keysNeedAPerson reports whether keys are gone in both places, or cannot be used. Package pki says so of what API servers
+// answered, never of a cache that may be late. An error that passes is neither.
+func (s *scope) keysNeedAPerson() bool {
+	return slices.ContainsFunc(s.outcomes, func(o flow.Outcome) bool { return o.Name == names.StepKeyMaterial && o.Blocked() })
+}
 
-// creationFailures says why a workload's pods do not come into being, such as a quota or the
-// namespace's pod security level. A Deployment says so itself, of the others only events tell.
-func creationFailures(ctx context.Context, s *scope, live map[string]client.Object, now time.Time) (map[string]string, error) {
-	failures := map[string]string{}
-	for component, workload := range live {
-		state := workloads.StateOf(workload)
-		if state == nil || !state.Observed || state.Current >= state.Desired ||
-			now.Sub(workload.GetCreationTimestamp().Time) < creationPatience {
-			continue
-		}
-		if deployment, ok := workload.(*appsv1.Deployment); ok {
-			for _, c := range deployment.Status.Conditions {
-				if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-					failures[component] = c.Message
-				}
-			}
-			continue
-		}
-		list := &corev1.EventList{} // No cache holds Events.
-		if err := s.host.Live.List(ctx, list, client.InNamespace(workload.GetNamespace()), client.MatchingFields{
-			"involvedObject.uid": string(workload.GetUID()), "reason": "FailedCreate",
-		}); err != nil {
-			return nil, fmt.Errorf("list events of %s %s: %w", component, client.ObjectKeyFromObject(workload), err)
-		}
-		if len(list.Items) > 0 {
-			latest := slices.MaxFunc(list.Items, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
-			failures[component] = latest.Message
-		}
+// noteRoom notes replicas for which there is no host node.
+func (s *scope) noteRoom(ctx context.Context, seen *status.Observation) error {
+	problems, err := observation.WithoutRoom(ctx, s.host.Live, &s.input, seen.Workloads)
+	for _, problem := range problems {
+		s.note(problem)
 	}
-	return failures, nil
+	return err
 }

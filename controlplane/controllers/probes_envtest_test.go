@@ -26,6 +26,7 @@ import (
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdmembers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 )
 
@@ -181,7 +182,7 @@ func (f forgetful) Forget(controlPlane client.ObjectKey) { f.forgotten[controlPl
 
 // forgetfulOperator counts how often it is told to leave a control plane alone.
 type forgetfulOperator struct {
-	etcdOperator
+	etcdmembers.Operator
 	forgotten int
 }
 
@@ -189,7 +190,7 @@ func (f *forgetfulOperator) Forget(client.ObjectKey) { f.forgotten++ }
 
 func TestWhatIsPausedDeletedOrGoneIsLeftAlone(t *testing.T) {
 	tt := newTenantTest(t, single)
-	notes, etcds := forgetful{forgotten: map[client.ObjectKey]int{}}, &forgetfulOperator{etcdOperator: tt.program.etcdOperator}
+	notes, etcds := forgetful{forgotten: map[client.ObjectKey]int{}}, &forgetfulOperator{Operator: tt.program.etcdOperator}
 	tt.settle()
 	tt.program.prober, tt.program.etcdOperator = notes, etcds
 	forgotten := func(when string, want bool) {

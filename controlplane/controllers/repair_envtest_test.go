@@ -259,7 +259,7 @@ func TestLostKeyMaterialIsSaidAndNeverMadeAnew(t *testing.T) {
 			t.Parallel()
 			tt := newTenantTest(t, single)
 			tt.settle()
-			etcds := &forgetfulOperator{etcdOperator: tt.program.etcdOperator}
+			etcds := &forgetfulOperator{Operator: tt.program.etcdOperator}
 			tt.program.etcdOperator = etcds
 			before, pods := tt.generated(), tt.podUIDs()
 			backup := before["Secret "+lost.secret].DeepCopyObject().(*corev1.Secret)

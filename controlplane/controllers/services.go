@@ -29,7 +29,8 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) flow.Result {
 	}
 	misplaced, problem := addresses.Misplaced(recorded.Services, present)
 	s.note(problem)
-	if err := rememberMembers(ctx, s, recorded.Services, present); err != nil {
+	members := r.members(s)
+	if s.input.EtcdMembers, err = members.Beyond(ctx, recorded.Services, present); err != nil {
 		return flow.Failed(err)
 	}
 	plan, err := addresses.Decide(s.input, recorded, present, misplaced)
@@ -37,7 +38,7 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) flow.Result {
 	if err != nil {
 		return flow.Failed(err)
 	}
-	applied, err := applyAll(ctx, s, plan.Apply)
+	applied, err := members.ApplyAll(ctx, plan.Apply)
 	if err != nil {
 		return flow.Failed(err)
 	}
@@ -46,7 +47,7 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) flow.Result {
 		s.input.Addresses[service.Name] = service.Spec.ClusterIP
 		present[service.Name] = service
 	}
-	if err := deleteServicesOfRemoved(ctx, s, present); err != nil {
+	if err := members.DeleteServices(ctx, present); err != nil {
 		return flow.Failed(err)
 	}
 	waiting := s.expose(present[names.Object(s.key.Name, names.KubeAPIServer)], recorded.Exposure)

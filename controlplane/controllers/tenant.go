@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/adoption"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenantprobes"
@@ -29,7 +30,7 @@ func (r *Reconciler) applyAddons(ctx context.Context, s *scope) flow.Result {
 	}
 	problem, err := r.tenantKeeper().Addons(ctx, tenantFacts(s), s.release)
 	if err != nil {
-		return renderingFailed(err)
+		return adoption.RenderingFailed(err)
 	}
 	return flow.Waiting(problem)
 }

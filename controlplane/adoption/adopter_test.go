@@ -1,4 +1,4 @@
-package controllers
+package adoption
 
 import (
 	"context"
@@ -14,10 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 )
+
+var errRefused = errors.New("connection refused")
+
+func adopterIn(host client.Client) *Adopter {
+	return &Adopter{Host: &hostclusters.Host{Client: host, Live: host, Applier: apply.New(host, host)}, Repaired: func(*apply.Repair) {}}
+}
 
 // Objects are applied in goroutines of their own.
 func TestAPanicWhileAnObjectIsAppliedIsAnErrorOfTheStep(t *testing.T) {
@@ -26,21 +31,9 @@ func TestAPanicWhileAnObjectIsAppliedIsAnErrorOfTheStep(t *testing.T) {
 			panic(new(int))
 		},
 	})
-	s := &scope{host: &Host{Client: c, Live: c, Applier: apply.New(c, c)}}
-	_, err := applyAll(t.Context(), s, []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue"}}})
+	a := adopterIn(c)
+	_, err := a.ApplyAll(t.Context(), []client.Object{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue"}}})
 	if err == nil || err.Error() != "applying an object panicked; the manager's log has the stack" {
-		t.Errorf("the error is %v", err)
-	}
-}
-
-func TestAPanicWhileCertificatesAreIssuedIsAnErrorOfTheStep(t *testing.T) {
-	of := issue(t, "blue", "blue.example.com")
-	s := &scope{
-		key: of.in.Cluster, input: *of.in, keys: of.keys, controlPlane: &controlplanev1.KOKControlPlane{}, host: &Host{},
-		store: &pki.Store{}, // Without a host cluster.
-	}
-	err := (&Reconciler{}).ensureCertificates(t.Context(), s).Err()
-	if err == nil || err.Error() != "issuing certificates panicked; the manager's log has the stack" {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -58,11 +51,11 @@ func TestAnApplyThatFailsDoesNotCutOthers(t *testing.T) {
 				return c.Apply(ctx, object, options...)
 			},
 		})
-		s := &scope{host: &Host{Client: c, Live: c, Applier: apply.New(c, c)}}
+		a := adopterIn(c)
 		service := func(name string) client.Object {
 			return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name}}
 		}
-		if _, err := applyAll(t.Context(), s, []client.Object{service("refused"), service("slow")}); !errors.Is(err, errRefused) {
+		if _, err := a.ApplyAll(t.Context(), []client.Object{service("refused"), service("slow")}); !errors.Is(err, errRefused) {
 			t.Errorf("the error is %v", err)
 		}
 		if cut != nil {

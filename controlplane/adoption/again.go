@@ -1,4 +1,4 @@
-package controllers
+package adoption
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 )
 
-// takenAgain are the numbers of the renderings that components are to take again, by component. Webhooks refuse components that take
+// TakenAgain are the numbers of the renderings that components are to take again, by component. Webhooks refuse components that take
 // none. One that came past them is left out.
-func takenAgain(rollout controlplanev1.RolloutSpec) map[string]int64 {
+func TakenAgain(rollout controlplanev1.RolloutSpec) map[string]int64 {
 	again := map[string]int64{}
 	for _, named := range rollout.Renderings {
 		if registry.Components.TakesAgain(named.Component) {
@@ -22,20 +22,20 @@ func takenAgain(rollout controlplanev1.RolloutSpec) map[string]int64 {
 }
 
 // noteNotTaken notes that a component does not take the rendering again that spec names.
-func noteNotTaken(ctx context.Context, s *scope, component components.Component) error {
-	number, named := s.revisions.Again[component.Name]
+func (a *Adopter) noteNotTaken(ctx context.Context, component components.Component) error {
+	number, named := a.Revisions.Again[component.Name]
 	if !named {
 		return nil
 	}
-	hash, err := component.Inputs(&s.input).Hash()
+	hash, err := component.Inputs(a.Input).Hash()
 	if err != nil {
 		return err
 	}
-	problem, err := s.revisions.NotTaken(ctx, s.key, component.Name, hash)
+	problem, err := a.Revisions.NotTaken(ctx, a.Cluster, component.Name, hash)
 	if problem == "" || err != nil {
 		return err
 	}
-	s.note(fmt.Errorf("spec.rollout.renderings: %s does not take revision %d again, %s: remove the entry, or name another revision that `kok history %s --renderings` lists",
-		component.Name, number, problem, s.key.Name))
+	a.Note(fmt.Errorf("spec.rollout.renderings: %s does not take revision %d again, %s: remove the entry, or name another revision that `kok history %s --renderings` lists",
+		component.Name, number, problem, a.Cluster.Name))
 	return nil
 }

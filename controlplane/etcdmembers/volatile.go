@@ -1,4 +1,4 @@
-package controllers
+package etcdmembers
 
 import (
 	"context"
@@ -12,30 +12,24 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// volatile reports whether an etcd cluster has data that goes with its pods: none is replaced.
-func (s *scope) volatile(component string) bool {
-	return etcdclusters.Bootstrapped(s.controlPlane, component) && etcdclusters.Spec(s.controlPlane, component).Storage.Type == controlplanev1.EtcdStorageEmptyDir
-}
-
 // holdsStoredRendering reports whether what is stored of a volatile etcd cluster is held, because what is wanted would replace
 // its pods, and notes it. Pods may be older than the stored rendering if that was adopted before bootstrap ended: they stay, and
 // nothing is held.
-func holdsStoredRendering(ctx context.Context, s *scope, component components.Component, in *components.Input, stored []client.Object) (bool, error) {
-	older, err := hasOlderPods(ctx, s, component.Name)
+func (m *Members) holdsStoredRendering(ctx context.Context, component components.Component, in *components.Input, stored []client.Object) (bool, error) {
+	older, err := m.hasOlderPods(ctx, component.Name)
 	if err != nil {
 		return false, err
 	}
-	replaces, err := replacesPods(ctx, s, component, in, stored)
+	replaces, err := m.replacesPods(ctx, component, in, stored)
 	if err != nil {
 		return false, err
 	}
 	if older || replaces {
-		s.note(fmt.Errorf("%s stays as it is, for its members keep their data in their pods (storage.type is %s), and a change would replace them: "+
+		m.Note(fmt.Errorf("%s stays as it is, for its members keep their data in their pods (storage.type is %s), and a change would replace them: "+
 			"take back what changes etcd, spec.rollout.after too, or move to a new cluster with storage.type %s",
 			component.Name, controlplanev1.EtcdStorageEmptyDir, controlplanev1.EtcdStoragePersistentVolumeClaim))
 	}
@@ -43,32 +37,32 @@ func holdsStoredRendering(ctx context.Context, s *scope, component components.Co
 }
 
 // hasOlderPods reports whether a pod that stays is not as its StatefulSet wants it.
-func hasOlderPods(ctx context.Context, s *scope, component string) (bool, error) {
+func (m *Members) hasOlderPods(ctx context.Context, component string) (bool, error) {
 	set := &appsv1.StatefulSet{}
-	key := client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, component)}
-	if err := s.host.Client.Get(ctx, key, set); client.IgnoreNotFound(err) != nil {
+	key := client.ObjectKey{Namespace: m.Cluster.Namespace, Name: names.Object(m.Cluster.Name, component)}
+	if err := m.Host.Client.Get(ctx, key, set); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("read StatefulSet %s: %w", key, err)
 	}
 	if set.Status.UpdateRevision == "" || set.Status.ObservedGeneration != set.Generation {
 		return false, nil
 	}
-	return slices.ContainsFunc(s.snapshot.Pods[component], func(pod corev1.Pod) bool {
+	return slices.ContainsFunc(m.Pods[component], func(pod corev1.Pod) bool {
 		return pod.DeletionTimestamp == nil && !hostpods.Ended(&pod) && pod.Labels[appsv1.ControllerRevisionHashLabelKey] != set.Status.UpdateRevision
 	}), nil
 }
 
 // replacesPods reports whether the rendering that would be adopted now has another template of pods than the
 // stored one. What cannot be rendered replaces none.
-func replacesPods(ctx context.Context, s *scope, component components.Component, in *components.Input, stored []client.Object) (bool, error) {
+func (m *Members) replacesPods(ctx context.Context, component components.Component, in *components.Input, stored []client.Object) (bool, error) {
 	if len(stored) == 0 {
 		return false, nil
 	}
-	current, err := s.adopted(ctx, component, in)
+	current, err := m.Adopted(ctx, component, in)
 	if current || err != nil {
 		return false, err
 	}
 	wanted, err := component.Rendered(in)
-	if err != nil || s.unsupported != nil {
+	if err != nil || m.Unsupported != nil {
 		return false, nil //nolint:nilerr // Whoever adopts it says so.
 	}
 	return !equality.Semantic.DeepEqual(templateOf(stored), templateOf(wanted)), nil

@@ -1,4 +1,4 @@
-package controllers
+package etcdmembers
 
 import (
 	"context"
@@ -11,33 +11,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// etcdFiles are the configuration files of an etcd cluster as patches want them. They are in no stored
+// files are the configuration files of an etcd cluster as patches want them. They are in no stored
 // rendering: while a patch is refused, what patches added before stays as it is, and nothing else is added.
-func etcdFiles(ctx context.Context, s *scope, cluster etcd.Cluster) ([]client.Object, error) {
+func (m *Members) files(ctx context.Context, cluster etcdcomponent.Cluster) ([]client.Object, error) {
 	component := cluster.AsComponent()
-	membership, set := etcdclusters.Membership(s.controlPlane, component.Name), &appsv1.StatefulSet{}
-	if err := s.host.Client.Get(ctx, client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, component.Name)}, set); client.IgnoreNotFound(err) != nil {
+	membership, set := etcdclusters.Membership(m.ControlPlane, component.Name), &appsv1.StatefulSet{}
+	if err := m.Host.Client.Get(ctx, client.ObjectKey{Namespace: m.Cluster.Namespace, Name: names.Object(m.Cluster.Name, component.Name)}, set); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("look how large volumes of %s are: %w", component.Name, err)
 	}
-	membership.Volume = etcd.VolumeSize(set)
-	config, err := cluster.Config(&s.input, membership)
+	membership.Volume = etcdcomponent.VolumeSize(set)
+	config, err := cluster.Config(m.Input, membership)
 	if err != nil {
 		return nil, err
 	}
-	if patched, err := component.Patched(&s.input, []client.Object{config}); err == nil && s.refused == nil {
+	if patched, err := component.Patched(m.Input, []client.Object{config}); err == nil && m.Refused == nil {
 		return patched, nil
 	}
 	live := &corev1.ConfigMap{}
 	key := client.ObjectKeyFromObject(config)
-	if err := s.host.Client.Get(ctx, key, live); err != nil && !apierrors.IsNotFound(err) {
+	if err := m.Host.Client.Get(ctx, key, live); err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("read ConfigMap %s: %w", key, err)
 	}
-	isMember := func(file string) bool { return cluster.Ordinal(&s.input, strings.TrimSuffix(file, ".yaml")) >= 0 }
+	isMember := func(file string) bool { return cluster.Ordinal(m.Input, strings.TrimSuffix(file, ".yaml")) >= 0 }
 	config.Data = withMissing(config.Data, live.Data, isMember)
 	config.BinaryData = withMissing(config.BinaryData, live.BinaryData, isMember)
 	config.Labels = withMissing(config.Labels, live.Labels, nil)

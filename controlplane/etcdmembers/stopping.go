@@ -1,4 +1,4 @@
-package controllers
+package etcdmembers
 
 import (
 	"context"
@@ -23,13 +23,14 @@ const stoppingPatience = 30 * time.Second
 // be made. Made while the names of its pods are taken, it would lack them for up to 17 minutes: each
 // event of its other pods makes its controller try again, fail, and double the time until it tries by
 // itself.
-func stoppingPods(ctx context.Context, s *scope, component string, now time.Time) flow.Result {
-	key := client.ObjectKey{Namespace: s.key.Namespace, Name: names.Object(s.key.Name, component)}
-	if err := s.host.Client.Get(ctx, key, &appsv1.StatefulSet{}); !apierrors.IsNotFound(err) {
+func (m *Members) stoppingPods(ctx context.Context, component string) flow.Result {
+	key := client.ObjectKey{Namespace: m.Cluster.Namespace, Name: names.Object(m.Cluster.Name, component)}
+	if err := m.Host.Client.Get(ctx, key, &appsv1.StatefulSet{}); !apierrors.IsNotFound(err) {
 		return flow.Failed(err)
 	}
+	now := m.Clock.Now()
 	var stopping []string
-	for _, pod := range s.snapshot.Pods[component] {
+	for _, pod := range m.Pods[component] {
 		late := pod.DeletionTimestamp != nil && now.After(pod.DeletionTimestamp.Add(stoppingPatience))
 		// One without a controller was left on purpose, and is adopted.
 		if metav1.GetControllerOf(&pod) != nil && !late {
@@ -40,7 +41,7 @@ func stoppingPods(ctx context.Context, s *scope, component string, now time.Time
 		return flow.Done()
 	}
 	// The cache does not hold one whose labels somebody took away.
-	err := s.host.Live.Get(ctx, key, &appsv1.StatefulSet{})
+	err := m.Host.Live.Get(ctx, key, &appsv1.StatefulSet{})
 	if err == nil || !apierrors.IsNotFound(err) {
 		return flow.Failed(err)
 	}

@@ -1,31 +1,29 @@
-package controllers
+package etcdclusters
 
 import (
+	"fmt"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 )
 
-// changingScope is a scope whose etcd with the data has members in these states, and shall have a number.
-func changingScope(t *testing.T, desired int32, states ...controlplanev1.EtcdMemberState) *scope {
-	t.Helper()
-	s := askable(t)
-	s.controlPlane.Spec.Etcd.Data.Replicas, s.controlPlane.Spec.Etcd.Events.Replicas = &desired, ptr.To[int32](3)
-	s.input.Spec.Etcd.Data.Replicas = &desired
+// changing is a control plane whose etcd with the data has members in these states, and shall have a number.
+func changing(desired int32, states ...controlplanev1.EtcdMemberState) *controlplanev1.KOKControlPlane {
+	controlPlane := &controlplanev1.KOKControlPlane{}
+	controlPlane.Spec.Etcd.Data.Replicas, controlPlane.Spec.Etcd.Events.Replicas = &desired, ptr.To[int32](3)
 	status := controlplanev1.EtcdClusterStatus{Name: "data", Bootstrapped: ptr.To(true)}
 	for i, state := range states {
-		status.Members = append(status.Members, controlplanev1.EtcdMemberStatus{Name: statustest.PodName(names.EtcdData, int32(i)), State: state})
+		status.Members = append(status.Members, controlplanev1.EtcdMemberStatus{Name: fmt.Sprintf("blue-etcd-data-%d", i), State: state})
 	}
-	s.controlPlane.Status.Etcd = []controlplanev1.EtcdClusterStatus{status}
-	return s
+	controlPlane.Status.Etcd = []controlplanev1.EtcdClusterStatus{status}
+	return controlPlane
 }
 
 const (
@@ -54,17 +52,18 @@ func TestAChangeOfMembers(t *testing.T) {
 		"something is left of one that was removed": {desired: 1, states: []controlplanev1.EtcdMemberState{voter}, pods: 1, needed: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := changingScope(t, test.desired, test.states...)
-			if got := etcdPods(s, etcdcomponent.Data); got != test.pods {
+			controlPlane := changing(test.desired, test.states...)
+			in := &components.Input{Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, Spec: controlPlane.Spec}
+			if got := Pods(controlPlane, etcdcomponent.Data, in); got != test.pods {
 				t.Errorf("it has %d pods, want %d", got, test.pods)
 			}
-			if got := s.stateOf(names.EtcdData, &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: &test.pods}}).Needed; got != test.needed {
+			if got := StateOf(controlPlane, names.EtcdData, &appsv1.StatefulSet{Spec: appsv1.StatefulSetSpec{Replicas: &test.pods}}).Needed; got != test.needed {
 				t.Errorf("it needs %d pods, want %d", got, test.needed)
 			}
-			if got := etcdclusters.Membership(s.controlPlane, names.EtcdData); got.Joining != test.joins || !got.Bootstrapped || len(got.Listed) != len(test.states) {
+			if got := Membership(controlPlane, names.EtcdData); got.Joining != test.joins || !got.Bootstrapped || len(got.Listed) != len(test.states) {
 				t.Errorf("its files are for %+v", got)
 			}
-			if got := s.growing(); (got == names.EtcdData) != test.growing {
+			if got := Growing(controlPlane); (got == names.EtcdData) != test.growing {
 				t.Errorf("it grows: %q", got)
 			}
 		})
@@ -72,7 +71,7 @@ func TestAChangeOfMembers(t *testing.T) {
 }
 
 // With two voters of three none can be spared, though the StatefulSet has two pods while the third is replaced.
-func TestNoMemberMayBeEvictedWhileFewerVoteThanTheSpecAsksFor(t *testing.T) {
+func TestWhetherFewerMembersVoteThanTheSpecAsksFor(t *testing.T) {
 	for name, test := range map[string]struct {
 		desired int32
 		states  []controlplanev1.EtcdMemberState
@@ -84,14 +83,8 @@ func TestNoMemberMayBeEvictedWhileFewerVoteThanTheSpecAsksFor(t *testing.T) {
 		"fewer are wanted":                {3, []controlplanev1.EtcdMemberState{voter, voter, voter, voter}, false},
 		"etcd has not told who votes yet": {3, nil, false},
 	} {
-		if got := changingScope(t, test.desired, test.states...).lacksVoters(names.EtcdData); got != test.lacks {
+		if got := LackVoters(changing(test.desired, test.states...), names.EtcdData); got != test.lacks {
 			t.Errorf("%s: it lacks voters: %t", name, got)
 		}
-	}
-	in := askable(t).input
-	objects := etcdcomponent.Data.DisruptionBudget(&in, 2)
-	spareNone(objects)
-	if budget := objects[0].(*policyv1.PodDisruptionBudget); budget.Spec.MaxUnavailable.IntValue() != 0 || budget.Spec.MaxUnavailable.String() != "0" {
-		t.Errorf("%s may be evicted at once", budget.Spec.MaxUnavailable)
 	}
 }

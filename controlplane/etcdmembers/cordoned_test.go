@@ -1,4 +1,4 @@
-package controllers
+package etcdmembers
 
 import (
 	"slices"
@@ -31,7 +31,7 @@ func TestWhichMembersOfEtcdAreOnCordonedNodes(t *testing.T) {
 				pods[names.EtcdData][0].Status.Conditions = append(pods[names.EtcdData][0].Status.Conditions, readyToDrain)
 			}
 			host := fake.NewClientBuilder().WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}, Spec: corev1.NodeSpec{Unschedulable: test.cordoned}}).Build()
-			members, err := cordonedMembers(t.Context(), host, pods)
+			members, err := Cordoned(t.Context(), host, pods)
 			if err != nil || !slices.Equal(members[names.EtcdData], test.want) {
 				t.Errorf("%v, %v", members, err)
 			}

@@ -1,4 +1,4 @@
-package controllers
+package adoption
 
 import (
 	"slices"
@@ -18,25 +18,25 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
-// judgeStored makes the store of renderings refuse what no program could have rendered for this control plane: who may
+// Judge makes the store of renderings refuse what no program could have rendered for this control plane: who may
 // write ControllerRevisions gets no more by them than who may write control planes.
-func (s *scope) judgeStored(allow patches.Allow, table *versions.Table) {
+func (a *Adopter) Judge(allow patches.Allow, table *versions.Table) {
 	of := func(component string) patches.Stored {
 		described, _ := registry.Components.Named(component)
 		return patches.Stored{
-			Cluster: s.key, Component: component, Containers: described.Patches.Containers, HostNetwork: !s.input.OnPodNetwork(),
-			FirstPort: s.controlPlane.Spec.Hosting.Ports.First, User: s.ownUser(),
-			Allow: func(all patches.Additions) []string { return s.allowStored(component, all, allow, table) },
+			Cluster: a.Cluster, Component: component, Containers: described.Patches.Containers, HostNetwork: !a.Input.OnPodNetwork(),
+			FirstPort: a.ControlPlane.Spec.Hosting.Ports.First, User: a.ownUser(),
+			Allow: func(all patches.Additions) []string { return a.allowStored(component, all, allow, table) },
 		}
 	}
-	s.revisions.Judge = func(component string, objects []client.Object) []string {
+	a.Revisions.Judge = func(component string, objects []client.Object) []string {
 		// What is stored of Services is their addresses; nobody applies it.
 		if component == names.Services {
 			return nil
 		}
 		return of(component).Judge(objects)
 	}
-	s.revisions.Holds = func(component string, kind metav1.TypeMeta, name string) bool {
+	a.Revisions.Holds = func(component string, kind metav1.TypeMeta, name string) bool {
 		if component == names.Services {
 			return kind == metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}
 		}
@@ -45,19 +45,19 @@ func (s *scope) judgeStored(allow patches.Allow, table *versions.Table) {
 }
 
 // ownUser is the user that a tenant has if it has one of its own; 0 while its ports are not known.
-func (s *scope) ownUser() int64 {
-	first := s.controlPlane.Spec.Hosting.Ports.First
-	if first == 0 && !s.input.OnPodNetwork() {
+func (a *Adopter) ownUser() int64 {
+	first := a.ControlPlane.Spec.Hosting.Ports.First
+	if first == 0 && !a.Input.OnPodNetwork() {
 		return 0
 	}
-	in := s.input
+	in := *a.Input
 	in.Ports = ports.Of(first)
 	return in.OwnUser()
 }
 
 // allowStored holds a stored rendering to the manager's limits, but not in what the present spec asks for: that was
 // within the limits when it was written, and goes on when they become stricter.
-func (s *scope) allowStored(component string, all patches.Additions, allow patches.Allow, table *versions.Table) []string {
+func (a *Adopter) allowStored(component string, all patches.Additions, allow patches.Allow, table *versions.Table) []string {
 	if allow == nil {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (s *scope) allowStored(component string, all patches.Additions, allow patch
 	if len(problems) == 0 {
 		return nil
 	}
-	pod := s.presentPods(component, table)
+	pod := a.presentPods(component, table)
 	if pod == nil {
 		return problems
 	}
@@ -86,13 +86,13 @@ func (s *scope) allowStored(component string, all patches.Additions, allow patch
 }
 
 // presentPods are the pods of a component as the present spec asks for them; nil where it cannot be rendered.
-func (s *scope) presentPods(name string, table *versions.Table) *corev1.PodSpec {
+func (a *Adopter) presentPods(name string, table *versions.Table) *corev1.PodSpec {
 	component, found := registry.Components.Named(name)
-	in, _, err := rendering.Sample(s.controlPlane.Spec, table)
+	in, _, err := rendering.Sample(a.ControlPlane.Spec, table)
 	if !found || err != nil {
 		return nil
 	}
-	in.EtcdAgentImage = s.input.EtcdAgentImage
+	in.EtcdAgentImage = a.Input.EtcdAgentImage
 	objects, err := component.Rendered(in)
 	if err != nil {
 		return nil

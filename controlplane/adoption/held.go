@@ -1,0 +1,86 @@
+package adoption
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+)
+
+// Held says why components after etcd keep their stored rendering; empty when they may adopt a new one. API servers must not change
+// before etcd has.
+func (a *Adopter) Held() string {
+	if a.Refused != nil {
+		return "spec.patches are refused"
+	}
+	if component := etcdclusters.Growing(a.ControlPlane); component != "" {
+		return component + " gains members: see " + controlplanev1.ScalingUpCondition
+	}
+	return ""
+}
+
+// heldBack waits when a component that is held would adopt a new rendering: those after it, and the tenant, wait too.
+// For refused patches only an upgrade waits: they may be for one component alone, and the problem is told already.
+func (a *Adopter) heldBack(ctx context.Context, component components.Component, why string) flow.Result {
+	if why == "" || a.Refused != nil && !a.Upgrading {
+		return flow.Done()
+	}
+	hashes, err := a.hashesBesideMembers(component)
+	if err != nil {
+		return flow.Failed(err)
+	}
+	current, err := a.Revisions.Current(ctx, a.Cluster, component.Name, a.RolloutAfter, hashes...)
+	if current || err != nil {
+		return flow.Failed(err)
+	}
+	return flow.Waiting(fmt.Sprintf("%s takes no change while %s", component.Name, why))
+}
+
+// olderPods lets an upgrade wait for a pod of a component that runs another version than the wanted one. A pod that
+// stops serves until it has, and a Deployment does not count it any more.
+func (a *Adopter) olderPods(component string) flow.Result {
+	if !a.Upgrading {
+		return flow.Done()
+	}
+	for i := range a.Pods[component] {
+		pod := &a.Pods[component][i]
+		if version := hostpods.Version(pod); version != "" && version != a.Input.Version {
+			return flow.Waiting(fmt.Sprintf("others are upgraded when %s is: pod %s still runs %s", component, pod.Name, version))
+		}
+	}
+	return flow.Done()
+}
+
+// hashesBesideMembers identify the inputs of a component with any number of members that an etcd cluster gains: which
+// of them API servers know is no change that anybody waits for. Members that shall go wait until no API server knows
+// them.
+func (a *Adopter) hashesBesideMembers(component components.Component) ([]string, error) {
+	counts := func(etcd string) []int32 {
+		if !slices.Contains(etcdclusters.Of(a.ControlPlane), etcd) {
+			return []int32{0}
+		}
+		if wanted := *etcdclusters.Spec(a.ControlPlane, etcd).Replicas; etcdclusters.Voters(a.ControlPlane, etcd) > wanted {
+			return []int32{wanted}
+		}
+		return []int32{1, 3, 5, 7}
+	}
+	var hashes []string
+	for _, data := range counts(names.EtcdData) {
+		for _, events := range counts(names.EtcdEvents) {
+			other := etcdcomponent.Events.WithReplicas(etcdcomponent.Data.WithReplicas(a.Input, data), events)
+			hash, err := component.Inputs(other).Hash()
+			if err != nil {
+				return nil, err
+			}
+			hashes = append(hashes, hash)
+		}
+	}
+	return hashes, nil
+}
