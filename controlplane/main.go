@@ -21,6 +21,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/watches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/webhooks"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/manager"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
@@ -90,7 +91,7 @@ func run(ctx context.Context, opts *options) error {
 	if opts.versions == "" {
 		return fmt.Errorf("--kubernetes-versions-namespace must be set when POD_NAMESPACE is not")
 	}
-	mgr, err := opts.New(managerName, newScheme(), controllers.HostCache())
+	mgr, err := opts.New(managerName, newScheme(), watches.HostCache())
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks
 		Host:      controllers.OwnHost(mgr, opts.portNamespace, limits.HostPorts),
 		Versions:  table,
 		HostClusters: hostclusters.New(mgr.GetAPIReader(), mgr.GetClient(), hostclusters.Options{
-			Scheme: mgr.GetScheme(), Kinds: controllers.HostCache(), PortNamespace: opts.portNamespace, HostPorts: limits.HostPorts,
+			Scheme: mgr.GetScheme(), Kinds: watches.HostCache(), PortNamespace: opts.portNamespace, HostPorts: limits.HostPorts,
 			UserAgent: mgr.GetConfig().UserAgent, QPS: mgr.GetConfig().QPS, Burst: mgr.GetConfig().Burst,
 		}),
 		Allow:               limits.Allow,

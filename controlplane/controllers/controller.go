@@ -45,6 +45,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/watches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
@@ -377,7 +378,7 @@ func (r *Reconciler) clusterOf(ctx context.Context, controlPlane *controlplanev1
 		return cluster, nil
 	}
 	list := &clusterv1.ClusterList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(controlPlane.Namespace), client.MatchingFields{controlPlaneRefIndex: controlPlane.Name}); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(controlPlane.Namespace), client.MatchingFields{watches.ControlPlaneRefIndex: controlPlane.Name}); err != nil {
 		return nil, fmt.Errorf("find the Cluster that names the control plane: %w", err)
 	}
 	if len(list.Items) != 1 {

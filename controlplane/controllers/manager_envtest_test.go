@@ -39,6 +39,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/metrics"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/watches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
@@ -68,7 +69,7 @@ func startManagerThatChanges(
 	mgr, err := ctrl.NewManager(access, ctrl.Options{
 		Scheme:    environment.Scheme,
 		Metrics:   metricsserver.Options{BindAddress: "0"},
-		Cache:     cache.Options{ByObject: HostCache()},
+		Cache:     cache.Options{ByObject: watches.HostCache()},
 		NewClient: writes.NewClient,
 		// One program runs many of them.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
@@ -85,7 +86,7 @@ func startManagerThatChanges(
 		Client: c, APIReader: mgr.GetAPIReader(),
 		Host: OwnHost(mgr, managerNamespace, ports.DefaultRange),
 		HostClusters: hostclusters.New(mgr.GetAPIReader(), c, hostclusters.Options{
-			Scheme: environment.Scheme, Kinds: HostCache(), PortNamespace: managerNamespace, HostPorts: ports.DefaultRange,
+			Scheme: environment.Scheme, Kinds: watches.HostCache(), PortNamespace: managerNamespace, HostPorts: ports.DefaultRange,
 		}),
 		Versions: table,
 		Clock:    clock.RealClock{},

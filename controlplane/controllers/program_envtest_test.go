@@ -31,6 +31,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/supported"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/watches"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/writes"
 )
 
@@ -118,7 +119,7 @@ func (c trimming) List(ctx context.Context, list client.ObjectList, options ...c
 }
 
 func trim(object runtime.Object) error {
-	for kind, held := range HostCache() {
+	for kind, held := range watches.HostCache() {
 		if reflect.TypeOf(kind) == reflect.TypeOf(object) && held.Transform != nil {
 			_, err := held.Transform(object)
 			return err
@@ -134,13 +135,13 @@ func listClusters(ctx context.Context, c client.WithWatch, list client.ObjectLis
 		return c.List(ctx, list, options...)
 	}
 	applied := (&client.ListOptions{}).ApplyOptions(options)
-	name, indexed := applied.FieldSelector.RequiresExactMatch(controlPlaneRefIndex)
+	name, indexed := applied.FieldSelector.RequiresExactMatch(watches.ControlPlaneRefIndex)
 	applied.FieldSelector = nil
 	if err := c.List(ctx, clusters, applied); err != nil || !indexed {
 		return err
 	}
 	clusters.Items = slices.DeleteFunc(clusters.Items, func(cluster clusterv1.Cluster) bool {
-		return !slices.Contains(controlPlaneRefOf(&cluster), name)
+		return !slices.Contains(watches.ControlPlaneRefOf(&cluster), name)
 	})
 	return nil
 }

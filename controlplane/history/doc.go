@@ -1,5 +1,6 @@
 // Package history decides which revisions of the spec of a KOKControlPlane are kept: docs/decisions/rendering.md#spec-has-a-history.
-// A revision has the spec, what changed, who changed it and a JSON patch that takes it back. Everything here is pure but List.
+// A revision has the spec, what changed, who changed it and a JSON patch that takes it back. Everything here is pure but List and a [Keeper],
+// which makes and deletes revisions as Decide says.
 //
 // A number is given once, and it is in the name: who has an old list fails to make a revision instead of making it twice. The
 // present spec is recorded when it differs from that of the newest revision, so that a settled control plane costs no write.

@@ -1,4 +1,4 @@
-package controllers
+package history
 
 import (
 	"testing"
@@ -29,10 +29,10 @@ func TestASpecThatIsLateIsNotRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			of := &controlplanev1.KOKControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue", Generation: 2}}
 			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(of).Build()
-			s := &scope{controlPlane: of.DeepCopy()}
-			s.controlPlane.Generation = test.cached
-			s.history.Make = &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue-spec-1"}}
-			result := (&Reconciler{Client: c, APIReader: c}).recordSpec(t.Context(), s)
+			cached := of.DeepCopy()
+			cached.Generation = test.cached
+			decision := Decision{Make: &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue-spec-1"}}}
+			result := (&Keeper{Client: c, Live: c}).Record(t.Context(), cached, &decision)
 			made := &appsv1.ControllerRevisionList{}
 			if err := c.List(t.Context(), made); err != nil || len(made.Items) != test.want || (test.want == 0) != (result.Waiting() != "") {
 				t.Errorf("%d revisions were made (%v), and the step waits for %q", len(made.Items), err, result.Waiting())
