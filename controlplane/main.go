@@ -112,7 +112,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks
 	reconciler := &controllers.Reconciler{
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),
-		Host:      controllers.OwnHost(mgr, opts.portNamespace, limits.HostPorts),
+		Host:      hostclusters.Own(mgr, opts.portNamespace, limits.HostPorts),
 		Versions:  table,
 		HostClusters: hostclusters.New(mgr.GetAPIReader(), mgr.GetClient(), hostclusters.Options{
 			Scheme: mgr.GetScheme(), Kinds: watches.HostCache(), PortNamespace: opts.portNamespace, HostPorts: limits.HostPorts,

@@ -175,3 +175,38 @@ func TestAPIServersOnThePodNetworkListenWithoutPrivileges(t *testing.T) {
 		}
 	}
 }
+
+func TestAControlPlaneElsewhereNeedsAnEndpointThatIsReached(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane)
+		says string
+	}{
+		"its own is enough": {edit: func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) {
+			c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "blue.example", Port: 6443}
+		}},
+		"its Cluster's is enough": {edit: func(cluster *clusterv1.Cluster, _ *controlplanev1.KOKControlPlane) {
+			cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "blue.example", Port: 6443}
+		}},
+		"a load balancer is enough": {edit: func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) {
+			c.Spec.Hosting.Exposure.Type = controlplanev1.ExposureLoadBalancer
+		}},
+		"a node port has no address of its own": {edit: func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) {
+			c.Spec.Hosting.Exposure.Type = controlplanev1.ExposureNodePort
+		}, says: "spec.controlPlaneEndpoint"},
+		"a cluster IP leads nowhere": {edit: func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {}, says: "spec.controlPlaneEndpoint"},
+		"it is not its own host": {edit: func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) {
+			c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "blue.example", Port: 6443}
+			c.Spec.Hosting.KubeconfigRef.Name = "blue-kubeconfig"
+		}, says: "this tenant itself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, controlPlane := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "blue"}}, &controlplanev1.KOKControlPlane{}
+			controlPlane.Spec.Hosting.KubeconfigRef.Name = "host"
+			test.edit(cluster, controlPlane)
+			err := ValidateHostCluster(cluster, controlPlane)
+			if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
+				t.Errorf("got %v, want %q", err, test.says)
+			}
+		})
+	}
+}

@@ -1,11 +1,13 @@
 package addresses
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
@@ -32,6 +34,24 @@ func ValidateEndpoint(cluster *clusterv1.Cluster, controlPlane *controlplanev1.K
 	}
 	return fmt.Errorf("spec.controlPlaneEndpoint is %s, but the Cluster's is %s; make the Cluster's the same, or leave it out",
 		HostPort(own), net.JoinHostPort(given.Host, strconv.Itoa(int(given.Port))))
+}
+
+// ValidateHostCluster refuses a control plane in another host cluster of which nothing that the management cluster
+// reaches is known, and one that would be its own host.
+func ValidateHostCluster(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) error {
+	hosting := controlPlane.Spec.Hosting
+	if !hosting.OnAnotherCluster() {
+		return nil
+	}
+	var problems []error
+	if own := secret.Name(cluster.Name, secret.Kubeconfig); hosting.KubeconfigRef.Name == own {
+		problems = append(problems, fmt.Errorf("spec.hosting.kubeconfigRef names Secret %s, the kubeconfig of this tenant itself; create a new control plane that names the one of its host cluster", own))
+	}
+	if Endpoint(cluster, controlPlane, controlplanev1.APIEndpoint{}).Host == "" && hosting.Exposure.Type != controlplanev1.ExposureLoadBalancer {
+		problems = append(problems, errors.New("spec.hosting.kubeconfigRef names another host cluster, whose cluster IPs the management cluster cannot reach; "+
+			"set spec.controlPlaneEndpoint of the control plane or of its Cluster to where the API will be reached, or expose it with hosting.exposure.type LoadBalancer"))
+	}
+	return errors.Join(problems...)
 }
 
 // Ports that API servers on the pod network can listen on: they run without privileges, and konnectivity

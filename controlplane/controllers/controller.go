@@ -278,7 +278,7 @@ func invalid(s *scope) error {
 	if len(problems) > 0 {
 		return fmt.Errorf("the Cluster cannot have a control plane: %w", problems.ToAggregate())
 	}
-	if err := errors.Join(addresses.ValidateEndpoint(s.cluster, s.controlPlane), validateHostCluster(s.cluster, s.controlPlane), addresses.ValidateListener(&s.input)); err != nil {
+	if err := errors.Join(addresses.ValidateEndpoint(s.cluster, s.controlPlane), addresses.ValidateHostCluster(s.cluster, s.controlPlane), addresses.ValidateListener(&s.input)); err != nil {
 		return err
 	}
 	if s.refused != nil {

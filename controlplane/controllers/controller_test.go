@@ -49,7 +49,7 @@ func TestWhenToLookAgain(t *testing.T) {
 		"a step lost a race":      {is: func(s *scope) { s.end(names.EtcdData, flow.Failed(fmt.Errorf("apply: %w", errConflict))) }, after: 100 * time.Millisecond},
 		"a cache was late":        {is: func(s *scope) { s.end(names.EtcdData, flow.Failed(fmt.Errorf("create: %w", errExists))) }, after: 100 * time.Millisecond},
 		"key material is lost":    {is: func(s *scope) { s.end(names.StepKeyMaterial, keyrotation.Failed(fmt.Errorf("ensure: %w", errLost))) }, after: time.Minute},
-		"a port block is held":    {is: func(s *scope) { s.end(names.StepPorts, claimFailed(errHeld)) }, after: time.Minute},
+		"a port block is held":    {is: func(s *scope) { s.end(names.StepPorts, ports.ClaimFailed(errHeld)) }, after: time.Minute},
 		"key material is lost and one races": {is: func(s *scope) {
 			s.end(names.EtcdData, flow.Failed(errConflict))
 			s.end(names.StepKeyMaterial, keyrotation.Failed(errLost))
@@ -103,10 +103,10 @@ func TestOnlyWhatNoRetryResolvesIsForAPerson(t *testing.T) {
 		"one of several":                  {keyrotation.Failed(errors.Join(errRefused, errLost)), controlplanev1.KeyMaterialLostReason},
 		"keys that cannot be read":        {keyrotation.Failed(errRefused), ""},
 		"a conflict about keys":           {keyrotation.Failed(errConflict), ""},
-		"a block that is held":            {claimFailed(errHeld), controlplanev1.ReconcileFailedReason},
-		"a block outside of the range":    {claimFailed(&ports.OutsideError{}), controlplanev1.ReconcileFailedReason},
-		"a range without a block":         {claimFailed(&ports.ExhaustedError{}), controlplanev1.ReconcileFailedReason},
-		"a claim that cannot be written":  {claimFailed(errRefused), ""},
+		"a block that is held":            {ports.ClaimFailed(errHeld), controlplanev1.ReconcileFailedReason},
+		"a block outside of the range":    {ports.ClaimFailed(&ports.OutsideError{}), controlplanev1.ReconcileFailedReason},
+		"a range without a block":         {ports.ClaimFailed(&ports.ExhaustedError{}), controlplanev1.ReconcileFailedReason},
+		"a claim that cannot be written":  {ports.ClaimFailed(errRefused), ""},
 		"a patch that cannot be applied":  {adoption.RenderingFailed(fmt.Errorf("render: %w", &patches.Error{})), controlplanev1.ReconcileFailedReason},
 		"a rendering that is not stored":  {adoption.RenderingFailed(errRefused), ""},
 		"a rendering that others adopted": {adoption.RenderingFailed(errExists), ""},

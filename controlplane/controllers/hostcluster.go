@@ -2,18 +2,14 @@ package controllers
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/cluster-api/util/secret"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 )
@@ -56,22 +52,4 @@ func (r *Reconciler) withoutHost(controlPlane *controlplanev1.KOKControlPlane, p
 	}
 	status.WithoutHost(controlPlane, problem.Reason, problem.Message)
 	return again
-}
-
-// validateHostCluster refuses a control plane in another host cluster of which nothing that the management cluster
-// reaches is known, and one that would be its own host.
-func validateHostCluster(cluster *clusterv1.Cluster, controlPlane *controlplanev1.KOKControlPlane) error {
-	hosting := controlPlane.Spec.Hosting
-	if !hosting.OnAnotherCluster() {
-		return nil
-	}
-	var problems []error
-	if own := secret.Name(cluster.Name, secret.Kubeconfig); hosting.KubeconfigRef.Name == own {
-		problems = append(problems, fmt.Errorf("spec.hosting.kubeconfigRef names Secret %s, the kubeconfig of this tenant itself; create a new control plane that names the one of its host cluster", own))
-	}
-	if addresses.Endpoint(cluster, controlPlane, controlplanev1.APIEndpoint{}).Host == "" && hosting.Exposure.Type != controlplanev1.ExposureLoadBalancer {
-		problems = append(problems, errors.New("spec.hosting.kubeconfigRef names another host cluster, whose cluster IPs the management cluster cannot reach; "+
-			"set spec.controlPlaneEndpoint of the control plane or of its Cluster to where the API will be reached, or expose it with hosting.exposure.type LoadBalancer"))
-	}
-	return errors.Join(problems...)
 }

@@ -86,38 +86,6 @@ func elsewhere(edit func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane)) (
 	return cluster, controlPlane
 }
 
-func TestAControlPlaneElsewhereNeedsAnEndpointThatIsReached(t *testing.T) {
-	for name, test := range map[string]struct {
-		edit func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane)
-		says string
-	}{
-		"its own is enough": {edit: func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) {
-			c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "blue.example", Port: 6443}
-		}},
-		"its Cluster's is enough": {edit: func(cluster *clusterv1.Cluster, _ *controlplanev1.KOKControlPlane) {
-			cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "blue.example", Port: 6443}
-		}},
-		"a load balancer is enough": {edit: func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) {
-			c.Spec.Hosting.Exposure.Type = controlplanev1.ExposureLoadBalancer
-		}},
-		"a node port has no address of its own": {edit: func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) {
-			c.Spec.Hosting.Exposure.Type = controlplanev1.ExposureNodePort
-		}, says: "spec.controlPlaneEndpoint"},
-		"a cluster IP leads nowhere": {edit: func(*clusterv1.Cluster, *controlplanev1.KOKControlPlane) {}, says: "spec.controlPlaneEndpoint"},
-		"it is not its own host": {edit: func(_ *clusterv1.Cluster, c *controlplanev1.KOKControlPlane) {
-			c.Spec.ControlPlaneEndpoint = controlplanev1.APIEndpoint{Host: "blue.example", Port: 6443}
-			c.Spec.Hosting.KubeconfigRef.Name = "blue-kubeconfig"
-		}, says: "this tenant itself"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			err := validateHostCluster(elsewhere(test.edit))
-			if test.says == "" && err != nil || test.says != "" && (err == nil || !strings.Contains(err.Error(), test.says)) {
-				t.Errorf("got %v, want %q", err, test.says)
-			}
-		})
-	}
-}
-
 // forgotten notes whose probes are forgotten.
 type forgotten struct{ objects []client.ObjectKey }
 

@@ -84,7 +84,7 @@ func startManagerThatChanges(
 	}
 	r := &Reconciler{
 		Client: c, APIReader: mgr.GetAPIReader(),
-		Host: OwnHost(mgr, managerNamespace, ports.DefaultRange),
+		Host: hostclusters.Own(mgr, managerNamespace, ports.DefaultRange),
 		HostClusters: hostclusters.New(mgr.GetAPIReader(), c, hostclusters.Options{
 			Scheme: environment.Scheme, Kinds: watches.HostCache(), PortNamespace: managerNamespace, HostPorts: ports.DefaultRange,
 		}),

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +23,7 @@ func (r *Reconciler) claimPorts(ctx context.Context, s *scope) flow.Result {
 	pinned := s.controlPlane.Spec.Hosting.Ports.First
 	first, err := s.host.Claims.Claim(ctx, s.key, pinned)
 	if err != nil {
-		return claimFailed(err)
+		return ports.ClaimFailed(err)
 	}
 	if pinned == 0 {
 		written := s.controlPlane.DeepCopy()
@@ -48,16 +47,4 @@ func chooseUser(ctx context.Context, s *scope) error {
 		s.input.User, s.revisions.User = user, user
 	}
 	return err
-}
-
-// claimFailed is the result of a claim that failed. A block that another holds, one outside of the range and a range
-// without a free block are for a person.
-func claimFailed(err error) flow.Result {
-	var held *ports.HeldError
-	var outside *ports.OutsideError
-	var exhausted *ports.ExhaustedError
-	if errors.As(err, &held) || errors.As(err, &outside) || errors.As(err, &exhausted) {
-		return flow.Blocked(controlplanev1.ReconcileFailedReason, err)
-	}
-	return flow.Failed(err)
 }

@@ -16,26 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/bytenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/cordon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/metrics"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/watches"
 )
-
-// OwnHost is the management cluster as a host cluster, with the claims of port blocks in a namespace. SetupWithManager adds the
-// index that its client lists by.
-func OwnHost(mgr ctrl.Manager, portNamespace string, hostPorts ports.Span) *Host {
-	cached := bytenant.Client(mgr.GetClient())
-	return &Host{
-		Client: cached, Live: mgr.GetAPIReader(), Applier: apply.New(cached, mgr.GetAPIReader()),
-		Claims: ports.New(cached, mgr.GetAPIReader(), portNamespace, hostPorts), Own: true,
-	}
-}
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"net"
 
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/apply"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/bytenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
@@ -29,6 +31,16 @@ type Host struct {
 	Dial Dial
 	// Warning is what a person should do soon, lest the host cluster get out of reach; empty for nothing.
 	Warning string
+}
+
+// Own is the management cluster as a host cluster, with the claims of port blocks in a namespace. Its client lists by the index of package
+// bytenant.
+func Own(mgr ctrl.Manager, portNamespace string, hostPorts ports.Span) *Host {
+	cached := bytenant.Client(mgr.GetClient())
+	return &Host{
+		Client: cached, Live: mgr.GetAPIReader(), Applier: apply.New(cached, mgr.GetAPIReader()),
+		Claims: ports.New(cached, mgr.GetAPIReader(), portNamespace, hostPorts), Own: true,
+	}
 }
 
 // Dial connects to a port of a pod. It ends with its context, and gives up by itself after some seconds.

@@ -1,9 +1,13 @@
 package ports
 
 import (
+	"errors"
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 )
 
 // HeldError says that another holder has claimed the block.
@@ -53,4 +57,16 @@ type ExhaustedError struct {
 func (e *ExhaustedError) Error() string {
 	return fmt.Sprintf("all %d blocks of host ports in %s are claimed; give the manager a wider range with --host-port-range, or delete a Cluster that is not needed",
 		e.Blocks, e.Range)
+}
+
+// ClaimFailed is the result of a claim that failed. A block that another holds, one outside of the range and a range
+// without a free block are for a person.
+func ClaimFailed(err error) flow.Result {
+	var held *HeldError
+	var outside *OutsideError
+	var exhausted *ExhaustedError
+	if errors.As(err, &held) || errors.As(err, &outside) || errors.As(err, &exhausted) {
+		return flow.Blocked(controlplanev1.ReconcileFailedReason, err)
+	}
+	return flow.Failed(err)
 }
