@@ -46,31 +46,31 @@
 //	what is told                                 where it is decided
 //	the upgrade from … to … waits: …             controllers/kubelets.go: Reconciler.chooseVersion, scope.leaves; tenantprobes/kubelets.go: Keeper.Kubelets
 //	no node of the host cluster matches …        workloads/workloads.go: State.Waiting
-//	… has … of … pods ready and needs …          workloads/workloads.go: State.Waiting; controllers/etcdmembers.go: scope.stateOf
+//	… has … of … pods ready and needs …          workloads/workloads.go: State.Waiting; etcdclusters/members.go: StateOf
 //	… rolls out: …                               workloads/workloads.go: State.Waiting
 //	others are upgraded when … is: of … pods …   workloads/workloads.go: State.Waiting; controllers/scope.go: scope.upgrading
-//	the four above, for each component           controllers/apply.go: applyRendering
-//	others are upgraded when … is: pod …         controllers/held.go: olderPods
-//	… takes no change while …                    controllers/held.go: heldBack, scope.held, scope.growing
-//	… takes no change while it loses members     controllers/held.go: heldWhileLosing
-//	StatefulSet … was deleted and …              controllers/stopping.go: stoppingPods
-//	no message: an even number of members votes  controllers/etcdmembers.go: renderedEtcd, scope.evenVoters
-//	… stays as it is, for its members keep …     controllers/volatile.go: holdsStoredRendering, replacesPods
+//	the four above, for each component           adoption/adopter.go: Adopter.ApplyAs
+//	others are upgraded when … is: pod …         adoption/held.go: Adopter.olderPods
+//	… takes no change while …                    adoption/held.go: Adopter.heldBack, Adopter.Held; etcdclusters/members.go: Growing
+//	… takes no change while it loses members     etcdmembers/apply.go: Members.heldWhileLosing
+//	StatefulSet … was deleted and …              etcdmembers/stopping.go: Members.stoppingPods
+//	no message: an even number of members votes  etcdmembers/rendering.go: Members.renderingOf; etcdclusters/members.go: EvenVoters
+//	… stays as it is, for its members keep …     etcdmembers/volatile.go: Members.holdsStoredRendering, Members.replacesPods
 //	RollingOut: … are up to date: …              etcd/rollout/rollout.go: State.blocks; etcd/operator/rollout.go: cluster.unsettled
 //	what the host cluster must still give        controllers/services.go: Reconciler.applyServices; addresses/exposure.go: Exposed
-//	spec cannot be recorded, and …               controllers/history.go: Reconciler.findSpec
-//	the present spec … to reach the cache        controllers/history.go: Reconciler.recordSpec
+//	spec cannot be recorded, and …               history/keeper.go: Keeper.findSpec
+//	the present spec … to reach the cache        history/keeper.go: Keeper.Record
 //	spec.etcd.restore.snapshot names …           controllers/backup.go: Reconciler.ensureBackup; restore/seed.go: Restorer.origin
 //	EtcdRecovering: … is founded anew: …         restore/inplace.go: Restorer.InPlace; etcd/rebuild/rebuild.go: Decide
 //	etcd-events is founded anew: …               restore/events.go: FormerEvents.Stop
-//	… has restored its snapshot, and …           controllers/apply.go: Reconciler.applyEtcd
+//	… has restored its snapshot, and …           etcdmembers/apply.go: Members.Apply
 //	Secret … has an unsafe kubeconfig            controllers/keymaterial.go: Reconciler.ensureKubeconfig
 //	the tenant's API at … is being probed        controllers/tenant.go: Reconciler.applyTenantObjects; tenantprobes/machines.go: Keeper.ForMachines
 //	the addons are being written …               controllers/tenant.go: Reconciler.applyAddons; tenantprobes/addons.go: Keeper.Addons
 //
 // Only chooseVersion postpones: the steps after it go on, at the version that runs. An even number of voters, and etcd that stays as
-// it is, stop nothing by themselves. Every other wait stops the steps after it. Within applyEtcd the order is: stopFormerEvents,
-// files, stoppingPods, renderedEtcd, resizeVolumes, applyRendering, "has restored its snapshot", heldWhileLosing. Within
-// applyComponent it is: scope.held, which decides whether rendered may take a new rendering, rendered, noteNotTaken, applyRendering,
-// heldBack, which tells of it, olderPods.
+// it is, stop nothing by themselves. Every other wait stops the steps after it. Within applyEtcd the order is: stopFormerEvents, and
+// then, in etcdmembers.Members.Apply, files, stoppingPods, renderingOf, resizeVolumes, ApplyAs, "has restored its snapshot",
+// heldWhileLosing. Within applyComponent, which is adoption.Adopter.Apply, it is: Held, which decides whether Rendering may take a new
+// rendering, Rendering, noteNotTaken, ApplyAs, heldBack, which tells of it, olderPods.
 package controllers

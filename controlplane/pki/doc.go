@@ -8,7 +8,7 @@
 //
 // # When a copy is deleted
 //
-// The controller watches the Secrets that it made, in both clusters (controllers/setup.go). It notices within a minute that a Secret
+// The controller watches the Secrets that it made, in both clusters (watches/kinds.go). It notices within a minute that a Secret
 // is gone which a person made. The step key-material calls [Store.Ensure] (controllers/keymaterial.go). It writes the copy again
 // from the other, with the same keys (decide.go), and nothing restarts: Event KeyMaterialRestored. When both are gone and something
 // uses them, or the tenant was initialized once (keysUsedBy), no key is made anew: it ends with a [LostError], which is the reason

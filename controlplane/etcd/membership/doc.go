@@ -23,10 +23,10 @@
 // others (components/etcd/config.go); else it is closed. "by" are the functions that write or decide, in files of
 // controlplane/. "then" is what the next run finds, and does, when the process dies after the write. An Event comes after the
 // write beside it, and is missing when the process dies in between. Status is patched more often than here, for its messages.
-// Beside 1 to 3 the changed spec is recorded in ControllerRevision <cluster>-spec-<n> (controllers/history.go: Reconciler.recordSpec).
+// Beside 1 to 3 the changed spec is recorded in ControllerRevision <cluster>-spec-<n> (history/keeper.go: Keeper.Record).
 //
 //	1  Services of all new members, together
-//	     by    controllers/services.go: Reconciler.applyServices; controllers/apply.go: applyAll
+//	     by    controllers/services.go: Reconciler.applyServices; adoption/adopter.go: Adopter.ApplyAll
 //	     then  the Services, and records their addresses
 //	2  ControllerRevision <cluster>-services-<n>
 //	     by    addresses/record.go: Record.Write; revision/revision.go: Store.Rendering
@@ -35,10 +35,10 @@
 //	     by    controllers/keymaterial.go: Reconciler.ensureCertificates; certificates/leaves.go: Issuer.EnsureLeaves
 //	     then  the leaves
 //	4  ConfigMap <cluster>-etcd-data-config: their files, closed
-//	     by    controllers/etcdfiles.go: etcdFiles; components/etcd/config.go: Cluster.Config
+//	     by    etcdmembers/files.go: Members.files; components/etcd/config.go: Cluster.Config
 //	     then  the files; no pod reads them yet
 //	5  PodDisruptionBudget, where there is one: no eviction while fewer vote than wanted
-//	     by    controllers/etcdmembers.go: renderedEtcd, spareNone
+//	     by    etcdmembers/rendering.go: Members.renderingOf, spareNone
 //	     then  the budget
 //	6  status: another number of replicas, Event ScaleStarted
 //	     by    status/status.go: setEtcd; events/events.go: scaleOfEtcd
@@ -50,16 +50,16 @@
 //	     by    status/members.go: listedMembers
 //	     then  the member in status; before that, in etcd
 //	9  ConfigMap: its file, opened
-//	     by    controllers/etcdfiles.go: etcdFiles; etcdclusters/etcdclusters.go: Membership
+//	     by    etcdmembers/files.go: Members.files; etcdclusters/etcdclusters.go: Membership
 //	     then  the open file, and adds the replica
 //	10 StatefulSet: one replica more, which is no new rendering, so that no other member restarts
-//	     by    controllers/etcdmembers.go: renderedEtcd, etcdPods
+//	     by    etcdmembers/rendering.go: Members.renderingOf; etcdclusters/members.go: Pods
 //	     then  the replica; Kubernetes makes volume and pod, and the member joins
 //	11 status: the member is a Learner
 //	     by    status/members.go: listedMembers
 //	     then  the member in status; before that, in etcd
 //	12 ConfigMap: its file, closed
-//	     by    controllers/etcdfiles.go: etcdFiles
+//	     by    etcdmembers/files.go: Members.files
 //	     then  the closed file, and promotes
 //	13 MemberPromote, Event EtcdMembersChanged
 //	     by    etcd/operator/act.go: cluster.changeMembers; etcd/operator/facts.go: cluster.openMembers
@@ -68,13 +68,13 @@
 //	     by    status/members.go: listedMembers; events/events.go: scaleOfEtcd
 //	     then  the member in status; an Event may be missing
 //	15 PodDisruptionBudget: one eviction at a time again
-//	     by    controllers/etcdmembers.go: renderedEtcd, scope.lacksVoters
+//	     by    etcdmembers/rendering.go: Members.renderingOf; etcdclusters/members.go: LackVoters
 //	     then  the budget
 //	16 ControllerRevision <cluster>-kube-apiserver-<n>
-//	     by    controllers/apply.go: applyComponent, rendered; controllers/held.go: scope.growing
+//	     by    adoption/component.go: Adopter.Apply; adoption/adopter.go: Adopter.Rendering; etcdclusters/members.go: Growing
 //	     then  the revision, and applies it
 //	17 DaemonSet or Deployment of kube-apiserver, Event RolloutStarted once status is written
-//	     by    controllers/apply.go: applyRendering; events/events.go: startsOf
+//	     by    adoption/adopter.go: Adopter.ApplyAs; events/events.go: startsOf
 //	     then  API servers that restart, one by one, once for all members
 //
 // After 2 and after 16 the oldest ControllerRevision is deleted where there are more than ten (revision/revision.go:
