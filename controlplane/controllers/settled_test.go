@@ -3,8 +3,6 @@ package controllers
 import (
 	"errors"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
@@ -27,10 +25,3 @@ func (s *scope) end(step string, result flow.Result) { statustest.End(s.outcomes
 
 // uninitialized takes back that the tenant's API ever answered.
 func (s *scope) uninitialized() { s.controlPlane.Status.Initialization.ControlPlaneInitialized = nil }
-
-// unready makes a pod not ready.
-func unready(seen *status.Observation, component string, i int32) *corev1.Pod {
-	pod := &seen.Pods[component][i]
-	pod.Status.Conditions[0].Status = corev1.ConditionFalse
-	return pod
-}

@@ -37,7 +37,7 @@ func TestTheReferenceIsMadeOfTheComments(t *testing.T) {
 
 // controllersOf are the packages that set the conditions of an API.
 var controllersOf = map[string][]string{
-	"api/controlplane/v1alpha1":   {"controlplane/backups", "controlplane/controllers", "controlplane/hostclusters", "controlplane/keyrotation", "controlplane/status"},
+	"api/controlplane/v1alpha1":   {"controlplane/adoption", "controlplane/backups", "controlplane/controllers", "controlplane/history", "controlplane/hostclusters", "controlplane/keyrotation", "controlplane/ports", "controlplane/status"},
 	"api/bootstrap/v1alpha1":      {"bootstrap/controllers"},
 	"api/infrastructure/v1alpha1": {"infrastructure/claims", "infrastructure/controllers"},
 }
