@@ -26,6 +26,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
 )
@@ -146,9 +147,9 @@ func TestAChangedObservationDoesNotCancelAStepHalfDone(t *testing.T) {
 	}
 	f, host := askable(), builder.Build()
 	f.Host = &hostclusters.Host{Client: host, Live: host}
-	access := pki.Access{Cached: host, Live: host, Writer: host}
+	access := secrets.Access{Cached: host, Live: host, Writer: host}
 	var err error
-	if f.Keys, err = (&pki.Store{Management: access, Host: access, Clock: clock.RealClock{}}).Ensure(t.Context(), pki.Request{
+	if f.Keys, err = (&pki.Store{Management: access, Host: access}).Ensure(t.Context(), pki.Request{
 		Cluster: f.Input.Cluster, UsedBy: func(context.Context) (string, error) { return "", nil },
 	}); err != nil {
 		t.Fatal(err)

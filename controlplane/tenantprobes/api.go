@@ -54,7 +54,9 @@ type API struct {
 func (a *API) Address() string { return a.address }
 
 // Identity differs for another address or another cluster CA.
-func (a *API) Identity() string { return fmt.Sprintf("%s\n%s", a.address, a.issuer.Keys.ClusterCA.Bundle) }
+func (a *API) Identity() string {
+	return fmt.Sprintf("%s\n%s", a.address, a.issuer.Keys.ClusterCA.Bundle)
+}
 
 // Config is the configuration of clients of the tenant, behind the guard.
 func (a *API) Config() (*rest.Config, error) {

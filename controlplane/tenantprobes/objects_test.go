@@ -19,8 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/tenantapi"
 )
 
@@ -28,8 +30,8 @@ import (
 func makeKeys(t *testing.T) *pki.KeyMaterial {
 	t.Helper()
 	host := fake.NewClientBuilder().Build()
-	access := pki.Access{Cached: host, Live: host, Writer: host}
-	store := &pki.Store{Management: access, Host: access, Clock: clock.RealClock{}}
+	access := secrets.Access{Cached: host, Live: host, Writer: host}
+	store := &pki.Store{Management: access, Host: access}
 	keys, err := store.Ensure(t.Context(), pki.Request{
 		Cluster: client.ObjectKey{Namespace: "team", Name: "blue"}, UsedBy: func(context.Context) (string, error) { return "", nil },
 	})
@@ -44,7 +46,7 @@ func serving(t *testing.T, keys *pki.KeyMaterial) tls.Certificate {
 	t.Helper()
 	ca := keys.ClusterCA
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{pki.TenantServerName},
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{certificates.TenantServerName},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, ca.Certificate, ca.Certificate.PublicKey, ca.Key)
@@ -56,7 +58,7 @@ func serving(t *testing.T, keys *pki.KeyMaterial) tls.Certificate {
 
 // reach is the way to a tenant at an address.
 func reach(keys *pki.KeyMaterial, address string, by clock.PassiveClock) *API {
-	return &API{address: address, keys: keys.Only(pki.ClusterCA), clock: by, guard: (&tenantapi.Guards{}).Of(client.ObjectKey{Namespace: "team", Name: "blue"})}
+	return &API{address: address, issuer: certificates.Issuer{Keys: keys.Only(pki.ClusterCA), Clock: by}, guard: (&tenantapi.Guards{}).Of(client.ObjectKey{Namespace: "team", Name: "blue"})}
 }
 
 // tenantAPI is a server with the certificates of a tenant's API that notes what it is asked for. It is
