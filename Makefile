@@ -299,6 +299,14 @@ bench-install: check-machine ## Every command of docs/install.md, releases made 
 bench-security: check-machine ## Attacks by tenants and by users of a namespace, noisy neighbours, fuzzing, the tests of findings, and their figures
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench-security
 
+.PHONY: house
+house: check-go ## Lines of the product and of tests, packages that are too large, and where components are named
+	@go run ./hack/house
+
+.PHONY: bench-house
+bench-house: check-machine ## How the code is built, all breaks, an upgrade of the providers in the lab, and their figures
+	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench-house
+
 .PHONY: bench-keys
 bench-keys: check-machine ## Rotations of keys, a mistake that is taken back, a rendering that is taken again, and their figures
 	@go build -o bin/matrix ./hack/matrix && exec bin/matrix run bench-keys

@@ -60,6 +60,11 @@ func lists() []list {
 			endToEnd("e2e-neighbours", "neighbours", 12*time.Minute),
 		}, figures: securityFigures},
 		{name: "bench-keys", steps: []step{keys, releases}, figures: keyFigures},
+		{name: "bench-house", steps: []step{
+			{name: "house", target: "house", usual: time.Minute},
+			{name: "test-breaks", target: "test-breaks", usual: 10 * time.Minute},
+			releases,
+		}, figures: houseFigures},
 	}
 }
 
@@ -140,6 +145,9 @@ var (
 		"rotation_seconds", "rotation_failed_requests", "rotation_lost_writes", "rotation_not_ready_seconds",
 		"old_credentials_tried", "old_credentials_accepted_after",
 		"undo_failed_requests", "renderings_taken_back_equal",
+	}
+	houseFigures = []string{
+		"product_lines", "test_lines", "packages_over_2000_lines", "component_places", "breaks_total", "breaks_caught", "provider_upgrade_pod_restarts",
 	}
 	installFigures = []string{
 		"release_reproducible", "install_commands", "install_failed_commands", "software_distributions", "topology_upgrade_failed_requests",
