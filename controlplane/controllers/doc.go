@@ -27,7 +27,7 @@
 //	addons                   tenant-objects                  -
 //
 // What a component comes after is After of its description (components/kubeapiserver/kubeapiserver.go: Component;
-// components/replicated.go: Replicated.Component; none for etcd). steps.go makes the graph of it, and package flow runs it.
+// components/replicated.go: Replicated.Component; none for etcd). steps.go makes the graph of it (Reconciler.order, componentStep), and package flow runs it.
 //
 // # What an upgrade restarts
 //
