@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status"
 	"github.com/kube-on-kube/cluster-api-provider-kok/hack/markdown"
 )
@@ -87,6 +88,36 @@ func TestTheControllerOwnsEveryConditionOfAControlPlane(t *testing.T) {
 	maps.DeleteFunc(owned, func(_ string, is bool) bool { return !is })
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(owned))); diff != "" {
 		t.Errorf("documented (-) and owned (+) differ: add it to setConditions and Owned of controlplane/status\n%s", diff)
+	}
+}
+
+// While its host cluster is away a control plane has one reason at several conditions: each has a row of the reference.
+func TestTheReferenceHasTheReasonsOfEveryConditionWithoutAHostCluster(t *testing.T) {
+	kinds, err := read(root, apis[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, away := range []string{
+		controlplanev1.HostClusterConnectingReason, controlplanev1.HostClusterUnreachableReason, controlplanev1.InvalidHostKubeconfigReason,
+	} {
+		documented, set := map[string]bool{}, map[string]bool{}
+		for _, k := range kinds {
+			for _, c := range k.conditions {
+				if slices.ContainsFunc(c.reasons, func(r reason) bool { return r.value == away }) {
+					documented[c.value] = true
+				}
+			}
+		}
+		controlPlane := &controlplanev1.KOKControlPlane{}
+		controlPlane.Spec.Etcd.Backup = &controlplanev1.EtcdBackupSpec{}
+		controlPlane.Spec.KeyRotation.Kinds = []controlplanev1.KeyKind{controlplanev1.ServiceAccountKeyKind}
+		status.WithoutHost(controlPlane, away, "no answer")
+		for _, c := range controlPlane.Status.Conditions {
+			set[c.Type] = true
+		}
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(set))); diff != "" {
+			t.Errorf("the comment of %s names (-), and status.WithoutHost sets (+):\n%s", away, diff)
+		}
 	}
 }
 

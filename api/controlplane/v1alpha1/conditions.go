@@ -258,14 +258,14 @@ const (
 	NotReferencedReason = "NotReferenced"
 
 	// HostClusterConnectingReason of AvailableCondition, EtcdClusterHealthyCondition, EtcdRecoveringCondition,
-	// ControlPlaneComponentsHealthyCondition and ReconciledCondition: the host cluster that
+	// EtcdBackedUpCondition, KeysRotatingCondition, ControlPlaneComponentsHealthyCondition and ReconciledCondition: the host cluster that
 	// spec.hosting.kubeconfigRef names is not connected yet.
 	//
 	// Nothing for some seconds.
 	HostClusterConnectingReason = "HostClusterConnecting"
 
 	// HostClusterUnreachableReason of AvailableCondition, EtcdClusterHealthyCondition, EtcdRecoveringCondition,
-	// ControlPlaneComponentsHealthyCondition and ReconciledCondition: the host cluster that
+	// EtcdBackedUpCondition, KeysRotatingCondition, ControlPlaneComponentsHealthyCondition and ReconciledCondition: the host cluster that
 	// spec.hosting.kubeconfigRef names does not answer, or refuses. What runs there goes on.
 	//
 	// Bring back the way to the host cluster, give the account of the kubeconfig the rights that the message
@@ -273,7 +273,7 @@ const (
 	HostClusterUnreachableReason = "HostClusterUnreachable"
 
 	// InvalidHostKubeconfigReason of AvailableCondition, EtcdClusterHealthyCondition, EtcdRecoveringCondition,
-	// ControlPlaneComponentsHealthyCondition and ReconciledCondition: the Secret that spec.hosting.kubeconfigRef
+	// EtcdBackedUpCondition, KeysRotatingCondition, ControlPlaneComponentsHealthyCondition and ReconciledCondition: the Secret that spec.hosting.kubeconfigRef
 	// names is not there, or its kubeconfig is refused. What runs in the host cluster goes on.
 	//
 	// Make or correct the Secret as the message says.
