@@ -102,7 +102,7 @@ func (a *Adopter) ApplyAs(ctx context.Context, component string, objects []clien
 	for _, object := range applied {
 		if state := etcdclusters.StateOf(a.ControlPlane, component, object); state != nil {
 			a.Applied(component, object)
-			return flow.Waiting(state.Waiting(component, a.Upgrading))
+			return flow.DoneOrWaiting(state.Waiting(component, a.Upgrading))
 		}
 	}
 	return flow.Done()

@@ -33,7 +33,7 @@ func (a *Adopter) Apply(ctx context.Context, component components.Component) flo
 // upgrade waits for a host that is off for as long as that is away. What runs is repaired all the same, by what is stored of it.
 func (a *Adopter) Keep(ctx context.Context, component components.Component) flow.Result {
 	if known, err := a.Revisions.Newest(ctx, a.Cluster, component.Name); err != nil || len(known) == 0 {
-		return flow.Failed(err)
+		return flow.DoneOrFailed(err)
 	}
 	stored, err := a.Revisions.Kept(ctx, a.Cluster, component.Name)
 	if err != nil {

@@ -38,7 +38,7 @@ func (a *Adopter) heldBack(ctx context.Context, component components.Component, 
 	}
 	current, err := a.Revisions.Current(ctx, a.Cluster, component.Name, a.RolloutAfter, hashes...)
 	if current || err != nil {
-		return flow.Failed(err)
+		return flow.DoneOrFailed(err)
 	}
 	return flow.Waiting(fmt.Sprintf("%s takes no change while %s", component.Name, why))
 }

@@ -19,7 +19,7 @@ func (r *Reconciler) ensureBackup(ctx context.Context, s *scope) flow.Result {
 	of := s.backupSecret()
 	spec, seeded := s.controlPlane.Spec.Etcd.Backup, etcdclusters.Seeded(s.controlPlane, names.EtcdData)
 	if spec == nil && !seeded && !s.rebuild.Ever(s.controlPlane) {
-		return flow.Failed(s.store.Host.DeleteFiles(ctx, of))
+		return flow.DoneOrFailed(s.store.Host.DeleteFiles(ctx, of))
 	}
 	if r.EtcdAgentImage == "" {
 		if s.backup.Problem = backups.NoAgent; seeded {
@@ -49,7 +49,7 @@ func (r *Reconciler) ensureBackup(ctx context.Context, s *scope) flow.Result {
 		told = r.backups().Tell(ctx, r.backupFacts(s), present)
 		s.backup.Problem = told.Problem
 	}
-	return flow.Failed(s.store.Host.WriteFiles(ctx, of, told.Beside(files, present, seeded)))
+	return flow.DoneOrFailed(s.store.Host.WriteFiles(ctx, of, told.Beside(files, present, seeded)))
 }
 
 func (s *scope) backupSecret() secrets.Files {
@@ -64,9 +64,9 @@ func (r *Reconciler) keepBackup(ctx context.Context, s *scope) flow.Result {
 	of := s.backupSecret()
 	present, err := s.store.Host.ReadFiles(ctx, of)
 	if err != nil || present == nil {
-		return flow.Failed(err)
+		return flow.DoneOrFailed(err)
 	}
-	return flow.Failed(s.store.Host.WriteFiles(ctx, of, backups.WithoutSeed(present)))
+	return flow.DoneOrFailed(s.store.Host.WriteFiles(ctx, of, backups.WithoutSeed(present)))
 }
 
 // seedGone reports whether no member can begin with a snapshot any more. Before that no member is replaced.

@@ -142,7 +142,7 @@ func (r *Reconciler) ensureCertificates(ctx context.Context, s *scope) flow.Resu
 	if err := group.Wait(); err != nil {
 		return flow.Failed(err)
 	}
-	return flow.Failed(s.ensureMetricsCerts(ctx, issuer))
+	return flow.DoneOrFailed(s.ensureMetricsCerts(ctx, issuer))
 }
 
 func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) flow.Result {
@@ -158,5 +158,5 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) flow.Result
 		return flow.Failed(err)
 	}
 	// Cluster API connects by the kubeconfig once the control plane is initialized. The step is done where it is safe.
-	return flow.Waiting(result.Unsafe)
+	return flow.DoneOrWaiting(result.Unsafe)
 }

@@ -18,7 +18,7 @@ import (
 func (r *Reconciler) claimPorts(ctx context.Context, s *scope) flow.Result {
 	if s.input.OnPodNetwork() {
 		s.input.Ports = ports.OnPodNetwork(s.input.Network.APIServerPort)
-		return flow.Failed(chooseUser(ctx, s))
+		return flow.DoneOrFailed(chooseUser(ctx, s))
 	}
 	pinned := s.controlPlane.Spec.Hosting.Ports.First
 	first, err := s.host.Claims.Claim(ctx, s.key, pinned)
@@ -37,7 +37,7 @@ func (r *Reconciler) claimPorts(ctx context.Context, s *scope) flow.Result {
 			"Claimed the host ports %d to %d", first, first+controlplanev1.PortBlockSize-1)
 	}
 	s.input.Ports = ports.Of(first)
-	return flow.Failed(chooseUser(ctx, s))
+	return flow.DoneOrFailed(chooseUser(ctx, s))
 }
 
 // chooseUser finds whom the tenant's pods run as.

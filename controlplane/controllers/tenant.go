@@ -19,7 +19,7 @@ func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) flow.Result
 	if !asked {
 		s.probing = true
 	}
-	return flow.Waiting(problem)
+	return flow.DoneOrWaiting(problem)
 }
 
 // applyAddons is done when the tenant held its addons, and none that is switched off, when it was last
@@ -32,7 +32,7 @@ func (r *Reconciler) applyAddons(ctx context.Context, s *scope) flow.Result {
 	if err != nil {
 		return adoption.RenderingFailed(err)
 	}
-	return flow.Waiting(problem)
+	return flow.DoneOrWaiting(problem)
 }
 
 func (r *Reconciler) tenants() tenantprobes.Tenants {

@@ -58,7 +58,7 @@ func (m *Members) Apply(ctx context.Context, cluster etcdcomponent.Cluster) flow
 // certificates and addresses, which may be what fails.
 func (m *Members) Keep(ctx context.Context, cluster etcdcomponent.Cluster) flow.Result {
 	if known, err := m.Revisions.Newest(ctx, m.Cluster, cluster.Component); err != nil || len(known) == 0 {
-		return flow.Failed(err)
+		return flow.DoneOrFailed(err)
 	}
 	if result := m.stoppingPods(ctx, cluster.Component); !result.Done() {
 		return result
@@ -86,7 +86,7 @@ func (m *Members) heldWhileLosing(ctx context.Context, cluster etcdcomponent.Clu
 	}
 	replaces, err := m.replacesPods(ctx, cluster.AsComponent(), asBootstrapped(m.Input, cluster, stored), stored)
 	if !replaces || err != nil {
-		return flow.Failed(err)
+		return flow.DoneOrFailed(err)
 	}
 	return flow.Waiting(fmt.Sprintf("%s takes no change while it loses members: see %s", component, controlplanev1.ScalingDownCondition))
 }

@@ -26,7 +26,7 @@ const stoppingPatience = 30 * time.Second
 func (m *Members) stoppingPods(ctx context.Context, component string) flow.Result {
 	key := client.ObjectKey{Namespace: m.Cluster.Namespace, Name: names.Object(m.Cluster.Name, component)}
 	if err := m.Host.Client.Get(ctx, key, &appsv1.StatefulSet{}); !apierrors.IsNotFound(err) {
-		return flow.Failed(err)
+		return flow.DoneOrFailed(err)
 	}
 	now := m.Clock.Now()
 	var stopping []string
@@ -43,7 +43,7 @@ func (m *Members) stoppingPods(ctx context.Context, component string) flow.Resul
 	// The cache does not hold one whose labels somebody took away.
 	err := m.Host.Live.Get(ctx, key, &appsv1.StatefulSet{})
 	if err == nil || !apierrors.IsNotFound(err) {
-		return flow.Failed(err)
+		return flow.DoneOrFailed(err)
 	}
 	return flow.Waiting(fmt.Sprintf("StatefulSet %s was deleted and is made again when its former pods have stopped: %s", key.Name, strings.Join(stopping, ", ")))
 }

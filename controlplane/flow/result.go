@@ -30,12 +30,15 @@ func Done() Result { return Result{} }
 // Postponed lets the steps after it go on, and says what does not happen yet.
 func Postponed(what string) Result { return Result{kind: postponed, text: what} }
 
-// Waiting says what a step waits for. A watch wakes the reconcile when it comes. Without a text the step is done.
-func Waiting(what string) Result {
+// Waiting says what a step waits for, which is not empty. A watch wakes the reconcile when it comes.
+func Waiting(what string) Result { return Result{kind: waiting, text: what} }
+
+// DoneOrWaiting is Done where there is nothing to wait for, else Waiting.
+func DoneOrWaiting(what string) Result {
 	if what == "" {
 		return Done()
 	}
-	return Result{kind: waiting, text: what}
+	return Waiting(what)
 }
 
 // Blocked is for what only a person can resolve, which the error says. Another try is of no use before. The reason is
@@ -44,16 +47,21 @@ func Blocked(reason string, err error) Result {
 	return Result{kind: blocked, reason: reason, err: err}
 }
 
-// Failed is for an error that another try may overcome; nil is Done. A conflict with another write, or with a cache that
-// was late, is no failure: the next reconcile sees the new state.
+// Failed is for an error that another try may overcome. A conflict with another write, or with a cache that was late, is no
+// failure: the next reconcile sees the new state.
 func Failed(err error) Result {
-	switch {
-	case err == nil:
-		return Done()
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return Result{kind: raced, err: err}
 	}
 	return Result{kind: failed, err: err}
+}
+
+// DoneOrFailed is Done without an error, else Failed.
+func DoneOrFailed(err error) Result {
+	if err == nil {
+		return Done()
+	}
+	return Failed(err)
 }
 
 // Done reports whether the steps after it may start.

@@ -59,7 +59,7 @@ func (k *Keeper) Record(ctx context.Context, controlPlane *controlplanev1.KOKCon
 			return flow.Failed(fmt.Errorf("record spec in ControllerRevision %s: %w", client.ObjectKeyFromObject(made), err))
 		}
 	}
-	return flow.Failed(k.deleteOldSpecs(ctx, decision))
+	return flow.DoneOrFailed(k.deleteOldSpecs(ctx, decision))
 }
 
 // deleteOldSpecs deletes the revisions of spec of which there are too many.

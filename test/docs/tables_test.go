@@ -72,7 +72,7 @@ func functions(t *testing.T, file string) (declared, waiting []string) {
 				return true
 			}
 			of, ok := selector.X.(*ast.Ident)
-			if ok && of.Name == "flow" && (selector.Sel.Name == "Waiting" || selector.Sel.Name == "Postponed") && !slices.Contains(waiting, name) {
+			if ok && of.Name == "flow" && (selector.Sel.Name == "Waiting" || selector.Sel.Name == "DoneOrWaiting" || selector.Sel.Name == "Postponed") && !slices.Contains(waiting, name) {
 				waiting = append(waiting, name)
 			}
 			return true
