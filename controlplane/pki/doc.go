@@ -8,10 +8,11 @@
 //
 // # When a copy is deleted
 //
-// The controller watches the Secrets that it made, in both clusters (watches/kinds.go). It notices within a minute that a Secret
-// is gone which a person made. The step key-material calls [Store.Ensure] (controllers/keymaterial.go). It writes the copy again
+// The controller watches the Secrets that it made, in the management cluster and in other host clusters (watches/kinds.go,
+// controllers/setup.go). Nothing tells it of a Secret that a person made and that is gone: it looks once a minute (settledInterval of
+// controllers/controller.go). The step key-material calls [Store.Ensure] (controllers/keymaterial.go). It writes the copy again
 // from the other, with the same keys (decide.go), and nothing restarts: Event KeyMaterialRestored. When both are gone and something
-// uses them, or the tenant was initialized once (keysUsedBy), no key is made anew: it ends with a [LostError], which is the reason
+// uses them, or the tenant was initialized once (keysUsedBy), no key is made anew: it ends with a [LostError], which is the reason (keyrotation.Failed)
 // KeyMaterialLost of CertificatesAvailable and says what to restore from a backup. What runs goes on, and is kept as it was stored; no
 // certificate is renewed. When nothing uses them yet, keys are made anew.
 //

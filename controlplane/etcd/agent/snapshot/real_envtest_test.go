@@ -409,7 +409,10 @@ func TestBadSnapshotsAreRefusedAndNothingIsTouched(t *testing.T) {
 		"the object is gone":    {damage: func() { must(t, os.Remove(filepath.Join(w.dir, good.Manifest.Object))) }, want: archive.Truncated},
 		"a byte of the object":  {damage: func() { change(good.Manifest.Object, func(b []byte) []byte { b[len(b)/2] ^= 1; return b }) }, want: archive.Tampered},
 		"the object of another one": {damage: func() {
-			change(good.Manifest.Object, func([]byte) []byte { return file(t, w.dir, other.Manifest.Object) })
+			// Of the same size: else it would be found by that.
+			change(good.Manifest.Object, func(b []byte) []byte {
+				return append(file(t, w.dir, other.Manifest.Object), b...)[:len(b)]
+			})
 		}, want: archive.Tampered},
 		"the manifest is cut off": {damage: func() { change(manifest, func(b []byte) []byte { return b[:len(b)/2] }) }, want: archive.Truncated},
 		"another revision": {damage: func() {
