@@ -20,7 +20,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/panics"
 )
 
-// Adopter adopts renderings for the components of one control plane. Its fields are what a reconcile knows when a step begins.
+// Adopter adopts renderings for the components of one control plane. ControlPlane and Input are those of the reconcile, and follow what it
+// changes. All else is as the reconcile knew it when the step began.
 type Adopter struct {
 	ControlPlane *controlplanev1.KOKControlPlane
 	Cluster      client.ObjectKey

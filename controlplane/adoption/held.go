@@ -58,8 +58,8 @@ func (a *Adopter) olderPods(component string) flow.Result {
 	return flow.Done()
 }
 
-// hashesBesideMembers identify the inputs of a component with any number of members that an etcd cluster gains: which
-// of them API servers know is no change that anybody waits for. Members that shall go wait until no API server knows
+// hashesBesideMembers are the hashes of a component's inputs, one for each number of members that an etcd cluster may have while it
+// grows: nobody waits for API servers to learn of new members. While it shrinks there is one: members leave when no API server knows
 // them.
 func (a *Adopter) hashesBesideMembers(component components.Component) ([]string, error) {
 	counts := func(etcd string) []int32 {

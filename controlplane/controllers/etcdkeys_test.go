@@ -38,3 +38,12 @@ func TestEtcdIsLeftAloneWhileOnlyAPersonCanBringItsKeysBack(t *testing.T) {
 		})
 	}
 }
+
+// The stored status stays until the first report.
+func TestAnEtcdWithoutAReportIsStillProbed(t *testing.T) {
+	s, seen := askable(t), settled()
+	(&Reconciler{etcdOperator: operatortest.New()}).operateEtcd(s, seen.Workloads, nil)
+	if !s.probing {
+		t.Error("nothing is probed")
+	}
+}

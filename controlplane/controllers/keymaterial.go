@@ -78,15 +78,12 @@ func (r *Reconciler) rotateKeys(ctx context.Context, s *scope) flow.Result {
 			err := r.readKeys(ctx, s, true)
 			return s.keys, err
 		},
-		Problem: s.problem, Runs: runs(s.controlPlane), Restoring: s.rebuild.asked(),
+		Problem: s.problem, Runs: runs(s.controlPlane), Restoring: s.rebuild.asked(), Rotated: s.deeds.Rotate,
 	})
 	if step.Keys != nil {
 		keyrotation.SetFiles(&s.input, step.Keys)
 	}
 	s.rotations = step.Rotations
-	for _, rotated := range step.Rotated {
-		s.deeds.Rotate(rotated)
-	}
 	if step.Probing {
 		s.probing = true
 	}

@@ -78,7 +78,7 @@ func TestTheControllerHandlesANewComponentByItsDescription(t *testing.T) {
 		settings.Replicas = ptr.To[int32](5)
 		host := fake.NewClientBuilder().WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0"}}).Build()
 		got, err := observation.WithoutRoom(t.Context(), host, &initializedScope().input, seen.Workloads)
-		if err != nil || len(got) != 1 || !strings.HasPrefix(got[0].Error(), "spec.exampleProxy.replicas is 5, ") {
+		if err != nil || len(got) != 1 || !strings.HasPrefix(got[0].Error(), "spec.exampleProxy.replicas is 5, ") || !strings.Contains(got[0].Error(), added.Name) {
 			t.Errorf("they are %v, %v", got, err)
 		}
 	})

@@ -29,7 +29,7 @@ func (r *Reconciler) applyServices(ctx context.Context, s *scope) flow.Result {
 	}
 	misplaced, problem := addresses.Misplaced(recorded.Services, present)
 	s.note(problem)
-	members := r.members(s)
+	members := r.members(s) // It sees what is set in input below.
 	if s.input.EtcdMembers, err = members.Beyond(ctx, recorded.Services, present); err != nil {
 		return flow.Failed(err)
 	}

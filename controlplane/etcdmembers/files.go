@@ -45,7 +45,7 @@ func (m *Members) files(ctx context.Context, cluster etcdcomponent.Cluster) ([]c
 	return []client.Object{config}, nil
 }
 
-// withMissing is a map with the entries of another that it lacks, but for some.
+// withMissing adds to wanted the entries of other that it lacks, except those for whose key but is true.
 func withMissing[V any](wanted, other map[string]V, but func(key string) bool) map[string]V {
 	for key, value := range other {
 		if _, there := wanted[key]; there || but != nil && but(key) {

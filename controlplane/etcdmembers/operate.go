@@ -51,8 +51,8 @@ type Operator interface {
 }
 
 // Operate hands both etcd clusters to the operator, which observes and changes them beside reconciles, and returns
-// its last reports. It starts with a cluster when a quorum is ready or a pod is to be replaced, and never leaves alone
-// one that was bootstrapped, whatever is ready; there is no report of one before. Without keys it goes on with those that it
+// its last reports. It starts with a cluster when a quorum is ready or a pod is to be replaced: before that the cluster has no report. It never
+// leaves alone a cluster that was bootstrapped, whatever is ready. Without keys it goes on with those that it
 // was handed, unless only a person can bring them back. all is false when a report of a cluster is yet to come.
 func Operate(by Operator, of *Facts) (reports map[string]*operator.Report, all bool) {
 	reports, all = map[string]*operator.Report{}, true

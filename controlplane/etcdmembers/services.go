@@ -16,8 +16,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 )
 
-// Beyond is how many members an etcd cluster has with those beyond what the spec asks for, by component. Their addresses, certificates
-// and files stay until nothing of them is left. Services are what tells of them: present ones, and those that were recorded.
+// Beyond is, by component, how many members an etcd cluster has when those count that the spec asks for no more. A cluster without such members
+// is not in it. Their addresses, certificates and files stay until nothing of them is left. Services are what tells of them: present ones, and those that were recorded.
 func (m *Members) Beyond(ctx context.Context, recorded map[string]string, present map[string]*corev1.Service) (map[string]int32, error) {
 	beyond := map[string]int32{}
 	for _, cluster := range etcdclusters.All {

@@ -31,7 +31,12 @@ func Done() Result { return Result{} }
 func Postponed(what string) Result { return Result{kind: postponed, text: what} }
 
 // Waiting says what a step waits for, which is not empty. A watch wakes the reconcile when it comes.
-func Waiting(what string) Result { return Result{kind: waiting, text: what} }
+func Waiting(what string) Result {
+	if what == "" {
+		panic("a step waits for nothing")
+	}
+	return Result{kind: waiting, text: what}
+}
 
 // DoneOrWaiting is Done where there is nothing to wait for, else Waiting.
 func DoneOrWaiting(what string) Result {
@@ -50,6 +55,9 @@ func Blocked(reason string, err error) Result {
 // Failed is for an error that another try may overcome. A conflict with another write, or with a cache that was late, is no
 // failure: the next reconcile sees the new state.
 func Failed(err error) Result {
+	if err == nil {
+		panic("a step failed without an error")
+	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return Result{kind: raced, err: err}
 	}

@@ -75,3 +75,18 @@ func TestAStepThatWasKeptUpIsNeitherDoneNorWaits(t *testing.T) {
 		}
 	}
 }
+
+func TestAResultWithoutWhatItIsAboutIsAMistake(t *testing.T) {
+	for name, mistake := range map[string]func(){
+		"waiting for nothing": func() { Waiting("") }, "failed without an error": func() { Failed(nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("it is taken")
+				}
+			}()
+			mistake()
+		})
+	}
+}

@@ -22,8 +22,8 @@ type Keeper struct {
 	Live client.Reader
 }
 
-// Decide is like the function Decide, for revisions of spec that a cache knows. Where stored renderings name revisions, because the cache
-// knows none, it asks the API server.
+// Decide is the function Decide, with revisions of spec from a cache. If stored renderings name revisions, which the cache then lacks, it takes
+// those of the API server.
 func (k *Keeper) Decide(ctx context.Context, in Input) (Decision, error) {
 	if len(in.Named) > 0 {
 		// The cache may be late, and a revision without the one before it would have no way back.

@@ -66,6 +66,8 @@ type Facts struct {
 	Runs bool
 	// Restoring is true while a person asks for a restore in place that is not over.
 	Restoring bool
+	// Rotated is told of each phase once it is stored, for Events.
+	Rotated func(events.Rotated)
 }
 
 // Step is how the next steps of all rotations ended.
@@ -75,8 +77,6 @@ type Step struct {
 	Keys *pki.KeyMaterial
 	// Rotations tell people how far each kind has come that a person asks for or that is under way.
 	Rotations []status.Rotation
-	// Rotated are the phases that were stored, for Events.
-	Rotated []events.Rotated
 	// Probing is true when a probe has no result yet.
 	Probing bool
 }
@@ -163,7 +163,7 @@ func (u *run) writeRotations(ctx context.Context, states []rotation.State, actio
 			err = errors.Join(err, failed)
 			continue
 		}
-		u.step.Rotated = append(u.step.Rotated, events.Rotated{Kind: kind.asked, What: kind.material, From: states[i].Record.Phase, To: action.Record.Phase})
+		u.of.Rotated(events.Rotated{Kind: kind.asked, What: kind.material, From: states[i].Record.Phase, To: action.Record.Phase})
 	}
 	return wrote, err
 }

@@ -27,8 +27,8 @@ const (
 	addonsTimeout = time.Minute
 )
 
-// Addons has no problem when the tenant held its addons, and none that is switched off, when it was last probed. Until the first
-// result a tenant has no problem that held them before.
+// Addons has no problem when the tenant held its addons, and none that is switched off, when it was last probed. Before the first
+// result, only a tenant that had its addons before has no problem.
 func (k *Keeper) Addons(ctx context.Context, of *Facts, release versions.Release) (problem string, err error) {
 	in := of.Input
 	dns, err := services.DNS(in.Network.ServiceCIDRs)

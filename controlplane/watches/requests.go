@@ -50,7 +50,7 @@ type Finder struct {
 	Management, Host client.Reader
 }
 
-// OfHostNode finds those of which a member of etcd is on a node.
+// OfHostNode finds the control planes that have a member of etcd on a node.
 func (f *Finder) OfHostNode(ctx context.Context, node client.Object) []reconcile.Request {
 	pods, err := cordon.Members(ctx, f.Host, node.GetName())
 	if err != nil {
