@@ -47,7 +47,7 @@ type Prober interface {
 	Withdraw(probe.Key)
 }
 
-// Facts are what a reconcile knows of a control plane. Nothing here changes them.
+// Facts are what a reconcile knows of a control plane. Next changes none of them; ReadKeys replaces the caller's keys.
 type Facts struct {
 	ControlPlane *controlplanev1.KOKControlPlane
 	Cluster      client.ObjectKey
@@ -60,7 +60,7 @@ type Facts struct {
 	Keys      *pki.KeyMaterial
 	// ReadKeys reads key material anew, from API servers, and puts right what differs from it.
 	ReadKeys func(context.Context) (*pki.KeyMaterial, error)
-	// Problem would keep a control plane like this one from being made; nil if nothing would.
+	// Problem is why the control plane is invalid: no rotation begins meanwhile. It is nil for a valid one.
 	Problem error
 	// Runs is true for a control plane with a tenant to be cared for.
 	Runs bool
@@ -73,7 +73,7 @@ type Facts struct {
 // Step is how the next steps of all rotations ended.
 type Step struct {
 	flow.Result
-	// Keys are the keys that renderings are to follow (SetFiles); nil while that is not known.
+	// Keys are those whose files renderings use (SetFiles); nil if they could not be read.
 	Keys *pki.KeyMaterial
 	// Rotations tell people how far each kind has come that a person asks for or that is under way.
 	Rotations []status.Rotation

@@ -9,7 +9,7 @@
 // # When a copy is deleted
 //
 // The controller watches the Secrets that it made, in the management cluster and in other host clusters (watches/kinds.go,
-// controllers/setup.go). Nothing tells it of a Secret that a person made and that is gone: it looks once a minute (settledInterval of
+// controllers/setup.go). Watches do not see Secrets that a person made: it notices within a minute that one is gone (settledInterval of
 // controllers/controller.go). The step key-material calls [Store.Ensure] (controllers/keymaterial.go). It writes the copy again
 // from the other, with the same keys (decide.go), and nothing restarts: Event KeyMaterialRestored. When both are gone and something
 // uses them, or the tenant was initialized once (keysUsedBy), no key is made anew: it ends with a [LostError], which is the reason (keyrotation.Failed)

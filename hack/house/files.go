@@ -34,7 +34,7 @@ func (f file) topFolder() string {
 	return top
 }
 
-// tags are those of files that are not built else.
+// tags are build tags without which some files are not compiled.
 const tags = "envtest,root,e2e,lab,lb,bench"
 
 // productFolders have what is released. All other folders are about tests and the repository.

@@ -11,7 +11,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// The others are what all else builds on: members of etcd are changed with care, and API servers are reached from everywhere.
+// Etcd and kube-apiserver are exempt: all else builds on them.
 func TestAComponentIsNamedInThreePlacesBesideItsFolder(t *testing.T) {
 	files := all(t)
 	for _, component := range []string{names.KubeControllerManager, names.KubeScheduler} {

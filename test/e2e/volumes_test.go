@@ -31,12 +31,19 @@ const (
 	lastSize    = "3Gi"
 )
 
+const (
+	// csiVolumes is the StorageClass of volumes that grow.
+	csiVolumes = "csi-volumes"
+	// severalTries is how long a refusal has to be told: a kubelet and the resizer try again within seconds at first, and once a minute later.
+	severalTries = 90 * time.Second
+)
+
 var _ = Describe("The volumes of an etcd", Label(full, upgrades), func() {
 	It("grow while its members go on, and a size that the storage does not have is taken back", Label("grown"), func(ctx SpecContext) {
 		requireLab()
 		installHostAddon(ctx, artifacts.EnsureCSIVolumes)
 		t := newTenant("grown", "v1.36.3", map[string]string{
-			"ETCD_STORAGE_CLASS_NAME": "csi-volumes", "ETCD_STORAGE_SIZE": volumeSize, "ETCD_EVENTS_STORAGE_SIZE": volumeSize,
+			"ETCD_STORAGE_CLASS_NAME": csiVolumes, "ETCD_STORAGE_SIZE": volumeSize, "ETCD_EVENTS_STORAGE_SIZE": volumeSize,
 		})
 		t.edit = func(controlPlane *controlplanev1.KOKControlPlane) {
 			quota := resource.MustParse("512Mi")
@@ -45,6 +52,7 @@ var _ = Describe("The volumes of an etcd", Label(full, upgrades), func() {
 		DeferCleanup(func(ctx SpecContext) {
 			if !settings.keep {
 				t.remove(ctx)
+				expectNoCSIVolumes(ctx) // Who removes them goes next.
 			}
 		}, NodeTimeout(2*creation))
 		t.create(ctx)
@@ -58,12 +66,10 @@ var _ = Describe("The volumes of an etcd", Label(full, upgrades), func() {
 		figure("volumes_grown_seconds", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s for three members")
 
 		t.setVolumeSize(ctx, refusedSize)
-		Eventually(ctx, func(g Gomega) {
-			reconciled := conditions.Get(t.controlPlane(ctx), controlplanev1.ReconciledCondition)
-			g.Expect(reconciled).NotTo(BeNil())
-			g.Expect(reconciled.Message).To(And(ContainSubstring("spec.etcd.data.storage.size"), ContainSubstring(refusedSize)))
-		}).WithTimeout(creation).Should(Succeed(), "Reconciled names the field")
-		env.log.Print("Reconciled: %s", conditions.Get(t.controlPlane(ctx), controlplanev1.ReconciledCondition).Message)
+		told := And(ContainSubstring("spec.etcd.data.storage.size is "+refusedSize), ContainSubstring("the storage has no more than"))
+		Eventually(ctx, t.reconciled).WithArguments(ctx).WithTimeout(creation).Should(told, "Reconciled names the field, and what the storage says")
+		Consistently(ctx, t.reconciled).WithArguments(ctx).WithTimeout(severalTries).Should(told, "while the resizer tries again and again")
+		env.log.Print("Reconciled: %s", t.reconciled(ctx))
 		t.setVolumeSize(ctx, lastSize)
 		t.expectVolumes(ctx, lastSize)
 
@@ -72,6 +78,28 @@ var _ = Describe("The volumes of an etcd", Label(full, upgrades), func() {
 		t.expectNothingLost(ctx, "volumes_grown", journals)
 	}, SpecTimeout(10*creation))
 })
+
+// reconciled is the message of the condition Reconciled.
+func (t *tenant) reconciled(ctx context.Context) string {
+	GinkgoHelper()
+	condition := conditions.Get(t.controlPlane(ctx), controlplanev1.ReconciledCondition)
+	if condition == nil {
+		return ""
+	}
+	return condition.Message
+}
+
+// expectNoCSIVolumes waits until the provisioner has removed all volumes.
+func expectNoCSIVolumes(ctx context.Context) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		all := &corev1.PersistentVolumeList{}
+		g.Expect(env.client.List(ctx, all)).To(Succeed())
+		for _, volume := range all.Items {
+			g.Expect(volume.Spec.StorageClassName).NotTo(Equal(csiVolumes), "volume %s is left", volume.Name)
+		}
+	}).WithTimeout(creation).Should(Succeed())
+}
 
 // setVolumeSize asks for another size of the volumes of the data etcd.
 func (t *tenant) setVolumeSize(ctx context.Context, size string) {
@@ -94,6 +122,7 @@ func (t *tenant) expectVolumes(ctx context.Context, size string) {
 		}
 		pods, err := t.pods(ctx, names.EtcdData)
 		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(pods).To(HaveLen(len(claims.Items)))
 		for _, pod := range pods {
 			g.Expect(seenByKubelet(ctx, &pod)).To(BeEquivalentTo(want.Value()), "the volume in pod %s", pod.Name)
 		}

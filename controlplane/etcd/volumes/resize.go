@@ -91,8 +91,8 @@ func claimsToResize(ctx context.Context, reader client.Reader, found []corev1.Pe
 	return claims, nil
 }
 
-// refusal is what the storage said when the volume of a claim was to grow; empty for nothing. That a size is infeasible is for moments alone
-// in the claim's status, as who resizes volumes sets it back with each try: these conditions stay until the volume has grown.
+// refusal is the storage's last error about growing the volume of a claim; empty for none. AllocatedResourceStatuses does not tell: it goes back
+// to pending at each try. These conditions stay until another size is tried or the volume has grown.
 func refusal(claim *corev1.PersistentVolumeClaim) string {
 	for _, condition := range claim.Status.Conditions {
 		failed := condition.Type == corev1.PersistentVolumeClaimControllerResizeError || condition.Type == corev1.PersistentVolumeClaimNodeResizeError

@@ -55,24 +55,31 @@ func run(ctx context.Context, node, kubelet string) error {
 	registrar := grpc.NewServer()
 	registration.RegisterRegistrationServer(registrar, registrationService{endpoint: endpoint})
 
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serve(ctx, driver, endpoint) })
-	// Kubelet calls the driver as soon as it is registered.
-	group.Go(func() error {
-		return serve(ctx, registrar, filepath.Join(kubelet, "plugins_registry", driverName+"-reg.sock"))
-	})
-	return group.Wait()
-}
-
-// serve serves on a socket of its own until ctx ends. What a former process left of the socket is removed.
-func serve(ctx context.Context, server *grpc.Server, socket string) error {
-	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)
+	// Kubelet calls the driver as soon as it sees the socket of the registration: that comes second.
+	calls, err := listen(ctx, endpoint)
 	if err != nil {
 		return err
 	}
+	registrations, err := listen(ctx, filepath.Join(kubelet, "plugins_registry", driverName+"-reg.sock"))
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return serve(ctx, driver, calls) })
+	group.Go(func() error { return serve(ctx, registrar, registrations) })
+	return group.Wait()
+}
+
+// listen listens at a socket. What a former process left of it is removed.
+func listen(ctx context.Context, socket string) (net.Listener, error) {
+	if err := os.Remove(socket); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return (&net.ListenConfig{}).Listen(ctx, "unix", socket)
+}
+
+// serve serves until ctx ends.
+func serve(ctx context.Context, server *grpc.Server, listener net.Listener) error {
 	stop := context.AfterFunc(ctx, server.GracefulStop)
 	defer stop()
 	return server.Serve(listener)

@@ -17,7 +17,7 @@ const largest = 8 << 30
 type volumes struct{ directory string }
 
 func (v volumes) path(id string) (string, error) {
-	if !filepath.IsLocal(id) || filepath.Base(id) != id {
+	if !filepath.IsLocal(id) || filepath.Base(id) != id || id == "." {
 		return "", fmt.Errorf("%q is no ID of a volume", id)
 	}
 	return filepath.Join(v.directory, id), nil
@@ -51,7 +51,7 @@ func (v volumes) remove(id string) error {
 	return removeEmpty(path)
 }
 
-// grow gives a volume so many bytes, while pods use it.
+// grow gives a volume so many bytes, while pods use it. One that has as many already stays as it is.
 func (v volumes) grow(id string, size int64) error {
 	path, err := v.path(id)
 	if err != nil {
@@ -63,6 +63,13 @@ func (v volumes) grow(id string, size int64) error {
 	}
 	if !mounted {
 		return fmt.Errorf("volume %s is not there", id)
+	}
+	found := unix.Statfs_t{}
+	if err := unix.Statfs(path, &found); err != nil {
+		return err
+	}
+	if int64(found.Blocks)*found.Bsize >= size {
+		return nil
 	}
 	return unix.Mount(driverName, path, "tmpfs", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("size=%d", size))
 }
