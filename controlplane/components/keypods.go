@@ -17,8 +17,8 @@ func (h keyHolder) present(pod *corev1.PodSpec) ([]string, bool) {
 	return slices.DeleteFunc(slices.Clone(pod.Containers[i].Args), func(arg string) bool { return !h.names(arg) }), true
 }
 
-// mounted are the files of certificates without which kubelet does not start a pod, with their paths. There are none where the pod mounts
-// all of the Secret.
+// mounted lists the files, with their paths, that the Secret of certificates must have before kubelet starts a pod. A pod that mounts the whole
+// Secret names no files, so that its list is empty.
 func mounted(pod *corev1.PodSpec) []corev1.KeyToPath {
 	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == certsVolume })
 	if i < 0 || pod.Volumes[i].Projected == nil {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/keyrotation"
@@ -147,7 +148,7 @@ func (r *Reconciler) ensureKubeconfig(ctx context.Context, s *scope) flow.Result
 	result, err := issuer.EnsureKubeconfig(ctx, s.store.Management, certificates.KubeconfigRequest{
 		Cluster: s.key,
 		Owner:   s.owner(),
-		Server:  "https://" + endpointAddress(s.controlPlane),
+		Server:  "https://" + addresses.HostPort(s.controlPlane.Spec.ControlPlaneEndpoint),
 	})
 	s.renewAt(result.RenewAt)
 	s.endsAt(result.EndsAt)

@@ -76,8 +76,3 @@ func (s *scope) expose(service *corev1.Service, recorded components.Exposure) (w
 	}
 	return waiting
 }
-
-// endpointAddress is the host and port of the control plane endpoint.
-func endpointAddress(controlPlane *controlplanev1.KOKControlPlane) string {
-	return addresses.HostPort(controlPlane.Spec.ControlPlaneEndpoint)
-}

@@ -17,8 +17,8 @@ const (
 	reasonRotationWentBack   = "KeyRotationWentBack"
 )
 
-// phaseOf is the Event about a phase of a rotation. There is none for Using, which docs/keys.md does not tell apart from Trusting, unless
-// the rotation went back to it.
+// phaseOf makes the Event about a phase of a rotation. The phase Using gets an Event only if the rotation went back to it: docs/keys.md
+// describes Trusting and Using as one.
 func phaseOf(r Rotated) []Event {
 	tell := func(reason, note string) []Event {
 		// Kinds rotate at the same time, and the action tells them apart.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
@@ -46,7 +46,7 @@ func (u *run) addTokens(_ context.Context, state *rotation.State, l look) error 
 	if renewed := since.Add(podTokensLife); u.Clock.Now().Before(renewed) {
 		state.Needs = append(state.Needs, rotation.Need{
 			Name: "pod-tokens/" + of,
-			Why:  fmt.Sprintf("kubelets renew the tokens of all pods until %s, and those of most within an hour", stamp(metav1.NewTime(renewed))),
+			Why:  fmt.Sprintf("kubelets renew the tokens of all pods until %s, and those of most within an hour", rebuild.Stamp(renewed)),
 		})
 	}
 	check := &formerKeyProbe{api: u.Tenants.Of(u.of.ControlPlane, u.keys), keys: former}

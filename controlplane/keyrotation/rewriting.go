@@ -15,6 +15,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addresses"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
@@ -128,7 +129,7 @@ func (u *run) rewritingProbe(ctx context.Context, file string) (*rewritingCheck,
 		rewriter.Etcds, healths = append(rewriter.Etcds, u.etcdOf(task)), append(healths, u.healthOf(task))
 		// Another founding of an etcd brings other values.
 		founded := etcdclusters.Status(u.of.ControlPlane, cluster.Component)
-		fmt.Fprintln(&identity, task.Identity(), founded.ClusterID, stamp(founded.RestoredAt))
+		fmt.Fprintln(&identity, task.Identity(), founded.ClusterID, rebuild.Stamp(founded.RestoredAt.Time))
 	}
 	return &rewritingCheck{rewriter: rewriter, healths: healths, identity: identity.String()}, nil
 }

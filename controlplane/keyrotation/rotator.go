@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,19 +31,13 @@ import (
 
 // Rotator takes the next steps of rotations of keys.
 type Rotator struct {
-	Prober  Prober
+	Prober  tenantprobes.Prober
 	Clock   clock.PassiveClock
 	Tenants tenantprobes.Tenants
 	// Etcd is how etcd clusters are read, and asked how they are.
 	Etcd operator.Etcd
 	// Reads limits how many etcds are read at the same time.
 	Reads *Reads
-}
-
-// Prober is what a Rotator needs of a probe.Prober.
-type Prober interface {
-	Probe(probe.Key, probe.Probe) (probe.Result, bool)
-	Withdraw(probe.Key)
 }
 
 // Facts are what a reconcile knows of a control plane. Next changes none of them; ReadKeys replaces the caller's keys.
@@ -193,7 +186,7 @@ func (u *run) tellRotations(states []rotation.State, actions []rotation.Action) 
 		}
 		says := actions[i].Reason
 		if asked && actions[i].Kind == rotation.None && spec.PrepareAfter.After(u.Clock.Now()) {
-			says = "the next rotation begins at " + stamp(spec.PrepareAfter)
+			says = "the next rotation begins at " + rebuild.Stamp(spec.PrepareAfter.Time)
 		}
 		u.step.Rotations = append(u.step.Rotations, status.Rotation{Kind: state.Kind, Asked: rotatingKinds[i].asked, Record: state.Record, Says: says})
 	}
@@ -210,7 +203,7 @@ func (u *run) rotationStates() []rotation.State {
 
 func (u *run) rotationState(kind *rotatingKind) rotation.State {
 	now, spec := u.Clock.Now(), u.of.ControlPlane.Spec.KeyRotation
-	state := rotation.State{Kind: kind.material, Now: stamp(metav1.NewTime(now)), GivenUp: spec.CompleteAnyway}
+	state := rotation.State{Kind: kind.material, Now: rebuild.Stamp(now), GivenUp: spec.CompleteAnyway}
 	switch {
 	case u.of.Problem != nil:
 		state.Problem = u.of.Problem.Error()
@@ -228,10 +221,10 @@ func (u *run) rotationState(kind *rotatingKind) rotation.State {
 		return state
 	}
 	if !spec.PrepareAfter.After(now) {
-		state.Prepare = stamp(spec.PrepareAfter)
+		state.Prepare = rebuild.Stamp(spec.PrepareAfter.Time)
 	}
 	if !spec.CompleteAfter.After(now) {
-		state.Complete = stamp(spec.CompleteAfter)
+		state.Complete = rebuild.Stamp(spec.CompleteAfter.Time)
 	}
 	return state
 }
@@ -288,6 +281,3 @@ func (u *run) lostRotations() error {
 	}
 	return nil
 }
-
-// stamp is a time as records have it; empty for none.
-func stamp(at metav1.Time) string { return rebuild.Stamp(at.Time) }

@@ -58,8 +58,8 @@ func (k *Keeper) Ensure(ctx context.Context, of *Facts) error {
 	return k.write(ctx, of, present, content)
 }
 
-// read returns the present Secret, or one without a resource version if there is none. It asks the API server, too, because the cache does
-// not hold a Secret that lost our label.
+// read returns the present Secret. If the Secret does not exist, read returns one without a resource version. The cache does not hold a Secret
+// that lost our label, so read asks the API server for a Secret that the cache lacks.
 func (k *Keeper) read(ctx context.Context, cluster client.ObjectKey) (*corev1.Secret, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: names.LoadBalancer(cluster.Name)}}
 	key := client.ObjectKeyFromObject(secret)

@@ -42,7 +42,7 @@ func encoded(t *testing.T, m *KeyMaterial) []byte {
 	return keys
 }
 
-// throughBundle is key material as whoever has its bundle reads it.
+// throughBundle encodes key material as a bundle, and returns what a reader of that bundle gets.
 func throughBundle(t *testing.T, m *KeyMaterial) *KeyMaterial {
 	t.Helper()
 	read, err := DecodeKeys(encoded(t, m))

@@ -29,8 +29,8 @@ type Progress struct {
 	Record rebuild.Record
 	// request identifies the restore that a person asks for; empty for none.
 	request string
-	// read is true once the record was read, which only a restore that is not over needs. stored is the ConfigMap with the record; nil if
-	// there is none.
+	// read is true once the record was read, which only a restore that is not over needs. stored is the ConfigMap with the record; nil before
+	// the first restore.
 	read   bool
 	stored *corev1.ConfigMap
 }

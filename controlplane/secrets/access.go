@@ -33,8 +33,8 @@ const Attempts = 5
 // ErrRace is the error of a write after all attempts.
 var ErrRace = errors.New("another writer was faster each time")
 
-// Get reads a Secret; nil when there is none. Unless live is true, it reads from the cache first. fromCache reports whether
-// the cache had it.
+// Get reads a Secret, and returns nil for one that does not exist. Unless live is true, it reads from the cache first. fromCache reports
+// whether the cache had the Secret.
 func (a Access) Get(ctx context.Context, key client.ObjectKey, live bool) (secret *corev1.Secret, fromCache bool, err error) {
 	secret = &corev1.Secret{}
 	if !live {

@@ -19,7 +19,7 @@ type Keeper struct {
 	Tenants Tenants
 }
 
-// Prober is what a Keeper needs of a probe.Prober.
+// Prober is what those who probe tenants need of a probe.Prober.
 type Prober interface {
 	Probe(probe.Key, probe.Probe) (probe.Result, bool)
 	Withdraw(probe.Key)

@@ -23,6 +23,19 @@ func (v volumes) path(id string) (string, error) {
 	return filepath.Join(v.directory, id), nil
 }
 
+// find is the directory of a volume that is there.
+func (v volumes) find(id string) (string, error) {
+	path, err := v.path(id)
+	if err != nil {
+		return "", err
+	}
+	mounted, err := isTmpfs(path)
+	if err == nil && !mounted {
+		err = fmt.Errorf("volume %s is not there: its node has lost power since it was made", id)
+	}
+	return path, err
+}
+
 // create makes a volume of so many bytes. One that is there stays as it is.
 func (v volumes) create(id string, size int64) error {
 	path, err := v.path(id)
@@ -53,16 +66,9 @@ func (v volumes) remove(id string) error {
 
 // grow gives a volume so many bytes, while pods use it. One that has as many already stays as it is.
 func (v volumes) grow(id string, size int64) error {
-	path, err := v.path(id)
+	path, err := v.find(id)
 	if err != nil {
 		return err
-	}
-	mounted, err := isTmpfs(path)
-	if err != nil {
-		return err
-	}
-	if !mounted {
-		return fmt.Errorf("volume %s is not there", id)
 	}
 	found := unix.Statfs_t{}
 	if err := unix.Statfs(path, &found); err != nil {
@@ -76,16 +82,9 @@ func (v volumes) grow(id string, size int64) error {
 
 // publish shows a volume at a path, for a pod.
 func (v volumes) publish(id, at string) error {
-	path, err := v.path(id)
+	path, err := v.find(id)
 	if err != nil {
 		return err
-	}
-	mounted, err := isTmpfs(path)
-	if err != nil {
-		return err
-	}
-	if !mounted {
-		return fmt.Errorf("volume %s is not there: its node has lost power since it was made", id)
 	}
 	if err := os.MkdirAll(at, 0o750); err != nil {
 		return err
