@@ -36,6 +36,9 @@ const (
 	csiVolumes = "csi-volumes"
 	// severalTries is how long a refusal has to be told: a kubelet and the resizer try again within seconds at first, and once a minute later.
 	severalTries = 90 * time.Second
+	// grown bounds the wait for a size. After a refusal a kubelet waits for two minutes before it tries again, may try the former size once
+	// more, and looks at the sizes of volumes once a minute.
+	grown = 10 * time.Minute
 )
 
 var _ = Describe("The volumes of an etcd", Label(full, upgrades), func() {
@@ -76,7 +79,7 @@ var _ = Describe("The volumes of an etcd", Label(full, upgrades), func() {
 		t.expectAllWell(ctx, env.client)
 		Expect(t.snapshot(ctx)).To(Equal(before), "pods that restarted")
 		t.expectNothingLost(ctx, "volumes_grown", journals)
-	}, SpecTimeout(10*creation))
+	}, SpecTimeout(5*creation+3*grown))
 })
 
 // reconciled is the message of the condition Reconciled.
@@ -126,7 +129,7 @@ func (t *tenant) expectVolumes(ctx context.Context, size string) {
 		for _, pod := range pods {
 			g.Expect(seenByKubelet(ctx, &pod)).To(BeEquivalentTo(want.Value()), "the volume in pod %s", pod.Name)
 		}
-	}).WithTimeout(creation).Should(Succeed(), "volumes of %s", size)
+	}).WithTimeout(grown).Should(Succeed(), "volumes of %s", size)
 }
 
 // seenByKubelet is the size, in bytes, of the volume with the data of a pod, as its kubelet last saw it: once a minute.
