@@ -18,6 +18,7 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/cloudinit"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/clusterca"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/giveaway"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/services"
@@ -133,7 +134,7 @@ func (r *Reconciler) gather(ctx context.Context, s *scope, tenant client.Client)
 		Contents: contents,
 		Software: described,
 		Cluster: cloudinit.Cluster{
-			CABundle:         authority.Data[secret.TLSCrtDataName],
+			CABundle:         clusterca.Trusted(authority),
 			APIServers:       servers,
 			KonnectivityPort: konnectivity,
 			PodCIDRs:         s.cluster.Spec.ClusterNetwork.Pods.CIDRBlocks,

@@ -56,12 +56,11 @@ func (c *clientCertificates) get() (*tls.Certificate, error) {
 }
 
 func (i Issuer) clientCertificates(signer pki.Signer, commonName string, organizations []string) (*clientCertificates, error) {
-	_, used := i.Keys.Files(string(signer))
-	issuer, err := i.Keys.CAByFile(signer, used)
+	issuer, err := i.Keys.CAByFile(signer, i.Keys.Files(string(signer)).Used)
 	if err != nil {
 		return nil, fmt.Errorf("client certificate of %s: %w", commonName, err)
 	}
-	cas, err := trusted(i.Keys, signer)
+	cas, err := Trusted(i.Keys, signer)
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +79,8 @@ func (i Issuer) clientCertificates(signer pki.Signer, commonName string, organiz
 // certificate lives an hour and is made anew for new connections, so the configuration itself
 // never expires. serverName is what servers are verified by; empty: the name that is dialled.
 //
-// While the signer rotates, servers of two phases run. The client trusts the CAs of the present phase: every server shows a certificate by
-// one of them. The client shows a certificate by the CA that is in use, which every server trusts.
+// While the signer rotates, servers of two phases run. The client trusts the CAs of the present phase, and that by which servers of the
+// phase before show certificates. The client shows a certificate by the CA that is in use, which every server trusts.
 func (i Issuer) ClientTLS(signer pki.Signer, commonName string, organizations []string, serverName string) (*tls.Config, error) {
 	certificates, err := i.clientCertificates(signer, commonName, organizations)
 	if err != nil {
@@ -92,15 +91,13 @@ func (i Issuer) ClientTLS(signer pki.Signer, commonName string, organizations []
 
 // ClientIdentity changes when clients of ClientTLS trust other CAs, or show certificates by another CA.
 func ClientIdentity(keys *pki.KeyMaterial, signer pki.Signer) string {
-	_, used := keys.Files(string(signer))
-	cas, _ := trusted(keys, signer) // ClientTLS tells of the error.
-	return used + "\n" + string(cas)
+	cas, _ := Trusted(keys, signer) // ClientTLS tells of the error.
+	return keys.Files(string(signer)).Used + "\n" + string(cas)
 }
 
-// trusted are the CAs of a signer that are trusted in the phase of its rotation.
-func trusted(keys *pki.KeyMaterial, signer pki.Signer) ([]byte, error) {
-	files, _ := keys.Files(string(signer))
-	return keys.Bundle(signer, files...)
+// Trusted are the CAs by which clients verify servers in the phase of the signer's rotation, as PEM.
+func Trusted(keys *pki.KeyMaterial, signer pki.Signer) ([]byte, error) {
+	return keys.Bundle(signer, keys.ClientTrust(signer)...)
 }
 
 func (c *clientCertificates) tlsConfig(serverName string) *tls.Config {

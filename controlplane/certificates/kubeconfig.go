@@ -84,13 +84,26 @@ func (i Issuer) EnsureKubeconfig(ctx context.Context, management secrets.Access,
 }
 
 func (i Issuer) newKubeconfig(request KubeconfigRequest) ([]byte, error) {
-	config, err := kubeconfig.New(request.Cluster.Name, request.Server, i.Keys.ClusterCA.Certificate, i.Keys.ClusterCA.Key,
+	signer, trusted, err := i.clusterCAs()
+	if err != nil {
+		return nil, err
+	}
+	config, err := kubeconfig.New(request.Cluster.Name, request.Server, signer.Certificate, signer.Key,
 		kubeconfig.KeyEncryptionAlgorithm(pki.KeyAlgorithm))
 	if err != nil {
 		return nil, err
 	}
-	config.Clusters[request.Cluster.Name].CertificateAuthorityData = i.Keys.ClusterCA.Bundle
+	config.Clusters[request.Cluster.Name].CertificateAuthorityData = trusted
 	return clientcmd.Write(*config)
+}
+
+// clusterCAs are the cluster CA that signs for clients in the phase of its rotation, and those that clients trust.
+func (i Issuer) clusterCAs() (signer *pki.CA, trusted []byte, err error) {
+	if signer, err = i.Keys.CAByFile(pki.ClusterCA, i.Keys.Files(string(pki.ClusterCA)).Used); err != nil {
+		return nil, nil, err
+	}
+	trusted, err = Trusted(i.Keys, pki.ClusterCA)
+	return signer, trusted, err
 }
 
 // checkKubeconfig returns an error when a kubeconfig must be made anew, and otherwise when that is due.
@@ -113,14 +126,18 @@ func (i Issuer) checkKubeconfig(content []byte, request KubeconfigRequest, now t
 	if cluster.Server != request.Server {
 		return time.Time{}, errors.New("the endpoint changed")
 	}
-	if !bytes.Equal(cluster.CertificateAuthorityData, i.Keys.ClusterCA.Bundle) {
+	signer, trusted, err := i.clusterCAs()
+	if err != nil {
+		return time.Time{}, err
+	}
+	if !bytes.Equal(cluster.CertificateAuthorityData, trusted) {
 		return time.Time{}, errors.New("the CA changed")
 	}
 	certificate, err := readPair(user.ClientCertificateData, user.ClientKeyData)
 	if err != nil {
 		return time.Time{}, err
 	}
-	if err := certificate.CheckSignatureFrom(i.Keys.ClusterCA.Certificate); err != nil {
+	if err := certificate.CheckSignatureFrom(signer.Certificate); err != nil {
 		return time.Time{}, err
 	}
 	renewAt := certificate.NotAfter.Add(-certs.ClientCertificateRenewalDuration)

@@ -2,6 +2,7 @@ package certificates
 
 import (
 	"crypto/ecdsa"
+	"crypto/x509"
 	"slices"
 	"strings"
 	"testing"
@@ -9,10 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/cert"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/certs"
 	"sigs.k8s.io/cluster-api/util/kubeconfig"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/secrets"
 )
 
@@ -165,5 +169,49 @@ func TestComponentKubeconfigNamesFiles(t *testing.T) {
 	if cluster.Server != "https://10.0.0.1:20000" || cluster.TLSServerName != TenantServerName || cluster.CertificateAuthority != "/pki/ca.crt" ||
 		user.ClientCertificate != "/pki/client.crt" || user.ClientKey != "/pki/client.key" || len(user.ClientCertificateData)+len(user.ClientKeyData) > 0 {
 		t.Errorf("%s", content)
+	}
+}
+
+// The kubeconfig works at every API server of each phase: it trusts the CA by which they show certificates, and its own is by the CA that they
+// trust.
+func TestTheKubeconfigFollowsTheRotationOfTheClusterCA(t *testing.T) {
+	const server = "https://10.0.0.1:6443"
+	w := newWorld(t)
+	w.kubeconfig(server)
+	former := w.Keys.ClusterCA
+	for _, test := range []struct {
+		phase           rotation.Phase
+		trusts          int
+		byNext, changes bool
+	}{
+		{rotation.Trusting, 2, false, true},
+		{rotation.Using, 2, true, true},
+		{rotation.Prepared, 2, true, false},
+		{rotation.Dropping, 2, true, false},
+		{rotation.Over, 1, true, true},
+	} {
+		next := w.rotate(pki.ClusterCA, test.phase)
+		if got := w.kubeconfig(server).Changed; got != test.changes {
+			t.Errorf("%s: it is %t that it was written", test.phase, got)
+		}
+		config, err := clientcmd.RESTConfigFromKubeConfig(w.Get(w.Management, kubeconfigName).Data["value"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		trusted, err := cert.ParseCertsPEM(config.CAData)
+		if err != nil || len(trusted) != test.trusts || !slices.ContainsFunc(trusted, func(c *x509.Certificate) bool { return c.Equal(next.Certificate) }) {
+			t.Errorf("%s: it trusts %d CAs: %v", test.phase, len(trusted), err)
+		}
+		signer := &former
+		if test.byNext {
+			signer = next
+		}
+		leaf, err := certs.DecodeCertPEM(config.CertData)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := leaf.CheckSignatureFrom(signer.Certificate); err != nil {
+			t.Errorf("%s: its certificate is by another CA: %v", test.phase, err)
+		}
 	}
 }

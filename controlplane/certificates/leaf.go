@@ -59,12 +59,18 @@ func (l Leaf) CertKey() string { return l.Name + ".crt" }
 // KeyKey is the data key of the leaf's private key.
 func (l Leaf) KeyKey() string { return l.Name + ".key" }
 
-// BySigning are leaves like this one, one by each CA that signs in the phase of the signer's rotation. Each has a name of its own.
-func BySigning(keys *pki.KeyMaterial, leaf Leaf) []Leaf {
-	var leaves []Leaf
-	for _, file := range keys.Signing(leaf.Signer) {
-		signed := leaf
-		signed.Name, signed.SignerFile = LeafName(leaf.Name, file), file
+// BySigning are leaves like this one for clients, one by each CA that is in use in the phase of the signer's rotation. Each has a name of its
+// own.
+func BySigning(keys *pki.KeyMaterial, leaf Leaf) []Leaf { return leaf.by(keys.Signing(leaf.Signer)) }
+
+// ByShowing are leaves like this one for servers, one by each CA by which servers show theirs in the phase of the signer's rotation.
+func ByShowing(keys *pki.KeyMaterial, leaf Leaf) []Leaf { return leaf.by(keys.Showing(leaf.Signer)) }
+
+func (l Leaf) by(signerFiles []string) []Leaf {
+	leaves := make([]Leaf, 0, len(signerFiles))
+	for _, file := range signerFiles {
+		signed := l
+		signed.Name, signed.SignerFile = LeafName(l.Name, file), file
 		leaves = append(leaves, signed)
 	}
 	return leaves

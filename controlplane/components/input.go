@@ -55,10 +55,12 @@ type Input struct {
 	// input: no pod depends on it.
 	EtcdMembers map[string]int32 `json:"-"`
 	// ServiceAccountKeys are the files of service account keys where a rotation gave the tenant another key, EncryptionKeys those of
-	// encryption keys, FrontProxyCAs those of front proxy CAs, EtcdCAs and EtcdEventsCAs those of the CAs of both etcd clusters. A rotation
+	// encryption keys, ClusterCAs those of cluster CAs, FrontProxyCAs those of front proxy CAs, EtcdCAs and EtcdEventsCAs those of the CAs of
+	// both etcd clusters. A rotation
 	// restarts what has other files in its next phase.
 	ServiceAccountKeys KeyFiles `json:"serviceAccountKeys,omitzero"`
 	EncryptionKeys     KeyFiles `json:"encryptionKeys,omitzero"`
+	ClusterCAs         KeyFiles `json:"clusterCAs,omitzero"`
 	FrontProxyCAs      KeyFiles `json:"frontProxyCAs,omitzero"`
 	EtcdCAs            KeyFiles `json:"etcdCAs,omitzero"`
 	EtcdEventsCAs      KeyFiles `json:"etcdEventsCAs,omitzero"`

@@ -14,10 +14,12 @@ type KeyFiles struct {
 	// Trusted are the keys that verify or read, Used is the one that signs or writes.
 	Trusted []string `json:"trusted,omitempty"`
 	Used    string   `json:"used,omitempty"`
+	// Shown is the cluster CA by which servers show certificates. Others show all certificates by the CA in use.
+	Shown string `json:"shown,omitempty"`
 }
 
 // isZero reports whether the key never rotated.
-func (f KeyFiles) isZero() bool { return len(f.Trusted) == 0 && f.Used == "" }
+func (f KeyFiles) isZero() bool { return len(f.Trusted) == 0 && f.Used == "" && f.Shown == "" }
 
 // KeyKind is how pods have a kind of key that rotates. Every file that a rotation made has a name of its own.
 type KeyKind struct {
@@ -33,9 +35,14 @@ type keyHolder struct {
 	// trusts is false for a component that only uses a key, and uses is false for a component that only trusts it. Such a component does
 	// not restart when others come to trust, or to use, another key.
 	trusts, uses bool
+	// shows is true for a component that shows certificates as a server to those who verify them by the cluster CA.
+	shows bool
 	// arguments name files. Members of etcd have no such arguments: they find their files under paths that stay the same.
 	arguments []keyArgument
 	members   *memberFiles
+	// further are files in the Secret of the component's certificates that no argument names, such as those that a kubeconfig names. They are
+	// mounted with others that a rotation made.
+	further func(*Input) []string
 }
 
 // keyArgument is an argument that names files.
@@ -46,6 +53,8 @@ type keyArgument struct {
 	ofComponent bool
 	// shared is true for files that also have keys of another kind.
 	shared bool
+	// yields is true for an argument that users may give. Theirs stays, and so this argument does not tell which keys a pod has.
+	yields bool
 }
 
 // memberFiles are the files that members of an etcd find under the same paths in each phase, whatever their names are in the Secret of
@@ -96,6 +105,9 @@ func (k KeyKind) of(files KeyFiles, component string) KeyFiles {
 	}
 	if !holder.uses {
 		files.Used = ""
+	}
+	if !holder.shows {
+		files.Shown = ""
 	}
 	return files
 }

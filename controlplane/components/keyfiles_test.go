@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/kubeapiserver"
@@ -22,6 +23,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/patches"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
 func TestPodsMountAndNameTheServiceAccountKeysOfThePhase(t *testing.T) {
@@ -346,7 +348,7 @@ func TestLeavesOfSeveralCAsAreInOneVolume(t *testing.T) {
 func TestWhoeverMountsAKeyThatRotatesFollowsItsRotation(t *testing.T) {
 	in := variants["default"]()
 	made := components.KeyFiles{Trusted: []string{"0123456789"}, Used: "0123456789"}
-	in.ServiceAccountKeys, in.EncryptionKeys, in.FrontProxyCAs, in.EtcdCAs, in.EtcdEventsCAs = made, made, made, made, made
+	in.ServiceAccountKeys, in.EncryptionKeys, in.ClusterCAs, in.FrontProxyCAs, in.EtcdCAs, in.EtcdEventsCAs = made, made, made, made, made, made
 	for _, component := range registry.Components {
 		pod := renderedPod(t, component, in)
 		for _, kind := range []components.KeyKind{components.EtcdCA, components.EtcdEventsCA} {
@@ -359,11 +361,117 @@ func TestWhoeverMountsAKeyThatRotatesFollowsItsRotation(t *testing.T) {
 				continue
 			}
 			for _, item := range volume.Secret.Items {
-				// The cluster CA does not rotate.
-				if item.Key != "ca.crt" && item.Key != "ca.key" && !strings.Contains(item.Key, "0123456789") {
+				if !strings.Contains(item.Key, "0123456789") {
 					t.Errorf("%s mounts %s after a rotation", component.Name, item.Key)
 				}
 			}
+		}
+	}
+}
+
+// Programs trust and show what the phase says, whether an argument or a kubeconfig names it. Every file that they read is mounted, and in the
+// Secret that it is mounted from.
+func TestPodsTrustAndShowTheClusterCAsOfThePhase(t *testing.T) {
+	const former, made = "abcdef0123", "0123456789"
+	phases := []components.KeyFiles{
+		{},
+		{Trusted: []string{"", made}},
+		{Trusted: []string{"", made}, Used: made},
+		{Trusted: []string{made}, Used: made, Shown: made},
+		{Trusted: []string{made, former}, Used: made, Shown: made},
+	}
+	for _, files := range phases {
+		in := variants["default"]()
+		in.Spec.Addons.Konnectivity.Mode = controlplanev1.AddonManaged
+		in.ClusterCAs = files
+		trusted := pki.TrustedFile("ca.crt", files.Trusted...)
+		for _, component := range []components.Component{kubeapiserver.Component, kubecontrollermanager.Component, kubescheduler.Component} {
+			pod := renderedPod(t, component, in)
+			filesAre(t, pod, "--client-ca-file=", []string{trusted})
+			filesAre(t, pod, "--tls-cert-file=", []string{leafFile("server", files.Shown)})
+			signer := []string{pki.KeyFile("ca.key", files.Used), trusted, pki.KeyFile("ca.crt", files.Used)}
+			switch component.Name {
+			case names.KubeAPIServer:
+				filesAre(t, pod, "--kubelet-certificate-authority=", []string{trusted})
+				filesAre(t, pod, "--kubelet-client-certificate=", []string{leafFile("kubelet-client", files.Used)})
+				mountsKeys(t, pod, "ca", []string{trusted})
+				wantKonnectivity(t, pod, files)
+			case names.KubeControllerManager:
+				filesAre(t, pod, "--root-ca-file=", []string{trusted})
+				filesAre(t, pod, "--cluster-signing-key-file=", signer[:1])
+				filesAre(t, pod, "--cluster-signing-cert-file=", signer[2:])
+				slices.Sort(signer)
+				mountsKeys(t, pod, "ca", slices.Compact(signer))
+				fallthrough
+			default:
+				kubeconfig := components.KubeconfigOf(files)
+				if files.Used != "" {
+					kubeconfig = components.RotatedCertsDirectory + "/" + kubeconfig
+					mountsKeys(t, pod, "client-", []string{"client-" + files.Used + ".crt", "client-" + files.Used + ".key"})
+				} else if len(files.Trusted) > 0 {
+					kubeconfig = components.RotatedCertsDirectory + "/" + kubeconfig
+				} else {
+					kubeconfig = components.CertsDirectory + "/" + kubeconfig
+				}
+				for _, argument := range []string{"--kubeconfig=", "--authentication-kubeconfig=", "--authorization-kubeconfig="} {
+					filesAre(t, pod, argument, []string{kubeconfig})
+				}
+			}
+			for _, other := range phases {
+				same := other.Used == files.Used && other.Shown == files.Shown && slices.Equal(other.Trusted, files.Trusted)
+				if got := components.ClusterCA.AreOf(having(components.ClusterCA, other), component.Name, pod); got != same {
+					t.Errorf("it is %t that %s with %+v has %+v", got, component.Name, files, other)
+				}
+			}
+			if got := components.ClusterCA.IsRotated(component.Name, pod); got != (len(files.Trusted) > 0) {
+				t.Errorf("it is %t that %s with %+v has a CA that a rotation made", got, component.Name, files)
+			}
+		}
+	}
+}
+
+// leafFile is where pods find the certificate of a leaf by the CA.
+func leafFile(leaf, ca string) string {
+	if ca == "" {
+		return components.CertsDirectory + "/" + leaf + ".crt"
+	}
+	return components.RotatedCertsDirectory + "/" + leaf + "-" + ca + ".crt"
+}
+
+// wantKonnectivity fails unless konnectivity's server finds the files of the phase under the paths that it always has.
+func wantKonnectivity(t *testing.T, pod *corev1.PodSpec, files components.KeyFiles) {
+	t.Helper()
+	want := map[string]string{
+		"ca.crt":                  pki.TrustedFile("ca.crt", files.Trusted...),
+		"konnectivity-server.crt": pki.KeyFile("konnectivity-server", files.Shown) + ".crt", "konnectivity-server.key": pki.KeyFile("konnectivity-server", files.Shown) + ".key",
+		"konnectivity-client.crt": pki.KeyFile("konnectivity-client", files.Used) + ".crt", "konnectivity-client.key": pki.KeyFile("konnectivity-client", files.Used) + ".key",
+		"konnectivity.kubeconfig": "konnectivity.kubeconfig",
+	}
+	got := map[string]string{}
+	for _, volume := range pod.Volumes {
+		if volume.Name != "kok-konnectivity-pki" {
+			continue
+		}
+		for _, source := range volume.Projected.Sources {
+			for _, item := range source.Secret.Items {
+				got[item.Path] = item.Key
+			}
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("konnectivity's server with %+v finds %v, want %v", files, got, want)
+	}
+}
+
+// A kubelet whose certificate is by nobody whom the cluster CA vouches for is verified by what the user says.
+func TestTheCAOfKubeletsThatAUserGivesStays(t *testing.T) {
+	for _, files := range []components.KeyFiles{{}, {Trusted: []string{"", "0123456789"}}} {
+		in := having(components.ClusterCA, files)
+		in.Spec.KubeAPIServer.ExtraArgs = []controlplanev1.Arg{{Name: "kubelet-certificate-authority", Value: ptr.To("/own/ca.crt")}}
+		pod := renderedPod(t, kubeapiserver.Component, in)
+		filesAre(t, pod, "--kubelet-certificate-authority=", []string{"/own/ca.crt"})
+		if !components.ClusterCA.AreOf(having(components.ClusterCA, files), names.KubeAPIServer, pod) {
+			t.Errorf("with %+v it does not have the CAs of its phase", files)
 		}
 	}
 }

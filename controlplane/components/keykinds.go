@@ -15,6 +15,8 @@ const (
 	FrontProxyClient = "front-proxy-client"
 	// EtcdClient is the leaf that API servers show to etcd.
 	EtcdClient = "etcd-client"
+	// KubeletClient is the leaf that API servers show to kubelets.
+	KubeletClient = "kubelet-client"
 	// EtcdCAs is the file of API servers with the CAs of both etcd clusters.
 	EtcdCAs = "etcd-ca.crt"
 
@@ -58,6 +60,27 @@ var (
 			{component: names.KubeScheduler, trusts: true, arguments: []keyArgument{frontProxyTrust}},
 		},
 	}
+	// ClusterCA is the CA of API servers, and of all that they talk to but etcd. The controller manager signs by it what others request.
+	ClusterCA = KeyKind{
+		In: func(in *Input) *KeyFiles { return &in.ClusterCAs },
+		holders: []keyHolder{
+			{component: names.KubeAPIServer, trusts: true, uses: true, shows: true, arguments: slices.Concat([]keyArgument{
+				{name: "client-ca-file", files: clusterCAs},
+				{name: "kubelet-certificate-authority", files: clusterCAs, yields: true},
+				{name: "kubelet-client-certificate", files: clusterLeaf(KubeletClient, ".crt"), ofComponent: true},
+				{name: "kubelet-client-key", files: clusterLeaf(KubeletClient, ".key"), ofComponent: true},
+			}, serving)},
+			{component: names.KubeControllerManager, trusts: true, uses: true, shows: true, further: clientLeaf, arguments: slices.Concat([]keyArgument{
+				{name: "client-ca-file", files: clusterCAs},
+				{name: "cluster-signing-cert-file", files: clusterSigner(pki.CACert)},
+				{name: "cluster-signing-key-file", files: clusterSigner(pki.CAKey)},
+				{name: "root-ca-file", files: clusterCAs},
+			}, kubeconfigs, serving)},
+			{component: names.KubeScheduler, trusts: true, uses: true, shows: true, further: clientLeaf, arguments: slices.Concat([]keyArgument{
+				{name: "client-ca-file", files: clusterCAs},
+			}, kubeconfigs, serving)},
+		},
+	}
 	// EtcdCA is the CA of the data etcd. The events etcd trusts it for its clients, as API servers show both the same certificate.
 	EtcdCA = KeyKind{
 		In: func(in *Input) *KeyFiles { return &in.EtcdCAs },
@@ -79,7 +102,18 @@ var (
 			{component: names.KubeAPIServer, trusts: true, arguments: []keyArgument{etcdTrust}},
 		},
 	}
-	keyKinds = []KeyKind{ServiceAccountKey, EncryptionKey, FrontProxyCA, EtcdCA, EtcdEventsCA}
+	keyKinds = []KeyKind{ServiceAccountKey, EncryptionKey, ClusterCA, FrontProxyCA, EtcdCA, EtcdEventsCA}
+
+	// serving is the leaf that a component shows as a server, kubeconfigs lead to API servers.
+	serving = []keyArgument{
+		{name: "tls-cert-file", files: servingLeaf(".crt"), ofComponent: true},
+		{name: "tls-private-key-file", files: servingLeaf(".key"), ofComponent: true},
+	}
+	kubeconfigs = []keyArgument{
+		{name: "authentication-kubeconfig", files: kubeconfigFile, ofComponent: true},
+		{name: "authorization-kubeconfig", files: kubeconfigFile, ofComponent: true},
+		{name: "kubeconfig", files: kubeconfigFile, ofComponent: true},
+	}
 
 	frontProxyTrust = keyArgument{name: "requestheader-client-ca-file", files: frontProxyCAs}
 	etcdTrust       = keyArgument{name: "etcd-cafile", files: etcdCAs, ofComponent: true, shared: true}
@@ -104,6 +138,43 @@ var (
 		used: func(in *Input) string { return in.EtcdEventsCAs.Used },
 	}
 )
+
+// clusterCAs is one file with all cluster CAs that are trusted.
+func clusterCAs(in *Input) []string {
+	return []string{pki.TrustedFile(pki.CACert, in.ClusterCAs.Trusted...)}
+}
+
+// clusterSigner is a file of the cluster CA that is in use.
+func clusterSigner(file string) func(*Input) []string {
+	return func(in *Input) []string { return []string{pki.KeyFile(file, in.ClusterCAs.Used)} }
+}
+
+// clusterLeaf is a file of a leaf that the cluster CA in use has signed.
+func clusterLeaf(name, ending string) func(*Input) []string {
+	return func(in *Input) []string { return []string{certificates.LeafName(name, in.ClusterCAs.Used) + ending} }
+}
+
+func servingLeaf(ending string) func(*Input) []string {
+	return func(in *Input) []string {
+		return []string{certificates.LeafName(ServerCert, in.ClusterCAs.Shown) + ending}
+	}
+}
+
+// clientLeaf are the files of the leaf that kubeconfigs name, where a rotation made it.
+func clientLeaf(in *Input) []string {
+	if in.ClusterCAs.Used == "" {
+		return nil
+	}
+	leaf := certificates.LeafName(ClientCert, in.ClusterCAs.Used)
+	return []string{leaf + ".crt", leaf + ".key"}
+}
+
+func kubeconfigFile(in *Input) []string { return []string{KubeconfigOf(in.ClusterCAs)} }
+
+// KubeconfigOf is the name of the kubeconfig that trusts the CAs, and shows the leaf by the one that is in use.
+func KubeconfigOf(cas KeyFiles) string {
+	return pki.TrustedFileOfBoth(KubeconfigFile, cas.Trusted, []string{cas.Used})
+}
 
 // frontProxyCAs is one file with all CAs that are trusted.
 func frontProxyCAs(in *Input) []string {

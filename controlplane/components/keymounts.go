@@ -41,6 +41,7 @@ func (h keyHolder) set(pod *corev1.PodSpec, in *Input) {
 		return
 	}
 	container := &pod.Containers[0]
+	h = h.without(container.Args)
 	first := slices.IndexFunc(container.Args, h.names)
 	others := slices.DeleteFunc(container.Args, h.names)
 	arguments, named := h.named(in)
@@ -57,6 +58,17 @@ func (h keyHolder) set(pod *corev1.PodSpec, in *Input) {
 		volume.Secret.Items = append(volume.Secret.Items, byName(named[keyMaterialVolume])...)
 	}
 	h.mountRotated(pod, names.Certs(in.Cluster.Name, h.component), byName(named[rotatedCertsVolume]))
+}
+
+// without leaves out arguments that yield to those of users.
+func (h keyHolder) without(args []string) keyHolder {
+	madeWith, _ := h.named(&Input{})
+	h.arguments = slices.DeleteFunc(slices.Clone(h.arguments), func(a keyArgument) bool {
+		return a.yields && slices.ContainsFunc(args, func(arg string) bool {
+			return nameOf(arg) == a.name && !slices.Contains(madeWith, arg)
+		})
+	})
+	return h
 }
 
 // mountRotated adds files to the volume with files that rotations made. Kinds share this volume, and may share a file.
@@ -111,18 +123,33 @@ func byName(keys []string) []corev1.KeyToPath {
 
 // names reports whether an argument names a file of a key.
 func (h keyHolder) names(arg string) bool {
+	return slices.ContainsFunc(h.arguments, func(a keyArgument) bool { return a.name == nameOf(arg) })
+}
+
+// nameOf is the name of an argument.
+func nameOf(arg string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-	return slices.ContainsFunc(h.arguments, func(a keyArgument) bool { return a.name == name })
+	return name
 }
 
 // named are the arguments that name files, and the files by the volume that has them.
 func (h keyHolder) named(in *Input) (arguments []string, named map[string][]string) {
 	named = map[string][]string{}
+	add := func(volume, file string) {
+		if !slices.Contains(named[volume], file) {
+			named[volume] = append(named[volume], file)
+		}
+	}
 	for _, argument := range h.arguments {
 		for _, file := range argument.files(in) {
 			directory, volume := argument.place(file)
 			arguments = append(arguments, "--"+argument.name+"="+directory+"/"+file)
-			named[volume] = append(named[volume], file)
+			add(volume, file)
+		}
+	}
+	if h.further != nil {
+		for _, file := range h.further(in) {
+			add(rotatedCertsVolume, file)
 		}
 	}
 	return arguments, named

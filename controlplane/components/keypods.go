@@ -43,6 +43,7 @@ func (k KeyKind) AreOf(in *Input, component string, pod *corev1.PodSpec) bool {
 		}
 		return slices.Equal(mounted(pod), wanted)
 	}
+	holder.arguments = slices.DeleteFunc(slices.Clone(holder.arguments), func(a keyArgument) bool { return a.yields })
 	present, found := holder.present(pod)
 	if !has || !found {
 		return false
@@ -62,7 +63,7 @@ func (k KeyKind) IsRotated(component string, pod *corev1.PodSpec) bool {
 			return item.Path == MemberCAs && item.Key != item.Path
 		})
 	}
-	holder.arguments = slices.DeleteFunc(slices.Clone(holder.arguments), func(a keyArgument) bool { return a.shared })
+	holder.arguments = slices.DeleteFunc(slices.Clone(holder.arguments), func(a keyArgument) bool { return a.shared || a.yields })
 	present, _ := holder.present(pod)
 	madeWith, _ := holder.named(&Input{})
 	return slices.ContainsFunc(present, func(arg string) bool {

@@ -1,6 +1,7 @@
 package components
 
 import (
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -146,26 +147,40 @@ func (r Replicated) metricsReaders(in *Input) []networkingv1.NetworkPolicyIngres
 
 // certificates are one to serve with, and one to dial kube-apiserver with as the user "system:<component>", to which
 // Kubernetes binds the component's role.
-func (r Replicated) certificates(in *Input, _ Issuance) (Certificates, error) {
+func (r Replicated) certificates(in *Input, of Issuance) (Certificates, error) {
 	user := "system:" + r.Name
-	kubeconfig, err := certificates.ComponentKubeconfig(certificates.KubeconfigFile{
-		Server:   "https://" + in.APIServerAddress(),
-		User:     user,
-		CAFile:   KeyMaterialDirectory + "/" + pki.CACert,
-		CertFile: CertsDirectory + "/" + ClientCert + ".crt",
-		KeyFile:  CertsDirectory + "/" + ClientCert + ".key",
-	})
-	if err != nil {
-		return Certificates{}, err
+	kubeconfigs := map[string][]byte{}
+	for _, files := range of.Keys.AllFiles(string(pki.ClusterCA)) {
+		cas := KeyFiles(files)
+		kubeconfig, err := certificates.ComponentKubeconfig(certificates.KubeconfigFile{
+			Server:   "https://" + in.APIServerAddress(),
+			User:     user,
+			CAFile:   KeyMaterialDirectory + "/" + pki.TrustedFile(pki.CACert, cas.Trusted...),
+			CertFile: directoryOf(cas.Used) + "/" + certificates.LeafName(ClientCert, cas.Used) + ".crt",
+			KeyFile:  directoryOf(cas.Used) + "/" + certificates.LeafName(ClientCert, cas.Used) + ".key",
+		})
+		if err != nil {
+			return Certificates{}, err
+		}
+		kubeconfigs[KubeconfigOf(cas)] = kubeconfig
 	}
 	return Certificates{
-		Leaves: []certificates.Leaf{
-			{Name: ServerCert, Signer: pki.ClusterCA, CommonName: r.Name, Usages: Serving,
-				DNSNames: []string{"localhost", r.Name}, IPs: IPs("127.0.0.1", "::1")},
-			{Name: ClientCert, Signer: pki.ClusterCA, CommonName: user, Usages: Dialing},
-		},
-		Files: map[string][]byte{KubeconfigFile: kubeconfig},
+		Leaves: slices.Concat(certificates.ByShowing(of.Keys, certificates.Leaf{
+			Name: ServerCert, Signer: pki.ClusterCA, CommonName: r.Name, Usages: Serving,
+			DNSNames: []string{"localhost", r.Name}, IPs: IPs("127.0.0.1", "::1"),
+		}), certificates.BySigning(of.Keys, certificates.Leaf{
+			Name: ClientCert, Signer: pki.ClusterCA, CommonName: user, Usages: Dialing,
+		})),
+		Files: kubeconfigs,
 	}, nil
+}
+
+// directoryOf is where pods find files of the component's Secret, by the key in their names.
+func directoryOf(key string) string {
+	if key == "" {
+		return CertsDirectory
+	}
+	return RotatedCertsDirectory
 }
 
 // Strategy is how a Deployment replaces its pods.

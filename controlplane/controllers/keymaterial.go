@@ -84,7 +84,7 @@ func (r *Reconciler) rotateKeys(ctx context.Context, s *scope) flow.Result {
 	if step.Keys != nil {
 		keyrotation.SetFiles(&s.input, step.Keys)
 	}
-	s.rotations = step.Rotations
+	s.rotations, s.nodes = step.Rotations, step.Nodes
 	if step.Probing {
 		s.probing = true
 	}
@@ -92,7 +92,7 @@ func (r *Reconciler) rotateKeys(ctx context.Context, s *scope) flow.Result {
 }
 
 func (r *Reconciler) rotator() *keyrotation.Rotator {
-	return &keyrotation.Rotator{Prober: r.prober, Clock: r.Clock, Tenants: r.tenants(), Etcd: r.etcd, Reads: &r.reads}
+	return &keyrotation.Rotator{Prober: r.prober, Clock: r.Clock, Tenants: r.tenants(), Etcd: r.etcd, Reads: &r.reads, NodeKeysImage: r.NodeKeysImage}
 }
 
 // keysUsedBy is a component that uses key material, or data of one; empty when none was ever applied. It reads from the

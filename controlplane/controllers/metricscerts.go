@@ -31,12 +31,14 @@ func (s *scope) ensureMetricsCerts(ctx context.Context, issuer certificates.Issu
 	if err != nil {
 		return err
 	}
-	files[scrape.CAFile] = s.keys.ClusterCA.Bundle
+	if files[scrape.CAFile], err = certificates.Trusted(s.keys, pki.ClusterCA); err != nil {
+		return err
+	}
 	result, err := issuer.EnsureLeaves(ctx, s.store.Host, certificates.LeafSecret{
 		Key:    client.ObjectKey{Namespace: s.key.Namespace, Name: names.MetricsCerts(s.key.Name)},
 		Labels: names.ComponentLabels(s.key, names.PKI), Owner: s.hostOwner(),
 		Leaves: []certificates.Leaf{{
-			Name: scrape.Certificate, Signer: pki.ClusterCA, CommonName: scrape.User, Organizations: []string{scrape.Group}, Usages: components.Dialing, Short: true,
+			Name: scrape.Certificate, Signer: pki.ClusterCA, SignerFile: s.keys.Files(string(pki.ClusterCA)).Used, CommonName: scrape.User, Organizations: []string{scrape.Group}, Usages: components.Dialing, Short: true,
 		}},
 		Files: files,
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/history"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/nodekeys"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rendering"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
@@ -66,6 +67,8 @@ type scope struct {
 	rebuild restoring
 	// rotations are how far rotations of keys have come.
 	rotations []status.Rotation
+	// nodes is what nodes of the tenant have to have of the cluster CA; nil while that does not rotate.
+	nodes *nodekeys.Wanted
 	// formerEvents is what is left of an etcd with events that is founded anew.
 	formerEvents foundingEvents
 

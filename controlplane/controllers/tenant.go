@@ -44,5 +44,5 @@ func (r *Reconciler) tenantKeeper() *tenantprobes.Keeper {
 }
 
 func tenantFacts(s *scope) *tenantprobes.Facts {
-	return &tenantprobes.Facts{ControlPlane: s.controlPlane, Input: &s.input, Keys: s.keys, Settled: s.settled()}
+	return &tenantprobes.Facts{ControlPlane: s.controlPlane, Input: &s.input, Keys: s.keys, Nodes: s.nodes, Settled: s.settled()}
 }

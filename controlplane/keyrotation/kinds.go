@@ -47,6 +47,12 @@ var rotatingKinds = []rotatingKind{
 		seen: (*run).addObjects, seenIn: []rotation.Phase{rotation.Prepared, rotation.Dropping}, probedAs: rewritingProbeKind,
 	},
 	{
+		asked: controlplanev1.ClusterCAKind, material: string(pki.ClusterCA), pods: components.ClusterCA, data: "ca.rotation",
+		seen:     (*run).addClusterCAs,
+		seenIn:   []rotation.Phase{rotation.Trusting, rotation.Using, rotation.Prepared, rotation.Dropping},
+		probedAs: clusterCAProbeKind,
+	},
+	{
 		asked: controlplanev1.FrontProxyCAKind, material: string(pki.FrontProxyCA), pods: components.FrontProxyCA, data: "front-proxy-ca.rotation",
 		seen: addPublishedCAs(pki.FrontProxyCA, tenant.PublishedFrontProxyCAs), seenIn: []rotation.Phase{rotation.Trusting, rotation.Dropping}, probedAs: frontProxyProbeKind,
 	},
@@ -57,7 +63,6 @@ var rotatingKinds = []rotatingKind{
 // SetFiles makes an input have the files of all kinds of keys, as pods are to have them now.
 func SetFiles(in *components.Input, keys *pki.KeyMaterial) {
 	for i := range rotatingKinds {
-		files := rotatingKinds[i].pods.In(in)
-		files.Trusted, files.Used = keys.Files(rotatingKinds[i].material)
+		*rotatingKinds[i].pods.In(in) = components.KeyFiles(keys.Files(rotatingKinds[i].material))
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/nodekeys"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/revision"
@@ -38,6 +39,8 @@ type Rotator struct {
 	Etcd operator.Etcd
 	// Reads limits how many etcds are read at the same time.
 	Reads *Reads
+	// NodeKeysImage is the image of kok-node-keys, which brings nodes the CAs of each phase; empty for none.
+	NodeKeysImage string
 }
 
 // Facts are what a reconcile knows of a control plane. Next changes none of them; ReadKeys replaces the caller's keys.
@@ -70,6 +73,8 @@ type Step struct {
 	Keys *pki.KeyMaterial
 	// Rotations tell people how far each kind has come that a person asks for or that is under way.
 	Rotations []status.Rotation
+	// Nodes is what the nodes of the tenant have to have of the cluster CA; nil while that does not rotate.
+	Nodes *nodekeys.Wanted
 	// Probing is true when a probe has no result yet.
 	Probing bool
 }
@@ -106,6 +111,7 @@ func (u *run) rotateKeys(ctx context.Context) flow.Result {
 	for {
 		states := u.rotationStates()
 		u.withdrawProbes(states)
+		u.step.Nodes = nil
 		SetFiles(&u.input, u.keys)
 		u.step.Keys = u.keys
 		if err := u.observeRotations(ctx, states); err != nil {
@@ -209,6 +215,8 @@ func (u *run) rotationState(kind *rotatingKind) rotation.State {
 		state.Problem = u.of.Problem.Error()
 	case !u.of.Runs:
 		state.Problem = "it begins when the condition Initialized is true"
+	case kind.asked == controlplanev1.ClusterCAKind && u.NodeKeysImage == "":
+		state.Problem = "the manager's flag --node-keys-image does not name the image of kok-node-keys"
 	default:
 		if volatile := u.of.volatileHolders(kind); len(volatile) > 0 {
 			state.Problem = fmt.Sprintf("members of %s would have to restart, and keep their data in their pods", strings.Join(volatile, " and "))

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -157,7 +158,7 @@ func generate(ctx context.Context, request Request, read *copies, values map[str
 }
 
 // managementWrites are the Secrets of the management cluster to create or complete. Secrets that a person made are left
-// alone, but for a key that a rotation has replaced.
+// alone, but for a key that a rotation has replaced, and for what tells others of a rotation.
 func (c *copies) managementWrites(request Request, values map[string][][]byte) map[string]*corev1.Secret {
 	writes := map[string]*corev1.Secret{}
 	for _, it := range items {
@@ -165,7 +166,8 @@ func (c *copies) managementWrites(request Request, values map[string][][]byte) m
 		former := c.isFormer(it, part(present, it.managementKeys))
 		// A person may have removed the label. The controller's owner reference also shows that we made the Secret.
 		mine := present == nil || secrets.Ours(present) || secrets.ControlledBy(present, request.Owner)
-		if !mine && !former {
+		trusted := c.trustedByOthers(it, values[it.name])
+		if !mine && !former && bytes.Equal(trusted, dataOf(present, it.trustedKey)) {
 			continue
 		}
 		at := c.managementLocation(it)
@@ -182,12 +184,36 @@ func (c *copies) managementWrites(request Request, values map[string][][]byte) m
 		if former {
 			clearKeys(wanted, it.managementKeys)
 		}
-		fill(wanted, it.managementKeys, values[it.name])
+		if mine || former {
+			fill(wanted, it.managementKeys, values[it.name])
+		}
+		if it.trustedKey != "" {
+			if delete(wanted.Data, it.trustedKey); trusted != nil {
+				wanted.Data[it.trustedKey] = trusted
+			}
+		}
 		if present == nil || !apiequality.Semantic.DeepEqual(present, wanted) {
 			writes[it.name] = wanted
 		}
 	}
 	return writes
+}
+
+// trustedByOthers are the public parts of both keys while a kind rotates that other providers trust; nil otherwise.
+func (c *copies) trustedByOthers(it item, former [][]byte) []byte {
+	r := c.rotations[it.name]
+	if it.trustedKey == "" || r == nil || !r.UnderWay() {
+		return nil
+	}
+	return joined(former[publicPart], r.parts[publicPart])
+}
+
+// dataOf is what a Secret has under a data key; nil for a Secret that does not exist.
+func dataOf(secret *corev1.Secret, key string) []byte {
+	if secret == nil {
+		return nil
+	}
+	return secret.Data[key]
 }
 
 // hostWrite is the host cluster's copy when it must be written. Unknown data keys stay: they may be key material of a later

@@ -6,6 +6,8 @@ import (
 
 	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/clusterca"
 )
 
 const (
@@ -42,12 +44,15 @@ type item struct {
 	both     func(former, next [][]byte, nextIsUsed bool) [][]byte
 	// oneFile is true for a kind whose keys programs trust by one file with the public parts of all.
 	oneFile bool
+	// trustedKey is the data key of Cluster API's Secret that has the public parts of both keys while the kind rotates, for other providers;
+	// empty for a kind that nobody else trusts.
+	trustedKey string
 }
 
 var pairKeys = []string{secret.TLSCrtDataName, secret.TLSKeyDataName}
 
 var items = []item{
-	ca(ClusterCA, secret.ClusterCA, CACert, CAKey, ""),
+	clusterCA(),
 	ca(EtcdCA, secret.EtcdCA, EtcdCACert, EtcdCAKey, "etcd-ca.rotation"),
 	ca(EtcdEventsCA, EtcdEventsPurpose, EtcdEventsCACert, EtcdEventsCAKey, "etcd-events-ca.rotation"),
 	ca(FrontProxyCA, secret.FrontProxyCA, FrontProxyCACert, FrontProxyCAKey, "front-proxy-ca.rotation"),
@@ -71,7 +76,22 @@ var items = []item{
 	},
 }
 
-// ca is the item of a CA. The CA does not rotate if rotation is empty.
+// clusterCA is the CA that others trust, too. kube-controller-manager signs by a file with one certificate: a Cluster that is made from
+// stored keys has the CA that was in use.
+func clusterCA() item {
+	it := ca(ClusterCA, secret.ClusterCA, CACert, CAKey, "ca.rotation")
+	it.both, it.trustedKey = usedPair, clusterca.TrustedDataKey
+	return it
+}
+
+func usedPair(former, next [][]byte, nextIsUsed bool) [][]byte {
+	if nextIsUsed {
+		return next
+	}
+	return former
+}
+
+// ca is the item of a CA.
 func ca(signer Signer, purpose secret.Purpose, certKey, keyKey, rotation string) item {
 	return item{
 		name: string(signer), purpose: purpose,

@@ -57,22 +57,6 @@ const fileDigits = 10
 // Rotation is the last rotation of a kind of key; nil for one that was never rotated.
 func (m *KeyMaterial) Rotation(kind string) *Rotation { return m.rotations[kind] }
 
-// Files are what the names of the files of a kind of key end in, for the phase of its rotation: of those that are trusted, and of the
-// one that is in use. Empty is the key that the tenant was made with.
-func (m *KeyMaterial) Files(kind string) (trusted []string, used string) {
-	r := m.rotations[kind]
-	if r == nil {
-		return nil, ""
-	}
-	switch r.Phase {
-	case rotation.Trusting:
-		return []string{r.FormerFile, r.File()}, r.FormerFile
-	case rotation.Using, rotation.Prepared:
-		return []string{r.FormerFile, r.File()}, r.File()
-	}
-	return []string{r.File()}, r.File()
-}
-
 // FormerTokenKeys are the IDs that tokens have of the key which a rotation of the service account key replaces; none once that is
 // over.
 func (m *KeyMaterial) FormerTokenKeys() ([]string, error) {
@@ -329,14 +313,15 @@ const firstFile = "first"
 // joinedFile is the name of a file that has several keys, by what the names of their own files end in: "ca.crt" becomes
 // "ca-first-<digits>.crt".
 func joinedFile(name string, keys ...string) string {
-	base, ending, _ := strings.Cut(name, ".")
+	ending := path.Ext(name)
+	base := strings.TrimSuffix(name, ending)
 	for _, key := range keys {
 		if key == "" {
 			key = firstFile
 		}
 		base += "-" + key
 	}
-	return base + "." + ending
+	return base + ending
 }
 
 // isFileOf reports whether a data key is one that KeyFile or joinedFile made.

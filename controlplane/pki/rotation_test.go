@@ -81,8 +81,8 @@ func TestEachPhaseHasItsKeysInBothCopies(t *testing.T) {
 			case rotation.Dropping, rotation.Over:
 				wantTrusted = []string{file}
 			}
-			if trusted, used := got.Files(ServiceAccount); !slices.Equal(trusted, wantTrusted) || used != wantUsed {
-				t.Errorf("pods trust %q and use %q, want %q and %q", trusted, used, wantTrusted, wantUsed)
+			if files := got.Files(ServiceAccount); !slices.Equal(files.Trusted, wantTrusted) || files.Used != wantUsed {
+				t.Errorf("pods trust %q and use %q, want %q and %q", files.Trusted, files.Used, wantTrusted, wantUsed)
 			}
 			if want := []string{"sa-" + file + ".key", "sa-" + file + ".pub", "sa.key", "sa.pub", "sa.rotation"}; !slices.Equal(w.saFiles(), want) {
 				t.Errorf("the files are %v, want %v", w.saFiles(), want)
@@ -221,8 +221,8 @@ func TestASecondRotationReplacesTheKeyOfTheFirst(t *testing.T) {
 	const later = "2026-03-05T05:06:07Z"
 	got := w.rotate(later, rotation.Using)
 	r := got.Rotation(ServiceAccount)
-	if trusted, used := got.Files(ServiceAccount); !slices.Equal(trusted, []string{former, r.File()}) || used != r.File() || former == r.File() {
-		t.Fatalf("pods trust %q and use %q", trusted, used)
+	if files := got.Files(ServiceAccount); !slices.Equal(files.Trusted, []string{former, r.File()}) || files.Used != r.File() || former == r.File() {
+		t.Fatalf("pods trust %q and use %q", files.Trusted, files.Used)
 	}
 	files := []string{"sa-" + former + ".key", "sa-" + former + ".pub", "sa-" + r.File() + ".key", "sa-" + r.File() + ".pub", "sa.key", "sa.pub", "sa.rotation"}
 	slices.Sort(files)

@@ -3,38 +3,7 @@ package pki
 import (
 	"fmt"
 	"slices"
-
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
-
-// signsIn reports which CAs sign leaves in a phase of a rotation. While pods come to use the new CA both sign, because pods of both phases
-// run. The new CA signs nothing before every pod trusts it, and the former CA signs nothing once no pod shows a leaf by it.
-func signsIn(phase rotation.Phase) (former, next bool) {
-	switch phase {
-	case rotation.Trusting:
-		return true, false
-	case rotation.Using:
-		return true, true
-	}
-	return false, true
-}
-
-// Signing are the CAs of a signer that sign leaves in the phase of its rotation, by what the names of their files end in.
-func (m *KeyMaterial) Signing(signer Signer) []string {
-	r := m.rotations[string(signer)]
-	if r == nil {
-		return []string{""}
-	}
-	var files []string
-	former, next := signsIn(r.Phase)
-	if former {
-		files = append(files, r.FormerFile)
-	}
-	if next {
-		files = append(files, r.File())
-	}
-	return files
-}
 
 // TrustedFile is the data key of a file with CAs that pods trust, in the host cluster's copy. files are what the names of their own files
 // end in. Without files it is certKey, the file of the CA that the tenant was made with.
@@ -65,30 +34,6 @@ func orFirst(files []string) []string {
 		return []string{""}
 	}
 	return files
-}
-
-// trustedIn are the sets of CAs that pods trust in a phase of a rotation: the set of the phase, and the set of the phase before, while pods
-// of that one run.
-func trustedIn(phase rotation.Phase, former, next string) [][]string {
-	switch phase {
-	case rotation.Trusting:
-		return [][]string{{former}, {former, next}}
-	case rotation.Using, rotation.Prepared:
-		return [][]string{{former, next}}
-	case rotation.Dropping:
-		return [][]string{{former, next}, {next}}
-	}
-	return [][]string{{next}}
-}
-
-// TrustedSets are the sets of CAs of a signer that pods trust, by what the names of their files end in. There are two while pods of two phases
-// run.
-func (m *KeyMaterial) TrustedSets(signer Signer) [][]string {
-	r := m.rotations[string(signer)]
-	if r == nil {
-		return [][]string{{""}}
-	}
-	return trustedIn(r.Phase, r.FormerFile, r.File())
 }
 
 // Bundle has the certificates of CAs of a signer, as PEM. files are what the names of their files end in.

@@ -23,9 +23,50 @@ func TestWhichCASignsInEachPhase(t *testing.T) {
 		{rotation.Dropping, false, true},
 		{rotation.Over, false, true},
 	} {
-		if former, next := signsIn(test.phase); former != test.former || next != test.next {
+		m := &KeyMaterial{rotations: map[string]*Rotation{string(EtcdCA): rotationAt(test.phase)}}
+		signing := m.Signing(EtcdCA)
+		if former, next := slices.Contains(signing, formerFile), slices.Contains(signing, m.rotations[string(EtcdCA)].File()); former != test.former || next != test.next {
 			t.Errorf("%s: it is %t that the former one signs, and %t that the new one does", test.phase, former, next)
 		}
+	}
+}
+
+const formerFile = "0123456789"
+
+// rotationAt is a second rotation that has come to a phase.
+func rotationAt(phase rotation.Phase) *Rotation {
+	return &Rotation{Record: rotation.Record{Phase: phase}, FormerFile: formerFile, parts: [][]byte{[]byte("public"), []byte("private")}}
+}
+
+// Whoever verifies API servers by the former cluster CA alone goes on until a person asks for the end.
+func TestServersShowTheFormerClusterCAUntilTheEnd(t *testing.T) {
+	next := rotationAt("").File()
+	for _, test := range []struct {
+		phase                     rotation.Phase
+		signing, showing, clients []string
+	}{
+		{rotation.Trusting, []string{formerFile}, []string{formerFile}, []string{formerFile, next}},
+		{rotation.Using, []string{formerFile, next}, []string{formerFile}, []string{formerFile, next}},
+		{rotation.Prepared, []string{next}, []string{formerFile}, []string{formerFile, next}},
+		{rotation.Dropping, []string{next}, []string{formerFile, next}, []string{formerFile, next}},
+		{rotation.Over, []string{next}, []string{next}, []string{next}},
+	} {
+		m := &KeyMaterial{rotations: map[string]*Rotation{string(ClusterCA): rotationAt(test.phase), string(EtcdCA): rotationAt(test.phase)}}
+		if got := m.Signing(ClusterCA); !slices.Equal(got, test.signing) {
+			t.Errorf("%s: clients show certificates by %q", test.phase, got)
+		}
+		if got := m.Showing(ClusterCA); !slices.Equal(got, test.showing) {
+			t.Errorf("%s: servers show certificates by %q", test.phase, got)
+		}
+		if got := m.ClientTrust(ClusterCA); !slices.Equal(got, test.clients) {
+			t.Errorf("%s: clients trust %q", test.phase, got)
+		}
+		if got := m.Showing(EtcdCA); !slices.Equal(got, m.Signing(EtcdCA)) {
+			t.Errorf("%s: members of etcd show certificates by %q as servers", test.phase, got)
+		}
+	}
+	if got := (&KeyMaterial{}).ClientTrust(ClusterCA); got != nil {
+		t.Errorf("without a rotation clients trust %q", got)
 	}
 }
 
@@ -84,7 +125,7 @@ func TestFilesOfTrustedCAs(t *testing.T) {
 		if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(names))) {
 			t.Errorf("%s: there are %v, want %v", phase, got, names)
 		}
-		trusted, _ := material.Files(proxyCA)
+		trusted := material.Files(proxyCA).Trusted
 		file := data[TrustedFile(FrontProxyCACert, trusted...)]
 		if len(certificates(file)) != len(trusted) {
 			t.Errorf("%s: %q have %d certificates", phase, trusted, len(certificates(file)))
@@ -137,7 +178,7 @@ func TestABundleTrustsBothCAsWhileOneRotates(t *testing.T) {
 			}
 		}
 		again := restored.rotateKind(proxyCA, asked, rotation.Using)
-		trusted, _ := again.Files(proxyCA)
+		trusted := again.Files(proxyCA).Trusted
 		if got := len(certificates(restored.Get(restored.Host, hostCopy).Data[TrustedFile(FrontProxyCACert, trusted...)])); got != want+1 {
 			t.Errorf("%s: restored, it trusts %d CAs, want %d", phase, got, want+1)
 		}
@@ -193,7 +234,9 @@ func TestWhichCAsPodsTrustInEachPhase(t *testing.T) {
 		{rotation.Dropping, `[["former" "next"] ["next"]]`},
 		{rotation.Over, `[["next"]]`},
 	} {
-		if got := fmt.Sprintf("%q", trustedIn(test.phase, "former", "next")); got != test.sets {
+		m := &KeyMaterial{rotations: map[string]*Rotation{string(EtcdCA): rotationAt(test.phase)}}
+		got := strings.NewReplacer(formerFile, "former", rotationAt("").File(), "next").Replace(fmt.Sprintf("%q", m.TrustedSets(EtcdCA)))
+		if got != test.sets {
 			t.Errorf("%s: pods trust %s", test.phase, got)
 		}
 	}
@@ -209,7 +252,7 @@ func TestBundlesOfTrustedCAs(t *testing.T) {
 	for _, phase := range phases {
 		material := w.rotateKind(string(EtcdCA), asked, phase)
 		made := material.Rotation(string(EtcdCA))
-		trusted, _ := material.Files(string(EtcdCA))
+		trusted := material.Files(string(EtcdCA)).Trusted
 		if sets := material.TrustedSets(EtcdCA); !slices.ContainsFunc(sets, func(set []string) bool { return slices.Equal(set, trusted) }) {
 			t.Errorf("%s: pods come to trust %q, and there are %q", phase, trusted, sets)
 		}
@@ -250,6 +293,62 @@ func TestNamesOfFilesWithCAsOfTwoSigners(t *testing.T) {
 	} {
 		if got := TrustedFileOfBoth("client-ca.crt", test.files, test.others); got != test.want {
 			t.Errorf("%q and %q are in %s, want %s", test.files, test.others, got, test.want)
+		}
+	}
+}
+
+// Machines that join while the cluster CA rotates have to trust both: bootstrap providers read Cluster API's Secret alone.
+func TestOtherProvidersAreToldOfBothClusterCAs(t *testing.T) {
+	theirs := newWorld(t).ensure().ClusterCA.Bundle
+	for name, before := range map[string]func(w *world){
+		"our own Secret": func(*world) {},
+		"a person's Secret": func(w *world) {
+			foreign := newWorld(w.t)
+			foreign.ensure()
+			data := foreign.Get(foreign.Management, "blue-ca").Data
+			data["other"] = theirs
+			w.Create(w.Management, "blue-ca", data)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			before(w)
+			born := w.ensure()
+			for _, phase := range phases {
+				made := w.rotateKind(string(ClusterCA), asked, phase)
+				next, err := made.CAByFile(ClusterCA, made.Rotation(string(ClusterCA)).File())
+				if err != nil {
+					t.Fatal(err)
+				}
+				wantTrusted, wantPair := joined(born.ClusterCA.Bundle, next.Bundle), born.ClusterCA.Bundle
+				if phase == rotation.Over {
+					wantTrusted, wantPair = nil, next.Bundle
+				}
+				data := w.Get(w.Management, "blue-ca").Data
+				if !bytes.Equal(data["trusted.crt"], wantTrusted) || !bytes.Equal(data["tls.crt"], wantPair) {
+					t.Errorf("%s: it has %d bytes of CAs beside the pair, want %d, or another pair", phase, len(data["trusted.crt"]), len(wantTrusted))
+				}
+				if name == "a person's Secret" && !bytes.Equal(data["other"], theirs) {
+					t.Errorf("%s: what a person put there is gone", phase)
+				}
+				w.settled()
+			}
+		})
+	}
+}
+
+// kube-controller-manager signs by a file with one certificate alone.
+func TestABundleHasTheClusterCAThatIsInUse(t *testing.T) {
+	for _, phase := range phases {
+		w := newWorld(t)
+		born := w.ensure()
+		material := w.rotateKind(string(ClusterCA), asked, phase)
+		want := born.ClusterCA.Bundle
+		if phase != rotation.Trusting {
+			want = material.Rotation(string(ClusterCA)).Key["tls.crt"]
+		}
+		if got := throughBundle(t, material).ClusterCA.Bundle; !bytes.Equal(got, want) {
+			t.Errorf("%s: it has %d CAs, or the other one", phase, len(certificates(got)))
 		}
 	}
 }

@@ -88,6 +88,8 @@ func (r Rotation) line() string {
 var unseen = map[string]string{
 	// API servers let tokens of pods live for a year, for programs that read theirs only once.
 	pki.ServiceAccount: "tokens that were handed out, and programs in pods that read their token only when they start, whose tokens end within a year; restart such pods, and hand out tokens anew",
+	// kube-controller-manager signs for a year at the most.
+	string(pki.ClusterCA): "kubeconfigs and client certificates that were handed out, which end within a year, and programs outside of the tenant's pods that trust the former CA alone; hand out new ones now",
 	// What serves by k8s.io/apiserver watches the ConfigMap.
 	string(pki.FrontProxyCA): "extension API servers that read ConfigMap kube-system/extension-apiserver-authentication only when they start; restart them now, or they refuse API servers, and again when the rotation is over, or they trust the former CA",
 	string(pki.EtcdCA):       byPeople,

@@ -135,7 +135,7 @@ func TestFrontProxiesOfEachPhaseAtAKubeAPIServer(t *testing.T) {
 	args.Set("requestheader-allowed-names", "front-proxy-client").Set("requestheader-username-headers", "X-Remote-User").
 		Set("requestheader-group-headers", "X-Remote-Group").Set("requestheader-extra-headers-prefix", "X-Remote-Extra-")
 	configure := func() {
-		trusted, _ := p.keys.Files(string(pki.FrontProxyCA))
+		trusted := p.keys.Files(string(pki.FrontProxyCA)).Trusted
 		args.Set("requestheader-client-ca-file", filepath.Join(p.directory, pki.TrustedFile(pki.FrontProxyCACert, trusted...)))
 	}
 	configure()

@@ -53,9 +53,9 @@ type API struct {
 // Address is the host and port of the API.
 func (a *API) Address() string { return a.address }
 
-// Identity differs for another address or another cluster CA.
+// Identity differs for another address, and for other cluster CAs that are trusted or in use.
 func (a *API) Identity() string {
-	return fmt.Sprintf("%s\n%s", a.address, a.issuer.Keys.ClusterCA.Bundle)
+	return fmt.Sprintf("%s\n%s", a.address, certificates.ClientIdentity(a.issuer.Keys, pki.ClusterCA))
 }
 
 // Config is the configuration of clients of the tenant, behind the guard.
@@ -101,6 +101,14 @@ func (a *API) EachSecret(ctx context.Context, of corev1.SecretType, do func(*cor
 		return err
 	}
 	return tenantapi.EachSecret(ctx, a.guard, a.client, of, do)
+}
+
+// EachPod calls do for each pod, page by page.
+func (a *API) EachPod(ctx context.Context, do func(*corev1.Pod)) error {
+	if err := a.connect(); err != nil {
+		return err
+	}
+	return tenantapi.EachPod(ctx, a.guard, a.client, do)
 }
 
 // eachNode calls do for each Node, page by page.

@@ -5,6 +5,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/nodekeys"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
 )
@@ -30,6 +31,8 @@ type Facts struct {
 	ControlPlane *controlplanev1.KOKControlPlane
 	Input        *components.Input
 	Keys         *pki.KeyMaterial
+	// Nodes is what nodes have to have of the cluster CA; nil while that does not rotate.
+	Nodes *nodekeys.Wanted
 	// Settled is passed on to probe.Probe: the first bad answers about a settled control plane do not count.
 	Settled bool
 }

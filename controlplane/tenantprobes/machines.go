@@ -5,6 +5,9 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/nodekeys"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/workloads"
 )
@@ -12,11 +15,15 @@ import (
 // MachinesKind is the kind of the probe that brings what machines need to join.
 const MachinesKind = "tenant"
 
-// ForMachines has no problem when the tenant's API answered at its endpoint and held what joining machines need, when it was last
-// probed. It is probed in the background, and at once when the number of ready API servers changes. asked is false until the first result.
+// ForMachines has no problem when the tenant's API answered at its endpoint and held what joining machines need, and what brings nodes the
+// cluster CA while that rotates, when it was last probed. It is probed in the background, and at once when the number of ready API servers changes. asked is false until the first result.
 func (k *Keeper) ForMachines(of *Facts, apiServers *workloads.State) (problem string, asked bool, err error) {
 	in := of.Input
 	shared, err := in.Exposure.AddrPort()
+	if err != nil {
+		return "", false, err
+	}
+	trusted, err := certificates.Trusted(of.Keys, pki.ClusterCA)
 	if err != nil {
 		return "", false, err
 	}
@@ -26,7 +33,7 @@ func (k *Keeper) ForMachines(of *Facts, apiServers *workloads.State) (problem st
 		PodCIDRs:                  in.Network.PodCIDRs,
 		ServiceCIDRs:              in.Network.ServiceCIDRs,
 		DNSDomain:                 in.Network.DNSDomain,
-		CABundle:                  of.Keys.ClusterCA.Bundle,
+		CABundle:                  trusted,
 		ImageRepository:           in.Spec.ImageRepository,
 		APIServers:                shared,
 		KubeletServerTLSBootstrap: true,
@@ -34,7 +41,10 @@ func (k *Keeper) ForMachines(of *Facts, apiServers *workloads.State) (problem st
 	check := &objectsProbe{api: k.Tenants.Of(of.ControlPlane, of.Keys), what: "the objects that machines need to join"}
 	check.objects = func() (wanted, unwanted []client.Object, err error) {
 		wanted, err = tenant.Objects(settings)
-		return wanted, tenant.Unwanted(), err
+		if unwanted = tenant.Unwanted(); of.Nodes == nil {
+			return wanted, append(unwanted, nodekeys.Objects(nodekeys.Wanted{})...), err
+		}
+		return append(wanted, nodekeys.Objects(*of.Nodes)...), unwanted, err
 	}
 	probing, err := check.probe()
 	if err != nil {

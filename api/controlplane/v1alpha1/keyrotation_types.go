@@ -3,7 +3,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // KeyKind is a kind of key that can be rotated.
-// +kubebuilder:validation:Enum=ServiceAccountKey;EncryptionKey;FrontProxyCA;EtcdCA;EtcdEventsCA
+// +kubebuilder:validation:Enum=ServiceAccountKey;EncryptionKey;ClusterCA;FrontProxyCA;EtcdCA;EtcdEventsCA
 type KeyKind string
 
 const (
@@ -11,6 +11,8 @@ const (
 	ServiceAccountKeyKind KeyKind = "ServiceAccountKey"
 	// EncryptionKeyKind is the key by which API servers encrypt what encryptionAtRest names.
 	EncryptionKeyKind KeyKind = "EncryptionKey"
+	// ClusterCAKind is the CA of API servers, and of all who show a certificate to them: nodes, the programs of the control plane, people.
+	ClusterCAKind KeyKind = "ClusterCA"
 	// FrontProxyCAKind is the CA of the certificate by which API servers act for users at extension API servers.
 	FrontProxyCAKind KeyKind = "FrontProxyCA"
 	// EtcdCAKind is the CA of the data etcd, by which API servers and the manager sign in at both etcd clusters' members.

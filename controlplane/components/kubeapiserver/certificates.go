@@ -46,16 +46,18 @@ func wantedCertificates(in *components.Input, of components.Issuance) (component
 	}
 	files[KonnectivityKubeconfigFile] = kubeconfig
 	return components.Certificates{
-		Leaves: slices.Concat([]certificates.Leaf{
-			serving,
-			konnectivityServing,
-			{Name: KonnectivityClientCert, Signer: pki.ClusterCA, CommonName: konnectivity.ServerUser, Usages: components.Dialing},
-			{Name: KubeletClientCert, Signer: pki.ClusterCA, CommonName: names.KubeletClientUser, Usages: components.Dialing},
-		}, certificates.BySigning(of.Keys, certificates.Leaf{
-			Name: EtcdClientCert, Signer: pki.EtcdCA, CommonName: "kube-apiserver-etcd-client", Usages: components.Dialing,
-		}), certificates.BySigning(of.Keys, certificates.Leaf{
-			Name: FrontProxyClientCert, Signer: pki.FrontProxyCA, CommonName: "front-proxy-client", Usages: components.Dialing,
-		})),
+		Leaves: slices.Concat(
+			certificates.ByShowing(of.Keys, serving),
+			certificates.ByShowing(of.Keys, konnectivityServing),
+			certificates.BySigning(of.Keys, certificates.Leaf{
+				Name: KonnectivityClientCert, Signer: pki.ClusterCA, CommonName: konnectivity.ServerUser, Usages: components.Dialing,
+			}), certificates.BySigning(of.Keys, certificates.Leaf{
+				Name: KubeletClientCert, Signer: pki.ClusterCA, CommonName: names.KubeletClientUser, Usages: components.Dialing,
+			}), certificates.BySigning(of.Keys, certificates.Leaf{
+				Name: EtcdClientCert, Signer: pki.EtcdCA, CommonName: "kube-apiserver-etcd-client", Usages: components.Dialing,
+			}), certificates.BySigning(of.Keys, certificates.Leaf{
+				Name: FrontProxyClientCert, Signer: pki.FrontProxyCA, CommonName: "front-proxy-client", Usages: components.Dialing,
+			})),
 		Files: files,
 	}, nil
 }

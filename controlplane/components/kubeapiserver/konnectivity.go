@@ -4,6 +4,7 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,8 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiserverv1beta1 "k8s.io/apiserver/pkg/apis/apiserver/v1beta1"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/certificates"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 )
 
 // Names of konnectivity's files in the component's Secret, as the asset's arguments name them.
@@ -86,11 +89,31 @@ func addKonnectivity(template *corev1.PodTemplateSpec, in *components.Input) {
 	components.SetPort(server, KonnectivityHealth.Name, health)
 	components.Probe(server.LivenessProbe, health)
 
-	pki := addition.Volumes[1].Projected.Sources
-	pki[0].Secret.Name = names.KeyMaterial(in.Cluster.Name)
-	pki[1].Secret.Name = names.Certs(in.Cluster.Name, names.KubeAPIServer)
+	sources := addition.Volumes[1].Projected.Sources
+	sources[0].Secret.Name = names.KeyMaterial(in.Cluster.Name)
+	sources[1].Secret.Name = names.Certs(in.Cluster.Name, names.KubeAPIServer)
+	for _, source := range sources {
+		mountPhase(source.Secret.Items, in.ClusterCAs)
+	}
 
 	pod.InitContainers = append(pod.InitContainers, *server)
 	pod.Volumes = append(pod.Volumes, addition.Volumes...)
 	pod.Containers[0].VolumeMounts = append(pod.Containers[0].VolumeMounts, server.VolumeMounts[0])
+}
+
+// mountPhase has konnectivity's server find the files of the phase under the paths that it always has.
+func mountPhase(items []corev1.KeyToPath, cas components.KeyFiles) {
+	for i := range items {
+		name, ending := strings.TrimSuffix(items[i].Key, path.Ext(items[i].Key)), path.Ext(items[i].Key)
+		switch name {
+		case KonnectivityServerCert:
+			items[i].Key = certificates.LeafName(name, cas.Shown) + ending
+		case KonnectivityClientCert:
+			items[i].Key = certificates.LeafName(name, cas.Used) + ending
+		default:
+			if items[i].Key == pki.CACert {
+				items[i].Key = pki.TrustedFile(pki.CACert, cas.Trusted...)
+			}
+		}
+	}
 }

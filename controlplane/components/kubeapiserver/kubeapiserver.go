@@ -27,7 +27,7 @@ import (
 const (
 	ServerCert           = "server"
 	EtcdClientCert       = components.EtcdClient
-	KubeletClientCert    = "kubelet-client"
+	KubeletClientCert    = components.KubeletClient
 	FrontProxyClientCert = components.FrontProxyClient
 	// EtcdCAFile holds the CAs of both etcd clusters.
 	EtcdCAFile = components.EtcdCAs

@@ -1,0 +1,238 @@
+package keyrotation
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/nodekeys"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/probe"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenantprobes"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/errortext"
+)
+
+const (
+	// clusterCAProbeKind is the kind of the probe that looks which cluster CAs are in the tenant and on its nodes.
+	clusterCAProbeKind = "cluster-ca"
+	// clusterCATimeout is for all pages of Nodes and pods of a tenant.
+	clusterCATimeout = time.Minute
+	// mostOwners is how many owners of pods are named.
+	mostOwners = 20
+)
+
+// wantedOfNodes is which cluster CAs nodes have to trust in a phase, and by which CA their certificates have to be; nil while nodes keep what
+// they have. podsBehind is true while a pod of the control plane does not have the keys of the phase: then nodes keep those of the phase
+// before. A node can get a certificate by the new CA once the controller manager signs by it, and may trust that one alone once every API
+// server shows a certificate by it.
+func wantedOfNodes(phase rotation.Phase, podsBehind bool, former, next []byte) *nodekeys.Wanted {
+	both := slices.Concat(former, next)
+	switch {
+	case phase == rotation.Trusting, phase == rotation.Using && podsBehind:
+		return &nodekeys.Wanted{Trusted: both}
+	case phase == rotation.Using, phase == rotation.Prepared, phase == rotation.Dropping && podsBehind:
+		return &nodekeys.Wanted{Trusted: both, Signer: next}
+	case phase == rotation.Dropping:
+		return &nodekeys.Wanted{Trusted: next, Signer: next}
+	}
+	return nil
+}
+
+// addClusterCAs adds what the tenant and its nodes lack of the phase: to what is behind, or in Prepared to what needs the former CA.
+func (u *run) addClusterCAs(_ context.Context, state *rotation.State, l look) error {
+	former, next := u.keys.RotatingCAs(pki.ClusterCA)
+	podsBehind := len(state.Behind) > 0
+	u.step.Nodes = wantedOfNodes(state.Record.Phase, podsBehind, former, next)
+	u.step.Nodes.Image = u.NodeKeysImage
+	if podsBehind {
+		u.Prober.Withdraw(l.key) // Such a pod publishes CAs of another phase.
+		return nil
+	}
+	check := &clusterCAProbe{
+		api: u.Tenants.Of(u.of.ControlPlane, u.keys), phase: state.Record.Phase, former: former, next: next, nodes: *u.step.Nodes,
+	}
+	if check.phase == rotation.Prepared {
+		var err error
+		if check.since, err = time.Parse(time.RFC3339, state.Record.Since); err != nil {
+			return fmt.Errorf("read since when the new cluster CA is in use: %w", err)
+		}
+	}
+	result, told := u.Prober.Probe(l.key, check.probe(state.Record))
+	found, seen := result.Value.(clusterCASeen)
+	if !told {
+		u.step.Probing, result.Problem = true, "the tenant is being probed"
+	}
+	switch {
+	case check.phase == rotation.Prepared:
+		state.Needs = append(state.Needs, found.needs(u.keys.Rotation(string(pki.ClusterCA)).File(), seen, result.Problem)...)
+	case !seen:
+		state.Behind = append(state.Behind, fmt.Sprintf("the tenant (%s)", result.Problem))
+	default:
+		state.Behind = append(state.Behind, found.behind()...)
+	}
+	return nil
+}
+
+// clusterCASeen is what a probe saw. The zero value is a tenant that has the CAs of the phase.
+type clusterCASeen struct {
+	// published says which ConfigMaps of the tenant lack what.
+	published []string
+	// nodes lack the CAs of the phase, or a certificate by the new one.
+	nodes []nodekeys.Lacking
+	// owners are workloads, as "namespace/kind/name", with pods that may trust the former CA alone. more is how many others there are.
+	owners []string
+	more   int
+}
+
+func (s clusterCASeen) behind() []string {
+	behind := slices.Clone(s.published)
+	for _, node := range s.nodes {
+		behind = append(behind, fmt.Sprintf("Node %s (%s)", node.Name, node.Why))
+	}
+	return behind
+}
+
+// needs are what needs the former CA. unknown says why nobody knows.
+func (s clusterCASeen) needs(file string, seen bool, unknown string) []rotation.Need {
+	if !seen {
+		return []rotation.Need{{Name: "unseen/" + file, Why: unknown}}
+	}
+	var needs []rotation.Need
+	for _, node := range s.nodes {
+		needs = append(needs, rotation.Need{Name: "node/" + file + "/" + node.Name, Why: node.Why})
+	}
+	for _, owner := range s.owners {
+		needs = append(needs, rotation.Need{Name: "pods/" + file + "/" + owner})
+	}
+	if s.more > 0 {
+		needs = append(needs, rotation.Need{Name: "other-pods/" + file, Why: fmt.Sprintf("pods of %d more owners, which are named when others of them have restarted", s.more)})
+	}
+	return needs
+}
+
+// clusterCAProbe looks which cluster CAs are in a tenant and on its nodes, and takes the former one away from where API servers published it.
+type clusterCAProbe struct {
+	api          *tenantprobes.API
+	phase        rotation.Phase
+	former, next []byte
+	nodes        nodekeys.Wanted
+	// since is when the new CA came into use: pods that started later have both.
+	since time.Time
+}
+
+func (v *clusterCAProbe) probe(of rotation.Record) probe.Probe {
+	return probe.Probe{
+		Identity: fmt.Sprintf("%s\n%s\n%s\n%s\n%s", of.Asked, of.Phase, of.Since, v.api.Identity(), v.next), Timeout: clusterCATimeout, Do: v.do,
+	}
+}
+
+// do reports a problem while something lacks the CAs of the phase, so that the prober repeats it sooner.
+func (v *clusterCAProbe) do(ctx context.Context) probe.Result {
+	seen, err := v.see(ctx)
+	if err != nil {
+		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s does not tell who has which cluster CA: %s", v.api.Address(), errortext.Steady(err))}
+	}
+	return probe.Result{Value: seen, Problem: strings.Join(append(seen.behind(), seen.owners...), ", ")}
+}
+
+func (v *clusterCAProbe) see(ctx context.Context) (clusterCASeen, error) {
+	var seen clusterCASeen
+	c, err := v.api.Client()
+	if err != nil {
+		return seen, err
+	}
+	switch v.phase {
+	case rotation.Trusting, rotation.Dropping:
+		if seen.published, err = v.published(ctx, c); err != nil {
+			return seen, err
+		}
+	case rotation.Prepared:
+		owners := owners{since: v.since}
+		if err := v.api.EachPod(ctx, owners.add); err != nil {
+			return seen, err
+		}
+		seen.owners, seen.more = owners.first()
+	}
+	seen.nodes, err = nodekeys.Behind(ctx, c, v.nodes)
+	return seen, err
+}
+
+// published says which ConfigMaps of the tenant do not have the CAs of the phase.
+func (v *clusterCAProbe) published(ctx context.Context, c client.Client) ([]string, error) {
+	wanted, dropped := publishedIn(v.phase, v.former, v.next)
+	var lacks []string
+	for _, look := range []func() (string, error){
+		func() (string, error) {
+			return tenant.EnsurePublished(ctx, c, tenant.PublishedClusterCAs, wanted, dropped)
+		},
+		func() (string, error) { return tenant.LacksRootCAs(ctx, c, wanted, dropped) },
+		func() (string, error) { return tenant.LacksJoiningCAs(ctx, c, wanted) },
+	} {
+		lack, err := look()
+		if err != nil {
+			return nil, err
+		}
+		if lack != "" {
+			lacks = append(lacks, lack)
+		}
+	}
+	return lacks, nil
+}
+
+// owners collects the owners of pods that may trust the former cluster CA alone.
+type owners struct {
+	since time.Time
+	names map[string]bool
+}
+
+// add takes a pod that started before the new CA came into use, and that mounts CAs. Whether its program has read them again since then cannot
+// be seen.
+func (o *owners) add(pod *corev1.Pod) {
+	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	if ended || !pod.CreationTimestamp.Time.Before(o.since) || !mountsRootCAs(&pod.Spec) {
+		return
+	}
+	if o.names == nil {
+		o.names = map[string]bool{}
+	}
+	o.names[ownerOf(pod)] = true
+}
+
+func mountsRootCAs(pod *corev1.PodSpec) bool {
+	return slices.ContainsFunc(pod.Volumes, func(volume corev1.Volume) bool {
+		return volume.Projected != nil && slices.ContainsFunc(volume.Projected.Sources, func(source corev1.VolumeProjection) bool {
+			return source.ConfigMap != nil && source.ConfigMap.Name == tenant.RootCAsName
+		})
+	})
+}
+
+// ownerOf is what a person restarts so that a pod starts anew: a Deployment in the place of its ReplicaSet, and the pod itself without an owner.
+func ownerOf(pod *corev1.Pod) string {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return pod.Namespace + "/Pod/" + pod.Name
+	}
+	if hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; owner.Kind == "ReplicaSet" && hash != "" {
+		if deployment, made := strings.CutSuffix(owner.Name, "-"+hash); made {
+			return pod.Namespace + "/Deployment/" + deployment
+		}
+	}
+	return pod.Namespace + "/" + owner.Kind + "/" + owner.Name
+}
+
+// first are the owners that are named, in their order, and how many others there are.
+func (o *owners) first() (named []string, more int) {
+	all := slices.Sorted(maps.Keys(o.names))
+	most := min(len(all), mostOwners)
+	return all[:most], len(all) - most
+}
