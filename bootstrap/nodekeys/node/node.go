@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -147,13 +148,9 @@ func (n *Node) renew(ctx context.Context, pair Pair, signer *x509.Certificate) (
 // put does what client-go's util/certificate.FileStore does: each pair has a file of its own, and a link names the present one. The
 // FileStore takes the link away before it makes another one, and syncs nothing: a power cut could leave kubelet without a certificate.
 func (n *Node) put(current string, pair *csr.Pair) error {
-	name := current[:len(current)-len(currentSuffix)] + time.Now().Format("-2006-01-02-15-04-05") + ".pem"
-	name, err := filepath.Abs(name)
+	name, err := n.free(current)
 	if err != nil {
 		return err
-	}
-	if there, err := n.Disk.Exists(name); err != nil || there {
-		return errors.Join(err, fmt.Errorf("%s is there, and must not be replaced", name))
 	}
 	if err := n.Disk.Write(name, append(append([]byte{}, pair.Certificate...), pair.Key...), 0o600); err != nil {
 		return err
@@ -162,4 +159,18 @@ func (n *Node) put(current string, pair *csr.Pair) error {
 		return errors.Join(err, fmt.Errorf("%s is no link any more", current))
 	}
 	return n.Disk.SwitchLink(name, current)
+}
+
+// free is a path for another pair. Kubelet names pairs after the second, too, and none is replaced.
+func (n *Node) free(current string) (string, error) {
+	current, err := filepath.Abs(current) // The link must lead there from anywhere.
+	if err != nil {
+		return "", err
+	}
+	for at := time.Now(); ; at = at.Add(time.Second) {
+		name := strings.TrimSuffix(current, currentSuffix) + at.Format("-2006-01-02-15-04-05") + ".pem"
+		if there, err := n.Disk.Exists(name); err != nil || !there {
+			return name, err
+		}
+	}
 }
