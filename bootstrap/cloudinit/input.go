@@ -3,6 +3,7 @@ package cloudinit
 import (
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 
 // Input is all that a document depends on.
@@ -49,10 +50,10 @@ const (
 	LocalServer = "127.0.0.1:6443"
 
 	// CAFile is the certificate of the cluster's certificate authority.
-	CAFile = "/etc/kubernetes/pki/ca.crt"
+	CAFile = onworker.CAFile
 	// BootstrapKubeconfig is the kubeconfig with which kubelet requests its first certificate.
-	BootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
+	BootstrapKubeconfig = onworker.BootstrapKubeconfig
 	// KubeletConfiguration is kubelet's configuration file.
-	KubeletConfiguration = "/var/lib/kubelet/config.yaml"
+	KubeletConfiguration = onworker.KubeletConfiguration
 	registryDir          = "/etc/containerd/certs.d/"
 )

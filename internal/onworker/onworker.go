@@ -9,6 +9,12 @@ const (
 	SentinelDir  = "/run/cluster-api/"
 	// Kubeconfig is what kubelet writes once it has a certificate.
 	Kubeconfig = "/etc/kubernetes/kubelet.conf"
+	// BootstrapKubeconfig is the kubeconfig with which kubelet requests its first certificate.
+	BootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
+	// KubeletConfiguration is kubelet's configuration file.
+	KubeletConfiguration = "/var/lib/kubelet/config.yaml"
+	// CAFile has the certificates of the CAs of the cluster.
+	CAFile = "/etc/kubernetes/pki/ca.crt"
 	// KubeletEnvironment may set KUBELET_EXTRA_ARGS: an infrastructure provider or an image puts there
 	// what is true of one machine only, such as --provider-id.
 	KubeletEnvironment = "/etc/default/kubelet"

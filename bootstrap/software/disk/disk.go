@@ -101,11 +101,28 @@ func (d *Disk) Read(path string, limit int64) ([]byte, error) {
 
 // Write writes a file, or replaces it, as a whole.
 func (d *Disk) Write(path string, content []byte, mode fs.FileMode) error {
+	return d.put(path, content, mode, func(string) error { return nil })
+}
+
+// Replace writes another content into a file that is there, as a whole. The file keeps its mode and its owner.
+func (d *Disk) Replace(path string, content []byte) error {
+	info := unix.Stat_t{}
+	if err := unix.Stat(d.Place(path), &info); err != nil {
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	return d.put(path, content, fs.FileMode(info.Mode).Perm(), func(part string) error { return os.Chown(part, int(info.Uid), int(info.Gid)) })
+}
+
+// put writes a file as a whole; own gives it its owner before it has its name.
+func (d *Disk) put(path string, content []byte, mode fs.FileMode, own func(part string) error) error {
 	if err := d.writing("write", path); err != nil {
 		return err
 	}
 	part := d.Place(path) + suffix
 	if err := writeSynced(part, content, mode); err != nil {
+		return err
+	}
+	if err := own(part); err != nil {
 		return err
 	}
 	if err := d.writing("name", path); err != nil {
@@ -209,7 +226,10 @@ func (d *Disk) SwitchLink(target, path string) error {
 	if err := d.writing("switch", path); err != nil {
 		return err
 	}
-	return os.Rename(d.Place(path+suffix), d.Place(path))
+	if err := os.Rename(d.Place(path+suffix), d.Place(path)); err != nil {
+		return err
+	}
+	return syncFolder(d.Place(path))
 }
 
 // Target is what a link at the path leads to. It is empty when no link is there.

@@ -1,0 +1,124 @@
+package nodekeys
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// page is the number of objects in a page, pages the greatest number of pages: Kubernetes has 5,000 Nodes at most.
+	page  = 100
+	pages = 100
+	// longest bounds a reason, which comes from the tenant.
+	longest = 400
+)
+
+// Behind names the nodes of the tenant that do not have what is wanted yet, each with the reason in parentheses, in the order of their
+// names. A Node has it once a pod of the DaemonSet, made for what is wanted, is ready there. It fails when the tenant does not tell.
+func Behind(ctx context.Context, reader client.Reader, w Wanted) ([]string, error) {
+	set := &appsv1.DaemonSet{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: name}, set)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get the tenant's DaemonSet %s: %w", name, err)
+	}
+	missing := "it has no pod of DaemonSet " + name + " yet"
+	if apierrors.IsNotFound(err) {
+		missing = "DaemonSet " + name + " is not there"
+	}
+	reasons := map[string]string{}
+	err = each(ctx, reader, &corev1.PodList{}, func(object client.Object) {
+		pod := object.(*corev1.Pod)
+		why, is := reasons[pod.Spec.NodeName]
+		if !metav1.IsControlledBy(pod, set) || is && why == "" {
+			return // It is somebody else's, or another one is ready there and this one ends.
+		}
+		reasons[pod.Spec.NodeName] = reason(pod, w.hash())
+	}, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"k8s-app": name})
+	if err != nil {
+		return nil, fmt.Errorf("list the tenant's pods of DaemonSet %s: %w", name, err)
+	}
+	var behind []string
+	nodes := &metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	err = each(ctx, reader, nodes, func(node client.Object) {
+		why, is := reasons[node.GetName()]
+		switch os := node.GetLabels()[corev1.LabelOSStable]; {
+		case is && why == "":
+			return
+		case is:
+		case os != "linux":
+			why = fmt.Sprintf("its label %s is %q: %s runs on Linux alone, and a person has to give this one its keys", corev1.LabelOSStable, os, name)
+		default:
+			why = missing
+		}
+		behind = append(behind, fmt.Sprintf("%.253s (%s)", node.GetName(), why))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the tenant's Nodes: %w", err)
+	}
+	slices.Sort(behind)
+	return behind, nil
+}
+
+// each calls do for each object of a kind, page by page.
+func each(ctx context.Context, reader client.Reader, kind client.ObjectList, do func(client.Object), options ...client.ListOption) error {
+	next := ""
+	for range pages {
+		list := kind.DeepCopyObject().(client.ObjectList)
+		if err := reader.List(ctx, list, append(options, client.Limit(page), client.Continue(next))...); err != nil {
+			return err
+		}
+		if err := meta.EachListItem(list, func(object runtime.Object) error {
+			do(object.(client.Object))
+			return nil
+		}); err != nil {
+			return err
+		}
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+	return errors.New("there are more of them than Kubernetes supports")
+}
+
+// reason says why a pod does not tell that its node has what is wanted; empty when it does.
+func reason(pod *corev1.Pod, hash string) string {
+	switch {
+	case pod.Annotations[hashAnnotation] != hash:
+		return "its pod " + pod.Name + " is of another phase, and is being replaced"
+	case pod.DeletionTimestamp != nil:
+		return "its pod " + pod.Name + " ends, and is being replaced"
+	case slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	}):
+		return ""
+	}
+	return fmt.Sprintf("pod %s: %.*s", pod.Name, longest, cmp.Or(told(pod), "it is not ready yet"))
+}
+
+// told is what the pod's container ended with or waits for, or why the pod is in its phase. The end tells more than that it will
+// start again.
+func told(pod *corev1.Pod) string {
+	for _, container := range pod.Status.ContainerStatuses {
+		for _, state := range []corev1.ContainerState{container.State, container.LastTerminationState} {
+			if end := state.Terminated; end != nil && end.Message != "" {
+				return end.Message
+			}
+		}
+		if waits := container.State.Waiting; waits != nil {
+			return waits.Reason + ": " + waits.Message
+		}
+	}
+	return cmp.Or(pod.Status.Message, pod.Status.Reason)
+}
