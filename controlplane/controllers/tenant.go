@@ -11,8 +11,8 @@ import (
 )
 
 // applyTenantObjects is done when the tenant's API answered at its endpoint and held what joining machines need, when it was last probed.
-func (r *Reconciler) applyTenantObjects(_ context.Context, s *scope) flow.Result {
-	problem, asked, err := r.tenantKeeper().ForMachines(tenantFacts(s), workloads.StateOf(s.applied(names.KubeAPIServer)))
+func (r *Reconciler) applyTenantObjects(ctx context.Context, s *scope) flow.Result {
+	problem, asked, err := r.tenantKeeper().ForMachines(ctx, tenantFacts(s), workloads.StateOf(s.applied(names.KubeAPIServer)))
 	if err != nil {
 		return flow.Failed(err)
 	}

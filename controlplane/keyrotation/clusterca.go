@@ -87,8 +87,8 @@ func (u *run) addClusterCAs(_ context.Context, state *rotation.State, l look) er
 type clusterCASeen struct {
 	// published says which ConfigMaps of the tenant lack what.
 	published []string
-	// nodes lack the CAs of the phase, or a certificate by the new one.
-	nodes []nodekeys.Lacking
+	// nodes lack the CAs of the phase, or certificates by the new one: their names, each with the reason in parentheses.
+	nodes []string
 	// owners are workloads, as "namespace/kind/name", with pods that may trust the former CA alone. more is how many others there are.
 	owners []string
 	more   int
@@ -97,7 +97,7 @@ type clusterCASeen struct {
 func (s clusterCASeen) behind() []string {
 	behind := slices.Clone(s.published)
 	for _, node := range s.nodes {
-		behind = append(behind, fmt.Sprintf("Node %s (%s)", node.Name, node.Why))
+		behind = append(behind, "Node "+node)
 	}
 	return behind
 }
@@ -109,7 +109,8 @@ func (s clusterCASeen) needs(file string, seen bool, unknown string) []rotation.
 	}
 	var needs []rotation.Need
 	for _, node := range s.nodes {
-		needs = append(needs, rotation.Need{Name: "node/" + file + "/" + node.Name, Why: node.Why})
+		name, why, _ := strings.Cut(node, " ")
+		needs = append(needs, rotation.Need{Name: "node/" + file + "/" + name, Why: strings.TrimSuffix(strings.TrimPrefix(why, "("), ")")})
 	}
 	for _, owner := range s.owners {
 		needs = append(needs, rotation.Need{Name: "pods/" + file + "/" + owner})

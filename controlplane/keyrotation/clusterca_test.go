@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/nodekeys"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
@@ -91,16 +90,19 @@ func TestWhosePodsMayTrustTheFormerCAAlone(t *testing.T) {
 
 func TestWhatNeedsTheFormerClusterCAIsNamed(t *testing.T) {
 	seen := clusterCASeen{
-		nodes:  []nodekeys.Lacking{{Name: "worker-1", Why: "its pod is not ready"}},
+		nodes:  []string{"worker-1 (its pod is not ready (yet))"},
 		owners: []string{"default/Deployment/web"}, more: 3,
 	}
 	var got []string
 	for _, need := range seen.needs("0123456789", true, "") {
-		if got = append(got, need.Name); need.Lost || need.Unknown {
+		if got = append(got, need.Name+" "+need.Why); need.Lost || need.Unknown {
 			t.Errorf("nobody can give up %s", need.Name)
 		}
 	}
-	if want := []string{"node/0123456789/worker-1", "pods/0123456789/default/Deployment/web", "other-pods/0123456789"}; !slices.Equal(got, want) {
+	if want := []string{
+		"node/0123456789/worker-1 its pod is not ready (yet)", "pods/0123456789/default/Deployment/web ",
+		"other-pods/0123456789 pods of 3 more owners, which are named when others of them have restarted",
+	}; !slices.Equal(got, want) {
 		t.Errorf("named are %v, want %v", got, want)
 	}
 	if needs := (clusterCASeen{}).needs("0123456789", true, ""); len(needs) != 0 {

@@ -131,7 +131,9 @@ func TestRemoveTakesTheObjectsOfAllPhases(t *testing.T) {
 	all := []client.Object{theirs}
 	for _, w := range []Wanted{trusting(), using()} {
 		for _, object := range Objects(w) {
-			if !slices.ContainsFunc(all, func(o client.Object) bool { return o.GetName() == object.GetName() && fmt.Sprintf("%T", o) == fmt.Sprintf("%T", object) }) {
+			if !slices.ContainsFunc(all, func(o client.Object) bool {
+				return o.GetName() == object.GetName() && fmt.Sprintf("%T", o) == fmt.Sprintf("%T", object)
+			}) {
 				all = append(all, object)
 			}
 		}

@@ -1,6 +1,7 @@
 package tenantprobes
 
 import (
+	"context"
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,7 +18,7 @@ const MachinesKind = "tenant"
 
 // ForMachines has no problem when the tenant's API answered at its endpoint and held what joining machines need, and what brings nodes the
 // cluster CA while that rotates, when it was last probed. It is probed in the background, and at once when the number of ready API servers changes. asked is false until the first result.
-func (k *Keeper) ForMachines(of *Facts, apiServers *workloads.State) (problem string, asked bool, err error) {
+func (k *Keeper) ForMachines(ctx context.Context, of *Facts, apiServers *workloads.State) (problem string, asked bool, err error) {
 	in := of.Input
 	shared, err := in.Exposure.AddrPort()
 	if err != nil {
@@ -38,13 +39,17 @@ func (k *Keeper) ForMachines(of *Facts, apiServers *workloads.State) (problem st
 		APIServers:                shared,
 		KubeletServerTLSBootstrap: true,
 	}
+	nodes, missing, err := k.ofNodes(ctx, of)
+	if missing != "" || err != nil {
+		return missing, true, err
+	}
 	check := &objectsProbe{api: k.Tenants.Of(of.ControlPlane, of.Keys), what: "the objects that machines need to join"}
 	check.objects = func() (wanted, unwanted []client.Object, err error) {
 		wanted, err = tenant.Objects(settings)
-		if unwanted = tenant.Unwanted(); of.Nodes == nil {
-			return wanted, append(unwanted, nodekeys.Objects(nodekeys.Wanted{})...), err
-		}
-		return append(wanted, nodekeys.Objects(*of.Nodes)...), unwanted, err
+		return append(wanted, nodes...), tenant.Unwanted(), err
+	}
+	if of.Nodes == nil && of.Keys.Rotation(string(pki.ClusterCA)) != nil {
+		check.remove = nodekeys.Remove
 	}
 	probing, err := check.probe()
 	if err != nil {
@@ -59,4 +64,16 @@ func (k *Keeper) ForMachines(of *Facts, apiServers *workloads.State) (problem st
 		result.Problem = fmt.Sprintf("the tenant's API at %s is being probed", check.api.address)
 	}
 	return result.Problem, asked, nil
+}
+
+// ofNodes are the objects that bring nodes the cluster CA while that rotates, or says what a person has to do before.
+func (k *Keeper) ofNodes(ctx context.Context, of *Facts) (objects []client.Object, missing string, err error) {
+	if of.Nodes == nil {
+		return nil, "", nil
+	}
+	wanted := *of.Nodes
+	if wanted.ImagePullSecret, missing, err = k.imagePullSecret(ctx, of.ControlPlane); missing != "" || err != nil {
+		return nil, missing, err
+	}
+	return nodekeys.Objects(wanted), "", nil
 }

@@ -27,6 +27,8 @@ type objectsProbe struct {
 	// objects renders the objects that the tenant must have, and those that it must not have. It runs each time they are needed, because to
 	// keep them would take more memory than the rest of the probe.
 	objects func() (wanted, unwanted []client.Object, err error)
+	// remove removes further objects, which are not known by their names; nil for none.
+	remove func(context.Context, client.Client) error
 
 	// applied is when the objects were last found or made right.
 	applied time.Time
@@ -49,7 +51,11 @@ func (v *objectsProbe) do(ctx context.Context) probe.Result {
 		return probe.Result{Problem: err.Error()}
 	}
 	_, err = tenant.Apply(ctx, v.api.client, wanted)
-	if err = errors.Join(err, tenant.Remove(ctx, v.api.client, unwanted)); err != nil {
+	err = errors.Join(err, tenant.Remove(ctx, v.api.client, unwanted))
+	if v.remove != nil {
+		err = errors.Join(err, v.remove(ctx, v.api.client))
+	}
+	if err != nil {
 		v.applied = time.Time{}
 		return probe.Result{Problem: fmt.Sprintf("the tenant's API at %s does not take %s: %s", v.api.address, v.what, errortext.Steady(err))}
 	}
