@@ -76,8 +76,7 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		for _, lost := range members[:2] {
 			b.wipe(ctx, lost)
 		}
-		command := b.toldCommand(ctx)
-		Expect(command).To(HaveSuffix("--survivor " + members[2]))
+		command := b.toldCommand(ctx, "--survivor "+members[2])
 		acknowledged := writer.stop()
 		b.restoreInPlace(ctx, "recovery_seconds_quorum", strings.Fields(command)...)
 		missing := b.missing(ctx, acknowledged)
@@ -94,8 +93,7 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		for _, lost := range b.members(ctx, names.EtcdData) {
 			b.wipe(ctx, lost)
 		}
-		command := b.toldCommand(ctx)
-		Expect(command).To(HaveSuffix(" SNAPSHOT"))
+		command := b.toldCommand(ctx, " SNAPSHOT")
 		acknowledged := writer.stop()
 		b.restoreInPlace(ctx, "recovery_seconds_all_wiped", strings.Fields(strings.ReplaceAll(command, "SNAPSHOT", taken.Name))...)
 		figure("recovery_point_writes", len(b.missing(ctx, acknowledged)), "writes")
@@ -111,8 +109,7 @@ var _ = Describe("The etcd of a tenant that exists", Label(full, etcdBackups), f
 		for _, lost := range members[:2] {
 			b.wipe(ctx, lost)
 		}
-		command := b.toldCommand(ctx)
-		Expect(command).To(HaveSuffix(" --events"))
+		command := b.toldCommand(ctx, " --events")
 		began := time.Now()
 		Expect(kok(ctx, append(strings.Fields(command), "--yes", "--timeout", restoring.String())...)).To(Succeed())
 		figure("recovery_seconds_events", fmt.Sprintf("%.1f", time.Since(began).Seconds()), "s")
@@ -227,8 +224,9 @@ func (b *backedUp) wipe(ctx context.Context, member string) {
 	Expect(env.client.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: ptr.To[int64](1)})).To(Succeed())
 }
 
-// toldCommand waits until the condition asks a person, and returns the command that it names, without the program.
-func (b *backedUp) toldCommand(ctx context.Context) string {
+// toldCommand waits until the condition asks a person for a command with this ending, and returns it, without the program. While members are
+// lost one after the other the condition first tells of what is left.
+func (b *backedUp) toldCommand(ctx context.Context, ending string) string {
 	GinkgoHelper()
 	command := ""
 	Eventually(ctx, func(g Gomega) {
@@ -237,6 +235,7 @@ func (b *backedUp) toldCommand(ctx context.Context) string {
 		_, told, found := strings.Cut(asks.Message, ": kok ")
 		g.Expect(found).To(BeTrue(), asks.Message)
 		command, _, _ = strings.Cut(told, "\n")
+		g.Expect(command).To(HaveSuffix(ending))
 	}).WithTimeout(recovering).Should(Succeed(), "a person is asked")
 	return command
 }
