@@ -92,7 +92,7 @@ func (tt *tenantTest) start(g *gate) {
 	tt.t.Helper()
 	former := tt.program
 	tt.program = newProgram(tt.t, g)
-	tt.program.etcd, tt.program.EtcdAgentImage = former.etcd, former.EtcdAgentImage
+	tt.program.etcd, tt.program.EtcdAgentImage, tt.program.NodeKeysImage = former.etcd, former.EtcdAgentImage, former.NodeKeysImage
 }
 
 // startAfterDeath lets another program take over from one that was killed, and tells whether there was one.

@@ -31,8 +31,8 @@ import (
 // publishedCAs is the ConfigMap in which the API servers of a tenant publish CAs of front proxies. package tenant tries a real one.
 type publishedCAs struct {
 	lock sync.Mutex
-	// cas are certificates as PEM, in their order.
-	cas     []string
+	// cas are certificates as PEM, in their order, by data key.
+	cas     map[string][]string
 	version int
 	// late is true while API servers publish nothing.
 	late bool
@@ -45,10 +45,15 @@ func (h *hostCluster) servePublished(w http.ResponseWriter, r *http.Request) {
 	p := &h.published
 	p.lock.Lock()
 	defer p.lock.Unlock()
+	if p.cas == nil {
+		p.cas = map[string][]string{}
+	}
 	if !p.late {
-		for _, ca := range h.trustedByAPIServers() {
-			if !slices.Contains(p.cas, ca) {
-				p.cas, p.version = append(p.cas, ca), p.version+1
+		for key, argument := range publishedArguments {
+			for _, ca := range h.trustedBy(names.KubeAPIServer, argument) {
+				if !slices.Contains(p.cas[key], ca) {
+					p.cas[key], p.version = append(p.cas[key], ca), p.version+1
+				}
 			}
 		}
 	}
@@ -60,21 +65,31 @@ func (h *hostCluster) servePublished(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409}`))
 			return
 		}
-		p.cas, p.version = splitCertificates([]byte(written.Data[tenant.PublishedFrontProxyCAs])), p.version+1
+		p.version++
+		for key := range publishedArguments {
+			p.cas[key] = splitCertificates([]byte(written.Data[key]))
+		}
+	}
+	data := map[string]string{}
+	for key := range publishedArguments {
+		data[key] = strings.Join(p.cas[key], "")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	answer, _ := runtime.Encode(clientgoscheme.Codecs.LegacyCodec(corev1.SchemeGroupVersion), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.PublishedCAs.Namespace, Name: tenant.PublishedCAs.Name, ResourceVersion: strconv.Itoa(p.version)},
-		Data:       map[string]string{tenant.PublishedFrontProxyCAs: strings.Join(p.cas, "")},
+		Data:       data,
 	})
 	_, _ = w.Write(answer)
 }
 
-// trustedByAPIServers are the CAs of front proxies that any API server has.
-func (h *hostCluster) trustedByAPIServers() []string {
+// publishedArguments are the arguments that name what API servers publish, by its data key.
+var publishedArguments = map[string]string{tenant.PublishedFrontProxyCAs: "requestheader-client-ca-file", tenant.PublishedClusterCAs: "client-ca-file"}
+
+// trustedBy are the CAs in the files that pods of a component name by an argument.
+func (h *hostCluster) trustedBy(component, argument string) []string {
 	pods, secrets := &corev1.PodList{}, &corev1.Secret{}
 	ctx := h.t.Context()
-	if err := h.api.List(ctx, pods, client.InNamespace(h.namespace), client.MatchingLabels{names.ComponentLabel: names.KubeAPIServer}); err != nil {
+	if err := h.api.List(ctx, pods, client.InNamespace(h.namespace), client.MatchingLabels{names.ComponentLabel: component}); err != nil {
 		return nil
 	}
 	if err := h.api.Get(ctx, client.ObjectKey{Namespace: h.namespace, Name: "blue-key-material"}, secrets); err != nil {
@@ -82,7 +97,7 @@ func (h *hostCluster) trustedByAPIServers() []string {
 	}
 	var all []string
 	for i := range pods.Items {
-		all = append(all, splitCertificates(secrets.Data[argumentOf(&pods.Items[i], "requestheader-client-ca-file")])...)
+		all = append(all, splitCertificates(secrets.Data[argumentOf(&pods.Items[i], argument)])...)
 	}
 	return all
 }
@@ -108,7 +123,7 @@ func splitCertificates(bundle []byte) []string {
 func (h *hostCluster) publishes() []string {
 	h.published.lock.Lock()
 	defer h.published.lock.Unlock()
-	return slices.Clone(h.published.cas)
+	return slices.Clone(h.published.cas[tenant.PublishedFrontProxyCAs])
 }
 
 func (h *hostCluster) publishLate(late bool) {

@@ -73,6 +73,8 @@ type hostCluster struct {
 	refuseNodes atomic.Bool
 
 	published publishedCAs
+	// own is what the tenant has for itself; nil where it has nothing.
+	own *ownTenant
 
 	// watched looks at pods each time promises are kept, unless it is nil.
 	watched func()
@@ -491,14 +493,25 @@ func (h *hostCluster) front(ctx context.Context, name, cluster string) (*httptes
 		return nil, err
 	}
 	handler := http.NewServeMux()
-	handler.Handle("/", proxy)
+	handler.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if !h.serveOwn(w, r) {
+			proxy.ServeHTTP(w, r)
+		}
+	})
 	handler.HandleFunc("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", h.serveEndpoints)
 	handler.HandleFunc(publishedPath, h.servePublished)
-	handler.HandleFunc("/api/v1/nodes", func(w http.ResponseWriter, r *http.Request) { h.serveNodes(w, r, proxy) })
+	handler.HandleFunc("/api/v1/nodes", func(w http.ResponseWriter, r *http.Request) {
+		if !h.serveOwn(w, r) {
+			h.serveNodes(w, r, proxy)
+		}
+	})
 	front := httptest.NewUnstartedServer(handler)
 	_ = front.Listener.Close()
 	front.Listener = listener
 	front.TLS = &tls.Config{Certificates: []tls.Certificate{serving}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: trusted}
+	if h.own != nil {
+		front.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return h.tlsNow() }
+	}
 	front.StartTLS()
 	return front, nil
 }
