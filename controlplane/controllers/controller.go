@@ -70,6 +70,8 @@ type Reconciler struct {
 	WatchFilterValue string
 	// EtcdAgentImage is the image of kok-etcd-agent for members of new renderings; empty for none.
 	EtcdAgentImage string
+	// NodeKeysImage is the image of kok-node-keys, which nodes of a tenant run while its cluster CA rotates; empty for none.
+	NodeKeysImage string
 	// EtcdDefragmentEvery is operator.Etcd's DefragmentEvery.
 	EtcdDefragmentEvery time.Duration
 

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/wanted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
 )
 
@@ -131,7 +131,9 @@ func TestRemoveTakesTheObjectsOfAllPhases(t *testing.T) {
 	all := []client.Object{theirs}
 	for _, w := range []Wanted{trusting(), using()} {
 		for _, object := range Objects(w) {
-			if !slices.ContainsFunc(all, func(o client.Object) bool { return o.GetName() == object.GetName() && fmt.Sprintf("%T", o) == fmt.Sprintf("%T", object) }) {
+			if !slices.ContainsFunc(all, func(o client.Object) bool {
+				return o.GetName() == object.GetName() && fmt.Sprintf("%T", o) == fmt.Sprintf("%T", object)
+			}) {
 				all = append(all, object)
 			}
 		}

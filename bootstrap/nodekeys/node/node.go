@@ -17,8 +17,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/csr"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/kubelet"
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/wanted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/disk"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
 

@@ -24,8 +24,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/internal/nodetest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/kubelet"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/node"
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/wanted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/disk"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 )
 
 func TestMain(m *testing.M) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/node"
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/wanted"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 )
 
 const (
