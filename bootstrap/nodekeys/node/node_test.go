@@ -151,20 +151,11 @@ func checkNode(t *testing.T, m nodetest.Machine, w wanted.Wanted, signer nodetes
 	}
 }
 
-// ready waits until a process has read its files.
-func ready(t *testing.T, m nodetest.Machine) {
-	t.Helper()
-	nodetest.Must(t, wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		_, err := os.Stat(m.Path("kubelet-has-read"))
-		return err == nil, nil
-	}))
-}
-
 func TestANodeGoesThroughARotationAndKubeletRestartsOnceAPhase(t *testing.T) {
 	former, next := nodetest.NewCA(t), nodetest.NewCA(t)
 	m := nodetest.NewMachine(t, "https://127.0.0.1:1", nil, former)
 	k := m.StartKubelet(t)
-	ready(t, m)
+	k.Running(t, "")
 	api := &tenant{t: t, by: next}
 	for i, phase := range []struct {
 		name   string
@@ -213,7 +204,7 @@ func TestAProgramThatIsKilledAnywhereEndsInTheSameState(t *testing.T) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			m := nodetest.NewMachine(t, "https://127.0.0.1:1", nil, former)
 			k := m.StartKubelet(t)
-			ready(t, m)
+			k.Running(t, "")
 			api := &tenant{t: t, by: next}
 			done = bring(t, start(m, k, api, &faults{at: at}), w) == nil
 			for _, name := range []string{"kubelet-client", "kubelet-server"} {
@@ -240,7 +231,7 @@ func TestACertificateByTheFormerCAIsThrownAway(t *testing.T) {
 	former, next := nodetest.NewCA(t), nodetest.NewCA(t)
 	m := nodetest.NewMachine(t, "https://127.0.0.1:1", nil, former)
 	k := m.StartKubelet(t)
-	ready(t, m)
+	k.Running(t, "")
 	api := &tenant{t: t, by: former}
 	n := start(m, k, api, &faults{})
 	before := m.Read(t, "pki/kubelet-client-current.pem")
