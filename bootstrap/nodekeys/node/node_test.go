@@ -245,3 +245,25 @@ func TestACertificateByTheFormerCAIsThrownAway(t *testing.T) {
 		t.Errorf("%d certificates were asked for, kubelet was started %d times", len(api.made), k.Starts())
 	}
 }
+
+// It has read some files before they were written, and others after.
+func TestAKubeletThatStartsAmidTheWritesIsRestartedOnceMore(t *testing.T) {
+	former, next := nodetest.NewCA(t), nodetest.NewCA(t)
+	m := nodetest.NewMachine(t, "https://127.0.0.1:1", nil, former)
+	k := m.StartKubelet(t)
+	before := k.Running(t, "")
+	n := start(m, k, &tenant{t: t, by: next}, &faults{})
+	n.Disk.Writing = func(operation string) error {
+		if operation != "write "+m.Paths.Kubeconfig {
+			return nil
+		}
+		defer k.Running(t, before.ID())
+		return before.Terminate()
+	}
+	w := wanted.Wanted{Trusted: nodetest.Bundle(former, next), Signer: next.PEM}
+	nodetest.Must(t, bring(t, n, w))
+	waitRead(t, m)
+	if k.Starts() != 3 {
+		t.Errorf("kubelet was started %d times, want 3", k.Starts())
+	}
+}
