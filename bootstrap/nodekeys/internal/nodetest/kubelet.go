@@ -2,8 +2,10 @@ package nodetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -81,8 +83,11 @@ func (m Machine) StartKubelet(t *testing.T) *Kubelet {
 				t.Errorf("start a process in kubelet's place: %v", err)
 				return
 			}
-			over := make(chan error, 1)
-			go func() { over <- command.Wait() }()
+			over := make(chan struct{})
+			go func() {
+				_ = command.Wait() // A signal ends it.
+				close(over)
+			}()
 			select {
 			case <-over:
 			case <-k.stop:
@@ -113,10 +118,10 @@ func (k *Kubelet) Running(t *testing.T, before string) *kubelet.Process {
 	t.Helper()
 	var found *kubelet.Process
 	Must(t, wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		_, err := os.Stat(k.read)
-		if err != nil {
+		if _, err := os.Stat(k.read); errors.Is(err, fs.ErrNotExist) {
 			return false, nil
 		}
+		var err error
 		found, err = k.Find()
 		return found != nil && found.ID() != before, err
 	}))
