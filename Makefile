@@ -65,11 +65,12 @@ generate: check-go $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Write generated code, CR
 	go run ./hack/contracts
 
 .PHONY: build
-build: check-go bin/kok bin/kok-apiserver-lb bin/kok-software ## Build the providers' managers, the agent of etcd, the programs of workers, kok, and what quickstart runs in a tenant
+build: check-go bin/kok bin/kok-apiserver-lb bin/kok-software ## Build the providers' managers, the agent of etcd, the programs of workers and nodes, kok, and what quickstart runs in a tenant
 	go build -ldflags '$(LDFLAGS)' -o bin/manager ./controlplane
 	go build -ldflags '$(LDFLAGS)' -o bin/bootstrap-manager ./bootstrap
 	go build -ldflags '$(LDFLAGS)' -o bin/infrastructure-manager ./infrastructure
 	go build -ldflags '$(LDFLAGS)' -o bin/kok-etcd-agent ./controlplane/etcd/agent/cmd/kok-etcd-agent
+	go build -ldflags '$(LDFLAGS)' -o bin/kok-node-keys ./bootstrap/nodekeys/cmd/kok-node-keys
 	go build -o bin/hello ./test/quickstart/hello
 
 # Go knows best whether it is up to date.

@@ -41,6 +41,7 @@ type options struct {
 	repositories  []string
 	versions      string
 	etcdAgent     string
+	nodeKeys      string
 	defragment    time.Duration
 }
 
@@ -53,6 +54,7 @@ func (o *options) addTo(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.anyToleration, "allow-any-toleration", false, "Let control planes tolerate every taint, and those of the host cluster's own control plane.")
 	fs.StringSliceVar(&o.repositories, "allowed-image-repositories", nil, "Registries, with an optional path, that control planes' images may come from, for example registry.k8s.io,registry.example/k8s; empty or * for any.")
 	fs.StringVar(&o.etcdAgent, "etcd-agent-image", "", "Image of kok-etcd-agent, which looks at the data of etcd's members before etcd starts; empty for no look.")
+	fs.StringVar(&o.nodeKeys, "node-keys-image", "", "Image of kok-node-keys, which brings the nodes of a tenant through a rotation of the cluster CA; empty for none.")
 	fs.DurationVar(&o.defragment, "etcd-defragmentation-interval", 24*time.Hour, "How long a member of etcd runs before it starts anew because most of its database, or what it needs before the quota, is free pages.")
 	fs.StringVar(&o.versions, "kubernetes-versions-namespace", os.Getenv("POD_NAMESPACE"), fmt.Sprintf("Namespace whose ConfigMap %s, if there is one, is the table of Kubernetes versions in place of the one that is built in; by default the manager's own.", versions.ConfigMapName))
 }
@@ -122,6 +124,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options, limits webhooks
 		Clock:               clock.RealClock{},
 		WatchFilterValue:    opts.WatchFilter,
 		EtcdAgentImage:      opts.etcdAgent,
+		NodeKeysImage:       opts.nodeKeys,
 		EtcdDefragmentEvery: opts.defragment,
 	}
 	if err := reconciler.SetupWithManager(ctx, mgr, controller.Options{MaxConcurrentReconciles: opts.concurrency}); err != nil {

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/wanted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/golden"
 )
 

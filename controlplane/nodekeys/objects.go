@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/wanted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/addons/addon"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 )
 
 const (

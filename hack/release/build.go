@@ -47,6 +47,12 @@ const (
 	agentFolder = "controlplane/etcd/agent/cmd/kok-etcd-agent"
 )
 
+// nodeKeys is the program on the nodes of tenants whose cluster CA rotates, which runs as an image, and its folder.
+const (
+	nodeKeys       = "kok-node-keys"
+	nodeKeysFolder = "bootstrap/nodekeys/cmd/kok-node-keys"
+)
+
 // balancer is the program that runs on workers and on machines of administrators, and its folder.
 const (
 	balancer       = "kok-apiserver-lb"
@@ -152,7 +158,7 @@ func (r release) compile(ctx context.Context) ([]binary, error) {
 	type source struct{ folder, name, system string }
 	sources := []source{
 		{balancerFolder, balancer, "linux"}, {balancerFolder, balancer, "darwin"}, {toolFolder, tool, "linux"}, {toolFolder, tool, "darwin"},
-		{installerFolder, installer, "linux"}, {agentFolder, agent, "linux"},
+		{installerFolder, installer, "linux"}, {agentFolder, agent, "linux"}, {nodeKeysFolder, nodeKeys, "linux"},
 	}
 	for folder, name := range managers {
 		sources = append(sources, source{folder, name, "linux"})
@@ -176,7 +182,7 @@ func (r release) compile(ctx context.Context) ([]binary, error) {
 	return programs, nil
 }
 
-// writeImages writes the images of the managers and of the agent.
+// writeImages writes the images of the managers, of the agent and of kok-node-keys.
 func (r release) writeImages(programs []binary) (oci.Digests, error) {
 	byName := map[string]oci.Image{}
 	for _, p := range programs {

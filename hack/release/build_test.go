@@ -28,7 +28,7 @@ import (
 func released(t *testing.T, packager string, key *signing.Key) (folder string, files map[string]string) {
 	t.Helper()
 	var programs []binary
-	for _, name := range append(slices.Sorted(maps.Values(managers)), agent, balancer, tool, installer) {
+	for _, name := range append(slices.Sorted(maps.Values(managers)), agent, nodeKeys, balancer, tool, installer) {
 		for _, architecture := range architectures {
 			programs = append(programs, binary{name, "linux", architecture, packager})
 		}
@@ -83,7 +83,7 @@ func TestARelease(t *testing.T) {
 			"kok-apiserver-lb_0.2.0-1_arm64.deb", "kok-apiserver-lb-0.2.0-1.x86_64.rpm", "kok-apiserver-lb-0.2.0-1.aarch64.rpm",
 			"kok-apiserver-lb-v0.2.0-darwin-arm64.tar.gz", "kok-v0.2.0-linux-amd64.tar.gz", "kok-v0.2.0-linux-arm64.tar.gz",
 			"kok-v0.2.0-darwin-arm64.tar.gz", "kok-linux-amd64.cdx.json", "kok-controlplane-controller-linux-amd64.cdx.json",
-			"kok-etcd-agent-linux-amd64.cdx.json", "kok-etcd-agent-linux-arm64.cdx.json", "kok-software-linux-amd64", "kok-software-linux-arm64", "kok-software-linux-arm64.cdx.json",
+			"kok-etcd-agent-linux-amd64.cdx.json", "kok-etcd-agent-linux-arm64.cdx.json", "kok-node-keys-linux-arm64.cdx.json", "kok-software-linux-amd64", "kok-software-linux-arm64", "kok-software-linux-arm64.cdx.json",
 			"repository/infrastructure-idc/v0.2.0/cluster-template.yaml", "repository/control-plane-kok/v0.2.0/versions.yaml",
 			"clusterctl.yaml",
 		} {
@@ -139,9 +139,11 @@ func TestARelease(t *testing.T) {
 			}
 		}
 		all := managerPod(t, components(t, filepath.Join(folder, "repository/control-plane-kok/v0.2.0/control-plane-components.yaml"))).Containers[0].Args
-		_, digest, _ := strings.Cut(agentIn(all), "registry.example.com/kok-etcd-agent@sha256:")
-		if files["images/blobs/sha256/"+digest] == "" {
-			t.Errorf("the arguments are %q", all)
+		for flag, name := range imagesInArguments {
+			_, digest, _ := strings.Cut(imageIn(all, flag), "registry.example.com/"+name+"@sha256:")
+			if files["images/blobs/sha256/"+digest] == "" {
+				t.Errorf("the arguments lack the image of %s: %q", name, all)
+			}
 		}
 	})
 	t.Run("takes a registry and the Secret for it from variables", func(t *testing.T) {
@@ -153,8 +155,10 @@ func TestARelease(t *testing.T) {
 		}
 		mirrored := map[string]string{"KOK_IMAGE_REGISTRY": "mirror.example.com/kok"}
 		controlPlane := componentsWith(t, filepath.Join(folder, "repository/control-plane-kok/v0.2.0/control-plane-components.yaml"), mirrored)
-		if got := agentIn(managerPod(t, controlPlane).Containers[0].Args); !strings.HasPrefix(got, "mirror.example.com/kok/kok-etcd-agent@sha256:") {
-			t.Errorf("the agent's image is %s", got)
+		for flag, name := range imagesInArguments {
+			if got := imageIn(managerPod(t, controlPlane).Containers[0].Args, flag); !strings.HasPrefix(got, "mirror.example.com/kok/"+name+"@sha256:") {
+				t.Errorf("the image of %s is %s", name, got)
+			}
 		}
 		if got, want := pullSecrets(t, all), []corev1.LocalObjectReference{{Name: "registry"}}; !slices.Equal(got, want) {
 			t.Errorf("the Secrets are %v, want %v", got, want)
@@ -166,7 +170,7 @@ func TestARelease(t *testing.T) {
 	})
 	t.Run("lists the images of every supported version", func(t *testing.T) {
 		for _, want := range []string{
-			"registry.example.com/kok-bootstrap-controller@sha256:", "registry.example.com/kok-etcd-agent@sha256:", "registry.k8s.io/kube-apiserver:v1.34.", "registry.k8s.io/kube-proxy:v1.35.",
+			"registry.example.com/kok-bootstrap-controller@sha256:", "registry.example.com/kok-etcd-agent@sha256:", "registry.example.com/kok-node-keys@sha256:", "registry.k8s.io/kube-apiserver:v1.34.", "registry.k8s.io/kube-proxy:v1.35.",
 			"registry.k8s.io/etcd:" + versions.BuiltIn().Newest().Etcd + "\n", "registry.k8s.io/kube-scheduler:v1.36.",
 		} {
 			if !strings.Contains(files["images.txt"], want) {
@@ -227,10 +231,13 @@ func TestARelease(t *testing.T) {
 	})
 }
 
-// agentIn is the image of etcd's agent in the arguments of a manager.
-func agentIn(args []string) string {
+// imagesInArguments are the images that the manager of control planes is told of, by its flags.
+var imagesInArguments = map[string]string{"etcd-agent-image": "kok-etcd-agent", "node-keys-image": "kok-node-keys"}
+
+// imageIn is the image of a flag in the arguments of a manager.
+func imageIn(args []string, flag string) string {
 	for _, arg := range args {
-		if image, ok := strings.CutPrefix(arg, "--etcd-agent-image="); ok {
+		if image, ok := strings.CutPrefix(arg, "--"+flag+"="); ok {
 			return image
 		}
 	}

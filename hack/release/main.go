@@ -197,7 +197,7 @@ func ownProviders(root, version string, reference func(image string) string) []p
 			name: "kok", kind: "ControlPlaneProvider", label: "control-plane-kok", version: version,
 			kustomization: filepath.Join(root, "config", "controlplane", "default"),
 			image:         reference("kok-controlplane-controller"),
-			arguments:     map[string]string{"etcd-agent-image": reference(agent)},
+			arguments:     map[string]string{"etcd-agent-image": reference(agent), "node-keys-image": reference(nodeKeys)},
 			components:    "control-plane-components.yaml",
 			metadata:      filepath.Join(root, "metadata.yaml"),
 			files: []string{

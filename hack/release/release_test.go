@@ -448,8 +448,11 @@ func checkComponents(t *testing.T, objects []unstructured.Unstructured, provider
 		if container.Image != "registry.example.com/"+provider.image+":v9" || container.ImagePullPolicy != "IfNotPresent" {
 			t.Errorf("image %s, pulled %s", container.Image, container.ImagePullPolicy)
 		}
-		if want := map[bool]string{true: "registry.example.com/kok-etcd-agent:v9"}[provider.label == "control-plane-kok"]; agentIn(container.Args) != want {
-			t.Errorf("the image of etcd's agent is %q, not %q", agentIn(container.Args), want)
+		for flag, name := range imagesInArguments {
+			want := map[bool]string{true: "registry.example.com/" + name + ":v9"}[provider.label == "control-plane-kok"]
+			if got := imageIn(container.Args, flag); got != want {
+				t.Errorf("the image of %s is %q, not %q", name, got, want)
+			}
 		}
 		if !container.Resources.Limits.Cpu().IsZero() || container.Resources.Requests.Memory().IsZero() {
 			t.Errorf("resources %v", container.Resources)

@@ -37,6 +37,8 @@ const (
 	LoadBalancerDir = "/etc/kok-apiserver-lb/"
 	// LoadBalancerState is its state: systemd keeps that of a dynamic user there, and links to it.
 	LoadBalancerState = "/var/lib/private/kok-apiserver-lb/"
+	// NodeKeysDir has what kok-node-keys did, until the worker boots.
+	NodeKeysDir = "/run/kok-node-keys/"
 	// LoadBalancerStateLink is systemd's link to it.
 	LoadBalancerStateLink = "/var/lib/kok-apiserver-lb/"
 )

@@ -16,8 +16,10 @@ import (
 
 	bootstrapv1 "github.com/kube-on-kube/cluster-api-provider-kok/api/bootstrap/v1alpha1"
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/mirror"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
 
@@ -25,8 +27,12 @@ import (
 func siteContent(ctx context.Context, versions ...string) mirror.Content {
 	GinkgoHelper()
 	Expect(env.run(ctx, "make", "bin/kok-software", "bin/kok-apiserver-lb")).To(Succeed())
+	images := slices.Clone(env.workerImages)
+	for image, program := range providers.OnWorkers(settings.programs, settings.registry, settings.tag) {
+		images = append(images, artifacts.ProgramImage(image, program))
+	}
 	content, err := mirror.Prepare(ctx, GinkgoT().TempDir(), mirror.Sources{
-		Kubernetes: versions, Programs: settings.programs, ReleaseVersion: settings.providerVersion, Images: env.workerImages,
+		Kubernetes: versions, Programs: settings.programs, ReleaseVersion: settings.providerVersion, Images: images,
 	}, func(step string) { env.log.Print("%s", step) })
 	Expect(err).NotTo(HaveOccurred())
 	return content

@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -17,6 +18,7 @@ import (
 	infrav1 "github.com/kube-on-kube/cluster-api-provider-kok/api/infrastructure/v1alpha1"
 	bootstraptokens "github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/tokens"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
 	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
@@ -46,12 +48,28 @@ func (t *tenant) haveHosts(ctx context.Context, count int, programs ...string) [
 					lendProgram(labHost(name), program)
 				}
 			}
-			return env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), names...)
+			return loadWorkerImages(ctx, names...)
 		},
 	}
 	hosts, err := pool.Ensure(ctx, count)
 	Expect(err).NotTo(HaveOccurred())
 	return hosts
+}
+
+// workerImages are the programs of images that workers of the lab have beside the tenant's own, by these images.
+func workerImages() map[string]string {
+	images := providers.OnWorkers(settings.programs, settings.registry, settings.tag)
+	images[quickstart.HelloImage] = filepath.Join(settings.programs, "hello")
+	return images
+}
+
+// loadWorkerImages gives hosts the workerImages.
+func loadWorkerImages(ctx context.Context, hosts ...string) error {
+	var errs []error
+	for image, program := range workerImages() {
+		errs = append(errs, env.lab.LoadProgram(ctx, image, program, hosts...))
+	}
+	return errors.Join(errs...)
 }
 
 // lendProgram puts a program in the place of a worker's own, which comes back with the end of the spec, or of its container:

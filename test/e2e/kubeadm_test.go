@@ -22,7 +22,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/artifacts"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/host"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
-	quickstart "github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
 
@@ -86,7 +85,7 @@ var _ = Describe("Workers that kubeadm joins", Ordered, Label(full, onWorkers), 
 		for _, name := range hosts {
 			prepareForKubeadm(labHost(name), built.Program)
 		}
-		Expect(env.lab.LoadProgram(ctx, quickstart.HelloImage, filepath.Join(settings.programs, "hello"), hosts...)).To(Succeed())
+		Expect(loadWorkerImages(ctx, hosts...)).To(Succeed())
 	}, NodeTimeout(building+2*creation+join))
 
 	It("join through their own load balancer", func(ctx SpecContext) {

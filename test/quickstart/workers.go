@@ -8,6 +8,7 @@ import (
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/lab/mirror"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/progress"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/providers"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/tenant"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/quickstart/workers"
 )
@@ -58,9 +59,11 @@ func (o *options) hello() string { return filepath.Join(o.programs, "hello") }
 
 // ownMirror has the programs of this checkout as a release.
 func (o *options) ownMirror() mirror.Own {
+	images := providers.OnWorkers(o.programs, o.registry, o.tag)
+	images[tenant.HelloImage] = o.hello()
 	return mirror.Own{
 		Sources:       mirror.Sources{Kubernetes: []string{o.version}, Programs: o.programs, ReleaseVersion: o.providerVersion},
-		ProgramImages: map[string]string{tenant.HelloImage: o.hello()},
+		ProgramImages: images,
 	}
 }
 

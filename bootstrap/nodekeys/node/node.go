@@ -17,20 +17,17 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/apiserverlb/configuration"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/csr"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/kubelet"
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/wanted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/disk"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 )
-
-// StateFolder is ours on the node. It is gone when the machine boots, and so is the kubelet that it is about.
-const StateFolder = "/run/kok-node-keys/"
 
 // Paths are where files of the node are. Kubelet's arguments count more.
 type Paths struct {
 	Configuration, Kubeconfig, BootstrapKubeconfig, CAFile string
 	// LoadBalancer is the configuration of kok-apiserver-lb.
 	LoadBalancer string
-	// Mark is kept by this program.
+	// Mark is kept by this program. It is gone when the machine boots, and so is the kubelet that it is about.
 	Mark string
 }
 
@@ -38,7 +35,7 @@ type Paths struct {
 func DefaultPaths() Paths {
 	return Paths{
 		Configuration: onworker.KubeletConfiguration, Kubeconfig: onworker.Kubeconfig, BootstrapKubeconfig: onworker.BootstrapKubeconfig,
-		CAFile: onworker.CAFile, LoadBalancer: configuration.DefaultPath, Mark: StateFolder + "mark.json",
+		CAFile: onworker.CAFile, LoadBalancer: configuration.DefaultPath, Mark: onworker.NodeKeysDir + "mark.json",
 	}
 }
 

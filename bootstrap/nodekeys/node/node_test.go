@@ -24,8 +24,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/internal/nodetest"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/kubelet"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/node"
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/wanted"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/disk"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 )
 
 func TestMain(m *testing.M) {
@@ -151,20 +151,11 @@ func checkNode(t *testing.T, m nodetest.Machine, w wanted.Wanted, signer nodetes
 	}
 }
 
-// ready waits until a process has read its files.
-func ready(t *testing.T, m nodetest.Machine) {
-	t.Helper()
-	nodetest.Must(t, wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		_, err := os.Stat(m.Path("kubelet-has-read"))
-		return err == nil, nil
-	}))
-}
-
 func TestANodeGoesThroughARotationAndKubeletRestartsOnceAPhase(t *testing.T) {
 	former, next := nodetest.NewCA(t), nodetest.NewCA(t)
 	m := nodetest.NewMachine(t, "https://127.0.0.1:1", nil, former)
 	k := m.StartKubelet(t)
-	ready(t, m)
+	k.Running(t, "")
 	api := &tenant{t: t, by: next}
 	for i, phase := range []struct {
 		name   string
@@ -213,7 +204,7 @@ func TestAProgramThatIsKilledAnywhereEndsInTheSameState(t *testing.T) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			m := nodetest.NewMachine(t, "https://127.0.0.1:1", nil, former)
 			k := m.StartKubelet(t)
-			ready(t, m)
+			k.Running(t, "")
 			api := &tenant{t: t, by: next}
 			done = bring(t, start(m, k, api, &faults{at: at}), w) == nil
 			for _, name := range []string{"kubelet-client", "kubelet-server"} {
@@ -240,7 +231,7 @@ func TestACertificateByTheFormerCAIsThrownAway(t *testing.T) {
 	former, next := nodetest.NewCA(t), nodetest.NewCA(t)
 	m := nodetest.NewMachine(t, "https://127.0.0.1:1", nil, former)
 	k := m.StartKubelet(t)
-	ready(t, m)
+	k.Running(t, "")
 	api := &tenant{t: t, by: former}
 	n := start(m, k, api, &faults{})
 	before := m.Read(t, "pki/kubelet-client-current.pem")
@@ -252,5 +243,27 @@ func TestACertificateByTheFormerCAIsThrownAway(t *testing.T) {
 	}
 	if len(api.made) != 1 || m.Read(t, "pki/kubelet-client-current.pem") != before || k.Starts() != 1 {
 		t.Errorf("%d certificates were asked for, kubelet was started %d times", len(api.made), k.Starts())
+	}
+}
+
+// It has read some files before they were written, and others after.
+func TestAKubeletThatStartsAmidTheWritesIsRestartedOnceMore(t *testing.T) {
+	former, next := nodetest.NewCA(t), nodetest.NewCA(t)
+	m := nodetest.NewMachine(t, "https://127.0.0.1:1", nil, former)
+	k := m.StartKubelet(t)
+	before := k.Running(t, "")
+	n := start(m, k, &tenant{t: t, by: next}, &faults{})
+	n.Disk.Writing = func(operation string) error {
+		if operation != "write "+m.Paths.Kubeconfig {
+			return nil
+		}
+		defer k.Running(t, before.ID())
+		return before.Terminate()
+	}
+	w := wanted.Wanted{Trusted: nodetest.Bundle(former, next), Signer: next.PEM}
+	nodetest.Must(t, bring(t, n, w))
+	waitRead(t, m)
+	if k.Starts() != 3 {
+		t.Errorf("kubelet was started %d times, want 3", k.Starts())
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/node"
-	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/wanted"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 )
 
 const (
@@ -44,11 +44,8 @@ type status struct {
 func (p *Program) Run(ctx context.Context) error {
 	var since time.Time
 	told := "" // The log has each problem once.
-	for {
+	for ctx.Err() == nil {
 		problem := p.bring(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
 		if problem != told {
 			p.Node.Log.Info(map[bool]string{true: "The node is as it has to be", false: "The node is not yet as it has to be"}[problem == ""], "Problem", problem)
 			told = problem
@@ -66,10 +63,10 @@ func (p *Program) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
 		case <-time.After(interval):
 		}
 	}
+	return nil
 }
 
 // bring returns what keeps the node from being as wanted.

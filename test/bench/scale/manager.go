@@ -58,7 +58,7 @@ func startManager(ctx context.Context, s *stage, o *options) (*manager, error) {
 		"--health-addr=" + health, "--diagnostics-address=" + m.metrics, "--insecure-diagnostics=true", "--profiler-address=" + m.profiler,
 		"--webhook-port=" + strconv.Itoa(s.hooks.LocalServingPort), "--webhook-cert-dir=" + s.hooks.LocalServingCertDir,
 		"--host-port-namespace=" + managerNamespace, "--kubernetes-versions-namespace=" + managerNamespace, "--host-port-range=" + portRange,
-		"--etcd-agent-image=ghcr.io/kube-on-kube/kok-etcd-agent:dev",
+		"--etcd-agent-image=ghcr.io/kube-on-kube/kok-etcd-agent:dev", "--node-keys-image=ghcr.io/kube-on-kube/kok-node-keys:dev",
 	}, o.managerFlags...)
 	log := filepath.Join(cmp.Or(o.profiles, s.folder), "manager.log")
 	if m.program, err = daemon.Start(log, arguments...); err != nil {

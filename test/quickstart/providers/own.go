@@ -59,6 +59,11 @@ func Own(programs, registry, tag string) []Provider {
 	}
 }
 
+// OnWorkers are the programs of images that workers of tenants pull, by these images.
+func OnWorkers(programs, registry, tag string) map[string]string {
+	return map[string]string{registry + "/kok-node-keys:" + tag: filepath.Join(programs, "kok-node-keys")}
+}
+
 // Kubeadm is Cluster API's own bootstrap provider, of the same version as its core: its program, and the
 // image that its Deployment asks for.
 func Kubeadm(program, image string) Provider {

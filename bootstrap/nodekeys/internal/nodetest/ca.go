@@ -81,6 +81,13 @@ func (c CA) Pair(t *testing.T, node string, request *x509.CertificateRequest) []
 	return append(certificate, keyPEM...)
 }
 
+// Leaf is a client certificate of a node.
+func (c CA) Leaf(t *testing.T, node string) *x509.Certificate {
+	t.Helper()
+	_, certificate := c.sign(t, leaf(Subject(node), &x509.CertificateRequest{}), &newKey(t).PublicKey)
+	return certificate
+}
+
 // Subject is that of a node's certificates.
 func Subject(node string) pkix.Name {
 	return pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}

@@ -1,8 +1,11 @@
 package nodetest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -12,7 +15,9 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/kubelet"
@@ -52,6 +57,7 @@ func atStart(folder string) string {
 // Kubelet is a process in kubelet's place, with a service manager that starts it again.
 type Kubelet struct {
 	name   string
+	read   string
 	starts atomic.Int32
 	ended  sync.WaitGroup
 	stop   chan struct{}
@@ -65,20 +71,23 @@ func (m Machine) StartKubelet(t *testing.T) *Kubelet {
 	own, err := os.Executable()
 	Must(t, err)
 	// The kernel keeps 15 bytes of a name. No process of this machine may be met that is not this test's.
-	k := &Kubelet{name: fmt.Sprintf("kl%d-%d", os.Getpid(), number.Add(1)), stop: make(chan struct{})}
+	k := &Kubelet{name: fmt.Sprintf("kl%d-%d", os.Getpid(), number.Add(1)), read: m.Path("kubelet-has-read"), stop: make(chan struct{})}
 	program := m.Path(k.name)
 	Must(t, os.Symlink(own, program))
 	k.ended.Go(func() {
 		for {
 			command := exec.Command(program, m.Args()...)
 			command.Env = append(os.Environ(), filesVariable+"="+m.Folder)
+			k.starts.Add(1)
 			if err := command.Start(); err != nil {
 				t.Errorf("start a process in kubelet's place: %v", err)
 				return
 			}
-			k.starts.Add(1)
-			over := make(chan error, 1)
-			go func() { over <- command.Wait() }()
+			over := make(chan struct{})
+			go func() {
+				_ = command.Wait() // A signal ends it.
+				close(over)
+			}()
 			select {
 			case <-over:
 			case <-k.stop:
@@ -102,4 +111,19 @@ func (k *Kubelet) Starts() int { return int(k.starts.Load()) }
 func (m Machine) HasRead(t *testing.T) bool {
 	t.Helper()
 	return m.Read(t, "kubelet-has-read") == atStart(m.Folder)
+}
+
+// Running waits until a process runs that has another ID than the one before, and has read its files.
+func (k *Kubelet) Running(t *testing.T, before string) *kubelet.Process {
+	t.Helper()
+	var found *kubelet.Process
+	Must(t, wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		if _, err := os.Stat(k.read); errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		var err error
+		found, err = k.Find()
+		return found != nil && found.ID() != before, err
+	}))
+	return found
 }
