@@ -58,9 +58,9 @@ func (a *Adopter) olderPods(component string) flow.Result {
 	return flow.Done()
 }
 
-// hashesBesideMembers are the hashes of a component's inputs, one for each number of members that an etcd cluster may have while it
-// grows: nobody waits for API servers to learn of new members. While it shrinks there is one: members leave when no API server knows
-// them.
+// hashesBesideMembers are the hashes of a component's inputs. While an etcd cluster grows there is one for each number of members that it
+// may have, because nothing waits until API servers know the new members. While it shrinks there is only one, because a member leaves only
+// when no API server knows it any more.
 func (a *Adopter) hashesBesideMembers(component components.Component) ([]string, error) {
 	counts := func(etcd string) []int32 {
 		if !slices.Contains(etcdclusters.Of(a.ControlPlane), etcd) {
