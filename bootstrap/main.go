@@ -86,7 +86,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
 	if err := mgr.Add(gate); err != nil {
 		return fmt.Errorf("set up the gate to tenants: %w", err)
 	}
-	tenants, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
+	connections, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
 		SecretClient:     gate.Reader(mgr.GetClient()),
 		WatchFilterValue: opts.WatchFilter,
 		ClusterFilter:    hasAPI,
@@ -99,6 +99,7 @@ func setUp(ctx context.Context, mgr ctrl.Manager, opts *options) error {
 	if err != nil {
 		return fmt.Errorf("set up the connections to tenants: %w", err)
 	}
+	tenants := loggedTenants{connections}
 	if err := (&controllers.Reconciler{
 		Client: mgr.GetClient(), APIReader: mgr.GetAPIReader(), Tenants: tenants, TenantProblem: gate.Problem,
 		Clock: clock.RealClock{}, TokenTTL: opts.tokenTTL, WatchFilterValue: opts.WatchFilter,

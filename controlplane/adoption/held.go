@@ -11,7 +11,6 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/flow"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // Held says why components after etcd keep their stored rendering; empty when they may adopt a new one. API servers must not change
@@ -58,22 +57,22 @@ func (a *Adopter) olderPods(component string) flow.Result {
 	return flow.Done()
 }
 
-// hashesBesideMembers are the hashes of a component's inputs, one for each number of members that an etcd cluster may have while it
-// grows: nobody waits for API servers to learn of new members. While it shrinks there is one: members leave when no API server knows
-// them.
+// hashesBesideMembers are the hashes of a component's inputs. While an etcd cluster grows there is one for each number of members that it
+// may have, because nothing waits until API servers know the new members. While it shrinks there is only one, because a member leaves only
+// when no API server knows it any more.
 func (a *Adopter) hashesBesideMembers(component components.Component) ([]string, error) {
-	counts := func(etcd string) []int32 {
-		if !slices.Contains(etcdclusters.Of(a.ControlPlane), etcd) {
+	counts := func(cluster etcdcomponent.Cluster) []int32 {
+		if !slices.Contains(etcdclusters.Of(a.ControlPlane), cluster.Component) {
 			return []int32{0}
 		}
-		if wanted := *etcdclusters.Spec(a.ControlPlane, etcd).Replicas; etcdclusters.Voters(a.ControlPlane, etcd) > wanted {
+		if wanted := *etcdclusters.Spec(a.ControlPlane, cluster.Component).Replicas; etcdclusters.Voters(a.ControlPlane, cluster.Component) > wanted {
 			return []int32{wanted}
 		}
 		return []int32{1, 3, 5, 7}
 	}
 	var hashes []string
-	for _, data := range counts(names.EtcdData) {
-		for _, events := range counts(names.EtcdEvents) {
+	for _, data := range counts(etcdcomponent.Data) {
+		for _, events := range counts(etcdcomponent.Events) {
 			other := etcdcomponent.Events.WithReplicas(etcdcomponent.Data.WithReplicas(a.Input, data), events)
 			hash, err := component.Inputs(other).Hash()
 			if err != nil {

@@ -62,8 +62,8 @@ func (a *Applier) edited(memory settledKey, live client.Object, drift drift, ren
 	return &Repair{Editors: editors(live.GetManagedFields())}
 }
 
-// count finishes and counts the repair of an object that was written. One that this program knew under another UID was
-// deleted; what happened before it started it cannot tell from an object that is made for the first time.
+// count finishes and counts the repair of an object that was written. An object that this process knew under another UID was deleted. A
+// deletion before the process started looks like an object that is made for the first time.
 func (a *Applier) count(memory settledKey, before, made client.Object, repair *Repair) *Repair {
 	if repair != nil {
 		a.repaired.Store(memory, before.GetResourceVersion())

@@ -119,7 +119,7 @@ func Reduce(spec controlplanev1.KOKControlPlaneSpec) controlplanev1.KOKControlPl
 		}
 	}
 	for _, cluster := range []*controlplanev1.EtcdClusterSpec{&reduced.Etcd.Data, &reduced.Etcd.Events.EtcdClusterSpec} {
-		// To a claim an empty name says that it must have no class.
+		// Here an empty name means the default class. In a claim it means no class, and only a missing name means the default.
 		if ptr.Deref(cluster.Storage.StorageClassName, "") == "" {
 			cluster.Storage.StorageClassName = nil
 		}

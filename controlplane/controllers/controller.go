@@ -265,7 +265,8 @@ func (r *Reconciler) reconcile(ctx context.Context, cluster *clusterv1.Cluster, 
 	return r.result(ctx, s, controlPlane)
 }
 
-// runs reports whether there is a tenant to be cared for. After a move only its etcd tells.
+// runs reports whether there is a tenant that must be kept up: its API answered once, or one of its etcd clusters was bootstrapped. After a
+// move the condition Initialized is gone, and only etcd shows it.
 func runs(controlPlane *controlplanev1.KOKControlPlane) bool {
 	return conditions.IsTrue(controlPlane, controlplanev1.InitializedCondition) ||
 		slices.ContainsFunc(etcdclusters.All, func(cluster etcdcomponent.Cluster) bool {
@@ -273,8 +274,8 @@ func runs(controlPlane *controlplanev1.KOKControlPlane) bool {
 		})
 }
 
-// invalid says what keeps a control plane from being made. One that runs already is kept up all the
-// same: rules that came with a newer program must not end its care.
+// invalid says why a control plane must not be made. A control plane that runs already is kept up all the same: a rule of a newer manager
+// must not end that.
 func invalid(s *scope) error {
 	problems := append(clusters.Validate(s.cluster), clusters.ValidateNodeRanges(s.cluster, s.controlPlane.Spec.KubeControllerManager.ExtraArgs)...)
 	if len(problems) > 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/ports"
 )
 
-// What follows is for while a step before waits or fails, which may last: an upgrade waits for a host that is
-// off for as long as that is away. What runs is repaired all the same, by what is stored of it.
+// The functions below run in place of a step while a step before it waits or fails. That may last: an upgrade waits for a host node for as
+// long as it is off. Meanwhile they repair what runs, as its stored rendering has it.
 
 // keepLoadBalancer keeps the Secret with the API servers' addresses, unless it is not known where they are
 // reached.

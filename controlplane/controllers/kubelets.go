@@ -12,9 +12,9 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
-// chooseVersion has everything rendered for the version that runs while kubelets are too old for the wanted minor, or
-// nobody knows whether they are: nothing of the upgrade begins, and all else goes on. An upgrade that has begun
-// waits for no kubelet: there is no way back, and what mends it may be a part of it.
+// chooseVersion keeps the version that runs in all renderings while kubelets are too old for the wanted minor, or while it is not known
+// whether they are. The upgrade does not begin then, and all else goes on. An upgrade that has begun does not wait for kubelets: there is
+// no way back, and the rest of the upgrade may be what mends them.
 func (r *Reconciler) chooseVersion(ctx context.Context, s *scope) flow.Result {
 	from, err := s.leaves(ctx)
 	if err != nil {

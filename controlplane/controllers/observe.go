@@ -33,7 +33,7 @@ func (r *Reconciler) observe(ctx context.Context, s *scope) (*status.Observation
 		return nil, err
 	}
 	seen.Etcd = r.operateEtcd(s, seen.Workloads, cordoned)
-	// A backup that cannot be told of is no reason to tell nothing.
+	// If the backup cannot be observed, status still tells the rest.
 	s.note(r.observeBackup(ctx, s))
 	seen.Backup, seen.Now = s.backup, r.Clock.Now()
 	seen.LostNodes, err = observation.LostNodes(ctx, s.host.Live, s.controlPlane, seen.Pods)

@@ -69,8 +69,7 @@ func Members(ctx context.Context, cache client.Reader, node string) ([]corev1.Po
 		return nil, fmt.Errorf("list the pods on node %s: %w", node, err)
 	}
 	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool {
-		component := pod.Labels[names.ComponentLabel]
-		return component != names.EtcdData && component != names.EtcdEvents
+		return !names.IsEtcd(pod.Labels[names.ComponentLabel])
 	}), nil
 }
 

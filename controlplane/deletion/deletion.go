@@ -156,9 +156,9 @@ func deleteKinds(ctx context.Context, host *hostclusters.Host, cluster client.Ob
 
 func everyObject(*metav1.PartialObjectMetadata) bool { return true }
 
-// objectsOf are the tenant's objects of a kind: those with its labels, and workloads that the controller
-// applied, named by component, by their names too. The pods of one whose labels somebody took away would come
-// back for ever. One that the controller never applied is somebody else's.
+// objectsOf are the tenant's objects of a kind: those with its labels, and also the workloads in named, by component, if the controller
+// applied them. A workload that lost its labels would else make its pods again and again. A workload that the controller never applied is
+// somebody else's.
 func objectsOf(ctx context.Context, host *hostclusters.Host, cluster client.ObjectKey, kind schema.GroupVersionKind, named map[string]client.Object) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind)
@@ -190,7 +190,8 @@ func objectsOf(ctx context.Context, host *hostclusters.Host, cluster client.Obje
 	return list.Items, nil
 }
 
-// wasApplied reports whether the controller ever applied an object, whatever somebody took away since.
+// wasApplied reports whether the controller ever applied an object. Its annotation or its field manager shows that, even if somebody
+// removed the other.
 func wasApplied(object client.Object) bool {
 	return object.GetAnnotations()[apply.RenderingAnnotation] != "" ||
 		slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool { return entry.Manager == names.FieldManager })

@@ -159,7 +159,8 @@ func (h *Health) Behind(m Member) uint64 {
 	return 0
 }
 
-// errNobodyLists is why members are not listed: a member that knows no leader would let the question wait.
+// errNobodyLists says why Check has no list of members. It requests the list only from members that know a leader: another one would not
+// answer before it finds a leader.
 var errNobodyLists = errors.New("no member answers that knows a leader")
 
 // Check reads the status of every member, given by name, and the cluster's list of members. It makes one connection to each
@@ -238,8 +239,8 @@ func checkMember(ctx context.Context, client *clientv3.Client, name string) (mem
 	return member
 }
 
-// maintenance asks the one member that a client has for its endpoint. The client's own methods make another connection for each
-// question to a member.
+// maintenance sends requests to the one member that the client is connected to. The client's own methods open another connection for each
+// request to a member.
 func maintenance(client *clientv3.Client) clientv3.Maintenance {
 	return clientv3.NewMaintenanceFromMaintenanceClient(clientv3.RetryMaintenanceClient(client, client.ActiveConnection()), client)
 }

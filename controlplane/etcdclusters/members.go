@@ -28,8 +28,8 @@ func LackVoters(controlPlane *controlplanev1.KOKControlPlane, component string) 
 	return count > 0 && count < ptr.Deref(Spec(controlPlane, component).Replicas, 1)
 }
 
-// Growing is the component of an etcd cluster that has fewer voters than it shall have; empty for none. API servers are told of
-// new members when all have joined: they restart for it, and once is enough.
+// Growing names the component of an etcd cluster that has fewer voters than the spec asks for; it is empty if there is none. API servers
+// restart to learn of new members, so they are told once, when all have joined.
 func Growing(controlPlane *controlplanev1.KOKControlPlane) string {
 	for _, component := range Components {
 		if Bootstrapped(controlPlane, component) && Voters(controlPlane, component) < *Spec(controlPlane, component).Replicas {
@@ -57,16 +57,15 @@ func Pods(controlPlane *controlplanev1.KOKControlPlane, cluster etcdcomponent.Cl
 	return int32(pods) //nolint:gosec // A handful.
 }
 
-// StateOf is what a component's workload says of its pods. How many members of etcd must be ready goes by
-// those that vote: of an even number, which there is only while it changes, one may have been promoted a
-// moment ago.
+// StateOf is what a component's workload says of its pods. For etcd, the number of members that must be ready follows from its voters.
+// Their number is even only while it changes: one of them may have been promoted a moment ago, and does not count.
 func StateOf(controlPlane *controlplanev1.KOKControlPlane, component string, workload client.Object) *workloads.State {
 	state := workloads.StateOf(workload)
 	if !Bootstrapped(controlPlane, component) || state == nil {
 		return state
 	}
 	if Volatile(controlPlane, component) {
-		state.Updated = max(state.Updated, state.Current) // None will be replaced, so nobody waits for it.
+		state.Updated = max(state.Updated, state.Current) // No rollout replaces pods that hold etcd's data, so nothing waits for that.
 	}
 	if count := Voters(controlPlane, component); count > 0 {
 		state.Needed = (count + 1) / 2

@@ -94,8 +94,8 @@ func (m *Members) heldWhileLosing(ctx context.Context, cluster etcdcomponent.Clu
 // resizeVolumes makes the volume claims of an etcd cluster ask for the size in spec, if the StatefulSet among objects has another one.
 // Nobody can change a StatefulSet's size, so the claims of new members begin with it. It notes what the host cluster refuses.
 func (m *Members) resizeVolumes(ctx context.Context, cluster etcdcomponent.Cluster, objects []client.Object) error {
-	founded, wanted := volumeSize(objects), etcdclusters.Spec(m.ControlPlane, cluster.Component).Storage.Size
-	if founded == nil || wanted == nil || founded.Cmp(*wanted) == 0 {
+	present, wanted := volumeSize(objects), etcdclusters.Spec(m.ControlPlane, cluster.Component).Storage.Size
+	if present == nil || wanted == nil || present.Cmp(*wanted) == 0 {
 		return nil
 	}
 	problems, err := volumes.Resize(ctx, m.Host, m.Cluster, cluster.Component, "spec.etcd."+cluster.Field+".storage.size", *wanted)

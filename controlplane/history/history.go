@@ -116,7 +116,7 @@ func Decide(in Input) (Decision, error) {
 	decision, number, before := Decision{}, in.numberByNames(hash), &Content{}
 	if n := len(known); n > 0 {
 		newest := &known[n-1]
-		// What somebody else wrote, and nobody can read, is a revision without a spec.
+		// A revision that cannot be read, because somebody else wrote it, counts as one without a spec.
 		if content, err := Read(newest); err == nil {
 			before = content
 		}
@@ -145,7 +145,7 @@ func (in *Input) content(spec json.RawMessage, before *Content) (*Content, error
 		Hash: hashOf(spec), Version: in.ControlPlane.Spec.Version, Provider: in.Provider, At: metav1.NewTime(in.Now), Spec: spec,
 	}
 	changed := []string{""}
-	// One that nobody can read counts as none.
+	// A spec before that cannot be read counts as missing.
 	if former, err := before.SpecOf(); err == nil && former != nil {
 		operations, err := difference(before.Spec, spec)
 		if err != nil {
@@ -212,7 +212,7 @@ func Name(cluster string, number int64) string {
 	return fmt.Sprintf("%s-%d", names.Object(cluster, Component), number)
 }
 
-// Number is that of a revision of spec by its name; 0 for a name that is none.
+// Number is the number in the name of a revision of spec; 0 for any other name.
 func Number(cluster, name string) int64 {
 	number, err := strconv.ParseInt(strings.TrimPrefix(name, names.Object(cluster, Component)+"-"), 10, 64)
 	if err != nil || Name(cluster, number) != name {

@@ -90,7 +90,7 @@ func (k *Keeper) findSpec(ctx context.Context, controlPlane *controlplanev1.KOKC
 	if err != nil {
 		return flow.Failed(err)
 	}
-	// One that nobody can read is not the present spec: the next reconcile takes the next number.
+	// A revision that cannot be read is not the present spec: the next reconcile takes the next number.
 	if found, err := Read(present); err != nil || found.Hash != wanted.Hash {
 		return flow.Failed(fmt.Errorf("record spec: %w", exists))
 	}

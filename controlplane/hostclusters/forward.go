@@ -50,7 +50,7 @@ func (f forwarder) dial(ctx context.Context, pod client.ObjectKey, port int32) (
 		err  error
 	}
 	done := make(chan result, 1)
-	// What is below heeds the deadline and not every cancellation.
+	// connect ends by the deadline, but does not notice every cancellation of its context.
 	go func() {
 		conn, err := f.connect(ctx, pod, port)
 		done <- result{conn, err}

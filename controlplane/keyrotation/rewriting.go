@@ -128,8 +128,8 @@ func (u *run) rewritingProbe(ctx context.Context, file string) (*rewritingCheck,
 		task := &operator.Task{Cluster: cluster, Host: u.of.Host, Keys: u.keys, Input: in}
 		rewriter.Etcds, healths = append(rewriter.Etcds, u.etcdOf(task)), append(healths, u.healthOf(task))
 		// Another founding of an etcd brings other values.
-		founded := etcdclusters.Status(u.of.ControlPlane, cluster.Component)
-		fmt.Fprintln(&identity, task.Identity(), founded.ClusterID, rebuild.Stamp(founded.RestoredAt.Time))
+		present := etcdclusters.Status(u.of.ControlPlane, cluster.Component)
+		fmt.Fprintln(&identity, task.Identity(), present.ClusterID, rebuild.Stamp(present.RestoredAt.Time))
 	}
 	return &rewritingCheck{rewriter: rewriter, healths: healths, identity: identity.String()}, nil
 }

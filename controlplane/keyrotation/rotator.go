@@ -58,7 +58,7 @@ type Facts struct {
 	ReadKeys func(context.Context) (*pki.KeyMaterial, error)
 	// Problem is why the control plane is invalid: no rotation begins meanwhile. It is nil for a valid one.
 	Problem error
-	// Runs is true for a control plane with a tenant to be cared for.
+	// Runs is true for a control plane with a tenant that must be kept up.
 	Runs bool
 	// Restoring is true while a person asks for a restore in place that is not over.
 	Restoring bool

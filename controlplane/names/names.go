@@ -59,6 +59,9 @@ const (
 	Services = "services"
 )
 
+// IsEtcd reports whether a component is one of the etcd clusters.
+func IsEtcd(component string) bool { return component == EtcdData || component == EtcdEvents }
+
 // Labels are the labels of every object of the tenant.
 func Labels(cluster client.ObjectKey) map[string]string {
 	return map[string]string{

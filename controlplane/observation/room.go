@@ -18,9 +18,9 @@ type replicasField struct {
 	replicas        int
 }
 
-// WithoutRoom says which replicas can never run: on the host network each needs a host node of its own. A Deployment
-// replaces pods that do not run first, by others that do not either, so that no change would ever reach those that
-// do. While every replica runs nobody counts host nodes.
+// WithoutRoom says which replicas can never run, because on the host network each replica needs a host node of its own. That harms the
+// others, too: a Deployment first replaces pods that do not run, by pods that do not run either, so a change would never reach the pods
+// that run. Host nodes are counted only while some replica does not run.
 func WithoutRoom(ctx context.Context, live client.Reader, in *components.Input, seen map[string]*workloads.State) (problems []error, err error) {
 	missing := withoutAllReplicas(in, seen)
 	if len(missing) == 0 {

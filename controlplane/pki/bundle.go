@@ -147,8 +147,8 @@ func OpenKeys(sealed []byte, identities []age.Identity) ([]byte, error) {
 // labelKeysID is for a key of its own: the ID must not tell whether somebody's guess of a key is right, as a plain hash would.
 const labelKeysID = "kok etcd snapshots keys id"
 
-// KeysID names key material together with those who can read it. It is another one for other keys and for other recipients,
-// whatever their order, and tells neither.
+// KeysID identifies key material together with those who can read it. Other keys or other recipients give another ID; the order of
+// recipients does not matter. The ID tells neither.
 func KeysID(keys []byte, recipients []string) string {
 	key, err := hkdf.Key(sha256.New, keys, nil, labelKeysID, sha256.Size)
 	if err != nil {

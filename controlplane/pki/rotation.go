@@ -85,7 +85,7 @@ func tokenKeys(public []byte) ([]string, error) {
 	return ids, nil
 }
 
-// bundled are the parts of an item for whoever has them alone: while it rotates, both keys are trusted.
+// bundled are the parts of an item for those who have no other copy of it: while it rotates, the parts trust both keys.
 func (m *KeyMaterial) bundled(it item) [][]byte {
 	r, parts := m.rotations[it.name], m.parts[it.name]
 	if r == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 )
 
-// Labels of what is derived from a tenant's encryption key. Another label is another key: snapshots that there are could no
+// Labels of the keys that are derived from a tenant's encryption key. Another label would give another key, and existing snapshots could no
 // longer be read.
 const (
 	labelSnapshotsHMAC = "kok etcd snapshots hmac"

@@ -15,10 +15,10 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/versions"
 )
 
-// ValidatePatches says what is wrong with the patches of a spec, at most one of each component, by
-// applying them to what the spec is rendered as, also where the table lacks its version: a control plane that has
-// it goes on, and its patches may change. A spec that cannot be rendered at all is not judged: it is refused for what is
-// wrong with it. The path is that of the list.
+// ValidatePatches says what is wrong with the patches of a spec, with at most one error for each component. It applies them to the
+// renderings of the spec. It does so even if the table lacks the spec's version: a control plane with that version goes on, and its patches
+// may change. The patches of a spec that cannot be rendered are not judged, because the spec is refused for what is wrong with it. path is
+// that of the list of patches.
 func ValidatePatches(spec controlplanev1.KOKControlPlaneSpec, table *versions.Table, allow patches.Allow, path *field.Path) field.ErrorList {
 	if len(spec.Patches) == 0 {
 		return nil

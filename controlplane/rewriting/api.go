@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// askTimeout bounds a question about what the tenant's API serves. writeTimeout bounds the write of one object: it is shorter than a run,
+	// readTimeout bounds a request for what the tenant's API serves. writeTimeout bounds the write of one object: it is shorter than a run,
 	// so that no object takes up every run, and longer than API servers and webhooks take.
-	askTimeout   = 10 * time.Second
+	readTimeout  = 10 * time.Second
 	writeTimeout = 40 * time.Second
 	// registration is the API group of APIServices, each of which says who serves a version.
 	registration = "apiregistration.k8s.io"
 )
 
-// api is the tenant's API. It asks once for the kinds of a version, when it needs them.
+// api is the tenant's API. It reads the kinds of a version once, when it needs them.
 type api struct {
 	rest rest.Interface
-	// groups are all that are served. kinds are by version, for the versions that api has asked for.
+	// groups are all that are served. kinds are by version, for the versions that api has read.
 	groups []group
 	kinds  map[schema.GroupVersion]kinds
 }
@@ -63,8 +63,8 @@ func (r *Rewriter) connect(ctx context.Context) (*api, error) {
 	}
 	a := &api{rest: tenant, kinds: map[schema.GroupVersion]kinds{}}
 	served := &metav1.APIGroupList{}
-	if err := a.ask(ctx, served, "apis"); err != nil {
-		return nil, fmt.Errorf("ask the tenant for its API groups: %w", err)
+	if err := a.read(ctx, served, "apis"); err != nil {
+		return nil, fmt.Errorf("read the API groups of the tenant: %w", err)
 	}
 	a.groups = append(a.groups, group{versions: []schema.GroupVersion{{Version: "v1"}}})
 	for _, found := range served.Groups {
@@ -114,22 +114,22 @@ func (a *api) targets(ctx context.Context, key string) ([]target, error) {
 func (a *api) kindsOf(ctx context.Context, version schema.GroupVersion) kinds {
 	known, asked := a.kinds[version]
 	if !asked {
-		known.all, known.err = a.askForKinds(ctx, version)
+		known.all, known.err = a.readKinds(ctx, version)
 		a.kinds[version] = known
 	}
 	return known
 }
 
-// askForKinds asks kube-apiserver alone. A version that an extension API server of the tenant serves has no kinds: that server stores its
-// objects elsewhere, and must not be asked.
-func (a *api) askForKinds(ctx context.Context, version schema.GroupVersion) ([]kind, error) {
+// readKinds reads the kinds that kube-apiserver itself serves. A version that an extension API server of the tenant serves has no kinds: that server stores its
+// objects in another place, and gets no request.
+func (a *api) readKinds(ctx context.Context, version schema.GroupVersion) ([]kind, error) {
 	own, err := a.isOwn(ctx, version)
 	if err != nil || !own {
 		return nil, err
 	}
 	served := &metav1.APIResourceList{}
-	if err := a.ask(ctx, served, pathOf(version)...); err != nil {
-		return nil, fmt.Errorf("ask the tenant for the kinds of %s: %w", version, err)
+	if err := a.read(ctx, served, pathOf(version)...); err != nil {
+		return nil, fmt.Errorf("read the kinds of %s of the tenant: %w", version, err)
 	}
 	var kinds []kind
 	for _, resource := range served.APIResources {
@@ -151,19 +151,19 @@ func (a *api) isOwn(ctx context.Context, version schema.GroupVersion) (bool, err
 			Service *struct{} `json:"service"`
 		} `json:"spec"`
 	}{}
-	err := a.ask(ctx, &service, "apis", registration, "v1", "apiservices", version.Version+"."+version.Group)
+	err := a.read(ctx, &service, "apis", registration, "v1", "apiservices", version.Version+"."+version.Group)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("ask the tenant who serves %s: %w", version, err)
+		return false, fmt.Errorf("read who serves %s in the tenant: %w", version, err)
 	}
 	return service.Spec.Service == nil, nil
 }
 
-// ask reads JSON.
-func (a *api) ask(ctx context.Context, into any, path ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// read reads JSON.
+func (a *api) read(ctx context.Context, into any, path ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	answer, err := a.rest.Get().AbsPath(path...).SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Raw()
 	if err != nil {

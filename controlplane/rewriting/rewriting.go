@@ -147,7 +147,7 @@ func (r *Rewriter) write(ctx context.Context, connect func() (*api, error)) erro
 			r.rewritten++
 		}
 		if isAway(outcome.err) {
-			return outcome.err // What else is in the batch would fail, too.
+			return outcome.err // No API server answers: the rest of the batch would fail, too.
 		}
 	}
 	return nil

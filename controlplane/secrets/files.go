@@ -46,7 +46,7 @@ func (a Access) WriteFiles(ctx context.Context, f Files, files map[string][]byte
 func (a Access) DeleteFiles(ctx context.Context, f Files) error {
 	secret := &corev1.Secret{}
 	if err := a.Cached.Get(ctx, f.key(), secret); err != nil {
-		return client.IgnoreNotFound(err) // What is no cache's is not ours.
+		return client.IgnoreNotFound(err) // The cache has every Secret of ours: one that it lacks is not ours.
 	}
 	if err := a.Writer.Delete(ctx, secret, client.Preconditions{UID: &secret.UID}); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete Secret %s: %w", f.key(), err)

@@ -17,9 +17,9 @@ import (
 // https://github.com/etcd-io/etcd/issues/20967.
 const firstThatMends = "v3.5.26"
 
-// validateEtcdVersionChange refuses an etcd that does not start with the data that there are. Where a tag tells no version nothing
-// is known, and where pods are rolled out some members may have the version of before: then the way back is open. Members with their
-// data in their pods never take another image, so that the way back is open for them, too.
+// validateEtcdVersionChange refuses a version of etcd that would not start with the present data. It refuses nothing where a tag tells no
+// version. It leaves the way back open while pods are rolled out, because some members may still have the version before. Members with
+// their data in their pods never take another image, so it refuses nothing for them either.
 func validateEtcdVersionChange(before, after *controlplanev1.KOKControlPlane, table *versions.Table, path *field.Path) field.ErrorList {
 	from, to := etcdVersion(before, table), etcdVersion(after, table)
 	settled := before.Status.ObservedGeneration == before.Generation && conditions.IsFalse(before, controlplanev1.RollingOutCondition)

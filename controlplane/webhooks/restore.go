@@ -66,24 +66,23 @@ func validateFoundAnewChange(before, after controlplanev1.EtcdEventsSpec, now ti
 	return nil
 }
 
-// validateRestoreChange refuses a restore that would never begin, or that is taken away before it has ended: etcd would begin
-// without the snapshot, or the control plane would stay stopped. Nor is an older one asked for again, such as by a manifest that
-// nobody changed since.
+// validateRestoreChange refuses a restore that would never begin, or that is taken away before it has ended: etcd would begin without the
+// snapshot, or the control plane would stay stopped. It also refuses an older request, such as one in a manifest from before.
 func validateRestoreChange(before *controlplanev1.KOKControlPlane, after controlplanev1.EtcdSpec, now time.Time, path *field.Path) field.ErrorList {
 	was, is := before.Spec.Etcd.Restore, after.Restore
-	founded := etcdclusters.Bootstrapped(before, names.EtcdData) || conditions.IsTrue(before, controlplanev1.InitializedCondition)
+	exists := etcdclusters.Bootstrapped(before, names.EtcdData) || conditions.IsTrue(before, controlplanev1.InitializedCondition)
 	last := etcdclusters.Status(before, names.EtcdData).RestoredAt
 	var errs field.ErrorList
 	switch {
 	case is == nil && was == nil || is != nil && was != nil && *is == *was:
-	case is == nil && !founded:
+	case is == nil && !exists:
 		errs = append(errs, field.Forbidden(path, "cannot be taken away before the snapshot is restored: etcd would begin without it; wait for the condition Initialized, or delete the control plane"))
 	case is == nil && conditions.GetReason(before, controlplanev1.EtcdRecoveringCondition) == controlplanev1.RestoringReason:
 		errs = append(errs, field.Forbidden(path, "cannot be taken away while etcd is restored in place, for the control plane has stopped: wait until the condition EtcdRecovering is false, or ask for another restore with a later requestedAt"))
 	case is == nil:
 	case is.RequestedAt.IsZero():
 		errs = append(errs, field.Forbidden(path, "cannot be added without requestedAt to a control plane that exists: all that was written since the snapshot would be lost. Set requestedAt to the present time if you want that (`kok etcd restore-in-place` does), or create a new control plane with it, with the keys that `kok etcd restore` writes"))
-	case !founded:
+	case !exists:
 		errs = append(errs, field.Forbidden(path.Child("requestedAt"), "is for a control plane that has data, and this one has none yet: wait for the condition Initialized"))
 	case !last.IsZero() && !is.RequestedAt.After(last.Time):
 		errs = append(errs, field.Invalid(path.Child("requestedAt"), is.RequestedAt.UTC().Format(time.RFC3339), fmt.Sprintf("must be later than %s, when the restore was asked for that is over, or what was written since would be lost again: set it to the present time", last.UTC().Format(time.RFC3339))))

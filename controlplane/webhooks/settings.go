@@ -5,7 +5,6 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/registry"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
 // validateSettings judges what a KOKControlPlane and the spec in a KOKControlPlaneTemplate have in common. In a
@@ -18,12 +17,9 @@ func validateSettings(spec *controlplanev1.KOKControlPlaneSpec, path *field.Path
 	errs = append(errs, validateImageRepository(spec.ImageRepository, path.Child("imageRepository"))...)
 	errs = append(errs, validateImagePullSecret(spec.ImagePullSecret, path.Child("imagePullSecret"))...)
 	for _, component := range registry.Components.WithSettings() {
-		at := path.Child(component.Settings.Field)
-		errs = append(errs, validateComponent(component.Settings, spec, at)...)
-		if component.Name == names.KubeAPIServer {
-			errs = append(errs, validateKubeAPIServer(spec.KubeAPIServer, at)...)
-		}
+		errs = append(errs, validateComponent(component.Settings, spec, path.Child(component.Settings.Field))...)
 	}
+	errs = append(errs, validateKubeAPIServer(spec.KubeAPIServer, path.Child("kubeAPIServer"))...)
 	errs = append(errs, validateEtcd(spec.Etcd, path.Child("etcd"))...)
 	errs = append(errs, validateRollout(spec.Rollout, path.Child("rollout"))...)
 	errs = append(errs, validateKeyRotation(spec.KeyRotation, spec.EncryptionAtRest, path.Child("keyRotation"))...)

@@ -25,7 +25,7 @@ func EachSecret(ctx context.Context, guard *Guard, tenant client.Reader, of core
 			return fmt.Errorf("list Secrets of type %s of the tenant: %w", of, err)
 		}
 		for i := range page.Items {
-			// What is told of a Secret has its name.
+			// Messages have the name of the Secret, so it must be a valid one.
 			if len(validation.IsDNS1123Subdomain(page.Items[i].Name)) > 0 || len(validation.IsDNS1123Label(page.Items[i].Namespace)) > 0 {
 				return guard.refuse(TooLarge, "it lists a Secret with a name that no API server takes")
 			}

@@ -18,7 +18,7 @@ var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 // source reads from a connection without holding a buffer while there is nothing to read.
 type source struct {
 	raw syscall.RawConn
-	// What one read brought, until the next.
+	// buffer, n and err are the result of the last read, until the next one.
 	buffer *[bufferSize]byte
 	n      int
 	err    error

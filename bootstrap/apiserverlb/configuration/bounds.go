@@ -27,7 +27,7 @@ func (c *Configuration) DescriptorBounds(descriptors uint64) (Bounds, error) {
 	third := max(1, int(min(descriptors/3/perConnection, mostConnections)))
 	b := Bounds{Listen: cmp.Or(c.MaxConnections, third), Service: cmp.Or(c.MaxServiceConnections, third), Additional: max(1, third/16)}
 	b.PerSource = cmp.Or(c.MaxServiceConnectionsPerSource, max(1, b.Service/8))
-	// What the defaults leave to the rest is left in any case.
+	// Numbers that a person set must leave a third of the descriptors to the rest, too, as the defaults do.
 	needed := uint64(perConnection) * (uint64(b.Listen) + uint64(b.Service))
 	if most := descriptors - descriptors/3; needed > most && (c.MaxConnections > 0 || c.MaxServiceConnections > 0) {
 		return Bounds{}, fmt.Errorf(

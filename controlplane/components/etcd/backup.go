@@ -75,7 +75,8 @@ func (c Cluster) adaptBackup(pod *corev1.PodSpec, in *components.Input) {
 	block := c.Ports(in)
 	snapshots.Image = etcd.Image
 	components.SetPort(snapshots, c.backup.Name, block.Backup)
-	// A member's address is no input, so that its family is not known here: without a host Go listens at all addresses of both.
+	// The address of a member is no input of a rendering, so its family is not known here. Without a host the agent listens at all addresses
+	// of both families.
 	snapshots.Args = append(snapshots.Args, fmt.Sprintf("--endpoint=https://127.0.0.1:%d", block.Client), fmt.Sprintf("--listen=:%d", block.Backup), "--client-name="+names.ManagerUser)
 	if c.claimName(in) != "" {
 		snapshots.Args = append(snapshots.Args, "--store-dir="+backup.StoreDirectory)

@@ -148,8 +148,8 @@ func objects(in *components.Input) ([]client.Object, error) {
 	return append(objects, components.NetworkPolicy(in, names.KubeAPIServer, components.Admit(nil, servedPorts(in)...))...), nil
 }
 
-// workload is the DaemonSet, or the Deployment with its budget. That is there whatever the number of
-// replicas, which may change at any time: one replica alone may be evicted too.
+// workload is the DaemonSet, or the Deployment with its budget. The budget does not depend on the number of replicas, which may change at
+// any time, so it lets a single replica be evicted, too.
 func workload(in *components.Input, template *corev1.PodTemplateSpec) []client.Object {
 	maxSurge, maxUnavailable := in.Rollout()
 	daemonSet := &appsv1.DaemonSet{

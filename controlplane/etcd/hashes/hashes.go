@@ -97,7 +97,7 @@ func compare(hashes []Hash) comparison {
 	case agree[most] >= majority:
 		return comparison{sum: most, revision: first.Revision}
 	case agree[most]+silent >= majority:
-		return comparison{none: true} // Those that are silent may agree with some.
+		return comparison{none: true} // The members that did not answer may agree with the largest group.
 	}
 	return comparison{disagree: true, revision: first.Revision}
 }

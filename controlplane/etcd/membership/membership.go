@@ -199,7 +199,8 @@ func (s State) stays(ordinal int) bool {
 	return ordinal <= slices.MaxFunc(s.Members, byOrdinal).Ordinal
 }
 
-// mayBeBlank reports whether nobody knows if what is there of a member is left, or new and waits for it to be added.
+// mayBeBlank reports whether the pod and the volume of a member that etcd does not list may be new and wait for the member to be added. It
+// is true while the facts are missing that tell them from those of a removed member.
 func (s State) mayBeBlank(ordinal int) bool { return s.BlankUnknown && ordinal < s.Desired }
 
 func (s State) waitForFacts(what string, ordinal int) Action {

@@ -161,7 +161,7 @@ func (c *cluster) replacePod(ctx context.Context, pod *corev1.Pod, did string) (
 	err := c.Host.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID})
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		return fmt.Sprintf("member %s is replaced by another hand", pod.Name), nil
+		return fmt.Sprintf("somebody else deleted the pod of member %s", pod.Name), nil
 	case err != nil:
 		return "", fmt.Errorf("delete pod %s, which is not up to date: %w", client.ObjectKeyFromObject(pod), err)
 	}

@@ -96,8 +96,8 @@ type Report struct {
 	*etcd.Health
 	// Recovery is what was done, or must happen first, to replace a member that is lost; empty when none is.
 	Recovery string
-	// NeedsDecision is true when that is for a person to do. FactsMissing is true when nobody knows whether a member is lost,
-	// for what Recovery says.
+	// NeedsDecision is true when a person has to do what Recovery says. FactsMissing is true when it is not known whether a member is lost;
+	// Recovery says why.
 	NeedsDecision, FactsMissing bool
 	// Space is what was done, or must happen first, to have a full etcd take writes again; empty when it takes them.
 	Space string

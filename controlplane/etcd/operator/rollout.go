@@ -71,7 +71,7 @@ func (c *cluster) rolloutState(ctx context.Context, health *etcd.Health, set *ap
 			if err := c.addPod(ctx, &member, set, &pods[i]); err != nil {
 				return state, err
 			}
-			// One that is not ready is not helped by a start.
+			// A restart defragments a member. It is for members that are ready and have not started lately.
 			lately := c.operator.clock.Since(pods[i].CreationTimestamp.Time) < c.operator.defragmentEvery()
 			member.Outdated = member.Outdated || member.Ready && !lately && slices.Contains(fragmented, member.Name)
 		}

@@ -147,8 +147,8 @@ func TestWhichMemberOfEtcdIsReplaced(t *testing.T) {
 		"they were not ready for long enough": {func(e *rollingEtcd) { e.set.Spec.MinReadySeconds = 31 }, "", "is not ready", ""},
 		"it is another pod by now": {func(e *rollingEtcd) {
 			e.refused = apierrors.NewConflict(pods, "", errors.New("another UID"))
-		}, podName(names.EtcdData, 2), "is replaced by another hand", ""},
-		"it is gone by now":       {func(e *rollingEtcd) { e.refused = apierrors.NewNotFound(pods, "") }, podName(names.EtcdData, 2), "is replaced by another hand", ""},
+		}, podName(names.EtcdData, 2), "somebody else deleted the pod", ""},
+		"it is gone by now":       {func(e *rollingEtcd) { e.refused = apierrors.NewNotFound(pods, "") }, podName(names.EtcdData, 2), "somebody else deleted the pod", ""},
 		"it may not be deleted":   {func(e *rollingEtcd) { e.refused = errRefused }, podName(names.EtcdData, 2), "", "delete pod team/blue-etcd-data-2"},
 		"its labels were removed": {func(e *rollingEtcd) { e.pods[0].Labels = nil }, "", "member blue-etcd-data-0 has no pod yet", ""},
 	} {

@@ -40,7 +40,7 @@ type Task struct {
 	Seeded bool
 	// Founded tells one founding of the cluster from another; empty for the first.
 	Founded string
-	// Only is the one member that there is while etcd is founded anew; empty for all.
+	// Only names the one member that may run while etcd is founded anew; it is empty when all may.
 	Only string
 	// Settled is passed on to background.Task: the first bad reports about a settled control plane do not count.
 	Settled bool

@@ -58,7 +58,7 @@ func (s State) begin() Action {
 	next := s.Next
 	next.Restore, next.Phase = s.Request, Stopping
 	next.Former = union(s.Record.Former, s.Next.Former, s.Record.ClusterID, s.ClusterID)
-	if s.Record.UnderWay() { // Those of before may still run, and others have not joined.
+	if s.Record.UnderWay() { // An earlier restore is not over: its former members may still run, and new ones have not joined.
 		next.Members, next.Voters = s.Record.Members, s.Record.Voters
 	}
 	return Action{Kind: Write, Record: next}

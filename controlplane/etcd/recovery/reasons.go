@@ -144,7 +144,7 @@ func (s State) waitForQuorum() Action {
 	var away []string
 	var left []Member
 	for _, m := range s.Members {
-		if m.Healthy || !m.emptied() || m.Host.silent() { // A host node that is silent may have other data by now.
+		if m.Healthy || !m.emptied() || m.Host.silent() { // What is known of a silent host node may be out of date: the data may be there.
 			left = append(left, m)
 		}
 		if !m.Healthy {

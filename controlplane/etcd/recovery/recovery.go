@@ -59,8 +59,8 @@ const (
 	pendingPatience = time.Minute
 	// minVoters is how many voters there must be to remove one: two copies of the data stay.
 	minVoters = 3
-	// maxBehind is how many entries of the log the others may have yet to apply when a member goes that works. etcd itself asks
-	// for no more before it lets a learner vote than that it has nine tenths.
+	// maxBehind is how many entries of the log each other member may still have to apply when a working member goes. etcd itself asks for
+	// less: it lets a learner vote once it has nine tenths of the log.
 	maxBehind = 1000
 )
 

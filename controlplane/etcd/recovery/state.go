@@ -119,8 +119,8 @@ type Replacement struct {
 	Try int `json:"try"`
 }
 
-// Blank are members that etcd does not list and whose pods and volumes are new. Package membership lets those be. The last
-// member is none: its pod and volume go by themselves.
+// Blank are members that etcd does not list and whose pods and volumes are new: package membership must not delete those. The last member
+// is never among them, because its StatefulSet does not keep its pod.
 func (s State) Blank() []int {
 	var ordinals []int
 	for _, m := range s.Members {

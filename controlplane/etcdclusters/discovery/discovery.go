@@ -20,8 +20,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 )
 
-// Unknown finds the founded etcd clusters of a control plane that its status does not mention. It stops at the first error, and returns the
-// error with the clusters that it found before.
+// Unknown finds the bootstrapped etcd clusters of a control plane that its status does not mention. It stops at the first error, and
+// returns the error with the clusters that it found before.
 func Unknown(ctx context.Context, live client.Reader, controlPlane *controlplanev1.KOKControlPlane, tenant client.ObjectKey) ([]controlplanev1.EtcdClusterStatus, error) {
 	var all []controlplanev1.EtcdClusterStatus
 	for _, cluster := range etcdclusters.All {
@@ -39,8 +39,8 @@ func Unknown(ctx context.Context, live client.Reader, controlPlane *controlplane
 	return all, nil
 }
 
-// Find reads from the host cluster what status should say about an etcd cluster. It returns nil for a cluster that is not founded yet. live
-// reads from the API server: a cache that is behind would let a member without data found the cluster anew.
+// Find reads from the host cluster what status should say about an etcd cluster. It returns nil for a cluster that is not bootstrapped yet.
+// live reads from the API server: a cache that is behind would let a member without data found the cluster anew.
 func Find(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster, controlPlane *controlplanev1.KOKControlPlane, tenant client.ObjectKey) (*controlplanev1.EtcdClusterStatus, error) {
 	config, workload := &corev1.ConfigMap{}, &appsv1.StatefulSet{}
 	for _, present := range []struct {
@@ -54,7 +54,7 @@ func Find(ctx context.Context, live client.Reader, cluster etcdcomponent.Cluster
 	}
 	seeded, err := mayBeSeeded(ctx, live, cluster, controlPlane, tenant, workload)
 	if err != nil || seeded {
-		return nil, err // The files of a seeded cluster say from the beginning that it was founded, but nobody has seen it yet.
+		return nil, err // The files of a seeded cluster say from the beginning that it is bootstrapped, but its first member may not have restored the snapshot yet.
 	}
 	return described(cluster, tenant, etcdclusters.Founded(controlPlane, cluster.Component), config.Data, ptr.Deref(workload.Spec.Replicas, 0))
 }

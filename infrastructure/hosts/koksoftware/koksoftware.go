@@ -69,7 +69,7 @@ func avoidedIn(content []byte) []string {
 func Tellable(sources []string) []string {
 	var told []string
 	for i, source := range sources {
-		// One more is told as soon as the count of the rest would be. What was told once is told the same again.
+		// A single source too many is told in place of "and 1 more". So Tellable returns its own result unchanged.
 		if more := len(sources) - i; i == maxAvoided && more > 1 {
 			return append(told, fmt.Sprintf("and %d more", more))
 		}

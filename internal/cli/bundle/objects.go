@@ -43,7 +43,7 @@ func ofClusterAPI(group string) bool {
 
 func (c *collector) collectObjects(ctx context.Context, s *scope) {
 	lists, err := c.discovery.ServerPreferredResources()
-	c.note("resources of the API server", err) // Those that it did tell are there all the same.
+	c.note("resources of the API server", err) // The lists have the resources of the groups that answered.
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {

@@ -131,7 +131,7 @@ func rowsOf(snapshots []controlplanev1.KOKEtcdSnapshot, controlPlane string) []r
 	}
 	slices.SortFunc(rows, func(a, b row) int {
 		if a.Slot == "" || b.Slot == "" {
-			// What has no slot is new.
+			// A snapshot without a slot is not taken yet: it comes first.
 			return cmp.Or(cmp.Compare(a.Slot, b.Slot), b.created.Compare(a.created), cmp.Compare(a.Name, b.Name))
 		}
 		return cmp.Or(cmp.Compare(b.Slot, a.Slot), cmp.Compare(a.Name, b.Name))

@@ -53,6 +53,10 @@ var libraries = map[string][]action{
 // etcdReads are the requests of etcd's client that write nothing.
 var etcdReads = []string{"Status", "MemberList", "AlarmList", "Get", "HashKV"}
 
+// hostWrites are the methods of a host that may change it. Only the folders below infrastructure/hosts use them: what a bootstrap and a
+// clean-up do is one write each.
+var hostWrites = []string{"Write", "Remove", "Unmount", "Run", "RunSilent", "Feed"}
+
 // actionsOf tells what the use of a function writes; none for nothing.
 func actionsOf(used types.Object) []action {
 	name := fullName(used)
@@ -67,10 +71,16 @@ func actionsOf(used types.Object) []action {
 	ours := strings.HasPrefix(path+"/", module)
 	verb := requests[used.Name()]
 	switch {
+	case path == module+"infrastructure/hosts" && typeOf(function) == "Host" && slices.Contains(hostWrites, used.Name()):
+		return []action{{verbs: []string{"what " + used.Name() + " does"}, kinds: []string{"host"}}}
 	case ours && (signature.Recv() == nil || !types.IsInterface(signature.Recv().Type())):
 		return nil // Its own body is read.
+	case ours && answersOfEtcd(signature) && !slices.Contains(etcdReads, used.Name()):
+		return []action{{verbs: []string{used.Name()}, kinds: []string{"etcd"}}}
 	case verb != "" && takesObject(signature):
 		return []action{{verbs: []string{verb}, object: 1}}
+	case strings.HasPrefix(path, "k8s.io/client-go/dynamic") && writesTyped(used.Name()):
+		return []action{{verbs: []string{used.Name()}, kinds: []string{"what its resource says"}}}
 	case strings.HasPrefix(path, "k8s.io/client-go/kubernetes/typed/") && writesTyped(used.Name()):
 		return []action{{verbs: []string{used.Name()}, kinds: []string{strings.TrimSuffix(typeOf(function), "Interface")}}}
 	case path == "k8s.io/client-go/rest" && slices.Contains([]string{"Post", "Put", "Patch", "Delete", "Verb"}, used.Name()):
@@ -132,6 +142,15 @@ func takesObject(signature *types.Signature) bool {
 
 func takesContext(signature *types.Signature) bool {
 	return signature.Params().Len() > 0 && isNamed(signature.Params().At(0).Type(), "context", "Context")
+}
+
+// answersOfEtcd is true for what returns an answer of etcd's client, as methods of it do, and those of an interface that has some of them.
+func answersOfEtcd(signature *types.Signature) bool {
+	if !takesContext(signature) || signature.Results().Len() == 0 {
+		return false
+	}
+	answer := namedOf(signature.Results().At(0).Type())
+	return answer != nil && answer.Obj().Pkg() != nil && answer.Obj().Pkg().Path() == "go.etcd.io/etcd/client/v3"
 }
 
 // takesWriter is true for what is given a client that can write.

@@ -23,6 +23,11 @@ var OnWorkers = []string{"bootstrap/apiserverlb/cmd/kok-apiserver-lb", "bootstra
 // wraps is the package whose client every write goes through, and which decides on none.
 const wraps = "internal/writes"
 
+// hostParts begins the folders with the parts of a bootstrap and of a clean-up. hostSteps are the writes to a host that they are part of.
+const hostParts = "infrastructure/hosts"
+
+var hostSteps = []string{"bootstrap", "clean up"}
+
 // Write is one place in the source that writes.
 type Write struct {
 	// Place is where it is, as file:line.
@@ -120,6 +125,9 @@ func (s *Source) readPackage(p *packages.Package) {
 				continue
 			}
 			for _, write := range (reader{p}).writes(declaration) {
+				if strings.HasPrefix(folder, hostParts) && slices.Contains(write.Kinds, "host") && !slices.Contains(hostSteps, write.Verbs[0]) {
+					continue
+				}
 				write.Package, write.Function = folder, name
 				s.Writes = append(s.Writes, write)
 			}

@@ -129,7 +129,7 @@ func (m Manifest) Meets(e Expected) error {
 	return nil
 }
 
-// What text is like that people are shown, and that names files.
+// The forms of the fields of a manifest: people are shown them, and some name files.
 var (
 	hexSum     = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	minor      = regexp.MustCompile(`^[0-9]{1,3}\.[0-9]{1,3}$`)

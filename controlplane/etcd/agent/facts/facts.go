@@ -98,8 +98,8 @@ type Facts struct {
 	// FreeBytes is the room on the file system, NeedBytes the room that etcd needs to start and to go on writing.
 	FreeBytes int64 `json:"freeBytes"`
 	NeedBytes int64 `json:"needBytes"`
-	// Seed says why what the member shall begin with, a snapshot or its own former data, is not in the directory, which is Empty
-	// then. A reason of package archive, or NotVerified, is first, where there is one.
+	// Seed says why the directory lacks what the member should begin with: a snapshot or its own former data. The directory is Empty then. A
+	// reason of package archive, or NotVerified, comes first if there is one.
 	Seed string `json:"seed,omitempty"`
 }
 
@@ -239,7 +239,8 @@ func Decode(message string) (Facts, error) {
 	return f, nil
 }
 
-// What text is like that the manager shows to people. An agent that is newer than the manager may have more reasons.
+// The forms of the fields of facts that the manager shows to people. A reason may be any word: an agent that is newer than the manager may
+// have more of them.
 var (
 	word  = regexp.MustCompile(`^[A-Za-z]{1,40}$`)
 	id    = regexp.MustCompile(`^[0-9a-f]{1,16}$`)

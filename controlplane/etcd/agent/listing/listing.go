@@ -100,7 +100,7 @@ func find(ctx context.Context, s store.Store, key archive.Key, slot time.Time, v
 	if err != nil {
 		return Entry{}, err
 	}
-	// A verification that is wrong is none: the snapshot may be verified again.
+	// A verification that cannot be trusted counts as missing, so that the snapshot may be verified again.
 	if v, err := key.ReadVerification(archive.VerificationName(slot), verification, e.File); err == nil {
 		e.Verification = &v
 	}

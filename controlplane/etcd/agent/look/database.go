@@ -119,7 +119,7 @@ func (d *database) readMeta(meta *bolt.Bucket) error {
 }
 
 func (d *database) readRevision(keys *bolt.Bucket) error {
-	// The revision of an etcd that nobody wrote to.
+	// An etcd that was never written to has revision 1.
 	d.revision = max(d.revision, 1)
 	if keys == nil {
 		return nil

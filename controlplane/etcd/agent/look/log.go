@@ -197,7 +197,7 @@ func (l *log) readFile(path string, crc uint32) (uint32, error) {
 		if err != nil {
 			return 0, fmt.Errorf("at byte %d: %w", decoder.LastOffset(), err)
 		}
-		// What a whole record says is never taken for one that was cut off, whatever the error wraps.
+		// The record is whole. The error must not wrap io.ErrUnexpectedEOF: callers take that for a record that was cut off.
 		if err := l.take(decoder, record); err != nil {
 			return 0, fmt.Errorf("before byte %d: %v", decoder.LastOffset(), err) //nolint:errorlint // See above.
 		}

@@ -98,7 +98,7 @@ func Run(ctx context.Context, o Options) error {
 	defer cancel()
 	a := newAgent(ctx, o)
 	a.background.Go(func() { a.rounds(ctx) })
-	go a.look(ctx) // A disk that hangs does not keep the agent from ending.
+	go a.look(ctx) // Run does not wait for look: a disk that hangs must not keep the agent from ending.
 	err = a.listen(ctx, l)
 	cancel()
 	a.background.Wait()
@@ -183,7 +183,7 @@ func (a *agent) step(ctx context.Context, s session) {
 	}
 }
 
-// view is what the next step depends on. What was asked for and is there is asked for no longer.
+// view is what the next step depends on. It drops requests for snapshots that are there.
 func (a *agent) view(s session) view {
 	entries := a.listing.of(s.id)
 	a.lock.Lock()

@@ -25,7 +25,7 @@ type listing struct {
 }
 
 const (
-	// listAtMost is the time after which the manager's question has the store listed again.
+	// listAtMost is the least time between two listings of the store that requests of the manager cause.
 	listAtMost = time.Minute
 	// readTimeout bounds a listing.
 	readTimeout = 5 * time.Minute

@@ -101,7 +101,7 @@ func (a *agent) report() backup.Report {
 			break
 		}
 		s := told(e)
-		// A trial refused it, which nothing in the store says.
+		// A trial of this agent refused the snapshot. Nothing in the store says so.
 		if p := a.refusals[archive.SlotName(e.Slot)]; p != nil && e.Err == nil && !e.Verified() {
 			s.Reason, s.Message = p.Reason, p.Message
 		}

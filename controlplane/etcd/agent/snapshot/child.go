@@ -141,7 +141,7 @@ func revisions(path string) (last, newest int64, err error) {
 	}
 	defer db.Close() //nolint:errcheck // It was only read.
 	err = db.View(func(tx *bolt.Tx) error {
-		newest = 1 // That of an etcd that nobody wrote to.
+		newest = 1 // An etcd that was never written to has revision 1.
 		if keys := tx.Bucket(keyBucket); keys != nil {
 			if key, _ := keys.Cursor().Last(); len(key) >= 8 {
 				last = revision(key)

@@ -15,10 +15,10 @@ import (
 // Days and weeks are those of UTC.
 type Keep struct{ Last, Daily, Weekly int }
 
-// Expired are the snapshots that may go, of entries of which the newest is first.
+// Expired are the snapshots that may be deleted. The entries are sorted, the newest first.
 //
-// Nothing goes unless a newer one is verified, and stays. One that is not verified counts for nothing: it goes when as many
-// newer verified ones are there as there shall be last ones. One that is refused stays, for a person to look at.
+// Nothing goes unless a newer one is verified, and stays. A snapshot that is not verified goes once keep.Last newer ones are verified. A
+// snapshot that is refused stays, so that a person can look at it.
 func Expired(entries []Entry, keep Keep) []Entry {
 	last := max(keep.Last, 1)
 	days, weeks := map[string]bool{}, map[string]bool{}
@@ -62,7 +62,7 @@ func Prune(ctx context.Context, s store.Store, key archive.Key, keep Keep, now t
 	}
 	var gone []Entry
 	for _, e := range Expired(entries, keep) {
-		// Without its manifest it is no snapshot any more, whatever becomes of the rest.
+		// The manifest goes first: if a later deletion fails, the rest is no snapshot any more.
 		for _, name := range []string{archive.ManifestName(e.Slot), archive.VerificationName(e.Slot), e.Manifest.Object} {
 			if err := s.Delete(ctx, name); err != nil {
 				return gone, err

@@ -197,7 +197,7 @@ func (d *Directory) Get(ctx context.Context, name string) (io.ReadCloser, error)
 	}{whilst{ctx, file}, file}, nil
 }
 
-// List implements Store. What is no file is not listed.
+// List implements Store. It lists regular files alone.
 func (d *Directory) List(context.Context) ([]Object, error) {
 	entries, err := d.entries()
 	if err != nil {

@@ -42,7 +42,7 @@ func (s *S3) problem(what string, err error) error {
 	if errors.As(err, &known) {
 		return fmt.Errorf("%s: %w", what, known)
 	}
-	// What an API says of itself is enough: the rest is about how it was asked.
+	// The message of the S3 API is enough: the rest of the error is about our request.
 	var said smithy.APIError
 	cause := err
 	if errors.As(err, &said) && said.ErrorMessage() != "" {

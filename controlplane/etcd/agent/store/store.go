@@ -40,7 +40,7 @@ type Store interface {
 	Check(ctx context.Context) error
 }
 
-// What a store says of single objects.
+// Errors of a store about a single object.
 var (
 	ErrExists   = errors.New("an object of this name is already there")
 	ErrNotFound = errors.New("there is no object of this name")

@@ -43,7 +43,7 @@ func (s *seeding) instruction() (i instruction) {
 	return i
 }
 
-// putAside puts data aside that this member must not start; false where there are none. It fails where that is not known.
+// putAside puts data aside that this member must not start with, and returns false if there are none. It fails if it cannot tell.
 func (i instruction) putAside(dataDir string, found facts.Facts) (former.Aside, bool, error) {
 	hasMember, err := former.HasMember(dataDir)
 	if err := errors.Join(i.formerErr, err); err != nil {

@@ -33,7 +33,7 @@ func copyProgram(folder string) (err error) {
 		return err
 	}
 	defer program.Close() //nolint:errcheck // It was only read.
-	// One that was killed leaves it, and the next one begins it anew.
+	// A run that was killed leaves the file behind. The next run truncates it.
 	file, err := os.OpenFile(filepath.Join(folder, "."+programName), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o700)
 	if err != nil {
 		return err
