@@ -32,7 +32,7 @@ func Behind(ctx context.Context, reader client.Reader, w Wanted) ([]string, erro
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("get the tenant's DaemonSet %s: %w", name, err)
 	}
-	missing := "it has no pod of DaemonSet " + name + " yet"
+	missing := "it has no pod of DaemonSet " + name + " yet, whose Events say why"
 	if apierrors.IsNotFound(err) {
 		missing = "DaemonSet " + name + " is not there"
 	}

@@ -103,8 +103,8 @@ func TestBehindNamesEachNodeWithoutAReadyPodOfThePhase(t *testing.T) {
 		want    []string
 	}{
 		"no DaemonSet":               {[]client.Object{node("w1")}, []string{"w1 (DaemonSet kok-node-keys is not there)"}},
-		"no pod":                     {[]client.Object{set, node("w1")}, []string{"w1 (it has no pod of DaemonSet kok-node-keys yet)"}},
-		"a pod of somebody else":     {[]client.Object{set, node("w1"), others}, []string{"w1 (it has no pod of DaemonSet kok-node-keys yet)"}},
+		"no pod":                     {[]client.Object{set, node("w1")}, []string{"w1 (it has no pod of DaemonSet kok-node-keys yet, whose Events say why)"}},
+		"a pod of somebody else":     {[]client.Object{set, node("w1"), others}, []string{"w1 (it has no pod of DaemonSet kok-node-keys yet, whose Events say why)"}},
 		"a pod of another phase":     {[]client.Object{set, node("w1"), pod(trusting(), "a", "w1", corev1.ConditionTrue)}, []string{"w1 (its pod a is of another phase, and is being replaced)"}},
 		"a pod that ends":            {[]client.Object{set, node("w1"), ends}, []string{"w1 (its pod ends ends, and is being replaced)"}},
 		"a pod that is not ready":    {[]client.Object{set, node("w1"), pod(using(), "a", "w1", corev1.ConditionFalse)}, []string{"w1 (pod a: it is not ready yet)"}},

@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/node"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/nodekeys/wanted"
 )
@@ -25,11 +27,15 @@ type Program struct {
 	Node *node.Node
 	// Folder has what is wanted, and Hash names it.
 	Folder, Hash string
+	// Lock is a file of the node that one program at a time holds: the pod of another phase may not have ended yet.
+	Lock string
 	// Status is the file that [Ready] reads.
 	Status string
 	// Patience is how long something may be waited for before the program ends: what it ends with is in the pod's status, where the manager
 	// and people read it.
 	Patience time.Duration
+
+	held *os.File
 }
 
 // status is what the file has.
@@ -75,11 +81,33 @@ func (p *Program) bring(ctx context.Context) string {
 	if err != nil {
 		return err.Error()
 	}
+	if err := p.lock(); err != nil {
+		return err.Error()
+	}
 	waits, err := p.Node.Bring(ctx, w)
 	if err != nil {
 		return err.Error()
 	}
 	return waits
+}
+
+// lock holds the lock until this process ends, however that happens.
+func (p *Program) lock() error {
+	if p.held != nil {
+		return nil
+	}
+	file, err := os.OpenFile(p.Lock, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	switch err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return errors.Join(errors.New("another pod of kok-node-keys works on this node: it has to end first"), file.Close())
+	case err != nil:
+		return errors.Join(fmt.Errorf("lock %s: %w", p.Lock, err), file.Close())
+	}
+	p.held = file
+	return nil
 }
 
 func (p *Program) tell(s status) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,7 +28,7 @@ func newProgram(t *testing.T, w wanted.Wanted, hash string) *program.Program {
 		nodetest.Must(t, os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600))
 	}
 	n := &node.Node{Log: logr.Discard(), Find: func() (*kubelet.Process, error) { return nil, errors.New("two processes are called kubelet") }}
-	return &program.Program{Node: n, Folder: folder, Hash: hash, Status: filepath.Join(folder, "status.json"), Patience: 5 * time.Minute}
+	return &program.Program{Node: n, Folder: folder, Hash: hash, Lock: filepath.Join(folder, "lock"), Status: filepath.Join(folder, "status.json"), Patience: 5 * time.Minute}
 }
 
 func TestTheProgramEndsWithWhatItWaitsFor(t *testing.T) {
@@ -54,6 +55,23 @@ func TestAPodWaitsForTheFilesOfItsOwnPhase(t *testing.T) {
 		if err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "another phase") {
 			t.Errorf("it ends with %v", err)
 		}
+	})
+}
+
+func TestOneProgramAtATimeWorksOnANode(t *testing.T) {
+	ca := nodetest.NewCA(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := wanted.Wanted{Trusted: ca.PEM}
+		first, second := newProgram(t, w, w.Hash()), newProgram(t, w, w.Hash())
+		second.Lock = first.Lock
+		if err := first.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "two processes") {
+			t.Errorf("the first ends with %v", err)
+		}
+		// The lock is its process's, which is this one's, too.
+		if err := second.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "another pod of kok-node-keys") {
+			t.Errorf("the second ends with %v", err)
+		}
+		runtime.KeepAlive(first)
 	})
 }
 

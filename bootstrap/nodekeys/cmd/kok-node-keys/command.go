@@ -14,6 +14,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/node"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/nodekeys/program"
 	"github.com/kube-on-kube/cluster-api-provider-kok/bootstrap/software/disk"
+	"github.com/kube-on-kube/cluster-api-provider-kok/internal/onworker"
 	"github.com/kube-on-kube/cluster-api-provider-kok/internal/version"
 )
 
@@ -62,7 +63,7 @@ func (o *options) run(command *cobra.Command) error {
 		Find: func() (*kubelet.Process, error) { return kubelet.Find(kubelet.Name) },
 	}
 	n.Requests = &csr.Requests{Connect: csr.AsNode(n.Kubeconfig, "kok-node-keys/"+version.Get().String()), Clock: clock.RealClock{}}
-	p := &program.Program{Node: n, Folder: o.folder, Hash: o.hash, Status: o.status, Patience: o.patience}
+	p := &program.Program{Node: n, Folder: o.folder, Hash: o.hash, Lock: onworker.NodeKeysDir + "lock", Status: o.status, Patience: o.patience}
 	err := p.Run(command.Context())
 	if err != nil {
 		if told := os.WriteFile(o.terminationLog, []byte(err.Error()), 0o644); told != nil { //nolint:gosec // Kubelet reads it.

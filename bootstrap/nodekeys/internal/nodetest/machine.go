@@ -68,6 +68,12 @@ func (m Machine) write(t *testing.T, name string, content []byte, mode os.FileMo
 	Must(t, os.Chmod(m.Path(name), mode))
 }
 
+// Write writes a file of the machine.
+func (m Machine) Write(t *testing.T, name, content string) {
+	t.Helper()
+	m.write(t, name, []byte(content), 0o644)
+}
+
 // Read reads a file of the machine.
 func (m Machine) Read(t *testing.T, name string) string {
 	t.Helper()
