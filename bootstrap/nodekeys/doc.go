@@ -1,6 +1,7 @@
 // Package nodekeys holds what brings the nodes of a tenant through a rotation of the cluster CA. The program kok-node-keys runs on each
-// node, in a pod of a DaemonSet that is there only while the CA rotates. It reads from files what is [wanted]: the CAs that the node has to
-// trust, and the CA that has to have signed kubelet's certificates. It makes the node so, and its pod becomes ready.
+// node, in a pod of a DaemonSet that is there only while the CA rotates. It reads from files what is wanted (package
+// internal/nodekeys/wanted): the CAs that the node has to trust, and the CA that has to have signed kubelet's certificates. It makes the
+// node so, and its pod becomes ready.
 //
 // It drains nothing and restarts no container. Kubelet reads some of the files only when it starts (sources of Kubernetes v1.34 to v1.36):
 //
@@ -16,5 +17,5 @@
 // So kubelet is restarted once in each phase that changes a file of the last kinds: it gets SIGTERM, and its service manager starts
 // it again.
 //
-// What is decided is apart from what is done: [node.Decide] is pure. Each step may be killed anywhere, and is done again.
+// What is decided is apart from what is done: Decide of package node is pure. Each step may be killed anywhere, and is done again.
 package nodekeys
