@@ -404,14 +404,13 @@ func TestPodsTrustAndShowTheClusterCAsOfThePhase(t *testing.T) {
 				mountsKeys(t, pod, "ca", slices.Compact(signer))
 				fallthrough
 			default:
-				kubeconfig := components.KubeconfigOf(files)
+				directory := components.CertsDirectory
+				if len(files.Trusted) > 0 {
+					directory = components.RotatedCertsDirectory
+				}
+				kubeconfig := directory + "/" + components.KubeconfigOf(files)
 				if files.Used != "" {
-					kubeconfig = components.RotatedCertsDirectory + "/" + kubeconfig
 					mountsKeys(t, pod, "client-", []string{"client-" + files.Used + ".crt", "client-" + files.Used + ".key"})
-				} else if len(files.Trusted) > 0 {
-					kubeconfig = components.RotatedCertsDirectory + "/" + kubeconfig
-				} else {
-					kubeconfig = components.CertsDirectory + "/" + kubeconfig
 				}
 				for _, argument := range []string{"--kubeconfig=", "--authentication-kubeconfig=", "--authorization-kubeconfig="} {
 					filesAre(t, pod, argument, []string{kubeconfig})

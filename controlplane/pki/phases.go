@@ -16,10 +16,6 @@ type PodFiles struct {
 	Shown string
 }
 
-func (f PodFiles) equal(other PodFiles) bool {
-	return slices.Equal(f.Trusted, other.Trusted) && f.Used == other.Used && f.Shown == other.Shown
-}
-
 // isShownLate reports whether servers show certificates by the former CA until a person asks for the end. Programs and people all over a
 // tenant verify its API servers by the cluster CA: whoever trusts the former one alone goes on until then.
 func isShownLate(kind string) bool { return kind == string(ClusterCA) }
