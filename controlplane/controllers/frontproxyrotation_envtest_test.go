@@ -175,7 +175,7 @@ func (tt *tenantTest) trustsWhatOthersShow() {
 
 func (tt *tenantTest) prepareAllKeys() {
 	tt.t.Helper()
-	tt.prepareKinds(controlplanev1.FrontProxyCAKind, controlplanev1.EncryptionKeyKind, controlplanev1.ServiceAccountKeyKind, controlplanev1.EtcdCAKind, controlplanev1.EtcdEventsCAKind)
+	tt.prepareKinds(controlplanev1.ClusterCAKind, controlplanev1.FrontProxyCAKind, controlplanev1.EncryptionKeyKind, controlplanev1.ServiceAccountKeyKind, controlplanev1.EtcdCAKind, controlplanev1.EtcdEventsCAKind)
 }
 
 const frontProxyRotation = "front-proxy-ca.rotation"
@@ -263,22 +263,24 @@ func TestTheFormerCAIsPublishedUntilNoPodHasIt(t *testing.T) {
 // API servers, and members of etcd, restart for all kinds as often as for one.
 func TestAllKindsRotateTogether(t *testing.T) {
 	t.Parallel()
-	tt := beforeRotation(t)
+	tt := beforeClusterCARotation(t)
 	tt.encrypts(&tenantData{})
 	tt.prepareAllKeys()
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "service account key (Prepared", "encryption key (Prepared", "front proxy CA (Prepared", "etcd CA (Prepared", "events etcd CA (Prepared")
+	tt.isOneCluster()
+	tt.keysRotatingIs(metav1.ConditionTrue, controlplanev1.KeysPreparedReason, "service account key (Prepared", "encryption key (Prepared", "cluster CA (Prepared", "front proxy CA (Prepared", "etcd CA (Prepared", "events etcd CA (Prepared")
 	tt.wasMade(names.KubeAPIServer, 3)
 	tt.wasMade(names.KubeControllerManager, 3)
-	tt.wasMade(names.KubeScheduler, 2)
+	tt.wasMade(names.KubeScheduler, 3)
 	tt.wasMade(names.EtcdData, 3)
 	tt.wasMade(names.EtcdEvents, 3)
 	tt.completeKeys("pod-tokens/" + tt.file())
 	tt.settleKeeping()
-	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "service account key (Over", "encryption key (Over", "front proxy CA (Over")
+	tt.isOneCluster()
+	tt.keysRotatingIs(metav1.ConditionFalse, controlplanev1.KeysNotRotatingReason, "service account key (Over", "encryption key (Over", "cluster CA (Over", "front proxy CA (Over")
 	tt.wasMade(names.KubeAPIServer, 4)
 	tt.wasMade(names.KubeControllerManager, 4)
-	tt.wasMade(names.KubeScheduler, 3)
+	tt.wasMade(names.KubeScheduler, 4)
 	tt.wasMade(names.EtcdData, 4)
 	tt.wasMade(names.EtcdEvents, 4)
 }
