@@ -78,7 +78,7 @@ func (a *agent) listNow(ctx context.Context, s session) error {
 		return err
 	}
 	if !known || !slices.EqualFunc(before, objects, sameObject) {
-		entries, err := snapshot.List(ctx, s.store, s.reader.Key)
+		entries, err := snapshot.ListOf(ctx, s.store, s.reader.Key, s.config.Cluster.UID)
 		if err != nil {
 			return err
 		}
