@@ -47,7 +47,7 @@ func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 		problems = append(problems, seen.Problem)
 	}
 	if seen.Report != nil && seen.Report.Problem != nil {
-		problems = append(problems, text(seen.Report.Problem))
+		problems = append(problems, Text(seen.Report.Problem))
 	}
 	if seen.Report != nil && seen.Report.Listed.IsZero() && len(problems) == 0 {
 		seen.Report = nil // The member has not read its store yet.
@@ -77,8 +77,8 @@ func newestLine(newest *backup.Snapshot, spec *controlplanev1.EtcdBackupSpec) st
 	return fmt.Sprintf("the newest verified snapshot is %s, which is older than spec.etcd.backup.maxAge, %v", archive.SlotName(newest.Slot), maxAge(spec))
 }
 
-// text is a problem for people.
-func text(p *backup.Problem) string {
+// Text is a problem for people.
+func Text(p *backup.Problem) string {
 	said := p.Message
 	if p.Reason != "" && !strings.HasPrefix(said, p.Reason) {
 		said = p.Reason + ": " + said

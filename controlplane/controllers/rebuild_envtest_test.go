@@ -110,6 +110,11 @@ func TestARestoreInPlaceIsJudgedBeforeAnythingStops(t *testing.T) {
 			tt.program.prober = tellingVolumes{"blue-etcd-data-0": {FreeBytes: 2 << 30}}
 		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"},
 			"spec.etcd.restore: the volume of blue-etcd-data-0 has 2147483648 bytes of room, and 2315255808 are needed beside the former data: raise spec.etcd.data.storage.size where volumes can grow, or make room for 167772160 bytes on it"},
+		{"a bucket that is not there any more", func() {
+			tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) { s.Status.DatabaseBytes = 1 << 20 })
+			tt.program.prober = unreadStore{"blue-etcd-data-0": {Field: "store.s3.bucket", Message: "list: s3.bucket: there is no bucket: make it, or name another one"}}
+		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"},
+			"spec.etcd.restore: member blue-etcd-data-0, which would begin with the snapshot, cannot read spec.etcd.backup.store: store.s3.bucket: list: s3.bucket: there is no bucket: make it, or name another one"},
 		{"a survivor that is no member", func() {}, controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-7"}, "survivor names blue-etcd-data-7, which is no member"},
 		{"a survivor with a quorum", func() {}, controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-0"}, "are a majority, so that a quorum can return"},
 		{"a host node that is not heard from", func() { tt.hearNode(0, false) }, controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-0"}, "spec.etcd.restore: "},
@@ -142,6 +147,19 @@ func (v tellingVolumes) Probe(key probe.Key, asked probe.Probe) (probe.Result, b
 
 func (tellingVolumes) Forget(object types.NamespacedName) { patient{}.Forget(object) }
 func (tellingVolumes) Withdraw(key probe.Key)             { patient{}.Withdraw(key) }
+
+// unreadStore answers for the agents of members that cannot read their store.
+type unreadStore map[string]backup.Problem
+
+func (u unreadStore) Probe(key probe.Key, asked probe.Probe) (probe.Result, bool) {
+	if key.Kind == backups.ProbeKind {
+		return probe.Result{Value: backups.Answer{Unread: u}}, true
+	}
+	return patient{}.Probe(key, asked)
+}
+
+func (unreadStore) Forget(object types.NamespacedName) { patient{}.Forget(object) }
+func (unreadStore) Withdraw(key probe.Key)             { patient{}.Withdraw(key) }
 
 // Data that are left on one member of three are what the new etcd begins with, on that member alone.
 func TestEtcdIsRestoredFromASurvivor(t *testing.T) {
