@@ -103,6 +103,29 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+func TestStatusHasTheNewestVerifiedSnapshot(t *testing.T) {
+	former := &controlplanev1.NewestSnapshotStatus{TakenAt: metav1.NewTime(five.Add(-time.Hour))}
+	sized := func(s *backup.Snapshot) { s.StoredBytes = 42 }
+	for name, test := range map[string]struct {
+		report *backup.Report
+		want   time.Time
+		bytes  int64
+	}{
+		"nobody has told":             {want: former.TakenAt.Time},
+		"the store was not read yet":  {report: &backup.Report{}, want: former.TakenAt.Time},
+		"there is none":               {report: &backup.Report{Listed: six}},
+		"one is not verified":         {report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, unverified)}}},
+		"a newer one is not verified": {report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six, unverified), stored(five, sized)}}, want: five.Add(time.Second), bytes: 42},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := NewestStatus(Seen{Report: test.report}, former)
+			if (got == nil) != test.want.IsZero() || got != nil && (!got.TakenAt.Time.Equal(test.want) || ptr.Deref(got.StoredBytes, 0) != test.bytes) {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
 // object is one of a snapshot; without a slot it is one that somebody wants.
 func object(slot string, edits ...func(*controlplanev1.KOKEtcdSnapshot)) controlplanev1.KOKEtcdSnapshot {
 	o := controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a", CreationTimestamp: metav1.NewTime(six)}}

@@ -37,6 +37,19 @@ func Newest(report *backup.Report) *backup.Snapshot {
 	return newest
 }
 
+// NewestStatus is the newest verified snapshot for the status of a control plane. It is the one of before while members do not tell.
+func NewestStatus(seen Seen, before *controlplanev1.NewestSnapshotStatus) *controlplanev1.NewestSnapshotStatus {
+	if seen.Report == nil || seen.Report.Listed.IsZero() {
+		return before
+	}
+	newest := Newest(seen.Report)
+	if newest == nil {
+		return nil
+	}
+	stored := newest.StoredBytes
+	return &controlplanev1.NewestSnapshotStatus{TakenAt: metav1.NewTime(newest.Taken.Truncate(time.Second)), StoredBytes: &stored}
+}
+
 // Verdict is the condition EtcdBackedUp. Its text changes with a snapshot, and not with its age.
 func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) metav1.Condition {
 	verdict := func(status metav1.ConditionStatus, reason string, lines ...string) metav1.Condition {
