@@ -61,6 +61,8 @@ type Answer struct {
 	*backup.Report
 	// Volumes are the volumes of the members that answered, by the names of the members.
 	Volumes map[string]backup.Volume
+	// Unread says why a member could not list the store last, by the name of the member.
+	Unread map[string]backup.Problem
 	// Err says why no member answered; it is empty when one did. While Err is set, Report is from an earlier time.
 	Err string
 }
@@ -82,17 +84,20 @@ func askAll(ctx context.Context, members []Member, config *tls.Config) (Answer, 
 		})
 	}
 	group.Wait()
-	volumes := map[string]backup.Volume{}
+	volumes, unread := map[string]backup.Volume{}, map[string]backup.Problem{}
 	for i, report := range reports {
 		if report != nil && report.Volume != nil {
 			volumes[members[i].Name] = *report.Volume
+		}
+		if report != nil && report.Unread != nil {
+			unread[members[i].Name] = *report.Unread
 		}
 	}
 	reports = slices.DeleteFunc(reports, func(r *backup.Report) bool { return r == nil })
 	if len(reports) == 0 {
 		return Answer{}, fmt.Errorf("no member tells of its snapshots: %w", errors.Join(errs...))
 	}
-	return Answer{Report: merged(reports), Volumes: volumes}, nil
+	return Answer{Report: merged(reports), Volumes: volumes, Unread: unread}, nil
 }
 
 // merged is what several members say: the list that was read last, and the work of the one on duty.
@@ -144,10 +149,12 @@ func bound(r *backup.Report) {
 		cut(&s.Message, maxMessage)
 	}
 	cut(&r.Member, maxName)
-	if r.Problem != nil {
-		cut(&r.Problem.Field, maxName)
-		cut(&r.Problem.Reason, maxName)
-		cut(&r.Problem.Message, maxMessage)
+	for _, p := range []*backup.Problem{r.Problem, r.Unread} {
+		if p != nil {
+			cut(&p.Field, maxName)
+			cut(&p.Reason, maxName)
+			cut(&p.Message, maxMessage)
+		}
 	}
 }
 

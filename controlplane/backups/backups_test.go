@@ -103,6 +103,29 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
+func TestStatusHasTheNewestVerifiedSnapshot(t *testing.T) {
+	former := &controlplanev1.NewestSnapshotStatus{TakenAt: metav1.NewTime(five.Add(-time.Hour))}
+	sized := func(s *backup.Snapshot) { s.StoredBytes = 42 }
+	for name, test := range map[string]struct {
+		report *backup.Report
+		want   time.Time
+		bytes  int64
+	}{
+		"nobody has told":             {want: former.TakenAt.Time},
+		"the store was not read yet":  {report: &backup.Report{}, want: former.TakenAt.Time},
+		"there is none":               {report: &backup.Report{Listed: six}},
+		"one is not verified":         {report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(five, unverified)}}},
+		"a newer one is not verified": {report: &backup.Report{Listed: six, Snapshots: []backup.Snapshot{stored(six, unverified), stored(five, sized)}}, want: five.Add(time.Second), bytes: 42},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := NewestStatus(Seen{Report: test.report}, former)
+			if (got == nil) != test.want.IsZero() || got != nil && (!got.TakenAt.Time.Equal(test.want) || ptr.Deref(got.StoredBytes, 0) != test.bytes) {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
 // object is one of a snapshot; without a slot it is one that somebody wants.
 func object(slot string, edits ...func(*controlplanev1.KOKEtcdSnapshot)) controlplanev1.KOKEtcdSnapshot {
 	o := controlplanev1.KOKEtcdSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a", CreationTimestamp: metav1.NewTime(six)}}
@@ -215,11 +238,11 @@ func TestAMemberWithoutAnAgentIsNamed(t *testing.T) {
 	}
 }
 
-// Ask keeps what each member says of its own volume, not only what the member on duty says. It leaves out a member that does not answer.
-func TestMembersTellOfTheirVolumes(t *testing.T) {
-	says := backup.Volume{FreeBytes: 5, SurvivorBytes: 7}
+// Ask keeps what each member says of its own volume and of its way to the store, not only what the member on duty says. It leaves out a member that does not answer.
+func TestMembersTellOfTheirVolumesAndTheirWayToTheStore(t *testing.T) {
+	says, unread := backup.Volume{FreeBytes: 5, SurvivorBytes: 7}, backup.Problem{Field: "store.s3.bucket", Message: "there is no bucket"}
 	agent := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if err := json.NewEncoder(w).Encode(backup.Report{Volume: &says}); err != nil {
+		if err := json.NewEncoder(w).Encode(backup.Report{Volume: &says, Unread: &unread}); err != nil {
 			t.Error(err)
 		}
 	}))
@@ -228,20 +251,20 @@ func TestMembersTellOfTheirVolumes(t *testing.T) {
 	trusted.AddCert(agent.Certificate())
 	name := agent.Certificate().DNSNames[0]
 	answer, err := askAll(t.Context(), []Member{{Name: name, Address: agent.Listener.Addr().String()}, {Name: "away", Address: "127.0.0.1:1"}}, &tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12})
-	if err != nil || answer.Report == nil || !maps.Equal(answer.Volumes, map[string]backup.Volume{name: says}) {
+	if err != nil || answer.Report == nil || !maps.Equal(answer.Volumes, map[string]backup.Volume{name: says}) || !maps.Equal(answer.Unread, map[string]backup.Problem{name: unread}) {
 		t.Errorf("they say %+v: %v", answer, err)
 	}
 }
 
 func TestAReportIsBoundedAndMerged(t *testing.T) {
 	long := strings.Repeat("x", 1<<16)
-	r := &backup.Report{Member: long, Problem: &backup.Problem{Message: long, Field: long, Reason: long}}
+	r := &backup.Report{Member: long, Problem: &backup.Problem{Message: long, Field: long, Reason: long}, Unread: &backup.Problem{Message: long}}
 	for i := range backup.MaxSnapshots + 10 {
 		r.Snapshots = append(r.Snapshots, stored(five.Add(time.Duration(i)*time.Second), func(s *backup.Snapshot) { s.Message, s.EtcdVersion = long, long }))
 	}
 	r.Snapshots = append([]backup.Snapshot{stored(five.Add(time.Nanosecond)), {}, stored(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))}, r.Snapshots...)
 	bound(r)
-	if len(r.Snapshots) != backup.MaxSnapshots || r.More != 10 || len(r.Problem.Message) > maxMessage || len(r.Snapshots[0].Message) > maxMessage || len(r.Snapshots[0].EtcdVersion) > 64 || !r.Snapshots[0].Slot.Equal(five) {
+	if len(r.Snapshots) != backup.MaxSnapshots || r.More != 10 || len(r.Problem.Message) > maxMessage || len(r.Unread.Message) > maxMessage || len(r.Snapshots[0].Message) > maxMessage || len(r.Snapshots[0].EtcdVersion) > 64 || !r.Snapshots[0].Slot.Equal(five) {
 		t.Errorf("it has %d snapshots and %d more, the first %+v", len(r.Snapshots), r.More, r.Snapshots[0].Slot)
 	}
 	working := &backup.Report{Member: "b", OnDuty: true, Working: six, Listed: five}

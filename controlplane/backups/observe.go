@@ -40,14 +40,14 @@ func (k *Keeper) Withdraw(controlPlane *controlplanev1.KOKControlPlane) {
 	k.Prober.Withdraw(probeKey(controlPlane, ProbeKind))
 }
 
-// Volumes are the volumes of the members that answered within about the last minute. asked is false until the first result of the probe.
-func (k *Keeper) Volumes(ctx context.Context, of *Facts) (volumes map[string]backup.Volume, asked bool, err error) {
+// Ask returns what members said within about the last minute. asked is false until the first result of the probe.
+func (k *Keeper) Ask(ctx context.Context, of *Facts) (answer Answer, asked bool, err error) {
 	objects, err := k.records(ctx, of)
 	if err != nil {
-		return nil, false, err
+		return Answer{}, false, err
 	}
-	answer, asked := k.ask(of, objects)
-	return answer.Volumes, asked, nil
+	answer, asked = k.ask(of, objects)
+	return answer, asked, nil
 }
 
 // records lists the objects of the snapshots of a control plane.

@@ -143,7 +143,7 @@ func missing(object *controlplanev1.KOKEtcdSnapshot, slot time.Time, problem *ba
 		return
 	}
 	if problem != nil && problem.Slot.Equal(slot) {
-		set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.SnapshotNotStoredReason, text(problem))
+		set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.SnapshotNotStoredReason, Text(problem))
 		return
 	}
 	set(object, controlplanev1.SnapshotStoredCondition, metav1.ConditionFalse, controlplanev1.SnapshotTakingReason, "it is being taken")

@@ -37,6 +37,19 @@ func Newest(report *backup.Report) *backup.Snapshot {
 	return newest
 }
 
+// NewestStatus is the newest verified snapshot for the status of a control plane. It is the one of before while members do not tell.
+func NewestStatus(seen Seen, before *controlplanev1.NewestSnapshotStatus) *controlplanev1.NewestSnapshotStatus {
+	if seen.Report == nil || seen.Report.Listed.IsZero() {
+		return before
+	}
+	newest := Newest(seen.Report)
+	if newest == nil {
+		return nil
+	}
+	stored := newest.StoredBytes
+	return &controlplanev1.NewestSnapshotStatus{TakenAt: metav1.NewTime(newest.Taken.Truncate(time.Second)), StoredBytes: &stored}
+}
+
 // Verdict is the condition EtcdBackedUp. Its text changes with a snapshot, and not with its age.
 func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) metav1.Condition {
 	verdict := func(status metav1.ConditionStatus, reason string, lines ...string) metav1.Condition {
@@ -47,7 +60,7 @@ func Verdict(spec *controlplanev1.EtcdBackupSpec, seen Seen, now time.Time) meta
 		problems = append(problems, seen.Problem)
 	}
 	if seen.Report != nil && seen.Report.Problem != nil {
-		problems = append(problems, text(seen.Report.Problem))
+		problems = append(problems, Text(seen.Report.Problem))
 	}
 	if seen.Report != nil && seen.Report.Listed.IsZero() && len(problems) == 0 {
 		seen.Report = nil // The member has not read its store yet.
@@ -77,8 +90,8 @@ func newestLine(newest *backup.Snapshot, spec *controlplanev1.EtcdBackupSpec) st
 	return fmt.Sprintf("the newest verified snapshot is %s, which is older than spec.etcd.backup.maxAge, %v", archive.SlotName(newest.Slot), maxAge(spec))
 }
 
-// text is a problem for people.
-func text(p *backup.Problem) string {
+// Text is a problem for people.
+func Text(p *backup.Problem) string {
 	said := p.Message
 	if p.Reason != "" && !strings.HasPrefix(said, p.Reason) {
 		said = p.Reason + ": " + said

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"strings"
 	"testing"
+	"time"
 
 	"filippo.io/age"
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/archive"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
@@ -122,7 +124,18 @@ func TestMembersAreToldHowTheyAreBackedUp(t *testing.T) {
 	if now := tt.backupFiles(); string(now[backup.KeysFile]) == string(files[backup.KeysFile]) {
 		t.Error("another recipient does not get the keys")
 	}
+	taken := time.Now().UTC().Truncate(time.Second)
+	tt.program.prober = telling{&backups.Answer{Report: &backup.Report{
+		Listed: taken, Snapshots: []backup.Snapshot{{Slot: taken, Taken: taken, Verified: taken, Revision: 7, StoredBytes: 42}},
+	}}}
+	tt.settle()
+	if newest := tt.controlPlane().Status.NewestSnapshot; newest == nil || !newest.TakenAt.Time.Equal(taken) || *newest.StoredBytes != 42 {
+		t.Errorf("the newest snapshot is %+v", newest)
+	}
 	tt.editSpec(func(s *controlplanev1.KOKControlPlaneSpec) { s.Etcd.Backup = nil })
+	if newest := tt.controlPlane().Status.NewestSnapshot; newest != nil {
+		t.Errorf("without backups the newest snapshot is %+v", newest)
+	}
 	if files := tt.backupFiles(); files != nil {
 		t.Errorf("without backups members are told %v", files)
 	}

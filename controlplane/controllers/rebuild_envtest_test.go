@@ -101,15 +101,22 @@ func TestARestoreInPlaceIsJudgedBeforeAnythingStops(t *testing.T) {
 			tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) {
 				conditions.Set(s, metav1.Condition{Type: controlplanev1.SnapshotVerifiedCondition, Status: metav1.ConditionTrue, Reason: "Verified"})
 			})
-			tt.program.prober = tellingVolumes(nil)
+			tt.program.prober = telling{}
 		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"}, "members are being asked how much room their volumes have"},
 		{"a snapshot that is too large for the volume", func() {
 			tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) {
 				s.Status.DatabaseBytes = 1 << 30
 			})
-			tt.program.prober = tellingVolumes{"blue-etcd-data-0": {FreeBytes: 2 << 30}}
+			tt.program.prober = tellingVolumes(map[string]backup.Volume{"blue-etcd-data-0": {FreeBytes: 2 << 30}})
 		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"},
 			"spec.etcd.restore: the volume of blue-etcd-data-0 has 2147483648 bytes of room, and 2315255808 are needed beside the former data: raise spec.etcd.data.storage.size where volumes can grow, or make room for 167772160 bytes on it"},
+		{"a bucket that is not there any more", func() {
+			tt.editSnapshot(func(s *controlplanev1.KOKEtcdSnapshot) { s.Status.DatabaseBytes = 1 << 20 })
+			tt.program.prober = telling{&backups.Answer{Unread: map[string]backup.Problem{
+				"blue-etcd-data-0": {Field: "store.s3.bucket", Message: "list: s3.bucket: there is no bucket: make it, or name another one"},
+			}}}
+		}, controlplanev1.EtcdRestoreSpec{Snapshot: "snapshot"},
+			"spec.etcd.restore: member blue-etcd-data-0, which would begin with the snapshot, cannot read spec.etcd.backup.store: store.s3.bucket: list: s3.bucket: there is no bucket: make it, or name another one"},
 		{"a survivor that is no member", func() {}, controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-7"}, "survivor names blue-etcd-data-7, which is no member"},
 		{"a survivor with a quorum", func() {}, controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-0"}, "are a majority, so that a quorum can return"},
 		{"a host node that is not heard from", func() { tt.hearNode(0, false) }, controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-0"}, "spec.etcd.restore: "},
@@ -130,18 +137,25 @@ func TestARestoreInPlaceIsJudgedBeforeAnythingStops(t *testing.T) {
 	}
 }
 
-// tellingVolumes answers for the agents of members. Without a map nobody has answered yet.
-type tellingVolumes map[string]backup.Volume
+// telling answers for the agents of members. Without an answer nobody has answered yet.
+type telling struct{ answer *backups.Answer }
 
-func (v tellingVolumes) Probe(key probe.Key, asked probe.Probe) (probe.Result, bool) {
-	if key.Kind == backups.ProbeKind {
-		return probe.Result{Value: backups.Answer{Volumes: v}}, v != nil
-	}
-	return patient{}.Probe(key, asked)
+func tellingVolumes(volumes map[string]backup.Volume) telling {
+	return telling{&backups.Answer{Volumes: volumes}}
 }
 
-func (tellingVolumes) Forget(object types.NamespacedName) { patient{}.Forget(object) }
-func (tellingVolumes) Withdraw(key probe.Key)             { patient{}.Withdraw(key) }
+func (a telling) Probe(key probe.Key, asked probe.Probe) (probe.Result, bool) {
+	switch {
+	case key.Kind != backups.ProbeKind:
+		return patient{}.Probe(key, asked)
+	case a.answer == nil:
+		return probe.Result{}, false
+	}
+	return probe.Result{Value: *a.answer}, true
+}
+
+func (telling) Forget(object types.NamespacedName) { patient{}.Forget(object) }
+func (telling) Withdraw(key probe.Key)             { patient{}.Withdraw(key) }
 
 // Data that are left on one member of three are what the new etcd begins with, on that member alone.
 func TestEtcdIsRestoredFromASurvivor(t *testing.T) {
@@ -152,7 +166,7 @@ func TestEtcdIsRestoredFromASurvivor(t *testing.T) {
 		c.Spec.Etcd.GivenUp = []string{"blue-etcd-data-0", "blue-etcd-data-1"}
 	})
 	before := tt.podUIDs()
-	tt.program.prober = tellingVolumes{"blue-etcd-data-2": {FreeBytes: 1 << 30, SurvivorBytes: 3 << 30}}
+	tt.program.prober = tellingVolumes(map[string]backup.Volume{"blue-etcd-data-2": {FreeBytes: 1 << 30, SurvivorBytes: 3 << 30}})
 	requested := tt.requestRestore(controlplanev1.EtcdRestoreSpec{Survivor: "blue-etcd-data-2"})
 	if err := tt.reconcile(); err != nil {
 		t.Fatal(err)
@@ -161,7 +175,7 @@ func TestEtcdIsRestoredFromASurvivor(t *testing.T) {
 	if now := tt.podUIDs(); !maps.Equal(now, before) {
 		t.Fatalf("without room the pods were %v and are %v", before, now)
 	}
-	tt.program.prober = tellingVolumes{"blue-etcd-data-2": {FreeBytes: 3 << 30, SurvivorBytes: 3 << 30}}
+	tt.program.prober = tellingVolumes(map[string]backup.Volume{"blue-etcd-data-2": {FreeBytes: 3 << 30, SurvivorBytes: 3 << 30}})
 	var told []byte
 	for range manyRounds {
 		if err := tt.reconcile(); err != nil {

@@ -12,7 +12,6 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcdclusters"
@@ -40,7 +39,7 @@ var (
 	members            = ofEtcd("kok_etcd_members", "Members of an etcd cluster, by their state: healthy, learner or failing.", "state")
 	memberLag          = ofEtcd("kok_etcd_member_lag_entries", "Entries of the log that the slowest member of an etcd cluster has yet to apply, of those that its leader knows.")
 	certificatesEnd    = ofTenant("kok_certificates_end_timestamp_seconds", "When the first certificate of a tenant ends, as a Unix time.")
-	newestSnapshot     = ofTenant("kok_etcd_newest_snapshot_timestamp_seconds", "When the newest verified snapshot of a tenant's data etcd was taken, as a Unix time.")
+	newestSnapshot     = ofTenant("kok_etcd_newest_snapshot_timestamp_seconds", "When the newest verified snapshot of a tenant's data etcd was taken, as a Unix time. Without one it is when the control plane was created.")
 	keyRotations       = ofTenant("kok_key_rotation_phase", "1 for the phase in which a kind of key of a tenant rotates. There is no series of a kind that does not rotate.", "kind", "phase")
 	upgradesWaiting    = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "kok_upgrades_waiting",
@@ -125,14 +124,24 @@ func (f *Figures) Record(in *status.Input, seen *status.Observation, end time.Ti
 			databaseQuotaBytes.WithLabelValues(labels...).Set(float64(cmp.Or(quota, wanted)))
 		}
 	}
-	if newest := backups.Newest(seen.Backup.Report); newest != nil {
-		newestSnapshot.WithLabelValues(in.Cluster.Namespace, in.Cluster.Name).Set(float64(newest.Taken.Unix()))
-	} else if in.ControlPlane.Spec.Etcd.Backup == nil {
-		newestSnapshot.DeleteLabelValues(in.Cluster.Namespace, in.Cluster.Name)
-	}
+	recordSnapshot(in)
 	if !end.IsZero() {
 		certificatesEnd.WithLabelValues(in.Cluster.Namespace, in.Cluster.Name).Set(float64(end.Unix()))
 	}
+}
+
+// recordSnapshot keeps the time of the newest snapshot. A backup that never had one counts from the creation of the control plane: an alert
+// on the age must not need a first success.
+func recordSnapshot(in *status.Input) {
+	if in.ControlPlane.Spec.Etcd.Backup == nil {
+		newestSnapshot.DeleteLabelValues(in.Cluster.Namespace, in.Cluster.Name)
+		return
+	}
+	taken := in.ControlPlane.CreationTimestamp
+	if newest := in.ControlPlane.Status.NewestSnapshot; newest != nil {
+		taken = newest.TakenAt
+	}
+	newestSnapshot.WithLabelValues(in.Cluster.Namespace, in.Cluster.Name).Set(float64(taken.Unix()))
 }
 
 // Forget takes back what was said of a control plane that is gone.

@@ -255,3 +255,31 @@ func TestTenantState(t *testing.T) {
 		t.Errorf("a new one is counted as %s", got)
 	}
 }
+
+// An alert on the age of the newest snapshot finds a backup that never worked, too.
+func TestABackupThatNeverWorkedHasAnAge(t *testing.T) {
+	f, seen := &Figures{}, &status.Observation{}
+	created, taken := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
+	in := measured(func(s *status.Input) { s.ControlPlane.CreationTimestamp = created })
+	for _, test := range []struct {
+		backup *controlplanev1.EtcdBackupSpec
+		newest *controlplanev1.NewestSnapshotStatus
+		series int
+		want   float64
+	}{
+		{nil, nil, 0, 0},
+		{&controlplanev1.EtcdBackupSpec{}, nil, 1, 1000},
+		{&controlplanev1.EtcdBackupSpec{}, &controlplanev1.NewestSnapshotStatus{TakenAt: taken}, 1, 2000},
+		{nil, nil, 0, 0},
+	} {
+		in.ControlPlane.Spec.Etcd.Backup, in.ControlPlane.Status.NewestSnapshot = test.backup, test.newest
+		f.Record(in, seen, time.Time{})
+		if got := testutil.CollectAndCount(newestSnapshot); got != test.series {
+			t.Fatalf("with %+v and %+v there are %d series", test.backup, test.newest, got)
+		}
+		if test.series > 0 && testutil.ToFloat64(newestSnapshot) != test.want {
+			t.Errorf("with %+v it is %f, want %f", test.newest, testutil.ToFloat64(newestSnapshot), test.want)
+		}
+	}
+	f.Forget(clientKey(in.ControlPlane))
+}

@@ -21,9 +21,8 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 )
 
-// judge says what is wrong with a request, before anything stops; empty if nothing is. volumes are the volumes of the members that told of
-// theirs.
-func (r *Restorer) judge(ctx context.Context, of *Facts, state rebuild.State, pods []corev1.Pod, volumes map[string]backup.Volume) (string, error) {
+// judge says what is wrong with a request, before anything stops; empty if nothing is. told is what members said.
+func (r *Restorer) judge(ctx context.Context, of *Facts, state rebuild.State, pods []corev1.Pod, told backups.Answer) (string, error) {
 	switch {
 	case r.AgentImage == "":
 		return backups.NoAgent, nil
@@ -31,9 +30,9 @@ func (r *Restorer) judge(ctx context.Context, of *Facts, state rebuild.State, po
 		return "no member of the data etcd has told the ID of its cluster yet, by which its data are put aside: wait until one answers, or until its container prepare has looked", nil
 	}
 	if of.ControlPlane.Spec.Etcd.Restore.Survivor != "" {
-		return judgeSurvivor(of.ControlPlane.Spec.Etcd.Data.Storage.Type, state, pods, volumes), nil
+		return judgeSurvivor(of.ControlPlane.Spec.Etcd.Data.Storage.Type, state, pods, told.Volumes), nil
 	}
-	return r.judgeSnapshot(ctx, of, state.Next.Seed, volumes)
+	return r.judgeSnapshot(ctx, of, state.Next.Seed, told)
 }
 
 // tooSmall says that the volume of a member has too little room for the data of a new cluster beside the former data. It says nothing if
@@ -96,8 +95,8 @@ func isNewer(version, than string) bool {
 }
 
 // judgeSnapshot refuses a snapshot that is not there, not verified, of another tenant, of another key, of a newer etcd, or too large for
-// the volume of the seed, if its size is known.
-func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, seed string, volumes map[string]backup.Volume) (string, error) {
+// the volume of the seed, if its size is known. It also refuses one in a store that the seed cannot read now.
+func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, seed string, told backups.Answer) (string, error) {
 	key := client.ObjectKey{Namespace: of.ControlPlane.Namespace, Name: of.ControlPlane.Spec.Etcd.Restore.Snapshot}
 	snapshot := &controlplanev1.KOKEtcdSnapshot{}
 	switch err := r.Management.Get(ctx, key, snapshot); {
@@ -109,7 +108,7 @@ func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, seed string, vo
 	if problem := unfit(of, snapshot); problem != "" {
 		return fmt.Sprintf("snapshot names the KOKEtcdSnapshot %s, %s", key.Name, problem), nil
 	}
-	if problem := tooSmall(volumes, seed, backup.RestoreBytes(snapshot.Status.DatabaseBytes)); problem != "" {
+	if problem := tooSmall(told.Volumes, seed, backup.RestoreBytes(snapshot.Status.DatabaseBytes)); problem != "" {
 		return problem, nil
 	}
 	origin, missing, err := r.origin(ctx, of.ControlPlane)
@@ -117,6 +116,9 @@ func (r *Restorer) judgeSnapshot(ctx context.Context, of *Facts, seed string, vo
 		return missing, err
 	}
 	_, missing, err = r.Backups.Credentials(ctx, of.ControlPlane.Namespace, origin.Store, "spec.etcd.backup.store")
+	if unread, ok := told.Unread[seed]; ok && missing == "" {
+		missing = fmt.Sprintf("member %s, which would begin with the snapshot, cannot read spec.etcd.backup.store: %s", seed, backups.Text(&unread))
+	}
 	return missing, err
 }
 

@@ -11,9 +11,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/backups"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	etcdcomponent "github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components/etcd"
-	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/agent/backup"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/operator"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/rebuild"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/etcd/recovery/seen"
@@ -89,17 +89,17 @@ func (r *Restorer) addNext(ctx context.Context, of *Facts, state rebuild.State, 
 		state.Next.Seed = seedOf(of.Input, state)
 	}
 	state.Next.ClusterID = rebuild.ClusterID(etcdcomponent.Data.PeerURL(of.Input, state.Next.Seed), state.Request)
-	var volumes map[string]backup.Volume
+	var told backups.Answer
 	if of.Agents != nil {
 		asked := false
-		if volumes, asked, err = r.Backups.Volumes(ctx, of.Agents); err != nil {
+		if told, asked, err = r.Backups.Ask(ctx, of.Agents); err != nil {
 			return state, err
 		}
 		if !asked {
 			state.Unknown = "members are being asked how much room their volumes have"
 		}
 	}
-	state.Problem, err = r.judge(ctx, of, state, pods, volumes)
+	state.Problem, err = r.judge(ctx, of, state, pods, told)
 	return state, err
 }
 

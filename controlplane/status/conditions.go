@@ -63,7 +63,9 @@ func setConditions(in *Input, seen *Observation) {
 	}
 	if spec := in.ControlPlane.Spec.Etcd.Backup; spec != nil {
 		conditions.Set(in.ControlPlane, backups.Verdict(spec, seen.Backup, seen.Now))
+		in.ControlPlane.Status.NewestSnapshot = backups.NewestStatus(seen.Backup, in.ControlPlane.Status.NewestSnapshot)
 	} else {
+		in.ControlPlane.Status.NewestSnapshot = nil
 		conditions.Delete(in.ControlPlane, controlplanev1.EtcdBackedUpCondition)
 	}
 	if in.tellsOfKeys() {

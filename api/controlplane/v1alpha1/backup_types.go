@@ -153,3 +153,17 @@ type EtcdRestoreSpec struct {
 	// +optional
 	RequestedAt metav1.Time `json:"requestedAt,omitempty,omitzero"`
 }
+
+// NewestSnapshotStatus is the newest verified snapshot of a data etcd.
+//
+// +kubebuilder:validation:MinProperties=1
+type NewestSnapshotStatus struct {
+	// takenAt is when it was taken.
+	// +required
+	TakenAt metav1.Time `json:"takenAt,omitempty,omitzero"`
+
+	// storedBytes is its size in the store.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	StoredBytes *int64 `json:"storedBytes,omitempty"`
+}

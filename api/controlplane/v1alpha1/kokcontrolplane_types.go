@@ -282,6 +282,11 @@ type KOKControlPlaneStatus struct {
 	// +optional
 	EtcdHealth string `json:"etcdHealth,omitempty"`
 
+	// newestSnapshot is the newest verified snapshot of the data etcd, when members last told of one. It is there only with
+	// spec.etcd.backup.
+	// +optional
+	NewestSnapshot *NewestSnapshotStatus `json:"newestSnapshot,omitempty"`
+
 	// externalManagedControlPlane is true: there are no Node objects for this control plane.
 	// +optional
 	ExternalManagedControlPlane *bool `json:"externalManagedControlPlane,omitempty"`
@@ -381,6 +386,8 @@ type EtcdMemberStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Recovering",type=string,priority=10,JSONPath=`.status.conditions[?(@.type=="EtcdRecovering")].status`,description="whether a lost member of etcd is replaced"
 // +kubebuilder:printcolumn:name="Backed Up",type=string,priority=10,JSONPath=`.status.conditions[?(@.type=="EtcdBackedUp")].status`,description="whether a young snapshot of the data etcd is verified"
+// +kubebuilder:printcolumn:name="Snapshot Age",type=date,priority=10,JSONPath=`.status.newestSnapshot.takenAt`,description="how long ago the newest verified snapshot was taken"
+// +kubebuilder:printcolumn:name="Snapshot Bytes",type=integer,priority=10,JSONPath=`.status.newestSnapshot.storedBytes`,description="its size in the store"
 // +kubebuilder:printcolumn:name="Paused",type=string,priority=10,JSONPath=`.status.conditions[?(@.type=="Paused")].status`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name must be at most 63 characters: it becomes a label value"
 

@@ -37,6 +37,8 @@ type Report struct {
 	Working time.Time `json:"working,omitzero"`
 	// Problem is why the last try failed; nil after one that did not.
 	Problem *Problem `json:"problem,omitempty"`
+	// Unread is why the store could not be listed when that was tried last; nil when it could, or was not tried yet.
+	Unread *Problem `json:"unread,omitempty"`
 	// Volume is the room on the member's own volume; nil where it is not known.
 	Volume *Volume `json:"volume,omitempty"`
 }

@@ -65,6 +65,18 @@ func List(ctx context.Context, s store.Store, key archive.Key) ([]Entry, error) 
 	return entries, nil
 }
 
+// ListOf gives the snapshots of a store, the newest first. It refuses those of a tenant with another UID, even if they have the same key:
+// a cluster that is made anew may get the keys and the store of a former one.
+func ListOf(ctx context.Context, s store.Store, key archive.Key, uid string) ([]Entry, error) {
+	entries, err := List(ctx, s, key)
+	for i := range entries {
+		if e := &entries[i]; e.Err == nil {
+			e.Err = e.Manifest.Meets(archive.Expected{UID: uid})
+		}
+	}
+	return entries, err
+}
+
 // Find gives the snapshot of a slot: store.ErrNotFound.
 func Find(ctx context.Context, s store.Store, key archive.Key, slot time.Time) (Entry, error) {
 	return find(ctx, s, key, slot, true)

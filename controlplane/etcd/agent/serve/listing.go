@@ -65,6 +65,17 @@ func (a *agent) list(ctx context.Context, s session) error {
 
 // listNow is list, for who holds the lock.
 func (a *agent) listNow(ctx context.Context, s session) error {
+	err := a.readStore(ctx, s)
+	switch {
+	case err == nil:
+		a.succeeded(ofListing)
+	case ctx.Err() == nil:
+		a.failed(ofListing, time.Time{}, err)
+	}
+	return err
+}
+
+func (a *agent) readStore(ctx context.Context, s session) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	l := &a.listing
@@ -78,7 +89,7 @@ func (a *agent) listNow(ctx context.Context, s session) error {
 		return err
 	}
 	if !known || !slices.EqualFunc(before, objects, sameObject) {
-		entries, err := snapshot.List(ctx, s.store, s.reader.Key)
+		entries, err := snapshot.ListOf(ctx, s.store, s.reader.Key, s.config.Cluster.UID)
 		if err != nil {
 			return err
 		}
@@ -89,7 +100,6 @@ func (a *agent) listNow(ctx context.Context, s session) error {
 	l.lock.Lock()
 	l.at = a.Now()
 	l.lock.Unlock()
-	a.succeeded(ofListing)
 	return nil
 }
 
@@ -117,8 +127,6 @@ func (a *agent) listSoon() {
 			return // The next round says it.
 		}
 		defer s.store.Close()
-		if err := a.listNow(a.ctx, s); err != nil && a.ctx.Err() == nil {
-			a.failed(ofListing, time.Time{}, err)
-		}
+		_ = a.listNow(a.ctx, s) // A report tells it.
 	})
 }

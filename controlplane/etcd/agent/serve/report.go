@@ -94,7 +94,7 @@ func (a *agent) report() backup.Report {
 	entries, at := a.listing.last()
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	r := backup.Report{Member: a.Member, OnDuty: a.duty, Working: a.working, Listed: at, Problem: a.problem(entries), Volume: a.volume}
+	r := backup.Report{Member: a.Member, OnDuty: a.duty, Working: a.working, Listed: at, Problem: a.problem(entries), Unread: a.problems[ofListing], Volume: a.volume}
 	for i, e := range entries {
 		if i == backup.MaxSnapshots {
 			r.More = len(entries) - i

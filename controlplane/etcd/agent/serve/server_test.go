@@ -4,14 +4,17 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,16 +132,7 @@ func TestAStoreThatHangsIsInNobodysWay(t *testing.T) {
 	ca := newAuthority(t)
 	a, url := answering(t, ca)
 	silent := loopback.Listen(t)
-	file, err := backup.Encode(backup.Config{
-		Every: time.Hour, Keep: backup.Keep{Last: 1}, Recipients: []string{"age1"}, Store: backup.Store{S3: &backup.S3{Endpoint: "http://" + silent.Addr().String(), Bucket: "snapshots"}},
-	})
-	must(t, err)
-	for name, content := range map[string]string{
-		backup.ConfigFile: string(file), backup.KeyFile: strings.Repeat("k", 32), backup.AccessKeyIDFile: "a", backup.SecretAccessKeyFile: "b",
-		backup.IdentityFile: "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX",
-	} {
-		must(t, os.WriteFile(filepath.Join(a.ConfigDir, name), []byte(content), 0o600))
-	}
+	configure(t, a, "http://"+silent.Addr().String())
 	for range 2 {
 		if code, text, err := ask(t, ca.client(manager), http.MethodGet, url+backup.ReportPath, ""); err != nil || code != http.StatusOK || !strings.Contains(text, `"member":"me"`) {
 			t.Errorf("it says %d %s: %v", code, text, err)
@@ -277,5 +271,55 @@ func TestWhatATrialRefusedIsToldUntilANewerOneIsVerified(t *testing.T) {
 	a.forgetRefusals("other")
 	if p := a.problem([]snapshot.Entry{made(noon)}); p != nil {
 		t.Errorf("it tells %+v", p)
+	}
+}
+
+// A restore in place does not begin where the store cannot be read, whatever else is wrong.
+func TestAReportTellsThatTheStoreCannotBeRead(t *testing.T) {
+	ca := newAuthority(t)
+	a, url := answering(t, ca)
+	var gone atomic.Bool
+	bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if gone.Load() {
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = io.WriteString(w, "<Error><Code>NoSuchBucket</Code></Error>")
+			return
+		}
+		_, _ = io.WriteString(w, "<ListBucketResult></ListBucketResult>")
+	}))
+	t.Cleanup(bucket.Close)
+	configure(t, a, bucket.URL)
+	a.failed(ofConfig, time.Time{}, errors.New("no member of etcd is healthy"))
+	unread := func() *backup.Problem {
+		code, text, err := ask(t, ca.client(manager), http.MethodGet, url+backup.ReportPath, "")
+		var r backup.Report
+		if err != nil || code != http.StatusOK || json.Unmarshal([]byte(text), &r) != nil || r.Problem.Message != "no member of etcd is healthy" {
+			t.Errorf("it says %d %s: %v", code, text, err)
+		}
+		return r.Unread
+	}
+	for _, isGone := range []bool{false, true, false} {
+		gone.Store(isGone)
+		a.listing.began = time.Time{}
+		unread()
+		a.background.Wait() // The question has the store listed, and does not wait for it.
+		if p := unread(); (p != nil) != isGone || isGone && (p.Field != "store.s3.bucket" || !strings.Contains(p.Message, "there is no bucket snapshots")) {
+			t.Errorf("where the bucket is gone (%t) it tells %+v", isGone, p)
+		}
+	}
+}
+
+// configure gives an agent its files, for a bucket.
+func configure(t *testing.T, a *agent, endpoint string) {
+	t.Helper()
+	file, err := backup.Encode(backup.Config{
+		Every: time.Hour, Keep: backup.Keep{Last: 1}, Recipients: []string{"age1"}, Store: backup.Store{S3: &backup.S3{Endpoint: endpoint, Bucket: "snapshots"}},
+	})
+	must(t, err)
+	for name, content := range map[string]string{
+		backup.ConfigFile: string(file), backup.KeyFile: strings.Repeat("k", 32), backup.AccessKeyIDFile: "a", backup.SecretAccessKeyFile: "b",
+		backup.IdentityFile: "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX",
+	} {
+		must(t, os.WriteFile(filepath.Join(a.ConfigDir, name), []byte(content), 0o600))
 	}
 }

@@ -21,7 +21,7 @@ type session struct {
 	config backup.Config
 	store  mounted.Store
 	reader snapshot.Reader
-	// id differs for other stores and other keys, keyID for other keys.
+	// id differs for other stores, other keys and other tenants, keyID for other keys.
 	id, keyID string
 }
 
@@ -41,7 +41,7 @@ func (a *agent) open() (s session, err error) {
 		return s, err
 	}
 	s.keyID = s.folder.KeyID()
-	s.id = fmt.Sprint(s.store.Store, " ", s.keyID)
+	s.id = fmt.Sprint(s.store.Store, " ", s.keyID, " ", s.config.Cluster.UID)
 	return s, nil
 }
 
@@ -145,7 +145,7 @@ func (a *agent) verify(ctx context.Context, s session, e snapshot.Entry) error {
 // prune deletes what expired. Where it fails it is tried again after the next verification.
 func (a *agent) prune(ctx context.Context, s session) {
 	keep := s.config.Keep
-	gone, err := snapshot.Prune(ctx, s.store, s.reader.Key, snapshot.Keep{Last: keep.Last, Daily: keep.Daily, Weekly: keep.Weekly}, a.Now())
+	gone, err := snapshot.Prune(ctx, s.store, s.reader.Key, s.config.Cluster.UID, snapshot.Keep{Last: keep.Last, Daily: keep.Daily, Weekly: keep.Weekly}, a.Now())
 	for _, e := range gone {
 		a.Log.Info("a snapshot is deleted, for newer ones are verified", "snapshot", archive.SlotName(e.Slot))
 	}

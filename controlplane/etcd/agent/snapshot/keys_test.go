@@ -36,7 +36,7 @@ func TestNothingListsOrDeletesKeyMaterial(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if gone, err := Prune(t.Context(), s, key, Keep{Last: 1}, time.Now()); err != nil || len(gone) != 0 {
+	if gone, err := Prune(t.Context(), s, key, "", Keep{Last: 1}, time.Now()); err != nil || len(gone) != 0 {
 		t.Errorf("gone are %v: %v", gone, err)
 	}
 	if all, err := List(t.Context(), s, key); err != nil || len(all) != 0 {

@@ -20,6 +20,11 @@ func List(ctx context.Context, s store.Store, key archive.Key) ([]Entry, error) 
 	return listing.List(ctx, s, key)
 }
 
+// ListOf gives the snapshots of a store, the newest first, and refuses those of another tenant.
+func ListOf(ctx context.Context, s store.Store, key archive.Key, uid string) ([]Entry, error) {
+	return listing.ListOf(ctx, s, key, uid)
+}
+
 // Find gives the snapshot of a slot: store.ErrNotFound.
 func Find(ctx context.Context, s store.Store, key archive.Key, slot time.Time) (Entry, error) {
 	return listing.Find(ctx, s, key, slot)

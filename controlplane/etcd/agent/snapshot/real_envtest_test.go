@@ -611,7 +611,7 @@ func TestAKillDuringAnUploadLeavesNoSnapshot(t *testing.T) {
 	for name := range strings.Lines(tree(t, w.dir)) {
 		must(t, os.Chtimes(filepath.Join(w.dir, strings.TrimSpace(name)), old, old))
 	}
-	if gone, err := Prune(t.Context(), w.store, w.key, Keep{Last: 2}, time.Now()); err != nil || len(gone) != 0 {
+	if gone, err := Prune(t.Context(), w.store, w.key, "", Keep{Last: 2}, time.Now()); err != nil || len(gone) != 0 {
 		t.Errorf("gone are %v: %v", gone, err)
 	}
 	objects, err := w.store.List(t.Context())
@@ -628,7 +628,7 @@ func TestPruneDeletesWhatExpired(t *testing.T) {
 			must(t, w.reader().record(t.Context(), e, archive.Verification{Manifest: archive.HashOf(e.File)}))
 		}
 	}
-	gone, err := Prune(t.Context(), w.store, w.key, Keep{Last: 2}, time.Now())
+	gone, err := Prune(t.Context(), w.store, w.key, "", Keep{Last: 2}, time.Now())
 	if err != nil || len(gone) != 1 || !gone[0].Slot.Equal(slot) {
 		t.Errorf("gone are %v: %v", gone, err)
 	}

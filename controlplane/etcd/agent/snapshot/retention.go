@@ -54,9 +54,9 @@ func Expired(entries []Entry, keep Keep) []Entry {
 // abandoned is when an object without a manifest is what an upload left that was cut off.
 const abandoned = 24 * time.Hour
 
-// Prune deletes what Expired names, and objects that never got a manifest.
-func Prune(ctx context.Context, s store.Store, key archive.Key, keep Keep, now time.Time) ([]Entry, error) {
-	entries, err := List(ctx, s, key)
+// Prune deletes what Expired names of the snapshots of a tenant, and objects that never got a manifest.
+func Prune(ctx context.Context, s store.Store, key archive.Key, uid string, keep Keep, now time.Time) ([]Entry, error) {
+	entries, err := ListOf(ctx, s, key, uid)
 	if err != nil {
 		return nil, err
 	}
