@@ -144,6 +144,8 @@ var (
 	keyFigures      = []string{
 		"rotation_seconds", "rotation_failed_requests", "rotation_lost_writes", "rotation_not_ready_seconds",
 		"old_credentials_tried", "old_credentials_accepted_after",
+		"ca_rotation_seconds", "ca_prepare_failed_requests", "ca_prepare_lost_writes", "ca_complete_failed_requests", "ca_complete_lost_writes",
+		"ca_rotation_not_ready_seconds", "ca_old_credentials_tried", "ca_old_credentials_accepted_after",
 		"undo_failed_requests", "renderings_taken_back_equal",
 	}
 	houseFigures = []string{
