@@ -28,6 +28,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 const clusterCARotation = "ca.rotation"
@@ -302,6 +303,7 @@ func (tt *tenantTest) settleAsOneCluster() {
 // Nodes trust the new CA before anybody shows a certificate by it. Servers show the former one until a person asks for the end.
 func TestTheClusterCARotatesInTwoPhases(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt := beforeClusterCARotation(t)
 	own, born := tt.host.own, tt.keyMaterial()
 	own.nodeIsReady("worker", false)

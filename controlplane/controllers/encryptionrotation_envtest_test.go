@@ -24,6 +24,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/hostpods"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // tenantData are values in the etcds of a tenant, by key. package rewriting tries real ones.
@@ -124,6 +125,7 @@ func (tt *tenantTest) readsWhatOthersWrite() {
 // Each restart of an API server is for both kinds. Nothing that is encrypted is given up.
 func TestBothKindsRotateTogether(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt, data := beforeRotation(t), &tenantData{}
 	tt.encrypts(data)
 	born := tt.keyMaterial()
@@ -194,6 +196,7 @@ func TestBothKindsRotateTogether(t *testing.T) {
 // servers read it again then, and write it by the new key.
 func TestADroppedEncryptionKeyComesBackWhileSomethingNeedsIt(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt, data := beforeRotation(t), &tenantData{}
 	tt.encrypts(data)
 	tt.prepareKinds(controlplanev1.EncryptionKeyKind)
@@ -237,6 +240,7 @@ func TestADroppedEncryptionKeyComesBackWhileSomethingNeedsIt(t *testing.T) {
 // background as they do in a manager.
 func TestALookFromBeforeTheRequestIsNoProof(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt, data := beforeRotation(t), &tenantData{}
 	tt.encrypts(data)
 	now := clocktesting.NewFakeClock(time.Now().Add(2 * time.Minute))

@@ -26,6 +26,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/status/statustest"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 const (
@@ -152,6 +153,7 @@ func (tt *tenantTest) wereMade(times map[string]int) {
 // Members of both etcds restart for the CA of the data, those of events when they come to trust another alone.
 func TestTheCAOfTheDataEtcdRotatesInTwoPhases(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt := beforeRotation(t)
 	born := tt.keyMaterial()
 	tt.prepareKinds(controlplanev1.EtcdCAKind)
@@ -185,6 +187,7 @@ func TestTheCAOfTheDataEtcdRotatesInTwoPhases(t *testing.T) {
 // Three members of each etcd restart one by one, as often for both CAs as for one.
 func TestBothCAsOfEtcdRotateTogether(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt := newRollingTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
 		lasting(c)
 		c.Spec.Etcd.Data.Replicas, c.Spec.Etcd.Events.Replicas = ptr.To[int32](3), ptr.To[int32](3)
@@ -233,6 +236,7 @@ func (tt *tenantTest) settleWith(working int) {
 // The CA of the events etcd is trusted by API servers alone, where events are in the data.
 func TestTheCAOfTheEventsEtcdRotatesWhereEventsAreInTheData(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt := newRollingTenantTest(t, eventsInData)
 	tt.settle()
 	born := tt.keyMaterial()
@@ -263,6 +267,7 @@ func TestNoCAOfEtcdRotatesWhereMembersWouldLoseTheirData(t *testing.T) {
 // Members that are added meanwhile begin with what the phase needs: the rotation goes on, and so does the change.
 func TestMembersAreAddedWhileTheCAOfEtcdRotates(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt := newRollingTenantTest(t, lasting)
 	threeHostNodes(t)
 	tt.settle()
@@ -287,6 +292,7 @@ func TestMembersAreAddedWhileTheCAOfEtcdRotates(t *testing.T) {
 // A member on a host node that is away may run still: the rotation names it, and no other member restarts.
 func TestTheCAOfEtcdWaitsForAMemberThatIsAway(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt := newRollingTenantTest(t, func(c *controlplanev1.KOKControlPlane) {
 		lasting(c)
 		c.Spec.Etcd.Data.Replicas = ptr.To[int32](3)

@@ -26,6 +26,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/tenant"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // publishedCAs is the ConfigMap in which the API servers of a tenant publish CAs of front proxies. package tenant tries a real one.
@@ -173,6 +174,9 @@ func (tt *tenantTest) trustsWhatOthersShow() {
 	}
 }
 
+// oneKindOfKey is why a commit does not run all tests of rotations.
+const oneKindOfKey = "it takes half a minute or more, and all kinds rotate together at every commit"
+
 func (tt *tenantTest) prepareAllKeys() {
 	tt.t.Helper()
 	tt.prepareKinds(controlplanev1.ClusterCAKind, controlplanev1.FrontProxyCAKind, controlplanev1.EncryptionKeyKind, controlplanev1.ServiceAccountKeyKind, controlplanev1.EtcdCAKind, controlplanev1.EtcdEventsCAKind)
@@ -183,6 +187,7 @@ const frontProxyRotation = "front-proxy-ca.rotation"
 // Only who trusts or shows something else restarts, and what is published follows.
 func TestTheFrontProxyCARotatesInTwoPhases(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt := beforeRotation(t)
 	born := tt.keyMaterial()
 	former := splitCertificates(born["front-proxy-ca.crt"])
@@ -234,6 +239,7 @@ func TestTheFrontProxyCARotatesInTwoPhases(t *testing.T) {
 // A pod that has the former CA would publish it again: it is taken away when there is none.
 func TestTheFormerCAIsPublishedUntilNoPodHasIt(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt := beforeRotation(t)
 	former := splitCertificates(tt.keyMaterial()["front-proxy-ca.crt"])
 	tt.prepareKinds(controlplanev1.FrontProxyCAKind)

@@ -26,6 +26,7 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/names"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/pki"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // askForKeys asks for new keys as a person does, of the kinds that were asked for before or of the service account key.
@@ -222,6 +223,7 @@ func beforeRotation(t *testing.T) *tenantTest {
 
 func TestTheServiceAccountKeyRotatesInTwoPhases(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt := beforeRotation(t)
 	born := tt.keyMaterial()
 	if conditions.Get(tt.controlPlane(), controlplanev1.KeysRotatingCondition) != nil {

@@ -13,6 +13,7 @@ import (
 
 	controlplanev1 "github.com/kube-on-kube/cluster-api-provider-kok/api/controlplane/v1alpha1"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // tellsRotations settles with a program for each reconcile, and returns the Events about rotations, in their order.
@@ -54,6 +55,7 @@ func (tt *tenantTest) rotationEvents() []string {
 // A program never tells again what another one told, at whatever write that one died.
 func TestEachPhaseOfARotationIsToldOnce(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt, data := beforeRotation(t), &tenantData{}
 	tt.encrypts(data)
 	tt.tellsRotations()

@@ -23,12 +23,14 @@ import (
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/components"
 	"github.com/kube-on-kube/cluster-api-provider-kok/controlplane/rotation"
 	"github.com/kube-on-kube/cluster-api-provider-kok/test/interrupt"
+	"github.com/kube-on-kube/cluster-api-provider-kok/test/sample"
 )
 
 // A token is tried at a real kube-apiserver that has the arguments and the files which API servers are rendered with: before a rotation,
 // in its middle and after it.
 func TestTokensOfTheFormerKeyAreGoodUntilItIsDropped(t *testing.T) {
 	t.Parallel()
+	sample.OneIn(t, 4, oneKindOfKey)
 	tt, data := beforeRotation(t), t.TempDir()
 	born := tt.serviceAccountArguments()
 	var former, next string
